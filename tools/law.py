@@ -44,6 +44,7 @@ LAW = {
     "grammar/read": ["grammar/form", "base/...", ERROR],
     "grammar/run": ["grammar/form", "base/...", ERROR],
     "grammar/mask": ["grammar/run/gram_auto.h", "grammar/form", "base/...", ERROR],
+    "grammar/guide": ["grammar/mask", "grammar/run/gram_auto.h", "grammar/form", "base/...", ERROR],
 
     # What a model says, taken apart: text, reasoning, calls of tools.
     "answer": ["base/...", ERROR],
@@ -107,12 +108,14 @@ LAW = {
     # The engine: loop -> memory -> group -> sampling; engine.h holds the types that all of them share.
     "engine/sampling": ["base/...", "include/flexinfer"],
     "engine/record": ["include/flexinfer"],
-    "engine/group": ["engine/sampling", "engine/engine.h", "engine/record", "kv/kv.h", "model/model.h", "model/pooling.h", "format",
+    "engine/grammar": ["grammar/guide", "grammar/mask/gram_tokens.h", "grammar/read", "grammar/form", "engine/engine.h", "format",
+                       "base/...", "include/flexinfer"],
+    "engine/group": ["engine/grammar", "grammar/guide", "engine/sampling", "engine/engine.h", "engine/record", "kv/kv.h", "model/model.h", "model/pooling.h", "format",
                      "base/...", "include/flexinfer"],
     "engine/memory": ["engine/group", "engine/record", "engine/engine.h", "kv/kv.h", "base/...", "include/flexinfer"],
-    "engine/loop": ["engine/memory", "engine/group", "engine/record", "engine/sampling", "engine/engine.h", "kv/kv.h",
+    "engine/loop": ["engine/memory", "engine/group", "engine/grammar", "grammar/guide", "engine/record", "engine/sampling", "engine/engine.h", "kv/kv.h",
                     "model/device.h", "model/model.h", "format", "kernels/kv_view.h", "base/...", "include/flexinfer"],
-    "engine": ["engine/loop", "engine/memory", "engine/group", "engine/record", "engine/sampling", "gpu/gpu.h", "kv/kv.h", "model/device.h", "model/model.h", *PORT,
+    "engine": ["engine/loop", "engine/memory", "engine/group", "engine/grammar", "engine/record", "engine/sampling", "gpu/gpu.h", "kv/kv.h", "model/device.h", "model/model.h", *PORT,
                "model/pooling.h", "format", "format/jinja/marked.h", "kernels/kv_view.h", "kernels/probe.h", "base/...", "include/flexinfer"],
 
     # Traces in virtual time: the engine over a model and memory that are not there (paper).

@@ -663,6 +663,7 @@ static void remember_locked(fx_engine *e, const fx_request *req)
         snprintf(to->stop[i], sizeof to->stop[i], "%s", req->stop[i]);
         to->stop_list[i] = to->stop[i];
     }
+    snprintf(to->form, sizeof to->form, "%s", fake_engine_form(req->grammar));
     snprintf(to->tenant, sizeof to->tenant, "%s", req->tenant ? req->tenant : "");
     to->req.sampling.bias = to->bias;
     to->req.sampling.allow = to->allow;

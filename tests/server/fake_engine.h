@@ -27,6 +27,9 @@
 // Any other text is echoed as by "say". max_tok ends an answer with LENGTH; prompts of more than
 // 4096 tokens are too long.
 //
+// A grammar is compiled to what describes it (fake_engine_form); a text, pattern or schema with the
+// word "bad" in it is refused. Answers take no notice of it.
+//
 // The times in events are made up: each request queues for FAKE_QUEUED_US and so on.
 #ifndef FAKE_ENGINE_H
 #define FAKE_ENGINE_H
@@ -59,7 +62,11 @@ typedef struct fake_seen {
     char stop[8][32];
     const char *stop_list[8];
     char tenant[64];
+    char form[256]; // of its grammar, see fake_engine_form; "": none
 } fake_seen;
+
+// What a grammar was compiled from: "regex a+", "alt(text a,text b)", "schema {..}", "json", ..
+const char *fake_engine_form(const fx_grammar *g);
 
 const fake_seen *fake_engine_last(fx_engine *eng);
 // The text of the i-th prompt submitted, from 0: of the first FAKE_N_TEXT, their first bytes.

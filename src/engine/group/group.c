@@ -77,6 +77,7 @@ static bool copy_tenant(fx_request *req)
 static bool own_request(fx_request *req)
 {
     fx_sampling *s = &req->sampling;
+    if (req->grammar) fx_grammar_retain(req->grammar);
     bool ok = copy_bytes((const void **)&req->prompt, req->n_prompt, sizeof *req->prompt);
     ok &= copy_set(&req->stop_token, &req->n_stop_token);
     ok &= copy_set(&req->show_token, &req->n_show_token);
@@ -102,6 +103,7 @@ static void disown_request(fx_request *req)
         free((void *)req->sampling.ban_run[i].id);
     free((void *)req->sampling.ban_run);
     free((void *)req->tenant);
+    fx_grammar_release(req->grammar);
 }
 
 // ---- making ------------------------------------------------------------------------------------

@@ -357,5 +357,7 @@ fx_status fxi_request_check(const fx_engine *eng, const fx_request *req, fx_erro
     FX_TRY(check_numbers(req, err));
     FX_TRY(check_n_seq(eng, req, err));
     FX_TRY(check_token_lists(eng, req, err));
+    if (req->grammar && req->grammar->eng != eng)
+        return fxi_fail(err, FX_EINVAL, "the grammar was compiled for another engine");
     return check_memory(eng, req, err);
 }

@@ -5,7 +5,7 @@
 //                   sequences have ended, the best answers are emitted token by token
 //
 // An answer ends at an end-of-text token (unless ignore_eos), at a stop token, or at a stop string
-// in its text; never before min_tok.
+// in its text; never before min_tok. It also ends where its grammar does.
 #include "engine/loop/loop.h"
 
 #include <string.h>
@@ -152,6 +152,15 @@ static bool add_text(const fx_engine *eng, fxi_seq *s, int position, size_t *sho
     return fxi_text_add(&s->text, bytes, n_bytes, may_stop ? &s->group->stops : NULL, show);
 }
 
+// Whether nothing may follow in the grammar, or it cannot be followed: then s->finish is decided.
+static bool ends_grammar(fxi_seq *s)
+{
+    const char *error;
+    if (fxi_seq_follow(s, NULL, &error)) return s->place.is_complete;
+    fxi_seq_fail(s, error);
+    return true;
+}
+
 static void decide_finish(const fx_engine *eng, fxi_seq *s, int32_t tok)
 {
     const fxi_group *g = s->group;
@@ -163,6 +172,8 @@ static void decide_finish(const fx_engine *eng, fxi_seq *s, int32_t tok)
     } else if (may_stop && (is_stop_token(&g->req, tok) || is_end_of_text(eng, &g->req, tok))) {
         s->finish = FX_FINISH_STOP;
         s->stop_token = tok;
+    } else if (g->req.grammar && ends_grammar(s)) {
+        if (s->finish == FX_FINISH_NONE) s->finish = FX_FINISH_STOP;
     } else if (n_gen >= g->max_tok) {
         s->finish = FX_FINISH_LENGTH;
     }

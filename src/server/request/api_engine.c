@@ -129,6 +129,7 @@ fx_request fxi_params_request(const fxi_params *par, uint64_t seed)
     set_logprobs(&req, par);
     set_marks(&req, par);
     set_embedding(&req, par);
+    req.grammar = par->grammar;
     req.keep_priority = (int)par->keep_priority;
     req.keep_s = (uint32_t)par->keep_s;
     req.priority = -(int)par->priority; // as in vLLM, the lower goes first

@@ -66,7 +66,11 @@ void fxi_params_free(fxi_params *par)
     free(par->tokens.id);
     free(par->bias);
     free(par->ban);
-    if (par->bill) fxi_bill_give(par->bill, FXI_BYTES_TREE, par->doc.held_bytes + par->list_bytes);
+    fx_grammar_release(par->grammar);
+    if (par->bill)
+        fxi_bill_give(par->bill, FXI_BYTES_TREE,
+                      par->doc.held_bytes + par->form.doc.held_bytes + par->list_bytes);
+    fxi_json_doc_free(&par->form.doc);
     fxi_json_doc_free(&par->doc);
     *par = (fxi_params){0};
 }

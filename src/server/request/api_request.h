@@ -31,6 +31,13 @@ typedef struct fxi_prompt { // text, or ids if text is NULL
     fxi_id_list ids;
 } fxi_prompt;
 
+typedef struct fxi_form { // what the answer must look like
+    const char *field;    // that says it; NULL: none does
+    fx_part_kind kind;    // FX_PART_ALT: a choice of strings
+    const json_t *value;  // of the kind: a string, an array of strings, a schema
+    fxi_json_doc doc;     // of a schema that came as text; the bill holds its bytes
+} fxi_form;
+
 #define FXI_MAX_STOP       16
 #define FXI_MAX_STOP_CHARS 1024 // of one stop string: every stream's text is searched for it
 
@@ -72,6 +79,8 @@ typedef struct fxi_params {
     size_t n_bias;
     fx_id_run *ban; // [n_ban], owned like their ids: fxi_params_resolve
     size_t n_ban;
+    fxi_form form;
+    fx_grammar *grammar;    // its reference: fxi_params_resolve; NULL: any text
     const char *cache_salt; // NULL: none
     const char *request_id; // NULL: none
     int64_t keep_priority, keep_s;
@@ -118,7 +127,8 @@ void fxi_params_free(fxi_params *par);
 
 // ---- api_tokens.c: what takes the vocabulary or the chat template -------------------------------
 
-// Tokenizes what the fields say of the answer (bad_words). False: *err says why.
+// Tokenizes and compiles what the fields say of the answer (bad_words, its form): on a worker.
+// False: *err says why.
 bool fxi_params_resolve(fxi_params *par, const fx_engine *eng, fxi_http_error *err);
 // Tokens beyond which a prompt is of no use, as it cannot fit the context; 0: there is no limit.
 size_t fxi_params_max_prompt(const fxi_params *par, const fx_engine *eng);
@@ -126,6 +136,11 @@ size_t fxi_params_max_prompt(const fxi_params *par, const fx_engine *eng);
 // but for FXI_API_TOKENIZE. False: *err says why.
 bool fxi_params_encode(const fxi_params *par, const fx_engine *eng, size_t i, fx_tokens *out,
                        fxi_http_error *err);
+
+// ---- api_form.c ---------------------------------------------------------------------------------
+
+// Compiles par->form, if there is one, to par->grammar. False: *err says why.
+bool fxi_params_compile(fxi_params *par, const fx_engine *eng, fxi_http_error *err);
 
 // ---- api_engine.c: to the engine and the reply; results point into par ------------------------
 

@@ -33,6 +33,22 @@
 #define ID      "{\"type\":\"integer\",\"minimum\":0}"
 #define IDS     "{\"type\":\"array\",\"items\":" ID "}"
 #define STRINGS "{\"type\":\"array\",\"items\":{\"type\":\"string\"}}"
+#define SCHEMA  "{\"type\":[\"object\",\"boolean\"]}"
+#define CHOICES "{\"type\":\"array\",\"maxItems\":10000,\"items\":{\"type\":\"string\"}}"
+#define FORMAT                                                                                     \
+    "{\"type\":\"object\",\"required\":[\"type\"],\"anyOf\":[{\"properties\":{\"type\":{\"enum\":" \
+    "["                                                                                            \
+    "\"text\",\"json_object\"]}}},{\"required\":[\"json_schema\"],\"properties\":{\"type\":{"      \
+    "\"const\":"                                                                                   \
+    "\"json_schema\"},\"json_schema\":{\"type\":\"object\",\"required\":[\"schema\"],"             \
+    "\"properties\":{"                                                                             \
+    "\"schema\":" SCHEMA "}}}}]}"
+#define OUTPUTS                                                                                   \
+    "{\"type\":\"object\",\"properties\":{\"json\":{\"type\":[\"object\",\"boolean\",\"string\"," \
+    "\"null\"]},\"regex\":{\"type\":[\"string\",\"null\"]},\"choice\":{\"type\":[\"array\","      \
+    "\"null\"]},"                                                                                 \
+    "\"grammar\":{\"type\":[\"string\",\"null\"]},\"json_object\":{\"type\":[\"boolean\","        \
+    "\"null\"]}}}"
 #define INPUTS                                                                                     \
     "{\"anyOf\":[{\"type\":\"string\"}," STRINGS "," IDS ",{\"type\":\"array\",\"items\":" IDS "}" \
     "]"                                                                                            \
@@ -119,6 +135,16 @@ static const fxi_field rows[] = {
     {"typical_p", BOTH, N | FXI_T_ABOVE, 0, 1, fxi_set_number, AT(typical_p), "locally typical sampling", "1", NULL, NULL},
     {"seed", BOTH, I, 0, 0, fxi_set_seed, AT(seed), "a draw depends on seed, choice and position alone; random by default", NULL, NULL, NULL},
 
+    // What the answer looks like.
+    {"response_format", BOTH, O, 0, 0, fxi_set_response_format, 0, "json_object: the answer is a JSON object; json_schema: a JSON value that the schema validates", "{\"type\":\"text\"}", NULL, FORMAT},
+    {"structured_outputs", BOTH, O, 0, 0, fxi_set_structured_outputs, 0, "the same as the guided_* fields, one of them", NULL, NULL, OUTPUTS},
+    {"guided_json", BOTH, S | O | B, 0, 0, fxi_set_guided_json, 0, "the answer is a JSON value that this schema, or its text, validates", NULL, NULL, NULL},
+    {"guided_regex", BOTH, S, 0, 0, fxi_set_guided_regex, 0, "the answer is a text that this regular expression matches as a whole", NULL, NULL, NULL},
+    {"guided_choice", BOTH, A, 0, 0, fxi_set_guided_choice, 0, "the answer is one of these texts", NULL, NULL, CHOICES},
+    {"guided_grammar", BOTH, S, 0, 0, fxi_set_guided_grammar, 0, "the answer is a text of this grammar, in GBNF or Lark's notation", NULL, NULL, NULL},
+    {"json_schema", BOTH, O | B, 0, 0, fxi_set_guided_json, 0, "another name of guided_json", NULL, NULL, NULL},
+    {"grammar", BOTH, S, 0, 0, fxi_set_guided_grammar, 0, "another name of guided_grammar", NULL, NULL, NULL},
+
     // Several answers.
     {"n", BOTH, I, 1, FX_MAX_CHOICE, fxi_set_integer, AT(n), "choices for each prompt, which is computed once", "1", NULL, NULL},
     {"best_of", TEXT, I, 1, FX_MAX_CHOICE, fxi_set_integer, AT(best_of), "computes this many choices and returns the n with the best mean logprob; not with stream", NULL, NULL, NULL},
@@ -161,14 +187,6 @@ static const fxi_field rows[] = {
     {"echo", CHAT, B, 0, 0, fxi_only_false, 0, "not supported in chats: only false", NULL, NULL, NULL},
     {"suffix", TEXT, S, 0, 0, fxi_only_empty, 0, "not supported: only empty", NULL, NULL, NULL},
     {"add_special_tokens", CHAT, B, 0, 0, fxi_only_false, 0, "not supported in chats: only false", NULL, NULL, NULL},
-    {"response_format", BOTH, O, 0, 0, fxi_only_text_format, 0, "not supported: only text", NULL, NULL, "{\"type\":\"object\",\"required\":[\"type\"],\"properties\":{\"type\":{\"enum\":[\"text\",\"json_object\",\"json_schema\"]}}}"},
-    {"structured_outputs", BOTH, O, 0, 0, fxi_only_empty, 0, "not supported: only empty", NULL, NULL, NULL},
-    {"guided_json", BOTH, S | O, 0, 0, fxi_only_empty, 0, "not supported: only empty", NULL, NULL, NULL},
-    {"guided_regex", BOTH, S, 0, 0, fxi_only_empty, 0, "not supported: only empty", NULL, NULL, NULL},
-    {"guided_choice", BOTH, A, 0, 0, fxi_only_empty, 0, "not supported: only empty", NULL, NULL, NULL},
-    {"guided_grammar", BOTH, S, 0, 0, fxi_only_empty, 0, "not supported: only empty", NULL, NULL, NULL},
-    {"grammar", BOTH, S, 0, 0, fxi_only_empty, 0, "not supported: only empty", NULL, NULL, NULL},
-    {"json_schema", BOTH, O, 0, 0, fxi_only_empty, 0, "not supported: only empty", NULL, NULL, NULL},
     {"mirostat", BOTH, I, 0, 2, fxi_only_zero, 0, "not supported: only 0", NULL, NULL, NULL},
     {"dry_multiplier", BOTH, N, 0, 0, fxi_only_zero, 0, "not supported: only 0", NULL, NULL, NULL},
     {"functions", CHAT, A, 0, 0, fxi_only_empty, 0, "not supported: only empty", NULL, NULL, NULL},
