@@ -135,6 +135,7 @@ LAW = {
     "server/metrics": ["server/work/ledger.h", "server/work/workers.h", "base/...", "include/flexinfer"],
     "server/reply": ["answer/answer.h", "answer/call_format.h", "base/...", "include/flexinfer"],
     "server/request": ["answer/call_format.h", "answer/answer.h", "server/work/ledger.h", "server/reply", "base/...", "include/flexinfer"],
+    "server/request/tools": ["server/request", "server/work/ledger.h", "server/reply", "answer/answer.h", "answer/call_format.h", "base/...", "include/flexinfer"],
     "server/endpoint": ["server/trace/chrome_trace.h", "server/work/ledger.h", "server/request", "server/reply", "base/...", "include/flexinfer"],
     "server/schema": ["server/request", "server/reply", "base/...", "include/flexinfer"],
     "server/http": ["server/guard", "server/log", "server/metrics", "server/work", "server/endpoint", "server/schema", "server/request", "server/reply", "server/server.h", "base/...", "include/flexinfer"],

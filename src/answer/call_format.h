@@ -22,6 +22,12 @@ typedef enum fxi_call_body {
     FXI_BODY_CHANNELS,
 } fxi_call_body;
 
+// How a call is written where it must be one: first before NAME name_end {..} after
+// {between before NAME name_end {..} after} last. before NULL: not in this format.
+typedef struct fxi_call_spelling {
+    const char *first, *before, *name_end, *after, *between, *last;
+} fxi_call_spelling;
+
 // A NULL ends each list of marks. Of the marks that are looked for at one place none begins with
 // another.
 typedef struct fxi_call_format {
@@ -39,6 +45,7 @@ typedef struct fxi_call_format {
     bool short_ids;       // the template wants ids of 9 letters and digits
     const char *name_end[4];
     const char *key_open, *key_end, *value_open, *value_end, *call_end; // TAGS
+    fxi_call_spelling spelling;
 } fxi_call_format;
 
 typedef struct fxi_reason_format {
@@ -46,12 +53,16 @@ typedef struct fxi_reason_format {
     const char *about;
     const char *hint[2]; // as above
     const char *open[3], *close[3];
-    bool channels; // harmony's analysis channel
+    bool channels;                            // harmony's analysis channel
+    const char *spelled_open, *spelled_close; // as a model writes it
 } fxi_reason_format;
 
 // The i-th row; NULL: there are no more. Static.
 const fxi_call_format *fxi_call_format_at(size_t i);
 const fxi_reason_format *fxi_reason_format_at(size_t i);
+// A list of objects without marks: for calls that must be made by a model whose own format cannot
+// be spelled, or is not known. Not among the rows.
+const fxi_call_format *fxi_call_format_plain(void);
 // By its name; NULL: there is none.
 const fxi_call_format *fxi_call_format_named(const char *name);
 const fxi_reason_format *fxi_reason_format_named(const char *name);

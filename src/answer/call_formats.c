@@ -11,7 +11,9 @@ static const fxi_call_format call_rows[] = {
      .about = "gpt-oss",
      .hint = {"<|channel|>", "to=functions."},
      .body = FXI_BODY_CHANNELS,
-     .skip = {"<|call|>", "<|end|>"}},
+     .skip = {"<|call|>", "<|end|>"},
+     .spelling = {"", "<|channel|>commentary to=functions.", " <|constrain|>json<|message|>",
+                  "<|call|>", "<|start|>assistant", ""}},
     {.name = "deepseek_v3",
      .about = "DeepSeek-V3, R1",
      .hint = {DS("sep"), "```json"},
@@ -24,7 +26,17 @@ static const fxi_call_format call_rows[] = {
                         "end")},
      .close = {DS("calls\xe2\x96\x81"
                   "end")},
-     .name_end = {"\n```json\n"}},
+     .name_end = {"\n```json\n"},
+     .spelling = {DS("calls\xe2\x96\x81"
+                     "begin"),
+                  DS("call\xe2\x96\x81"
+                     "begin") "function" DS("sep"),
+                  "\n```json\n",
+                  "\n```" DS("call\xe2\x96\x81"
+                             "end"),
+                  "\n",
+                  DS("calls\xe2\x96\x81"
+                     "end")}},
     {.name = "deepseek_v31",
      .about = "DeepSeek-V3.1",
      .hint = {DS("sep")},
@@ -37,7 +49,17 @@ static const fxi_call_format call_rows[] = {
                  "end")},
      .close = {DS("calls\xe2\x96\x81"
                   "end")},
-     .name_end = {DS("sep")}},
+     .name_end = {DS("sep")},
+     .spelling = {DS("calls\xe2\x96\x81"
+                     "begin"),
+                  DS("call\xe2\x96\x81"
+                     "begin"),
+                  DS("sep"),
+                  DS("call\xe2\x96\x81"
+                     "end"),
+                  "",
+                  DS("calls\xe2\x96\x81"
+                     "end")}},
     {.name = "kimi_k2",
      .about = "Kimi-K2",
      .hint = {"<|tool_calls_section_begin|>"},
@@ -48,14 +70,24 @@ static const fxi_call_format call_rows[] = {
      .close = {"<|tool_calls_section_end|>"},
      .head_is_id = true,
      .name_end = {"<|tool_call_argument_begin|>"}},
+    {.name = "mistral_v11",
+     .about = "Mistral since version 11 of its tokenizers",
+     .hint = {"[TOOL_CALLS]", "[ARGS]"},
+     .body = FXI_BODY_HEAD,
+     .open = {"[TOOL_CALLS]"},
+     .object_too = true,
+     .short_ids = true,
+     .name_end = {"[ARGS]", "{"},
+     .spelling = {"", "[TOOL_CALLS]", "[ARGS]", "", "", ""}},
     {.name = "mistral",
-     .about = "Mistral: lists of objects, and since version 11 of its tokenizers a name in front",
+     .about = "Mistral before that",
      .hint = {"[TOOL_CALLS]"},
      .body = FXI_BODY_HEAD,
      .open = {"[TOOL_CALLS]"},
      .object_too = true,
      .short_ids = true,
-     .name_end = {"[ARGS]", "{"}},
+     .name_end = {"[ARGS]", "{"},
+     .spelling = {"[TOOL_CALLS][", "{\"name\": \"", "\", \"arguments\": ", "}", ", ", "]"}},
     {.name = "seed_oss",
      .about = "Seed-OSS",
      .hint = {"<seed:tool_call>"},
@@ -108,12 +140,14 @@ static const fxi_call_format call_rows[] = {
      .hint = {"<|tool|>", "<|/tool|>"},
      .body = FXI_BODY_OBJECT,
      .open = {"functools", "<|tool_call|>"},
-     .close = {"<|/tool_call|>"}},
+     .close = {"<|/tool_call|>"},
+     .spelling = {"functools[", "{\"name\": \"", "\", \"arguments\": ", "}", ", ", "]"}},
     {.name = "granite",
      .about = "Granite 3",
      .hint = {"<|tool_call|>"},
      .body = FXI_BODY_OBJECT,
-     .open = {"<|tool_call|>"}},
+     .open = {"<|tool_call|>"},
+     .spelling = {"<|tool_call|>[", "{\"name\": \"", "\", \"arguments\": ", "}", ", ", "]"}},
     {.name = "lfm2",
      .about = "LFM2",
      .hint = {"<|tool_call_start|>"},
@@ -125,13 +159,17 @@ static const fxi_call_format call_rows[] = {
      .hint = {"<TOOLCALL>"},
      .body = FXI_BODY_OBJECT,
      .open = {"<TOOLCALL>"},
-     .close = {"</TOOLCALL>"}},
+     .close = {"</TOOLCALL>"},
+     .spelling = {"<TOOLCALL>[", "{\"name\": \"", "\", \"arguments\": ", "}", ", ",
+                  "]</TOOLCALL>"}},
     {.name = "hermes",
      .about = "Hermes 2 Pro and 3, Qwen 2.5 and 3, Granite 4, SmolLM3 and many others",
      .hint = {"<tool_call>"},
      .body = FXI_BODY_OBJECT,
      .open = {"<tool_call>"},
-     .close = {"</tool_call>"}},
+     .close = {"</tool_call>"},
+     .spelling = {"", "<tool_call>\n{\"name\": \"", "\", \"arguments\": ", "}\n</tool_call>", "\n",
+                  ""}},
     {.name = "llama4_pythonic",
      .about = "Llama 4",
      .hint = {"<|python_start|>"},
@@ -145,7 +183,8 @@ static const fxi_call_format call_rows[] = {
      .body = FXI_BODY_OBJECT,
      .bare = '{',
      .open = {"<|python_tag|>"},
-     .skip = {";"}},
+     .skip = {";"},
+     .spelling = {"", "{\"name\": \"", "\", \"parameters\": ", "}", "; ", ""}},
     {.name = "pythonic",
      .about = "Llama 3.2 with a system prompt that says so, ToolACE, xLAM",
      .hint = {"[func_name1(params_name1="},
@@ -154,33 +193,55 @@ static const fxi_call_format call_rows[] = {
      .open = {"<|python_tag|>"}},
 };
 
+static const fxi_call_format plain_row = {
+    .name = "json",
+    .about = "any",
+    .body = FXI_BODY_OBJECT,
+    .bare = '[',
+    .spelling = {"[", "{\"name\": \"", "\", \"parameters\": ", "}", ", ", "]"}};
+
 static const fxi_reason_format reason_rows[] = {
-    {.name = "harmony", .about = "gpt-oss", .hint = {"<|channel|>", "analysis"}, .channels = true},
+    {.name = "harmony",
+     .about = "gpt-oss",
+     .hint = {"<|channel|>", "analysis"},
+     .channels = true,
+     .spelled_open = "<|channel|>analysis<|message|>",
+     .spelled_close = "<|end|><|start|>assistant"},
     {.name = "mistral",
      .about = "Magistral",
      .hint = {"[THINK]"},
      .open = {"[THINK]"},
-     .close = {"[/THINK]"}},
+     .close = {"[/THINK]"},
+     .spelled_open = "[THINK]",
+     .spelled_close = "[/THINK]"},
     {.name = "seed_oss",
      .about = "Seed-OSS",
      .hint = {"<seed:think>"},
      .open = {"<seed:think>"},
-     .close = {"</seed:think>"}},
+     .close = {"</seed:think>"},
+     .spelled_open = "<seed:think>",
+     .spelled_close = "</seed:think>"},
     {.name = "granite",
      .about = "Granite 3.2",
      .hint = {"Here is my thought process"},
      .open = {"Here is my thought process:", "Here's my thought process:"},
-     .close = {"Here is my response:", "Here's my response:"}},
+     .close = {"Here is my response:", "Here's my response:"},
+     .spelled_open = "Here is my thought process:",
+     .spelled_close = "Here is my response:"},
     {.name = "kimi_vl",
      .about = "Kimi-VL",
      .hint = {"\xe2\x97\x81think\xe2\x96\xb7"},
      .open = {"\xe2\x97\x81think\xe2\x96\xb7"},
-     .close = {"\xe2\x97\x81/think\xe2\x96\xb7"}},
+     .close = {"\xe2\x97\x81/think\xe2\x96\xb7"},
+     .spelled_open = "\xe2\x97\x81think\xe2\x96\xb7",
+     .spelled_close = "\xe2\x97\x81/think\xe2\x96\xb7"},
     {.name = "think",
      .about = "DeepSeek-R1 and V3.1, Qwen3, QwQ, GLM-4.5, MiniMax-M2, SmolLM3 and many others",
      .hint = {"</think>"},
      .open = {"<think>"},
-     .close = {"</think>"}},
+     .close = {"</think>"},
+     .spelled_open = "<think>",
+     .spelled_close = "</think>"},
 };
 
 #define COUNT(list) (sizeof(list) / sizeof(list)[0])
@@ -193,6 +254,11 @@ const fxi_call_format *fxi_call_format_at(size_t i)
 const fxi_reason_format *fxi_reason_format_at(size_t i)
 {
     return i < COUNT(reason_rows) ? &reason_rows[i] : NULL;
+}
+
+const fxi_call_format *fxi_call_format_plain(void)
+{
+    return &plain_row;
 }
 
 const fxi_call_format *fxi_call_format_named(const char *name)

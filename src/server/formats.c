@@ -43,7 +43,7 @@ fx_status fxi_formats_check(const char *tool_parser, const char *reasoning_parse
     return FX_OK;
 }
 
-static void add_mark(fxi_formats *f, const fx_engine *eng, const char *mark)
+static void add_control_mark(fxi_formats *f, const fx_engine *eng, const char *mark)
 {
     fx_tokens t = {0};
     size_t n_bytes;
@@ -73,5 +73,5 @@ void fxi_formats_choose(fxi_formats *f, const fx_engine *eng, const char *tool_p
     else
         f->reasoning = fxi_reason_format_named(reasoning_parser);
     const size_t n_mark = fxi_format_marks(f->calls, f->reasoning, mark, MAX_MARK);
-    for (size_t i = 0; i < n_mark; i++) add_mark(f, eng, mark[i]);
+    for (size_t i = 0; i < n_mark; i++) add_control_mark(f, eng, mark[i]);
 }

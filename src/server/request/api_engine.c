@@ -103,7 +103,9 @@ static void set_embedding(fx_request *req, const fxi_params *par)
 const fxi_call_format *fxi_params_calls(const fxi_params *par)
 {
     const bool may_call = par->api == FXI_API_CHAT && par->tools && !par->hide_tools;
-    return may_call && par->formats ? par->formats->calls : NULL;
+    const fxi_call_format *f = may_call && par->formats ? par->formats->calls : NULL;
+    const bool needs_plain = may_call && par->must_call && !(f && f->spelling.before);
+    return needs_plain ? fxi_call_format_plain() : f;
 }
 
 const fxi_reason_format *fxi_params_reasoning(const fxi_params *par)

@@ -56,6 +56,8 @@ typedef struct fxi_params {
     const json_t *messages, *tools, *kwargs; // in root; NULL: absent
     const json_t *bad_words;                 // array of strings in root; NULL: absent
     bool hide_tools;                         // tool_choice "none"
+    bool must_call;                          // "required", or a name:
+    const char *only_tool;                   // NULL: any tool
     bool parallel_calls, include_reasoning, separate_reasoning;
     const fxi_formats *formats; // as in fxi_limits
     bool add_generation_prompt, add_special, parse_special;
@@ -141,6 +143,14 @@ bool fxi_params_encode(const fxi_params *par, const fx_engine *eng, size_t i, fx
 
 // Compiles par->form, if there is one, to par->grammar. False: *err says why.
 bool fxi_params_compile(fxi_params *par, const fx_engine *eng, fxi_http_error *err);
+
+// ---- tools --------------------------------------------------------------------------------------
+
+// Compiles the calls that the answer must have, and those of strict tools, to par->grammar. False:
+// *err says why.
+bool fxi_tools_compile(fxi_params *par, const fx_engine *eng, fxi_http_error *err);
+// Whether the answer may call it.
+bool fxi_tool_is_wanted(const fxi_params *par, const json_t *tool);
 
 // ---- api_engine.c: to the engine and the reply; results point into par ------------------------
 

@@ -116,7 +116,6 @@ static const struct neutral {
      "\"anyOf\":[{\"type\":\"string\",\"maxLength\":0},{\"type\":\"array\",\"maxItems\":0},"
      "{\"type\":\"object\",\"maxProperties\":0},{\"type\":\"null\"}]"},
     {fxi_only_free_choice, "\"enum\":[\"none\",\"auto\",null]"},
-    {fxi_set_tool_choice, "\"enum\":[\"none\",\"auto\",null]"},
 };
 
 static const char *neutral_shape(const fxi_field *f)
