@@ -537,7 +537,16 @@ typedef struct fx_op_stats {
     X(swap_write)        \
     X(swap_read)
 // X(name): what the engine asked of the KV cache.
-#define FX_KV_OPS(X) X(create) X(match) X(fork) X(extend) X(record) X(swap_out) X(swap_in) X(trim)
+#define FX_KV_OPS(X) \
+    X(create)        \
+    X(match)         \
+    X(fork)          \
+    X(extend)        \
+    X(record)        \
+    X(swap_out)      \
+    X(swap_in)       \
+    X(trim)          \
+    X(truncate)
 
 #define FX_NAME_DRIVER_OP(name) FX_DRIVER_##name,
 #define FX_NAME_KV_OP(name)     FX_KV_##name,
