@@ -70,6 +70,14 @@ static void note_many(const fx_engine *eng, int n_done, fx_status st)
     fxi_engine_note_call(eng, ev, st);
 }
 
+int fxi_room_try_many(fx_engine *eng, fxi_kv_seq *const *kv, const int *len_tok, int n)
+{
+    int n_done;
+    const fx_status st = fxi_kv_extend_many(eng->kv, kv, len_tok, n, &n_done);
+    note_many(eng, n_done, st);
+    return n_done;
+}
+
 int fxi_room_grow_many(fx_engine *eng, fxi_seq *const *s, int n)
 {
     fxi_kv_seq *kv[FXI_ROOM_AT_ONCE];
