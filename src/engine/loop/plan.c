@@ -137,7 +137,8 @@ static int plan_once(fx_engine *eng, bool may_admit)
     fxi_prompts_plan(eng, limit_prompts(eng, left));
     int n_row;
     const int n_tok = count_planned(eng, &n_row);
-    return n_tok + fxi_speculate_plan(eng, n_tok, fxi_step_max_row(eng) - n_row);
+    fxi_speculate_plan(eng, n_tok, fxi_step_max_row(eng) - n_row);
+    return count_planned(eng, &n_row);
 }
 
 static bool has_failed(const fx_engine *eng)

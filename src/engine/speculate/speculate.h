@@ -30,8 +30,6 @@ typedef struct fxi_speculator {
     int n_offer;
     fxi_pace_offer *offer; // [max_seq]
     fxi_seq **seq;         // [max_seq] the sequence of each offer
-    fxi_kv_seq **kv;       // [max_seq] scratch,
-    int *len_tok;          // [max_seq] and so is this
     int n_row, n_decode;   // of the planned step: tokens without drafts, sequences that draw
     double draft_us;       // what its drafts took
 } fxi_speculator;
@@ -49,8 +47,8 @@ int fxi_speculate_find(fx_engine *eng, fxi_seq *s, int most);
 
 // speculate_plan.c
 // The last part of a plan of n_tok tokens: sequences get drafted tokens (n_step, n_draft), at most
-// max_row together. Returns their number.
-int fxi_speculate_plan(fx_engine *eng, int n_tok, int max_row);
+// max_row together.
+void fxi_speculate_plan(fx_engine *eng, int n_tok, int max_row);
 // Whether the token that s has just drawn is the i-th of its draft, and it goes on behind it.
 bool fxi_speculate_came_true(const fxi_seq *s, int i);
 // After the draws of a step whose pass took us: truncates caches, counts what came true.

@@ -40,10 +40,8 @@ fx_status fxi_speculate_open(fx_engine *eng, fx_error *err)
         x->most_tok = eng->opt.draft_tok ? eng->opt.draft_tok : PRESET_TOK;
         x->offer = calloc(n, sizeof *x->offer);
         x->seq = calloc(n, sizeof *x->seq);
-        x->kv = calloc(n, sizeof *x->kv);
-        x->len_tok = calloc(n, sizeof *x->len_tok);
     }
-    if (x && x->offer && x->seq && x->kv && x->len_tok) return FX_OK;
+    if (x && x->offer && x->seq) return FX_OK;
     return fxi_fail(err, FX_ENOMEM, "no memory for the drafts of %d sequences", eng->opt.max_seq);
 }
 
@@ -53,8 +51,6 @@ void fxi_speculate_close(fx_engine *eng)
     if (!x) return;
     free(x->offer);
     free(x->seq);
-    free(x->kv);
-    free(x->len_tok);
     free(x);
     eng->spec = NULL;
 }

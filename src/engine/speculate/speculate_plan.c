@@ -36,14 +36,14 @@ static void offer_draft(fx_engine *eng, fxi_seq *s)
         (fxi_pace_offer){.seq = &s->draft->pace, .kind = s->draft->kind, .n = n};
 }
 
-static void collect_offers(fx_engine *eng)
+static void collect_offers(fx_engine *eng, bool may_add)
 {
     fxi_speculator *x = eng->spec;
     x->n_offer = x->n_decode = 0;
     for (fxi_group *g = eng->running.head; g; g = g->next)
         for (int i = 0; i < g->n_seq; i++) {
             x->n_decode += draws_now(&g->seq[i]);
-            if (may_draft(&g->seq[i])) offer_draft(eng, &g->seq[i]);
+            if (may_add && may_draft(&g->seq[i])) offer_draft(eng, &g->seq[i]);
         }
 }
 
@@ -57,46 +57,39 @@ static void take_offers(fxi_speculator *x, int max_row)
     }
 }
 
-// The sequences that compute drafted tokens, as far as memory is at hand. Returns the tokens.
-static int grow_caches(fx_engine *eng)
+// Keeps those of the offers that were taken, as far as memory is at hand.
+static void grow_caches(fx_engine *eng)
 {
     fxi_speculator *x = eng->spec;
-    int n = 0, n_tok = 0;
-    for (int i = 0; i < x->n_offer; i++) {
+    int n_more[FXI_ROOM_AT_ONCE], n = 0;
+    for (int i = 0; i < x->n_offer && n < FXI_ROOM_AT_ONCE; i++) {
         if (!x->offer[i].n_taken) continue;
         x->seq[n] = x->seq[i];
-        x->offer[n] = x->offer[i];
-        x->kv[n] = x->seq[n]->kv;
-        x->len_tok[n] = x->seq[n]->n_computed + 1 + x->offer[n].n_taken;
-        n++;
+        n_more[n++] = x->offer[i].n_taken;
     }
-    x->n_offer = n ? fxi_room_try_many(eng, x->kv, x->len_tok, n) : 0;
+    x->n_offer = fxi_room_try_many(eng, x->seq, n_more, n);
     for (int i = 0; i < x->n_offer; i++) {
         fxi_seq *s = x->seq[i];
-        s->n_draft = x->offer[i].n_taken;
+        s->n_draft = n_more[i];
         s->n_step += s->n_draft;
         s->draft->n_true = 0;
-        n_tok += s->n_draft;
     }
-    return n_tok;
 }
 
-int fxi_speculate_plan(fx_engine *eng, int n_tok, int max_row)
+void fxi_speculate_plan(fx_engine *eng, int n_tok, int max_row)
 {
     fxi_speculator *x = eng->spec;
-    if (!x) return 0;
+    if (!x) return;
     x->n_row = n_tok;
     x->n_offer = 0;
     if (max_row > eng->opt.step_tok - n_tok) max_row = eng->opt.step_tok - n_tok;
-    if (max_row <= 0) return 0;
-    const uint64_t start_us = fxi_now_us(eng);
-    collect_offers(eng);
-    x->draft_us = (double)(fxi_now_us(eng) - start_us);
+    x->draft_us = 0; // but for a model, drafts cost next to nothing
+    collect_offers(eng, max_row > 0);
     if (eng->drafter)
         take_offers(x, max_row);
     else
         fxi_pace_choose(&x->pace, x->offer, x->n_offer, n_tok, x->n_decode, max_row);
-    return grow_caches(eng);
+    grow_caches(eng);
 }
 
 // ---- after the pass ----------------------------------------------------------------------------
