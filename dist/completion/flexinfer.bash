@@ -47,7 +47,7 @@ _flexinfer() {
         'serve':--log-format) words="text json" ;;
         'serve':--log-level) words="debug info warn error" ;;
         'serve':--device) return ;;
-        'serve':--gpu-math) words="exact law" ;;
+        'serve':--gpu-math) words="exact law fast" ;;
         'serve':--threads | 'serve':-t) return ;;
         'serve':--ctx | 'serve':-c) return ;;
         'serve':--kv-memory) return ;;
@@ -77,7 +77,7 @@ _flexinfer() {
         'run':--min-p) return ;;
         'run':--seed) return ;;
         'run':--device) return ;;
-        'run':--gpu-math) words="exact law" ;;
+        'run':--gpu-math) words="exact law fast" ;;
         'run':--threads | 'run':-t) return ;;
         'run':--ctx | 'run':-c) return ;;
         'run':--kv-memory) return ;;
@@ -106,7 +106,7 @@ _flexinfer() {
         'bench':--repeat) return ;;
         'bench':--trace) kind=-f ;;
         'bench':--device) return ;;
-        'bench':--gpu-math) words="exact law" ;;
+        'bench':--gpu-math) words="exact law fast" ;;
         'bench':--threads | 'bench':-t) return ;;
         'bench':--ctx | 'bench':-c) return ;;
         'bench':--kv-memory) return ;;
@@ -154,7 +154,7 @@ _flexinfer() {
         'bench serve':--timeline) kind=-f ;;
         'bench serve':--sample) return ;;
         'bench serve':--device) return ;;
-        'bench serve':--gpu-math) words="exact law" ;;
+        'bench serve':--gpu-math) words="exact law fast" ;;
         'bench serve':--threads | 'bench serve':-t) return ;;
         'bench serve':--ctx | 'bench serve':-c) return ;;
         'bench serve':--kv-memory) return ;;
