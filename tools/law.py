@@ -108,14 +108,20 @@ LAW = {
     # The engine: loop -> memory -> group -> sampling; engine.h holds the types that all of them share.
     "engine/sampling": ["base/...", "include/flexinfer"],
     "engine/record": ["include/flexinfer"],
+    # Drafts as data; speculate puts them into steps.
+    "engine/draft": ["include/flexinfer"],
     "engine/grammar": ["grammar/guide", "grammar/mask/gram_tokens.h", "grammar/read", "grammar/form", "engine/engine.h", "format",
                        "base/...", "include/flexinfer"],
-    "engine/group": ["engine/grammar", "grammar/guide", "engine/sampling", "engine/engine.h", "engine/record", "kv/kv.h", "model/model.h", "model/pooling.h", "format",
-                     "base/...", "include/flexinfer"],
-    "engine/memory": ["engine/group", "engine/record", "engine/engine.h", "kv/kv.h", "base/...", "include/flexinfer"],
-    "engine/loop": ["engine/memory", "engine/group", "engine/grammar", "grammar/guide", "engine/record", "engine/sampling", "engine/engine.h", "kv/kv.h",
-                    "model/device.h", "model/model.h", "format", "kernels/kv_view.h", "base/...", "include/flexinfer"],
-    "engine": ["engine/loop", "engine/memory", "engine/group", "engine/grammar", "engine/record", "engine/sampling", "gpu/gpu.h", "kv/kv.h", "model/device.h", "model/model.h", *PORT,
+    "engine/group": ["engine/draft", "engine/grammar", "grammar/guide", "engine/sampling", "engine/engine.h", "engine/record", "kv/kv.h",
+                     "model/model.h", "model/pooling.h", "format", "base/...", "include/flexinfer"],
+    "engine/speculate": ["engine/memory", "engine/group", "engine/draft", "engine/record", "engine/engine.h", "kv/kv.h", "base/...",
+                         "include/flexinfer"],
+    "engine/memory": ["engine/draft", "engine/group", "engine/record", "engine/engine.h", "kv/kv.h", "base/...", "include/flexinfer"],
+    "engine/loop": ["engine/speculate", "engine/draft", "engine/memory", "engine/group", "engine/grammar", "grammar/guide", "engine/record",
+                    "engine/sampling", "engine/engine.h", "kv/kv.h", "model/device.h", "model/model.h", "format", "kernels/kv_view.h",
+                    "base/...", "include/flexinfer"],
+    "engine": ["engine/speculate", "engine/draft", "engine/loop", "engine/memory", "engine/group", "engine/grammar", "engine/record",
+               "engine/sampling", "gpu/gpu.h", "kv/kv.h", "model/device.h", "model/model.h", *PORT,
                "model/pooling.h", "format", "format/jinja/marked.h", "kernels/kv_view.h", "kernels/probe.h", "base/...", "include/flexinfer"],
 
     # Traces in virtual time: the engine over a model and memory that are not there (paper).
@@ -162,7 +168,7 @@ SYSTEM = {
 # are not listed.
 ORDER = {
     "engine": ["engine", "turn", "idle", "plan", "prompts", "admit", "join", "step", "step_batch", "draw", "settle", "fork",
-               "output", "inbox", "budget", "room", "preempt", "cache", "lists", "group", "beam", "embedding", "seq", "text", "recorder"],
+               "output", "inbox", "speculate_plan", "speculate_find", "budget", "room", "preempt", "cache", "lists", "group", "beam", "embedding", "seq", "text", "recorder", "draft", "ngram"],
 }
 
 # Files that may call each other in a circle: (files, reason).
