@@ -63,6 +63,7 @@ _flexinfer() {
         'serve':--max-queue) return ;;
         'serve':--max-queue-tokens) return ;;
         'serve':--max-queue-bytes) return ;;
+        'serve':--record-events) return ;;
         'serve':--workers) return ;;
         'run':--model | 'run':-m) kind=-f ;;
         'run':--tokenizer) kind=-f ;;
@@ -117,6 +118,7 @@ _flexinfer() {
         'bench':--swap-dir) kind=-d ;;
         'bench':--step-tokens) return ;;
         'bench':--step-ms) return ;;
+        'bench':--record-events) return ;;
         'bench replay':--kv) return ;;
         'bench replay':--geometry) return ;;
         'bench replay':--device) return ;;
@@ -142,6 +144,7 @@ _flexinfer() {
         'bench serve':--tokenizer) kind=-f ;;
         'bench serve':--tokenizer-pre) return ;;
         'bench serve':--config) kind=-f ;;
+        'bench serve':--trace) kind=-f ;;
         'bench serve':--kv) return ;;
         'bench serve':--rate) return ;;
         'bench serve':--requests) return ;;
@@ -165,6 +168,7 @@ _flexinfer() {
         'bench serve':--step-tokens) return ;;
         'bench serve':--max-seq) return ;;
         'bench serve':--step-ms) return ;;
+        'bench serve':--record-events) return ;;
         'serve':*)
             words="
                 --model
@@ -217,6 +221,7 @@ _flexinfer() {
                 --max-queue
                 --max-queue-tokens
                 --max-queue-bytes
+                --record-events
                 --workers
                 --help"
             ;;
@@ -303,6 +308,7 @@ _flexinfer() {
                 --swap-dir
                 --step-tokens
                 --step-ms
+                --record-events
                 --help"
             ;;
         'bench replay':*)
@@ -339,6 +345,7 @@ _flexinfer() {
                 --tokenizer
                 --tokenizer-pre
                 --config
+                --trace
                 --kv
                 --rate
                 --requests
@@ -364,6 +371,7 @@ _flexinfer() {
                 --step-tokens
                 --max-seq
                 --step-ms
+                --record-events
                 --help"
             kind=-f
             ;;

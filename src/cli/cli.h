@@ -94,6 +94,7 @@ typedef struct fxi_cli_options {
     fxi_opt_ints batch, prompts, contexts; // the last two: none given
     bool json, csv;
     const char *trace; // NULL: not given
+    int n_record;      // 0: none are kept
     // bench replay, bench serve
     const char *managers, *geometry, *device;
     const char *calibration, *timeline; // NULL: not given

@@ -75,7 +75,7 @@ static const fxi_opt rows[] = {
     {"context", 0, "LIST", FXI_OPT_INTS, 1, 1 << 24, NULL, AT(contexts), FXI_CMD_BENCH, "tokens in each cache when decoding starts (default: --prompt)"},
     {"gen", 0, "N", FXI_OPT_INT, 1, 1 << 24, "32", AT(n_gen), FXI_CMD_BENCH, "tokens to generate after each prompt"},
     {"repeat", 0, "N", FXI_OPT_INT, 1, 1000, "3", AT(n_repeat), FXI_CMD_BENCH, "runs of each batch and length; medians are shown"},
-    {"trace", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(trace), FXI_CMD_BENCH, "write what the engine did last to FILE, as a Chrome trace for Perfetto"},
+    {"trace", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(trace), FXI_CMD_BENCH | FXI_CMD_SERVE_TRACE, "write what the engine did last to FILE, as a Chrome trace for Perfetto"},
     {"csv", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(csv), FXI_CMD_BENCH, "CSV instead of a table"},
     {"json", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(json), FXI_CMD_BENCH, "one JSON object instead of a table"},
 
@@ -120,6 +120,7 @@ static const fxi_opt rows[] = {
     {"max-queue", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(max_queue), FXI_CMD_SERVE, "sequences that may wait besides those; 0: 1024"},
     {"max-queue-tokens", 0, "N", FXI_OPT_U64, 0, 0x1p60, "0", AT(max_queue_tok), FXI_CMD_SERVE, "prompt tokens that may wait; 0: 1048576"},
     {"max-queue-bytes", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p60, "0", AT(max_queue_bytes), FXI_CMD_SERVE, "memory for requests and answers that wait; 0: an eighth of the free memory, 64M to 1G"},
+    {"record-events", 0, "N", FXI_OPT_INT, 0, 1 << 26, "65536", AT(n_record), FXI_CMD_SERVE | FXI_CMD_BENCH | FXI_CMD_SERVE_TRACE, "events that the flight recorder keeps for traces, 32 bytes each; 0: none"},
     {"workers", 0, "N", FXI_OPT_INT, 0, 256, "0", AT(n_worker), FXI_CMD_SERVE, "threads that parse, render and tokenize requests; 0: 2"},
 };
 // clang-format on
