@@ -38,6 +38,8 @@ LAW = {
     "base/number": ["base/text", "base", ERROR],
     "base/system": ["base/text", "base", ERROR],
     "base/json": ["base/system", "base", ERROR],
+    # HTTP as a client speaks it.
+    "base/net": ["base/text", "base/system", "base", ERROR],
 
     # Grammars: front ends make a form; the automaton runs it over bytes.
     "grammar/form": ["base/...", ERROR],
