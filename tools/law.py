@@ -128,13 +128,15 @@ LAW = {
     "server/guard": ["base/...", "include/flexinfer"],
     # Lines that hold nobody up; the program logs through it, too.
     "server/log": ["server/reply/json_out.h", "base/...", "include/flexinfer"],
-    "server/metrics": ["server/work/ledger.h", "server/work/workers.h", "base/...", "include/flexinfer"],
+    # Requests as spans of OpenTelemetry, and the thread that sends them.
+    "server/spans": ["server/reply/json_out.h", "base/...", "include/flexinfer"],
+    "server/metrics": ["server/spans/exporter.h", "server/spans/span.h", "server/work/ledger.h", "server/work/workers.h", "base/...", "include/flexinfer"],
     "server/reply": ["base/...", "include/flexinfer"],
     "server/request": ["server/work/ledger.h", "server/reply", "base/...", "include/flexinfer"],
     "server/endpoint": ["server/trace/chrome_trace.h", "server/work/ledger.h", "server/request", "server/reply", "base/...", "include/flexinfer"],
     "server/schema": ["server/request", "server/reply", "base/...", "include/flexinfer"],
-    "server/http": ["server/guard", "server/log", "server/metrics", "server/work", "server/endpoint", "server/schema", "server/request", "server/reply", "server/server.h", "base/...", "include/flexinfer"],
-    "server": ["server/http", "server/guard", "server/metrics", "server/work", "server/reply", "base/...", "include/flexinfer"],
+    "server/http": ["server/guard", "server/spans", "server/log", "server/metrics", "server/work", "server/endpoint", "server/schema", "server/request", "server/reply", "server/server.h", "base/...", "include/flexinfer"],
+    "server": ["server/http", "server/guard", "server/spans/exporter.h", "server/log/log_line.h", "server/metrics", "server/work", "server/reply", "base/...", "include/flexinfer"],
 
     "cli/terminal": ["cli/cli.h", "base/...", "include/flexinfer"],
     "cli/bench": ["server/trace/chrome_trace.h", "cli/terminal", "cli/cli.h", "replay", "replay/paper", "replay/trace", "base/...", "include/flexinfer"],

@@ -75,6 +75,7 @@ typedef struct fxi_cli_options {
     const char *logprobs, *sampling_order;
     bool refuse_excess;
     const char *tls_cert, *tls_key; // NULL: not given
+    const char *otlp_endpoint;      // NULL: not given
     const char *isolate;
     bool allow_priority, open_metrics;
     int max_conn, max_per_address, idle_timeout_s;

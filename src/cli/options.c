@@ -51,6 +51,7 @@ static const fxi_opt rows[] = {
     {"log-format", 0, "text|json", FXI_OPT_CHOICE, 0, 0, "text", AT(log_format), FXI_CMD_SERVE, "form of the log's lines"},
     {"log-level", 0, "debug|info|warn|error", FXI_OPT_CHOICE, 0, 0, "info", AT(log_level), FXI_CMD_SERVE, "least level of the log's lines; debug shows probes, too"},
     {"log-prompts", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(log_prompts), FXI_CMD_SERVE, "log the bodies of requests, up to 16 KiB of each"},
+    {"otlp-endpoint", 0, "URL", FXI_OPT_STR, 0, 0, NULL, AT(otlp_endpoint), FXI_CMD_SERVE, "send a span of each request to an OpenTelemetry collector, like http://localhost:4318/v1/traces (default: as OTEL_EXPORTER_OTLP_ENDPOINT says)"},
     {"check-config", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(check_config), FXI_CMD_SERVE, "check options and files, print the options in effect, and exit"},
 
     {"prompt", 'p', "TEXT", FXI_OPT_STR, 0, 0, NULL, AT(prompt), FXI_CMD_RUN, "text to complete; without it, chat"},

@@ -23,7 +23,7 @@ static fx_status check_scheme(const char *text, fx_error *err)
 }
 
 // Copies p[0..n) as a text. False: it does not fit.
-static bool copy_piece(char *dst, size_t cap, const char *p, size_t n)
+static bool copy_url_part(char *dst, size_t cap, const char *p, size_t n)
 {
     if (n >= cap) return false;
     memcpy(dst, p, n);
@@ -34,9 +34,9 @@ static bool copy_piece(char *dst, size_t cap, const char *p, size_t n)
 // A port from 1 to 65535 in p[0..n); none: 80.
 static bool take_port(fxi_url *u, const char *p, size_t n)
 {
-    if (!n) return copy_piece(u->port, sizeof u->port, "80", 2);
+    if (!n) return copy_url_part(u->port, sizeof u->port, "80", 2);
     if (n > 5 || strspn(p, "0123456789") < n) return false;
-    copy_piece(u->port, sizeof u->port, p, n);
+    copy_url_part(u->port, sizeof u->port, p, n);
     const int port = atoi(u->port);
     return port > 0 && port < 65536;
 }
@@ -53,7 +53,7 @@ static bool take_authority(fxi_url *u, const char *p, size_t n)
     if (!colon || colon > p + n) colon = p + n;
     const size_t n_host = (size_t)((close ? close : colon) - host);
     const size_t n_port = colon < p + n ? (size_t)(p + n - colon - 1) : 0;
-    return n_host > 0 && copy_piece(u->host, sizeof u->host, host, n_host) &&
+    return n_host > 0 && copy_url_part(u->host, sizeof u->host, host, n_host) &&
            take_port(u, colon + 1, n_port);
 }
 
@@ -67,7 +67,8 @@ fx_status fxi_url_parse(const char *text, fxi_url *out, fx_error *err)
     if (!take_authority(out, at, (size_t)(path - at)))
         return fxi_fail(err, FX_EINVAL, "'%.100s': the host or its port is not valid", text);
     const size_t at_path = *path == '?'; // "/" comes before a query
-    if (*path && !copy_piece(out->path + at_path, sizeof out->path - at_path, path, strlen(path)))
+    if (*path &&
+        !copy_url_part(out->path + at_path, sizeof out->path - at_path, path, strlen(path)))
         return fxi_fail(err, FX_EINVAL, "the URL's path is longer than %zu bytes",
                         sizeof out->path - 2);
     return FX_OK;

@@ -31,12 +31,15 @@ _Static_assert(offsetof(fx_stats, n_preempt_swap) ==
 
 static const char *const bytes_of[FXI_N_BYTES_OF] = {"body", "tree", "prompt", "queue", "answer"};
 
+static const char *const lost_spans[] = {FXI_SPANS_LOST(NAME_OP)};
+
 static const fxi_label driver_label = LABEL("op", driver_ops), kv_label = LABEL("op", kv_ops),
                        mode_label = LABEL("mode", modes),
                        finish_label = LABEL("finished_reason", finishes),
                        reject_label = LABEL("reason", rejects),
                        status_label = LABEL("code", statuses), route_label = {.name = "route"},
-                       bytes_label = LABEL("of", bytes_of);
+                       bytes_label = LABEL("of", bytes_of),
+                       lost_label = LABEL("reason", lost_spans);
 
 int fxi_status_index(int status)
 {
@@ -129,6 +132,8 @@ const fxi_metric fxi_metric_table[] = {
     {"server_workers", ONE(FXI_GAUGE, server.n_worker), "Threads that parse, render and tokenize."},
     {"server_workers_busy", ONE(FXI_GAUGE, server.n_busy_worker), "Of them, those that work now."},
     {"server_work_waiting", ONE(FXI_GAUGE, server.n_waiting_work), "Requests that wait for such a thread."},
+    {"spans_sent_total", ONE(FXI_COUNTER, server.spans.n_sent), "Spans of requests that the collector took."},
+    {"spans_dropped_total", MANY(server.spans.n_lost, lost_label), "Spans lost: there was no room, the collector refused them, or it did not answer."},
     {"log_lines_dropped_total", ONE(FXI_COUNTER, server.n_log_dropped), "Log lines lost because stderr did not take them."},
 
     {"process_resident_bytes", ONE(FXI_GAUGE, process.resident_bytes), "Resident memory of the process."},
