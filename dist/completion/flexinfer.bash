@@ -46,6 +46,7 @@ _flexinfer() {
         'serve':--max-body) return ;;
         'serve':--log-format) words="text json" ;;
         'serve':--log-level) words="debug info warn error" ;;
+        'serve':--otlp-endpoint) return ;;
         'serve':--device) return ;;
         'serve':--gpu-math) words="exact law fast" ;;
         'serve':--threads | 'serve':-t) return ;;
@@ -203,6 +204,7 @@ _flexinfer() {
                 --log-format
                 --log-level
                 --log-prompts
+                --otlp-endpoint
                 --check-config
                 --device
                 --gpu-math

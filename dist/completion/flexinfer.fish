@@ -54,6 +54,7 @@ complete -c flexinfer -n '__flexinfer_runs serve' -l max-body -x -d 'largest bod
 complete -c flexinfer -n '__flexinfer_runs serve' -l log-format -x -a 'text json' -d 'form of the log'\''s lines'
 complete -c flexinfer -n '__flexinfer_runs serve' -l log-level -x -a 'debug info warn error' -d 'least level of the log'\''s lines; debug shows probes, too'
 complete -c flexinfer -n '__flexinfer_runs serve' -l log-prompts -f -d 'log the bodies of requests, up to 16 KiB of each'
+complete -c flexinfer -n '__flexinfer_runs serve' -l otlp-endpoint -x -d 'send a span of each request to an OpenTelemetry collector, like http://localhost:4318/v1/traces (default: as OTEL_EXPORTER_OTLP_ENDPOINT says)'
 complete -c flexinfer -n '__flexinfer_runs serve' -l check-config -f -d 'check options and files, print the options in effect, and exit'
 complete -c flexinfer -n '__flexinfer_runs serve' -l device -x -d 'where the model is computed: cpu, or an NVIDIA GPU, cuda:0, cuda:1, .. (default: cpu)'
 complete -c flexinfer -n '__flexinfer_runs serve' -l gpu-math -x -a 'exact law fast' -d 'how a GPU adds: in the CPU'\''s order, which gives the same bits, by tensor cores in a fixed order, or by NVIDIA'\''s libraries'
