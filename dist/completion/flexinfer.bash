@@ -48,6 +48,7 @@ _flexinfer() {
         'serve':--max-body) return ;;
         'serve':--log-format) words="text json" ;;
         'serve':--log-level) words="debug info warn error" ;;
+        'serve':--otlp-endpoint) return ;;
         'serve':--device) return ;;
         'serve':--gpu-math) words="exact law fast" ;;
         'serve':--threads | 'serve':-t) return ;;
@@ -66,6 +67,7 @@ _flexinfer() {
         'serve':--max-queue-tokens) return ;;
         'serve':--max-queue-bytes) return ;;
         'serve':--send-percent) return ;;
+        'serve':--record-events) return ;;
         'serve':--workers) return ;;
         'run':--model | 'run':-m) kind=-f ;;
         'run':--tokenizer) kind=-f ;;
@@ -120,6 +122,7 @@ _flexinfer() {
         'bench':--swap-dir) kind=-d ;;
         'bench':--step-tokens) return ;;
         'bench':--step-ms) return ;;
+        'bench':--record-events) return ;;
         'bench replay':--kv) return ;;
         'bench replay':--geometry) return ;;
         'bench replay':--device) return ;;
@@ -145,6 +148,7 @@ _flexinfer() {
         'bench serve':--tokenizer) kind=-f ;;
         'bench serve':--tokenizer-pre) return ;;
         'bench serve':--config) kind=-f ;;
+        'bench serve':--trace) kind=-f ;;
         'bench serve':--kv) return ;;
         'bench serve':--rate) return ;;
         'bench serve':--requests) return ;;
@@ -168,6 +172,7 @@ _flexinfer() {
         'bench serve':--step-tokens) return ;;
         'bench serve':--max-seq) return ;;
         'bench serve':--step-ms) return ;;
+        'bench serve':--record-events) return ;;
         'serve':*)
             words="
                 --model
@@ -204,6 +209,7 @@ _flexinfer() {
                 --log-format
                 --log-level
                 --log-prompts
+                --otlp-endpoint
                 --check-config
                 --device
                 --gpu-math
@@ -223,6 +229,7 @@ _flexinfer() {
                 --max-queue-tokens
                 --max-queue-bytes
                 --send-percent
+                --record-events
                 --workers
                 --help"
             ;;
@@ -309,6 +316,7 @@ _flexinfer() {
                 --swap-dir
                 --step-tokens
                 --step-ms
+                --record-events
                 --help"
             ;;
         'bench replay':*)
@@ -345,6 +353,7 @@ _flexinfer() {
                 --tokenizer
                 --tokenizer-pre
                 --config
+                --trace
                 --kv
                 --rate
                 --requests
@@ -370,6 +379,7 @@ _flexinfer() {
                 --step-tokens
                 --max-seq
                 --step-ms
+                --record-events
                 --help"
             kind=-f
             ;;

@@ -78,6 +78,7 @@ typedef struct fxi_cli_options {
     const char *tool_parser, *reasoning_parser;
     bool refuse_excess;
     const char *tls_cert, *tls_key; // NULL: not given
+    const char *otlp_endpoint;      // NULL: not given
     const char *isolate;
     bool allow_priority, open_metrics;
     int max_conn, max_per_address, idle_timeout_s;
@@ -97,6 +98,7 @@ typedef struct fxi_cli_options {
     fxi_opt_ints batch, prompts, contexts; // the last two: none given
     bool json, csv;
     const char *trace; // NULL: not given
+    int n_record;      // 0: none are kept
     // bench replay, bench serve
     const char *managers, *geometry, *device;
     const char *calibration, *timeline; // NULL: not given

@@ -70,7 +70,7 @@ struct fx_engine {
     struct fxi_device *device; // of model, kv and what steps return
     fxi_model *model;
     fxi_kv *kv;
-    fxi_recorder *recorder;          // any thread reads it
+    fxi_recorder *recorder;          // any thread reads it; NULL: nothing is recorded
     uint64_t n_evicted;              // as last noted there,
     fx_record memory;                // and its last event of that kind
     fxi_group_list waiting, running; // lists.c; swapped groups are in `waiting`
@@ -130,6 +130,7 @@ static inline uint64_t fxi_now_ms(const fx_engine *eng)
 // Notes an event in the flight recorder, with the time.
 static inline void fxi_engine_note(const fx_engine *eng, fx_record ev)
 {
+    if (!eng->recorder) return;
     ev.at_us = fxi_now_us(eng);
     fxi_recorder_add(eng->recorder, &ev);
 }

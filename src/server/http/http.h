@@ -41,6 +41,7 @@
 #include "server/reply/api_reply.h"
 #include "server/request/api_request.h"
 #include "server/server.h"
+#include "server/spans/exporter.h"
 #include "server/work/body.h"
 #include "server/work/wakes.h"
 #include "server/work/workers.h"
@@ -84,6 +85,7 @@ struct fxi_server {
     fxi_watch watch;
     fxi_ledger *ledger; // what all requests hold
     fxi_workers *workers;
+    fxi_spans *spans; // NULL: none are wanted
 
     pthread_mutex_t mu;
     pthread_cond_t empty; // jobs has become NULL
@@ -111,7 +113,8 @@ typedef struct fxi_job_part { // one engine request: one prompt of the job
     bool submitted; // id is known
     bool over;      // the engine no longer holds it
     double first_s; // when its first token came; 0: not yet
-    uint64_t queued_us;
+    // As of the last event, which came at seen_us (fxi_now_ns); 0: none did.
+    uint64_t queued_us, prefill_us, decode_us, seen_us;
     size_t n_bytes; // billed for what the engine copied; constant once submitted
 } fxi_job_part;
 
@@ -144,6 +147,7 @@ struct fxi_http_job {
     bool at_once;         // `early` is answered without reading the body, and the connection closes
     char request_id[132]; // X-Request-Id, the client's or ours
     double started_s;
+    fxi_span *span; // what is told of it elsewhere; NULL: nothing
     fxi_phase phase;
     fxi_body body;         // the worker's, once its work is posted
     uint64_t n_body_bytes; // received, kept or not
@@ -338,18 +342,21 @@ const fxi_route *fxi_route_find(const char *method, const char *path, char *allo
 int fxi_route_index(const fxi_route *r);
 int fxi_route_paths(const char **path, int max);
 
-// ---- accounts.c: what is counted; metrics_page.c: where it is shown ----------------------------
+// ---- accounts.c: what is counted and traced; metrics_page.c: where it is shown -----------------
 
 // An event, with job.mu held. On the engine's thread.
 void fxi_account_event(fxi_job_part *part, const fx_event *ev);
-// A finished request of the route with this number, -1: none.
-void fxi_account_request(const fxi_http_job *job, int route, int status);
+// A request whose head has been read; a finished one.
+void fxi_account_begin(fxi_http_job *job);
+void fxi_account_request(fxi_http_job *job, int status);
 enum MHD_Result fxi_serve_metrics(fxi_http_job *job);
 
 // ---- access_log.c -----------------------------------------------------------------------------
 
 // Writes a finished request's line to the server's log.
 void fxi_log_job(fxi_http_job *job, int status);
+// Something that happened beside the requests; level: an fxi_level (log_line.h). Any thread.
+void fxi_log_event(fxi_server *srv, int level, const char *event, const char *text);
 // With the option log_prompts: the body of a request for a generation, or the start of it.
 void fxi_log_body(fxi_http_job *job, const char *body, size_t n_bytes);
 

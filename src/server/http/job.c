@@ -45,6 +45,7 @@ void fxi_http_job_unref(fxi_http_job *job)
     fxi_buf_free(&job->answer);
     fxi_body_free(&job->body, &job->bill);
     free(job->part);
+    free(job->span);
     fxi_bill_close(&job->bill);
     pthread_mutex_destroy(&job->mu);
     free(job);
