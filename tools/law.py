@@ -104,12 +104,13 @@ LAW = {
     # The engine: loop -> memory -> group -> sampling; engine.h holds the types that all of them share.
     "engine/sampling": ["base/...", "include/flexinfer"],
     "engine/record": ["include/flexinfer"],
-    "engine/group": ["engine/sampling", "engine/engine.h", "engine/record", "kv/kv.h", "model/model.h", "model/pooling.h", "format",
+    "engine/picture": ["engine/group", "engine/record", "engine/engine.h", "kv/kv.h", "base/...", "include/flexinfer"],
+    "engine/group": ["engine/sampling", "engine/engine.h", "engine/record", "engine/picture/gallery.h", "kv/kv.h", "model/model.h", "model/pooling.h", "format",
                      "base/...", "include/flexinfer"],
     "engine/memory": ["engine/group", "engine/record", "engine/engine.h", "kv/kv.h", "base/...", "include/flexinfer"],
     "engine/loop": ["engine/memory", "engine/group", "engine/record", "engine/sampling", "engine/engine.h", "kv/kv.h",
                     "model/device.h", "model/model.h", "format", "kernels/kv_view.h", "base/...", "include/flexinfer"],
-    "engine": ["engine/loop", "engine/memory", "engine/group", "engine/record", "engine/sampling", "gpu/gpu.h", "kv/kv.h", "model/device.h", "model/model.h", *PORT,
+    "engine": ["engine/loop", "engine/memory", "engine/picture", "engine/group", "engine/record", "engine/sampling", "gpu/gpu.h", "kv/kv.h", "model/device.h", "model/model.h", *PORT,
                "model/pooling.h", "format", "format/jinja/marked.h", "kernels/kv_view.h", "kernels/probe.h", "base/...", "include/flexinfer"],
 
     # Traces in virtual time: the engine over a model and memory that are not there (paper).
@@ -154,8 +155,8 @@ SYSTEM = {
 # Files of a room, highest first: a file never uses a symbol of one above it, neither directly nor through files that
 # are not listed.
 ORDER = {
-    "engine": ["engine", "turn", "idle", "plan", "prompts", "admit", "join", "step", "step_batch", "draw", "settle", "fork",
-               "output", "inbox", "budget", "room", "preempt", "cache", "lists", "group", "beam", "embedding", "seq", "text", "recorder"],
+    "engine": ["engine", "paint", "turn", "idle", "plan", "prompts", "admit", "join", "step", "step_batch", "draw", "settle", "fork",
+               "output", "inbox", "budget", "room", "preempt", "cache", "lists", "group", "beam", "embedding", "seq", "text", "gallery", "recorder"],
 }
 
 # Files that may call each other in a circle: (files, reason).
