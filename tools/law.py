@@ -132,8 +132,12 @@ LAW = {
     "server/request": ["server/work/ledger.h", "server/reply", "base/...", "include/flexinfer"],
     "server/endpoint": ["server/trace/chrome_trace.h", "server/work/ledger.h", "server/request", "server/reply", "base/...", "include/flexinfer"],
     "server/schema": ["server/request", "server/reply", "base/...", "include/flexinfer"],
-    "server/http": ["server/guard", "server/log", "server/metrics", "server/work", "server/endpoint", "server/schema", "server/request", "server/reply", "server/server.h", "base/...", "include/flexinfer"],
-    "server": ["server/http", "server/guard", "server/metrics", "server/work", "server/reply", "base/...", "include/flexinfer"],
+    # The KV memory as JSON, those who watch it, and the files of the page. viewer/ works on jobs, as http.h has them.
+    "server/picture": ["base/...", "include/flexinfer"],
+    "server/viewer": ["server/http/http.h", "server/picture", "server/guard", "server/metrics", "server/work", "server/endpoint", "server/request", "server/reply", "server/server.h", "server/web", "base/...", "include/flexinfer"],
+    "server/web": ["base/..."],
+    "server/http": ["server/viewer", "server/web", "server/guard", "server/log", "server/metrics", "server/work", "server/endpoint", "server/schema", "server/request", "server/reply", "server/server.h", "base/...", "include/flexinfer"],
+    "server": ["server/viewer", "server/web", "server/http", "server/guard", "server/metrics", "server/work", "server/reply", "base/...", "include/flexinfer"],
 
     "cli/terminal": ["cli/cli.h", "base/...", "include/flexinfer"],
     "cli/bench": ["server/trace/chrome_trace.h", "cli/terminal", "cli/cli.h", "replay", "replay/paper", "replay/trace", "base/...", "include/flexinfer"],

@@ -14,13 +14,14 @@
 //
 //   chunks     the units of physical memory, each with a state. A chunk keeps its name while it
 //              has memory
-//   spans      a sequence's cache: segments at successive positions, each backed by a chunk. Several
-//              spans may have the same chunk
+//   spans      a sequence's cache: segments at successive positions, each backed by a chunk.
+//              Several spans may have the same chunk
 //   nodes      the tree of recorded prefixes
 //   requests   those that run, wait, or are in the swap
 //   stats      what fx_engine_stats returns after the same turn
 //
-// It holds numbers only: no text, no token, no name of a tenant.
+// It holds numbers only: no text, no token, no name of a tenant. Items of lists have no padding, so
+// that they can be compared byte by byte.
 //
 // Cost. While somebody looks, the engine takes a picture after a turn, at most every 100 ms, and so
 // seldom that taking them is at most half a percent of its time. While nobody looks it does
@@ -65,7 +66,7 @@ typedef struct fx_chunk_run {
 typedef struct fx_segment_run {
     uint64_t chunk;
     uint32_t at, n;
-    uint32_t group; // positions are counted in each group from 0
+    uint64_t group; // positions are counted in each group from 0
 } fx_segment_run;
 
 // The cache of one sequence. Positions that no run names are backed by nothing: a window has passed
@@ -102,7 +103,8 @@ typedef struct fx_request_view {
     uint32_t place;                 // in the queue, from 1; 0: it has been admitted
     uint32_t n_prompt, n_generated; // tokens; generated of all its sequences
     uint32_t n_cached;              // prompt tokens found in the cache
-    uint32_t n_seq;                 // choices or beams
+    uint32_t n_seq;                 // choices or beams,
+    uint32_t max_tok;               // each of which generates so many tokens at most
     int32_t priority;
 } fx_request_view;
 
@@ -141,7 +143,8 @@ void fx_picture_end(fx_engine *eng);
 // The newest picture, with a reference for the caller, if its number is greater than `after`; NULL:
 // there is none, or nobody looks.
 const fx_picture *fx_picture_get(fx_engine *eng, uint64_t after);
-void fx_picture_unref(const fx_picture *p); // NULL is allowed
+void fx_picture_ref(const fx_picture *p); // one more; NULL is allowed, here and below
+void fx_picture_unref(const fx_picture *p);
 
 // Has `fn` called on the engine's thread after each picture. It must not block. One at a time; fn
 // NULL: none. When this returns, the function set before is not running and will not be called

@@ -23,9 +23,15 @@ fxi_exhibit *fxi_exhibit_make(void)
     return p;
 }
 
-void fx_picture_unref(const fx_picture *shown)
+void fx_picture_ref(const fx_picture *shown)
 {
     fxi_exhibit *p = (fxi_exhibit *)shown; // the head is its first member
+    if (p) atomic_fetch_add(&p->refs, 1);
+}
+
+void fx_picture_unref(const fx_picture *shown)
+{
+    fxi_exhibit *p = (fxi_exhibit *)shown;
     if (!p || atomic_fetch_sub(&p->refs, 1) > 1) return;
     fxi_buf_free(&p->chunk);
     fxi_buf_free(&p->span);

@@ -74,6 +74,7 @@ static void paint_group(painting *to, const fxi_group *g, uint32_t place)
                             .n_prompt = (uint32_t)g->req.n_prompt,
                             .n_cached = (uint32_t)g->n_cached,
                             .n_seq = (uint32_t)g->n_seq,
+                            .max_tok = (uint32_t)g->max_tok,
                             .priority = g->req.priority};
     for (int i = 0; i < g->n_seq; i++) {
         const fxi_seq *s = &g->seq[i];
@@ -173,11 +174,11 @@ static void show_segment(void *ud, const fxi_kv_seq *s, int group, int at, uint6
     fx_segment_run *last =
         span->n_run ? ITEMS(fx_segment_run, list) + span->first_run + span->n_run - 1 : NULL;
     if (last && last->chunk + last->n == chunk && last->at + last->n == (uint32_t)at &&
-        last->group == (uint32_t)group) {
+        last->group == (uint64_t)group) {
         last->n++;
         return;
     }
-    const fx_segment_run run = {chunk, (uint32_t)at, 1, (uint32_t)group};
+    const fx_segment_run run = {chunk, (uint32_t)at, 1, (uint64_t)group};
     span->n_run++;
     keep_item(to, list, &run, sizeof run);
 }
