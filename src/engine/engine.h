@@ -26,6 +26,7 @@
 //   draft/                      what a sequence may go on with, and how much of it is worth a try
 //   sampling/                   from a row of logits to a token
 //   record/                     the flight recorder: what the files above note
+//   picture/                    what a window shows: taken after a turn while somebody looks
 //
 // Threads: everything belongs to the engine thread, except the atomics and the fields that
 // fx_engine marks as guarded by `mu` or constant once open.
@@ -35,6 +36,7 @@
 #include "base/fail.h"
 #include "engine/grammar/answer_grammar.h"
 #include "engine/group/group.h"
+#include "engine/picture/gallery.h"
 #include "engine/record/recorder.h"
 #include "flexinfer/flexinfer.h"
 #include "format/chat.h"
@@ -94,6 +96,7 @@ struct fx_engine {
     pthread_t thread;
 
     fxi_answer_vocab answer_vocab; // with a lock of its own; any thread
+    fxi_gallery gallery; // its own locks
 
     pthread_mutex_t step_mu;   // held while on_step runs
     void (*on_step)(void *ud); // guarded by step_mu
@@ -111,6 +114,7 @@ struct fx_engine {
     int64_t n_queued_tok; // their prompt tokens, each prompt once
     bool has_new_budget;  // wakes the engine thread
     bool must_clear;      // the same: prefixes are to be forgotten
+    bool has_new_viewer;  // the same: somebody looks
     uint64_t next_id;
     bool closing;
     fx_stats stats;

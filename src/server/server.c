@@ -29,6 +29,7 @@
 #include "server/http/http.h"
 #include "server/listen.h"
 #include "server/log/log_line.h" // defines: fxi_level
+#include "server/viewer/viewer.h"
 
 #define MAX_CHOICE 1024
 #define IDLE_S     1
@@ -202,6 +203,7 @@ static fxi_server *new_server(void)
     srv->listen_fd = srv->watch.epoll_fd = srv->watch.wake_fd = -1;
     pthread_mutex_init(&srv->mu, NULL);
     pthread_mutex_init(&srv->peers.mu, NULL);
+    pthread_mutex_init(&srv->viewers.mu, NULL);
     pthread_mutex_init(&srv->log_mu, NULL);
     fxi_wakes_open(&srv->wakes);
     pthread_condattr_init(&attr);
@@ -218,6 +220,7 @@ static void free_server(fxi_server *srv)
     if (srv->mhd) MHD_stop_daemon(srv->mhd);
     fxi_spans_stop(srv->spans, srv->opt.grace_s);
     if (srv->eng) fx_engine_on_step(srv->eng, NULL, NULL);
+    if (srv->eng) fx_engine_on_picture(srv->eng, NULL, NULL);
     fxi_http_wake_all(srv); // nobody is left to wake
     if (srv->no_memory) MHD_destroy_response(srv->no_memory);
     fxi_workers_stop(srv->workers);
@@ -226,6 +229,7 @@ static void free_server(fxi_server *srv)
     pthread_cond_destroy(&srv->empty);
     pthread_mutex_destroy(&srv->mu);
     pthread_mutex_destroy(&srv->peers.mu);
+    pthread_mutex_destroy(&srv->viewers.mu);
     pthread_mutex_destroy(&srv->log_mu);
     fxi_wakes_close(&srv->wakes);
     fxi_keyring_close(srv->keys);
@@ -267,6 +271,7 @@ void fxi_server_serve(fxi_server *srv, fx_engine *eng)
                             .formats = &srv->formats,
                             .refuse_excess = srv->opt.refuse_excess};
     fx_engine_on_step(eng, fxi_http_wake_after_step, srv);
+    fx_engine_on_picture(eng, fxi_viewer_on_picture, srv);
     fxi_spans_watch(srv->spans, eng);
     srv->eng = eng; // publishes the rest
 }
@@ -317,6 +322,7 @@ bool fxi_server_drain(fxi_server *srv, double timeout_s)
 {
     srv->draining = true;
     pthread_mutex_lock(&srv->mu);
+    fxi_http_end_watching_locked(srv);
     wait_for_jobs_locked(srv, timeout_s);
     const bool done = !srv->jobs;
     pthread_mutex_unlock(&srv->mu);

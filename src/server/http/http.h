@@ -5,6 +5,7 @@
 //                    -> job_work.c   (to a worker: parse, render, tokenize, submit)
 //                    -> http_send.c  (send, or suspend the connection until it can; the engine's
 //                       thread sends what its steps bring)
+//                    -> viewer/ (streams of pictures; it calls what is declared here)
 //             watch.c: one thread that sees clients hang up, keeps silent streams alive and closes
 //                      connections that are late
 //             job.c:   one request; the engine's thread enters here with its events
@@ -42,6 +43,8 @@
 #include "server/request/api_request.h"
 #include "server/server.h"
 #include "server/spans/exporter.h"
+#include "server/viewer/viewers.h"
+#include "server/web/web.h"
 #include "server/work/body.h"
 #include "server/work/wakes.h"
 #include "server/work/workers.h"
@@ -82,6 +85,7 @@ struct fxi_server {
     fxi_peers peers;
     fxi_metrics *metrics;           // a reference
     struct MHD_Response *no_memory; // made at start: what is sent where an answer cannot be made
+    fxi_viewers viewers;
     fxi_watch watch;
     fxi_ledger *ledger; // what all requests hold
     fxi_workers *workers;
@@ -169,9 +173,14 @@ struct fxi_http_job {
 
     fxi_wake wake; // guarded by server.wakes
 
+    fxi_viewer viewer; // of streams of pictures; server.viewers.mu guards it
+
     // Guarded by mu.
     pthread_mutex_t mu;
     struct MHD_Connection *conn; // NULL once completed
+    // Of streams without requests in the engine; see fxi_http_job_watch.
+    double (*look)(fxi_http_job *job, double now_s);
+    void (*leave)(fxi_http_job *job);
     bool suspended;
     // A chunk that http_send.c has begun to send past MHD: its text, and what has been sent of it
     // with its head and its end; 0: none. Until it is whole, MHD must send nothing.
@@ -202,6 +211,22 @@ size_t fxi_http_job_take(fxi_http_job *job, char *dst, size_t max);
 // Ends the job with *body as its whole answer, application/json, unless it has ended already.
 // *body is taken over in either case. On a worker.
 void fxi_http_job_answer(fxi_http_job *job, fxi_buf *body);
+// Makes the job a stream without requests in the engine. From now on the watcher calls `look`,
+// which returns when it is to be called next (INFINITY: when somebody wakes the watcher), and the
+// I/O thread `leave`, once, when the connection has completed. False: it has; neither is called.
+bool fxi_http_job_watch(fxi_http_job *job, double (*look)(fxi_http_job *job, double now_s),
+                        void (*leave)(fxi_http_job *job));
+// Adds text to such a stream. ok false: there was no memory for it, and the stream ends. False: it
+// has ended.
+bool fxi_http_job_stream(fxi_http_job *job, bool ok, const fxi_buf *text);
+// Whether such a stream's reader has taken everything.
+bool fxi_http_job_waits(fxi_http_job *job);
+// Calls `look`. Returns when to look again; INFINITY: never.
+double fxi_http_job_look(fxi_http_job *job, double now_s);
+// The connection has completed: calls `leave`.
+void fxi_http_job_complete(fxi_http_job *job);
+// Ends the streams that would go on for ever. server.mu is held.
+void fxi_http_end_watching_locked(fxi_server *srv);
 // If the job's work still waits for a worker, it never runs: gives the body back. pre: it is over.
 void fxi_http_job_drop_work(fxi_http_job *job);
 // Whether the reply has ended: a worker need not go on.
@@ -238,6 +263,8 @@ void *fxi_conn_take_target(void *ud, const char *target, struct MHD_Connection *
 
 // ---- framing.c, doors.c: what a request must pass before its body is read ---------------------
 
+// Whether a browser asks for a page.
+bool fxi_http_wants_page(const fxi_http_job *job);
 // False: *err says why the request's end, and so the next one's beginning, is in doubt.
 bool fxi_framing_check(const fxi_http_job *job, const char *method, const char *version,
                        fxi_http_error *err);
@@ -296,6 +323,8 @@ enum MHD_Result fxi_http_send_no_memory(fxi_server *srv, struct MHD_Connection *
 // Sends *body (taken over) as the whole response. Where memory is short, these
 // send 503.
 enum MHD_Result fxi_http_send(fxi_http_job *job, int status, const char *type, fxi_buf *body);
+// Sends a file of the web page, or 304.
+enum MHD_Result fxi_http_send_file(fxi_http_job *job, const fxi_web_file *f);
 // Sends *body (taken over) with 200, if it could be made.
 enum MHD_Result fxi_http_send_made(fxi_http_job *job, bool made, const char *type, fxi_buf *body);
 enum MHD_Result fxi_http_send_error(fxi_http_job *job, const fxi_http_error *e);
@@ -318,6 +347,9 @@ typedef enum fxi_access {
     FXI_ACCESS_METRICS, // as MODEL, and during a shutdown; the option open_metrics: without a key
     FXI_ACCESS_PROBE,   // anyone, at any time
     FXI_ACCESS_ADMIN,   // as MODEL, with an admin's key; nobody without such a key
+    FXI_ACCESS_WATCH, // as ADMIN, if the server has keys; otherwise anyone, unless clients are kept
+                      // apart: then who is on this machine
+    FXI_ACCESS_PAGE,  // as KEY; a browser gets a page that has no secrets without one
 } fxi_access;
 
 typedef struct fxi_route {
