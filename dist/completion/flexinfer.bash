@@ -63,6 +63,8 @@ _flexinfer() {
         'serve':--step-tokens) return ;;
         'serve':--max-seq) return ;;
         'serve':--step-ms) return ;;
+        'serve':--speculate) words="off prompt prefix auto" ;;
+        'serve':--draft-tokens) return ;;
         'serve':--max-queue) return ;;
         'serve':--max-queue-tokens) return ;;
         'serve':--max-queue-bytes) return ;;
@@ -90,6 +92,8 @@ _flexinfer() {
         'run':--kv-block) return ;;
         'run':--kv-type) words="f16 bf16 f32 q8_0" ;;
         'run':--step-tokens) return ;;
+        'run':--speculate) words="off prompt prefix auto" ;;
+        'run':--draft-tokens) return ;;
         'tokenize':--model | 'tokenize':-m) kind=-f ;;
         'tokenize':--tokenizer-pre) return ;;
         'tokenize':--config) kind=-f ;;
@@ -122,6 +126,8 @@ _flexinfer() {
         'bench':--swap-dir) kind=-d ;;
         'bench':--step-tokens) return ;;
         'bench':--step-ms) return ;;
+        'bench':--speculate) words="off prompt prefix auto" ;;
+        'bench':--draft-tokens) return ;;
         'bench':--record-events) return ;;
         'bench replay':--kv) return ;;
         'bench replay':--geometry) return ;;
@@ -172,6 +178,8 @@ _flexinfer() {
         'bench serve':--step-tokens) return ;;
         'bench serve':--max-seq) return ;;
         'bench serve':--step-ms) return ;;
+        'bench serve':--speculate) words="off prompt prefix auto" ;;
+        'bench serve':--draft-tokens) return ;;
         'bench serve':--record-events) return ;;
         'serve':*)
             words="
@@ -225,6 +233,8 @@ _flexinfer() {
                 --step-tokens
                 --max-seq
                 --step-ms
+                --speculate
+                --draft-tokens
                 --max-queue
                 --max-queue-tokens
                 --max-queue-bytes
@@ -257,6 +267,8 @@ _flexinfer() {
                 --kv-block
                 --kv-type
                 --step-tokens
+                --speculate
+                --draft-tokens
                 --help"
             ;;
         'tokenize':*)
@@ -316,6 +328,8 @@ _flexinfer() {
                 --swap-dir
                 --step-tokens
                 --step-ms
+                --speculate
+                --draft-tokens
                 --record-events
                 --help"
             ;;
@@ -379,6 +393,8 @@ _flexinfer() {
                 --step-tokens
                 --max-seq
                 --step-ms
+                --speculate
+                --draft-tokens
                 --record-events
                 --help"
             kind=-f

@@ -96,7 +96,7 @@ struct fx_engine {
     pthread_t thread;
 
     fxi_answer_vocab answer_vocab; // with a lock of its own; any thread
-    fxi_gallery gallery; // its own locks
+    fxi_gallery gallery;           // its own locks
 
     pthread_mutex_t step_mu;   // held while on_step runs
     void (*on_step)(void *ud); // guarded by step_mu
