@@ -79,7 +79,7 @@ static void token_text(const fake_request *r, int choice, fxi_buf *b)
     if (!strcmp(r->kind, "draw")) {
         uint64_t x = fxi_rng_u64(r->req.sampling.seed, (uint64_t)choice, (uint64_t)r->pos);
         fxi_buf_fmt(b, "%c", (int)('a' + x % 26));
-    } else if (!strcmp(r->kind, "flood")) {
+    } else if (!strcmp(r->kind, "flood") || !strcmp(r->kind, "dam")) {
         fxi_buf_add(b, flood_text, sizeof flood_text);
     } else if (!strcmp(r->kind, "words")) {
         const int32_t id = r->prompt[r->n_prompt - 1] + 1 + r->pos;
@@ -260,7 +260,7 @@ static void remove_locked(fx_engine *e, fake_request *r)
 // Whether a request must wait for the test, however late it is.
 static bool is_held(const fx_engine *e, const fake_request *r)
 {
-    bool gate = !strcmp(r->kind, "gate");
+    bool gate = !strcmp(r->kind, "gate") || !strcmp(r->kind, "dam");
     if (gate && r->req.task == FX_TASK_EMBED) return !e->n_open;
     return !strcmp(r->kind, "stuck") || (gate && r->pos < r->n_token && r->pos >= e->n_open);
 }
@@ -599,8 +599,8 @@ static int count_words(const char *s)
 // Reads the order's first word, if it is a known one, and its numbers.
 static void read_order(fake_request *r)
 {
-    static const char *const kinds[] = {"count", "slow", "draw", "fail",
-                                        "flood", "halt", "gate", "stuck"};
+    static const char *const kinds[] = {"count", "slow", "draw", "fail", "flood",
+                                        "halt",  "gate", "dam",  "stuck"};
     int n = 0, ms = 0;
     char word[16] = "";
     sscanf(r->text, "%15s %d %d", word, &n, &ms);

@@ -301,7 +301,7 @@ size_t fxi_reply_take(fxi_reply *r, char *dst, size_t max)
 {
     size_t n = r->out.n - r->n_sent;
     if (n > max) n = max;
-    if (n) memcpy(dst, r->out.p + r->n_sent, n);
+    if (n && dst) memcpy(dst, r->out.p + r->n_sent, n);
     r->n_sent += n;
     if (r->n_sent * 2 >= r->out.n) {
         fxi_buf_drop_front(&r->out, r->n_sent);

@@ -143,7 +143,7 @@ void fxi_reply_event(fxi_reply *r, int prompt, const fx_event *ev);
 // Ends the reply with an error: an error event if a stream has begun, otherwise only r->err.
 // Ignored once ended.
 void fxi_reply_fail(fxi_reply *r, const fxi_http_error *e);
-// Takes up to `max` bytes of a stream's text.
+// Takes up to `max` bytes of a stream's text; dst NULL: drops them.
 size_t fxi_reply_take(fxi_reply *r, char *dst, size_t max);
 // Adds a comment line to a stream that has nothing else to send.
 void fxi_reply_ping(fxi_reply *r);
