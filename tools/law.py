@@ -44,6 +44,7 @@ LAW = {
     "grammar/read": ["grammar/form", "base/...", ERROR],
     "grammar/run": ["grammar/form", "base/...", ERROR],
     "grammar/meet": ["grammar/run/gram_auto.h", "grammar/form", "base/...", ERROR],
+    "grammar/rules": ["grammar/read", "grammar/form", "base/...", ERROR],
     "grammar/schema": ["grammar/meet", "grammar/read", "grammar/run/gram_auto.h", "grammar/form", "base/...", ERROR],
     "grammar/mask": ["grammar/run/gram_auto.h", "grammar/form", "base/...", ERROR],
     "grammar/guide": ["grammar/mask", "grammar/run/gram_auto.h", "grammar/form", "base/...", ERROR],
@@ -107,7 +108,7 @@ LAW = {
     # The engine: loop -> memory -> group -> sampling; engine.h holds the types that all of them share.
     "engine/sampling": ["base/...", "include/flexinfer"],
     "engine/record": ["include/flexinfer"],
-    "engine/grammar": ["grammar/guide", "grammar/mask/gram_tokens.h", "grammar/schema/schema.h", "grammar/read",
+    "engine/grammar": ["grammar/guide", "grammar/mask/gram_tokens.h", "grammar/schema/schema.h", "grammar/rules/rules.h", "grammar/read",
                        "grammar/form", "engine/engine.h", "format",
                        "base/...", "include/flexinfer"],
     "engine/group": ["engine/grammar", "grammar/guide", "engine/sampling", "engine/engine.h", "engine/record", "kv/kv.h", "model/model.h", "model/pooling.h", "format",

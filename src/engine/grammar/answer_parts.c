@@ -8,6 +8,7 @@
 #include "grammar/read/gram_json.h"
 #include "grammar/read/gram_regex.h"
 #include "grammar/read/gram_without.h"
+#include "grammar/rules/rules.h"
 #include "grammar/schema/schema.h"
 
 typedef struct part_reader {
@@ -96,6 +97,11 @@ static fx_status read_schema_part(part_reader *r, const fx_part *p, uint32_t *no
     return fxi_schema_add(r->g, &r->json, p->schema, node, r->err);
 }
 
+static fx_status read_rules_part(part_reader *r, const fx_part *p, uint32_t *node)
+{
+    return fxi_rules_add(r->g, text_of_part(p), node, r->err);
+}
+
 // ---- parts of parts -----------------------------------------------------------------------------
 
 typedef uint32_t node_maker(fxi_gram *g, const uint32_t *node, size_t n);
@@ -137,7 +143,7 @@ static part_rule *const part_rules[FX_N_PART] = {
     [FX_PART_SEQ] = read_sequence,       [FX_PART_ALT] = read_alternatives,
     [FX_PART_REPEAT] = read_repetition,  [FX_PART_FREE] = read_free,
     [FX_PART_REGEX] = read_pattern,      [FX_PART_JSON] = read_json_object,
-    [FX_PART_SCHEMA] = read_schema_part,
+    [FX_PART_SCHEMA] = read_schema_part, [FX_PART_RULES] = read_rules_part,
 };
 
 static fx_status read_part(part_reader *r, const fx_part *p, uint32_t *node)

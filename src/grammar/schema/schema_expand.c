@@ -2,6 +2,7 @@
 //
 // A branch has the schemas that it has applied and those that it has still to apply. anyOf and
 // oneOf split it. What is applied is not applied again, so a $ref in a circle ends.
+// oneOf is taken for anyOf here: schema.c checks that it is the same.
 #include "base/system/grow.h"
 #include "grammar/schema/schema_parts.h"
 
@@ -52,35 +53,14 @@ static fx_status push_item(fxi_schema *r, branch *b, const json_t *v, bool is_ch
     return FX_OK;
 }
 
-// Notes that a list is looked at. *is_new: it was not before.
-static fx_status note_one_of(fxi_schema *r, const json_t *list, bool *is_new)
+// Keeps a list of oneOf, to be checked.
+static fx_status note_one_of(fxi_schema *r, const json_t *list)
 {
     const fxi_schema_set seen = {r->one_of.at, r->one_of.n};
-    *is_new = !fxi_schema_has(&seen, list);
-    if (!*is_new) return FX_OK;
+    if (fxi_schema_has(&seen, list)) return FX_OK;
     if (!fxi_grow(&r->one_of.at, sizeof *r->one_of.at, r->one_of.n, &r->one_of.cap))
         return fxi_schema_no_memory(r);
     r->one_of.at[r->one_of.n++] = list;
-    return FX_OK;
-}
-
-// The alternatives of oneOf must exclude each other: then it is the same as anyOf.
-static fx_status check_one_of(fxi_schema *r, const json_t *list)
-{
-    bool is_new;
-    FX_TRY(note_one_of(r, list, &is_new));
-    if (!is_new) return FX_OK;
-    for (size_t i = 0; i < json_array_size(list); i++)
-        for (size_t k = 0; k < i; k++) {
-            bool apart;
-            FX_TRY(fxi_schema_apart(r, json_array_get(list, i), json_array_get(list, k), &apart));
-            if (!apart)
-                return fxi_schema_refuse(
-                    r, list,
-                    "\"oneOf\" whose alternatives %zu and %zu may hold together (anyOf "
-                    "is supported)",
-                    k, i);
-        }
     return FX_OK;
 }
 
@@ -89,7 +69,7 @@ static fx_status apply_object(fxi_schema *r, branch *b, const json_t *s)
     const json_t *target, *all = json_object_get(s, "allOf"), *any = json_object_get(s, "anyOf"),
                           *one = json_object_get(s, "oneOf");
     FX_TRY(fxi_schema_check(r, s));
-    if (one) FX_TRY(check_one_of(r, one));
+    if (one) FX_TRY(note_one_of(r, one));
     if (one) FX_TRY(push_item(r, b, one, true));
     if (any) FX_TRY(push_item(r, b, any, true));
     for (size_t i = json_array_size(all); i-- > 0;)

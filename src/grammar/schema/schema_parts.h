@@ -1,6 +1,7 @@
 // schema_parts.h - what the files that read a schema share.
 //
-//   schema.c          sets of schemas to rules
+//   schema.c          the queue of sets that are to be defined
+//   schema_rules.c    sets of schemas and their rules; memory
 //   schema_expand.c   a set to its alternatives: lists of schemas without $ref, allOf, anyOf, oneOf
 //   schema_keyword.c  which keywords there are, what their values must be; where a schema stands
 //   schema_ref.c      $ref
@@ -38,7 +39,7 @@ typedef struct fxi_schema {
     fxi_arena arena;       // everything below, and what is needed only for a while
     fxi_schema_rule *rule; // [n_rule]
     size_t n_rule, cap_rule;
-    struct fxi_schema_checked { // lists of oneOf that were looked at
+    struct fxi_schema_lists_seen { // lists of oneOf
         const json_t **at;
         size_t n, cap;
     } one_of;
@@ -59,7 +60,7 @@ enum {
 
 enum { FXI_SCHEMA_MAX_LIST = 256, FXI_SCHEMA_MAX_WORK = 200000, FXI_SCHEMA_MAX_DEPTH = 64 };
 
-// ---- schema.c -----------------------------------------------------------------------------------
+// ---- schema_rules.c -----------------------------------------------------------------------------
 
 fx_status fxi_schema_no_memory(fxi_schema *r);
 // Memory of the arena, cleared; NULL: none.

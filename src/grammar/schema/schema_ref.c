@@ -67,7 +67,7 @@ static fx_status follow_pointer(fxi_schema *r, const char *at, const json_t **ou
     }
     fxi_buf_free(&step);
     *out = v;
-    return ok ? FX_OK : fxi_schema_no_memory(r);
+    return ok ? FX_OK : fxi_fail(r->err, FX_ENOMEM, "out of memory");
 }
 
 fx_status fxi_schema_resolve(fxi_schema *r, const json_t *schema, const json_t **out)
