@@ -1,5 +1,5 @@
-// fuzz_gram_regex.c - any pattern: it is refused with a line of text, or it makes a form that can be
-// walked.
+// fuzz_gram_regex.c - any pattern: it is refused with a line of text, or it makes a form that can
+// be walked.
 #include "fuzz.h"
 #include "gram_walk.h"
 #include "grammar/read/gram_regex.h"

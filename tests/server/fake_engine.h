@@ -14,6 +14,7 @@
 //     "halt N"           N tokens, then STOP by the request's last stop string, or by its last stop
 //                        token if it has no stop string
 //     "gate N"           N tokens, each once fake_engine_open has let it pass, then STOP
+//     "dam N"            the same with tokens of 64 KiB
 //     "stuck"            nothing until it is cancelled
 //     "full", "closed", "nospace", "invalid", "nomem", "broken"   fx_submit fails with that status
 //     "grind ..."        the same, but tokenizing it blocks until fake_engine_release
@@ -34,7 +35,7 @@
 #ifndef FAKE_ENGINE_H
 #define FAKE_ENGINE_H
 
-#include "flexinfer/flexinfer.h"
+#include "flexinfer/picture.h"
 
 enum { FAKE_QUEUED_US = 2000, FAKE_PREFILL_US = 3000, FAKE_GAP_US = 1000 };
 
@@ -74,7 +75,10 @@ enum { FAKE_N_TEXT = 64, FAKE_TEXT_BYTES = 24 };
 const char *fake_engine_text(fx_engine *eng, int i);
 // What fx_model_info says, and fx_submit obeys: both are true at the start.
 void fake_engine_abilities(fx_engine *eng, bool generates, bool embeds);
-// Lets every "gate" request emit its first n_token tokens.
+// The text of its chat template, "" at the start; before a server gets the engine. It renders
+// nothing. Static.
+void fake_engine_template(fx_engine *eng, const char *jinja);
+// Lets every "gate" and "dam" request emit its first n_token tokens.
 void fake_engine_open(fx_engine *eng, int n_token);
 // Lets "grind" texts through, from now on; those that are being tokenized now.
 void fake_engine_release(fx_engine *eng);

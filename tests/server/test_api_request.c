@@ -224,6 +224,9 @@ static const struct bad_field {
     {"\"structured_outputs\":{\"whitespace_pattern\":\"x\"}", 400, "structured_outputs",
      "invalid_value", 3},
     {"\"tool_choice\":\"maybe\"", 400, "tool_choice", "invalid_value", 2},
+    {"\"tool_choice\":\"required\"", 400, "tool_choice", "invalid_value", 2},
+    {"\"tool_choice\":{\"type\":\"function\"}", 400, "tool_choice.function.name", "invalid_type",
+     2},
     {"\"tools\":{}", 400, "tools", "invalid_type", 2},
     {"\"tools\":[{}]", 400, "tools[0].type", "invalid_type", 2},
     {"\"tools\":[{\"type\":\"spoon\"}]", 400, "tools[0].type", "invalid_value", 2},
@@ -237,8 +240,8 @@ static const struct bad_field {
     {"\"echo\":true", 400, "echo", "unsupported_parameter", 2},
     {"\"suffix\":\"x\"", 400, "suffix", "unsupported_parameter", 1},
     {"\"add_special_tokens\":true", 400, "add_special_tokens", "unsupported_parameter", 2},
-    {"\"tool_choice\":\"required\"", 400, "tool_choice", "unsupported_parameter", 2},
-    {"\"tool_choice\":{\"type\":\"function\"}", 400, "tool_choice", "unsupported_parameter", 2},
+    {"\"tool_choice\":{\"type\":\"allowed_tools\"}", 400, "tool_choice", "unsupported_parameter",
+     2},
     {"\"mirostat\":1", 400, "mirostat", "unsupported_parameter", 3},
     {"\"continue_final_message\":true", 400, "continue_final_message", "unsupported_parameter", 2},
     {"\"chat_template\":\"x\"", 400, "chat_template", "unsupported_parameter", 2},
@@ -360,6 +363,7 @@ static void test_neutral(void **state)
         "\"frobnicate\":{\"a\":[1]}",
         "\"n\":64",
         "\"cache_prompt\":true",
+        "\"speculate\":false",
         "\"typical_p\":1",
         "\"length_penalty\":1",
         "\"early_stopping\":false",
@@ -544,6 +548,22 @@ static void test_request_cache(void **state)
         assert_int_equal(r.no_cache, rows[i].no_cache);
         assert_int_equal(r.tenant == NULL, rows[i].tenant == NULL);
         if (r.tenant) assert_string_equal(r.tenant, rows[i].tenant);
+        fxi_params_free(&par);
+    }
+}
+
+static void test_request_speculation(void **state)
+{
+    static const struct {
+        const char *members;
+        bool no_speculate;
+    } rows[] = {{"", false}, {",\"speculate\":true", false}, {",\"speculate\":false", true}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        fxi_params par;
+        assert_int_equal(request_of(&par, C, rows[i].members).no_speculate, rows[i].no_speculate);
+        fxi_params_free(&par);
+        assert_int_equal(request_of(&par, H, rows[i].members).no_speculate, rows[i].no_speculate);
         fxi_params_free(&par);
     }
 }
@@ -735,6 +755,7 @@ int main(void)
         cmocka_unit_test(test_request_ends),
         cmocka_unit_test(test_request_counts),
         cmocka_unit_test(test_request_cache),
+        cmocka_unit_test(test_request_speculation),
         cmocka_unit_test(test_blame),
         cmocka_unit_test(test_prompts),
         cmocka_unit_test(test_messages),

@@ -107,18 +107,31 @@ void fxi_output_prompt_prob(const fx_engine *eng, fxi_seq *s, int position,
 
 // ---- adding tokens -----------------------------------------------------------------------------
 
-static bool is_stop_token(const fx_request *req, int32_t tok)
+static bool is_among(const int32_t *set, size_t n, int32_t tok)
 {
-    size_t from = 0, to = req->n_stop_token; // they are sorted
+    size_t from = 0, to = n; // they are sorted
     while (from < to) {
         const size_t mid = from + (to - from) / 2;
-        if (req->stop_token[mid] == tok) return true;
-        if (req->stop_token[mid] < tok)
+        if (set[mid] == tok) return true;
+        if (set[mid] < tok)
             from = mid + 1;
         else
             to = mid;
     }
     return false;
+}
+
+static bool is_stop_token(const fx_request *req, int32_t tok)
+{
+    return is_among(req->stop_token, req->n_stop_token, tok);
+}
+
+static const char *token_bytes(const fx_engine *eng, fxi_seq *s, int32_t tok, size_t *n_bytes)
+{
+    const fx_request *req = &s->group->req;
+    if (is_among(req->show_token, req->n_show_token, tok) && fxi_vocab_control(eng->vocab, tok))
+        return fxi_vocab_piece(eng->vocab, tok, n_bytes);
+    return fxi_text_token(&s->text, eng->vocab, tok, n_bytes);
 }
 
 static bool is_end_of_text(const fx_engine *eng, const fx_request *req, int32_t tok)
@@ -135,7 +148,7 @@ static bool add_text(const fx_engine *eng, fxi_seq *s, int position, size_t *sho
     const bool ends = may_stop && (is_stop_token(req, tok) || is_end_of_text(eng, req, tok));
     size_t n_bytes = 0;
     const char *bytes = "";
-    if (!ends || req->include_stop) bytes = fxi_text_token(&s->text, eng->vocab, tok, &n_bytes);
+    if (!ends || req->include_stop) bytes = token_bytes(eng, s, tok, &n_bytes);
     return fxi_text_add(&s->text, bytes, n_bytes, may_stop ? &s->group->stops : NULL, show);
 }
 

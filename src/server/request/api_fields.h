@@ -102,6 +102,9 @@ bool fxi_set_guided_grammar(fxi_parse *p, const fxi_field *f, const json_t *v);
 bool fxi_read_ids(fxi_parse *p, const char *param, const char *want, const json_t *v,
                   fxi_id_list *out);
 
+// tools/tool_choice.c: that there are tools for what tool_choice wants
+bool fxi_tools_check(fxi_parse *p);
+
 // ---- api_refuse.c: fill *p->err and return false ----------------------------------------------
 
 __attribute__((format(printf, 3, 4))) bool fxi_bad_value(fxi_parse *p, const char *param,

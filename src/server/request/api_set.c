@@ -120,10 +120,3 @@ bool fxi_only_free_choice(fxi_parse *p, const fxi_field *f, const json_t *v)
 {
     return only_if(p, f, json_is_string(v) && strcmp(json_string_value(v), "required") != 0);
 }
-
-bool fxi_set_tool_choice(fxi_parse *p, const fxi_field *f, const json_t *v)
-{
-    const char *word = json_string_value(v);
-    p->par->hide_tools = word && !strcmp(word, "none");
-    return fxi_only_free_choice(p, f, v);
-}
