@@ -53,8 +53,8 @@ static bool add_text_of_part(fxi_chat_draft *d, const fxi_place *at, const json_
     return add_line(d, out, json_string_value(text), json_string_length(text));
 }
 
-bool fxi_draft_text(fxi_chat_draft *d, const fxi_place *at, const json_t *v, const char *types,
-                    fxi_buf *out)
+bool fxi_chat_draft_text(fxi_chat_draft *d, const fxi_place *at, const json_t *v, const char *types,
+                         fxi_buf *out)
 {
     if (json_is_string(v)) return add_line(d, out, json_string_value(v), json_string_length(v));
     if (!json_is_array(v)) return fxi_bad_type(d->p, at->text, "a string or an array of parts");
@@ -71,23 +71,25 @@ static bool begin_draft_message(fxi_buf *b, const char *role)
            fxi_json_cstr(b, role) && fxi_buf_str(b, ",\"content\":");
 }
 
-bool fxi_draft_message(fxi_chat_draft *d, const char *role, const char *id, const fxi_buf *text)
+bool fxi_chat_draft_message(fxi_chat_draft *d, const char *role, const char *id,
+                            const fxi_buf *text)
 {
     fxi_buf *b = &d->messages;
-    return fxi_draft_close(d) &&
+    return fxi_chat_draft_close(d) &&
            draft_written(
                d, begin_draft_message(b, role) && fxi_json_str(b, text->p, text->n) &&
                       (!id || (fxi_buf_str(b, ",\"tool_call_id\":") && fxi_json_cstr(b, id))) &&
                       fxi_buf_str(b, "}"));
 }
 
-bool fxi_draft_say(fxi_chat_draft *d, fxi_buf *to, const fxi_buf *text)
+bool fxi_chat_draft_say(fxi_chat_draft *d, fxi_buf *to, const fxi_buf *text)
 {
     d->open = true;
     return !text->n || add_line(d, to, text->p, text->n);
 }
 
-bool fxi_draft_call(fxi_chat_draft *d, const json_t *id, const json_t *name, const json_t *args)
+bool fxi_chat_draft_call(fxi_chat_draft *d, const json_t *id, const json_t *name,
+                         const json_t *args)
 {
     fxi_buf *b = &d->calls;
     d->open = true;
@@ -111,7 +113,7 @@ static bool add_assistant(fxi_chat_draft *d)
            fxi_buf_str(b, "}");
 }
 
-bool fxi_draft_close(fxi_chat_draft *d)
+bool fxi_chat_draft_close(fxi_chat_draft *d)
 {
     const bool ok = !d->open || add_assistant(d);
     d->open = false;
@@ -123,8 +125,8 @@ bool fxi_draft_close(fxi_chat_draft *d)
 
 // ---- tools --------------------------------------------------------------------------------------
 
-bool fxi_draft_tool(fxi_chat_draft *d, const json_t *name, const json_t *about,
-                    const json_t *parameters, bool strict)
+bool fxi_chat_draft_tool(fxi_chat_draft *d, const json_t *name, const json_t *about,
+                         const json_t *parameters, bool strict)
 {
     fxi_buf *b = &d->tools;
     bool ok = fxi_buf_str(b, b->n ? "," : "") &&
@@ -146,11 +148,11 @@ static bool join_draft(fxi_chat_draft *d, fxi_buf *all)
            (!d->tools.n || fxi_buf_add(all, d->tools.p, d->tools.n)) && fxi_buf_str(all, "]}");
 }
 
-bool fxi_draft_end(fxi_chat_draft *d, const char *input)
+bool fxi_chat_draft_end(fxi_chat_draft *d, const char *input)
 {
     fxi_params *par = d->p->par;
     fxi_buf all = {0};
-    if (!fxi_draft_close(d)) return false;
+    if (!fxi_chat_draft_close(d)) return false;
     if (!d->messages.n) return fxi_bad_value(d->p, input, "'%s' is empty", input);
     bool ok = draft_written(d, join_draft(d, &all)) && fxi_bill_list(d->p, 2 * all.cap) &&
               fxi_json_body(&par->made, par->bill, all.p, all.n, d->p->err);
@@ -164,7 +166,7 @@ bool fxi_draft_end(fxi_chat_draft *d, const char *input)
     return true;
 }
 
-void fxi_draft_free(fxi_chat_draft *d)
+void fxi_chat_draft_free(fxi_chat_draft *d)
 {
     fxi_buf_free(&d->messages);
     fxi_buf_free(&d->tools);

@@ -34,8 +34,9 @@ static bool add_text_block(block_draft *b, const json_t *block)
     fxi_buf text = {0};
     const json_t *v = json_object_get(block, "text");
     if (!check_member(b->d, b->i, block, "text")) return false;
-    if (b->is_user) return fxi_draft_text(b->d, &at, v, "", b->text);
-    bool ok = fxi_draft_text(b->d, &at, v, "", &text) && fxi_draft_say(b->d, &b->d->text, &text);
+    if (b->is_user) return fxi_chat_draft_text(b->d, &at, v, "", b->text);
+    bool ok = fxi_chat_draft_text(b->d, &at, v, "", &text) &&
+              fxi_chat_draft_say(b->d, &b->d->text, &text);
     fxi_buf_free(&text);
     return ok;
 }
@@ -45,8 +46,8 @@ static bool add_thinking(block_draft *b, const json_t *block)
     const fxi_place at = content_of(b->i);
     fxi_buf text = {0};
     bool ok = check_member(b->d, b->i, block, "thinking") &&
-              fxi_draft_text(b->d, &at, json_object_get(block, "thinking"), "", &text) &&
-              fxi_draft_say(b->d, &b->d->reasoning, &text);
+              fxi_chat_draft_text(b->d, &at, json_object_get(block, "thinking"), "", &text) &&
+              fxi_chat_draft_say(b->d, &b->d->reasoning, &text);
     fxi_buf_free(&text);
     return ok;
 }
@@ -65,8 +66,8 @@ static bool add_use(block_draft *b, const json_t *block)
     if (!json_is_object(input))
         return fxi_bad_type(b->d->p, fxi_place_at("messages[%zu].content.input", b->i).text,
                             "an object");
-    return fxi_draft_call(b->d, json_object_get(block, "id"), json_object_get(block, "name"),
-                          input);
+    return fxi_chat_draft_call(b->d, json_object_get(block, "id"), json_object_get(block, "name"),
+                               input);
 }
 
 static bool add_result(block_draft *b, const json_t *block)
@@ -76,9 +77,9 @@ static bool add_result(block_draft *b, const json_t *block)
     const json_t *id = json_object_get(block, "tool_use_id"),
                  *content = json_object_get(block, "content");
     if (!check_member(b->d, b->i, block, "tool_use_id")) return false;
-    bool ok =
-        !content || json_is_null(content) || fxi_draft_text(b->d, &at, content, " text ", &text);
-    ok = ok && fxi_draft_message(b->d, "tool", json_string_value(id), &text);
+    bool ok = !content || json_is_null(content) ||
+              fxi_chat_draft_text(b->d, &at, content, " text ", &text);
+    ok = ok && fxi_chat_draft_message(b->d, "tool", json_string_value(id), &text);
     fxi_buf_free(&text);
     return ok;
 }
@@ -112,10 +113,10 @@ static bool add_blocks(block_draft *b, const json_t *content)
     const json_t *single = json_is_string(content) ? content : NULL;
     const fxi_place at = content_of(b->i);
     bool ok = true;
-    if (single && b->is_user) return fxi_draft_text(b->d, &at, single, "", b->text);
+    if (single && b->is_user) return fxi_chat_draft_text(b->d, &at, single, "", b->text);
     if (single) {
-        ok = fxi_draft_text(b->d, &at, single, "", b->text) &&
-             fxi_draft_say(b->d, &b->d->text, b->text);
+        ok = fxi_chat_draft_text(b->d, &at, single, "", b->text) &&
+             fxi_chat_draft_say(b->d, &b->d->text, b->text);
         return ok;
     }
     if (!json_is_array(content))
@@ -145,8 +146,8 @@ static bool add_turn(fxi_chat_draft *d, size_t i, const json_t *m)
     if (!is_user && !is_system && (!role || strcmp(role, "assistant") != 0))
         return fxi_bad_value(d->p, fxi_place_at("messages[%zu].role", i).text,
                              "a role must be 'user' or 'assistant'");
-    bool ok = (b.is_user || fxi_draft_close(d)) && add_blocks(&b, content);
-    if (ok && b.is_user && has_own_text(content)) ok = fxi_draft_message(d, role, NULL, &text);
+    bool ok = (b.is_user || fxi_chat_draft_close(d)) && add_blocks(&b, content);
+    if (ok && b.is_user && has_own_text(content)) ok = fxi_chat_draft_message(d, role, NULL, &text);
     if (ok && !b.is_user) d->open = true;
     fxi_buf_free(&text);
     return ok;
@@ -157,8 +158,8 @@ static bool add_system(fxi_chat_draft *d, const json_t *v)
     fxi_buf text = {0};
     const fxi_place at = fxi_place_at("system");
     if (!v || json_is_null(v)) return true;
-    bool ok = fxi_draft_text(d, &at, v, " text ", &text) &&
-              (!text.n || fxi_draft_message(d, "system", NULL, &text));
+    bool ok = fxi_chat_draft_text(d, &at, v, " text ", &text) &&
+              (!text.n || fxi_chat_draft_message(d, "system", NULL, &text));
     fxi_buf_free(&text);
     return ok;
 }
@@ -178,8 +179,8 @@ static bool add_custom_tool(fxi_chat_draft *d, size_t i, const json_t *tool)
         return fxi_bad_type(d->p, fxi_place_at("tools[%zu].name", i).text, "a string");
     if (!json_is_object(schema))
         return fxi_bad_type(d->p, fxi_place_at("tools[%zu].input_schema", i).text, "an object");
-    return fxi_draft_tool(d, name, json_object_get(tool, "description"), schema,
-                          json_is_true(json_object_get(tool, "strict")));
+    return fxi_chat_draft_tool(d, name, json_object_get(tool, "description"), schema,
+                               json_is_true(json_object_get(tool, "strict")));
 }
 
 // {"type": "auto" | "any" | "tool" | "none", "name", "disable_parallel_tool_use"}.
@@ -215,7 +216,7 @@ bool fxi_messages_convert(fxi_parse *p)
                            "supported: the last message must be a user's");
     for (size_t i = 0; ok && i < json_array_size(tools); i++)
         ok = add_custom_tool(&d, i, json_array_get(tools, i));
-    ok = ok && fxi_draft_end(&d, "messages");
-    fxi_draft_free(&d);
+    ok = ok && fxi_chat_draft_end(&d, "messages");
+    fxi_chat_draft_free(&d);
     return ok;
 }

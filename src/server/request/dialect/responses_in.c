@@ -37,11 +37,11 @@ static bool add_message_item(fxi_chat_draft *d, size_t i, const json_t *item)
     bool known = !strcmp(role, "assistant"), ok = true;
     for (size_t k = 0; k < 3; k++) known |= !strcmp(role, roles[k]);
     if (!known) return fxi_bad_value(d->p, member_of(i, "role").text, "unknown role '%.40s'", role);
-    ok = fxi_draft_text(d, &at, json_object_get(item, "content"), text_types, &text);
+    ok = fxi_chat_draft_text(d, &at, json_object_get(item, "content"), text_types, &text);
     if (ok && !strcmp(role, "assistant"))
-        ok = fxi_draft_say(d, &d->text, &text);
+        ok = fxi_chat_draft_say(d, &d->text, &text);
     else
-        ok = ok && fxi_draft_message(d, role, NULL, &text);
+        ok = ok && fxi_chat_draft_message(d, role, NULL, &text);
     fxi_buf_free(&text);
     return ok;
 }
@@ -50,8 +50,8 @@ static bool add_call_item(fxi_chat_draft *d, size_t i, const json_t *item)
 {
     return check_string(d, i, item, "call_id") && check_string(d, i, item, "name") &&
            check_string(d, i, item, "arguments") &&
-           fxi_draft_call(d, json_object_get(item, "call_id"), json_object_get(item, "name"),
-                          json_object_get(item, "arguments"));
+           fxi_chat_draft_call(d, json_object_get(item, "call_id"), json_object_get(item, "name"),
+                               json_object_get(item, "arguments"));
 }
 
 static bool add_output(fxi_chat_draft *d, size_t i, const json_t *item)
@@ -59,9 +59,9 @@ static bool add_output(fxi_chat_draft *d, size_t i, const json_t *item)
     const fxi_place at = member_of(i, "output");
     fxi_buf text = {0};
     if (!check_string(d, i, item, "call_id")) return false;
-    bool ok =
-        fxi_draft_text(d, &at, json_object_get(item, "output"), text_types, &text) &&
-        fxi_draft_message(d, "tool", json_string_value(json_object_get(item, "call_id")), &text);
+    bool ok = fxi_chat_draft_text(d, &at, json_object_get(item, "output"), text_types, &text) &&
+              fxi_chat_draft_message(d, "tool", json_string_value(json_object_get(item, "call_id")),
+                                     &text);
     fxi_buf_free(&text);
     return ok;
 }
@@ -75,8 +75,8 @@ static bool add_reasoning(fxi_chat_draft *d, size_t i, const json_t *item)
     fxi_buf text = {0};
     const json_t *v = whole ? content : json_object_get(item, "summary");
     bool ok = !v || json_is_null(v) ||
-              fxi_draft_text(d, &at, v, " reasoning_text summary_text text ", &text);
-    ok = ok && fxi_draft_say(d, &d->reasoning, &text);
+              fxi_chat_draft_text(d, &at, v, " reasoning_text summary_text text ", &text);
+    ok = ok && fxi_chat_draft_say(d, &d->reasoning, &text);
     fxi_buf_free(&text);
     return ok;
 }
@@ -105,7 +105,8 @@ static bool add_input(fxi_chat_draft *d, const json_t *input)
     const fxi_place at = fxi_place_at("input");
     bool ok = true;
     if (json_is_string(input)) {
-        ok = fxi_draft_text(d, &at, input, "", &text) && fxi_draft_message(d, "user", NULL, &text);
+        ok = fxi_chat_draft_text(d, &at, input, "", &text) &&
+             fxi_chat_draft_message(d, "user", NULL, &text);
         fxi_buf_free(&text);
         return ok;
     }
@@ -121,8 +122,8 @@ static bool add_instructions(fxi_chat_draft *d, const json_t *v)
     fxi_buf text = {0};
     const fxi_place at = fxi_place_at("instructions");
     if (!v || json_is_null(v)) return true;
-    bool ok = fxi_draft_text(d, &at, v, "", &text) &&
-              (!text.n || fxi_draft_message(d, "system", NULL, &text));
+    bool ok = fxi_chat_draft_text(d, &at, v, "", &text) &&
+              (!text.n || fxi_chat_draft_message(d, "system", NULL, &text));
     fxi_buf_free(&text);
     return ok;
 }
@@ -137,9 +138,9 @@ static bool add_response_tool(fxi_chat_draft *d, size_t i, const json_t *tool)
                              "tools of type '%.40s' are not supported", json_string_value(type));
     if (!json_is_string(name))
         return fxi_bad_type(d->p, fxi_place_at("tools[%zu].name", i).text, "a string");
-    return fxi_draft_tool(d, name, json_object_get(tool, "description"),
-                          json_object_get(tool, "parameters"),
-                          json_is_true(json_object_get(tool, "strict")));
+    return fxi_chat_draft_tool(d, name, json_object_get(tool, "description"),
+                               json_object_get(tool, "parameters"),
+                               json_is_true(json_object_get(tool, "strict")));
 }
 
 static bool add_tools(fxi_chat_draft *d, const json_t *tools)
@@ -185,8 +186,8 @@ bool fxi_responses_convert(fxi_parse *p)
     fxi_chat_draft d = {.p = p};
     bool ok = add_instructions(&d, json_object_get(root, "instructions")) &&
               add_input(&d, json_object_get(root, "input")) &&
-              add_tools(&d, json_object_get(root, "tools")) && fxi_draft_end(&d, "input") &&
+              add_tools(&d, json_object_get(root, "tools")) && fxi_chat_draft_end(&d, "input") &&
               add_mirror(p);
-    fxi_draft_free(&d);
+    fxi_chat_draft_free(&d);
     return ok;
 }
