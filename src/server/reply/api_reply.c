@@ -24,8 +24,10 @@ static const struct bad_end {
     [FX_FINISH_ERROR] = {500, NULL, "the request failed"},
 };
 
-static const fxi_writer *writer_of(fxi_api api)
+// Streams that are no answers of the engine have no spec: they are as completions'.
+static const fxi_writer *writer_of(const fxi_reply *r)
 {
+    const fxi_api api = r->spec.api;
     return api == FXI_API_RESPONSES  ? &fxi_responses_writer
            : api == FXI_API_MESSAGES ? &fxi_messages_writer
                                      : &fxi_stream_writer;
@@ -34,7 +36,7 @@ static const fxi_writer *writer_of(fxi_api api)
 bool fxi_reply_init(fxi_reply *r, const fxi_reply_spec *spec, size_t max_out_bytes)
 {
     r->spec = *spec;
-    r->writer = writer_of(spec->api);
+    r->writer = writer_of(r);
     r->spec.stop = fxi_json_copy(spec->stop);
     r->spec.stop_token_id = fxi_json_copy(spec->stop_token_id);
     r->spec.tools = fxi_json_copy(spec->tools);
@@ -300,7 +302,7 @@ void fxi_reply_fail(fxi_reply *r, const fxi_http_error *e)
     if (r->ended) return;
     size_t before = r->out.n;
     r->err = *e;
-    if (r->begun && !r->writer->error(r, e)) {
+    if (r->begun && !writer_of(r)->error(r, e)) {
         r->out.n = before;
         r->cut = true;
     }
@@ -327,7 +329,7 @@ void fxi_reply_ping(fxi_reply *r)
 {
     if (r->ended || r->out.n > r->n_sent) return;
     r->begun =
-        fxi_buf_str(&r->out, r->begun ? r->writer->ping : fxi_stream_writer.ping) || r->begun;
+        fxi_buf_str(&r->out, r->begun ? writer_of(r)->ping : fxi_stream_writer.ping) || r->begun;
 }
 
 bool fxi_reply_has_news(const fxi_reply *r)
