@@ -88,6 +88,8 @@
     "\"properties\":{\"type\":{\"const\":\"function\"},\"function\":{\"type\":\"object\","     \
     "\"required\":[\"name\"],\"properties\":{\"name\":{\"type\":\"string\"},\"parameters\":{"  \
     "\"type\":[\"object\",\"null\"]}}}}}}"
+#define SYSTEM_TEXT \
+    "{\"anyOf\":[{\"type\":\"string\"},{\"type\":\"array\",\"items\":" TEXT_PART "}]}"
 #define RESPONSE_INPUT                                                                          \
     "{\"anyOf\":[{\"type\":\"string\"},{\"type\":\"array\",\"minItems\":1,\"items\":{\"type\":" \
     "\"object\"}}]}"
@@ -201,7 +203,7 @@ static const fxi_field rows[] = {
     {"reasoning", RESP, O, 0, 0, fxi_set_reasoning, 0, "effort: for templates that read reasoning_effort", NULL, NULL, NULL},
     {"metadata", RESP, O, 0, 0, fxi_set_nothing, 0, "comes back in the answer", NULL, NULL, NULL},
     {"truncation", RESP, S, 0, 0, fxi_set_nothing, 0, "what does not fit the context is refused", "\"disabled\"", " disabled ", NULL},
-    {"include", RESP, A, 0, 0, fxi_set_nothing, 0, "ignored: reasoning is included, nothing else is there", NULL, NULL, STRINGS},
+    {"include", RESP, A, 0, 0, fxi_set_nothing, 0, "ignored: reasoning is included, nothing else is there", NULL, NULL, NULL},
     {"store", RESP, B, 0, 0, fxi_only_false, 0, "only false: nothing is stored", "false", NULL, NULL},
     {"previous_response_id", RESP, S, 0, 0, fxi_only_absent, 0, "not supported: nothing is stored", NULL, NULL, NULL},
     {"conversation", RESP, S | O, 0, 0, fxi_only_absent, 0, "not supported: nothing is stored", NULL, NULL, NULL},
@@ -212,7 +214,7 @@ static const fxi_field rows[] = {
 
     // Anthropic's messages; what differs from a chat.
     {"messages", MSG | COUNT, A | R, 0, 0, fxi_set_nothing, 0, "the conversation: text, tool_use and tool_result, thinking", NULL, NULL, TURNS},
-    {"system", MSG | COUNT, S | A, 0, 0, fxi_set_nothing, 0, "a text, or blocks of text", NULL, NULL, CONTENT},
+    {"system", MSG | COUNT, S | A, 0, 0, fxi_set_nothing, 0, "a text, or blocks of text", NULL, NULL, SYSTEM_TEXT},
     {"max_tokens", MSG, I | R, 1, MAX, fxi_set_integer, AT(max_tok), "most tokens to generate, clamped to the context", NULL, NULL, NULL},
     {"stop_sequences", MSG, A, 0, 0, fxi_set_stop, 0, "strings that end the answer", NULL, NULL, "{\"type\":\"array\",\"maxItems\":16,\"items\":{\"type\":\"string\",\"minLength\":1}}"},
     {"tools", MSG | COUNT, A, 0, 0, fxi_set_nothing, 0, "functions that the model may call", NULL, NULL, MESSAGE_TOOLS},

@@ -212,7 +212,7 @@ static bool add_answer(fxi_buf *b, const fxi_operation *o)
         b, "\"application/json\":{\"schema\":{\"$ref\":\"#/components/schemas/%s\"}}", o->answer);
     if (o->api == FXI_API_COMPLETIONS || o->api == FXI_API_RESPONSES ||
         o->api == FXI_API_MESSAGES || !strcmp(o->answer, "ChatCompletion"))
-        ok = ok && fxi_buf_str(b, ",\"text/event-stream\":{\"schema\":{\"type\":\"string\"}}");
+        ok = ok && fxi_buf_str(b, ",\"text/event-stream\":{\"schema\":{}}");
     return ok;
 }
 
