@@ -30,6 +30,8 @@ _flexinfer() {
         'serve':--max-logprobs) return ;;
         'serve':--logprobs) words="raw processed" ;;
         'serve':--sampling-order) words="temperature cuts" ;;
+        'serve':--tool-parser) return ;;
+        'serve':--reasoning-parser) return ;;
         'serve':--api-key-file) kind=-f ;;
         'serve':--cors) return ;;
         'serve':--allowed-host) return ;;
@@ -61,9 +63,12 @@ _flexinfer() {
         'serve':--step-tokens) return ;;
         'serve':--max-seq) return ;;
         'serve':--step-ms) return ;;
+        'serve':--speculate) words="off prompt prefix auto" ;;
+        'serve':--draft-tokens) return ;;
         'serve':--max-queue) return ;;
         'serve':--max-queue-tokens) return ;;
         'serve':--max-queue-bytes) return ;;
+        'serve':--send-percent) return ;;
         'serve':--record-events) return ;;
         'serve':--workers) return ;;
         'run':--model | 'run':-m) kind=-f ;;
@@ -87,6 +92,8 @@ _flexinfer() {
         'run':--kv-block) return ;;
         'run':--kv-type) words="f16 bf16 f32 q8_0" ;;
         'run':--step-tokens) return ;;
+        'run':--speculate) words="off prompt prefix auto" ;;
+        'run':--draft-tokens) return ;;
         'tokenize':--model | 'tokenize':-m) kind=-f ;;
         'tokenize':--tokenizer-pre) return ;;
         'tokenize':--config) kind=-f ;;
@@ -119,6 +126,8 @@ _flexinfer() {
         'bench':--swap-dir) kind=-d ;;
         'bench':--step-tokens) return ;;
         'bench':--step-ms) return ;;
+        'bench':--speculate) words="off prompt prefix auto" ;;
+        'bench':--draft-tokens) return ;;
         'bench':--record-events) return ;;
         'bench replay':--kv) return ;;
         'bench replay':--geometry) return ;;
@@ -169,6 +178,8 @@ _flexinfer() {
         'bench serve':--step-tokens) return ;;
         'bench serve':--max-seq) return ;;
         'bench serve':--step-ms) return ;;
+        'bench serve':--speculate) words="off prompt prefix auto" ;;
+        'bench serve':--draft-tokens) return ;;
         'bench serve':--record-events) return ;;
         'serve':*)
             words="
@@ -184,6 +195,8 @@ _flexinfer() {
                 --max-logprobs
                 --logprobs
                 --sampling-order
+                --tool-parser
+                --reasoning-parser
                 --refuse-excess
                 --api-key-file
                 --cors
@@ -220,9 +233,12 @@ _flexinfer() {
                 --step-tokens
                 --max-seq
                 --step-ms
+                --speculate
+                --draft-tokens
                 --max-queue
                 --max-queue-tokens
                 --max-queue-bytes
+                --send-percent
                 --record-events
                 --workers
                 --help"
@@ -251,6 +267,8 @@ _flexinfer() {
                 --kv-block
                 --kv-type
                 --step-tokens
+                --speculate
+                --draft-tokens
                 --help"
             ;;
         'tokenize':*)
@@ -310,6 +328,8 @@ _flexinfer() {
                 --swap-dir
                 --step-tokens
                 --step-ms
+                --speculate
+                --draft-tokens
                 --record-events
                 --help"
             ;;
@@ -373,6 +393,8 @@ _flexinfer() {
                 --step-tokens
                 --max-seq
                 --step-ms
+                --speculate
+                --draft-tokens
                 --record-events
                 --help"
             kind=-f

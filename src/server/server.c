@@ -5,7 +5,8 @@
 //   1. closing: from now on no job is listed (fxi_watch_add), so none suspends its connection;
 //   2. every listed job ends with an error, which resumes its connection and cancels its requests
 //      in the engine;
-//   3. clients get grace_s to take what is left;
+//   3. clients get grace_s to take what is left; then chunks that are half sent are given up, which
+//      resumes their connections;
 //   4. the watcher ends, then MHD, which closes all connections; each drops its job; the collector
 //      of spans gets grace_s for the last ones; then the workers, which find their jobs ended;
 //   5. the engine drops its last references by itself.
@@ -24,9 +25,11 @@
 #include "base/system/pages.h" // defines: fxi_heap_trim
 #include "base/text/str.h"     // defines: fxi_str_hash
 #include "server/daemon.h"
+#include "server/formats.h"
 #include "server/http/http.h"
 #include "server/listen.h"
 #include "server/log/log_line.h" // defines: fxi_level
+#include "server/viewer/viewer.h"
 
 #define MAX_CHOICE 1024
 #define IDLE_S     1
@@ -45,7 +48,7 @@ static bool has_negative(const fxi_server_options *o)
 {
     return o->n_io_thread < 0 || o->n_worker < 0 || o->max_conn < 0 || o->max_per_address < 0 ||
            o->idle_timeout_s < 0 || o->header_timeout_s < 0 || o->body_timeout_s < 0 ||
-           o->read_timeout_s < 0 || o->ping_s < 0 || o->grace_s < 0;
+           o->read_timeout_s < 0 || o->ping_s < 0 || o->grace_s < 0 || o->send_percent < 0;
 }
 
 static void fill_in_defaults(fxi_server_options *o)
@@ -64,6 +67,7 @@ static void fill_in_defaults(fxi_server_options *o)
     if (o->read_timeout_s == 0) o->read_timeout_s = 120;
     if (o->ping_s == 0) o->ping_s = 15;
     if (o->grace_s == 0) o->grace_s = 1;
+    if (!o->send_percent) o->send_percent = 2;
     if (o->max_conn < o->n_io_thread) o->max_conn = o->n_io_thread; // each thread needs one
 }
 
@@ -109,6 +113,7 @@ static fx_status take_options(fxi_server *srv, const fxi_server_options *opt, fx
     if (o->max_logprobs < 0 || o->max_logprobs > FX_MAX_TOP)
         return fxi_fail(err, FX_EINVAL, "max_logprobs: %d is not from 0 to %d", o->max_logprobs,
                         FX_MAX_TOP);
+    FX_TRY(fxi_formats_check(o->tool_parser, o->reasoning_parser, err));
     if (has_negative(o)) return fxi_fail(err, FX_EINVAL, "a limit of the server is negative");
     fill_in_defaults(o);
     snprintf(srv->host, sizeof srv->host, "%s", o->host);
@@ -116,6 +121,7 @@ static fx_status take_options(fxi_server *srv, const fxi_server_options *opt, fx
     srv->origins = (fxi_origins){
         .listen_host = srv->host, .hosts = o->hosts, .cors = o->cors, .tls = o->tls_cert};
     set_up_peers(srv);
+    fxi_wakes_set_share(&srv->wakes, o->send_percent / 100);
     return take_aliases(srv, err);
 }
 
@@ -197,7 +203,9 @@ static fxi_server *new_server(void)
     srv->listen_fd = srv->watch.epoll_fd = srv->watch.wake_fd = -1;
     pthread_mutex_init(&srv->mu, NULL);
     pthread_mutex_init(&srv->peers.mu, NULL);
+    pthread_mutex_init(&srv->viewers.mu, NULL);
     pthread_mutex_init(&srv->log_mu, NULL);
+    fxi_wakes_open(&srv->wakes);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&srv->empty, &attr);
@@ -212,7 +220,8 @@ static void free_server(fxi_server *srv)
     if (srv->mhd) MHD_stop_daemon(srv->mhd);
     fxi_spans_stop(srv->spans, srv->opt.grace_s);
     if (srv->eng) fx_engine_on_step(srv->eng, NULL, NULL);
-    fxi_http_wake_pending(srv); // nobody is left to wake
+    if (srv->eng) fx_engine_on_picture(srv->eng, NULL, NULL);
+    fxi_http_wake_all(srv); // nobody is left to wake
     if (srv->no_memory) MHD_destroy_response(srv->no_memory);
     fxi_workers_stop(srv->workers);
     fxi_watch_close(srv);
@@ -220,7 +229,9 @@ static void free_server(fxi_server *srv)
     pthread_cond_destroy(&srv->empty);
     pthread_mutex_destroy(&srv->mu);
     pthread_mutex_destroy(&srv->peers.mu);
+    pthread_mutex_destroy(&srv->viewers.mu);
     pthread_mutex_destroy(&srv->log_mu);
+    fxi_wakes_close(&srv->wakes);
     fxi_keyring_close(srv->keys);
     fxi_metrics_unref(srv->metrics);
     fxi_ledger_unref(srv->ledger);
@@ -247,6 +258,7 @@ void fxi_server_serve(fxi_server *srv, fx_engine *eng)
     snprintf(srv->model_id, sizeof srv->model_id, "%s", id && *id ? id : m->name);
     srv->opt.model_id = srv->model_id;
     make_fingerprint(srv, m);
+    fxi_formats_choose(&srv->formats, eng, srv->opt.tool_parser, srv->opt.reasoning_parser);
     srv->lim = (fxi_limits){.model_id = srv->model_id,
                             .alias = srv->alias,
                             .n_alias = srv->n_alias,
@@ -256,8 +268,10 @@ void fxi_server_serve(fxi_server *srv, fx_engine *eng)
                             .max_top = srv->opt.max_logprobs,
                             .cut_first = srv->opt.cut_first,
                             .processed_logprobs = srv->opt.processed_logprobs,
+                            .formats = &srv->formats,
                             .refuse_excess = srv->opt.refuse_excess};
-    fx_engine_on_step(eng, fxi_http_wake_pending, srv);
+    fx_engine_on_step(eng, fxi_http_wake_after_step, srv);
+    fx_engine_on_picture(eng, fxi_viewer_on_picture, srv);
     fxi_spans_watch(srv->spans, eng);
     srv->eng = eng; // publishes the rest
 }
@@ -308,6 +322,7 @@ bool fxi_server_drain(fxi_server *srv, double timeout_s)
 {
     srv->draining = true;
     pthread_mutex_lock(&srv->mu);
+    fxi_http_end_watching_locked(srv);
     wait_for_jobs_locked(srv, timeout_s);
     const bool done = !srv->jobs;
     pthread_mutex_unlock(&srv->mu);
@@ -325,6 +340,7 @@ void fxi_server_stop(fxi_server *srv)
     MHD_quiesce_daemon(srv->mhd); // the socket is closed after MHD has stopped
     pthread_mutex_lock(&srv->mu);
     wait_for_jobs_locked(srv, srv->opt.grace_s);
+    for (fxi_http_job *j = srv->jobs; j; j = j->next) fxi_http_job_cut(j);
     pthread_mutex_unlock(&srv->mu);
     free_server(srv);
 }
