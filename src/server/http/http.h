@@ -151,7 +151,7 @@ struct fxi_http_job {
     bool at_once;         // `early` is answered without reading the body, and the connection closes
     char request_id[132]; // X-Request-Id, the client's or ours
     double started_s;
-    fxi_span *span; // what is told of it elsewhere; NULL: nothing
+    fxi_trace_span *span; // what is told of it elsewhere; NULL: nothing
     fxi_phase phase;
     fxi_body body;         // the worker's, once its work is posted
     uint64_t n_body_bytes; // received, kept or not
