@@ -70,7 +70,7 @@ static void measure_requests(fxi_watched *w)
     }
 }
 
-static void add_sample(fxi_watched *w)
+static void keep_sample(fxi_watched *w)
 {
     w->history[w->n_sample++ % FXI_TOP_HISTORY] = (fxi_top_sample){
         w->at_us, w->stats.kv_mapped_bytes, w->stats.kv_live_bytes, w->stats.kv_shared_bytes};
@@ -80,13 +80,13 @@ static void sample_memory(fxi_watched *w)
 {
     const fxi_top_sample *last =
         w->n_sample ? &w->history[(w->n_sample - 1) % FXI_TOP_HISTORY] : NULL;
-    if (!last || w->at_us < last->at_us || w->at_us - last->at_us >= SAMPLE_US) add_sample(w);
+    if (!last || w->at_us < last->at_us || w->at_us - last->at_us >= SAMPLE_US) keep_sample(w);
 }
 
 // No picture has come since the last page.
 static void note_silence(fxi_watched *w)
 {
-    add_sample(w);
+    keep_sample(w);
     if (w->stats.n_running) return; // a long step
     w->rate = (fxi_top_rates){0};
     w->rated_us = 0;

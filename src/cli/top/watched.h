@@ -2,9 +2,9 @@
 // changes since, rates, figures of /metrics, and memory over time. Plain data: no network, no
 // screen.
 //
-//   feed.c --event--> watched.c, watched_read.c     feed.c --page--> watched_metrics.c
-//                          |
-//                      view.c (watched -> screen)
+//   feed.c --event--> watched.c -> watched_read.c (its lists)
+//          --page of /metrics--> watched.c
+//                            top_view.c (what is known -> a screen)
 //
 // Nothing of the server is trusted: what does not fit is an error, lists and names are bounded.
 #ifndef FXI_CLI_WATCHED_H
@@ -91,8 +91,8 @@ typedef struct fxi_watched { // all zero: nothing is known
     uint64_t page_number; // of the picture when the last page came
 } fxi_watched;
 
-// Takes in the data of an event "picture" (is_whole) or "change": text[0..n). Errors: FX_EFORMAT (it
-// is no such thing, or not the one that comes next), FX_ENOMEM. Then *w is as it was or partly
+// Takes in the data of an event "picture" (is_whole) or "change": text[0..n). Errors: FX_EFORMAT
+// (it is no such thing, or not the one that comes next), FX_ENOMEM. Then *w is as it was or partly
 // changed, and goes on with a picture only.
 fx_status fxi_watched_take(fxi_watched *w, bool is_whole, const char *text, size_t n,
                            fx_error *err);
