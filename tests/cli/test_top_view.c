@@ -76,19 +76,22 @@ static void test_a_whole_screen(void **state)
     (void)state;
     fxi_watched w = known();
     const fxi_top_view v = {.url = "http://h:1", .has_no_keys = true};
-    expect_drawn(&w, &v, 13, 80,
-                 "flexinfer 1.2.3  http://h:1  vtensor"
-                 "                                        live\n"
-                 "sequences  2 running  1 waiting (77 prompt tokens)  2 requests  0 B in the swap\n"
-                 "tokens/s   0.0 generated  0.0 prompt  0.0 steps/s\n"
-                 "memory     1.0 MiB mapped  512 KiB live  0 B shared  0 B cached  1.0 GiB budget\n"
-                 "chunks     . 2 spare  o 3 owned  S 1 shared  c 0 cached  ~ 1 swapped\n"
-                 "REQUEST  STATE    PROMPT CACHED OUTPUT    MAX  TOK/S  AGE CHUNKS\n"
-                 "7.0      running      64     32     10    200    0.0   3s Soo\n"
-                 "7.1                                                       So--~\n"
-                 "9        waiting      77      0      0      5    0.0   1s place 1 in the queue\n"
-                 "\n\n\n\n");
-    assert_int_equal(fxi_top_height(&w), 5 + 3 + 1 + 3 + 1);
+    expect_drawn(
+        &w, &v, 12, 80,
+        "flexinfer 1.2.3  http://h:1  vtensor"
+        "                                        live\n"
+        "sequences  2 running  1 waiting (77 prompt tokens)  2 requests  0 B in the swap\n"
+        "tokens/s   0.0 generated  0.0 prompt  0.0 steps/s\n"
+        "memory     1.0 MiB mapped  512 KiB live  0 B shared  0 B cached  1.0 GiB budget\n"
+        "chunks     . 2 spare  o 3 owned  S 1 shared  c 0 cached  ~ 1 swapped\n"
+        "mapped     #\n"
+        "live       =\n"
+        "shared\n"
+        "REQUEST  STATE    PROMPT CACHED OUTPUT    MAX  TOK/S  AGE CHUNKS\n"
+        "7.0      running      64     32     10    200    0.0   3s Soo\n"
+        "7.1                                                       So--~\n"
+        "9        waiting      77      0      0      5    0.0   1s place 1 in the queue\n");
+    assert_int_equal(fxi_top_height(&w), 12);
     fxi_watched_free(&w);
 }
 

@@ -87,11 +87,17 @@ void fxi_feed_pause(fxi_feed *f, bool is_paused)
     pthread_mutex_unlock(&f->mu);
 }
 
+// What is shown does not change while it is paused.
+static void wait_while_paused_locked(fxi_feed *f)
+{
+    while (f->is_paused && !f->is_stopping) pthread_cond_wait(&f->resumed, &f->mu);
+}
+
 // Waits while it is paused. False: it is to stop.
 static bool may_go_on(fxi_feed *f)
 {
     pthread_mutex_lock(&f->mu);
-    while (f->is_paused && !f->is_stopping) pthread_cond_wait(&f->resumed, &f->mu);
+    wait_while_paused_locked(f);
     const bool ok = !f->is_stopping;
     pthread_mutex_unlock(&f->mu);
     return ok;
@@ -186,6 +192,7 @@ static void take_page(fxi_feed *f)
     fx_error err;
     if (fetch_page(f, &body, &err) == FX_OK && body.n) {
         pthread_mutex_lock(&f->mu);
+        wait_while_paused_locked(f);
         fxi_watched_page(&f->watched, body.p, body.n);
         pthread_mutex_unlock(&f->mu);
         tell_news(f);
@@ -200,6 +207,7 @@ static fx_status take_event(fxi_feed *f, const fxi_sse_event *ev, fx_error *err)
     const bool is_whole = fxi_str_is(ev->name, "picture");
     if (!is_whole && !fxi_str_is(ev->name, "change")) return FX_OK;
     pthread_mutex_lock(&f->mu);
+    wait_while_paused_locked(f);
     const fx_status st = fxi_watched_take(&f->watched, is_whole, ev->data.p, ev->data.n, err);
     if (st == FX_OK) f->trouble[0] = 0;
     pthread_mutex_unlock(&f->mu);
@@ -228,10 +236,10 @@ static fx_status read_events(fxi_feed *f, int fd, fxi_http_reply *r, fxi_buf *bo
         const double now_s = fxi_now_s();
         if (st == FX_EIO && now_s >= wait.until_s && now_s - *heard_s < SILENT_S) return FX_OK;
         FX_TRY(st);
-        *heard_s = now_s;
         if (state == FXI_REPLY_WHOLE && r->status == 200)
             return fxi_fail(err, FX_EIO, "it has ended the stream");
         if (r->status == 200) FX_TRY(take_events(f, body, err));
+        *heard_s = fxi_now_s();
         if (state == FXI_REPLY_WHOLE) return fail_status(r, body, err);
     }
     return FX_OK;

@@ -11,19 +11,14 @@ enum { GRAPH_FROM_ROWS = 14 }; // smaller screens have no graph
 
 #define TEXT_OF(name) #name,
 
-static int graph_rows(int n_row)
+static int graph_rows(int n_row, bool has_no_keys)
 {
-    return n_row >= GRAPH_FROM_ROWS ? GRAPH_ROWS : 0;
-}
-
-static int list_top(int n_row)
-{
-    return HEAD_ROWS + graph_rows(n_row) + TITLE_ROWS;
+    return n_row >= GRAPH_FROM_ROWS || has_no_keys ? GRAPH_ROWS : 0;
 }
 
 size_t fxi_top_rows_shown(int n_row)
 {
-    const int n = n_row - list_top(n_row) - KEY_ROWS;
+    const int n = n_row - HEAD_ROWS - graph_rows(n_row, false) - TITLE_ROWS - KEY_ROWS;
     return n > 0 ? (size_t)n : 0;
 }
 
@@ -31,14 +26,15 @@ int fxi_top_height(const fxi_watched *w)
 {
     const size_t n = fxi_top_rows(w);
     const int n_list = n < 100000 ? (int)n : 100000;
-    return HEAD_ROWS + GRAPH_ROWS + TITLE_ROWS + n_list + 1;
+    return HEAD_ROWS + GRAPH_ROWS + TITLE_ROWS + n_list;
 }
 
 // ---- the head ----------------------------------------------------------------------------------
 
 static void draw_title(fxi_screen *s, const fxi_watched *w, const fxi_top_view *v)
 {
-    const char *state = v->trouble ? "NO CONNECTION" : v->is_paused ? "PAUSED" : "live";
+    const char *going = w->number ? "live" : "connecting";
+    const char *state = v->trouble ? "NO CONNECTION" : v->is_paused ? "PAUSED" : going;
     const fxi_style style = v->trouble ? FXI_STYLE_WARN : FXI_STYLE_BAR;
     fxi_screen_paint(s, 0, FXI_STYLE_BAR);
     fxi_screen_put(s, 0, 0, FXI_STYLE_BAR, "flexinfer %s  %s  %s", w->version, v->url, w->manager);
@@ -195,12 +191,12 @@ static void draw_head(fxi_screen *s, const fxi_watched *w, const fxi_top_view *v
     draw_rates(s, 2, w);
     draw_memory(s, 3, w);
     draw_chunks(s, 4, w);
-    if (graph_rows(s->n_row)) draw_graph(s, HEAD_ROWS, w, v);
+    if (graph_rows(s->n_row, v->has_no_keys)) draw_graph(s, HEAD_ROWS, w, v);
 }
 
 bool fxi_top_draw(fxi_screen *s, const fxi_watched *w, const fxi_top_view *v)
 {
-    const int title = list_top(s->n_row) - TITLE_ROWS;
+    const int title = HEAD_ROWS + graph_rows(s->n_row, v->has_no_keys);
     const int end = s->n_row - (v->has_no_keys ? 0 : KEY_ROWS);
     bool ok = true;
     draw_title(s, w, v);

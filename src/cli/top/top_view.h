@@ -30,7 +30,8 @@ typedef struct fxi_top_view {
     const char *trouble; // why there is no connection; NULL: there is one
     bool is_utf8;        // the graph may have characters beyond ASCII
     bool is_paused, shows_help, is_reversed;
-    bool has_no_keys; // nobody can press one: the last line is left out
+    bool has_no_keys; // nobody can press one: their line is left out, and the screen is as high as
+                      // fxi_top_height says
     int sort;         // FXI_TOP_BY_*
     size_t first;     // the list is shown from this row on
 } fxi_top_view;

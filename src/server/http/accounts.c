@@ -104,9 +104,9 @@ static void end_span(fxi_http_job *job, int status, const char *code)
     fxi_spans_add(job->srv->spans, s);
 }
 
-void fxi_account_request(fxi_http_job *job, int status)
+void fxi_account_request(fxi_http_job *job, int route, int status)
 {
     const char *code = job->code ? job->code : job->reply.err.code;
-    fxi_metrics_request(job->metrics, fxi_route_index(job->route), status, code);
+    fxi_metrics_request(job->metrics, route, status, code);
     end_span(job, status, code);
 }
