@@ -44,6 +44,10 @@ LAW = {
     "grammar/read": ["grammar/form", "base/...", ERROR],
     "grammar/run": ["grammar/form", "base/...", ERROR],
     "grammar/mask": ["grammar/run/gram_auto.h", "grammar/form", "base/...", ERROR],
+    "grammar/guide": ["grammar/mask", "grammar/run/gram_auto.h", "grammar/form", "base/...", ERROR],
+
+    # What a model says, taken apart: text, reasoning, calls of tools.
+    "answer": ["base/...", ERROR],
 
     "format": ["format/jinja/marked.h", "base/...", ERROR],
     "format/template": ["format", "format/jinja/jinja.h", "format/jinja/marked.h", "base/...", ERROR],
@@ -104,12 +108,14 @@ LAW = {
     # The engine: loop -> memory -> group -> sampling; engine.h holds the types that all of them share.
     "engine/sampling": ["base/...", "include/flexinfer"],
     "engine/record": ["include/flexinfer"],
-    "engine/group": ["engine/sampling", "engine/engine.h", "engine/record", "kv/kv.h", "model/model.h", "model/pooling.h", "format",
+    "engine/grammar": ["grammar/guide", "grammar/mask/gram_tokens.h", "grammar/read", "grammar/form", "engine/engine.h", "format",
+                       "base/...", "include/flexinfer"],
+    "engine/group": ["engine/grammar", "grammar/guide", "engine/sampling", "engine/engine.h", "engine/record", "kv/kv.h", "model/model.h", "model/pooling.h", "format",
                      "base/...", "include/flexinfer"],
     "engine/memory": ["engine/group", "engine/record", "engine/engine.h", "kv/kv.h", "base/...", "include/flexinfer"],
-    "engine/loop": ["engine/memory", "engine/group", "engine/record", "engine/sampling", "engine/engine.h", "kv/kv.h",
+    "engine/loop": ["engine/memory", "engine/group", "engine/grammar", "grammar/guide", "engine/record", "engine/sampling", "engine/engine.h", "kv/kv.h",
                     "model/device.h", "model/model.h", "format", "kernels/kv_view.h", "base/...", "include/flexinfer"],
-    "engine": ["engine/loop", "engine/memory", "engine/group", "engine/record", "engine/sampling", "gpu/gpu.h", "kv/kv.h", "model/device.h", "model/model.h", *PORT,
+    "engine": ["engine/loop", "engine/memory", "engine/group", "engine/grammar", "engine/record", "engine/sampling", "gpu/gpu.h", "kv/kv.h", "model/device.h", "model/model.h", *PORT,
                "model/pooling.h", "format", "format/jinja/marked.h", "kernels/kv_view.h", "kernels/probe.h", "base/...", "include/flexinfer"],
 
     # Traces in virtual time: the engine over a model and memory that are not there (paper).
@@ -127,12 +133,13 @@ LAW = {
     # Lines that hold nobody up; the program logs through it, too.
     "server/log": ["server/reply/json_out.h", "base/...", "include/flexinfer"],
     "server/metrics": ["server/work/ledger.h", "server/work/workers.h", "base/...", "include/flexinfer"],
-    "server/reply": ["base/...", "include/flexinfer"],
-    "server/request": ["server/work/ledger.h", "server/reply", "base/...", "include/flexinfer"],
+    "server/reply": ["answer/answer.h", "answer/call_format.h", "base/...", "include/flexinfer"],
+    "server/request": ["answer/call_format.h", "answer/answer.h", "server/work/ledger.h", "server/reply", "base/...", "include/flexinfer"],
+    "server/request/tools": ["server/request", "server/work/ledger.h", "server/reply", "answer/answer.h", "answer/call_format.h", "base/...", "include/flexinfer"],
     "server/endpoint": ["server/trace/chrome_trace.h", "server/work/ledger.h", "server/request", "server/reply", "base/...", "include/flexinfer"],
     "server/schema": ["server/request", "server/reply", "base/...", "include/flexinfer"],
     "server/http": ["server/guard", "server/log", "server/metrics", "server/work", "server/endpoint", "server/schema", "server/request", "server/reply", "server/server.h", "base/...", "include/flexinfer"],
-    "server": ["server/http", "server/guard", "server/metrics", "server/work", "server/reply", "base/...", "include/flexinfer"],
+    "server": ["answer/call_format.h", "server/request/api_request.h", "server/http", "server/guard", "server/metrics", "server/work", "server/reply", "base/...", "include/flexinfer"],
 
     "cli/terminal": ["cli/cli.h", "base/...", "include/flexinfer"],
     "cli/bench": ["server/trace/chrome_trace.h", "cli/terminal", "cli/cli.h", "replay", "replay/paper", "replay/trace", "base/...", "include/flexinfer"],

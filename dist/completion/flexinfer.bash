@@ -30,6 +30,8 @@ _flexinfer() {
         'serve':--max-logprobs) return ;;
         'serve':--logprobs) words="raw processed" ;;
         'serve':--sampling-order) words="temperature cuts" ;;
+        'serve':--tool-parser) return ;;
+        'serve':--reasoning-parser) return ;;
         'serve':--api-key-file) kind=-f ;;
         'serve':--cors) return ;;
         'serve':--allowed-host) return ;;
@@ -180,6 +182,8 @@ _flexinfer() {
                 --max-logprobs
                 --logprobs
                 --sampling-order
+                --tool-parser
+                --reasoning-parser
                 --refuse-excess
                 --api-key-file
                 --cors

@@ -34,6 +34,8 @@ complete -c flexinfer -n '__flexinfer_runs serve' -l alias -x -d 'further names 
 complete -c flexinfer -n '__flexinfer_runs serve' -l max-logprobs -x -d 'likeliest tokens that a request may ask for; 0: 20'
 complete -c flexinfer -n '__flexinfer_runs serve' -l logprobs -x -a 'raw processed' -d 'logprobs of answers: the model'\''s own, or after biases, penalties and temperature'
 complete -c flexinfer -n '__flexinfer_runs serve' -l sampling-order -x -a 'temperature cuts' -d 'what counts first: the temperature, as in vLLM, or top_k, top_p, min_p and typical_p, as in llama.cpp'
+complete -c flexinfer -n '__flexinfer_runs serve' -l tool-parser -x -d 'how the model writes calls of tools: hermes, mistral, llama3_json, .. (docs/tools.md); auto: as its chat template says; none: calls stay text'
+complete -c flexinfer -n '__flexinfer_runs serve' -l reasoning-parser -x -d 'how it writes its reasoning: think, mistral, granite, .. (docs/tools.md); auto: as its chat template says; none: it stays text'
 complete -c flexinfer -n '__flexinfer_runs serve' -l refuse-excess -f -d 'refuse a max_tokens that exceeds the context instead of clamping it'
 complete -c flexinfer -n '__flexinfer_runs serve' -l api-key-file -r -F -d 'API keys, a line each: NAME KEY [admin] [priority=N]; read again on SIGHUP (default: no key is needed)'
 complete -c flexinfer -n '__flexinfer_runs serve' -l cors -x -d 'origins of web pages that may use the server, like https://example.org; *: any (default: its own)'

@@ -73,6 +73,7 @@ typedef struct fxi_cli_options {
     const char *alias, *key_file, *cors, *allowed_hosts; // NULL: not given
     int cache_idle_s, max_logprobs;
     const char *logprobs, *sampling_order;
+    const char *tool_parser, *reasoning_parser;
     bool refuse_excess;
     const char *tls_cert, *tls_key; // NULL: not given
     const char *isolate;

@@ -30,6 +30,8 @@ static const fxi_opt rows[] = {
     {"max-logprobs", 0, "N", FXI_OPT_INT, 0, FX_MAX_TOP, "0", AT(max_logprobs), FXI_CMD_SERVE, "likeliest tokens that a request may ask for; 0: 20"},
     {"logprobs", 0, "raw|processed", FXI_OPT_CHOICE, 0, 0, "raw", AT(logprobs), FXI_CMD_SERVE, "logprobs of answers: the model's own, or after biases, penalties and temperature"},
     {"sampling-order", 0, "temperature|cuts", FXI_OPT_CHOICE, 0, 0, "temperature", AT(sampling_order), FXI_CMD_SERVE, "what counts first: the temperature, as in vLLM, or top_k, top_p, min_p and typical_p, as in llama.cpp"},
+    {"tool-parser", 0, "NAME", FXI_OPT_STR, 0, 0, "auto", AT(tool_parser), FXI_CMD_SERVE, "how the model writes calls of tools: hermes, mistral, llama3_json, .. (docs/tools.md); auto: as its chat template says; none: calls stay text"},
+    {"reasoning-parser", 0, "NAME", FXI_OPT_STR, 0, 0, "auto", AT(reasoning_parser), FXI_CMD_SERVE, "how it writes its reasoning: think, mistral, granite, .. (docs/tools.md); auto: as its chat template says; none: it stays text"},
     {"refuse-excess", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(refuse_excess), FXI_CMD_SERVE, "refuse a max_tokens that exceeds the context instead of clamping it"},
     {"api-key-file", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(key_file), FXI_CMD_SERVE, "API keys, a line each: NAME KEY [admin] [priority=N]; read again on SIGHUP (default: no key is needed)"},
     {"cors", 0, "LIST", FXI_OPT_STR, 0, 0, NULL, AT(cors), FXI_CMD_SERVE, "origins of web pages that may use the server, like https://example.org; *: any (default: its own)"},

@@ -21,6 +21,7 @@
 //     lists                       the state of a group, and the lists by state
 //     group, request_check        one request, and its checks
 //     beam, embedding, seq, text  beams, vectors, sequences, text that may be shown
+//   grammar/                    what answers may look like
 //   sampling/                   from a row of logits to a token
 //   record/                     the flight recorder: what the files above note
 //
@@ -30,6 +31,7 @@
 #define FXI_ENGINE_H
 
 #include "base/fail.h"
+#include "engine/grammar/answer_grammar.h"
 #include "engine/group/group.h"
 #include "engine/record/recorder.h"
 #include "flexinfer/flexinfer.h"
@@ -83,6 +85,8 @@ struct fx_engine {
     struct fxi_step *step;     // step_scratch.c
     struct fxi_reader *reader; // [max_seq] scratch of prompts.c
     pthread_t thread;
+
+    fxi_answer_vocab answer_vocab; // with a lock of its own; any thread
 
     pthread_mutex_t step_mu;   // held while on_step runs
     void (*on_step)(void *ud); // guarded by step_mu

@@ -41,6 +41,7 @@ fx_status fxi_engine_init(fx_engine *eng, fx_error *err)
     int rc = pthread_mutex_init(&eng->mu, NULL);
     if (!rc) rc = pthread_cond_init(&eng->wake, &attr);
     if (!rc) rc = pthread_mutex_init(&eng->step_mu, NULL);
+    if (!rc) rc = !fxi_answer_vocab_init(&eng->answer_vocab);
     pthread_condattr_destroy(&attr);
     return rc ? fxi_fail(err, FX_EINTERNAL, "the engine's lock could not be made") : FX_OK;
 }
@@ -298,6 +299,7 @@ void fxi_engine_unload(fx_engine *eng)
     fxi_pool_destroy(eng->pool);
     fxi_chat_free(eng->chat);
     fxi_vocab_free(eng->vocab);
+    fxi_answer_vocab_free(&eng->answer_vocab);
     pthread_mutex_destroy(&eng->mu);
     pthread_mutex_destroy(&eng->step_mu);
     pthread_cond_destroy(&eng->wake);

@@ -25,6 +25,7 @@
 #include "base/system/pages.h" // defines: fxi_heap_trim
 #include "base/text/str.h"     // defines: fxi_str_hash
 #include "server/daemon.h"
+#include "server/formats.h"
 #include "server/http/http.h"
 #include "server/listen.h"
 
@@ -110,6 +111,7 @@ static fx_status take_options(fxi_server *srv, const fxi_server_options *opt, fx
     if (o->max_logprobs < 0 || o->max_logprobs > FX_MAX_TOP)
         return fxi_fail(err, FX_EINVAL, "max_logprobs: %d is not from 0 to %d", o->max_logprobs,
                         FX_MAX_TOP);
+    FX_TRY(fxi_formats_check(o->tool_parser, o->reasoning_parser, err));
     if (has_negative(o)) return fxi_fail(err, FX_EINVAL, "a limit of the server is negative");
     fill_in_defaults(o);
     snprintf(srv->host, sizeof srv->host, "%s", o->host);
@@ -234,6 +236,7 @@ void fxi_server_serve(fxi_server *srv, fx_engine *eng)
     snprintf(srv->model_id, sizeof srv->model_id, "%s", id && *id ? id : m->name);
     srv->opt.model_id = srv->model_id;
     make_fingerprint(srv, m);
+    fxi_formats_choose(&srv->formats, eng, srv->opt.tool_parser, srv->opt.reasoning_parser);
     srv->lim = (fxi_limits){.model_id = srv->model_id,
                             .alias = srv->alias,
                             .n_alias = srv->n_alias,
@@ -243,6 +246,7 @@ void fxi_server_serve(fxi_server *srv, fx_engine *eng)
                             .max_top = srv->opt.max_logprobs,
                             .cut_first = srv->opt.cut_first,
                             .processed_logprobs = srv->opt.processed_logprobs,
+                            .formats = &srv->formats,
                             .refuse_excess = srv->opt.refuse_excess};
     fx_engine_on_step(eng, fxi_http_wake_after_step, srv);
     srv->eng = eng; // publishes the rest

@@ -89,6 +89,8 @@ static fxi_server_options server_options(const fxi_cli_options *o)
                                 .alias = o->alias,
                                 .max_logprobs = o->max_logprobs,
                                 .refuse_excess = o->refuse_excess,
+                                .tool_parser = o->tool_parser,
+                                .reasoning_parser = o->reasoning_parser,
                                 .cut_first = !strcasecmp(o->sampling_order, "cuts"),
                                 .processed_logprobs = !strcasecmp(o->logprobs, "processed"),
                                 .n_worker = o->n_worker,

@@ -73,6 +73,7 @@ struct fxi_server {
     char fingerprint[24];
     int64_t created;
     int listen_fd, port;
+    fxi_formats formats;
     fxi_limits lim;
     fxi_origins origins;
     fxi_keyring *keys;

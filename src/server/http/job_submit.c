@@ -165,10 +165,12 @@ static void name_reply(fxi_reply *r, const fxi_params *par)
         fxi_random_id(r->id, sizeof r->id, prefix);
 }
 
-// What the reply copies of the request: stop strings and ids, to name the one that ended a choice.
+// What the reply copies of the request: stop strings and ids, to name the one that ended a choice;
+// tools.
 static size_t copied_bytes(const fxi_params *par)
 {
     size_t n = par->stop_token.n * VALUE_BYTES;
+    if (fxi_params_calls(par)) n += par->doc.held_bytes; // tools are a part of it
     for (size_t i = 0; i < par->n_stop; i++) n += VALUE_BYTES + strlen(par->stop[i]);
     return n;
 }
@@ -182,6 +184,7 @@ static bool make_reply(fxi_http_job *job, const fxi_params *par, fxi_reply *r, f
     r->eng = job->eng;
     r->model = par->model ? par->model : job->srv->model_id;
     r->fingerprint = job->srv->fingerprint;
+    r->seed = random_u64();
     *part = calloc(par->n_prompt, sizeof **part);
     if (!*part || !fxi_reply_init(r, &spec, job->srv->opt.max_out_bytes)) return false;
     for (size_t i = 0; i < par->n_prompt; i++)
