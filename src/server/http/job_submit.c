@@ -184,7 +184,7 @@ static bool make_reply(fxi_http_job *job, const fxi_params *par, fxi_reply *r, f
     r->eng = job->eng;
     r->model = par->model ? par->model : job->srv->model_id;
     r->fingerprint = job->srv->fingerprint;
-    r->seed = random_u64();
+    r->seed = draw_bits().v;
     *part = calloc(par->n_prompt, sizeof **part);
     if (!*part || !fxi_reply_init(r, &spec, job->srv->opt.max_out_bytes)) return false;
     for (size_t i = 0; i < par->n_prompt; i++)
