@@ -122,9 +122,8 @@ static void wait_until(const fixture *f, bool (*is_true)(const fixture *f))
         assert_true(fxi_now_s() < end_s);
 }
 
-// A stream whose first token has left, and whose reader takes no more than its buffers do: a chunk
-// is half sent.
-static int begin_stalled(const fixture *f)
+// A stream whose first token has left, and whose reader takes no more than its buffers do.
+static int begin_unread(const fixture *f)
 {
     const int fd = http_open(f->port);
     http_post(fd, TEXT, "{\"prompt\":\"dam 120\",\"max_tokens\":120,\"stream\":true}");
@@ -132,6 +131,13 @@ static int begin_stalled(const fixture *f)
     wait_until(f, is_suspended);
     fake_engine_open(f->eng, N_BIG);
     assert_true(fake_engine_wait_idle(f->eng, WAIT_S));
+    return fd;
+}
+
+// Until a chunk of it is half sent.
+static int begin_stalled(const fixture *f)
+{
+    const int fd = begin_unread(f);
     wait_until(f, has_open_chunk);
     return fd;
 }
@@ -173,7 +179,7 @@ static void test_stalled_reader_that_stays_is_cut_off(void **state)
     fxi_server_options opt = roomy;
     opt.read_timeout_s = 0.2;
     fixture f = fixture_open(opt);
-    const int fd = begin_stalled(&f);
+    const int fd = begin_unread(&f);
     wait_nothing_held(&f);
     assert_int_equal(fxi_peers_look(&f.srv->peers).counts.n_late, 1);
     http_reply r = http_read(fd);
