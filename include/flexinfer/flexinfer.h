@@ -44,6 +44,8 @@ typedef struct fx_engine fx_engine;
 
 // ---- opening -----------------------------------------------------------------------------------
 
+enum { FX_MAX_DRAFT = 32 }; // tokens drafted for a sequence in a step
+
 typedef struct fx_options {
     const char *model_path; // a GGUF file
     // The vocabulary, if it is not in the model: another GGUF file, a tokenizer.json, a
@@ -85,9 +87,16 @@ typedef struct fx_options {
     const char *swap_dir; // directory of the swap file for preempted sequences; NULL: $TMPDIR or
                           // /tmp
     uint64_t swap_bytes;  // size of that file; 0: no swap, preempted sequences are computed again
+    // Speculative decoding: a sequence computes tokens that it may go on with in the same pass as
+    // its last one, and keeps those that come true. No answer changes, not a bit of it (but on a
+    // GPU with "fast" arithmetic, whose logits depend on the batch). "off" (NULL); "prompt": what
+    // followed its last tokens where they occurred before, in prompt or answer; "prefix": what is
+    // recorded behind the same tokens for the same tenant; "auto": both.
+    const char *speculate;
+    int draft_tok;    // most tokens drafted for a sequence in a step, up to FX_MAX_DRAFT; 0: 8
     int cache_idle_s; // an engine that has been idle for so long forgets its prefixes, after 5 s
                       // at the earliest; 0: 600; < 0: it keeps them
-    int n_record;     // events that the flight recorder keeps, 32 bytes each; 0: 65,536
+    int n_record;     // events that the flight recorder keeps, 32 bytes each; 0: 65,536; < 0: none
     // Called from time to time by fx_engine_open, on the caller's thread, with 0 <= done <= total.
     // May be NULL.
     void (*on_progress)(void *ud, uint64_t done_bytes, uint64_t total_bytes);
@@ -485,6 +494,7 @@ typedef struct fx_request {
                         // room when others have filled it. 0: everybody who gives none, together
                         // one client, and there is no such room
     const char *tenant; // shares prefixes only with requests of an equal string; NULL: ""
+    bool no_speculate;  // nothing is drafted for it
     bool no_cache;      // shares no prefix with other requests and records none
     int keep_priority;  // 0 .. 7: retention of its prompt in the prefix cache, higher stays longer
     uint32_t keep_s;    // seconds from its end for which that holds; 0: no limit
@@ -536,6 +546,9 @@ const char *fx_kv_manager_name(int i);
     X(n_request, "requests submitted so far")                                             \
     X(n_prompt_tok, "prompt tokens computed so far")                                      \
     X(n_generated_tok, "tokens generated so far")                                         \
+    X(n_draft, "drafts that sequences computed so far")                                   \
+    X(n_draft_tok, "tokens of these drafts")                                              \
+    X(n_accepted_tok, "tokens of them that came true")                                    \
     X(n_step, "forward passes so far")                                                    \
     X(n_failed_step, "forward passes that the device failed, so far")                     \
     X(device_is_lost, "1: the device failed for good, and requests end with an error")    \
@@ -561,7 +574,8 @@ const char *fx_kv_manager_name(int i);
     X(kv_max_mappings, "most of them that the system allows; 2^64 - 1: any number")       \
     X(kv_swapped_bytes, "KV memory of preempted requests in the swap now")                \
     X(kv_peak_mapped_bytes, "largest kv_mapped_bytes so far")                             \
-    X(kv_peak_live_bytes, "largest kv_live_bytes so far")
+    X(kv_peak_live_bytes, "largest kv_live_bytes so far")                                 \
+    X(n_picture, "pictures of the KV memory taken for those who watch it, so far")
 
 typedef struct fx_stats {
 #define FX_STATS_FIELD(name, help) uint64_t name;
@@ -601,7 +615,16 @@ typedef struct fx_op_stats {
     X(swap_write)        \
     X(swap_read)
 // X(name): what the engine asked of the KV cache.
-#define FX_KV_OPS(X) X(create) X(match) X(fork) X(extend) X(record) X(swap_out) X(swap_in) X(trim)
+#define FX_KV_OPS(X) \
+    X(create)        \
+    X(match)         \
+    X(fork)          \
+    X(extend)        \
+    X(record)        \
+    X(swap_out)      \
+    X(swap_in)       \
+    X(trim)          \
+    X(truncate)
 
 #define FX_NAME_DRIVER_OP(name) FX_DRIVER_##name,
 #define FX_NAME_KV_OP(name)     FX_KV_##name,
@@ -612,6 +635,7 @@ enum { FX_KV_OPS(FX_NAME_KV_OP) FX_N_KV_OP };
 
 typedef struct fx_details {
     fx_histogram step_tok;              // tokens of each forward pass
+    uint64_t accepted_at[FX_MAX_DRAFT]; // drafts of which this token, from the first on, came true
     fx_histogram block_life_ms;         // of cached prefixes: from recording to eviction,
     fx_histogram block_idle_ms;         // from their last use to eviction,
     fx_histogram block_reuse_ms;        // and between one use and the next
@@ -628,6 +652,7 @@ void fx_engine_details(const fx_engine *eng, fx_details *out);
 // a text or a token id.
 //
 //   step_begin  a forward pass begins: n sequences compute n_tok tokens
+//   draft       of n_tok tokens that were drafted in it, n came true
 //   step_end    its results are applied: n_tok tokens were generated. status: of the pass
 //
 // A request has n sequences and a prompt of n_tok tokens. From `arrive` to `finish` its states
@@ -649,7 +674,7 @@ void fx_engine_details(const fx_engine *eng, fx_details *out);
 //   fork        a cache that shares n_tok tokens with another one of the request; of beams, choice
 //               is the one that it goes on from
 //   extend      memory for n_tok tokens in all; with request 0: for one more token of each of n
-//               sequences, of any requests
+//               sequences, of any requests, or for drafted tokens of n sequences
 //   record      the first n_tok tokens were recorded as a prefix
 //   release     a cache with n_tok tokens is given back
 //
@@ -661,6 +686,7 @@ void fx_engine_details(const fx_engine *eng, fx_details *out);
 //               fx_stats.kv_mapped_bytes and so on, in KiB
 #define FX_RECORDS(X) \
     X(step_begin)     \
+    X(draft)          \
     X(step_end)       \
     X(arrive)         \
     X(admit)          \

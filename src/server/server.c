@@ -7,8 +7,8 @@
 //      in the engine;
 //   3. clients get grace_s to take what is left; then chunks that are half sent are given up, which
 //      resumes their connections;
-//   4. the watcher ends, then MHD, which closes all connections; each drops its job; then the
-//      workers, which find their jobs ended;
+//   4. the watcher ends, then MHD, which closes all connections; each drops its job; the collector
+//      of spans gets grace_s for the last ones; then the workers, which find their jobs ended;
 //   5. the engine drops its last references by itself.
 #include "server/server.h"
 
@@ -28,6 +28,8 @@
 #include "server/formats.h"
 #include "server/http/http.h"
 #include "server/listen.h"
+#include "server/log/log_line.h" // defines: fxi_level
+#include "server/viewer/viewer.h"
 
 #define MAX_CHOICE 1024
 #define IDLE_S     1
@@ -132,6 +134,7 @@ fx_status fxi_server_check(const fxi_server_options *opt, fx_error *err)
     if (st == FX_OK) st = fxi_listen_check(srv->host, err);
     if (st == FX_OK) st = fxi_keyring_open(opt->key_file, opt->api_key, &keys, err);
     if (st == FX_OK) st = fxi_daemon_check(opt, err);
+    if (st == FX_OK && opt->otlp_endpoint) st = fxi_spans_check(opt->otlp_endpoint, err);
     fxi_keyring_close(keys);
     free(srv);
     return st;
@@ -160,6 +163,20 @@ static void trim_heap(void *ud)
     if (idle) fxi_heap_trim();
 }
 
+static void say_of_spans(void *ud, bool fails, const char *line)
+{
+    fxi_log_event(ud, fails ? FXI_LEVEL_WARN : FXI_LEVEL_INFO, "spans", line);
+}
+
+static fx_status start_spans(fxi_server *srv, fx_error *err)
+{
+    const fxi_spans_options opt = {.endpoint = srv->opt.otlp_endpoint,
+                                   .service_name = srv->opt.service_name,
+                                   .say = say_of_spans,
+                                   .ud = srv};
+    return opt.endpoint ? fxi_spans_start(&opt, &srv->spans, err) : FX_OK;
+}
+
 static fx_status start_server(fxi_server *srv, const fxi_server_options *opt, fx_error *err)
 {
     const char *route[FXI_MAX_ROUTE];
@@ -170,6 +187,7 @@ static fx_status start_server(fxi_server *srv, const fxi_server_options *opt, fx
     if (!srv->ledger || !srv->metrics) return fxi_fail(err, FX_ENOMEM, "out of memory");
     srv->port = srv->opt.port;
     FX_TRY(fxi_listen_open(srv->host, &srv->port, &srv->listen_fd, err));
+    FX_TRY(start_spans(srv, err));
     FX_TRY(fxi_workers_start(srv->opt.n_worker, IDLE_S, trim_heap, srv, &srv->workers, err));
     FX_TRY(fxi_watch_start(srv, err));
     if (!fxi_http_make_no_memory(srv)) return fxi_fail(err, FX_ENOMEM, "out of memory");
@@ -185,6 +203,7 @@ static fxi_server *new_server(void)
     srv->listen_fd = srv->watch.epoll_fd = srv->watch.wake_fd = -1;
     pthread_mutex_init(&srv->mu, NULL);
     pthread_mutex_init(&srv->peers.mu, NULL);
+    pthread_mutex_init(&srv->viewers.mu, NULL);
     pthread_mutex_init(&srv->log_mu, NULL);
     fxi_wakes_open(&srv->wakes);
     pthread_condattr_init(&attr);
@@ -199,7 +218,9 @@ static void free_server(fxi_server *srv)
 {
     fxi_watch_stop(srv);
     if (srv->mhd) MHD_stop_daemon(srv->mhd);
+    fxi_spans_stop(srv->spans, srv->opt.grace_s);
     if (srv->eng) fx_engine_on_step(srv->eng, NULL, NULL);
+    if (srv->eng) fx_engine_on_picture(srv->eng, NULL, NULL);
     fxi_http_wake_all(srv); // nobody is left to wake
     if (srv->no_memory) MHD_destroy_response(srv->no_memory);
     fxi_workers_stop(srv->workers);
@@ -208,6 +229,7 @@ static void free_server(fxi_server *srv)
     pthread_cond_destroy(&srv->empty);
     pthread_mutex_destroy(&srv->mu);
     pthread_mutex_destroy(&srv->peers.mu);
+    pthread_mutex_destroy(&srv->viewers.mu);
     pthread_mutex_destroy(&srv->log_mu);
     fxi_wakes_close(&srv->wakes);
     fxi_keyring_close(srv->keys);
@@ -249,6 +271,8 @@ void fxi_server_serve(fxi_server *srv, fx_engine *eng)
                             .formats = &srv->formats,
                             .refuse_excess = srv->opt.refuse_excess};
     fx_engine_on_step(eng, fxi_http_wake_after_step, srv);
+    fx_engine_on_picture(eng, fxi_viewer_on_picture, srv);
+    fxi_spans_watch(srv->spans, eng);
     srv->eng = eng; // publishes the rest
 }
 
@@ -298,6 +322,7 @@ bool fxi_server_drain(fxi_server *srv, double timeout_s)
 {
     srv->draining = true;
     pthread_mutex_lock(&srv->mu);
+    fxi_http_end_watching_locked(srv);
     wait_for_jobs_locked(srv, timeout_s);
     const bool done = !srv->jobs;
     pthread_mutex_unlock(&srv->mu);

@@ -363,6 +363,7 @@ static void test_neutral(void **state)
         "\"frobnicate\":{\"a\":[1]}",
         "\"n\":64",
         "\"cache_prompt\":true",
+        "\"speculate\":false",
         "\"typical_p\":1",
         "\"length_penalty\":1",
         "\"early_stopping\":false",
@@ -547,6 +548,22 @@ static void test_request_cache(void **state)
         assert_int_equal(r.no_cache, rows[i].no_cache);
         assert_int_equal(r.tenant == NULL, rows[i].tenant == NULL);
         if (r.tenant) assert_string_equal(r.tenant, rows[i].tenant);
+        fxi_params_free(&par);
+    }
+}
+
+static void test_request_speculation(void **state)
+{
+    static const struct {
+        const char *members;
+        bool no_speculate;
+    } rows[] = {{"", false}, {",\"speculate\":true", false}, {",\"speculate\":false", true}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        fxi_params par;
+        assert_int_equal(request_of(&par, C, rows[i].members).no_speculate, rows[i].no_speculate);
+        fxi_params_free(&par);
+        assert_int_equal(request_of(&par, H, rows[i].members).no_speculate, rows[i].no_speculate);
         fxi_params_free(&par);
     }
 }
@@ -738,6 +755,7 @@ int main(void)
         cmocka_unit_test(test_request_ends),
         cmocka_unit_test(test_request_counts),
         cmocka_unit_test(test_request_cache),
+        cmocka_unit_test(test_request_speculation),
         cmocka_unit_test(test_blame),
         cmocka_unit_test(test_prompts),
         cmocka_unit_test(test_messages),

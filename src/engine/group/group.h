@@ -25,6 +25,7 @@
 #define FXI_ENGINE_GROUP_H
 
 #include "base/fail.h"
+#include "engine/draft/draft.h"
 #include "engine/grammar/answer_grammar.h"
 #include "engine/group/text.h"
 #include "engine/sampling/prob_log.h"
@@ -47,6 +48,8 @@ typedef struct fxi_seq {
     fxi_kv_seq *kv;        // while LIVE in a group that runs or is swapped, or between
     int n_computed;        // tokens whose keys and values are in the cache; < n_tok while it runs
     int n_step;            // tokens of this sequence in the step being planned; 0: none
+    int n_draft;           // of n_step: tokens of `draft`, behind the known ones
+    fxi_draft *draft;      // NULL: it has not drafted
     int n_recorded;        // tokens of it that are known to be in the prefix cache
     bool is_filling;       // it still computes tokens that were known when it was matched
     int n_prompt_emitted;  // with prompt_logprobs: prompt tokens whose probabilities were emitted

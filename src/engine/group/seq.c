@@ -63,6 +63,7 @@ void fxi_seq_clear(fxi_seq *s)
     free(s->tok);
     fxi_text_free(&s->text);
     fxi_prob_log_free(&s->prob);
+    fxi_draft_free(s->draft);
     free(s->embd);
     const fxi_group *g = s->group;
     *s = (fxi_seq){.group = s->group, .choice = s->choice, .stop_token = -1, .stop_string = -1};

@@ -95,7 +95,9 @@ typedef struct fxi_step {
 fx_status fxi_step_make(fx_engine *eng,
                         fx_error *err); // eng->step; errors: FX_ENOMEM, the device's
 void fxi_step_free(fx_engine *eng);
-int fxi_step_prompt_rows(void); // rows of logits per step for prompt_logprobs
+int fxi_step_spare_rows(void); // rows of logits per step beyond one for each sequence: for
+                               // prompt_logprobs and drafted tokens
+int fxi_step_max_row(const fx_engine *eng); // rows of logits per step
 
 // Runs one forward pass over the n_tok tokens planned and applies its results: caches advance,
 // tokens are appended and emitted, choices and beams forked, ends decided.

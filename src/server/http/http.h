@@ -5,6 +5,7 @@
 //                    -> job_work.c   (to a worker: parse, render, tokenize, submit)
 //                    -> http_send.c  (send, or suspend the connection until it can; the engine's
 //                       thread sends what its steps bring)
+//                    -> viewer/ (streams of pictures; it calls what is declared here)
 //             watch.c: one thread that sees clients hang up, keeps silent streams alive and closes
 //                      connections that are late
 //             job.c:   one request; the engine's thread enters here with its events
@@ -41,6 +42,9 @@
 #include "server/reply/api_reply.h"
 #include "server/request/api_request.h"
 #include "server/server.h"
+#include "server/spans/exporter.h"
+#include "server/viewer/viewers.h"
+#include "server/web/web.h"
 #include "server/work/body.h"
 #include "server/work/wakes.h"
 #include "server/work/workers.h"
@@ -81,9 +85,11 @@ struct fxi_server {
     fxi_peers peers;
     fxi_metrics *metrics;           // a reference
     struct MHD_Response *no_memory; // made at start: what is sent where an answer cannot be made
+    fxi_viewers viewers;
     fxi_watch watch;
     fxi_ledger *ledger; // what all requests hold
     fxi_workers *workers;
+    fxi_spans *spans; // NULL: none are wanted
 
     pthread_mutex_t mu;
     pthread_cond_t empty; // jobs has become NULL
@@ -111,7 +117,8 @@ typedef struct fxi_job_part { // one engine request: one prompt of the job
     bool submitted; // id is known
     bool over;      // the engine no longer holds it
     double first_s; // when its first token came; 0: not yet
-    uint64_t queued_us;
+    // As of the last event, which came at seen_us (fxi_now_ns); 0: none did.
+    uint64_t queued_us, prefill_us, decode_us, seen_us;
     size_t n_bytes; // billed for what the engine copied; constant once submitted
 } fxi_job_part;
 
@@ -144,6 +151,7 @@ struct fxi_http_job {
     bool at_once;         // `early` is answered without reading the body, and the connection closes
     char request_id[132]; // X-Request-Id, the client's or ours
     double started_s;
+    fxi_span *span; // what is told of it elsewhere; NULL: nothing
     fxi_phase phase;
     fxi_body body;         // the worker's, once its work is posted
     uint64_t n_body_bytes; // received, kept or not
@@ -165,9 +173,14 @@ struct fxi_http_job {
 
     fxi_wake wake; // guarded by server.wakes
 
+    fxi_viewer viewer; // of streams of pictures; server.viewers.mu guards it
+
     // Guarded by mu.
     pthread_mutex_t mu;
     struct MHD_Connection *conn; // NULL once completed
+    // Of streams without requests in the engine; see fxi_http_job_watch.
+    double (*look)(fxi_http_job *job, double now_s);
+    void (*leave)(fxi_http_job *job);
     bool suspended;
     // A chunk that http_send.c has begun to send past MHD: its text, and what has been sent of it
     // with its head and its end; 0: none. Until it is whole, MHD must send nothing.
@@ -198,6 +211,22 @@ size_t fxi_http_job_take(fxi_http_job *job, char *dst, size_t max);
 // Ends the job with *body as its whole answer, application/json, unless it has ended already.
 // *body is taken over in either case. On a worker.
 void fxi_http_job_answer(fxi_http_job *job, fxi_buf *body);
+// Makes the job a stream without requests in the engine. From now on the watcher calls `look`,
+// which returns when it is to be called next (INFINITY: when somebody wakes the watcher), and the
+// I/O thread `leave`, once, when the connection has completed. False: it has; neither is called.
+bool fxi_http_job_watch(fxi_http_job *job, double (*look)(fxi_http_job *job, double now_s),
+                        void (*leave)(fxi_http_job *job));
+// Adds text to such a stream. ok false: there was no memory for it, and the stream ends. False: it
+// has ended.
+bool fxi_http_job_stream(fxi_http_job *job, bool ok, const fxi_buf *text);
+// Whether such a stream's reader has taken everything.
+bool fxi_http_job_waits(fxi_http_job *job);
+// Calls `look`. Returns when to look again; INFINITY: never.
+double fxi_http_job_look(fxi_http_job *job, double now_s);
+// The connection has completed: calls `leave`.
+void fxi_http_job_complete(fxi_http_job *job);
+// Ends the streams that would go on for ever. server.mu is held.
+void fxi_http_end_watching_locked(fxi_server *srv);
 // If the job's work still waits for a worker, it never runs: gives the body back. pre: it is over.
 void fxi_http_job_drop_work(fxi_http_job *job);
 // Whether the reply has ended: a worker need not go on.
@@ -234,6 +263,8 @@ void *fxi_conn_take_target(void *ud, const char *target, struct MHD_Connection *
 
 // ---- framing.c, doors.c: what a request must pass before its body is read ---------------------
 
+// Whether a browser asks for a page.
+bool fxi_http_wants_page(const fxi_http_job *job);
 // False: *err says why the request's end, and so the next one's beginning, is in doubt.
 bool fxi_framing_check(const fxi_http_job *job, const char *method, const char *version,
                        fxi_http_error *err);
@@ -292,6 +323,8 @@ enum MHD_Result fxi_http_send_no_memory(fxi_server *srv, struct MHD_Connection *
 // Sends *body (taken over) as the whole response. Where memory is short, these
 // send 503.
 enum MHD_Result fxi_http_send(fxi_http_job *job, int status, const char *type, fxi_buf *body);
+// Sends a file of the web page, or 304.
+enum MHD_Result fxi_http_send_file(fxi_http_job *job, const fxi_web_file *f);
 // Sends *body (taken over) with 200, if it could be made.
 enum MHD_Result fxi_http_send_made(fxi_http_job *job, bool made, const char *type, fxi_buf *body);
 enum MHD_Result fxi_http_send_error(fxi_http_job *job, const fxi_http_error *e);
@@ -314,6 +347,9 @@ typedef enum fxi_access {
     FXI_ACCESS_METRICS, // as MODEL, and during a shutdown; the option open_metrics: without a key
     FXI_ACCESS_PROBE,   // anyone, at any time
     FXI_ACCESS_ADMIN,   // as MODEL, with an admin's key; nobody without such a key
+    FXI_ACCESS_WATCH, // as ADMIN, if the server has keys; otherwise anyone, unless clients are kept
+                      // apart: then who is on this machine
+    FXI_ACCESS_PAGE,  // as KEY; a browser gets a page that has no secrets without one
 } fxi_access;
 
 typedef struct fxi_route {
@@ -338,18 +374,21 @@ const fxi_route *fxi_route_find(const char *method, const char *path, char *allo
 int fxi_route_index(const fxi_route *r);
 int fxi_route_paths(const char **path, int max);
 
-// ---- accounts.c: what is counted; metrics_page.c: where it is shown ----------------------------
+// ---- accounts.c: what is counted and traced; metrics_page.c: where it is shown -----------------
 
 // An event, with job.mu held. On the engine's thread.
 void fxi_account_event(fxi_job_part *part, const fx_event *ev);
-// A finished request of the route with this number, -1: none.
-void fxi_account_request(const fxi_http_job *job, int route, int status);
+// A request whose head has been read; a finished one.
+void fxi_account_begin(fxi_http_job *job);
+void fxi_account_request(fxi_http_job *job, int status);
 enum MHD_Result fxi_serve_metrics(fxi_http_job *job);
 
 // ---- access_log.c -----------------------------------------------------------------------------
 
 // Writes a finished request's line to the server's log.
 void fxi_log_job(fxi_http_job *job, int status);
+// Something that happened beside the requests; level: an fxi_level (log_line.h). Any thread.
+void fxi_log_event(fxi_server *srv, int level, const char *event, const char *text);
 // With the option log_prompts: the body of a request for a generation, or the start of it.
 void fxi_log_body(fxi_http_job *job, const char *body, size_t n_bytes);
 

@@ -45,6 +45,7 @@ void fxi_http_job_unref(fxi_http_job *job)
     fxi_buf_free(&job->answer);
     fxi_body_free(&job->body, &job->bill);
     free(job->part);
+    free(job->span);
     fxi_bill_close(&job->bill);
     pthread_mutex_destroy(&job->mu);
     free(job);
@@ -270,6 +271,79 @@ void fxi_http_job_hangup(fxi_http_job *job)
     job->gone = is_open_locked(job);
     pthread_mutex_unlock(&job->mu);
     fxi_http_job_end(job, &e);
+}
+
+// ---- streams without requests ------------------------------------------------------------------
+
+bool fxi_http_job_watch(fxi_http_job *job, double (*look)(fxi_http_job *job, double now_s),
+                        void (*leave)(fxi_http_job *job))
+{
+    pthread_mutex_lock(&job->mu);
+    const bool is_here = job->conn != NULL;
+    if (is_here) {
+        job->look = look;
+        job->leave = leave;
+        job->reply.spec.stream = true;
+        job->reply.begun = true;
+    }
+    pthread_mutex_unlock(&job->mu);
+    return is_here;
+}
+
+bool fxi_http_job_stream(fxi_http_job *job, bool ok, const fxi_buf *text)
+{
+    fxi_http_error e;
+    pthread_mutex_lock(&job->mu);
+    const bool is_open = !job->reply.ended;
+    ok = is_open && ok && fxi_buf_add(&job->reply.out, text->p, text->n) && bill_text_locked(job);
+    if (is_open && !ok) {
+        (void)fxi_http_fail_memory(&e);
+        fxi_reply_fail(&job->reply, &e);
+    }
+    if (is_open) wake_locked(job);
+    pthread_mutex_unlock(&job->mu);
+    return ok;
+}
+
+bool fxi_http_job_waits(fxi_http_job *job)
+{
+    pthread_mutex_lock(&job->mu);
+    const bool waits = job->suspended && !fxi_reply_has_news(&job->reply);
+    pthread_mutex_unlock(&job->mu);
+    return waits;
+}
+
+double fxi_http_job_look(fxi_http_job *job, double now_s)
+{
+    pthread_mutex_lock(&job->mu);
+    double (*look)(fxi_http_job *, double) = job->look;
+    pthread_mutex_unlock(&job->mu);
+    return look ? look(job, now_s) : INFINITY;
+}
+
+void fxi_http_job_complete(fxi_http_job *job)
+{
+    pthread_mutex_lock(&job->mu);
+    job->conn = NULL;
+    void (*leave)(fxi_http_job *) = job->leave;
+    pthread_mutex_unlock(&job->mu);
+    if (leave) leave(job);
+}
+
+static bool is_watching(fxi_http_job *job)
+{
+    pthread_mutex_lock(&job->mu);
+    const bool watches = job->look != NULL;
+    pthread_mutex_unlock(&job->mu);
+    return watches;
+}
+
+void fxi_http_end_watching_locked(fxi_server *srv)
+{
+    fxi_http_error e;
+    fxi_http_fail(&e, 503, "draining", NULL, "the server is shutting down");
+    for (fxi_http_job *j = srv->jobs; j; j = j->next)
+        if (is_watching(j)) fxi_http_job_end(j, &e);
 }
 
 // ---- readers ----------------------------------------------------------------------------------

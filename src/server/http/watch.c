@@ -82,6 +82,7 @@ static double do_what_is_due_locked(fxi_server *srv)
     for (fxi_http_job *j = srv->jobs; j; j = j->next) {
         next_s = fmin(next_s, fxi_http_job_ping(j, now_s, srv->opt.ping_s));
         next_s = fmin(next_s, check_reader_locked(srv, j, now_s));
+        next_s = fmin(next_s, fxi_http_job_look(j, now_s));
     }
     return isinf(next_s) ? -1 : fmax(next_s - now_s, 0);
 }
@@ -228,7 +229,8 @@ static bool add_job(fxi_buf *b, fxi_http_job *job, double now_s)
     pthread_mutex_lock(&job->mu);
     const fxi_reply *r = &job->reply;
     const fxi_usage use = fxi_usage_of(r);
-    const char *state = !job->n_part       ? "reading"
+    const char *state = job->look          ? "watching"
+                        : !job->n_part     ? "reading"
                         : !use.n_prompt    ? "queued"
                         : !use.n_generated ? "prefill"
                                            : "decode";

@@ -137,6 +137,7 @@ fx_request fxi_params_request(const fxi_params *par, uint64_t seed)
     req.priority = -(int)par->priority; // as in vLLM, the lower goes first
     req.tenant = par->cache_salt;
     req.no_cache = !par->cache_prompt;
+    req.no_speculate = !par->speculate;
     return req;
 }
 

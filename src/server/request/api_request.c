@@ -20,6 +20,7 @@ static fxi_params default_params(fxi_api api)
                         .n_logprob = -1,
                         .n_prompt_logprob = -1,
                         .cache_prompt = true,
+                        .speculate = true,
                         .add_special = true,
                         .parse_special = true,
                         .skip_special = api != FXI_API_DETOKENIZE,

@@ -175,6 +175,7 @@ static const fxi_field rows[] = {
     {"priority", RUNS, I, -FX_MAX_PRIORITY, FX_MAX_PRIORITY, fxi_set_integer, AT(priority), "the lower goes first; one unit is worth 10 seconds of waiting", "0", NULL, NULL},
     {"cache_salt", RUNS, S, 1, 1024, fxi_set_text, AT(cache_salt), "prefixes are shared only among requests with the same salt", NULL, NULL, NULL},
     {"cache_prompt", BOTH, B, 0, 0, fxi_set_bool, AT(cache_prompt), "false: shares no prefix and leaves none behind", "true", NULL, NULL},
+    {"speculate", BOTH, B, 0, 0, fxi_set_bool, AT(speculate), "false: nothing is drafted for it; no answer depends on that", "true", NULL, NULL},
     {"keep_priority", BOTH, I, 0, 7, fxi_set_integer, AT(keep_priority), "how firmly the prompt stays in the prefix cache: higher stays longer", "0", NULL, NULL},
     {"keep_priority", RETAIN, I, 1, 7, fxi_set_integer, AT(keep_priority), "how firmly the prompt stays in the prefix cache: higher stays longer", "7", NULL, NULL},
     {"keep_seconds", BOTH | RETAIN, I, 0, UINT32_MAX, fxi_set_integer, AT(keep_s), "for how long after its end that holds; 0: no limit", "0", NULL, NULL},
