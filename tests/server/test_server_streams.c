@@ -126,6 +126,7 @@ static void wait_until(const fixture *f, bool (*is_true)(const fixture *f))
 static int begin_unread(const fixture *f)
 {
     const int fd = http_open(f->port);
+    fake_engine_open(f->eng, 0);
     http_post(fd, TEXT, "{\"prompt\":\"dam 120\",\"max_tokens\":120,\"stream\":true}");
     fake_engine_open(f->eng, 1);
     wait_until(f, is_suspended);
