@@ -88,18 +88,23 @@ static void test_streams_are_the_same_however_they_are_sent(void **state)
 
 // ---- readers that stall -----------------------------------------------------------------------
 
-// Whether a chunk of some stream is half sent.
-static bool has_open_chunk(const fixture *f)
+// Where the one stream stands: on its way; with a chunk half sent; in MHD's hands, since the socket
+// took all of the last chunk and nothing of the next.
+typedef enum stall { MOVING, HALF_SENT, LEFT_TO_MHD } stall;
+
+static stall look_at_stream(const fixture *f)
 {
-    bool open = false;
+    stall st = MOVING;
     pthread_mutex_lock(&f->srv->mu);
-    for (fxi_http_job *j = f->srv->jobs; j; j = j->next) {
+    fxi_http_job *j = f->srv->jobs;
+    if (j) {
         pthread_mutex_lock(&j->mu);
-        open |= j->suspended && j->chunk_sent > 0;
+        if (j->reply.ended) st = j->suspended ? MOVING : LEFT_TO_MHD;
+        if (j->suspended && j->chunk_sent) st = HALF_SENT;
         pthread_mutex_unlock(&j->mu);
     }
     pthread_mutex_unlock(&f->srv->mu);
-    return open;
+    return st;
 }
 
 static bool is_suspended(const fixture *f)
@@ -135,12 +140,19 @@ static int begin_unread(const fixture *f)
     return fd;
 }
 
-// Until a chunk of it is half sent.
+// The same until a chunk of one is half sent.
 static int begin_stalled(const fixture *f)
 {
-    const int fd = begin_unread(f);
-    wait_until(f, has_open_chunk);
-    return fd;
+    for (const double end_s = fxi_now_s() + WAIT_S; fxi_now_s() < end_s;) {
+        stall st;
+        const int fd = begin_unread(f);
+        while ((st = look_at_stream(f)) == MOVING && fxi_now_s() < end_s) nap();
+        if (st == HALF_SENT) return fd;
+        http_reset(fd);
+        wait_nothing_held(f);
+    }
+    fail_msg("no chunk is ever half sent");
+    return -1;
 }
 
 static const fxi_server_options roomy = {.max_out_bytes = 64 * MIB, .max_queue_bytes = 256 * MIB};
