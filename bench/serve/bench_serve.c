@@ -4,7 +4,7 @@
 //   bench_serve [-m FILE] [--threads N] [--repeat N] [--only NAME,...] [--csv FILE] [--quick]
 //               [--program FILE | --port N]
 //
-// The parts: load, idle, victim. Starts the program `flexinfer` beside this one as a server, or,
+// The parts: floor, load, idle, victim. Starts the program `flexinfer` beside this one as a server, or,
 // with --port, measures one that runs already; it should serve the same model, and its CPU is not
 // known. The engine alone runs in this process. Prints a table; --csv writes the same as rows
 // section,case,model,what,value,unit to FILE ("-": stdout, and no table). Last come the goals, on
@@ -20,7 +20,7 @@
 #include "parts.h"
 
 static const bench_part parts[] = {
-    {"load", bench_load}, {"idle", bench_idle}, {"victim", bench_victim}};
+    {"floor", bench_floor}, {"load", bench_load}, {"idle", bench_idle}, {"victim", bench_victim}};
 
 enum { N_PART = sizeof parts / sizeof parts[0] };
 
@@ -69,7 +69,7 @@ static const fxi_opt rows[] = {
     {"repeat", 0, "N", FXI_OPT_INT, 0, 1000, "0", AT(n_repeat), 1,
      "repeats of each measurement; 0: 15, 3 for a big model, 1 with --quick"},
     {"only", 0, "NAMES", FXI_OPT_STR, 0, 0, NULL, AT(only), 1,
-     "parts to run, separated by commas: load, idle, victim"},
+     "parts to run, separated by commas: floor, load, idle, victim"},
     {"program", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(program), 1,
      "the program to start as `FILE serve`; default: flexinfer beside this one"},
     {"port", 0, "N", FXI_OPT_INT, 0, 65535, "0", AT(port), 1,
