@@ -60,6 +60,8 @@ _flexinfer() {
         'serve':--step-tokens) return ;;
         'serve':--max-seq) return ;;
         'serve':--step-ms) return ;;
+        'serve':--speculate) words="off prompt prefix auto" ;;
+        'serve':--draft-tokens) return ;;
         'serve':--max-queue) return ;;
         'serve':--max-queue-tokens) return ;;
         'serve':--max-queue-bytes) return ;;
@@ -85,6 +87,8 @@ _flexinfer() {
         'run':--kv-block) return ;;
         'run':--kv-type) words="f16 bf16 f32 q8_0" ;;
         'run':--step-tokens) return ;;
+        'run':--speculate) words="off prompt prefix auto" ;;
+        'run':--draft-tokens) return ;;
         'tokenize':--model | 'tokenize':-m) kind=-f ;;
         'tokenize':--tokenizer-pre) return ;;
         'tokenize':--config) kind=-f ;;
@@ -117,6 +121,8 @@ _flexinfer() {
         'bench':--swap-dir) kind=-d ;;
         'bench':--step-tokens) return ;;
         'bench':--step-ms) return ;;
+        'bench':--speculate) words="off prompt prefix auto" ;;
+        'bench':--draft-tokens) return ;;
         'bench replay':--kv) return ;;
         'bench replay':--geometry) return ;;
         'bench replay':--device) return ;;
@@ -165,6 +171,8 @@ _flexinfer() {
         'bench serve':--step-tokens) return ;;
         'bench serve':--max-seq) return ;;
         'bench serve':--step-ms) return ;;
+        'bench serve':--speculate) words="off prompt prefix auto" ;;
+        'bench serve':--draft-tokens) return ;;
         'serve':*)
             words="
                 --model
@@ -214,6 +222,8 @@ _flexinfer() {
                 --step-tokens
                 --max-seq
                 --step-ms
+                --speculate
+                --draft-tokens
                 --max-queue
                 --max-queue-tokens
                 --max-queue-bytes
@@ -244,6 +254,8 @@ _flexinfer() {
                 --kv-block
                 --kv-type
                 --step-tokens
+                --speculate
+                --draft-tokens
                 --help"
             ;;
         'tokenize':*)
@@ -303,6 +315,8 @@ _flexinfer() {
                 --swap-dir
                 --step-tokens
                 --step-ms
+                --speculate
+                --draft-tokens
                 --help"
             ;;
         'bench replay':*)
@@ -364,6 +378,8 @@ _flexinfer() {
                 --step-tokens
                 --max-seq
                 --step-ms
+                --speculate
+                --draft-tokens
                 --help"
             kind=-f
             ;;

@@ -69,6 +69,8 @@ complete -c flexinfer -n '__flexinfer_runs serve' -l swap-dir -x -a '(__fish_com
 complete -c flexinfer -n '__flexinfer_runs serve' -l step-tokens -x -d 'most tokens to compute in one step; 0: 512'
 complete -c flexinfer -n '__flexinfer_runs serve' -l max-seq -x -d 'most sequences to run together; 0: 64'
 complete -c flexinfer -n '__flexinfer_runs serve' -l step-ms -x -d 'milliseconds for prompts in a step while others decode; 0: 250'
+complete -c flexinfer -n '__flexinfer_runs serve' -l speculate -x -a 'off prompt prefix auto' -d 'drafts are taken from the text so far (prompt), from recorded prefixes, or both, and verified several tokens in a pass; no answer changes'
+complete -c flexinfer -n '__flexinfer_runs serve' -l draft-tokens -x -d 'most tokens drafted for a sequence in a step; 0: 8'
 complete -c flexinfer -n '__flexinfer_runs serve' -l max-queue -x -d 'sequences that may wait besides those; 0: 1024'
 complete -c flexinfer -n '__flexinfer_runs serve' -l max-queue-tokens -x -d 'prompt tokens that may wait; 0: 1048576'
 complete -c flexinfer -n '__flexinfer_runs serve' -l max-queue-bytes -x -d 'memory for requests and answers that wait; 0: an eighth of the free memory, 64M to 1G'
@@ -96,6 +98,8 @@ complete -c flexinfer -n '__flexinfer_runs run' -l kv -x -d 'manager of the KV c
 complete -c flexinfer -n '__flexinfer_runs run' -l kv-block -x -d 'tokens that a unit of that memory holds, at least; 0: the manager'\''s choice'
 complete -c flexinfer -n '__flexinfer_runs run' -l kv-type -x -a 'f16 bf16 f32 q8_0' -d 'number format of the KV cache'
 complete -c flexinfer -n '__flexinfer_runs run' -l step-tokens -x -d 'most tokens to compute in one step; 0: 512'
+complete -c flexinfer -n '__flexinfer_runs run' -l speculate -x -a 'off prompt prefix auto' -d 'drafts are taken from the text so far (prompt), from recorded prefixes, or both, and verified several tokens in a pass; no answer changes'
+complete -c flexinfer -n '__flexinfer_runs run' -l draft-tokens -x -d 'most tokens drafted for a sequence in a step; 0: 8'
 complete -c flexinfer -n '__flexinfer_runs run' -f
 complete -c flexinfer -n '__flexinfer_runs tokenize' -l model -s m -r -F -d 'the vocabulary: GGUF, tokenizer.json, tokenizer.model, rank file, or a folder'
 complete -c flexinfer -n '__flexinfer_runs tokenize' -l tokenizer-pre -x -d 'for a rank file: its pre-tokenizer, like llama-bpe or qwen2'
@@ -134,6 +138,8 @@ complete -c flexinfer -n '__flexinfer_runs bench' -l swap -x -d 'disk space for 
 complete -c flexinfer -n '__flexinfer_runs bench' -l swap-dir -x -a '(__fish_complete_directories)' -d 'folder of the swap file (default: $TMPDIR or /tmp)'
 complete -c flexinfer -n '__flexinfer_runs bench' -l step-tokens -x -d 'most tokens to compute in one step; 0: 512'
 complete -c flexinfer -n '__flexinfer_runs bench' -l step-ms -x -d 'milliseconds for prompts in a step while others decode; 0: no cap'
+complete -c flexinfer -n '__flexinfer_runs bench' -l speculate -x -a 'off prompt prefix auto' -d 'drafts are taken from the text so far (prompt), from recorded prefixes, or both, and verified several tokens in a pass; no answer changes'
+complete -c flexinfer -n '__flexinfer_runs bench' -l draft-tokens -x -d 'most tokens drafted for a sequence in a step; 0: 8'
 complete -c flexinfer -n '__flexinfer_runs bench' -f
 complete -c flexinfer -n '__flexinfer_runs bench replay' -l kv -x -d 'managers of KV memory, separated by commas: a row for each'
 complete -c flexinfer -n '__flexinfer_runs bench replay' -l geometry -x -d 'the model: opt-13b, opt-66b, opt-175b, llama-13b, llama-3-8b, yi-6b, yi-9b, yi-34b'
@@ -187,4 +193,6 @@ complete -c flexinfer -n '__flexinfer_runs bench serve' -l swap-dir -x -a '(__fi
 complete -c flexinfer -n '__flexinfer_runs bench serve' -l step-tokens -x -d 'most tokens to compute in one step; 0: 512'
 complete -c flexinfer -n '__flexinfer_runs bench serve' -l max-seq -x -d 'most sequences to run together; 0: 64'
 complete -c flexinfer -n '__flexinfer_runs bench serve' -l step-ms -x -d 'milliseconds for prompts in a step while others decode; 0: 250'
+complete -c flexinfer -n '__flexinfer_runs bench serve' -l speculate -x -a 'off prompt prefix auto' -d 'drafts are taken from the text so far (prompt), from recorded prefixes, or both, and verified several tokens in a pass; no answer changes'
+complete -c flexinfer -n '__flexinfer_runs bench serve' -l draft-tokens -x -d 'most tokens drafted for a sequence in a step; 0: 8'
 complete -c flexinfer -n '__flexinfer_runs help' -f -a 'serve run tokenize inspect convert quantize bench help'
