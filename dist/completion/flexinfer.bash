@@ -30,6 +30,8 @@ _flexinfer() {
         'serve':--max-logprobs) return ;;
         'serve':--logprobs) words="raw processed" ;;
         'serve':--sampling-order) words="temperature cuts" ;;
+        'serve':--tool-parser) return ;;
+        'serve':--reasoning-parser) return ;;
         'serve':--api-key-file) kind=-f ;;
         'serve':--cors) return ;;
         'serve':--allowed-host) return ;;
@@ -46,6 +48,7 @@ _flexinfer() {
         'serve':--max-body) return ;;
         'serve':--log-format) words="text json" ;;
         'serve':--log-level) words="debug info warn error" ;;
+        'serve':--otlp-endpoint) return ;;
         'serve':--device) return ;;
         'serve':--gpu-math) words="exact law fast" ;;
         'serve':--threads | 'serve':-t) return ;;
@@ -65,6 +68,8 @@ _flexinfer() {
         'serve':--max-queue) return ;;
         'serve':--max-queue-tokens) return ;;
         'serve':--max-queue-bytes) return ;;
+        'serve':--send-percent) return ;;
+        'serve':--record-events) return ;;
         'serve':--workers) return ;;
         'run':--model | 'run':-m) kind=-f ;;
         'run':--tokenizer) kind=-f ;;
@@ -123,6 +128,7 @@ _flexinfer() {
         'bench':--step-ms) return ;;
         'bench':--speculate) words="off prompt prefix auto" ;;
         'bench':--draft-tokens) return ;;
+        'bench':--record-events) return ;;
         'bench replay':--kv) return ;;
         'bench replay':--geometry) return ;;
         'bench replay':--device) return ;;
@@ -148,6 +154,7 @@ _flexinfer() {
         'bench serve':--tokenizer) kind=-f ;;
         'bench serve':--tokenizer-pre) return ;;
         'bench serve':--config) kind=-f ;;
+        'bench serve':--trace) kind=-f ;;
         'bench serve':--kv) return ;;
         'bench serve':--rate) return ;;
         'bench serve':--requests) return ;;
@@ -173,6 +180,7 @@ _flexinfer() {
         'bench serve':--step-ms) return ;;
         'bench serve':--speculate) words="off prompt prefix auto" ;;
         'bench serve':--draft-tokens) return ;;
+        'bench serve':--record-events) return ;;
         'serve':*)
             words="
                 --model
@@ -187,6 +195,8 @@ _flexinfer() {
                 --max-logprobs
                 --logprobs
                 --sampling-order
+                --tool-parser
+                --reasoning-parser
                 --refuse-excess
                 --api-key-file
                 --cors
@@ -207,6 +217,7 @@ _flexinfer() {
                 --log-format
                 --log-level
                 --log-prompts
+                --otlp-endpoint
                 --check-config
                 --device
                 --gpu-math
@@ -227,6 +238,8 @@ _flexinfer() {
                 --max-queue
                 --max-queue-tokens
                 --max-queue-bytes
+                --send-percent
+                --record-events
                 --workers
                 --help"
             ;;
@@ -317,6 +330,7 @@ _flexinfer() {
                 --step-ms
                 --speculate
                 --draft-tokens
+                --record-events
                 --help"
             ;;
         'bench replay':*)
@@ -353,6 +367,7 @@ _flexinfer() {
                 --tokenizer
                 --tokenizer-pre
                 --config
+                --trace
                 --kv
                 --rate
                 --requests
@@ -380,6 +395,7 @@ _flexinfer() {
                 --step-ms
                 --speculate
                 --draft-tokens
+                --record-events
                 --help"
             kind=-f
             ;;

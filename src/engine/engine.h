@@ -22,9 +22,11 @@
 //     lists                       the state of a group, and the lists by state
 //     group, request_check        one request, and its checks
 //     beam, embedding, seq, text  beams, vectors, sequences, text that may be shown
+//   grammar/                    what answers may look like
 //   draft/                      what a sequence may go on with, and how much of it is worth a try
 //   sampling/                   from a row of logits to a token
 //   record/                     the flight recorder: what the files above note
+//   picture/                    what a window shows: taken after a turn while somebody looks
 //
 // Threads: everything belongs to the engine thread, except the atomics and the fields that
 // fx_engine marks as guarded by `mu` or constant once open.
@@ -32,7 +34,9 @@
 #define FXI_ENGINE_H
 
 #include "base/fail.h"
+#include "engine/grammar/answer_grammar.h"
 #include "engine/group/group.h"
+#include "engine/picture/gallery.h"
 #include "engine/record/recorder.h"
 #include "flexinfer/flexinfer.h"
 #include "format/chat.h"
@@ -68,7 +72,7 @@ struct fx_engine {
     struct fxi_device *device; // of model, kv and what steps return
     fxi_model *model;
     fxi_kv *kv;
-    fxi_recorder *recorder;          // any thread reads it
+    fxi_recorder *recorder;          // any thread reads it; NULL: nothing is recorded
     uint64_t n_evicted;              // as last noted there,
     fx_record memory;                // and its last event of that kind
     fxi_group_list waiting, running; // lists.c; swapped groups are in `waiting`
@@ -91,6 +95,9 @@ struct fx_engine {
     struct fxi_reader *reader;   // [max_seq] scratch of prompts.c
     pthread_t thread;
 
+    fxi_answer_vocab answer_vocab; // with a lock of its own; any thread
+    fxi_gallery gallery;           // its own locks
+
     pthread_mutex_t step_mu;   // held while on_step runs
     void (*on_step)(void *ud); // guarded by step_mu
     void *on_step_ud;
@@ -107,6 +114,7 @@ struct fx_engine {
     int64_t n_queued_tok; // their prompt tokens, each prompt once
     bool has_new_budget;  // wakes the engine thread
     bool must_clear;      // the same: prefixes are to be forgotten
+    bool has_new_viewer;  // the same: somebody looks
     uint64_t next_id;
     bool closing;
     fx_stats stats;
@@ -126,6 +134,7 @@ static inline uint64_t fxi_now_ms(const fx_engine *eng)
 // Notes an event in the flight recorder, with the time.
 static inline void fxi_engine_note(const fx_engine *eng, fx_record ev)
 {
+    if (!eng->recorder) return;
     ev.at_us = fxi_now_us(eng);
     fxi_recorder_add(eng->recorder, &ev);
 }

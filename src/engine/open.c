@@ -42,6 +42,8 @@ fx_status fxi_engine_init(fx_engine *eng, fx_error *err)
     int rc = pthread_mutex_init(&eng->mu, NULL);
     if (!rc) rc = pthread_cond_init(&eng->wake, &attr);
     if (!rc) rc = pthread_mutex_init(&eng->step_mu, NULL);
+    if (!rc) rc = !fxi_answer_vocab_init(&eng->answer_vocab);
+    if (!rc) rc = fxi_gallery_init(&eng->gallery);
     pthread_condattr_destroy(&attr);
     return rc ? fxi_fail(err, FX_EINTERNAL, "the engine's lock could not be made") : FX_OK;
 }
@@ -70,7 +72,7 @@ static fx_status fill_options(fx_options *o, fx_error *err)
     if (!fxi_speculate_sources(o->speculate, &sources))
         return fxi_fail(err, FX_EINVAL, "speculate: '%.40s' is none of off, prompt, prefix, auto",
                         o->speculate);
-    FX_TRY(check_option("recorded events", o->n_record, 1 << 26, err));
+    FX_TRY(check_option("recorded events", o->n_record < 0 ? 0 : o->n_record, 1 << 26, err));
     if (o->max_queue_tok < 0)
         return fxi_fail(err, FX_EINVAL, "queued tokens: %lld is less than 0",
                         (long long)o->max_queue_tok);
@@ -196,8 +198,10 @@ fx_status fxi_engine_fit(fx_engine *eng, fx_error *err)
     FX_TRY(open_kv(eng, err));
     eng->copy_share = fxi_kv_can(eng->kv, FXI_KV_BESIDE) ? 1.0 / eng->opt.n_thread : 1;
     eng->reader = malloc((size_t)eng->opt.max_seq * fxi_prompts_scratch_bytes());
-    eng->recorder = fxi_recorder_make(eng->opt.n_record);
-    if (!eng->reader || !eng->recorder) return fxi_fail(err, FX_ENOMEM, "no memory for the engine");
+    const bool records = eng->opt.n_record >= 0;
+    if (records) eng->recorder = fxi_recorder_make(eng->opt.n_record);
+    if (!eng->reader || (records && !eng->recorder))
+        return fxi_fail(err, FX_ENOMEM, "no memory for the engine");
     FX_TRY(fxi_step_make(eng, err));
     return fxi_speculate_open(eng, err);
 }
@@ -306,6 +310,8 @@ void fxi_engine_unload(fx_engine *eng)
     fxi_pool_destroy(eng->pool);
     fxi_chat_free(eng->chat);
     fxi_vocab_free(eng->vocab);
+    fxi_answer_vocab_free(&eng->answer_vocab);
+    fxi_gallery_free(&eng->gallery);
     pthread_mutex_destroy(&eng->mu);
     pthread_mutex_destroy(&eng->step_mu);
     pthread_cond_destroy(&eng->wake);

@@ -156,6 +156,35 @@ typedef struct fxi_kv_keep {
     uint64_t until_ms; // the priority holds until then, by the clock of fxi_kv_step; 0: no limit
 } fxi_kv_keep;
 
+// What a manager shows of its memory, call by call (fxi_kv_paint).
+typedef enum fxi_kv_chunk_state {
+    FXI_KV_CHUNK_ABSENT,
+    FXI_KV_CHUNK_SPARE,
+    FXI_KV_CHUNK_OWNED,  // by one sequence alone
+    FXI_KV_CHUNK_SHARED, // by a sequence, and by others or recorded prefixes
+    FXI_KV_CHUNK_CACHED, // by recorded prefixes alone
+    FXI_KV_CHUNK_SWAPPED,
+    FXI_KV_N_CHUNK_STATE
+} fxi_kv_chunk_state;
+
+typedef struct fxi_kv_node { // of the tree of recorded prefixes
+    uint64_t id, parent_id;  // parent_id 0: none
+    uint64_t domain_id, held_bytes;
+    int n_tok, n_seq; // n_seq: sequences whose recorded part ends here
+} fxi_kv_node;
+
+#define FXI_KV_SWAP_CHUNK ((uint64_t)1 << 48) // from here on: chunks in the swap
+
+// Called in this order: all groups of chunks, from 0 on; each chunk once; the segments of each
+// sequence, one sequence after the other, by group and position; nodes.
+typedef struct fxi_kv_painter {
+    void *ud;
+    void (*group)(void *ud, uint64_t chunk_bytes, int chunk_tok);
+    void (*chunk)(void *ud, int group, uint64_t chunk, fxi_kv_chunk_state state);
+    void (*segment)(void *ud, const fxi_kv_seq *s, int group, int at, uint64_t chunk);
+    void (*node)(void *ud, const fxi_kv_node *node);
+} fxi_kv_painter;
+
 typedef enum fxi_kv_cap {
     FXI_KV_PREFIX = 1,   // domains, peek, match, record, whole_tok, forget_idle
     FXI_KV_EXACT = 2,    // prefixes are shared to the token; otherwise as far as whole blocks go
@@ -213,6 +242,7 @@ typedef struct fxi_kv_ops {
     void (*moved)(const fxi_kv *kv, fxi_kv_moved *out);
     void (*prefix_ages)(const fxi_kv *kv, fxi_kv_prefix_ages *out);
     void (*driver_calls)(const fxi_kv *kv, fxi_kv_calls out[FXI_KV_N_DRIVER_OP]);
+    fx_status (*paint)(fxi_kv *kv, const fxi_kv_painter *to); // NULL: it shows no chunks
     fx_status (*check)(fxi_kv *kv, const char **what);
 } fxi_kv_ops;
 
@@ -489,6 +519,12 @@ static inline void fxi_kv_get_prefix_ages(const fxi_kv *kv, fxi_kv_prefix_ages *
 {
     *out = (fxi_kv_prefix_ages){0};
     if (kv->ops->prefix_ages) kv->ops->prefix_ages(kv, out);
+}
+
+// Shows where everything is now. Errors: FX_ENOMEM; then some of it may have been shown.
+static inline fx_status fxi_kv_paint(fxi_kv *kv, const fxi_kv_painter *to)
+{
+    return kv->ops->paint ? kv->ops->paint(kv, to) : FX_OK;
 }
 
 // SWAP.

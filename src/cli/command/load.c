@@ -57,6 +57,7 @@ fx_options fxi_cli_engine_options(const fxi_cli_options *o)
     opt.cache_idle_s = o->cache_idle_s;
     opt.swap_dir = fxi_cli_swap_dir(o);
     opt.swap_bytes = o->swap_bytes;
+    opt.n_record = o->n_record ? o->n_record : -1;
     return opt;
 }
 

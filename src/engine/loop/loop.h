@@ -66,7 +66,8 @@ typedef struct fxi_draw {
     int row;
     int position;               // of the prompt token whose probability is wanted; 0: draw a token
     bool is_broken;             // the row has a number that is not finite; nothing is drawn
-    int32_t tok;                // the token drawn, or that of the prompt; -1: the rules leave none
+    int32_t tok;                // the token drawn, or that of the prompt; -1: none
+    const char *error;          // why: a static line; NULL: the rules leave none
     bool has_prob;              // `prob` is set
     fx_token_prob prob;         // of tok
     fx_logprob top[FX_MAX_TOP]; // what prob.top points to

@@ -24,7 +24,8 @@ static bool make_samplers(fxi_step *st, size_t n_thread, size_t n_vocab)
         s->logit = malloc(n_vocab * sizeof *s->logit);
         s->cand = malloc(n_vocab * sizeof *s->cand);
         s->count = calloc(n_vocab, sizeof *s->count);
-        if (!s->logit || !s->cand || !s->count) return false;
+        s->allowed = malloc(fxi_guide_n_word(n_vocab) * sizeof *s->allowed);
+        if (!s->logit || !s->cand || !s->count || !s->allowed) return false;
     }
     return st->scratch != NULL;
 }
@@ -35,6 +36,7 @@ static void free_samplers(fxi_step *st, int n_thread)
         free(st->scratch[i].logit);
         free(st->scratch[i].cand);
         free(st->scratch[i].count);
+        free(st->scratch[i].allowed);
     }
     free(st->scratch);
 }

@@ -446,5 +446,6 @@ const fxi_kv_ops fxi_kv_paged = {
     .forget_idle = paged_forget_idle,
     .stats = paged_stats,
     .moved = paged_moved,
+    .paint = fxi_page_paint,
     .check = fxi_page_check,
 };

@@ -35,6 +35,7 @@ static const char *const positions[] = {
     "0",  "1",  "2",  "3",  "4",  "5",  "6",  "7",  "8",  "9",  "10", "11", "12", "13", "14", "15",
     "16", "17", "18", "19", "20", "21", "22", "23", "24", "25", "26", "27", "28", "29", "30", "31"};
 _Static_assert(COUNT(positions) == FX_MAX_DRAFT, "a label for each token of a draft");
+static const char *const lost_spans[] = {FXI_SPANS_LOST(NAME_OP)};
 
 static const fxi_label driver_label = LABEL("op", driver_ops), kv_label = LABEL("op", kv_ops),
                        mode_label = LABEL("mode", modes),
@@ -42,7 +43,8 @@ static const fxi_label driver_label = LABEL("op", driver_ops), kv_label = LABEL(
                        reject_label = LABEL("reason", rejects),
                        position_label = LABEL("position", positions),
                        status_label = LABEL("code", statuses), route_label = {.name = "route"},
-                       bytes_label = LABEL("of", bytes_of);
+                       bytes_label = LABEL("of", bytes_of),
+                       lost_label = LABEL("reason", lost_spans);
 
 int fxi_status_index(int status)
 {
@@ -139,6 +141,8 @@ const fxi_metric fxi_metric_table[] = {
     {"server_workers", ONE(FXI_GAUGE, server.n_worker), "Threads that parse, render and tokenize."},
     {"server_workers_busy", ONE(FXI_GAUGE, server.n_busy_worker), "Of them, those that work now."},
     {"server_work_waiting", ONE(FXI_GAUGE, server.n_waiting_work), "Requests that wait for such a thread."},
+    {"spans_sent_total", ONE(FXI_COUNTER, server.spans.n_sent), "Spans of requests that the collector took."},
+    {"spans_dropped_total", MANY(server.spans.n_lost, lost_label), "Spans lost: there was no room, the collector refused them, or it did not answer."},
     {"log_lines_dropped_total", ONE(FXI_COUNTER, server.n_log_dropped), "Log lines lost because stderr did not take them."},
 
     {"process_resident_bytes", ONE(FXI_GAUGE, process.resident_bytes), "Resident memory of the process."},

@@ -91,6 +91,15 @@ fx_request rig_request(const rig *r, int kind, bits_answer *out)
     return req;
 }
 
+// The same for one of the engines, with its grammar.
+static fx_request request_to(const rig *r, const fx_engine *eng, int kind, bits_answer *out)
+{
+    fx_request req = rig_request(r, kind, out);
+    for (int i = 0; kind == ALL_RULES && i < N_THREAD_LEVEL; i++)
+        if (r->eng[i] == eng) req.grammar = r->grammar[i];
+    return req;
+}
+
 void rig_make_cold(fx_engine *eng)
 {
     assert_null(eng->running.head);
@@ -102,7 +111,7 @@ static void make_warm(const rig *r, fx_engine *eng, const variant *v)
 {
     static bits_answer before;
     const int n = starts[v->start].n_before;
-    fx_request req = rig_request(r, n < 0 ? v->kind : GREEDY, &before);
+    fx_request req = request_to(r, eng, n < 0 ? v->kind : GREEDY, &before);
     if (n > 0) {
         req.n_prompt = (size_t)n;
         req.max_tok = 1;
@@ -240,7 +249,7 @@ static void run(rig *r, const variant *v, bits_answer *out)
     static company others;
     fx_engine *eng = r->eng[v->thread];
     const struct start_row *start = &starts[v->start];
-    fx_request req = rig_request(r, v->kind, out), req2 = rig_request(r, v->kind, &twin);
+    fx_request req = request_to(r, eng, v->kind, out), req2 = request_to(r, eng, v->kind, &twin);
     set_step(eng, v, fxi_request_n_seq(&req) * (1 + start->has_twin));
     r->drafter.kind = v->draft;
     r->drafter.want = v->draft ? &r->want[v->kind] : NULL;
@@ -366,6 +375,17 @@ static fx_engine *open_engine(const struct model_row *m, int ctx_tok, int n_thre
     return unthreaded_open(m->path, opt);
 }
 
+// Words between blanks: what a model writes without it, more or less, but not quite.
+static fx_grammar *make_grammar(const fx_engine *eng)
+{
+    static const char words[] = "(?:[a-z]{1,9}[ ,.]{1,2})+";
+    const fx_part root = {.kind = FX_PART_REGEX, .text = words, .n_bytes = sizeof words - 1};
+    fx_error err = {0};
+    fx_grammar *g;
+    if (fx_grammar_compile(eng, &root, &g, &err) != FX_OK) fail_msg("%s", err.text);
+    return g;
+}
+
 static rig *open_rig(const struct model_row *m, int ctx_tok, int n_prompt, int n_gen)
 {
     rig *r = calloc(1, sizeof *r);
@@ -373,15 +393,15 @@ static rig *open_rig(const struct model_row *m, int ctx_tok, int n_prompt, int n
     r->name = m->name;
     r->n_prompt = n_prompt;
     r->n_gen = n_gen;
-    for (int i = 0; i < N_THREAD_LEVEL; i++) r->eng[i] = open_engine(m, ctx_tok, threads[i]);
-    r->drafter =
-        (drafter){.prompt = r->prompt, .n_prompt = n_prompt, .n_vocab = r->eng[0]->info.n_vocab};
     for (int i = 0; i < N_THREAD_LEVEL; i++) {
+        r->eng[i] = open_engine(m, ctx_tok, threads[i]);
+        r->grammar[i] = make_grammar(r->eng[i]);
         r->eng[i]->drafter = drafter_guess;
         r->eng[i]->drafter_ud = &r->drafter;
     }
     r->ledger = bits_ledger_make(r->eng[0]);
     const int n_vocab = r->eng[0]->info.n_vocab;
+    r->drafter = (drafter){.prompt = r->prompt, .n_prompt = n_prompt, .n_vocab = n_vocab};
     for (int i = 0; i < n_prompt; i++)
         r->prompt[i] = i ? 3 + (i * i * 7 + i * 13) % (n_vocab - 3) : 1;
     return r;
@@ -421,7 +441,10 @@ rig *rig_open_file(const char *path, int n_prompt, int n_gen)
 
 void rig_close(rig *r)
 {
-    for (int i = 0; i < N_THREAD_LEVEL; i++) unthreaded_close(r->eng[i]);
+    for (int i = 0; i < N_THREAD_LEVEL; i++) {
+        fx_grammar_release(r->grammar[i]);
+        unthreaded_close(r->eng[i]);
+    }
     bits_ledger_free(r->ledger);
     free(r);
 }

@@ -36,7 +36,8 @@ typedef struct rig {
     void (*settle)(void); // before caches are read: what the device still copies is done; NULL
     int32_t prompt[RIG_MAX_PROMPT];
     int n_prompt, n_gen;
-    bits_answer want[N_KIND]; // rig_want
+    fx_grammar *grammar[N_THREAD_LEVEL]; // of each engine, for ALL_RULES
+    bits_answer want[N_KIND];            // rig_want
     drafter drafter;
 } rig;
 
