@@ -117,7 +117,7 @@ LAW = {
                        "base/...", "include/flexinfer"],
     "engine/group": ["engine/draft", "engine/grammar", "grammar/guide", "engine/sampling", "engine/engine.h", "engine/record",
                      "engine/picture/gallery.h", "kv/kv.h", "model/model.h", "model/pooling.h", "format", "base/...", "include/flexinfer"],
-    "engine/speculate": ["engine/memory", "engine/group", "engine/draft", "engine/record", "engine/engine.h", "kv/kv.h", "base/...",
+    "engine/speculate": ["engine/sampling", "model/model.h", "model/device.h", "format", "engine/memory", "engine/group", "engine/draft", "engine/record", "engine/engine.h", "kv/kv.h", "base/...",
                          "include/flexinfer"],
     "engine/memory": ["engine/draft", "engine/group", "engine/record", "engine/engine.h", "kv/kv.h", "base/...", "include/flexinfer"],
     "engine/loop": ["engine/speculate", "engine/draft", "engine/memory", "engine/group", "engine/grammar", "grammar/guide", "engine/record",
@@ -177,7 +177,7 @@ SYSTEM = {
 # are not listed.
 ORDER = {
     "engine": ["engine", "paint", "turn", "idle", "plan", "prompts", "admit", "join", "step", "step_batch", "draw", "settle", "fork",
-               "output", "inbox", "speculate_plan", "speculate_find", "budget", "room", "preempt", "cache", "lists", "group", "beam", "embedding",
+               "output", "inbox", "speculate_plan", "speculate_find", "draft_model", "budget", "room", "preempt", "cache", "lists", "group", "beam", "embedding",
                "seq", "text", "gallery", "recorder", "draft", "ngram"],
 }
 
