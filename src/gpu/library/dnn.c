@@ -19,7 +19,7 @@ static fx_status open_handle(fxi_dnn *dnn, fx_error *err)
 {
     FX_TRY(check_handle(dnn, dnn->api.open(&dnn->handle), "cudnnCreate", err));
     return check_handle(dnn, dnn->api.set_stream(dnn->handle, dnn->cu->compute), "cudnnSetStream",
-                      err);
+                        err);
 }
 
 fx_status fxi_dnn_open(fxi_dnn *dnn, fxi_cu *cu, fx_error *err)
