@@ -538,8 +538,9 @@ typedef struct vt_chunk_info {
 } vt_chunk_info;
 
 typedef struct vt_span_info {
-    void *plane0; // base of plane 0
-    bool is_live; // a sequence lives here
+    void *plane0;      // base of plane 0
+    bool is_live;      // a sequence lives here:
+    const vt_seq *seq; // this one, or NULL
     bool is_swapped;
     uint32_t len_tok;
     uint32_t n_chunk;  // chunks that hold tokens of the sequence
@@ -547,15 +548,21 @@ typedef struct vt_span_info {
     uint32_t n_run;    // runs of neighbouring chunks, over all groups, in each view
 } vt_span_info;
 
+#define VT_AT_NOTHING UINT64_MAX
+#define VT_AT_SWAP    ((uint64_t)1 << 63)
+
 // The state of every chunk that has memory and of every span, for tools and status pages. One
 // block, freed with vt_snapshot_free.
 typedef struct vt_snapshot {
     uint64_t n_chunk;
-    uint32_t n_span;
-    uint32_t n_position;        // chunks that a span has room for, group after group
-    const vt_chunk_info *chunk; // [n_chunk] by index
-    const vt_span_info *span;   // [n_span]
-    const uint64_t *at; // [n_span, n_position] index of the chunk mapped there, or UINT64_MAX
+    uint32_t n_span, n_group;
+    uint32_t n_position;                   // chunks that a span has room for, group after group:
+    uint32_t group_position[VT_MAX_GROUP]; // [n_group] this many of each
+    const vt_chunk_info *chunk;            // [n_chunk] by index
+    const vt_span_info *span;              // [n_span]
+    // [n_span, n_position] index of the chunk mapped there; VT_AT_SWAP and the number of a slot:
+    // the rows are in the swap alone; VT_AT_NOTHING
+    const uint64_t *at;
 } vt_snapshot;
 
 // Errors: VT_ENOMEM.

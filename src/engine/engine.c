@@ -1,6 +1,7 @@
 // engine.c - the life of an engine: open, its thread, close.
 #include "engine/engine.h"
 #include "engine/loop/loop.h"
+#include "engine/picture/paint.h"
 
 #include <stdlib.h>
 
@@ -9,11 +10,14 @@
 static void *engine_main(void *arg)
 {
     fx_engine *eng = arg;
-    while (!fxi_inbox_is_closing(eng))
-        if (!fxi_turn_run(eng))
-            fxi_inbox_wait(eng, 1000 * fxi_idle_wait_s(eng));
+    while (!fxi_inbox_is_closing(eng)) {
+        const bool busy = fxi_turn_run(eng);
+        const int look_ms = fxi_picture_act(eng);
+        if (!busy)
+            fxi_inbox_wait(eng, look_ms ? look_ms : 1000 * fxi_idle_wait_s(eng));
         else if (fxi_turn_is_blocked(eng))
             fxi_inbox_wait(eng, MOVE_WAIT_MS);
+    }
     fxi_turn_end_all(eng, FX_FINISH_ABORT);
     return NULL;
 }

@@ -302,6 +302,12 @@ static fx_status kvv_seq_extend_many(fxi_kv *kv, fxi_kv_seq *const *s, const int
     return fxi_kv_status_of(st);
 }
 
+static fx_status kvv_seq_truncate(fxi_kv *kv, fxi_kv_seq *s, int len_tok)
+{
+    (void)kv;
+    return fxi_kv_status_of(vt_seq_truncate(vt_of(s), (uint32_t)len_tok));
+}
+
 static void kvv_seq_prepare(fxi_kv *kv, fxi_kv_seq *s, int len_tok, int deadline_step)
 {
     (void)kv;
@@ -526,6 +532,96 @@ static void kvv_driver_calls(const fxi_kv *kv, fxi_kv_calls out[FXI_KV_N_DRIVER_
     fxi_meter_read(manager_of(kv)->meter, out);
 }
 
+// ---- pictures ----------------------------------------------------------------------------------
+
+static void paint_chunks(const vt_snapshot *snap, const fxi_kv_painter *to)
+{
+    static const fxi_kv_chunk_state states[VT_N_CHUNK_STATE] = {
+        [VT_CHUNK_SPARE] = FXI_KV_CHUNK_SPARE,
+        [VT_CHUNK_CACHED] = FXI_KV_CHUNK_CACHED,
+        [VT_CHUNK_OWNED] = FXI_KV_CHUNK_OWNED,
+        [VT_CHUNK_SHARED] = FXI_KV_CHUNK_SHARED,
+    };
+    for (const vt_chunk_info *c = snap->chunk; c < snap->chunk + snap->n_chunk; c++)
+        to->chunk(to->ud, (int)c->group, c->index, states[c->state]);
+}
+
+static uint64_t painted_name(uint64_t at)
+{
+    return at & VT_AT_SWAP ? FXI_KV_SWAP_CHUNK | (at & ~VT_AT_SWAP) : at;
+}
+
+// Calls fn for every position of a live span at which there is something.
+static void each_position(const vt_snapshot *snap, const fxi_kv_painter *to,
+                          void (*fn)(const fxi_kv_painter *to, const vt_seq *s, int group, int at,
+                                     uint64_t chunk))
+{
+    const uint64_t *at = snap->at;
+    for (uint32_t i = 0; i < snap->n_span; i++)
+        for (uint32_t g = 0; g < snap->n_group; at += snap->group_position[g++])
+            for (uint32_t p = 0; snap->span[i].seq && p < snap->group_position[g]; p++)
+                if (at[p] != VT_AT_NOTHING)
+                    fn(to, snap->span[i].seq, (int)g, (int)p, painted_name(at[p]));
+}
+
+static void paint_swapped(const fxi_kv_painter *to, const vt_seq *s, int group, int at,
+                          uint64_t chunk)
+{
+    (void)s;
+    (void)at;
+    if (chunk >= FXI_KV_SWAP_CHUNK) to->chunk(to->ud, group, chunk, FXI_KV_CHUNK_SWAPPED);
+}
+
+static void paint_segment(const fxi_kv_painter *to, const vt_seq *s, int group, int at,
+                          uint64_t chunk)
+{
+    to->segment(to->ud, (const fxi_kv_seq *)s, group, at, chunk);
+}
+
+typedef struct node_painter {
+    const fxi_kv_painter *to;
+    uint64_t domain_id;
+} node_painter;
+
+static bool paint_node(void *ud, const vt_prefix_info *node)
+{
+    const node_painter *np = ud;
+    const fxi_kv_node shown = {.id = node->id,
+                               .parent_id = node->parent_id,
+                               .domain_id = np->domain_id,
+                               .held_bytes = node->held_bytes,
+                               .n_tok = (int)node->n_tok,
+                               .n_seq = (int)node->n_seq};
+    np->to->node(np->to->ud, &shown);
+    return true;
+}
+
+static bool paint_domain(void *ud, vt_domain *d, const void *key, size_t key_bytes)
+{
+    node_painter np = {.to = ud, .domain_id = vt_domain_id(d)};
+    (void)key;
+    (void)key_bytes;
+    vt_prefix_each(d, paint_node, &np);
+    return true;
+}
+
+static fx_status kvv_paint(fxi_kv *kv, const fxi_kv_painter *to)
+{
+    const kv_vtensor *k = manager_of(kv);
+    vt_snapshot *snap;
+    const vt_status st = vt_snapshot_take(k->vt, &snap);
+    if (st != VT_OK) return fxi_kv_status_of(st);
+    for (int g = 0; g < k->layout.n_group; g++)
+        to->group(to->ud, k->chunk[g].chunk_bytes,
+                  (int)(k->chunk[g].slice_bytes / k->chunk[g].tok_bytes));
+    paint_chunks(snap, to);
+    each_position(snap, to, paint_swapped);
+    each_position(snap, to, paint_segment);
+    vt_snapshot_free(snap);
+    vt_domain_each(k->vt, paint_domain, (void *)to);
+    return FX_OK;
+}
+
 static fx_status kvv_check(fxi_kv *kv, const char **what)
 {
     return fxi_kv_status_of(vt_check(manager_of(kv)->vt, what));
@@ -534,7 +630,7 @@ static fx_status kvv_check(fxi_kv *kv, const char **what)
 const fxi_kv_ops fxi_kv_vtensor = {
     .name = "vtensor",
     .caps = FXI_KV_PREFIX | FXI_KV_EXACT | FXI_KV_FORK | FXI_KV_SWAP | FXI_KV_ELASTIC |
-            FXI_KV_WINDOWS | FXI_KV_ZEROED | FXI_KV_BESIDE,
+            FXI_KV_WINDOWS | FXI_KV_ZEROED | FXI_KV_BESIDE | FXI_KV_TRUNCATE,
     .open = kvv_open,
     .close = kvv_close,
     .domain_open = kvv_domain_open,
@@ -545,6 +641,7 @@ const fxi_kv_ops fxi_kv_vtensor = {
     .seq_fork = kvv_seq_fork,
     .seq_extend = kvv_seq_extend,
     .seq_extend_many = kvv_seq_extend_many,
+    .seq_truncate = kvv_seq_truncate,
     .seq_prepare = kvv_seq_prepare,
     .seq_record = kvv_seq_record,
     .whole_tok = kvv_whole_tok,
@@ -565,5 +662,6 @@ const fxi_kv_ops fxi_kv_vtensor = {
     .prefix_ages = kvv_prefix_ages,
     .moved = kvv_moved,
     .driver_calls = kvv_driver_calls,
+    .paint = kvv_paint,
     .check = kvv_check,
 };

@@ -229,7 +229,6 @@ static void test_admin_endpoints_need_an_admin(void **state)
         {"POST", RETAIN, "{\"prompt\":\"a\"}"},
         {"GET", "/admin/budget", NULL},
         {"POST", "/admin/budget", "{\"kv_memory_bytes\":5000}"},
-        {"GET", "/admin/trace", NULL},
         {"POST", "/admin/abort", "{\"id\":\"a\"}"},
         {"POST", "/abort", "{\"id\":\"a\"}"},
         {"GET", "/slots", NULL},
@@ -253,6 +252,32 @@ static void test_admin_endpoints_need_an_admin(void **state)
     }
     const fake_counts after = fake_engine_counts(f.eng);
     assert_memory_equal(&before, &after, sizeof before);
+    fixture_close(&open);
+}
+
+static void expect_status(const fixture *of, const char *path, int status)
+{
+    fxi_buf b = fixture_call(of, "GET", path, NULL, status);
+    fxi_buf_free(&b);
+}
+
+// With keys an admin's; without keys anyone's.
+static void test_who_may_watch(void **state)
+{
+    (void)state;
+    fixture open = fixture_open((fxi_server_options){0});
+    fixture nobody = f, ann = f;
+    nobody.key = NULL;
+    ann.key = "sk-ann";
+    expect_status(&open, "/admin/trace", 200);
+    expect_status(&f, "/admin/trace", 200);
+    expect_status(&ann, "/admin/trace", 403);
+    expect_status(&ann, "/kv/stream", 403);
+    expect_status(&nobody, "/admin/trace", 401);
+    expect_status(&nobody, "/kv/stream", 401);
+    expect_status(&nobody, "/web/index.html", 200);
+    expect_status(&nobody, "/web/../index.html", 404);
+    expect_status(&nobody, "/", 401); // the list of paths
     fixture_close(&open);
 }
 
@@ -441,6 +466,7 @@ int main(void)
         cmocka_unit_test(test_embeddings_that_are_refused),
         cmocka_unit_test(test_a_model_does_what_it_can),
         cmocka_unit_test(test_admin_endpoints_need_an_admin),
+        cmocka_unit_test(test_who_may_watch),
         cmocka_unit_test(test_cache_and_budget),
         cmocka_unit_test(test_slots_and_abort),
         cmocka_unit_test(test_limits_are_told),

@@ -1,5 +1,6 @@
-// idle.c - returns memory to the system while the engine is idle: spare memory after some seconds,
-// the prefix cache after some minutes.
+// idle.c - what the engine does while it is idle: at once what the manager has put off, so that the
+// figures are right; spare memory returns to the system after some seconds, the prefix cache after
+// some minutes.
 #include "engine/loop/loop.h"
 #include "engine/memory/room.h"
 
@@ -12,10 +13,16 @@ static void trim_to(fx_engine *eng, uint64_t keep_bytes)
     fxi_engine_note_call(eng, (fx_record){.kind = FX_RECORD_trim}, st);
 }
 
-// A step, in which the manager takes up what it has put off: memory that a failing device kept.
-static void trim_spare(fx_engine *eng)
+// A step, in which the manager takes up what it has put off: what ended sequences had mapped, and
+// memory that a failing device kept.
+static void settle_memory(fx_engine *eng)
 {
     fxi_kv_step(eng->kv, 0, fxi_now_ms(eng));
+}
+
+static void trim_spare(fx_engine *eng)
+{
+    settle_memory(eng);
     trim_to(eng, eng->opt.kv_memory_bytes / KEEP_SHARE);
 }
 
@@ -23,6 +30,12 @@ static void forget_prefixes(fx_engine *eng)
 {
     fxi_cache_forget_idle(eng);
     trim_to(eng, 0);
+}
+
+static int settle_after_s(const fx_engine *eng)
+{
+    (void)eng;
+    return 0;
 }
 
 static int trim_after_s(const fx_engine *eng)
@@ -40,6 +53,7 @@ static const struct idle_row {
     int (*after_s)(const fx_engine *eng); // < 0: never
     void (*act)(fx_engine *eng);
 } idle_rows[] = {
+    {settle_after_s, settle_memory},
     {trim_after_s, trim_spare},
     {forget_after_s, forget_prefixes},
 };

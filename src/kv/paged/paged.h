@@ -25,6 +25,7 @@
 //   page_prefix.c  recording
 //   page_store.c   pages, blocks and slots; eviction
 //   page_table.c   recorded pages, by what they contain
+//   page_paint.c   pictures
 //   page_check.c   the invariants
 #ifndef FXI_KV_PAGED_H
 #define FXI_KV_PAGED_H
@@ -179,6 +180,10 @@ fx_status fxi_page_record(fxi_kv *kv, fxi_kv_seq *s, fxi_kv_domain *d, const int
 fx_status fxi_page_swap_out(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving);
 fx_status fxi_page_swap_in(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving);
 uint64_t fxi_page_swap_gain(const fxi_kv *kv, const fxi_kv_seq *s, int n_recorded);
+
+// ---- page_paint.c ------------------------------------------------------------------------------
+
+fx_status fxi_page_paint(fxi_kv *kv, const fxi_kv_painter *to);
 
 // ---- page_check.c ------------------------------------------------------------------------------
 

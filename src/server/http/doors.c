@@ -96,9 +96,22 @@ static void set_scope(fxi_http_job *job)
                  fxi_address_text(&job->peer->visitor->address, text));
 }
 
+// Without keys: who is kept apart from others is not to see what they do.
+static bool check_watch(fxi_http_job *job)
+{
+    if (job->route->access != FXI_ACCESS_WATCH || job->srv->opt.isolate == FXI_ISOLATE_NONE ||
+        fxi_address_is_loopback(&job->peer->visitor->address))
+        return true;
+    return fxi_http_fail(&job->early, 403, "admin_only", NULL,
+                         "this path needs an admin's API key where clients are kept apart");
+}
+
 static bool check_admin(fxi_http_job *job, const fxi_keyring_facts *keys)
 {
-    if (job->route->access != FXI_ACCESS_ADMIN || job->tenant->is_admin) return true;
+    const fxi_access access = job->route->access;
+    if ((access != FXI_ACCESS_ADMIN && access != FXI_ACCESS_WATCH) || job->tenant->is_admin)
+        return true;
+    if (access == FXI_ACCESS_WATCH && !keys->n_key) return check_watch(job);
     return fxi_http_fail(&job->early, 403, "admin_only", NULL,
                          keys->has_admin ? "this path needs an admin's API key"
                                          : "this path is off: --api-key-file has no admin's key");
@@ -110,11 +123,18 @@ static bool check_access(fxi_http_job *job)
     const fxi_keyring_facts keys = fxi_keyring_look(job->srv->keys);
     if (access == FXI_ACCESS_PROBE) return true;
     if (access == FXI_ACCESS_METRICS && job->srv->opt.open_metrics) return true;
+    if (access == FXI_ACCESS_PAGE && fxi_http_wants_page(job)) return true;
     if (!keys.n_key)
         set_scope(job);
     else if (!check_key(job))
         return false;
     return check_admin(job, &keys);
+}
+
+bool fxi_http_wants_page(const fxi_http_job *job)
+{
+    const char *accept = header_of(job, "Accept");
+    return accept && strstr(accept, "text/html");
 }
 
 // ---- the state of the server ------------------------------------------------------------------
@@ -123,7 +143,8 @@ static bool check_state(fxi_http_job *job)
 {
     const fxi_access access = job->route->access;
     job->eng = job->srv->eng;
-    if (access == FXI_ACCESS_KEY || access == FXI_ACCESS_PROBE) return true;
+    if (access == FXI_ACCESS_KEY || access == FXI_ACCESS_PAGE || access == FXI_ACCESS_PROBE)
+        return true;
     if (access == FXI_ACCESS_METRICS && job->eng) return true;
     // The engine may be there by now: what counts is what this request has seen.
     return job->eng ? fxi_permit_work(job->srv, &job->early) : fxi_http_fail_loading(&job->early);

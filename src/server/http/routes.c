@@ -1,6 +1,7 @@
 // routes.c - the table of paths, and what is served under each.
 #include "server/http/http.h"
 #include "server/schema/openapi.h"
+#include "server/viewer/viewer.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -170,6 +171,22 @@ static enum MHD_Result serve_openapi(fxi_http_job *job)
 
 static enum MHD_Result serve_index(fxi_http_job *job);
 
+// At / the page for browsers, the list of paths for others.
+static enum MHD_Result serve_root(fxi_http_job *job)
+{
+    const fxi_web_file *page = fxi_http_wants_page(job) ? fxi_web_find("index.html") : NULL;
+    return page ? fxi_http_send_file(job, page) : serve_index(job);
+}
+
+static enum MHD_Result serve_web(fxi_http_job *job)
+{
+    const fxi_web_file *f = fxi_web_find(job->path + strlen(job->route->path));
+    fxi_http_error err;
+    if (f) return fxi_http_send_file(job, f);
+    fxi_http_fail(&err, 404, "not_found", NULL, "the page has no such file");
+    return fxi_http_send_error(job, &err);
+}
+
 // ---- the table --------------------------------------------------------------------------------
 
 #define MODEL   FXI_ACCESS_MODEL
@@ -177,6 +194,8 @@ static enum MHD_Result serve_index(fxi_http_job *job);
 #define PROBE   FXI_ACCESS_PROBE
 #define METRICS FXI_ACCESS_METRICS
 #define ADMIN   FXI_ACCESS_ADMIN
+#define WATCH   FXI_ACCESS_WATCH
+#define PAGE    FXI_ACCESS_PAGE
 
 // clang-format off
 static const fxi_route routes[] = {
@@ -197,18 +216,20 @@ static const fxi_route routes[] = {
     {"GET", "/stats", false, serve_endpoint, MODEL, NULL, fxi_endpoint_stats},
     {"GET", "/metrics", false, fxi_serve_metrics, METRICS, NULL, NULL},
     {"GET", "/openapi.json", false, serve_openapi, MODEL, NULL, NULL},
-    {"GET", "/", false, serve_index, KEY, NULL, NULL},
+    {"GET", "/", false, serve_root, PAGE, NULL, NULL},
+    {"GET", "/web/", true, serve_web, PROBE, NULL, NULL},
     {"GET", "/admin/cache", false, serve_endpoint, ADMIN, NULL, fxi_endpoint_cache},
     {"POST", "/admin/cache/clear", false, serve_endpoint, ADMIN, NULL, fxi_endpoint_cache_clear},
     {"POST", "/reset_prefix_cache", false, serve_endpoint, ADMIN, NULL, fxi_endpoint_cache_clear},
     {"POST", "/admin/cache/retain", false, NULL, ADMIN, work_retain, NULL},
     {"GET", "/admin/budget", false, serve_endpoint, ADMIN, NULL, fxi_endpoint_budget},
     {"POST", "/admin/budget", false, NULL, ADMIN, work_endpoint, fxi_endpoint_set_budget},
-    {"GET", "/admin/trace", false, NULL, ADMIN, work_endpoint, fxi_endpoint_trace},
+    {"GET", "/admin/trace", false, NULL, WATCH, work_endpoint, fxi_endpoint_trace},
     {"POST", "/admin/abort", false, NULL, ADMIN, work_abort, NULL},
     {"POST", "/abort", false, NULL, ADMIN, work_abort, NULL},
     {"GET", "/slots", false, serve_slots, ADMIN, NULL, NULL},
     {"GET", "/kv", false, serve_endpoint, ADMIN, NULL, fxi_endpoint_cache},
+    {"GET", "/kv/stream", false, NULL, WATCH, fxi_viewer_begin, NULL},
     {"GET", "/limits", false, serve_limits, ADMIN, NULL, NULL},
     {"POST", "/sleep", false, serve_sleep, ADMIN, NULL, NULL},
     {"POST", "/wake_up", false, serve_wake_up, ADMIN, NULL, NULL},

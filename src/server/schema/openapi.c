@@ -25,18 +25,22 @@ static const fxi_operation operations[] = {
     {"GET", "/stats", -1, "Object", "the engine's figures"},
     {"GET", "/metrics", -1, "text/plain", "the server's figures for Prometheus"},
     {"GET", "/openapi.json", -1, "Object", "this document"},
-    {"GET", "/", -1, "text/plain", "the list of paths"},
+    {"GET", "/", -1, "text/plain", "the list of paths; for browsers, the page"},
+    {"GET", "/web/{id}", -1, "text/plain", "a file of the page"},
     {"GET", "/admin/cache", -1, "Cache", "admin: what the KV cache holds"},
     {"POST", "/admin/cache/clear", -1, "Status", "admin: forget prefixes that nobody uses"},
     {"POST", "/reset_prefix_cache", -1, "Status", "admin: the same, by vLLM's name"},
     {"POST", "/admin/cache/retain", FXI_API_RETAIN, "Prefixes", "admin: keep prompts in the cache"},
     {"GET", "/admin/budget", -1, "Budget", "admin: the budget of the KV cache"},
     {"POST", "/admin/budget", FXI_API_BUDGET, "Budget", "admin: change the budget of the KV cache"},
-    {"GET", "/admin/trace", -1, "Object", "admin: what the engine did last, as a Chrome trace"},
+    {"GET", "/admin/trace", -1, "Object",
+     "admin where there are keys: what the engine did last, as a Chrome trace"},
     {"POST", "/admin/abort", FXI_API_ABORT, "Aborted", "admin: end a request"},
     {"POST", "/abort", FXI_API_ABORT, "Aborted", "admin: the same, by a shorter name"},
     {"GET", "/slots", -1, "Slots", "admin: the requests that are being served"},
     {"GET", "/kv", -1, "Cache", "admin: what the KV cache holds"},
+    {"GET", "/kv/stream", -1, "text/event-stream",
+     "admin where there are keys: the KV memory, live"},
     {"GET", "/limits", -1, "Limits", "admin: the server's limits"},
     {"POST", "/sleep", -1, "Sleep", "admin: refuse requests, give memory back"},
     {"POST", "/wake_up", -1, "Sleep", "admin: serve requests again"},
@@ -115,11 +119,7 @@ static const struct neutral {
     {fxi_only_empty,
      "\"anyOf\":[{\"type\":\"string\",\"maxLength\":0},{\"type\":\"array\",\"maxItems\":0},"
      "{\"type\":\"object\",\"maxProperties\":0},{\"type\":\"null\"}]"},
-    {fxi_only_text_format,
-     "\"anyOf\":[{\"type\":\"object\",\"required\":[\"type\"],\"properties\":{"
-     "\"type\":{\"const\":\"text\"}}},{\"type\":\"null\"}]"},
     {fxi_only_free_choice, "\"enum\":[\"none\",\"auto\",null]"},
-    {fxi_set_tool_choice, "\"enum\":[\"none\",\"auto\",null]"},
 };
 
 static const char *neutral_shape(const fxi_field *f)

@@ -35,16 +35,20 @@ static void draw_region(const vt_manager *m, picture *pic, uint32_t cls, uint32_
     }
 }
 
-static void draw_lane(const vt_manager *m, const vti_span *sp, uint32_t group, vt_span_info *info,
-                      uint64_t *at)
+static void draw_lane(const vti_span *sp, uint32_t group, vt_span_info *info, uint64_t *at)
 {
     const vti_lane *l = &sp->lane[group];
     info->n_chunk += l->n_owned - l->front;
     info->n_run += l->n_run;
-    for (uint32_t p = 0; p < m->geo.group[group].n_position; p++) {
-        bool mapped = l->at[p] != VTI_NO_CHUNK;
-        at[p] = mapped ? l->at[p] : UINT64_MAX;
-        info->n_mapped += mapped;
+    for (uint32_t p = 0; p < l->n_end; p++) {
+        if (l->at[p] == VTI_NO_CHUNK) continue;
+        at[p] = l->at[p];
+        info->n_mapped++;
+    }
+    for (uint32_t i = 0; sp->seq && i < sp->seq->n_swapped; i++) {
+        const vti_swapped *out = &sp->seq->swapped[i];
+        if (out->group == group && out->is_out && at[out->position] == VT_AT_NOTHING)
+            at[out->position] = VT_AT_SWAP | out->slot;
     }
 }
 
@@ -56,11 +60,12 @@ static void draw_span(const vt_manager *m, picture *pic, const vti_span *sp)
     *info = (vt_span_info){
         .plane0 = (void *)vti_lane_addr(&m->geo, sp, 0, 0, 0),
         .is_live = s != NULL,
+        .seq = s,
         .is_swapped = s && vti_seq_is_away(s),
         .len_tok = s ? s->len_tok : 0,
     };
     for (uint32_t g = 0; g < m->geo.n_group; g++) {
-        draw_lane(m, sp, g, info, at);
+        draw_lane(sp, g, info, at);
         at += m->geo.group[g].n_position;
     }
 }
@@ -72,19 +77,36 @@ static size_t count_created(const vt_manager *m)
     return n;
 }
 
+static uint32_t count_positions(const vt_manager *m, vt_snapshot *head)
+{
+    uint32_t n = 0;
+    head->n_group = m->geo.n_group;
+    for (uint32_t g = 0; g < m->geo.n_group; g++)
+        n += head->group_position[g] = m->geo.group[g].n_position;
+    return n;
+}
+
+static picture *make_picture(size_t n_chunk, size_t n_span, size_t n_at)
+{
+    picture *pic = malloc(sizeof *pic + n_chunk * sizeof *pic->chunk + n_span * sizeof *pic->span +
+                          n_at * sizeof *pic->at);
+    if (!pic) return NULL;
+    *pic = (picture){.at = (uint64_t *)(pic + 1)}; // the strictest alignment first
+    pic->chunk = (vt_chunk_info *)(pic->at + n_at);
+    pic->span = (vt_span_info *)(pic->chunk + n_chunk);
+    for (size_t i = 0; i < n_at; i++) pic->at[i] = VT_AT_NOTHING;
+    return pic;
+}
+
 vt_status vt_snapshot_take(const vt_manager *m, vt_snapshot **out)
 {
     *out = NULL;
-    size_t n_chunk = count_created(m), n_span = m->vset.n_span, n_position = 0;
-    for (uint32_t g = 0; g < m->geo.n_group; g++) n_position += m->geo.group[g].n_position;
-    size_t n_at = n_span * n_position;
-    picture *pic = calloc(1, sizeof *pic + n_chunk * sizeof *pic->chunk +
-                                 n_span * sizeof *pic->span + n_at * sizeof *pic->at);
+    vt_snapshot head = {.n_chunk = 0};
+    const size_t n_span = m->vset.n_span;
+    head.n_position = count_positions(m, &head);
+    picture *pic = make_picture(count_created(m), n_span, n_span * head.n_position);
     if (!pic) return VT_ENOMEM;
-    pic->at = (uint64_t *)(pic + 1); // the strictest alignment first
-    pic->chunk = (vt_chunk_info *)(pic->at + n_at);
-    pic->span = (vt_span_info *)(pic->chunk + n_chunk);
-    pic->head.n_position = (uint32_t)n_position;
+    pic->head = head;
     for (uint32_t c = 0; c < m->pset.n_class; c++)
         for (uint32_t r = 0; r < m->pset.cls[c].n_region; r++) draw_region(m, pic, c, r);
     for (uint32_t i = 0; i < n_span; i++) draw_span(m, pic, m->vset.span[i]);

@@ -50,7 +50,7 @@ static int teardown(void **state)
 static const vt_span_info *span_of(uint32_t i)
 {
     for (uint32_t k = 0; k < snap->n_span; k++)
-        if (snap->span[k].plane0 == vt_seq_plane(f.kin[i].s, 0)) return &snap->span[k];
+        if (snap->span[k].seq == f.kin[i].s) return &snap->span[k];
     fail_msg("sequence %u is not in the picture", i);
     return NULL;
 }
@@ -100,6 +100,9 @@ static void test_spans_are_shown(void **state)
     const vt_span_info *a = span_of(0), *c = span_of(2);
     assert_int_equal(snap->n_span, 4);
     assert_true(a->is_live && !a->is_swapped);
+    assert_ptr_equal(a->plane0, vt_seq_plane(f.kin[0].s, 0));
+    assert_int_equal(snap->n_group, 1);
+    assert_int_equal(snap->group_position[0], snap->n_position);
     assert_int_equal(a->len_tok, 4 * CHUNK_TOK);
     assert_int_equal(a->n_chunk, 4);
     assert_int_equal(a->n_mapped, 4);
@@ -115,6 +118,20 @@ static void test_spans_are_shown(void **state)
     assert_int_equal(n_warm, 2);
 }
 
+// Each chunk of a sequence that is out has a slot of its own; beyond its tokens there is nothing.
+static void test_what_is_in_the_swap_is_shown(void **state)
+{
+    (void)state;
+    const vt_span_info *c = span_of(2);
+    uint32_t n_seen[4] = {0};
+    for (uint32_t p = 0; p < 3; p++) {
+        assert_true(at(c, p) != VT_AT_NOTHING && (at(c, p) & VT_AT_SWAP));
+        assert_in_range(at(c, p) & ~VT_AT_SWAP, 0, 3);
+        assert_int_equal(n_seen[at(c, p) & ~VT_AT_SWAP]++, 0);
+    }
+    for (uint32_t p = 3; p < snap->n_position; p++) assert_true(at(c, p) == VT_AT_NOTHING);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -123,6 +140,7 @@ int main(void)
         TEST(test_chunks_are_counted_by_state),
         TEST(test_holders_are_shown),
         TEST(test_spans_are_shown),
+        TEST(test_what_is_in_the_swap_is_shown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,63 @@
+// page_paint.c - what the pages are, for pictures: a chunk is a block of the pool or a slot of the
+// swap, a node of the tree is a recorded page.
+#include "kv/paged/paged.h"
+
+static fxi_kv_chunk_state shown_state(const fxi_page *p)
+{
+    if (p->block == FXI_PAGE_NONE) return FXI_KV_CHUNK_SWAPPED;
+    if (!p->n_ref) return FXI_KV_CHUNK_CACHED;
+    return fxi_page_is_shared(p) ? FXI_KV_CHUNK_SHARED : FXI_KV_CHUNK_OWNED;
+}
+
+static uint64_t shown_chunk(const fxi_page *p)
+{
+    return p->block == FXI_PAGE_NONE ? FXI_KV_SWAP_CHUNK | p->slot : p->block;
+}
+
+// A free page has neither.
+static bool is_in_use(const fxi_page *p)
+{
+    return p->n_ref || p->serial;
+}
+
+static void paint_pages(const fxi_paged *k, const fxi_kv_painter *to)
+{
+    for (uint32_t i = 0; i < k->n_free_block; i++)
+        to->chunk(to->ud, 0, k->free_block[i], FXI_KV_CHUNK_SPARE);
+    for (uint32_t i = 0; i < k->n_all_page; i++)
+        if (is_in_use(&k->page[i]))
+            to->chunk(to->ud, 0, shown_chunk(&k->page[i]), shown_state(&k->page[i]));
+}
+
+static void paint_tables(const fxi_paged *k, const fxi_kv_painter *to)
+{
+    for (const fxi_paged_seq *s = k->first; s; s = s->next)
+        for (int i = 0; i < s->n_page; i++)
+            to->segment(to->ud, (const fxi_kv_seq *)s, 0, i, shown_chunk(&k->page[s->page[i]]));
+}
+
+// A page whose predecessor has been evicted begins a prefix, as far as one can see.
+static void paint_recorded(const fxi_paged *k, const fxi_kv_painter *to)
+{
+    for (uint32_t i = 0; i < k->n_all_page; i++) {
+        const fxi_page *p = &k->page[i];
+        if (!p->serial) continue;
+        const fxi_kv_node node = {.id = p->serial,
+                                  .parent_id = p->parent == p->domain->serial ? 0 : p->parent,
+                                  .domain_id = p->domain->serial,
+                                  .held_bytes = k->block_bytes,
+                                  .n_tok = fxi_paged_block_tok(k),
+                                  .n_seq = (int)p->n_ref};
+        to->node(to->ud, &node);
+    }
+}
+
+fx_status fxi_page_paint(fxi_kv *kv, const fxi_kv_painter *to)
+{
+    const fxi_paged *k = fxi_paged_of(kv);
+    to->group(to->ud, k->block_bytes, fxi_paged_block_tok(k));
+    paint_pages(k, to);
+    paint_tables(k, to);
+    paint_recorded(k, to);
+    return FX_OK;
+}

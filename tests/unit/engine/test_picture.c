@@ -1,0 +1,406 @@
+// test_picture.c - pictures of an engine: what they show agrees with the statistics and with the
+// sequences, and nothing is taken while nobody looks.
+#include "unit/cmocka_all.h"
+
+#include "engine/picture/paint.h"
+#include "unit/engine/support/company.h"
+#include "unit/engine/support/unthreaded.h"
+
+#include <semaphore.h>
+#include <string.h>
+
+enum { PROMPT_TOK = 90, ANSWER_TOK = 60 };
+
+static uint64_t clock_us;
+
+static uint64_t our_clock(void *ud)
+{
+    (void)ud;
+    return clock_us++;
+}
+
+static fx_engine *open_with(fx_options opt)
+{
+    opt.kv_memory_bytes = 8 << 20;
+    fx_engine *eng = unthreaded_open_single(MODEL, opt);
+    clock_us = 1000;
+    eng->now_us = our_clock;
+    return eng;
+}
+
+static void note_last(void *ud, const fx_event *ev)
+{
+    if (ev->last) *(bool *)ud = true;
+}
+
+static uint64_t ask(fx_engine *eng, const prompt *p, int n_choice, bool *last)
+{
+    uint64_t id;
+    fx_request req = fx_request_default();
+    req.prompt = p->tok;
+    req.n_prompt = PROMPT_TOK;
+    req.max_tok = ANSWER_TOK;
+    req.n_choice = n_choice;
+    req.ignore_eos = true;
+    req.on_event = note_last;
+    req.ud = last;
+    *last = false;
+    assert_int_equal(fx_submit(eng, &req, &id, NULL), FX_OK);
+    return id;
+}
+
+static void turns(fx_engine *eng, int n)
+{
+    while (n-- > 0) (void)fxi_turn_run(eng);
+}
+
+// The picture that is due after this turn.
+static const fx_picture *look(fx_engine *eng)
+{
+    fxi_inbox_publish(eng); // some tests act between turns
+    clock_us += 10000000;
+    assert_int_equal(fxi_picture_act(eng), 0);
+    const fx_picture *p = fx_picture_get(eng, 0);
+    assert_non_null(p);
+    return p;
+}
+
+static uint64_t bytes_in(const fx_picture *p, unsigned state)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < p->n_chunk_run; i++)
+        if (p->chunk[i].state == state)
+            sum += p->chunk[i].n * p->group[p->chunk[i].group].chunk_bytes;
+    return sum;
+}
+
+static unsigned state_of_chunk(const fx_picture *p, uint64_t chunk)
+{
+    for (size_t i = 0; i < p->n_chunk_run; i++)
+        if (chunk >= p->chunk[i].first && chunk - p->chunk[i].first < p->chunk[i].n)
+            return p->chunk[i].state;
+    return FX_CHUNK_absent;
+}
+
+// Of the first segment of a span's first group.
+static uint64_t first_chunk(const fx_picture *p, size_t span)
+{
+    assert_true(span < p->n_span && p->span[span].n_run > 0);
+    const fx_segment_run *r = &p->segment[p->span[span].first_run];
+    assert_int_equal(r->at, 0);
+    return r->chunk;
+}
+
+// Names grow, runs do not touch if they could be one, and every segment has a chunk.
+static void check_form(const fx_picture *p)
+{
+    for (size_t i = 1; i < p->n_chunk_run; i++)
+        assert_true(p->chunk[i].first >= p->chunk[i - 1].first + p->chunk[i - 1].n);
+    for (size_t i = 0; i < p->n_segment_run; i++)
+        for (uint32_t k = 0; k < p->segment[i].n; k++)
+            assert_int_not_equal(state_of_chunk(p, p->segment[i].chunk + k), FX_CHUNK_absent);
+    for (size_t i = 1; i < p->n_node; i++) assert_true(p->node[i].id > p->node[i - 1].id);
+    for (size_t i = 1; i < p->n_request; i++) assert_true(p->request[i].id > p->request[i - 1].id);
+}
+
+// A pool that was allocated at start ends with what fills no block.
+static void check_bytes(const fx_picture *p)
+{
+    const uint64_t rest = !strcmp(p->manager, "paged") ? p->group[0].chunk_bytes : 0;
+    const uint64_t shared = bytes_in(p, FX_CHUNK_shared), cached = bytes_in(p, FX_CHUNK_cached);
+    const uint64_t owned = bytes_in(p, FX_CHUNK_owned), spare = bytes_in(p, FX_CHUNK_spare);
+    const uint64_t sum = owned + shared + cached + spare;
+    assert_in_range(p->stats.kv_mapped_bytes - sum, 0, rest);
+    assert_int_equal(shared, p->stats.kv_shared_bytes);
+    assert_int_equal(cached, p->stats.kv_cached_bytes);
+    assert_in_range(p->stats.kv_spare_bytes - spare, 0, rest);
+}
+
+// ---- tests -------------------------------------------------------------------------------------
+
+static void test_nothing_is_taken_while_nobody_looks(void **state)
+{
+    (void)state;
+    fx_engine *eng = open_with((fx_options){.max_seq = 2});
+    prompt a = make_prompt(0);
+    bool last;
+    fx_stats st;
+    ask(eng, &a, 1, &last);
+    while (!last) {
+        turns(eng, 1);
+        clock_us += 1000000;
+        assert_int_equal(fxi_picture_act(eng), 0);
+    }
+    fx_engine_stats(eng, &st);
+    assert_int_equal(st.n_picture, 0);
+    assert_null(fx_picture_get(eng, 0));
+    fx_picture_begin(eng);
+    fx_picture_unref(look(eng));
+    fx_picture_end(eng);
+    assert_null(fx_picture_get(eng, 0)); // it is not kept either
+    clock_us += 1000000;
+    assert_int_equal(fxi_picture_act(eng), 0);
+    fx_engine_stats(eng, &st);
+    assert_int_equal(st.n_picture, 1);
+    unthreaded_close(eng);
+}
+
+// Two choices of a prompt: two spans that begin with the same chunks.
+static void shows_forks(const char *manager)
+{
+    fx_engine *eng = open_with((fx_options){.max_seq = 4, .kv_manager = manager});
+    prompt a = make_prompt(0);
+    bool last;
+    fx_picture_begin(eng);
+    const uint64_t id = ask(eng, &a, 2, &last);
+    turns(eng, 4);
+    const fx_picture *p = look(eng);
+    check_form(p);
+    check_bytes(p);
+    assert_string_equal(p->manager, manager);
+    assert_int_equal(p->n_span, 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(p->span[i].request, id);
+        assert_int_equal(p->span[i].choice, i);
+        assert_int_equal(p->span[i].n_tok, PROMPT_TOK + 3);
+        assert_int_equal(p->span[i].n_generating, 1);
+    }
+    assert_int_equal(first_chunk(p, 0), first_chunk(p, 1));
+    assert_int_equal(state_of_chunk(p, first_chunk(p, 0)), FX_CHUNK_shared);
+    assert_int_equal(p->n_request, 1);
+    assert_int_equal(p->request[0].state, FX_REQUEST_running);
+    assert_int_equal(p->request[0].n_prompt, PROMPT_TOK);
+    assert_int_equal(p->request[0].n_generated, 2 * 4);
+    assert_true(p->n_node > 0);
+    fx_picture_unref(p);
+    while (!last) turns(eng, 1);
+    p = look(eng);
+    check_form(p);
+    check_bytes(p);
+    assert_int_equal(p->n_span + p->n_request, 0);
+    assert_int_equal(bytes_in(p, FX_CHUNK_owned) + bytes_in(p, FX_CHUNK_shared), 0);
+    assert_true(bytes_in(p, FX_CHUNK_cached) > 0);
+    fx_picture_unref(p);
+    fx_picture_end(eng);
+    unthreaded_close(eng);
+}
+
+static void test_forks_share_chunks(void **state)
+{
+    (void)state;
+    shows_forks("vtensor");
+    shows_forks("paged");
+}
+
+// A second prompt that begins like the first shares its first chunks while both run.
+static void test_a_shared_prefix_is_seen(void **state)
+{
+    (void)state;
+    fx_engine *eng = open_with((fx_options){.max_seq = 4});
+    prompt a = make_prompt(0);
+    bool last[2];
+    fx_picture_begin(eng);
+    ask(eng, &a, 1, &last[0]);
+    turns(eng, 2);
+    ask(eng, &a, 1, &last[1]);
+    turns(eng, 2);
+    const fx_picture *p = look(eng);
+    check_form(p);
+    check_bytes(p);
+    assert_int_equal(p->n_span, 2);
+    assert_int_equal(first_chunk(p, 0), first_chunk(p, 1));
+    assert_true(p->request[1].n_cached >= 64);
+    fx_picture_unref(p);
+    fx_picture_end(eng);
+    unthreaded_close(eng);
+}
+
+// The tree's tokens are those of the prompt recorded, each node after its parent.
+static void test_the_tree_has_the_prompts(void **state)
+{
+    (void)state;
+    fx_engine *eng = open_with((fx_options){.max_seq = 2});
+    prompt a = make_prompt(0);
+    bool last;
+    fx_picture_begin(eng);
+    ask(eng, &a, 1, &last);
+    while (!last) turns(eng, 1);
+    const fx_picture *p = look(eng);
+    uint64_t parent = 0;
+    uint32_t n_tok = 0;
+    for (size_t i = 0; i < p->n_node; i++) {
+        assert_int_equal(p->node[i].parent, parent);
+        parent = p->node[i].id;
+        n_tok += p->node[i].n_tok;
+    }
+    assert_int_equal(n_tok, PROMPT_TOK + ANSWER_TOK - 1);
+    fx_picture_unref(p);
+    fx_picture_end(eng);
+    unthreaded_close(eng);
+}
+
+// Out in the swap: the request says so, and its segments are there.
+static void shows_swap(const char *manager)
+{
+    fx_engine *eng =
+        open_with((fx_options){.max_seq = 4, .swap_bytes = 16 << 20, .kv_manager = manager});
+    prompt p[2] = {make_prompt(0), make_prompt(1)};
+    bool last[2];
+    fx_picture_begin(eng);
+    for (int i = 0; i < 2; i++) ask(eng, &p[i], 1, &last[i]);
+    turns(eng, 2);
+    fxi_preempt_group(eng, eng->running.tail, FXI_SWAP);
+    const fx_picture *seen = NULL;
+    while (!last[1] && !seen) {
+        seen = look(eng);
+        if (seen->request[1].state == FX_REQUEST_away) break;
+        fx_picture_unref(seen);
+        seen = NULL;
+        turns(eng, 1);
+    }
+    assert_non_null(seen);
+    check_form(seen);
+    check_bytes(seen);
+    assert_true(bytes_in(seen, FX_CHUNK_swapped) > 0);
+    assert_int_equal(seen->span[1].request, seen->request[1].id);
+    assert_true(first_chunk(seen, 0) < FX_SWAP_CHUNK);
+    const fx_span *out = &seen->span[1];
+    assert_true(seen->segment[out->first_run + out->n_run - 1].chunk >= FX_SWAP_CHUNK);
+    fx_picture_unref(seen);
+    fx_picture_end(eng);
+    unthreaded_close(eng);
+}
+
+static void test_the_swap_is_seen(void **state)
+{
+    (void)state;
+    shows_swap("vtensor");
+    shows_swap("paged");
+}
+
+// More than may run: the queue, with places in the order in which they are served.
+static void test_the_queue_is_seen(void **state)
+{
+    (void)state;
+    enum { N = 4 };
+    fx_engine *eng = open_with((fx_options){.max_seq = 1});
+    prompt p[N];
+    bool last[N];
+    fx_picture_begin(eng);
+    for (int i = 0; i < N; i++) {
+        p[i] = make_prompt(i);
+        ask(eng, &p[i], 1, &last[i]);
+    }
+    turns(eng, 2);
+    const fx_picture *seen = look(eng);
+    assert_int_equal(seen->n_request, N);
+    for (uint32_t i = 0; i < N; i++) {
+        assert_int_equal(seen->request[i].place, i);
+        assert_int_equal(seen->request[i].state, i ? FX_REQUEST_waiting : FX_REQUEST_running);
+    }
+    assert_int_equal(seen->stats.n_waiting, N - 1);
+    fx_picture_unref(seen);
+    fx_picture_end(eng);
+    unthreaded_close(eng);
+}
+
+// Managers that show no chunks: spans and requests all the same.
+static void test_every_manager_has_spans(void **state)
+{
+    (void)state;
+    for (int i = 0; fx_kv_manager_name(i); i++) {
+        fx_engine *eng = open_with((fx_options){.max_seq = 2, .kv_manager = fx_kv_manager_name(i)});
+        prompt a = make_prompt(0);
+        bool last;
+        fx_picture_begin(eng);
+        ask(eng, &a, 1, &last);
+        turns(eng, 3);
+        const fx_picture *p = look(eng);
+        assert_string_equal(p->manager, fx_kv_manager_name(i));
+        assert_int_equal(p->n_request, 1);
+        assert_int_equal(p->n_span, 1);
+        assert_int_equal(p->span[0].n_tok, PROMPT_TOK + 2);
+        check_form(p);
+        fx_picture_unref(p);
+        fx_picture_end(eng);
+        unthreaded_close(eng);
+    }
+}
+
+// Not before a tenth of a second has passed; then what has changed is owed.
+static void test_pictures_keep_their_distance(void **state)
+{
+    (void)state;
+    fx_engine *eng = open_with((fx_options){.max_seq = 2});
+    fx_picture_begin(eng);
+    fx_picture_unref(look(eng));
+    const fx_picture *p = fx_picture_get(eng, 0);
+    assert_int_equal(p->number, 1);
+    fx_picture_unref(p);
+    assert_true(fxi_picture_act(eng) > 0);
+    clock_us += 50000;
+    const int wait_ms = fxi_picture_act(eng);
+    assert_true(wait_ms > 0);
+    assert_null(fx_picture_get(eng, 1));
+    clock_us += (uint64_t)wait_ms * 1000;
+    assert_int_equal(fxi_picture_act(eng), 0);
+    p = fx_picture_get(eng, 1);
+    assert_non_null(p);
+    assert_int_equal(p->number, 2);
+    fx_picture_unref(p);
+    fx_picture_end(eng);
+    unthreaded_close(eng);
+}
+
+static void post_semaphore(void *ud)
+{
+    sem_post(ud);
+}
+
+// An engine that has nothing to do takes one for whoever comes, and one more of what happened last.
+static void test_an_idle_engine_is_seen(void **state)
+{
+    (void)state;
+    fx_engine *eng;
+    sem_t taken;
+    sem_init(&taken, 0, 0);
+    assert_int_equal(fx_engine_open(&(fx_options){.model_path = MODEL, .max_seq = 2}, &eng, NULL),
+                     FX_OK);
+    fx_engine_on_picture(eng, post_semaphore, &taken);
+    fx_picture_begin(eng);
+    sem_wait(&taken);
+    prompt a = make_prompt(0);
+    bool last;
+    ask(eng, &a, 1, &last);
+    const fx_picture *p = NULL;
+    for (uint64_t after = 0; !p || !p->stats.n_generated_tok || p->n_request; after = p->number) {
+        fx_picture_unref(p);
+        sem_wait(&taken);
+        p = fx_picture_get(eng, after);
+        assert_non_null(p);
+    }
+    assert_int_equal(p->stats.n_generated_tok, ANSWER_TOK);
+    fx_picture_unref(p);
+    fx_engine_on_picture(eng, NULL, NULL);
+    fx_picture_end(eng);
+    fx_engine_close(eng);
+    sem_destroy(&taken);
+}
+
+#define T(name) cmocka_unit_test(name)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(test_nothing_is_taken_while_nobody_looks),
+        T(test_forks_share_chunks),
+        T(test_a_shared_prefix_is_seen),
+        T(test_the_tree_has_the_prompts),
+        T(test_the_swap_is_seen),
+        T(test_the_queue_is_seen),
+        T(test_every_manager_has_spans),
+        T(test_pictures_keep_their_distance),
+        T(test_an_idle_engine_is_seen),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

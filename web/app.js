@@ -1,0 +1,327 @@
+// app.js - the page: the chat on one side, the memory on the other, and what joins them.
+
+import { Api } from "./api.js";
+import { Chart } from "./chart.js";
+import { Chat } from "./chat.js";
+import { bytes, count, percent, seconds, several } from "./format.js";
+import { MemoryMap } from "./map.js";
+import { Cells, STATES } from "./picture.js";
+import { Replay } from "./replay.js";
+import { Watcher } from "./watch.js";
+
+const $ = (id) => document.getElementById(id);
+const MOST_ROWS = 200; // of tables
+const MOST_PATHS = 100; // of the tree
+
+// ---- key
+
+function askForKey(why) {
+  const dialog = $("key-dialog");
+  $("key-why").textContent = why;
+  $("key").value = "";
+  dialog.returnValue = "";
+  dialog.showModal();
+  return new Promise((resolve) => {
+    dialog.addEventListener("close", () => resolve(dialog.returnValue === "ok" ? $("key").value.trim() : null),
+      { once: true });
+  });
+}
+
+$("key-cancel").addEventListener("click", () => $("key-dialog").close(""));
+
+const api = new Api(askForKey);
+
+// ---- theme and views
+
+function setTheme(theme) {
+  if (theme === "auto") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = theme;
+  $("theme").value = theme;
+  redrawAll();
+}
+
+function setView(view) {
+  document.body.dataset.view = view;
+  for (const b of document.querySelectorAll("[data-show]"))
+    b.setAttribute("aria-pressed", String(b.dataset.show === view));
+  redrawAll();
+}
+
+function redrawAll() {
+  map.readColours();
+  map.ask();
+  chart.draw();
+}
+
+for (const b of document.querySelectorAll("[data-show]")) b.addEventListener("click", () => setView(b.dataset.show));
+$("theme").addEventListener("change", () => {
+  localStorage.setItem("flexinfer-theme", $("theme").value);
+  setTheme($("theme").value);
+});
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => redrawAll());
+
+// ---- the memory panel
+
+const map = new MemoryMap($("map"), (text) => $("pointed").textContent = text);
+const chart = new Chart($("chart"), {
+  mapped: document.querySelector(".line.mapped"),
+  live: document.querySelector(".line.live"),
+  shared: document.querySelector(".line.shared-bytes"),
+});
+
+function row(...cells) {
+  const tr = document.createElement("tr");
+  for (const text of cells) tr.insertCell().textContent = text;
+  return tr;
+}
+
+// `requests` as in a picture; those that wait in their order, after the others.
+function showRequests(requests) {
+  const list = [...requests].sort((a, b) => a.place - b.place || a.id - b.id);
+  $("request-count").textContent = list.length ? several(list.length, "request") : "none";
+  $("requests").replaceChildren(...list.slice(0, MOST_ROWS).map((r) =>
+    row(r.id, r.place ? `${r.state}, place ${r.place}` : r.state, count(r.prompt), count(r.cached), count(r.generated))));
+}
+
+function pathItem(path, most) {
+  const li = document.createElement("li");
+  const bar = document.createElement("i");
+  bar.className = path.sequences ? "bar-of-tokens used" : "bar-of-tokens";
+  bar.style.width = `${Math.max(2, 60 * path.tokens / most)}px`;
+  const used = path.sequences ? `, ${several(path.sequences, "sequence")} here` : "";
+  li.append(bar, `${several(path.tokens, "token")} in ${several(path.blocks, "block")}${used}`);
+  if (!path.children.length) return li;
+  const ul = document.createElement("ul");
+  ul.append(...path.children.slice(0, MOST_PATHS).map((c) => pathItem(c, most)));
+  li.append(ul);
+  return li;
+}
+
+function showTree(picture) {
+  const paths = picture.tree();
+  let tokens = 0;
+  for (const node of picture.nodes.values()) tokens += node.tokens;
+  $("node-count").textContent = paths.length ? `${count(tokens)} tokens` : "nothing recorded";
+  const most = Math.max(1, ...paths.map((p) => p.tokens));
+  $("tree").replaceChildren(...paths.slice(-MOST_PATHS).map((p) => pathItem(p, most)));
+}
+
+function showSpanTable(picture) {
+  if (!$("as-table").open) return;
+  const rows = [...picture.spans.values()].slice(0, MOST_ROWS).map((span) => {
+    const segments = picture.segmentsOf(span);
+    const shared = segments.filter((s) => picture.spansWith(s.chunk).length > 1).length;
+    return row(`${span.request}.${span.choice}`, count(span.tokens), count(segments.length), count(shared));
+  });
+  $("span-rows").replaceChildren(...rows);
+}
+
+function showFigures(f) {
+  for (const name of ["mapped", "live", "shared", "swapped"]) $(name).textContent = bytes(f[name]);
+  $("running").textContent = count(f.running);
+  $("waiting").textContent = count(f.waiting);
+  $("rate").textContent = f.rate === null ? "–" : f.rate.toFixed(f.rate < 10 ? 1 : 0);
+  $("hits").textContent = f.hits;
+}
+
+// Tokens per second over about the last two seconds.
+const generated = [];
+
+function rateOf(picture) {
+  generated.push({ s: picture.atUs / 1e6, n: picture.stats.n_generated_tok });
+  while (generated.length > 2 && generated.at(-1).s - generated[1].s > 2) generated.shift();
+  const [first, last] = [generated[0], generated.at(-1)];
+  return last.s > first.s ? Math.max(0, (last.n - first.n) / (last.s - first.s)) : 0;
+}
+
+function showCounts(picture) {
+  STATES.forEach((name, i) => {
+    const b = document.querySelector(`[data-count="${name}"]`);
+    if (b) b.textContent = count(picture.cells.counts[i]);
+  });
+  $("chunk-count").textContent = picture.groups.length
+    ? `${count(picture.cells.size)} of ${bytes(picture.groups[0].chunk_bytes)}` : "this manager shows none";
+  $("span-count").textContent = picture.spans.size ? count(picture.spans.size) : "none";
+}
+
+// While the engine is idle there are no pictures, and no tokens.
+setInterval(() => {
+  if (shown && !replaying && performance.now() - shown.at > 1500) $("rate").textContent = "0.0";
+}, 500);
+
+let shownAt = 0;
+let shown = null;
+
+// Everything but the canvases is drawn four times a second at most.
+function showPicture(picture) {
+  if (replaying) return;
+  const st = picture.stats;
+  const rate = rateOf(picture);
+  chart.add(picture.atUs / 1e6, st.kv_mapped_bytes, st.kv_live_bytes, st.kv_shared_bytes);
+  map.show(picture);
+  shown = { picture, rate, at: performance.now() };
+  const wait = shownAt + 250 - performance.now();
+  if (wait <= 0) showTexts();
+  else timer ??= setTimeout(showTexts, wait);
+}
+
+let timer = null;
+
+function showTexts() {
+  clearTimeout(timer);
+  timer = null;
+  if (!shown || replaying) return;
+  shownAt = performance.now();
+  const { picture, rate } = shown;
+  const st = picture.stats;
+  $("manager").textContent = `${picture.manager}, budget ${bytes(st.kv_budget_bytes)}`;
+  showFigures({ mapped: st.kv_mapped_bytes, live: st.kv_live_bytes, shared: st.kv_shared_bytes,
+    swapped: st.kv_swapped_bytes, running: st.n_running, waiting: st.n_waiting, rate,
+    hits: percent(st.n_cached_tok, st.n_lookup_tok) });
+  showCounts(picture);
+  showRequests(picture.requests.values());
+  showTree(picture);
+  showSpanTable(picture);
+}
+
+$("as-table").addEventListener("toggle", () => shown && showSpanTable(shown.picture));
+
+// ---- the stream
+
+const WORDS = { connecting: "connecting", live: "live", lost: "the server is away; trying again", locked: "locked" };
+
+function setLink(state, why) {
+  if ($("link").dataset.state === state) return;
+  if (state === "live") {
+    generated.length = 0;
+    loadModel();
+  }
+  $("link").dataset.state = state;
+  $("link").textContent = WORDS[state];
+  $("link").title = why;
+  $("locked").hidden = state !== "locked";
+  $("locked-why").textContent = why;
+}
+
+const watcher = new Watcher(api, showPicture, setLink);
+
+$("ask-key").addEventListener("click", async () => {
+  if (await api.getKey("The memory is shown to admins: their key opens it.")) watcher.unlock?.();
+});
+
+async function loadModel() {
+  try {
+    const models = await api.json("/v1/models");
+    $("model").textContent = models.data[0].id;
+  } catch { /* the stream says what is wrong */ }
+}
+
+// ---- replay
+
+let replaying = null; // {replay, s, isPlaying}
+
+// What MemoryMap draws of a picture, from a replay.
+function pictureOf(replay) {
+  return { cells: emptyCells, spans: replay.spans, groups: [], segmentsOf: () => [], spansWith: () => [] };
+}
+
+const emptyCells = new Cells();
+
+function setReplaying(on) {
+  $("mode").setAttribute("aria-pressed", String(on));
+  $("mode").textContent = on ? "Live" : "Replay";
+  $("player").hidden = !on;
+  replaying = on ? { replay: null, s: 0, isPlaying: false } : null;
+  chart.clear();
+  generated.length = 0;
+  $("cells").hidden = $("legend").hidden = on;
+  if (!on && watcher.picture) {
+    watcher.picture.cells.dirty = null;
+    showPicture(watcher.picture);
+    showTexts();
+  }
+}
+
+function openTrace(trace) {
+  let replay;
+  try {
+    replay = new Replay(trace);
+  } catch (error) {
+    $("player-note").textContent = error.message;
+    return;
+  }
+  replaying = { replay, s: replay.from, isPlaying: false };
+  $("play").disabled = $("time").disabled = false;
+  $("player-note").textContent = `${several(replay.events.length, "event")} over ${seconds(replay.to - replay.from)}` +
+    (replay.lost ? `; ${count(replay.lost)} before them are lost` : "");
+  seek(replay.from);
+}
+
+function seek(s) {
+  const { replay } = replaying;
+  replaying.s = Math.min(replay.to, Math.max(replay.from, s));
+  replay.seek(replaying.s);
+  const length = replay.to - replay.from;
+  $("time").value = length ? 1000 * (replaying.s - replay.from) / length : 0;
+  $("time-text").textContent = `${(replaying.s - replay.from).toFixed(3)} s`;
+  const running = [...replay.requests.values()].filter((r) => r.state === "running");
+  const sum = (list) => list.reduce((n, r) => n + r.sequences, 0);
+  showFigures({ ...replay.now, swapped: 0, running: sum(running), waiting: sum(replay.queue()), rate: null, hits: "–" });
+  $("manager").textContent = replay.recent.length ? `last: ${replay.recent.at(-1).name}` : "";
+  $("chunk-count").textContent = "not in a trace: sequences are shown by their tokens";
+  $("span-count").textContent = replay.spans.size ? count(replay.spans.size) : "none";
+  showRequests(replay.requests.values());
+  $("node-count").textContent = "not in a trace";
+  $("tree").replaceChildren();
+  chart.set(replay.memory, { from: replay.from, to: replay.to, now: replaying.s });
+  map.show(pictureOf(replay));
+}
+
+function play(before) {
+  if (!replaying?.isPlaying) return;
+  requestAnimationFrame((t) => {
+    if (!replaying?.isPlaying) return;
+    seek(replaying.s + (t - before) / 1000 * Number($("speed").value));
+    if (replaying.s >= replaying.replay.to) setPlaying(false);
+    play(t);
+  });
+}
+
+function setPlaying(on) {
+  replaying.isPlaying = on;
+  $("play").textContent = on ? "Pause" : "Play";
+  if (on && replaying.s >= replaying.replay.to) replaying.s = replaying.replay.from;
+  play(performance.now());
+}
+
+$("mode").addEventListener("click", () => setReplaying(!replaying));
+$("play").addEventListener("click", () => setPlaying(!replaying.isPlaying));
+$("time").addEventListener("input", () => {
+  const { replay } = replaying;
+  seek(replay.from + $("time").value / 1000 * (replay.to - replay.from));
+});
+$("load-server").addEventListener("click", async () => {
+  try {
+    openTrace(await api.json("/admin/trace"));
+  } catch (error) {
+    $("player-note").textContent = error.message;
+  }
+});
+$("load-file").addEventListener("change", async () => {
+  const file = $("load-file").files[0];
+  if (!file) return;
+  try {
+    openTrace(JSON.parse(await file.text()));
+  } catch (error) {
+    $("player-note").textContent = `${file.name}: ${error.message}`;
+  }
+});
+
+// ---- begin
+
+const chat = new Chat(api, $("chat"));
+setTheme(localStorage.getItem("flexinfer-theme") ?? "auto");
+watcher.run();
+
+// For tests and for the curious: document.querySelector("main").flexinfer in the console.
+document.querySelector("main").flexinfer = { api, chat, map, chart, watcher };
