@@ -325,4 +325,4 @@ setTheme(localStorage.getItem("flexinfer-theme") ?? "auto");
 watcher.run();
 
 // For tests and for the curious: document.querySelector("main").flexinfer in the console.
-document.querySelector("main").flexinfer = { api, chat, map, chart, watcher };
+document.querySelector("main").flexinfer = { api, chat, map, chart, watcher, seek, replaying: () => replaying };
