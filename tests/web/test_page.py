@@ -1,7 +1,7 @@
 """The page in Chromium, over the built program with the embedded model.
 
-Run by CTest through run_pytest.sh; by hand as test_stream.py, with pytest. With FLEXINFER_SHOTS=FOLDER it leaves pictures
-of the page there, 1280 and 390 wide, light and dark.
+Run by CTest through run_pytest.sh; by hand as test_stream.py, with pytest. With FLEXINFER_SHOTS=FOLDER it leaves
+pictures of the page there, 1280 and 390 wide, light and dark.
 """
 import json
 import os
@@ -280,8 +280,8 @@ const done = arguments[arguments.length - 1];
   for (let i = 0; i < N_CHUNK; i += 5) chunks.push([i, 5, 1 + (i / 5) % 4, 0]);
   const { map, watcher } = document.querySelector("main").flexinfer;
   watcher.onPicture = () => {};
-  const p = Picture.whole({number: 1, at_us: 0, version: "", manager: "vtensor", groups: [{chunk_bytes: 4096, chunk_tokens: 32}],
-    stats: {}, chunks, spans, nodes: [], requests: []});
+  const p = Picture.whole({number: 1, at_us: 0, version: "", manager: "vtensor",
+    groups: [{chunk_bytes: 4096, chunk_tokens: 32}], stats: {}, chunks, spans, nodes: [], requests: []});
   map.show(p);
   await new Promise(requestAnimationFrame);
   map.draw();
