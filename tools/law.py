@@ -38,12 +38,18 @@ LAW = {
     "base/number": ["base/text", "base", ERROR],
     "base/system": ["base/text", "base", ERROR],
     "base/json": ["base/system", "base", ERROR],
+    # HTTP as a client speaks it.
+    "base/net": ["base/text", "base/system", "base", ERROR],
 
     # Grammars: front ends make a form; the automaton runs it over bytes.
     "grammar/form": ["base/...", ERROR],
     "grammar/read": ["grammar/form", "base/...", ERROR],
     "grammar/run": ["grammar/form", "base/...", ERROR],
     "grammar/mask": ["grammar/run/gram_auto.h", "grammar/form", "base/...", ERROR],
+    "grammar/guide": ["grammar/mask", "grammar/run/gram_auto.h", "grammar/form", "base/...", ERROR],
+
+    # What a model says, taken apart: text, reasoning, calls of tools.
+    "answer": ["base/...", ERROR],
 
     "format": ["format/jinja/marked.h", "base/...", ERROR],
     "format/template": ["format", "format/jinja/jinja.h", "format/jinja/marked.h", "base/...", ERROR],
@@ -104,13 +110,21 @@ LAW = {
     # The engine: loop -> memory -> group -> sampling; engine.h holds the types that all of them share.
     "engine/sampling": ["base/...", "include/flexinfer"],
     "engine/record": ["include/flexinfer"],
+    # Drafts as data; speculate puts them into steps.
+    "engine/draft": ["include/flexinfer"],
     "engine/picture": ["engine/group", "engine/record", "engine/engine.h", "kv/kv.h", "base/...", "include/flexinfer"],
-    "engine/group": ["engine/sampling", "engine/engine.h", "engine/record", "engine/picture/gallery.h", "kv/kv.h", "model/model.h", "model/pooling.h", "format",
-                     "base/...", "include/flexinfer"],
-    "engine/memory": ["engine/group", "engine/record", "engine/engine.h", "kv/kv.h", "base/...", "include/flexinfer"],
-    "engine/loop": ["engine/memory", "engine/group", "engine/record", "engine/sampling", "engine/engine.h", "kv/kv.h",
-                    "model/device.h", "model/model.h", "format", "kernels/kv_view.h", "base/...", "include/flexinfer"],
-    "engine": ["engine/loop", "engine/memory", "engine/picture", "engine/group", "engine/record", "engine/sampling", "gpu/gpu.h", "kv/kv.h", "model/device.h", "model/model.h", *PORT,
+    "engine/grammar": ["grammar/guide", "grammar/mask/gram_tokens.h", "grammar/read", "grammar/form", "engine/engine.h", "format",
+                       "base/...", "include/flexinfer"],
+    "engine/group": ["engine/draft", "engine/grammar", "grammar/guide", "engine/sampling", "engine/engine.h", "engine/record",
+                     "engine/picture/gallery.h", "kv/kv.h", "model/model.h", "model/pooling.h", "format", "base/...", "include/flexinfer"],
+    "engine/speculate": ["engine/memory", "engine/group", "engine/draft", "engine/record", "engine/engine.h", "kv/kv.h", "base/...",
+                         "include/flexinfer"],
+    "engine/memory": ["engine/draft", "engine/group", "engine/record", "engine/engine.h", "kv/kv.h", "base/...", "include/flexinfer"],
+    "engine/loop": ["engine/speculate", "engine/draft", "engine/memory", "engine/group", "engine/grammar", "grammar/guide", "engine/record",
+                    "engine/sampling", "engine/engine.h", "kv/kv.h", "model/device.h", "model/model.h", "format", "kernels/kv_view.h",
+                    "base/...", "include/flexinfer"],
+    "engine": ["engine/speculate", "engine/draft", "engine/loop", "engine/memory", "engine/picture", "engine/group", "engine/grammar",
+               "engine/record", "engine/sampling", "gpu/gpu.h", "kv/kv.h", "model/device.h", "model/model.h", *PORT,
                "model/pooling.h", "format", "format/jinja/marked.h", "kernels/kv_view.h", "kernels/probe.h", "base/...", "include/flexinfer"],
 
     # Traces in virtual time: the engine over a model and memory that are not there (paper).
@@ -127,17 +141,20 @@ LAW = {
     "server/guard": ["base/...", "include/flexinfer"],
     # Lines that hold nobody up; the program logs through it, too.
     "server/log": ["server/reply/json_out.h", "base/...", "include/flexinfer"],
-    "server/metrics": ["server/work/ledger.h", "server/work/workers.h", "base/...", "include/flexinfer"],
-    "server/reply": ["base/...", "include/flexinfer"],
-    "server/request": ["server/work/ledger.h", "server/reply", "base/...", "include/flexinfer"],
+    # Requests as spans of OpenTelemetry, and the thread that sends them.
+    "server/spans": ["server/reply/json_out.h", "base/...", "include/flexinfer"],
+    "server/metrics": ["server/spans/exporter.h", "server/spans/span.h", "server/work/ledger.h", "server/work/workers.h", "base/...", "include/flexinfer"],
+    "server/reply": ["answer/answer.h", "answer/call_format.h", "base/...", "include/flexinfer"],
+    "server/request": ["answer/call_format.h", "answer/answer.h", "server/work/ledger.h", "server/reply", "base/...", "include/flexinfer"],
+    "server/request/tools": ["server/request", "server/work/ledger.h", "server/reply", "answer/answer.h", "answer/call_format.h", "base/...", "include/flexinfer"],
     "server/endpoint": ["server/trace/chrome_trace.h", "server/work/ledger.h", "server/request", "server/reply", "base/...", "include/flexinfer"],
     "server/schema": ["server/request", "server/reply", "base/...", "include/flexinfer"],
     # The KV memory as JSON, those who watch it, and the files of the page. viewer/ works on jobs, as http.h has them.
     "server/picture": ["base/...", "include/flexinfer"],
     "server/viewer": ["server/http/http.h", "server/picture", "server/guard", "server/metrics", "server/work", "server/endpoint", "server/request", "server/reply", "server/server.h", "server/web", "base/...", "include/flexinfer"],
     "server/web": ["base/..."],
-    "server/http": ["server/viewer", "server/web", "server/guard", "server/log", "server/metrics", "server/work", "server/endpoint", "server/schema", "server/request", "server/reply", "server/server.h", "base/...", "include/flexinfer"],
-    "server": ["server/viewer", "server/web", "server/http", "server/guard", "server/metrics", "server/work", "server/reply", "base/...", "include/flexinfer"],
+    "server/http": ["server/viewer", "server/web", "server/guard", "server/spans", "server/log", "server/metrics", "server/work", "server/endpoint", "server/schema", "server/request", "server/reply", "server/server.h", "base/...", "include/flexinfer"],
+    "server": ["answer/call_format.h", "server/request/api_request.h", "server/viewer", "server/web", "server/http", "server/guard", "server/spans/exporter.h", "server/log/log_line.h", "server/metrics", "server/work", "server/reply", "base/...", "include/flexinfer"],
 
     "cli/terminal": ["cli/cli.h", "base/...", "include/flexinfer"],
     "cli/bench": ["server/trace/chrome_trace.h", "cli/terminal", "cli/cli.h", "replay", "replay/paper", "replay/trace", "base/...", "include/flexinfer"],
@@ -160,7 +177,8 @@ SYSTEM = {
 # are not listed.
 ORDER = {
     "engine": ["engine", "paint", "turn", "idle", "plan", "prompts", "admit", "join", "step", "step_batch", "draw", "settle", "fork",
-               "output", "inbox", "budget", "room", "preempt", "cache", "lists", "group", "beam", "embedding", "seq", "text", "gallery", "recorder"],
+               "output", "inbox", "speculate_plan", "speculate_find", "budget", "room", "preempt", "cache", "lists", "group", "beam", "embedding",
+               "seq", "text", "gallery", "recorder", "draft", "ngram"],
 }
 
 # Files that may call each other in a circle: (files, reason).

@@ -30,6 +30,8 @@ _flexinfer() {
         'serve':--max-logprobs) return ;;
         'serve':--logprobs) words="raw processed" ;;
         'serve':--sampling-order) words="temperature cuts" ;;
+        'serve':--tool-parser) return ;;
+        'serve':--reasoning-parser) return ;;
         'serve':--api-key-file) kind=-f ;;
         'serve':--cors) return ;;
         'serve':--allowed-host) return ;;
@@ -46,8 +48,9 @@ _flexinfer() {
         'serve':--max-body) return ;;
         'serve':--log-format) words="text json" ;;
         'serve':--log-level) words="debug info warn error" ;;
+        'serve':--otlp-endpoint) return ;;
         'serve':--device) return ;;
-        'serve':--gpu-math) words="exact law" ;;
+        'serve':--gpu-math) words="exact law fast" ;;
         'serve':--threads | 'serve':-t) return ;;
         'serve':--ctx | 'serve':-c) return ;;
         'serve':--kv-memory) return ;;
@@ -60,9 +63,13 @@ _flexinfer() {
         'serve':--step-tokens) return ;;
         'serve':--max-seq) return ;;
         'serve':--step-ms) return ;;
+        'serve':--speculate) words="off prompt prefix auto" ;;
+        'serve':--draft-tokens) return ;;
         'serve':--max-queue) return ;;
         'serve':--max-queue-tokens) return ;;
         'serve':--max-queue-bytes) return ;;
+        'serve':--send-percent) return ;;
+        'serve':--record-events) return ;;
         'serve':--workers) return ;;
         'run':--model | 'run':-m) kind=-f ;;
         'run':--tokenizer) kind=-f ;;
@@ -77,7 +84,7 @@ _flexinfer() {
         'run':--min-p) return ;;
         'run':--seed) return ;;
         'run':--device) return ;;
-        'run':--gpu-math) words="exact law" ;;
+        'run':--gpu-math) words="exact law fast" ;;
         'run':--threads | 'run':-t) return ;;
         'run':--ctx | 'run':-c) return ;;
         'run':--kv-memory) return ;;
@@ -85,6 +92,8 @@ _flexinfer() {
         'run':--kv-block) return ;;
         'run':--kv-type) words="f16 bf16 f32 q8_0" ;;
         'run':--step-tokens) return ;;
+        'run':--speculate) words="off prompt prefix auto" ;;
+        'run':--draft-tokens) return ;;
         'tokenize':--model | 'tokenize':-m) kind=-f ;;
         'tokenize':--tokenizer-pre) return ;;
         'tokenize':--config) kind=-f ;;
@@ -106,7 +115,7 @@ _flexinfer() {
         'bench':--repeat) return ;;
         'bench':--trace) kind=-f ;;
         'bench':--device) return ;;
-        'bench':--gpu-math) words="exact law" ;;
+        'bench':--gpu-math) words="exact law fast" ;;
         'bench':--threads | 'bench':-t) return ;;
         'bench':--ctx | 'bench':-c) return ;;
         'bench':--kv-memory) return ;;
@@ -117,6 +126,9 @@ _flexinfer() {
         'bench':--swap-dir) kind=-d ;;
         'bench':--step-tokens) return ;;
         'bench':--step-ms) return ;;
+        'bench':--speculate) words="off prompt prefix auto" ;;
+        'bench':--draft-tokens) return ;;
+        'bench':--record-events) return ;;
         'bench replay':--kv) return ;;
         'bench replay':--geometry) return ;;
         'bench replay':--device) return ;;
@@ -142,6 +154,7 @@ _flexinfer() {
         'bench serve':--tokenizer) kind=-f ;;
         'bench serve':--tokenizer-pre) return ;;
         'bench serve':--config) kind=-f ;;
+        'bench serve':--trace) kind=-f ;;
         'bench serve':--kv) return ;;
         'bench serve':--rate) return ;;
         'bench serve':--requests) return ;;
@@ -154,7 +167,7 @@ _flexinfer() {
         'bench serve':--timeline) kind=-f ;;
         'bench serve':--sample) return ;;
         'bench serve':--device) return ;;
-        'bench serve':--gpu-math) words="exact law" ;;
+        'bench serve':--gpu-math) words="exact law fast" ;;
         'bench serve':--threads | 'bench serve':-t) return ;;
         'bench serve':--ctx | 'bench serve':-c) return ;;
         'bench serve':--kv-memory) return ;;
@@ -165,6 +178,9 @@ _flexinfer() {
         'bench serve':--step-tokens) return ;;
         'bench serve':--max-seq) return ;;
         'bench serve':--step-ms) return ;;
+        'bench serve':--speculate) words="off prompt prefix auto" ;;
+        'bench serve':--draft-tokens) return ;;
+        'bench serve':--record-events) return ;;
         'serve':*)
             words="
                 --model
@@ -179,6 +195,8 @@ _flexinfer() {
                 --max-logprobs
                 --logprobs
                 --sampling-order
+                --tool-parser
+                --reasoning-parser
                 --refuse-excess
                 --api-key-file
                 --cors
@@ -199,6 +217,7 @@ _flexinfer() {
                 --log-format
                 --log-level
                 --log-prompts
+                --otlp-endpoint
                 --check-config
                 --device
                 --gpu-math
@@ -214,9 +233,13 @@ _flexinfer() {
                 --step-tokens
                 --max-seq
                 --step-ms
+                --speculate
+                --draft-tokens
                 --max-queue
                 --max-queue-tokens
                 --max-queue-bytes
+                --send-percent
+                --record-events
                 --workers
                 --help"
             ;;
@@ -244,6 +267,8 @@ _flexinfer() {
                 --kv-block
                 --kv-type
                 --step-tokens
+                --speculate
+                --draft-tokens
                 --help"
             ;;
         'tokenize':*)
@@ -303,6 +328,9 @@ _flexinfer() {
                 --swap-dir
                 --step-tokens
                 --step-ms
+                --speculate
+                --draft-tokens
+                --record-events
                 --help"
             ;;
         'bench replay':*)
@@ -339,6 +367,7 @@ _flexinfer() {
                 --tokenizer
                 --tokenizer-pre
                 --config
+                --trace
                 --kv
                 --rate
                 --requests
@@ -364,6 +393,9 @@ _flexinfer() {
                 --step-tokens
                 --max-seq
                 --step-ms
+                --speculate
+                --draft-tokens
+                --record-events
                 --help"
             kind=-f
             ;;

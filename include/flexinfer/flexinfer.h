@@ -44,6 +44,8 @@ typedef struct fx_engine fx_engine;
 
 // ---- opening -----------------------------------------------------------------------------------
 
+enum { FX_MAX_DRAFT = 32 }; // tokens drafted for a sequence in a step
+
 typedef struct fx_options {
     const char *model_path; // a GGUF file
     // The vocabulary, if it is not in the model: another GGUF file, a tokenizer.json, a
@@ -85,9 +87,16 @@ typedef struct fx_options {
     const char *swap_dir; // directory of the swap file for preempted sequences; NULL: $TMPDIR or
                           // /tmp
     uint64_t swap_bytes;  // size of that file; 0: no swap, preempted sequences are computed again
+    // Speculative decoding: a sequence computes tokens that it may go on with in the same pass as
+    // its last one, and keeps those that come true. No answer changes, not a bit of it (but on a
+    // GPU with "fast" arithmetic, whose logits depend on the batch). "off" (NULL); "prompt": what
+    // followed its last tokens where they occurred before, in prompt or answer; "prefix": what is
+    // recorded behind the same tokens for the same tenant; "auto": both.
+    const char *speculate;
+    int draft_tok;    // most tokens drafted for a sequence in a step, up to FX_MAX_DRAFT; 0: 8
     int cache_idle_s; // an engine that has been idle for so long forgets its prefixes, after 5 s
                       // at the earliest; 0: 600; < 0: it keeps them
-    int n_record;     // events that the flight recorder keeps, 32 bytes each; 0: 65,536
+    int n_record;     // events that the flight recorder keeps, 32 bytes each; 0: 65,536; < 0: none
     // Called from time to time by fx_engine_open, on the caller's thread, with 0 <= done <= total.
     // May be NULL.
     void (*on_progress)(void *ud, uint64_t done_bytes, uint64_t total_bytes);
@@ -238,6 +247,10 @@ fx_status fx_chat_request_tokenize(const fx_engine *eng, const fx_chat_request *
 fx_status fx_chat_request_text(const fx_engine *eng, const fx_chat_request *q, char **out,
                                size_t *n_bytes, fx_error *err);
 
+// The Jinja text of the chat template, of the one for requests with tools if the model has one of
+// its own for them: not NUL-terminated, *n_bytes long; lives as long as the engine.
+const char *fx_chat_template(const fx_engine *eng, bool with_tools, size_t *n_bytes);
+
 // The bytes that token `id` adds to a text, not always whole UTF-8 characters; "" and 0 for control
 // tokens and ids outside the vocabulary. The pointer lives as long as the engine.
 const char *fx_token_bytes(const fx_engine *eng, int32_t id, size_t *n_bytes);
@@ -251,6 +264,58 @@ const char *fx_token_text(const fx_engine *eng, int32_t id, size_t *n_bytes);
 // token. Any thread. Errors: FX_ENOMEM; then *out is NULL.
 fx_status fx_detokenize(const fx_engine *eng, const int32_t *id, size_t n, bool show_control,
                         size_t *at, char **out, size_t *n_bytes, fx_error *err);
+
+// ---- grammars ----------------------------------------------------------------------------------
+
+// A part of what an answer may look like. Parts are made of parts: the arguments of a call, for
+// example, are a sequence of a text, a schema and a text. Everything is borrowed for the call.
+typedef enum fx_part_kind {
+    FX_PART_TEXT = 0, // text[0..n_bytes), UTF-8
+    FX_PART_CONTROL,  // the control token that is spelled text[0..n_bytes)
+    FX_PART_SEQ,      // part[0..n_part), one after the other
+    FX_PART_ALT,      // one of part[0..n_part), of which there is at least one
+    FX_PART_REPEAT,   // part[0], min to max times; max FX_PART_NO_MAX: any number
+    FX_PART_FREE,     // any UTF-8 text, also none, in which none of the texts part[0..n_part)
+                      // (FX_PART_TEXT, not empty) occurs
+    FX_PART_REGEX,    // a text that all of the regular expression text[0..n_bytes) matches, in the
+                      // common dialect of docs/grammars.md
+    FX_PART_JSON,     // a JSON object (RFC 8259)
+    FX_PART_SCHEMA,   // a JSON value that `schema` validates: JSON Schema 2020-12, the subset of
+                      // docs/grammars.md
+    FX_PART_RULES,    // a text of the grammar text[0..n_bytes), in GBNF or in Lark's notation
+    FX_N_PART
+} fx_part_kind;
+
+#define FX_PART_NO_MAX 4294967295u
+enum { FX_PART_MAX_DEPTH = 32 }; // parts within parts
+
+typedef struct fx_part {
+    fx_part_kind kind;
+    const char *text; // NULL is allowed where n_bytes is 0
+    size_t n_bytes;
+    const struct fx_part *part; // [n_part]
+    size_t n_part;
+    uint32_t min, max;           // FX_PART_REPEAT
+    const struct json_t *schema; // FX_PART_SCHEMA: a value of jansson, see fx_chat_request
+} fx_part;
+
+// What an answer may look like, compiled for the vocabulary of an engine. Any number of requests of
+// that engine may use one at the same time; what they learn of it (which tokens may come next, and
+// where) is kept in it, so that requests of one form are best given one grammar.
+typedef struct fx_grammar fx_grammar;
+
+// Compiles a grammar. It takes from microseconds to about a second: not on a thread that others
+// wait for. *out is the caller's first reference. Any thread. Errors: FX_EINVAL (one line that
+// names the construct and where it is: what is not supported, contradicts itself so that no text
+// matches, or exceeds a limit of size, depth or ambiguity), FX_ENOMEM; *out is NULL then.
+fx_status fx_grammar_compile(const fx_engine *eng, const fx_part *root, fx_grammar **out,
+                             fx_error *err);
+
+// One more reference. Any thread.
+void fx_grammar_retain(fx_grammar *g);
+// Gives a reference back; the last one frees it. NULL is allowed. Any thread, at the latest before
+// fx_engine_close; a request has a reference of its own from fx_submit to its last event.
+void fx_grammar_release(fx_grammar *g);
 
 // ---- requests ----------------------------------------------------------------------------------
 
@@ -271,9 +336,9 @@ typedef struct fx_id_run {
     size_t n;
 } fx_id_run;
 
-// How a token is chosen. The stages apply in this order: allow, ban, bias, min_tok, the three
-// penalties, temperature, min_p, top_k, top_p, typical_p, draw. A banned token is never drawn.
-// Lists may be NULL where their count is 0; fx_submit copies them.
+// How a token is chosen. The stages apply in this order: the request's grammar, allow, ban, bias,
+// min_tok, the three penalties, temperature, min_p, top_k, top_p, typical_p, draw. A banned token
+// is never drawn. Lists may be NULL where their count is 0; fx_submit copies them.
 typedef struct fx_sampling {
     float temperature; // 0 (or < 1e-5): greedy, ties to the lowest id
     int top_k;         // 0: all
@@ -316,7 +381,7 @@ typedef struct fx_token_prob {
 
 typedef enum fx_finish {
     FX_FINISH_NONE = 0, // still running
-    FX_FINISH_STOP,     // end-of-text token or stop string
+    FX_FINISH_STOP,     // end-of-text token, stop string, or the end of the grammar
     FX_FINISH_LENGTH,   // max_tok or the context
     FX_FINISH_CANCEL,   // fx_cancel
     FX_FINISH_ABORT,    // the engine closed
@@ -401,13 +466,21 @@ typedef struct fx_request {
     float length_penalty; // beam search: score = sum of logprobs / tokens^length_penalty
     fx_early_stop early_stop;
     fx_sampling sampling;
+    // Every answer is a text of this grammar, or the beginning of one where something else ends it
+    // (max_tok, a stop string, a stop token): only tokens that it can go on with are drawn, and an
+    // end-of-text token only where it may end. Where nothing can follow, the answer ends at once,
+    // whatever min_tok and ignore_eos say. NULL: any text. Of this engine; fx_submit takes a
+    // reference.
+    fx_grammar *grammar;
     const char *const *stop; // [n_stop] NUL-terminated strings, each not empty
     size_t n_stop;
     const int32_t *stop_token; // [n_stop_token]
     size_t n_stop_token;
-    bool include_stop;       // emit the stop string, or the text of the stop token, as well
-    bool ignore_eos;         // go on after an end-of-text token
-    bool show_control;       // control tokens are part of the text, as they are spelled
+    bool include_stop;         // emit the stop string, or the text of the stop token, as well
+    bool ignore_eos;           // go on after an end-of-text token
+    bool show_control;         // control tokens are part of the text, as they are spelled
+    const int32_t *show_token; // [n_show_token] these control tokens are, even without show_control
+    size_t n_show_token;
     bool logprobs;           // emit `prob` with each token, and
     int n_top;               // this many likeliest tokens in it, up to FX_MAX_TOP
     bool processed_logprobs; // of the answer's tokens, see fx_token_prob; not of beams
@@ -421,6 +494,7 @@ typedef struct fx_request {
                         // room when others have filled it. 0: everybody who gives none, together
                         // one client, and there is no such room
     const char *tenant; // shares prefixes only with requests of an equal string; NULL: ""
+    bool no_speculate;  // nothing is drafted for it
     bool no_cache;      // shares no prefix with other requests and records none
     int keep_priority;  // 0 .. 7: retention of its prompt in the prefix cache, higher stays longer
     uint32_t keep_s;    // seconds from its end for which that holds; 0: no limit
@@ -472,6 +546,9 @@ const char *fx_kv_manager_name(int i);
     X(n_request, "requests submitted so far")                                             \
     X(n_prompt_tok, "prompt tokens computed so far")                                      \
     X(n_generated_tok, "tokens generated so far")                                         \
+    X(n_draft, "drafts that sequences computed so far")                                   \
+    X(n_draft_tok, "tokens of these drafts")                                              \
+    X(n_accepted_tok, "tokens of them that came true")                                    \
     X(n_step, "forward passes so far")                                                    \
     X(n_failed_step, "forward passes that the device failed, so far")                     \
     X(device_is_lost, "1: the device failed for good, and requests end with an error")    \
@@ -538,7 +615,16 @@ typedef struct fx_op_stats {
     X(swap_write)        \
     X(swap_read)
 // X(name): what the engine asked of the KV cache.
-#define FX_KV_OPS(X) X(create) X(match) X(fork) X(extend) X(record) X(swap_out) X(swap_in) X(trim)
+#define FX_KV_OPS(X) \
+    X(create)        \
+    X(match)         \
+    X(fork)          \
+    X(extend)        \
+    X(record)        \
+    X(swap_out)      \
+    X(swap_in)       \
+    X(trim)          \
+    X(truncate)
 
 #define FX_NAME_DRIVER_OP(name) FX_DRIVER_##name,
 #define FX_NAME_KV_OP(name)     FX_KV_##name,
@@ -549,6 +635,7 @@ enum { FX_KV_OPS(FX_NAME_KV_OP) FX_N_KV_OP };
 
 typedef struct fx_details {
     fx_histogram step_tok;              // tokens of each forward pass
+    uint64_t accepted_at[FX_MAX_DRAFT]; // drafts of which this token, from the first on, came true
     fx_histogram block_life_ms;         // of cached prefixes: from recording to eviction,
     fx_histogram block_idle_ms;         // from their last use to eviction,
     fx_histogram block_reuse_ms;        // and between one use and the next
@@ -565,6 +652,7 @@ void fx_engine_details(const fx_engine *eng, fx_details *out);
 // a text or a token id.
 //
 //   step_begin  a forward pass begins: n sequences compute n_tok tokens
+//   draft       of n_tok tokens that were drafted in it, n came true
 //   step_end    its results are applied: n_tok tokens were generated. status: of the pass
 //
 // A request has n sequences and a prompt of n_tok tokens. From `arrive` to `finish` its states
@@ -586,7 +674,7 @@ void fx_engine_details(const fx_engine *eng, fx_details *out);
 //   fork        a cache that shares n_tok tokens with another one of the request; of beams, choice
 //               is the one that it goes on from
 //   extend      memory for n_tok tokens in all; with request 0: for one more token of each of n
-//               sequences, of any requests
+//               sequences, of any requests, or for drafted tokens of n sequences
 //   record      the first n_tok tokens were recorded as a prefix
 //   release     a cache with n_tok tokens is given back
 //
@@ -598,6 +686,7 @@ void fx_engine_details(const fx_engine *eng, fx_details *out);
 //               fx_stats.kv_mapped_bytes and so on, in KiB
 #define FX_RECORDS(X) \
     X(step_begin)     \
+    X(draft)          \
     X(step_end)       \
     X(arrive)         \
     X(admit)          \

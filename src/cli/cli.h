@@ -57,6 +57,8 @@ typedef struct fxi_cli_options {
     const char *pooling;                   // NULL: not given
     const char *compute_device, *gpu_math; // NULL: not given
     int n_thread, ctx_tok, step_tok, step_ms;
+    const char *speculate;
+    int draft_tok;
     uint64_t kv_memory_bytes; // 0: not given
     const char *kv_manager;   // NULL: not given
     int kv_block_tok;
@@ -73,12 +75,14 @@ typedef struct fxi_cli_options {
     const char *alias, *key_file, *cors, *allowed_hosts; // NULL: not given
     int cache_idle_s, max_logprobs;
     const char *logprobs, *sampling_order;
+    const char *tool_parser, *reasoning_parser;
     bool refuse_excess;
     const char *tls_cert, *tls_key; // NULL: not given
+    const char *otlp_endpoint;      // NULL: not given
     const char *isolate;
     bool allow_priority, open_metrics;
     int max_conn, max_per_address, idle_timeout_s;
-    float header_timeout_s, body_timeout_s, read_timeout_s, drain_timeout_s;
+    float header_timeout_s, body_timeout_s, read_timeout_s, drain_timeout_s, send_percent;
     uint64_t max_body_bytes;
     // run
     const char *prompt; // NULL: chat
@@ -94,6 +98,7 @@ typedef struct fxi_cli_options {
     fxi_opt_ints batch, prompts, contexts; // the last two: none given
     bool json, csv;
     const char *trace; // NULL: not given
+    int n_record;      // 0: none are kept
     // bench replay, bench serve
     const char *managers, *geometry, *device;
     const char *calibration, *timeline; // NULL: not given

@@ -30,6 +30,8 @@ static const fxi_opt rows[] = {
     {"max-logprobs", 0, "N", FXI_OPT_INT, 0, FX_MAX_TOP, "0", AT(max_logprobs), FXI_CMD_SERVE, "likeliest tokens that a request may ask for; 0: 20"},
     {"logprobs", 0, "raw|processed", FXI_OPT_CHOICE, 0, 0, "raw", AT(logprobs), FXI_CMD_SERVE, "logprobs of answers: the model's own, or after biases, penalties and temperature"},
     {"sampling-order", 0, "temperature|cuts", FXI_OPT_CHOICE, 0, 0, "temperature", AT(sampling_order), FXI_CMD_SERVE, "what counts first: the temperature, as in vLLM, or top_k, top_p, min_p and typical_p, as in llama.cpp"},
+    {"tool-parser", 0, "NAME", FXI_OPT_STR, 0, 0, "auto", AT(tool_parser), FXI_CMD_SERVE, "how the model writes calls of tools: hermes, mistral, llama3_json, .. (docs/tools.md); auto: as its chat template says; none: calls stay text"},
+    {"reasoning-parser", 0, "NAME", FXI_OPT_STR, 0, 0, "auto", AT(reasoning_parser), FXI_CMD_SERVE, "how it writes its reasoning: think, mistral, granite, .. (docs/tools.md); auto: as its chat template says; none: it stays text"},
     {"refuse-excess", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(refuse_excess), FXI_CMD_SERVE, "refuse a max_tokens that exceeds the context instead of clamping it"},
     {"api-key-file", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(key_file), FXI_CMD_SERVE, "API keys, a line each: NAME KEY [admin] [priority=N]; read again on SIGHUP (default: no key is needed)"},
     {"cors", 0, "LIST", FXI_OPT_STR, 0, 0, NULL, AT(cors), FXI_CMD_SERVE, "origins of web pages that may use the server, like https://example.org; *: any (default: its own)"},
@@ -51,6 +53,7 @@ static const fxi_opt rows[] = {
     {"log-format", 0, "text|json", FXI_OPT_CHOICE, 0, 0, "text", AT(log_format), FXI_CMD_SERVE, "form of the log's lines"},
     {"log-level", 0, "debug|info|warn|error", FXI_OPT_CHOICE, 0, 0, "info", AT(log_level), FXI_CMD_SERVE, "least level of the log's lines; debug shows probes, too"},
     {"log-prompts", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(log_prompts), FXI_CMD_SERVE, "log the bodies of requests, up to 16 KiB of each"},
+    {"otlp-endpoint", 0, "URL", FXI_OPT_STR, 0, 0, NULL, AT(otlp_endpoint), FXI_CMD_SERVE, "send a span of each request to an OpenTelemetry collector, like http://localhost:4318/v1/traces (default: as OTEL_EXPORTER_OTLP_ENDPOINT says)"},
     {"check-config", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(check_config), FXI_CMD_SERVE, "check options and files, print the options in effect, and exit"},
 
     {"prompt", 'p', "TEXT", FXI_OPT_STR, 0, 0, NULL, AT(prompt), FXI_CMD_RUN, "text to complete; without it, chat"},
@@ -75,7 +78,7 @@ static const fxi_opt rows[] = {
     {"context", 0, "LIST", FXI_OPT_INTS, 1, 1 << 24, NULL, AT(contexts), FXI_CMD_BENCH, "tokens in each cache when decoding starts (default: --prompt)"},
     {"gen", 0, "N", FXI_OPT_INT, 1, 1 << 24, "32", AT(n_gen), FXI_CMD_BENCH, "tokens to generate after each prompt"},
     {"repeat", 0, "N", FXI_OPT_INT, 1, 1000, "3", AT(n_repeat), FXI_CMD_BENCH, "runs of each batch and length; medians are shown"},
-    {"trace", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(trace), FXI_CMD_BENCH, "write what the engine did last to FILE, as a Chrome trace for Perfetto"},
+    {"trace", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(trace), FXI_CMD_BENCH | FXI_CMD_SERVE_TRACE, "write what the engine did last to FILE, as a Chrome trace for Perfetto"},
     {"csv", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(csv), FXI_CMD_BENCH, "CSV instead of a table"},
     {"json", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(json), FXI_CMD_BENCH, "one JSON object instead of a table"},
 
@@ -117,9 +120,13 @@ static const fxi_opt rows[] = {
     {"max-seq", 0, "N", FXI_OPT_INT, 0, 1 << 14, "0", AT(max_seq), FXI_CMD_SERVE | FXI_CMD_SERVE_TRACE, "most sequences to run together; 0: 64"},
     {"step-ms", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(step_ms), FXI_CMD_SERVE | FXI_CMD_SERVE_TRACE, "milliseconds for prompts in a step while others decode; 0: 250"},
     {"step-ms", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(step_ms), FXI_CMD_BENCH, "milliseconds for prompts in a step while others decode; 0: no cap"},
+    {"speculate", 0, "off|prompt|prefix|auto", FXI_OPT_CHOICE, 0, 0, "off", AT(speculate), ENGINE, "drafts are taken from the text so far (prompt), from recorded prefixes, or both, and verified several tokens in a pass; no answer changes"},
+    {"draft-tokens", 0, "N", FXI_OPT_INT, 0, FX_MAX_DRAFT, "0", AT(draft_tok), ENGINE, "most tokens drafted for a sequence in a step; 0: 8"},
     {"max-queue", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(max_queue), FXI_CMD_SERVE, "sequences that may wait besides those; 0: 1024"},
     {"max-queue-tokens", 0, "N", FXI_OPT_U64, 0, 0x1p60, "0", AT(max_queue_tok), FXI_CMD_SERVE, "prompt tokens that may wait; 0: 1048576"},
     {"max-queue-bytes", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p60, "0", AT(max_queue_bytes), FXI_CMD_SERVE, "memory for requests and answers that wait; 0: an eighth of the free memory, 64M to 1G"},
+    {"send-percent", 0, "P", FXI_OPT_FLOAT, 0, 100, "2", AT(send_percent), FXI_CMD_SERVE, "of a core's time, for sending each token by itself; beyond it tokens leave together, at most 20 ms late; 100: never"},
+    {"record-events", 0, "N", FXI_OPT_INT, 0, 1 << 26, "65536", AT(n_record), FXI_CMD_SERVE | FXI_CMD_BENCH | FXI_CMD_SERVE_TRACE, "events that the flight recorder keeps for traces, 32 bytes each; 0: none"},
     {"workers", 0, "N", FXI_OPT_INT, 0, 256, "0", AT(n_worker), FXI_CMD_SERVE, "threads that parse, render and tokenize requests; 0: 2"},
 };
 // clang-format on

@@ -179,6 +179,13 @@ fx_status fx_chat_request_text(const fx_engine *eng, const fx_chat_request *q, c
     return st;
 }
 
+const char *fx_chat_template(const fx_engine *eng, bool with_tools, size_t *n_bytes)
+{
+    const fxi_str text = fxi_chat_jinja(eng->chat, with_tools);
+    *n_bytes = text.n;
+    return text.p;
+}
+
 fx_status fx_chat_tokenize(const fx_engine *eng, const fx_message *msg, size_t n_msg,
                            fx_tokens *out, fx_error *err)
 {

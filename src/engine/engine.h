@@ -12,6 +12,7 @@
 //     fork                        choices and beams, and forks that fail
 //     output                      the events of a request
 //     inbox                       calls from other threads: submit, cancel, budget, statistics
+//   speculate/                  drafted tokens in a step: found, planned, settled
 //   memory/                     the caches of sequences
 //     room, budget                memory for a sequence that grows; changing the budget
 //     preempt                     groups that leave memory and come back
@@ -21,6 +22,8 @@
 //     lists                       the state of a group, and the lists by state
 //     group, request_check        one request, and its checks
 //     beam, embedding, seq, text  beams, vectors, sequences, text that may be shown
+//   grammar/                    what answers may look like
+//   draft/                      what a sequence may go on with, and how much of it is worth a try
 //   sampling/                   from a row of logits to a token
 //   record/                     the flight recorder: what the files above note
 //   picture/                    what a window shows: taken after a turn while somebody looks
@@ -31,6 +34,7 @@
 #define FXI_ENGINE_H
 
 #include "base/fail.h"
+#include "engine/grammar/answer_grammar.h"
 #include "engine/group/group.h"
 #include "engine/picture/gallery.h"
 #include "engine/record/recorder.h"
@@ -51,11 +55,15 @@ struct fx_engine {
     fxi_chat *chat;
     int32_t *end_tok; // [n_end_tok] the vocabulary's end-of-text tokens
     int n_end_tok;
-    int ahead_tok;                // room to prefetch for each sequence; 0: none
-    struct vt_vmm *vmm;           // for tests: memory of the KV manager; NULL: the host's
-    int tile_tok;                 // rows of the cache that the model's kernels read at once
-    bool single_thread;           // for tests: the KV manager starts no thread
-    bool is_unguarded;            // for tests: shared KV memory can be written
+    int ahead_tok;      // room to prefetch for each sequence; 0: none
+    struct vt_vmm *vmm; // for tests: memory of the KV manager; NULL: the host's
+    int tile_tok;       // rows of the cache that the model's kernels read at once
+    bool single_thread; // for tests: the KV manager starts no thread
+    bool is_unguarded;  // for tests: shared KV memory can be written
+    // For tests: drafts come from here alone, and all are computed. Writes up to `most` tokens for
+    // s and returns how many.
+    int (*drafter)(void *ud, const fxi_seq *s, int32_t *tok, int most);
+    void *drafter_ud;
     uint64_t (*now_us)(void *ud); // the clock; called from any thread
     void *now_ud;
 
@@ -64,7 +72,7 @@ struct fx_engine {
     struct fxi_device *device; // of model, kv and what steps return
     fxi_model *model;
     fxi_kv *kv;
-    fxi_recorder *recorder;          // any thread reads it
+    fxi_recorder *recorder;          // any thread reads it; NULL: nothing is recorded
     uint64_t n_evicted;              // as last noted there,
     fx_record memory;                // and its last event of that kind
     fxi_group_list waiting, running; // lists.c; swapped groups are in `waiting`
@@ -75,18 +83,20 @@ struct fx_engine {
     int n_planned_tok;               // in the last turn
     int headroom_tok;                // room promised to each running sequence at an admission
     uint64_t n_turn;
-    uint64_t n_freed;          // grows whenever a group that found no room may find some
-    double us_per_tok;         // measured time of a prompt token; 0: not yet
-    double swap_us_per_byte;   // measured, of the copies, one way
-    fxi_kv_moved measured;     // of them: what swap_us_per_byte has seen
-    double copy_share;         // of the steps' time that a copy takes from those that run beside it
-    uint64_t idle_since_us;    // 0: busy
-    int n_idle_done;           // idle.c: actions taken since then
-    struct fxi_step *step;     // step_scratch.c
-    struct fxi_reader *reader; // [max_seq] scratch of prompts.c
+    uint64_t n_freed;        // grows whenever a group that found no room may find some
+    double us_per_tok;       // measured time of a prompt token; 0: not yet
+    double swap_us_per_byte; // measured, of the copies, one way
+    fxi_kv_moved measured;   // of them: what swap_us_per_byte has seen
+    double copy_share;       // of the steps' time that a copy takes from those that run beside it
+    uint64_t idle_since_us;  // 0: busy
+    int n_idle_done;         // idle.c: actions taken since then
+    struct fxi_step *step;   // step_scratch.c
+    struct fxi_speculator *spec; // speculate.h; NULL: it does not speculate
+    struct fxi_reader *reader;   // [max_seq] scratch of prompts.c
     pthread_t thread;
 
-    fxi_gallery gallery; // its own locks
+    fxi_answer_vocab answer_vocab; // with a lock of its own; any thread
+    fxi_gallery gallery;           // its own locks
 
     pthread_mutex_t step_mu;   // held while on_step runs
     void (*on_step)(void *ud); // guarded by step_mu
@@ -124,6 +134,7 @@ static inline uint64_t fxi_now_ms(const fx_engine *eng)
 // Notes an event in the flight recorder, with the time.
 static inline void fxi_engine_note(const fx_engine *eng, fx_record ev)
 {
+    if (!eng->recorder) return;
     ev.at_us = fxi_now_us(eng);
     fxi_recorder_add(eng->recorder, &ev);
 }

@@ -5,6 +5,7 @@
 #include "engine/loop/loop.h"
 #include "engine/memory/room.h"
 #include "engine/model_info.h"
+#include "engine/speculate/speculate.h"
 #include "format/model_file.h"
 #include "format/vocab.h"
 
@@ -41,6 +42,7 @@ fx_status fxi_engine_init(fx_engine *eng, fx_error *err)
     int rc = pthread_mutex_init(&eng->mu, NULL);
     if (!rc) rc = pthread_cond_init(&eng->wake, &attr);
     if (!rc) rc = pthread_mutex_init(&eng->step_mu, NULL);
+    if (!rc) rc = !fxi_answer_vocab_init(&eng->answer_vocab);
     if (!rc) rc = fxi_gallery_init(&eng->gallery);
     pthread_condattr_destroy(&attr);
     return rc ? fxi_fail(err, FX_EINTERNAL, "the engine's lock could not be made") : FX_OK;
@@ -65,7 +67,12 @@ static fx_status fill_options(fx_options *o, fx_error *err)
     FX_TRY(check_option("queue", o->max_queue, 1 << 24, err));
     FX_TRY(check_option("step tokens", o->step_tok, 1 << 16, err));
     FX_TRY(check_option("step time", o->step_ms, 1 << 20, err));
-    FX_TRY(check_option("recorded events", o->n_record, 1 << 26, err));
+    FX_TRY(check_option("drafted tokens", o->draft_tok, FX_MAX_DRAFT, err));
+    unsigned sources;
+    if (!fxi_speculate_sources(o->speculate, &sources))
+        return fxi_fail(err, FX_EINVAL, "speculate: '%.40s' is none of off, prompt, prefix, auto",
+                        o->speculate);
+    FX_TRY(check_option("recorded events", o->n_record < 0 ? 0 : o->n_record, 1 << 26, err));
     if (o->max_queue_tok < 0)
         return fxi_fail(err, FX_EINVAL, "queued tokens: %lld is less than 0",
                         (long long)o->max_queue_tok);
@@ -104,7 +111,7 @@ static fx_status load_model(fx_engine *eng, const fxi_gguf *g, fx_error *err)
         .kv_type = o->kv_type,
         .pooling = o->pooling,
         .max_batch_tok = o->step_tok,
-        .max_batch_logit = o->max_seq + fxi_step_prompt_rows(),
+        .max_batch_logit = o->max_seq + fxi_step_spare_rows(),
         .on_progress = o->on_progress,
         .progress_ud = o->progress_ud,
     };
@@ -191,9 +198,12 @@ fx_status fxi_engine_fit(fx_engine *eng, fx_error *err)
     FX_TRY(open_kv(eng, err));
     eng->copy_share = fxi_kv_can(eng->kv, FXI_KV_BESIDE) ? 1.0 / eng->opt.n_thread : 1;
     eng->reader = malloc((size_t)eng->opt.max_seq * fxi_prompts_scratch_bytes());
-    eng->recorder = fxi_recorder_make(eng->opt.n_record);
-    if (!eng->reader || !eng->recorder) return fxi_fail(err, FX_ENOMEM, "no memory for the engine");
-    return fxi_step_make(eng, err);
+    const bool records = eng->opt.n_record >= 0;
+    if (records) eng->recorder = fxi_recorder_make(eng->opt.n_record);
+    if (!eng->reader || (records && !eng->recorder))
+        return fxi_fail(err, FX_ENOMEM, "no memory for the engine");
+    FX_TRY(fxi_step_make(eng, err));
+    return fxi_speculate_open(eng, err);
 }
 
 // Loads the vocabulary; *template becomes the chat template next to it, if that is a separate file.
@@ -239,7 +249,7 @@ fx_status fxi_engine_load(fx_engine *eng, const fx_options *opt, fx_error *err)
     fx_status st = load_parts(eng, g, err);
     fxi_gguf_close(g);
     eng->opt.model_path = eng->opt.swap_dir = eng->opt.kv_type = NULL; // the caller's
-    eng->opt.kv_manager = NULL;
+    eng->opt.kv_manager = eng->opt.speculate = NULL;
     eng->opt.tokenizer_path = eng->opt.tokenizer_pre = eng->opt.chat_template = NULL;
     eng->opt.pooling = eng->opt.device = eng->opt.gpu_math = NULL;
     return st;
@@ -288,6 +298,7 @@ fx_status fxi_engine_check(fx_engine *eng, const fx_options *opt, fx_model_info 
 
 void fxi_engine_unload(fx_engine *eng)
 {
+    fxi_speculate_close(eng);
     fxi_step_free(eng);
     fxi_clients_free(eng);
     free(eng->reader);
@@ -299,6 +310,7 @@ void fxi_engine_unload(fx_engine *eng)
     fxi_pool_destroy(eng->pool);
     fxi_chat_free(eng->chat);
     fxi_vocab_free(eng->vocab);
+    fxi_answer_vocab_free(&eng->answer_vocab);
     fxi_gallery_free(&eng->gallery);
     pthread_mutex_destroy(&eng->mu);
     pthread_mutex_destroy(&eng->step_mu);

@@ -29,6 +29,9 @@ fx_status fxi_chat_open(const fxi_chat_source *s, const fxi_vocab *v, fxi_chat *
                         fx_error *err);
 void fxi_chat_free(fxi_chat *c); // NULL is allowed
 
+// The Jinja text: of the template for requests with tools, if the model brings one for them and
+// with_tools. Lives as long as c.
+fxi_str fxi_chat_jinja(const fxi_chat *c, bool with_tools);
 // The built-in template's name ("chatml", ..); NULL: it is not a built-in one.
 const char *fxi_chat_builtin(const fxi_chat *c);
 // Why chats cannot be rendered, in one line; NULL: they can. Lives as long as c.

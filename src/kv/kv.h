@@ -4,6 +4,7 @@
 //
 //   creates it, or matches it with the prefixes recorded so far  (fxi_kv_create, fxi_kv_match)
 //   extends it before every forward pass that writes new tokens  (fxi_kv_extend)
+//   truncates it where the pass computed more than is kept        (fxi_kv_truncate)
 //   hands its addresses to the model                             (fxi_kv_get_views)
 //   records what later sequences may share                       (fxi_kv_record)
 //   releases it                                                  (fxi_kv_release)
@@ -128,6 +129,7 @@ typedef enum fxi_kv_op {
     FXI_KV_OP_SWAP_OUT,
     FXI_KV_OP_SWAP_IN,
     FXI_KV_OP_TRIM,
+    FXI_KV_OP_TRUNCATE,
     FXI_KV_N_OP
 } fxi_kv_op;
 
@@ -190,8 +192,10 @@ typedef enum fxi_kv_cap {
     FXI_KV_SWAP = 8,     // swap_out and swap_in, as far as swap_bytes go
     FXI_KV_ELASTIC = 16, // set_budget and trim: memory goes back to the system while it runs
     FXI_KV_WINDOWS = 32, // rows that a window has passed are freed; otherwise they stay
-    FXI_KV_ZEROED = 64,  // rows that an extend adds read as zero; otherwise they hold anything
+    FXI_KV_ZEROED = 64,  // rows that an extend adds read as zero, unless truncate has removed them;
+                         // otherwise they hold anything
     FXI_KV_BESIDE = 128, // swapping goes on beside the caller; otherwise it waits for the copies
+    FXI_KV_TRUNCATE = 256, // truncate
 } fxi_kv_cap;
 
 // What a manager implements. The inline functions of the same names say what each slot must do.
@@ -212,6 +216,7 @@ typedef struct fxi_kv_ops {
     fx_status (*seq_extend)(fxi_kv *kv, fxi_kv_seq *s, int len_tok);
     fx_status (*seq_extend_many)(fxi_kv *kv, fxi_kv_seq *const *s, const int *len_tok, int n,
                                  int *n_done); // NULL: one after the other
+    fx_status (*seq_truncate)(fxi_kv *kv, fxi_kv_seq *s, int len_tok);
     void (*seq_prepare)(fxi_kv *kv, fxi_kv_seq *s, int len_tok, int deadline_step);
     fx_status (*seq_record)(fxi_kv *kv, fxi_kv_seq *s, fxi_kv_domain *d, const int32_t *tok,
                             int n_tok, const fxi_kv_keep *keep);
@@ -361,6 +366,17 @@ static inline fx_status fxi_kv_extend_many(fxi_kv *kv, fxi_kv_seq *const *s, con
     }
     kv->last_ns = sum_ns;
     return st;
+}
+
+// TRUNCATE. Removes the tokens from len_tok on; the rows before it stay where they are, and nothing
+// is copied. Blocks that hold no other tokens are free for others. A len_tok of at least the length
+// changes nothing. What others share stays theirs, and the next extend copies a block that it cuts.
+// FX_EINVAL: s is swapped out, or a window has passed rows that len_tok needs,
+// which it never has where len_tok is at least the length before the last extend.
+static inline fx_status fxi_kv_truncate(fxi_kv *kv, fxi_kv_seq *s, int len_tok)
+{
+    const uint64_t start_ns = fxi_now_ns();
+    return fxi_kv_count(kv, FXI_KV_OP_TRUNCATE, start_ns, kv->ops->seq_truncate(kv, s, len_tok));
 }
 
 // Hint: s will be extended to len_tok within deadline_step steps; memory is made ready off the

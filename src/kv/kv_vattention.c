@@ -227,6 +227,15 @@ static fx_status kva_seq_extend_many(fxi_kv *kv, fxi_kv_seq *const *s, const int
     return FX_OK;
 }
 
+// Its page groups stay until a step wants them for others.
+static fx_status kva_seq_truncate(fxi_kv *kv, fxi_kv_seq *s, int len_tok)
+{
+    kv_vattention *k = batch_of(kv);
+    const uint32_t reqid = reqid_of(k, s);
+    if ((uint32_t)len_tok < k->len_tok[reqid]) set_live(k, reqid, (uint32_t)len_tok);
+    return FX_OK;
+}
+
 // The look-ahead follows the lengths of each step.
 static void kva_seq_prepare(fxi_kv *kv, fxi_kv_seq *s, int len_tok, int deadline_step)
 {
@@ -371,12 +380,13 @@ static fx_status kva_check(fxi_kv *kv, const char **what)
 
 const fxi_kv_ops fxi_kv_vattention = {
     .name = "vattention",
-    .caps = FXI_KV_ELASTIC | FXI_KV_ZEROED,
+    .caps = FXI_KV_ELASTIC | FXI_KV_ZEROED | FXI_KV_TRUNCATE,
     .open = kva_open,
     .close = kva_close,
     .seq_create = kva_seq_create,
     .seq_extend = kva_seq_extend,
     .seq_extend_many = kva_seq_extend_many,
+    .seq_truncate = kva_seq_truncate,
     .seq_prepare = kva_seq_prepare,
     .seq_release = kva_seq_release,
     .seq_views = kva_seq_views,

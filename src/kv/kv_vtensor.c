@@ -302,6 +302,12 @@ static fx_status kvv_seq_extend_many(fxi_kv *kv, fxi_kv_seq *const *s, const int
     return fxi_kv_status_of(st);
 }
 
+static fx_status kvv_seq_truncate(fxi_kv *kv, fxi_kv_seq *s, int len_tok)
+{
+    (void)kv;
+    return fxi_kv_status_of(vt_seq_truncate(vt_of(s), (uint32_t)len_tok));
+}
+
 static void kvv_seq_prepare(fxi_kv *kv, fxi_kv_seq *s, int len_tok, int deadline_step)
 {
     (void)kv;
@@ -624,7 +630,7 @@ static fx_status kvv_check(fxi_kv *kv, const char **what)
 const fxi_kv_ops fxi_kv_vtensor = {
     .name = "vtensor",
     .caps = FXI_KV_PREFIX | FXI_KV_EXACT | FXI_KV_FORK | FXI_KV_SWAP | FXI_KV_ELASTIC |
-            FXI_KV_WINDOWS | FXI_KV_ZEROED | FXI_KV_BESIDE,
+            FXI_KV_WINDOWS | FXI_KV_ZEROED | FXI_KV_BESIDE | FXI_KV_TRUNCATE,
     .open = kvv_open,
     .close = kvv_close,
     .domain_open = kvv_domain_open,
@@ -635,6 +641,7 @@ const fxi_kv_ops fxi_kv_vtensor = {
     .seq_fork = kvv_seq_fork,
     .seq_extend = kvv_seq_extend,
     .seq_extend_many = kvv_seq_extend_many,
+    .seq_truncate = kvv_seq_truncate,
     .seq_prepare = kvv_seq_prepare,
     .seq_record = kvv_seq_record,
     .whole_tok = kvv_whole_tok,

@@ -5,9 +5,10 @@
 //   1. closing: from now on no job is listed (fxi_watch_add), so none suspends its connection;
 //   2. every listed job ends with an error, which resumes its connection and cancels its requests
 //      in the engine;
-//   3. clients get grace_s to take what is left;
-//   4. the watcher ends, then MHD, which closes all connections; each drops its job; then the
-//      workers, which find their jobs ended;
+//   3. clients get grace_s to take what is left; then chunks that are half sent are given up, which
+//      resumes their connections;
+//   4. the watcher ends, then MHD, which closes all connections; each drops its job; the collector
+//      of spans gets grace_s for the last ones; then the workers, which find their jobs ended;
 //   5. the engine drops its last references by itself.
 #include "server/server.h"
 
@@ -24,8 +25,10 @@
 #include "base/system/pages.h" // defines: fxi_heap_trim
 #include "base/text/str.h"     // defines: fxi_str_hash
 #include "server/daemon.h"
+#include "server/formats.h"
 #include "server/http/http.h"
 #include "server/listen.h"
+#include "server/log/log_line.h" // defines: fxi_level
 #include "server/viewer/viewer.h"
 
 #define MAX_CHOICE 1024
@@ -45,7 +48,7 @@ static bool has_negative(const fxi_server_options *o)
 {
     return o->n_io_thread < 0 || o->n_worker < 0 || o->max_conn < 0 || o->max_per_address < 0 ||
            o->idle_timeout_s < 0 || o->header_timeout_s < 0 || o->body_timeout_s < 0 ||
-           o->read_timeout_s < 0 || o->ping_s < 0 || o->grace_s < 0;
+           o->read_timeout_s < 0 || o->ping_s < 0 || o->grace_s < 0 || o->send_percent < 0;
 }
 
 static void fill_in_defaults(fxi_server_options *o)
@@ -64,6 +67,7 @@ static void fill_in_defaults(fxi_server_options *o)
     if (o->read_timeout_s == 0) o->read_timeout_s = 120;
     if (o->ping_s == 0) o->ping_s = 15;
     if (o->grace_s == 0) o->grace_s = 1;
+    if (!o->send_percent) o->send_percent = 2;
     if (o->max_conn < o->n_io_thread) o->max_conn = o->n_io_thread; // each thread needs one
 }
 
@@ -109,6 +113,7 @@ static fx_status take_options(fxi_server *srv, const fxi_server_options *opt, fx
     if (o->max_logprobs < 0 || o->max_logprobs > FX_MAX_TOP)
         return fxi_fail(err, FX_EINVAL, "max_logprobs: %d is not from 0 to %d", o->max_logprobs,
                         FX_MAX_TOP);
+    FX_TRY(fxi_formats_check(o->tool_parser, o->reasoning_parser, err));
     if (has_negative(o)) return fxi_fail(err, FX_EINVAL, "a limit of the server is negative");
     fill_in_defaults(o);
     snprintf(srv->host, sizeof srv->host, "%s", o->host);
@@ -116,6 +121,7 @@ static fx_status take_options(fxi_server *srv, const fxi_server_options *opt, fx
     srv->origins = (fxi_origins){
         .listen_host = srv->host, .hosts = o->hosts, .cors = o->cors, .tls = o->tls_cert};
     set_up_peers(srv);
+    fxi_wakes_set_share(&srv->wakes, o->send_percent / 100);
     return take_aliases(srv, err);
 }
 
@@ -128,6 +134,7 @@ fx_status fxi_server_check(const fxi_server_options *opt, fx_error *err)
     if (st == FX_OK) st = fxi_listen_check(srv->host, err);
     if (st == FX_OK) st = fxi_keyring_open(opt->key_file, opt->api_key, &keys, err);
     if (st == FX_OK) st = fxi_daemon_check(opt, err);
+    if (st == FX_OK && opt->otlp_endpoint) st = fxi_spans_check(opt->otlp_endpoint, err);
     fxi_keyring_close(keys);
     free(srv);
     return st;
@@ -156,6 +163,20 @@ static void trim_heap(void *ud)
     if (idle) fxi_heap_trim();
 }
 
+static void say_of_spans(void *ud, bool fails, const char *line)
+{
+    fxi_log_event(ud, fails ? FXI_LEVEL_WARN : FXI_LEVEL_INFO, "spans", line);
+}
+
+static fx_status start_spans(fxi_server *srv, fx_error *err)
+{
+    const fxi_spans_options opt = {.endpoint = srv->opt.otlp_endpoint,
+                                   .service_name = srv->opt.service_name,
+                                   .say = say_of_spans,
+                                   .ud = srv};
+    return opt.endpoint ? fxi_spans_start(&opt, &srv->spans, err) : FX_OK;
+}
+
 static fx_status start_server(fxi_server *srv, const fxi_server_options *opt, fx_error *err)
 {
     const char *route[FXI_MAX_ROUTE];
@@ -166,6 +187,7 @@ static fx_status start_server(fxi_server *srv, const fxi_server_options *opt, fx
     if (!srv->ledger || !srv->metrics) return fxi_fail(err, FX_ENOMEM, "out of memory");
     srv->port = srv->opt.port;
     FX_TRY(fxi_listen_open(srv->host, &srv->port, &srv->listen_fd, err));
+    FX_TRY(start_spans(srv, err));
     FX_TRY(fxi_workers_start(srv->opt.n_worker, IDLE_S, trim_heap, srv, &srv->workers, err));
     FX_TRY(fxi_watch_start(srv, err));
     if (!fxi_http_make_no_memory(srv)) return fxi_fail(err, FX_ENOMEM, "out of memory");
@@ -183,6 +205,7 @@ static fxi_server *new_server(void)
     pthread_mutex_init(&srv->peers.mu, NULL);
     pthread_mutex_init(&srv->viewers.mu, NULL);
     pthread_mutex_init(&srv->log_mu, NULL);
+    fxi_wakes_open(&srv->wakes);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&srv->empty, &attr);
@@ -195,9 +218,10 @@ static void free_server(fxi_server *srv)
 {
     fxi_watch_stop(srv);
     if (srv->mhd) MHD_stop_daemon(srv->mhd);
+    fxi_spans_stop(srv->spans, srv->opt.grace_s);
     if (srv->eng) fx_engine_on_step(srv->eng, NULL, NULL);
     if (srv->eng) fx_engine_on_picture(srv->eng, NULL, NULL);
-    fxi_http_wake_pending(srv); // nobody is left to wake
+    fxi_http_wake_all(srv); // nobody is left to wake
     if (srv->no_memory) MHD_destroy_response(srv->no_memory);
     fxi_workers_stop(srv->workers);
     fxi_watch_close(srv);
@@ -207,6 +231,7 @@ static void free_server(fxi_server *srv)
     pthread_mutex_destroy(&srv->peers.mu);
     pthread_mutex_destroy(&srv->viewers.mu);
     pthread_mutex_destroy(&srv->log_mu);
+    fxi_wakes_close(&srv->wakes);
     fxi_keyring_close(srv->keys);
     fxi_metrics_unref(srv->metrics);
     fxi_ledger_unref(srv->ledger);
@@ -233,6 +258,7 @@ void fxi_server_serve(fxi_server *srv, fx_engine *eng)
     snprintf(srv->model_id, sizeof srv->model_id, "%s", id && *id ? id : m->name);
     srv->opt.model_id = srv->model_id;
     make_fingerprint(srv, m);
+    fxi_formats_choose(&srv->formats, eng, srv->opt.tool_parser, srv->opt.reasoning_parser);
     srv->lim = (fxi_limits){.model_id = srv->model_id,
                             .alias = srv->alias,
                             .n_alias = srv->n_alias,
@@ -242,9 +268,11 @@ void fxi_server_serve(fxi_server *srv, fx_engine *eng)
                             .max_top = srv->opt.max_logprobs,
                             .cut_first = srv->opt.cut_first,
                             .processed_logprobs = srv->opt.processed_logprobs,
+                            .formats = &srv->formats,
                             .refuse_excess = srv->opt.refuse_excess};
-    fx_engine_on_step(eng, fxi_http_wake_pending, srv);
+    fx_engine_on_step(eng, fxi_http_wake_after_step, srv);
     fx_engine_on_picture(eng, fxi_viewer_on_picture, srv);
+    fxi_spans_watch(srv->spans, eng);
     srv->eng = eng; // publishes the rest
 }
 
@@ -312,6 +340,7 @@ void fxi_server_stop(fxi_server *srv)
     MHD_quiesce_daemon(srv->mhd); // the socket is closed after MHD has stopped
     pthread_mutex_lock(&srv->mu);
     wait_for_jobs_locked(srv, srv->opt.grace_s);
+    for (fxi_http_job *j = srv->jobs; j; j = j->next) fxi_http_job_cut(j);
     pthread_mutex_unlock(&srv->mu);
     free_server(srv);
 }

@@ -45,10 +45,15 @@ typedef struct fxi_server_options {
                              // there is more, is cut off; 0: 120
     double ping_s;           // a silent stream gets a comment line after this time; 0: 15
     double grace_s;          // how long fxi_server_stop waits for clients to take replies; 0: 1
+    double send_percent;     // of a core's time for sending each token by itself; beyond it, those
+                             // of a stream leave together, at most 20 ms late; 100: never; 0: 2
     int max_logprobs;        // likeliest tokens that a request may ask for; 0: 20, the most
     bool refuse_excess;      // max_tokens beyond the context is an error; false: it is clamped
     bool cut_first;          // of fx_sampling
     bool processed_logprobs; // of fx_request
+    // How the model writes calls of tools and reasoning: the name of a format (call_format.h),
+    // "auto" (NULL): as its chat template says, "none": they stay in the text.
+    const char *tool_parser, *reasoning_parser;
     const char *key_file, *api_key; // key_ring.h; both NULL: no key is needed
     fxi_isolation isolate;
     bool allow_priority;            // requests without a key may raise their priority
@@ -58,6 +63,9 @@ typedef struct fxi_server_options {
     bool log_json;                  // lines are JSON objects
     int log_level;                  // an fxi_level (log_line.h): what is below it is not written
     bool log_prompts;               // the bodies of requests are written, too, up to 16 KiB of each
+    // Where a span of each finished request goes, http://HOST:PORT/v1/traces, and the name of this
+    // service in it (exporter.h); NULL: no spans; "flexinfer".
+    const char *otlp_endpoint, *service_name;
     // Gets one line, without a newline, per finished request; text of prompts only with
     // log_prompts, never text of answers. May be NULL. Called on the server's threads, one at a
     // time; must not call back into the server.

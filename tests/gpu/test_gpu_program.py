@@ -1,12 +1,13 @@
 """flexinfer --device cuda:0, from outside: run, serve and bench give what the host gives, and what is missing is told.
 
-The GPU is the stand-in for the driver, with the kernels compiled for the CPU; FLEXINFER_GPU=1 runs the program's own
-kernels on a real one.
+The GPU is the stand-in for the driver, with the kernels compiled for the CPU, and cuBLASLt a stand-in beside it;
+FLEXINFER_GPU=1 runs the program's own kernels on a real one.
 """
 import json
 import os
 import re
 import subprocess
+import tempfile
 import unittest
 import urllib.request
 
@@ -28,7 +29,7 @@ class Program(unittest.TestCase):
     def test_run_tells_the_same_story(self):
         story = ["run", *SMALL, "-p", "Once upon", "-n", "10", "--temperature", "0"]
         want = run(*story, program=cli.PROGRAM)
-        for math in ("exact", "law"):
+        for math in ("exact", "law", "fast"):
             got = run(*story, "--device", "cuda:0", "--gpu-math", math)
             self.assertEqual(got[0], 0, got)
             self.assertEqual(got[1], want[1])
@@ -38,6 +39,13 @@ class Program(unittest.TestCase):
                                "--repeat", "1", "--json")
         self.assertEqual(status, 0, err)
         self.assertRegex(json.dumps(json.loads(out)), r'"sm_\d+ exact"')
+
+    def test_bench_names_the_arithmetic(self):
+        for math in ("law", "fast"):
+            status, out, err = run("bench", *SMALL, "--device", "cuda:0", "--gpu-math", math, "--batch", "2",
+                                   "--prompt", "4", "--gen", "2", "--repeat", "1", "--json")
+            self.assertEqual(status, 0, err)
+            self.assertRegex(json.dumps(json.loads(out)), rf'"sm_\d+ {math}"')
 
     def serve(self, *options):
         process = subprocess.Popen([GPU, "serve", *map(str, SMALL), "--port", "0", *options], env=cli.clean_env(ENV),
@@ -74,6 +82,22 @@ class Missing(unittest.TestCase):
     def test_no_driver(self):
         self.assertEqual(self.refused("--device", "cuda:0", env={"LD_LIBRARY_PATH": "/nonexistent"}),
                          "flexinfer: cuda:0: libcuda.so.1, NVIDIA's driver, cannot be loaded\n")
+
+    def test_no_cublaslt(self):
+        with tempfile.TemporaryDirectory() as folder:  # a driver, and a file that is no library
+            os.symlink(cli.Path(os.environ["VT_STANDIN"]) / "libcuda.so.1", f"{folder}/libcuda.so.1")
+            for version in 12, 13:
+                cli.Path(f"{folder}/libcublasLt.so.{version}").write_text("no library")
+            kernels = cli.Path(os.environ["VT_STANDIN"]) / "libcuda_kernels.so"
+            env = {"LD_LIBRARY_PATH": folder, "STANDIN_KERNELS": str(kernels)}
+            self.assertEqual(self.refused("--device", "cuda:0", "--gpu-math", "fast", env=env),
+                             "flexinfer: cuda:0: GPU arithmetic 'fast' needs NVIDIA's cuBLASLt, and neither "
+                             "libcublasLt.so.13 nor libcublasLt.so.12 can be loaded\n")
+
+    def test_odd_arithmetic(self):
+        status, out, err = run("run", *SMALL, "-p", "a", "--device", "cuda:0", "--gpu-math", "exakt")
+        self.assertEqual((status, out), (2, ""))
+        self.assertIn("exact", err)
 
     def test_no_such_device(self):
         self.assertEqual(self.refused("--device", "cuda:5"),

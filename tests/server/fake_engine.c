@@ -44,6 +44,7 @@ typedef struct fake_request {
 struct fx_engine {
     fx_model_info info;
     char bytes[256]; // each its own value
+    const char *jinja;
     pthread_t thread;
     _Atomic bool is_lost;
     pthread_mutex_t mu; // guards all below; never held during a callback
@@ -78,7 +79,7 @@ static void token_text(const fake_request *r, int choice, fxi_buf *b)
     if (!strcmp(r->kind, "draw")) {
         uint64_t x = fxi_rng_u64(r->req.sampling.seed, (uint64_t)choice, (uint64_t)r->pos);
         fxi_buf_fmt(b, "%c", (int)('a' + x % 26));
-    } else if (!strcmp(r->kind, "flood")) {
+    } else if (!strcmp(r->kind, "flood") || !strcmp(r->kind, "dam")) {
         fxi_buf_add(b, flood_text, sizeof flood_text);
     } else if (!strcmp(r->kind, "words")) {
         const int32_t id = r->prompt[r->n_prompt - 1] + 1 + r->pos;
@@ -259,7 +260,7 @@ static void remove_locked(fx_engine *e, fake_request *r)
 // Whether a request must wait for the test, however late it is.
 static bool is_held(const fx_engine *e, const fake_request *r)
 {
-    bool gate = !strcmp(r->kind, "gate");
+    bool gate = !strcmp(r->kind, "gate") || !strcmp(r->kind, "dam");
     if (gate && r->req.task == FX_TASK_EMBED) return !e->n_open;
     return !strcmp(r->kind, "stuck") || (gate && r->pos < r->n_token && r->pos >= e->n_open);
 }
@@ -325,6 +326,7 @@ fx_engine *fake_engine_new(void)
 {
     fx_engine *e = calloc(1, sizeof *e);
     pthread_condattr_t attr;
+    e->jinja = "";
     memset(flood_text, 'f', sizeof flood_text);
     for (int i = 0; i < 256; i++) e->bytes[i] = (char)i;
     e->info = (fx_model_info){
@@ -434,6 +436,25 @@ const char *fx_token_text(const fx_engine *e, int32_t id, size_t *n)
     const char *s = id == BOS ? "<s>" : is_word(id) ? words[id - WORD] : &e->bytes[id & 255];
     *n = id < BOS ? 1 : strlen(s);
     return s;
+}
+
+const char *fx_token_bytes(const fx_engine *e, int32_t id, size_t *n)
+{
+    const char *s = fx_token_text(e, id, n);
+    if (id == BOS || id == EOT) *n = 0;
+    return *n ? s : "";
+}
+
+const char *fx_chat_template(const fx_engine *e, bool with_tools, size_t *n)
+{
+    (void)with_tools;
+    *n = strlen(e->jinja);
+    return e->jinja;
+}
+
+void fake_engine_template(fx_engine *e, const char *jinja)
+{
+    e->jinja = jinja;
 }
 
 fx_status fx_detokenize(const fx_engine *e, const int32_t *id, size_t n, bool show_control,
@@ -578,8 +599,8 @@ static int count_words(const char *s)
 // Reads the order's first word, if it is a known one, and its numbers.
 static void read_order(fake_request *r)
 {
-    static const char *const kinds[] = {"count", "slow", "draw", "fail",
-                                        "flood", "halt", "gate", "stuck"};
+    static const char *const kinds[] = {"count", "slow", "draw", "fail", "flood",
+                                        "halt",  "gate", "dam",  "stuck"};
     int n = 0, ms = 0;
     char word[16] = "";
     sscanf(r->text, "%15s %d %d", word, &n, &ms);
@@ -642,6 +663,7 @@ static void remember_locked(fx_engine *e, const fx_request *req)
         snprintf(to->stop[i], sizeof to->stop[i], "%s", req->stop[i]);
         to->stop_list[i] = to->stop[i];
     }
+    snprintf(to->form, sizeof to->form, "%s", fake_engine_form(req->grammar));
     snprintf(to->tenant, sizeof to->tenant, "%s", req->tenant ? req->tenant : "");
     to->req.sampling.bias = to->bias;
     to->req.sampling.allow = to->allow;

@@ -14,6 +14,7 @@
 //     "halt N"           N tokens, then STOP by the request's last stop string, or by its last stop
 //                        token if it has no stop string
 //     "gate N"           N tokens, each once fake_engine_open has let it pass, then STOP
+//     "dam N"            the same with tokens of 64 KiB
 //     "stuck"            nothing until it is cancelled
 //     "full", "closed", "nospace", "invalid", "nomem", "broken"   fx_submit fails with that status
 //     "grind ..."        the same, but tokenizing it blocks until fake_engine_release
@@ -26,6 +27,9 @@
 // one less each; a token of a prompt has -3.25 and is the second, after " x" with -1.5.
 // Any other text is echoed as by "say". max_tok ends an answer with LENGTH; prompts of more than
 // 4096 tokens are too long.
+//
+// A grammar is compiled to what describes it (fake_engine_form); a text, pattern or schema with the
+// word "bad" in it is refused. Answers take no notice of it.
 //
 // The times in events are made up: each request queues for FAKE_QUEUED_US and so on.
 #ifndef FAKE_ENGINE_H
@@ -59,7 +63,11 @@ typedef struct fake_seen {
     char stop[8][32];
     const char *stop_list[8];
     char tenant[64];
+    char form[256]; // of its grammar, see fake_engine_form; "": none
 } fake_seen;
+
+// What a grammar was compiled from: "regex a+", "alt(text a,text b)", "schema {..}", "json", ..
+const char *fake_engine_form(const fx_grammar *g);
 
 const fake_seen *fake_engine_last(fx_engine *eng);
 // The text of the i-th prompt submitted, from 0: of the first FAKE_N_TEXT, their first bytes.
@@ -67,7 +75,10 @@ enum { FAKE_N_TEXT = 64, FAKE_TEXT_BYTES = 24 };
 const char *fake_engine_text(fx_engine *eng, int i);
 // What fx_model_info says, and fx_submit obeys: both are true at the start.
 void fake_engine_abilities(fx_engine *eng, bool generates, bool embeds);
-// Lets every "gate" request emit its first n_token tokens.
+// The text of its chat template, "" at the start; before a server gets the engine. It renders
+// nothing. Static.
+void fake_engine_template(fx_engine *eng, const char *jinja);
+// Lets every "gate" and "dam" request emit its first n_token tokens.
 void fake_engine_open(fx_engine *eng, int n_token);
 // Lets "grind" texts through, from now on; those that are being tokenized now.
 void fake_engine_release(fx_engine *eng);

@@ -78,6 +78,7 @@ fxi_buf fixture_post(const fixture *f, const char *path, const char *body, int s
     fxi_buf b = fixture_call(f, "POST", path, body, status);
     blank(&b, "\"id\":\"cmpl-", "\"", "1");
     blank(&b, "\"id\":\"chatcmpl-", "\"", "1");
+    blank(&b, "\"id\":\"call_", "\"", "1");
     blank(&b, "\"created\":", ",", "1");
     blank(&b, "\"system_fingerprint\":\"", "\"", "fp");
     return b;

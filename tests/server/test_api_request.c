@@ -205,7 +205,28 @@ static const struct bad_field {
     {"\"logit_bias\":[1]", 400, "logit_bias", "invalid_type", 3},
     {"\"response_format\":{}", 400, "response_format", "invalid_value", 3},
     {"\"response_format\":{\"type\":\"xml\"}", 400, "response_format", "invalid_value", 3},
+    {"\"response_format\":{\"type\":\"json_schema\"}", 400, "response_format", "invalid_value", 3},
+    {"\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"schema\":1}}", 400,
+     "response_format", "invalid_value", 3},
+    {"\"guided_json\":1", 400, "guided_json", "invalid_type", 3},
+    {"\"guided_json\":\"{\"", 400, "guided_json", "invalid_json", 3},
+    {"\"guided_json\":\"3\"", 400, "guided_json", "invalid_type", 3},
+    {"\"guided_regex\":{}", 400, "guided_regex", "invalid_type", 3},
+    {"\"guided_choice\":[1]", 400, "guided_choice", "invalid_type", 3},
+    {"\"guided_choice\":\"a\"", 400, "guided_choice", "invalid_type", 3},
+    {"\"guided_regex\":\"a\",\"guided_choice\":[\"a\"]", 400, "guided_choice", "invalid_value", 3},
+    {"\"guided_regex\":\"a\",\"response_format\":{\"type\":\"json_object\"}", 400, "guided_regex",
+     "invalid_value", 3},
+    {"\"structured_outputs\":{\"regex\":\"a\",\"json\":{}}", 400, "structured_outputs",
+     "invalid_value", 3},
+    {"\"structured_outputs\":{\"regex\":\"\"}", 400, "structured_outputs", "invalid_value", 3},
+    {"\"structured_outputs\":{\"choice\":[]}", 400, "structured_outputs", "invalid_value", 3},
+    {"\"structured_outputs\":{\"whitespace_pattern\":\"x\"}", 400, "structured_outputs",
+     "invalid_value", 3},
     {"\"tool_choice\":\"maybe\"", 400, "tool_choice", "invalid_value", 2},
+    {"\"tool_choice\":\"required\"", 400, "tool_choice", "invalid_value", 2},
+    {"\"tool_choice\":{\"type\":\"function\"}", 400, "tool_choice.function.name", "invalid_type",
+     2},
     {"\"tools\":{}", 400, "tools", "invalid_type", 2},
     {"\"tools\":[{}]", 400, "tools[0].type", "invalid_type", 2},
     {"\"tools\":[{\"type\":\"spoon\"}]", 400, "tools[0].type", "invalid_value", 2},
@@ -219,12 +240,8 @@ static const struct bad_field {
     {"\"echo\":true", 400, "echo", "unsupported_parameter", 2},
     {"\"suffix\":\"x\"", 400, "suffix", "unsupported_parameter", 1},
     {"\"add_special_tokens\":true", 400, "add_special_tokens", "unsupported_parameter", 2},
-    {"\"response_format\":{\"type\":\"json_object\"}", 400, "response_format",
-     "unsupported_parameter", 3},
-    {"\"tool_choice\":\"required\"", 400, "tool_choice", "unsupported_parameter", 2},
-    {"\"tool_choice\":{\"type\":\"function\"}", 400, "tool_choice", "unsupported_parameter", 2},
-    {"\"structured_outputs\":{\"regex\":\"a\"}", 400, "structured_outputs", "unsupported_parameter",
-     3},
+    {"\"tool_choice\":{\"type\":\"allowed_tools\"}", 400, "tool_choice", "unsupported_parameter",
+     2},
     {"\"mirostat\":1", 400, "mirostat", "unsupported_parameter", 3},
     {"\"continue_final_message\":true", 400, "continue_final_message", "unsupported_parameter", 2},
     {"\"chat_template\":\"x\"", 400, "chat_template", "unsupported_parameter", 2},
@@ -318,6 +335,10 @@ static void test_neutral(void **state)
         "\"response_format\":{\"type\":\"text\"}",
         "\"use_beam_search\":false",
         "\"structured_outputs\":null",
+        "\"structured_outputs\":{\"json\":null,\"disable_fallback\":false}",
+        "\"guided_regex\":\"\"",
+        "\"guided_choice\":[]",
+        "\"guided_grammar\":\"\"",
         "\"min_tokens\":0",
         "\"stop_token_ids\":[]",
         "\"include_stop_str_in_output\":false",
@@ -342,6 +363,7 @@ static void test_neutral(void **state)
         "\"frobnicate\":{\"a\":[1]}",
         "\"n\":64",
         "\"cache_prompt\":true",
+        "\"speculate\":false",
         "\"typical_p\":1",
         "\"length_penalty\":1",
         "\"early_stopping\":false",
@@ -526,6 +548,22 @@ static void test_request_cache(void **state)
         assert_int_equal(r.no_cache, rows[i].no_cache);
         assert_int_equal(r.tenant == NULL, rows[i].tenant == NULL);
         if (r.tenant) assert_string_equal(r.tenant, rows[i].tenant);
+        fxi_params_free(&par);
+    }
+}
+
+static void test_request_speculation(void **state)
+{
+    static const struct {
+        const char *members;
+        bool no_speculate;
+    } rows[] = {{"", false}, {",\"speculate\":true", false}, {",\"speculate\":false", true}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        fxi_params par;
+        assert_int_equal(request_of(&par, C, rows[i].members).no_speculate, rows[i].no_speculate);
+        fxi_params_free(&par);
+        assert_int_equal(request_of(&par, H, rows[i].members).no_speculate, rows[i].no_speculate);
         fxi_params_free(&par);
     }
 }
@@ -717,6 +755,7 @@ int main(void)
         cmocka_unit_test(test_request_ends),
         cmocka_unit_test(test_request_counts),
         cmocka_unit_test(test_request_cache),
+        cmocka_unit_test(test_request_speculation),
         cmocka_unit_test(test_blame),
         cmocka_unit_test(test_prompts),
         cmocka_unit_test(test_messages),

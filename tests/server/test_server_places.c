@@ -94,6 +94,24 @@ static bool is_cut(const fxi_peer *p)
     return p->phase == FXI_PEER_CUT;
 }
 
+// Whoever looks at deadlines looks often enough that a request need not wake it.
+static void test_requests_wake_nobody(void **state)
+{
+    static const fxi_peer_phase phases[] = {FXI_PEER_HEAD, FXI_PEER_BODY, FXI_PEER_BUSY,
+                                            FXI_PEER_IDLE};
+    table t;
+    bool wake;
+    (void)state;
+    begin_table(&t, 100, 0);
+    fxi_peer *p = enter_table(&t, "203.0.113.1");
+    assert_true(fxi_peers_expire(&t.ps, fxi_now_s()) <= fxi_now_s() + FXI_PEERS_LOOK_S);
+    for (size_t i = 0; i < 3 * sizeof phases / sizeof *phases; i++) {
+        assert_true(fxi_peers_move(&t.ps, p, phases[i % 4], &wake));
+        assert_false(wake);
+    }
+    end_table(&t);
+}
+
 // The head's deadline counts from the connection on, whatever arrives, and the body's from the end
 // of the head; a request that is being answered has none.
 static void test_each_phase_has_its_deadline(void **state)
@@ -118,7 +136,7 @@ static void test_each_phase_has_its_deadline(void **state)
     assert_non_null(strstr(told(&t, 1, text), "HTTP/1.1 408 Request Timeout\r\n"));
     assert_non_null(strstr(text, "Connection: close\r\n"));
     assert_non_null(strstr(text, "\"code\":\"request_timeout\""));
-    assert_true(fxi_peers_expire(&t.ps, now_s + 1000) == INFINITY);
+    assert_true(fxi_peers_expire(&t.ps, now_s + 1000) == now_s + 1000 + FXI_PEERS_LOOK_S);
     assert_true(is_cut(body) && is_cut(idle));
     assert_false(is_cut(busy));
     assert_string_equal(told(&t, 4, text), ""); // nobody waits for an answer there
@@ -412,6 +430,7 @@ static void test_a_hang_up_in_any_phase_frees_its_place(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_requests_wake_nobody),
         cmocka_unit_test(test_each_phase_has_its_deadline),
         cmocka_unit_test(test_those_that_do_no_work_make_room),
         cmocka_unit_test(test_a_crowd_makes_room_before_others_do),

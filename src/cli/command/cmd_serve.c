@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
@@ -89,6 +90,8 @@ static fxi_server_options server_options(const fxi_cli_options *o)
                                 .alias = o->alias,
                                 .max_logprobs = o->max_logprobs,
                                 .refuse_excess = o->refuse_excess,
+                                .tool_parser = o->tool_parser,
+                                .reasoning_parser = o->reasoning_parser,
                                 .cut_first = !strcasecmp(o->sampling_order, "cuts"),
                                 .processed_logprobs = !strcasecmp(o->logprobs, "processed"),
                                 .n_worker = o->n_worker,
@@ -100,6 +103,7 @@ static fxi_server_options server_options(const fxi_cli_options *o)
                                 .header_timeout_s = (double)o->header_timeout_s,
                                 .read_timeout_s = (double)o->read_timeout_s,
                                 .body_timeout_s = (double)o->body_timeout_s,
+                                .send_percent = (double)o->send_percent,
                                 .key_file = o->key_file,
                                 .isolate = isolation_named(o->isolate),
                                 .allow_priority = o->allow_priority,
@@ -108,6 +112,7 @@ static fxi_server_options server_options(const fxi_cli_options *o)
                                 .cors = names_of(&o->cors),
                                 .tls_cert = o->tls_cert,
                                 .tls_key = o->tls_key,
+                                .service_name = getenv("OTEL_SERVICE_NAME"),
                                 .log_json = logs_json(o),
                                 .log_level = fxi_level_named(o->log_level),
                                 .log_prompts = o->log_prompts};
@@ -182,11 +187,34 @@ static int run_server(serve_run *r)
     return rc;
 }
 
+// Where spans go: the option, or what OpenTelemetry's own variables say. *made, which the caller
+// frees, holds the text where it had to be put together.
+static const char *otlp_endpoint(const fxi_cli_options *o, fxi_buf *made)
+{
+    const char *off = getenv("OTEL_SDK_DISABLED"), *all = getenv("OTEL_EXPORTER_OTLP_ENDPOINT");
+    const char *traces = getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT");
+    if (o->otlp_endpoint) return o->otlp_endpoint[0] ? o->otlp_endpoint : NULL;
+    if (off && !strcasecmp(off, "true")) return NULL;
+    if (traces && traces[0]) return traces;
+    if (!all || !all[0]) return NULL;
+    const bool has_slash = all[strlen(all) - 1] == '/';
+    return fxi_buf_fmt(made, "%s%sv1/traces", all, has_slash ? "" : "/") ? made->p : NULL;
+}
+
+static int check_or_serve(serve_run *r, const fxi_opt_rest *rest)
+{
+    if (r->o->check_config) return fxi_serve_check(r->o, rest, &r->opt);
+    fxi_heap_map_large();
+    signal(SIGPIPE, SIG_IGN); // a client that hangs up must not end the server
+    return run_server(r);
+}
+
 int fxi_cmd_serve(const fxi_cli_options *o, const fxi_opt_rest *rest)
 {
     serve_run r = {.o = o, .opt = server_options(o)};
-    if (o->check_config) return fxi_serve_check(o, rest, &r.opt);
-    fxi_heap_map_large();
-    signal(SIGPIPE, SIG_IGN); // a client that hangs up must not end the server
-    return run_server(&r);
+    fxi_buf endpoint = {0};
+    r.opt.otlp_endpoint = otlp_endpoint(o, &endpoint);
+    const int rc = check_or_serve(&r, rest);
+    fxi_buf_free(&endpoint);
+    return rc;
 }

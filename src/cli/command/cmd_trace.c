@@ -1,5 +1,6 @@
 // cmd_trace.c - `flexinfer bench replay` and `bench serve`: a trace of requests in virtual time, or
 // against a model in real time, for each KV manager in turn.
+#include "cli/bench/bench.h" // defines: fxi_bench_open_trace, fxi_bench_write_trace
 #include "cli/bench/calibration.h"
 #include "cli/bench/replay_print.h"
 #include "cli/command/command.h"
@@ -116,24 +117,30 @@ static fx_status serve_trace(trace_job *j, fx_engine *eng, fxi_replay_figures *o
     return fxi_serve_run(eng, &j->trace, &opt, out, err);
 }
 
-// As many as may wait are let in: what is measured is the queue, not its bound.
+// As many as may wait are let in: what is measured is the queue, not its bound. What the engine did
+// is written even where it failed.
 static fx_status run_really(trace_job *j, fxi_replay_figures *out, fx_error *err)
 {
     fxi_cli_options with = *j->o;
-    fx_engine *eng;
+    fx_engine *eng = NULL;
+    FILE *done;
     *out = (fxi_replay_figures){0};
     with.kv_manager = j->setting.manager;
     with.max_queue = 1 << 20;
     with.max_queue_tok = 1ull << 40;
-    FX_TRY(fxi_cli_open(&with, &eng, err));
-    fx_status st = serve_trace(j, eng, out, err);
+    FX_TRY(fxi_bench_open_trace(with.trace, &done, err));
+    fx_status st = fxi_cli_open(&with, &eng, err);
+    if (st == FX_OK) st = serve_trace(j, eng, out, err);
+    const fx_status written =
+        fxi_bench_write_trace(with.trace, done, eng, st == FX_OK ? err : NULL);
     fx_engine_close(eng);
-    return st;
+    return st == FX_OK ? written : st;
 }
 
 static fx_status find_model(trace_job *j, fx_error *err)
 {
-    (void)err;
+    if (j->o->trace && strchr(j->o->managers, ','))
+        return fxi_fail(err, FX_EINVAL, "--trace: the file holds one run; name one manager (--kv)");
     const char *slash = strrchr(j->o->model, '/');
     j->setting.model = slash && slash[1] ? slash + 1 : j->o->model;
     j->setting.device = "this machine";

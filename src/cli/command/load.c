@@ -52,9 +52,12 @@ fx_options fxi_cli_engine_options(const fxi_cli_options *o)
     opt.max_queue_tok = (int64_t)o->max_queue_tok;
     opt.step_tok = o->step_tok;
     opt.step_ms = o->step_ms;
+    opt.speculate = o->speculate;
+    opt.draft_tok = o->draft_tok;
     opt.cache_idle_s = o->cache_idle_s;
     opt.swap_dir = fxi_cli_swap_dir(o);
     opt.swap_bytes = o->swap_bytes;
+    opt.n_record = o->n_record ? o->n_record : -1;
     return opt;
 }
 

@@ -77,8 +77,10 @@ static bool copy_tenant(fx_request *req)
 static bool own_request(fx_request *req)
 {
     fx_sampling *s = &req->sampling;
+    if (req->grammar) fx_grammar_retain(req->grammar);
     bool ok = copy_bytes((const void **)&req->prompt, req->n_prompt, sizeof *req->prompt);
     ok &= copy_set(&req->stop_token, &req->n_stop_token);
+    ok &= copy_set(&req->show_token, &req->n_show_token);
     ok &= copy_bytes((const void **)&s->bias, s->n_bias, sizeof *s->bias);
     ok &= copy_set(&s->allow, &s->n_allow);
     ok &= copy_set(&s->ban, &s->n_ban);
@@ -93,6 +95,7 @@ static void disown_request(fx_request *req)
     free((void *)req->stop);
     free((void *)req->prompt);
     free((void *)req->stop_token);
+    free((void *)req->show_token);
     free((void *)req->sampling.bias);
     free((void *)req->sampling.allow);
     free((void *)req->sampling.ban);
@@ -100,6 +103,7 @@ static void disown_request(fx_request *req)
         free((void *)req->sampling.ban_run[i].id);
     free((void *)req->sampling.ban_run);
     free((void *)req->tenant);
+    fx_grammar_release(req->grammar);
 }
 
 // ---- making ------------------------------------------------------------------------------------

@@ -25,6 +25,8 @@
 #define FXI_ENGINE_GROUP_H
 
 #include "base/fail.h"
+#include "engine/draft/draft.h"
+#include "engine/grammar/answer_grammar.h"
 #include "engine/group/text.h"
 #include "engine/sampling/prob_log.h"
 #include "flexinfer/flexinfer.h"
@@ -46,6 +48,8 @@ typedef struct fxi_seq {
     fxi_kv_seq *kv;        // while LIVE in a group that runs or is swapped, or between
     int n_computed;        // tokens whose keys and values are in the cache; < n_tok while it runs
     int n_step;            // tokens of this sequence in the step being planned; 0: none
+    int n_draft;           // of n_step: tokens of `draft`, behind the known ones
+    fxi_draft *draft;      // NULL: it has not drafted
     int n_recorded;        // tokens of it that are known to be in the prefix cache
     bool is_filling;       // it still computes tokens that were known when it was matched
     int n_prompt_emitted;  // with prompt_logprobs: prompt tokens whose probabilities were emitted
@@ -54,15 +58,16 @@ typedef struct fxi_seq {
         int choice, n_tok;
     } join;
     fxi_text text;
-    double sum_logprob; // of the answer, if choices are ranked by it
-    double beam_sum;    // of a beam: sum of logprobs, after the rules
-    fxi_prob_log prob;  // of the answer, if it is emitted later
-    float *embd;        // [dim] of FX_TASK_EMBED: what its tokens' rows are pooled to
-    bool pools_all;     // the rows of all its tokens are needed, not only the last one's
-    int n_pooled;       // tokens whose rows are in it
-    int n_embd;         // numbers of it that are emitted, once it has ended
-    uint64_t last_us;   // when its last token was drawn; 0: none yet
-    fx_finish finish;   // FX_FINISH_NONE until its end is decided; the turn acts on it
+    fxi_guide_place place; // of the answer in req.grammar
+    double sum_logprob;    // of the answer, if choices are ranked by it
+    double beam_sum;       // of a beam: sum of logprobs, after the rules
+    fxi_prob_log prob;     // of the answer, if it is emitted later
+    float *embd;           // [dim] of FX_TASK_EMBED: what its tokens' rows are pooled to
+    bool pools_all;        // the rows of all its tokens are needed, not only the last one's
+    int n_pooled;          // tokens whose rows are in it
+    int n_embd;            // numbers of it that are emitted, once it has ended
+    uint64_t last_us;      // when its last token was drawn; 0: none yet
+    fx_finish finish;      // FX_FINISH_NONE until its end is decided; the turn acts on it
     int stop_token, stop_string;
     const char *error; // with FX_FINISH_ERROR: a static line
 } fxi_seq;
@@ -164,6 +169,10 @@ bool fxi_seq_reserve(fxi_seq *s, int n_tok); // room for n_tok tokens; false: no
 bool fxi_seq_copy(fxi_seq *to, const fxi_seq *from);
 void fxi_seq_clear(fxi_seq *s); // frees what it owns, except its cache; it is UNBORN again
 int fxi_seq_n_generated(const fxi_seq *s);
+// Follows the grammar of its request up to its last token: s->place. mask: NULL, or what may come
+// next, see fxi_guide_mask. False: it cannot be followed any further, *error says why, a static
+// line.
+bool fxi_seq_follow(fxi_seq *s, uint64_t *mask, const char **error);
 void fxi_seq_fail(fxi_seq *s, const char *error); // decides its end; `error` is a static line
 bool fxi_seq_ended_well(const fxi_seq *s);
 

@@ -165,6 +165,7 @@ static fx_status check_token_lists(const fx_engine *eng, const fx_request *req, 
     FX_TRY(check_ids(eng, "banned", s->ban, s->n_ban, err));
     FX_TRY(check_runs(eng, s, err));
     FX_TRY(check_ids(eng, "stop", req->stop_token, req->n_stop_token, err));
+    FX_TRY(check_ids(eng, "shown", req->show_token, req->n_show_token, err));
     FX_TRY(check_bias(eng, s, err));
     FX_TRY(check_something_left(eng, req, err));
     for (size_t i = 0; i < req->n_stop; i++) {
@@ -356,5 +357,7 @@ fx_status fxi_request_check(const fx_engine *eng, const fx_request *req, fx_erro
     FX_TRY(check_numbers(req, err));
     FX_TRY(check_n_seq(eng, req, err));
     FX_TRY(check_token_lists(eng, req, err));
+    if (req->grammar && req->grammar->eng != eng)
+        return fxi_fail(err, FX_EINVAL, "the grammar was compiled for another engine");
     return check_memory(eng, req, err);
 }

@@ -9,6 +9,18 @@ int fxi_seq_n_generated(const fxi_seq *s)
     return s->n_tok ? s->n_tok - (int)s->group->req.n_prompt : 0;
 }
 
+bool fxi_seq_follow(fxi_seq *s, uint64_t *mask, const char **error)
+{
+    const fx_request *req = &s->group->req;
+    const fx_status st = fxi_guide_mask(req->grammar->guide, s->tok + req->n_prompt,
+                                        (size_t)fxi_seq_n_generated(s), &s->place, mask, NULL);
+    if (st == FX_OK) return true;
+    *error = st == FX_ENOMEM
+                 ? "no memory to follow the grammar"
+                 : "the answer is nested too deeply, or its grammar is too ambiguous, to go on";
+    return false;
+}
+
 void fxi_seq_fail(fxi_seq *s, const char *error)
 {
     s->finish = FX_FINISH_ERROR;
@@ -42,6 +54,7 @@ bool fxi_seq_copy(fxi_seq *to, const fxi_seq *from)
     to->n_prompt_emitted = from->n_prompt_emitted;
     to->sum_logprob = from->sum_logprob;
     to->beam_sum = from->beam_sum;
+    to->place = from->place;
     return fxi_prob_log_copy(&to->prob, &from->prob) && fxi_text_copy(&to->text, &from->text);
 }
 
@@ -50,6 +63,7 @@ void fxi_seq_clear(fxi_seq *s)
     free(s->tok);
     fxi_text_free(&s->text);
     fxi_prob_log_free(&s->prob);
+    fxi_draft_free(s->draft);
     free(s->embd);
     const fxi_group *g = s->group;
     *s = (fxi_seq){.group = s->group, .choice = s->choice, .stop_token = -1, .stop_string = -1};

@@ -66,7 +66,8 @@ typedef struct fxi_draw {
     int row;
     int position;               // of the prompt token whose probability is wanted; 0: draw a token
     bool is_broken;             // the row has a number that is not finite; nothing is drawn
-    int32_t tok;                // the token drawn, or that of the prompt; -1: the rules leave none
+    int32_t tok;                // the token drawn, or that of the prompt; -1: none
+    const char *error;          // why: a static line; NULL: the rules leave none
     bool has_prob;              // `prob` is set
     fx_token_prob prob;         // of tok
     fx_logprob top[FX_MAX_TOP]; // what prob.top points to
@@ -94,7 +95,9 @@ typedef struct fxi_step {
 fx_status fxi_step_make(fx_engine *eng,
                         fx_error *err); // eng->step; errors: FX_ENOMEM, the device's
 void fxi_step_free(fx_engine *eng);
-int fxi_step_prompt_rows(void); // rows of logits per step for prompt_logprobs
+int fxi_step_spare_rows(void); // rows of logits per step beyond one for each sequence: for
+                               // prompt_logprobs and drafted tokens
+int fxi_step_max_row(const fx_engine *eng); // rows of logits per step
 
 // Runs one forward pass over the n_tok tokens planned and applies its results: caches advance,
 // tokens are appended and emitted, choices and beams forked, ends decided.

@@ -5,7 +5,7 @@
 //                   sequences have ended, the best answers are emitted token by token
 //
 // An answer ends at an end-of-text token (unless ignore_eos), at a stop token, or at a stop string
-// in its text; never before min_tok.
+// in its text; never before min_tok. It also ends where its grammar does.
 #include "engine/loop/loop.h"
 
 #include <string.h>
@@ -107,18 +107,31 @@ void fxi_output_prompt_prob(const fx_engine *eng, fxi_seq *s, int position,
 
 // ---- adding tokens -----------------------------------------------------------------------------
 
-static bool is_stop_token(const fx_request *req, int32_t tok)
+static bool is_among(const int32_t *set, size_t n, int32_t tok)
 {
-    size_t from = 0, to = req->n_stop_token; // they are sorted
+    size_t from = 0, to = n; // they are sorted
     while (from < to) {
         const size_t mid = from + (to - from) / 2;
-        if (req->stop_token[mid] == tok) return true;
-        if (req->stop_token[mid] < tok)
+        if (set[mid] == tok) return true;
+        if (set[mid] < tok)
             from = mid + 1;
         else
             to = mid;
     }
     return false;
+}
+
+static bool is_stop_token(const fx_request *req, int32_t tok)
+{
+    return is_among(req->stop_token, req->n_stop_token, tok);
+}
+
+static const char *token_bytes(const fx_engine *eng, fxi_seq *s, int32_t tok, size_t *n_bytes)
+{
+    const fx_request *req = &s->group->req;
+    if (is_among(req->show_token, req->n_show_token, tok) && fxi_vocab_control(eng->vocab, tok))
+        return fxi_vocab_piece(eng->vocab, tok, n_bytes);
+    return fxi_text_token(&s->text, eng->vocab, tok, n_bytes);
 }
 
 static bool is_end_of_text(const fx_engine *eng, const fx_request *req, int32_t tok)
@@ -135,8 +148,17 @@ static bool add_text(const fx_engine *eng, fxi_seq *s, int position, size_t *sho
     const bool ends = may_stop && (is_stop_token(req, tok) || is_end_of_text(eng, req, tok));
     size_t n_bytes = 0;
     const char *bytes = "";
-    if (!ends || req->include_stop) bytes = fxi_text_token(&s->text, eng->vocab, tok, &n_bytes);
+    if (!ends || req->include_stop) bytes = token_bytes(eng, s, tok, &n_bytes);
     return fxi_text_add(&s->text, bytes, n_bytes, may_stop ? &s->group->stops : NULL, show);
+}
+
+// Whether nothing may follow in the grammar, or it cannot be followed: then s->finish is decided.
+static bool ends_grammar(fxi_seq *s)
+{
+    const char *error;
+    if (fxi_seq_follow(s, NULL, &error)) return s->place.is_complete;
+    fxi_seq_fail(s, error);
+    return true;
 }
 
 static void decide_finish(const fx_engine *eng, fxi_seq *s, int32_t tok)
@@ -150,6 +172,8 @@ static void decide_finish(const fx_engine *eng, fxi_seq *s, int32_t tok)
     } else if (may_stop && (is_stop_token(&g->req, tok) || is_end_of_text(eng, &g->req, tok))) {
         s->finish = FX_FINISH_STOP;
         s->stop_token = tok;
+    } else if (g->req.grammar && ends_grammar(s)) {
+        if (s->finish == FX_FINISH_NONE) s->finish = FX_FINISH_STOP;
     } else if (n_gen >= g->max_tok) {
         s->finish = FX_FINISH_LENGTH;
     }

@@ -6,6 +6,7 @@
 //      and join as places and memory allow (join.c, admit.c). Those that then have one token left
 //      to compute, or come back from the swap, decode in this step too.
 //   3. The rest of the step's token budget goes to prompts (prompts.c).
+//   4. Sequences that decode get drafted tokens besides, where they are worth it (speculate/).
 //
 // A sequence is planned only once its cache has been extended (room.c). Memory for later steps is
 // prefetched during the forward pass.
@@ -13,6 +14,7 @@
 // Which tokens share a step never changes a result (kernels.h, the law of order).
 #include "engine/loop/loop.h"
 #include "engine/memory/room.h"
+#include "engine/speculate/speculate.h"
 
 #define MIN_PROMPT_TOK 64 // prompt tokens that step_ms never cuts: short prompts stay whole
 
@@ -98,14 +100,19 @@ static int plan_decodes(fx_engine *eng, int left)
 static void clear_plan(fx_engine *eng)
 {
     for (fxi_group *g = eng->running.head; g; g = g->next)
-        for (int i = 0; i < g->n_seq; i++) g->seq[i].n_step = 0;
+        for (int i = 0; i < g->n_seq; i++) g->seq[i].n_step = g->seq[i].n_draft = 0;
 }
 
-static int count_planned(const fx_engine *eng)
+// Tokens planned; *n_row: rows of logits that they need.
+static int count_planned(const fx_engine *eng, int *n_row)
 {
     int n_tok = 0;
+    *n_row = 0;
     for (const fxi_group *g = eng->running.head; g; g = g->next)
-        for (int i = 0; i < g->n_seq; i++) n_tok += g->seq[i].n_step;
+        for (int i = 0; i < g->n_seq; i++) {
+            n_tok += g->seq[i].n_step;
+            if (g->seq[i].n_step && !g->seq[i].embd) *n_row += fxi_step_n_row(eng, &g->seq[i]);
+        }
     return n_tok;
 }
 
@@ -128,7 +135,10 @@ static int plan_once(fx_engine *eng, bool may_admit)
     fxi_join_match_running(eng);    // the other sequences of groups that were just admitted
     left = plan_decodes(eng, left); // sequences that have just come back
     fxi_prompts_plan(eng, limit_prompts(eng, left));
-    return count_planned(eng);
+    int n_row;
+    const int n_tok = count_planned(eng, &n_row);
+    fxi_speculate_plan(eng, n_tok, fxi_step_max_row(eng) - n_row);
+    return count_planned(eng, &n_row);
 }
 
 static bool has_failed(const fx_engine *eng)

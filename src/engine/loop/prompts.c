@@ -37,7 +37,7 @@ size_t fxi_prompts_scratch_bytes(void)
 
 static int list_readers(fx_engine *eng, fxi_reader *r)
 {
-    int n = 0, rows = fxi_step_prompt_rows();
+    int n = 0, rows = fxi_step_spare_rows();
     for (fxi_group *g = eng->running.head; g; g = g->next)
         for (int i = 0; i < g->n_seq; i++) {
             fxi_seq *s = &g->seq[i];

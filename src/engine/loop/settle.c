@@ -79,7 +79,8 @@ static void settle_draw(fx_engine *eng, const fxi_draw *d)
     if (d->position)
         fxi_output_prompt_prob(eng, d->s, d->position, &d->prob);
     else if (d->tok < 0)
-        fxi_seq_fail(d->s, "the request's rules leave no token to go on with");
+        fxi_seq_fail(d->s,
+                     d->error ? d->error : "the request's rules leave no token to go on with");
     else
         fxi_output_add(eng, d->s, d->tok, d->has_prob ? &d->prob : NULL);
 }

@@ -9,8 +9,11 @@
 //              all threads, one draw each                                       (draw.c)
 //              rows of texts to be embedded are pooled                          (embedding.c)
 //   settle     tokens appended and emitted in the order of the groups, beams chosen  (settle.c)
+//              where a token is the one that was drafted, draw and settle go on with the next row
+//              of its sequence; what was drafted in vain is truncated       (speculate/)
 #include "engine/loop/loop.h"
 #include "engine/memory/room.h"
+#include "engine/speculate/speculate.h"
 #include "model/device.h"
 
 // All choices draw from the row of the first one.
@@ -48,8 +51,9 @@ static void advance_seq(fx_engine *eng, int i)
 {
     fxi_step *st = eng->step;
     fxi_seq *s = st->seq[i];
-    const int first_pos = s->n_computed, n_row = fxi_step_n_row(eng, s), row = st->row[i];
-    s->n_computed += s->n_step;
+    const int first_pos = s->n_computed, row = st->row[i];
+    const int n_row = fxi_step_n_row(eng, s) - s->n_draft;
+    s->n_computed += s->n_step - s->n_draft;
     s->n_step = 0;
     if (s->finish != FX_FINISH_NONE) return; // cancelled while the model computed
     const bool at_end = s->n_computed == s->n_tok;
@@ -59,6 +63,33 @@ static void advance_seq(fx_engine *eng, int i)
         fxi_draw_add_prompt(st, s, row, first_pos);
     fxi_cache_record_progress(eng, s);
     if (at_end) reach_end(eng, s, row + n_row - 1);
+}
+
+// Adds the draws from the rows behind those whose token has come true, the k-th of its draft.
+static void go_on_drafted(fxi_step *st, int k)
+{
+    st->n_draw = 0;
+    for (int i = 0; i < st->n_seq; i++) {
+        fxi_seq *s = st->seq[i];
+        if (!fxi_speculate_came_true(s, k)) continue;
+        s->draft->n_true++;
+        s->n_computed++;
+        fxi_draw_add(st, s, st->row[i] + k + 1);
+    }
+}
+
+// Draws and settles in rounds, one token of each sequence in each: what a draw depends on, the
+// rules and the end of an answer, is as it would be in a step of its own. Returns the number of
+// tokens generated.
+static int draw_rounds(fx_engine *eng)
+{
+    int n_tok = 0;
+    for (int k = 0; eng->step->n_draw; k++) {
+        fxi_draw_run(eng);
+        n_tok += fxi_settle_draws(eng);
+        go_on_drafted(eng->step, k);
+    }
+    return n_tok;
 }
 
 // A group that was cancelled while the model computed gets no more tokens and ends with this step.
@@ -107,12 +138,13 @@ void fxi_step_run(fx_engine *eng, int n_tok)
         note_step(eng, FX_RECORD_step_end, 0, 0, passed);
         return;
     }
-    fxi_preempt_measure(eng, n_prompt_tok, n_tok, fxi_now_us(eng) - start_us);
+    const uint64_t us = fxi_now_us(eng) - start_us;
+    fxi_preempt_measure(eng, n_prompt_tok, n_tok, us);
     mark_cancelled(eng);
     st->n_draw = 0;
     for (int i = 0; i < st->n_seq; i++) advance_seq(eng, i);
-    fxi_draw_run(eng);
-    const int n_generated_tok = fxi_settle_draws(eng);
+    const int n_generated_tok = draw_rounds(eng);
+    fxi_speculate_settle(eng, us);
     fxi_inbox_count_step(eng, n_tok, n_prompt_tok, n_generated_tok);
     note_step(eng, FX_RECORD_step_end, n_generated_tok, 0, FX_OK);
 }

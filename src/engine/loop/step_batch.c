@@ -1,20 +1,23 @@
 // step_batch.c - the batch of a step: the planned tokens of all running sequences, one run each.
 //
-// A sequence has a row of logits for its last known token, and with prompt_logprobs one for each
-// token while its prompt is computed. Texts to be embedded have rows of the last norm instead; they
-// come last.
+// A sequence has a row of logits for its last known token, one for each drafted token behind it,
+// and with prompt_logprobs one for each token while its prompt is computed. Texts to be embedded
+// have rows of the last norm instead; they come last.
 #include "engine/loop/loop.h"
 #include "model/device.h"
 
 int fxi_step_n_row(const fx_engine *eng, const fxi_seq *s)
 {
     if (s->embd) return fxi_embedding_n_row(s, fxi_model_get_shape(eng->model));
+    if (s->n_draft) return 1 + s->n_draft;
     return fxi_seq_emits_prompt(s) ? s->n_step : s->n_computed + s->n_step == s->n_tok;
 }
 
 static void put_tokens(fxi_step *st, fxi_batch *b, const fxi_seq *s)
 {
-    for (int i = 0; i < s->n_step; i++) st->token[b->n_tok++] = s->tok[s->n_computed + i];
+    const int n_known = s->n_step - s->n_draft;
+    for (int i = 0; i < n_known; i++) st->token[b->n_tok++] = s->tok[s->n_computed + i];
+    for (int i = 0; i < s->n_draft; i++) st->token[b->n_tok++] = s->draft->tok[i];
 }
 
 static void put_seq(const fx_engine *eng, fxi_batch *b, fxi_seq *s, int *n_row)

@@ -4,11 +4,16 @@
 
 #include <stdlib.h>
 
-#define PROMPT_ROWS 64 // rows of logits per step for prompt_logprobs
+#define SPARE_ROWS 64 // rows of logits per step beyond one for each sequence
 
-int fxi_step_prompt_rows(void)
+int fxi_step_spare_rows(void)
 {
-    return PROMPT_ROWS;
+    return SPARE_ROWS;
+}
+
+int fxi_step_max_row(const fx_engine *eng)
+{
+    return eng->opt.max_seq + SPARE_ROWS;
 }
 
 static bool make_samplers(fxi_step *st, size_t n_thread, size_t n_vocab)
@@ -19,7 +24,8 @@ static bool make_samplers(fxi_step *st, size_t n_thread, size_t n_vocab)
         s->logit = malloc(n_vocab * sizeof *s->logit);
         s->cand = malloc(n_vocab * sizeof *s->cand);
         s->count = calloc(n_vocab, sizeof *s->count);
-        if (!s->logit || !s->cand || !s->count) return false;
+        s->allowed = malloc(fxi_guide_n_word(n_vocab) * sizeof *s->allowed);
+        if (!s->logit || !s->cand || !s->count || !s->allowed) return false;
     }
     return st->scratch != NULL;
 }
@@ -30,6 +36,7 @@ static void free_samplers(fxi_step *st, int n_thread)
         free(st->scratch[i].logit);
         free(st->scratch[i].cand);
         free(st->scratch[i].count);
+        free(st->scratch[i].allowed);
     }
     free(st->scratch);
 }
@@ -53,7 +60,7 @@ fx_status fxi_step_make(fx_engine *eng, fx_error *err)
 {
     const size_t n_seq = (size_t)eng->opt.max_seq;
     const size_t n_logit = eng->info.generates ? (size_t)eng->info.n_vocab : 1;
-    const size_t n_row = n_seq + PROMPT_ROWS;
+    const size_t n_row = n_seq + SPARE_ROWS;
     fxi_step *st = calloc(1, sizeof *st);
     eng->step = st;
     if (!st) return fxi_fail(err, FX_ENOMEM, "no memory for the engine");

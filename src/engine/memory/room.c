@@ -7,6 +7,7 @@
 #include "engine/memory/room.h"
 
 static const char no_kv_memory[] = "the request needs more KV memory than there is";
+static const char no_system_memory[] = "the system has no memory for the KV cache";
 
 static fx_status extend_cache(fx_engine *eng, fxi_seq *s, int n_step)
 {
@@ -55,8 +56,7 @@ bool fxi_room_grow(fx_engine *eng, fxi_seq *s, int n_step)
     if (st == FX_ENOSPACE) st = extend_alone(eng, s, n_step);
     if (st == FX_ENOSPACE && start_again(eng, s->group)) return false;
     if (st != FX_OK) {
-        fxi_group_fail(s->group, st == FX_ENOSPACE ? no_kv_memory
-                                                   : "the system has no memory for the KV cache");
+        fxi_group_fail(s->group, st == FX_ENOSPACE ? no_kv_memory : no_system_memory);
         return false;
     }
     s->n_step = n_step;
@@ -68,6 +68,29 @@ static void note_many(const fx_engine *eng, int n_done, fx_status st)
     const fx_record ev = {
         .kind = FX_RECORD_extend, .n_tok = (uint32_t)n_done, .n = (uint32_t)n_done};
     fxi_engine_note_call(eng, ev, st);
+}
+
+// An extension that fails leaves the sequence as it was, unless the device has lost its memory.
+static void drop_if_lost(fx_engine *eng, fxi_seq *s)
+{
+    if (fxi_kv_extend(eng->kv, s->kv, s->n_computed + s->n_step) == FX_OK) return;
+    s->n_step = 0;
+    fxi_group_fail(s->group, no_system_memory);
+}
+
+int fxi_room_try_many(fx_engine *eng, fxi_seq *const *s, const int *n_more, int n)
+{
+    fxi_kv_seq *kv[FXI_ROOM_AT_ONCE];
+    int len_tok[FXI_ROOM_AT_ONCE], n_done;
+    for (int i = 0; i < n; i++) {
+        kv[i] = s[i]->kv;
+        len_tok[i] = s[i]->n_computed + s[i]->n_step + n_more[i];
+    }
+    if (!n) return 0;
+    const fx_status st = fxi_kv_extend_many(eng->kv, kv, len_tok, n, &n_done);
+    note_many(eng, n_done, st);
+    if (st != FX_OK && st != FX_ENOSPACE) drop_if_lost(eng, s[n_done]);
+    return n_done;
 }
 
 int fxi_room_grow_many(fx_engine *eng, fxi_seq *const *s, int n)

@@ -80,7 +80,7 @@ size_t fxi_recorder_copy(const fxi_recorder *r, uint64_t from, fx_record *out, s
                          uint64_t *first)
 {
     size_t n;
-    *first = from;
+    *first = r ? from : 0;
     if (!r || !max_n) return 0;
     do n = copy_once(r, first, out, max_n);
     while (!n && *first < atomic_load_explicit(&r->done, memory_order_acquire));

@@ -1,7 +1,8 @@
 // rules.c - applies the rules of a request to a row of logits before a token is drawn.
 //
+//   grammar       tokens that its texts cannot go on with are masked: -inf
 //   allow, ban    tokens that are not allowed, or are banned, or would complete a banned run of
-//                 tokens in the answer, are masked: -inf
+//                 tokens in the answer, are masked, too
 //   bias          added; a token listed more than once gets each bias, in the order of the list
 //   min_tok       tokens that end the answer are masked while it is too short
 //   repetition    each token of prompt and answer, once: logit / r if positive, else logit * r
@@ -38,8 +39,8 @@ static bool has_answer_penalty(const fx_sampling *r)
 bool fxi_rules_are_idle(const fxi_sample_view *v)
 {
     const fx_sampling *r = v->rule;
-    return !r->n_allow && !r->n_ban && !r->n_ban_run && !r->n_bias && !is_too_short_to_end(v) &&
-           (!has_repetition(r) || v->n_tok <= 0) &&
+    return !v->allowed && !r->n_allow && !r->n_ban && !r->n_ban_run && !r->n_bias &&
+           !is_too_short_to_end(v) && (!has_repetition(r) || v->n_tok <= 0) &&
            (!has_answer_penalty(r) || v->n_tok <= v->n_prompt);
 }
 
@@ -74,6 +75,19 @@ static void copy_allowed(const fx_sampling *r, const float *logits, int n_vocab,
     }
     for (int i = 0; i < n_vocab; i++) logit[i] = -INFINITY;
     for (size_t i = 0; i < r->n_allow; i++) logit[r->allow[i]] = logits[r->allow[i]];
+}
+
+static void mask_word(uint64_t allowed, float *logit, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (!(allowed >> i & 1)) logit[i] = -INFINITY;
+}
+
+static void mask_others(const uint64_t *allowed, float *logit, int n_vocab)
+{
+    for (int from = 0; from < n_vocab; from += 64)
+        if (allowed[from / 64] != UINT64_MAX)
+            mask_word(allowed[from / 64], logit + from, n_vocab - from < 64 ? n_vocab - from : 64);
 }
 
 static void apply_bias(const fx_sampling *r, float *logit)
@@ -120,6 +134,7 @@ const float *fxi_rules_apply(const fxi_sample_view *v, const float *logits, int 
     float *logit = scratch->logit;
     if (fxi_rules_are_idle(v)) return logits;
     copy_allowed(r, logits, n_vocab, logit);
+    if (v->allowed) mask_others(v->allowed, logit, n_vocab);
     mask_ids(logit, r->ban, r->n_ban);
     if (r->n_ban_run) mask_runs(v, logit);
     apply_bias(r, logit);

@@ -19,6 +19,7 @@ typedef struct fxi_sample_scratch {
     float *logit;        // [n_vocab]
     fxi_candidate *cand; // [n_vocab]
     int32_t *count;      // [n_vocab] all zero between calls
+    uint64_t *allowed;   // [n_vocab / 64 + 1]
 } fxi_sample_scratch;
 
 // What the rules see of a sequence. All ids are within the vocabulary.
@@ -28,11 +29,13 @@ typedef struct fxi_sample_view {
     int n_prompt, n_tok;
     const int32_t *end; // [n_end] banned before rule->min_tok: end-of-text and stop tokens
     int n_end;
+    const uint64_t *allowed; // [n_vocab / 64 + 1] tokens by which the grammar can go on or end, bit
+                             // id % 64 of word id / 64; NULL: all
 } fxi_sample_view;
 
-// rules.c: applies allow, ban, bias, min_tok and the three penalties, in this order, to
-// logits[n_vocab]. Returns `logits` itself where no rule applies, else scratch->logit, where masked
-// tokens are -inf. NULL: no token is left, every logit is -inf or NaN.
+// rules.c: applies the grammar's mask, allow, ban, bias, min_tok and the three penalties, in this
+// order, to logits[n_vocab]. Returns `logits` itself where no rule applies, else scratch->logit,
+// where masked tokens are -inf. NULL: no token is left, every logit is -inf or NaN.
 const float *fxi_rules_apply(const fxi_sample_view *v, const float *logits, int n_vocab,
                              fxi_sample_scratch *scratch);
 

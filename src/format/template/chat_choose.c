@@ -12,6 +12,8 @@
 static fx_status compile_template(fxi_chat_template *t, const char *text, size_t n, fx_error *err)
 {
     t->knows_developer = memmem(text, n, "developer", 9) != NULL;
+    if (!fxi_buf_add(&t->text, text, n))
+        return fxi_fail(err, FX_ENOMEM, "no memory for the chat template");
     return fxi_jinja_compile(text, n, &t->jinja, err);
 }
 
@@ -127,6 +129,8 @@ void fxi_chat_free(fxi_chat *c)
     if (!c) return;
     fxi_jinja_free(c->usual.jinja);
     fxi_jinja_free(c->tools.jinja);
+    fxi_buf_free(&c->usual.text);
+    fxi_buf_free(&c->tools.text);
     json_decref(c->bos);
     json_decref(c->eos);
     free(c);
@@ -135,6 +139,12 @@ void fxi_chat_free(fxi_chat *c)
 const char *fxi_chat_broken(const fxi_chat *c)
 {
     return c->usual.jinja ? NULL : c->usual.broken.text;
+}
+
+fxi_str fxi_chat_jinja(const fxi_chat *c, bool with_tools)
+{
+    const fxi_buf *text = with_tools && c->has_tools ? &c->tools.text : &c->usual.text;
+    return (fxi_str){text->p, text->n};
 }
 
 const char *fxi_chat_builtin(const fxi_chat *c)

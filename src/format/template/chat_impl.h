@@ -15,6 +15,7 @@ typedef struct fxi_chat_template {
     fxi_jinja *jinja;     // NULL: could not be compiled
     fx_error broken;      // why
     bool knows_developer; // it mentions that role
+    fxi_buf text;
 } fxi_chat_template;
 
 struct fxi_chat {

@@ -76,12 +76,17 @@ fx_status fxi_gpu_keep_rows(fxi_device *d, fx_error *err)
     return FX_OK;
 }
 
+static const fxi_cuda_plan *attention_plan(const fxi_gpu_pass *p, const fxi_layer *l)
+{
+    return p->kept ? &p->last : &p->plan[l->is_windowed];
+}
+
 static fxi_cuda_attn_args attention_args(const fxi_gpu *g, const fxi_layer *l)
 {
     const fxi_transformer *m = g->plan;
     const fxi_model_shape *s = &m->model.shape;
     const fxi_gpu_pass *p = &g->pass;
-    const fxi_cuda_plan *plan = p->kept ? &p->last : &p->plan[l->is_windowed];
+    const fxi_cuda_plan *plan = attention_plan(p, l);
     const fxi_gpu_count tiles = p->kept          ? FXI_GPU_LAST_TILES
                                 : l->is_windowed ? FXI_GPU_WINDOW_TILES
                                                  : FXI_GPU_TILES;
@@ -121,14 +126,27 @@ static fx_status form_rows(fxi_gpu *g, const fxi_linear *o, fx_error *err)
     return fxi_gpu_launch(g, FXI_CUDA_ROWS, &args, err);
 }
 
+// The tiles of the plan, of which the last n_wide are wide, by the kernel of each. Graphs, whose
+// counts are on the device, have no wide ones.
+static fx_status launch_tiles(fxi_gpu *g, const fxi_cuda_attn_args *all, int n_wide, fx_error *err)
+{
+    const fxi_dtype type = g->plan->model.kv_type;
+    const int head_dim = g->plan->model.shape.head_dim;
+    fxi_cuda_attn_args few = *all, wide = *all;
+    few.n_tile -= n_wide;
+    wide.tile += few.n_tile;
+    wide.n_tile = n_wide;
+    wide.live = NULL;
+    FX_TRY(fxi_gpu_launch(g, fxi_cuda_attention_find(type, head_dim, g->math), &few, err));
+    if (!n_wide) return FX_OK;
+    return fxi_gpu_launch(g, fxi_cuda_attention_wide_find(type, head_dim, g->math), &wide, err);
+}
+
 fx_status fxi_gpu_attention(fxi_device *d, const fxi_layer *l, fx_error *err)
 {
     fxi_gpu *g = fxi_gpu_of(d);
-    const fxi_transformer *m = g->plan;
     const fxi_cuda_attn_args args = attention_args(g, l);
-    const fxi_cuda_kernel_id id =
-        fxi_cuda_attention_find(m->model.kv_type, m->model.shape.head_dim, g->math);
-    FX_TRY(fxi_gpu_launch(g, id, &args, err));
+    FX_TRY(launch_tiles(g, &args, attention_plan(&g->pass, l)->n_wide, err));
     if (args.max_range > 1) FX_TRY(fxi_gpu_launch(g, FXI_CUDA_ATTN_MERGE, &args, err));
     return form_rows(g, &l->o.w, err);
 }

@@ -6,6 +6,8 @@
 
 #include "gpu/device/gpu_impl.h"
 
+enum { MAX_TABLE_AHEAD = 4 << 20 }; // numbers of tables that are made room for before they come
+
 // ---- where arrays lie --------------------------------------------------------------------------
 
 static size_t place_array(fxi_gpu_layout *l, size_t n, size_t elem_bytes)
@@ -63,12 +65,23 @@ void fxi_gpu_tables_free(fxi_gpu *g)
     g->tables = (fxi_gpu_tables){0};
 }
 
-// Makes room for n numbers; a pass that needs more than any before it allocates.
-static fx_status reserve_tables(fxi_gpu *g, size_t n, fx_error *err)
+// What as many sequences as there are rows of logits need at their longest: enough for the batches
+// of an engine. 0: no view of the batch has a table.
+static size_t most_table_blocks(const fxi_gpu *g, const fxi_batch *b)
+{
+    size_t n = 0;
+    for (int k = 0; b->n_seq && k < g->plan->model.shape.kv.n_group; k++)
+        n += view_blocks(&b->seq[0].views.group[k], g->plan->ctx_tok);
+    n *= (size_t)g->most.max_logit;
+    return n < MAX_TABLE_AHEAD ? n : MAX_TABLE_AHEAD;
+}
+
+// Makes room for n numbers: at the first pass with tables for all that come, as far as can be told.
+static fx_status reserve_tables(fxi_gpu *g, const fxi_batch *b, size_t n, fx_error *err)
 {
     fxi_gpu_tables *t = &g->tables;
     if (n <= t->room) return FX_OK;
-    const size_t room = n + n / 2 + 1024;
+    const size_t most = most_table_blocks(g, b), room = most > n ? most : n + n / 2;
     fxi_gpu_tables_free(g);
     FX_TRY(fxi_cu_pin(&g->cu, room * sizeof *t->host, (void **)&t->host, err));
     FX_TRY(fxi_cu_alloc(&g->cu, room * sizeof *t->at, (void **)&t->at, err));
@@ -156,7 +169,8 @@ static void plan_tiles(fxi_gpu *g, const fxi_batch *b, bool windowed, bool wante
                            .n_kv_head = s->n_kv_head,
                            .window = windowed ? g->plan->rules.window : 0,
                            .n_block = 2 * g->cu.n_sm,
-                           .max_part = g->s.max_part};
+                           .max_part = g->s.max_part,
+                           .is_wide = g->has_wide};
     for (int i = 0; i < b->n_seq; i++)
         fxi_cuda_plan_add(out, seq, i, wanted ? b->seq[i].n_logit : b->seq[i].n_tok, tile);
     fxi_cuda_plan_end(out, tile);
@@ -203,7 +217,7 @@ static void fill_counts(fxi_gpu *g, const fxi_batch *b, int n_kept, int n_logit)
 static fx_status fill_batch(fxi_gpu *g, const fxi_batch *b, size_t *n_block, fx_error *err)
 {
     int n_logit;
-    FX_TRY(reserve_tables(g, count_table_blocks(g->plan, b), err));
+    FX_TRY(reserve_tables(g, b, count_table_blocks(g->plan, b), err));
     memcpy(host_array(g, g->pass.at.token), b->token, (size_t)b->n_tok * sizeof *b->token);
     g->pass.n_kept = fxi_batch_wanted(b, host_array(g, g->pass.at.wanted), &n_logit);
     fill_sequences(g, b, n_block);

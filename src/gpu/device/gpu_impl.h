@@ -138,6 +138,7 @@ typedef struct fxi_gpu {
     fxi_gpu_heap weights, scratch;
     fxi_gpu_pinned pinned;
     fxi_gpu_stage stage;
+    bool has_wide;    // attention has a kernel for wide tiles
     bool takes_plain; // the rows that are put now, those of the latest take_linear, stay plain
     const fxi_transformer *plan;
     fxi_pass_limits most;

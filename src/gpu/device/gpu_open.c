@@ -47,22 +47,28 @@ static fx_status read_math(const char *name, const gpu_math **out, fx_error *err
 
 // ---- the table ---------------------------------------------------------------------------------
 
+// What lies on the host is freed even if the context cannot be entered any more; the driver's calls
+// are then refused, and the end of the context frees what is its own.
+static void free_all(fxi_gpu *g)
+{
+    const bool entered = fxi_cu_enter(&g->cu, NULL) == FX_OK;
+    (void)fxi_cu_wait(&g->cu, g->cu.compute, NULL);
+    (void)fxi_cu_wait(&g->cu, g->cu.copy, NULL);
+    fxi_gpu_graphs_free(g);
+    fxi_gpu_tables_free(g);
+    fxi_gpu_stage_free(&g->cu, &g->stage);
+    fxi_gpu_pinned_free(&g->cu, &g->pinned);
+    fxi_gpu_heap_free(&g->cu, &g->scratch);
+    fxi_gpu_heap_free(&g->cu, &g->weights);
+    fxi_gpu_kernels_free(g);
+    fxi_lt_close(&g->lt);
+    if (entered) fxi_cu_leave(&g->cu);
+}
+
 static void close_gpu(fxi_device *d)
 {
     fxi_gpu *g = fxi_gpu_of(d);
-    if (g->cu.context && fxi_cu_enter(&g->cu, NULL) == FX_OK) {
-        (void)fxi_cu_wait(&g->cu, g->cu.compute, NULL);
-        (void)fxi_cu_wait(&g->cu, g->cu.copy, NULL);
-        fxi_gpu_graphs_free(g);
-        fxi_gpu_tables_free(g);
-        fxi_gpu_stage_free(&g->cu, &g->stage);
-        fxi_gpu_pinned_free(&g->cu, &g->pinned);
-        fxi_gpu_heap_free(&g->cu, &g->scratch);
-        fxi_gpu_heap_free(&g->cu, &g->weights);
-        fxi_gpu_kernels_free(g);
-        fxi_lt_close(&g->lt);
-        fxi_cu_leave(&g->cu);
-    }
+    if (g->cu.context) free_all(g);
     fxi_cu_close(&g->cu);
     free(g);
 }

@@ -180,10 +180,9 @@ static fx_status cut_rows(fxi_gpu *g, const operand_needs *need, fx_error *err)
 
 // ---- prepare -----------------------------------------------------------------------------------
 
-static fx_status check_plan(const fxi_gpu *g, const fxi_transformer *m, fx_error *err)
+// Shared memory of a block of attention.
+static unsigned attention_bytes(const fxi_transformer *m, fxi_cuda_kernel_id id)
 {
-    const fxi_cuda_kernel_id id =
-        fxi_cuda_attention_find(m->model.kv_type, m->model.shape.head_dim, g->math);
     fxi_cuda_grid at = {0};
     const fxi_cuda_attn_args args = {.n_head = m->model.shape.n_head,
                                      .n_kv_head = m->model.shape.n_kv_head,
@@ -191,13 +190,22 @@ static fx_status check_plan(const fxi_gpu *g, const fxi_transformer *m, fx_error
                                      .max_range = 1,
                                      .n_tile = 1};
     fxi_cuda_kernel_find(id)->shape(&args, &at);
-    if (at.shared_bytes > (unsigned)g->cu.max_shared_bytes)
-        return fxi_fail(err, FX_EINVAL,
-                        "%s: attention with heads of %d numbers needs %u bytes of shared memory, "
-                        "%s has %d",
-                        g->cu.label, m->model.shape.head_dim, at.shared_bytes, g->cu.name,
-                        g->cu.max_shared_bytes);
-    return FX_OK;
+    return at.shared_bytes;
+}
+
+static fx_status choose_attention(fxi_gpu *g, const fxi_transformer *m, fx_error *err)
+{
+    const unsigned most = (unsigned)g->cu.max_shared_bytes;
+    const fxi_dtype type = m->model.kv_type;
+    const int n = m->model.shape.head_dim;
+    const unsigned need = attention_bytes(m, fxi_cuda_attention_find(type, n, g->math));
+    const fxi_cuda_kernel_id wide = fxi_cuda_attention_wide_find(type, n, g->math);
+    g->has_wide = wide != FXI_CUDA_KERNEL_END && attention_bytes(m, wide) <= most;
+    if (need <= most) return FX_OK;
+    return fxi_fail(err, FX_EINVAL,
+                    "%s: attention with heads of %d numbers needs %u bytes of shared memory, "
+                    "%s has %u",
+                    g->cu.label, n, need, g->cu.name, most);
 }
 
 static fx_status alloc_operands(fxi_gpu *g, fx_error *err)
@@ -220,7 +228,7 @@ fx_status fxi_gpu_prepare(fxi_device *d, const fxi_transformer *plan, const fxi_
                           fx_error *err)
 {
     fxi_gpu *g = fxi_gpu_of(d);
-    FX_TRY(check_plan(g, plan, err));
+    FX_TRY(choose_attention(g, plan, err));
     g->plan = plan;
     g->most = *most;
     fxi_gpu_layout_fill(plan, most->max_tok, &g->pass.at);

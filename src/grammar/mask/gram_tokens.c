@@ -3,6 +3,7 @@
 #include "grammar/mask/gram_tokens.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/system/grow.h"
 
@@ -63,14 +64,25 @@ static bool grow_trie(fxi_gram_tokens *t, const token_key *k, size_t n)
     return ok;
 }
 
-fx_status fxi_gram_tokens_make(fxi_gram_tokens *t, const fxi_str *token, size_t n_vocab,
-                               fx_error *err)
+static bool keep_bytes(fxi_gram_tokens *t, const fxi_str *token, size_t n_bytes)
+{
+    t->text = malloc(n_bytes + 1);
+    t->at = calloc(t->n_vocab + 1, sizeof *t->at);
+    if (!t->text || !t->at) return false;
+    for (size_t i = 0; i < t->n_vocab; i++) {
+        if (token[i].n) memcpy(t->text + t->at[i], token[i].p, token[i].n);
+        t->at[i + 1] = t->at[i] + (uint32_t)token[i].n;
+    }
+    return true;
+}
+
+static bool make_token_trie(fxi_gram_tokens *t, const fxi_str *token)
 {
     size_t n = 0;
-    token_key *k = calloc(n_vocab + 1, sizeof *k);
-    *t = (fxi_gram_tokens){.n_vocab = n_vocab, .id = calloc(n_vocab + 1, sizeof *t->id)};
+    token_key *k = calloc(t->n_vocab + 1, sizeof *k);
+    t->id = calloc(t->n_vocab + 1, sizeof *t->id);
     bool ok = k && t->id;
-    for (size_t i = 0; ok && i < n_vocab; i++) {
+    for (size_t i = 0; ok && i < t->n_vocab; i++) {
         if (!token[i].n || token[i].n > UINT16_MAX) continue;
         if (token[i].n > t->max_depth) t->max_depth = token[i].n;
         k[n++] = (token_key){token[i], (uint32_t)i};
@@ -78,7 +90,20 @@ fx_status fxi_gram_tokens_make(fxi_gram_tokens *t, const fxi_str *token, size_t 
     if (ok) qsort(k, n, sizeof *k, compare_tokens_by_bytes);
     ok = ok && grow_trie(t, k, n);
     free(k);
-    if (ok) return FX_OK;
+    return ok;
+}
+
+fx_status fxi_gram_tokens_make(fxi_gram_tokens *t, const fxi_str *token, size_t n_vocab,
+                               fx_error *err)
+{
+    size_t n_bytes = 0;
+    *t = (fxi_gram_tokens){.n_vocab = n_vocab};
+    for (size_t i = 0; i < n_vocab; i++) {
+        if (token[i].n > UINT32_MAX - n_bytes)
+            return fxi_fail(err, FX_EINVAL, "the tokens have 4 GiB or more");
+        n_bytes += token[i].n;
+    }
+    if (keep_bytes(t, token, n_bytes) && make_token_trie(t, token)) return FX_OK;
     fxi_gram_tokens_free(t);
     return fxi_fail(err, FX_ENOMEM, "out of memory");
 }
@@ -87,5 +112,7 @@ void fxi_gram_tokens_free(fxi_gram_tokens *t)
 {
     free(t->node);
     free(t->id);
+    free(t->text);
+    free(t->at);
     *t = (fxi_gram_tokens){0};
 }

@@ -139,14 +139,9 @@ FXI_KERNEL(attention, attn, ATTN_THREAD)
 }
 FXI_CUDA_KERNEL(fxi_cuda_attention);
 
-// Grid: heads, tokens of a tile, tiles.
-FXI_KERNEL(attn_merge, attn, ATTN_THREAD)
+FXI_DEVICE void merge_token(const fxi_cuda_attn_args &a, const fxi_cuda_tile &t, int tok, int head)
 {
-    if ((int)blockIdx.z >= live_count(a.live, a.n_tile)) return;
-    const fxi_cuda_tile t = a.tile[blockIdx.z];
     const fxi_cuda_seq &seq = a.seq[t.seq];
-    const int head = (int)blockIdx.x, tok = (int)blockIdx.y;
-    if (tok >= t.n_tok || t.n_range == 1) return;
     const int pos = seq.pos + t.tok0 + tok;
     const int seg0 = first_pos(pos, a.window) / ATTN_SEGMENT;
     const int seg1 = (end_pos(pos, seq.n_pos, a.window) + ATTN_SEGMENT - 1) / ATTN_SEGMENT;
@@ -161,5 +156,15 @@ FXI_KERNEL(attn_merge, attn, ATTN_THREAD)
         }
         a.out[row * (size_t)a.head_dim + d] = acc * (1 / l);
     }
+}
+
+// Grid: heads, tokens of a tile (of wide ones those that are left, too), tiles.
+FXI_KERNEL(attn_merge, attn, ATTN_THREAD)
+{
+    if ((int)blockIdx.z >= live_count(a.live, a.n_tile)) return;
+    const fxi_cuda_tile t = a.tile[blockIdx.z];
+    if (t.n_range == 1) return;
+    for (int tok = (int)blockIdx.y; tok < t.n_tok; tok += (int)gridDim.y)
+        merge_token(a, t, tok, (int)blockIdx.x);
 }
 FXI_CUDA_KERNEL(fxi_cuda_attn_merge);

@@ -154,8 +154,10 @@ typedef struct fxi_cuda_rope_store_args {
     const int32_t *live; // NULL: n_row
 } fxi_cuda_rope_store_args;
 
-// Query rows that one block computes: those of one KV head, of n_tok neighbouring tokens.
+// Query rows that one block computes: those of one KV head, of n_tok neighbouring tokens; of wide
+// tiles, which have kernels of their own.
 #define FXI_CUDA_TILE_ROW 16
+#define FXI_CUDA_WIDE_ROW 64
 
 typedef struct fxi_cuda_tile {
     int32_t seq;         // of the batch

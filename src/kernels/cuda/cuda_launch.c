@@ -100,6 +100,13 @@ static uint32_t law_bytes(int head_dim)
     return n > 128 ? sums + FXI_CUDA_TILE_ROW * n * 2 : sums;
 }
 
+// As law/prefill_law.cu does: keys and values of 64 positions, padded, and a segment's sums.
+static uint32_t wide_bytes(int head_dim)
+{
+    const uint32_t n = (uint32_t)head_dim, key = (n * 2 + 63) / 128 * 128 + 64, value = n * 2 + 16;
+    return 64 * (key + value) + FXI_CUDA_WIDE_ROW * n * 4;
+}
+
 static fxi_cuda_grid attention_grid(const fxi_cuda_attn_args *a,
                                     uint32_t shared_bytes(int head_dim))
 {
@@ -118,6 +125,11 @@ static void shape_attention(const void *args, fxi_cuda_grid *out)
 static void shape_attention_law(const void *args, fxi_cuda_grid *out)
 {
     *out = attention_grid(args, law_bytes);
+}
+
+static void shape_attention_wide(const void *args, fxi_cuda_grid *out)
+{
+    *out = attention_grid(args, wide_bytes);
 }
 
 static void shape_merge(const void *args, fxi_cuda_grid *out)
@@ -142,6 +154,11 @@ static const fxi_cuda_kernel kernels[FXI_CUDA_KERNEL_END] = {
     [FXI_CUDA_ATTN_##type##_##head] = {"fxi_cuda_attn_" #name "_" #head, \
                                        sizeof(fxi_cuda_attn_args), shape_attention_law},
             FXI_CUDA_LAW_HEADS(ROW, F16, f16) FXI_CUDA_LAW_HEADS(ROW, BF16, bf16)
+#undef ROW
+#define ROW(type, name, head)                                                           \
+    [FXI_CUDA_ATTN_##type##_##head##_MANY] = {"fxi_cuda_attn_" #name "_" #head "_many", \
+                                              sizeof(fxi_cuda_attn_args), shape_attention_wide},
+                FXI_CUDA_WIDE_HEADS(ROW, F16, f16) FXI_CUDA_WIDE_HEADS(ROW, BF16, bf16)
 #undef ROW
 };
 
@@ -176,18 +193,38 @@ fxi_cuda_kernel_id fxi_cuda_linear_find(fxi_dtype type, fxi_cuda_math math, int 
     return ids[type];
 }
 
+typedef struct law_kernel {
+    fxi_dtype type;
+    int head_dim;
+    fxi_cuda_kernel_id id;
+} law_kernel;
+
+static fxi_cuda_kernel_id find_law(const law_kernel *list, size_t n, fxi_dtype type, int head_dim,
+                                   fxi_cuda_kernel_id other)
+{
+    for (size_t i = 0; i < n; i++)
+        if (list[i].type == type && list[i].head_dim == head_dim) return list[i].id;
+    return other;
+}
+
 fxi_cuda_kernel_id fxi_cuda_attention_find(fxi_dtype kv_type, int head_dim, fxi_cuda_math math)
 {
-    static const struct {
-        fxi_dtype type;
-        int head_dim;
-        fxi_cuda_kernel_id id;
-    } law[] = {
+    static const law_kernel law[] = {
 #define ROW(type, name, head) {FXI_##type, head, FXI_CUDA_ATTN_##type##_##head},
         FXI_CUDA_LAW_HEADS(ROW, F16, f16) FXI_CUDA_LAW_HEADS(ROW, BF16, bf16)
 #undef ROW
     };
-    for (size_t i = 0; math != FXI_CUDA_EXACT && i < sizeof law / sizeof *law; i++)
-        if (law[i].type == kv_type && law[i].head_dim == head_dim) return law[i].id;
-    return FXI_CUDA_ATTENTION;
+    return find_law(law, math == FXI_CUDA_EXACT ? 0 : sizeof law / sizeof *law, kv_type, head_dim,
+                    FXI_CUDA_ATTENTION);
+}
+
+fxi_cuda_kernel_id fxi_cuda_attention_wide_find(fxi_dtype kv_type, int head_dim, fxi_cuda_math math)
+{
+    static const law_kernel wide[] = {
+#define ROW(type, name, head) {FXI_##type, head, FXI_CUDA_ATTN_##type##_##head##_MANY},
+        FXI_CUDA_WIDE_HEADS(ROW, F16, f16) FXI_CUDA_WIDE_HEADS(ROW, BF16, bf16)
+#undef ROW
+    };
+    return find_law(wide, math == FXI_CUDA_EXACT ? 0 : sizeof wide / sizeof *wide, kv_type,
+                    head_dim, FXI_CUDA_KERNEL_END);
 }

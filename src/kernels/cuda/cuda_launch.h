@@ -35,6 +35,13 @@
     X(type, name, 128)                    \
     X(type, name, 256)
 
+// The same, of wide tiles.
+#define FXI_CUDA_WIDE_HEADS(X, type, name) \
+    X(type, name, 64)                      \
+    X(type, name, 80)                      \
+    X(type, name, 96)                      \
+    X(type, name, 128)
+
 #define FXI_CUDA_KERNELS(X)                             \
     X(EMBED, embed, embed, embed)                       \
     X(ADD_NORM, add_norm, add_norm, add_norm)           \
@@ -67,7 +74,11 @@ typedef enum fxi_cuda_kernel_id {
 #define FXI_CUDA_ID(type, name, head) FXI_CUDA_ATTN_##type##_##head,
             FXI_CUDA_LAW_HEADS(FXI_CUDA_ID, F16, f16) FXI_CUDA_LAW_HEADS(FXI_CUDA_ID, BF16, bf16)
 #undef FXI_CUDA_ID
-                FXI_CUDA_KERNEL_END
+#define FXI_CUDA_ID(type, name, head) FXI_CUDA_ATTN_##type##_##head##_MANY,
+                FXI_CUDA_WIDE_HEADS(FXI_CUDA_ID, F16, f16)
+                    FXI_CUDA_WIDE_HEADS(FXI_CUDA_ID, BF16, bf16)
+#undef FXI_CUDA_ID
+                        FXI_CUDA_KERNEL_END
 } fxi_cuda_kernel_id;
 
 // What a launch needs. A grid may have a dimension 0: nothing is to be done, and must not be
@@ -108,5 +119,8 @@ fxi_cuda_kernel_id fxi_cuda_linear_find(fxi_dtype type, fxi_cuda_math math, int 
 // The kernel of attention over a cache of this type. Where the tensor cores have none for the type
 // or the size of heads, it is the exact one. Rows of caches that they read are aligned to 16 bytes.
 fxi_cuda_kernel_id fxi_cuda_attention_find(fxi_dtype kv_type, int head_dim, fxi_cuda_math math);
+// The one of wide tiles, with the same bits. FXI_CUDA_KERNEL_END: there is none.
+fxi_cuda_kernel_id fxi_cuda_attention_wide_find(fxi_dtype kv_type, int head_dim,
+                                                fxi_cuda_math math);
 
 #endif

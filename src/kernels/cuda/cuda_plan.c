@@ -17,10 +17,18 @@ int fxi_cuda_plan_parts(int n_head, int n_seq, int ctx_tok)
     return n_head * n_seq * fxi_attn_n_segment(ctx_tok);
 }
 
-static int tile_tokens(const fxi_cuda_plan *p)
+// Query heads of a tile: a group's, or a part of them.
+static int tile_heads(const fxi_cuda_plan *p)
 {
     const int group = p->n_head / p->n_kv_head;
-    return group < FXI_CUDA_TILE_ROW ? FXI_CUDA_TILE_ROW / group : 1;
+    return group < FXI_CUDA_TILE_ROW ? group : FXI_CUDA_TILE_ROW;
+}
+
+// Tokens of a tile of a sequence with n_tok of them: a wide one, if they do not fit into another.
+static int tile_tokens(const fxi_cuda_plan *p, int n_tok)
+{
+    const int few = FXI_CUDA_TILE_ROW / tile_heads(p), many = FXI_CUDA_WIDE_ROW / tile_heads(p);
+    return p->is_wide && n_tok > few ? many : few;
 }
 
 // One past the last position that token tok of the sequence sees.
@@ -35,7 +43,7 @@ void fxi_cuda_plan_add(fxi_cuda_plan *p, const fxi_cuda_seq *seq, int i, int n_w
                        fxi_cuda_tile *tile)
 {
     const fxi_cuda_seq *s = &seq[i];
-    const int most = tile_tokens(p);
+    const int most = tile_tokens(p, n_want);
     for (int tok = s->n_tok - n_want; tok < s->n_tok; tok += most) {
         const int left = s->n_tok - tok, n_tok = left < most ? left : most;
         const int seg0 = fxi_attn_first_segment(s->pos + tok, p->window);
@@ -50,6 +58,25 @@ void fxi_cuda_plan_add(fxi_cuda_plan *p, const fxi_cuda_seq *seq, int i, int n_w
     }
 }
 
+// Of a long sequence the last tile may have few tokens: it is no wide one, then.
+static bool tile_is_wide(const fxi_cuda_plan *p, const fxi_cuda_tile *t)
+{
+    return p->is_wide && t->n_tok * tile_heads(p) > FXI_CUDA_TILE_ROW;
+}
+
+// In any order: tiles know nothing of each other.
+static void part_wide_tiles(fxi_cuda_plan *p, fxi_cuda_tile *tile)
+{
+    int n_few = 0;
+    for (int i = 0; i < p->n_tile; i++) {
+        const fxi_cuda_tile t = tile[i];
+        if (tile_is_wide(p, &t)) continue;
+        tile[i] = tile[n_few];
+        tile[n_few++] = t;
+    }
+    p->n_wide = p->n_tile - n_few;
+}
+
 // The rows of all heads of a tile, in one segment.
 static int tile_parts(const fxi_cuda_plan *p, const fxi_cuda_tile *t)
 {
@@ -62,6 +89,7 @@ void fxi_cuda_plan_end(fxi_cuda_plan *p, fxi_cuda_tile *tile)
 {
     const bool spreads = p->n_tile * fxi_cuda_attn_heads(p->n_head, p->n_kv_head) < p->n_block;
     int used = 0;
+    part_wide_tiles(p, tile);
     p->max_range = 1;
     for (int i = 0; i < p->n_tile; i++) {
         fxi_cuda_tile *t = &tile[i];

@@ -10,8 +10,10 @@ typedef struct fxi_cuda_plan {
     int window;   // 0: none
     int n_block;  // how many blocks keep the device busy: below that, segments are spread
     int max_part; // partial results that there is room for, each of a query row of one head
+    bool is_wide; // there is a kernel for wide tiles: sequences of many rows get them
     // Filled in by fxi_cuda_plan_end:
     int n_tile, max_range;
+    int n_wide; // the last ones of the tiles are wide
 } fxi_cuda_plan;
 
 // Tiles that n_tok tokens in n_seq sequences need at most.
@@ -22,7 +24,7 @@ int fxi_cuda_plan_parts(int n_head, int n_seq, int ctx_tok);
 // Appends the tiles of the last n_want tokens of sequence i to tile.
 void fxi_cuda_plan_add(fxi_cuda_plan *p, const fxi_cuda_seq *seq, int i, int n_want,
                        fxi_cuda_tile *tile);
-// Divides the tiles' segments among blocks.
+// Moves wide tiles behind the others, and divides the tiles' segments among blocks.
 void fxi_cuda_plan_end(fxi_cuda_plan *p, fxi_cuda_tile *tile);
 
 // Blocks per tile: groups of up to FXI_CUDA_TILE_ROW query heads of one KV head.

@@ -77,6 +77,18 @@ FXI_DEVICE uint32_t ptx_bf16x2_of_f32(float lo, float hi)
     return ptx_bf16_of_f32(lo) | (uint32_t)ptx_bf16_of_f32(hi) << 16;
 }
 
+// ---- registers
+
+// v itself, but the compiler does not know that: what follows from it is computed behind this call
+// and not kept in registers from before, as what does not change in a loop otherwise is.
+FXI_DEVICE int ptx_anew(int v)
+{
+#ifdef __CUDACC__
+    asm volatile("" : "+r"(v));
+#endif
+    return v;
+}
+
 // ---- loads and stores of 16 bytes, aligned to 16, as one access
 
 // Global memory that no kernel of the launch writes and that is read once: it takes no place in L1.
@@ -100,6 +112,21 @@ FXI_DEVICE uint4 ptx_load16_const(const void *at)
     return __ldg((const uint4 *)at);
 #else
     return ptx_load16_once(at);
+#endif
+}
+
+// The same, but never earlier than a barrier that stands before it.
+FXI_DEVICE uint4 ptx_load16_here(const void *at)
+{
+#ifdef __CUDACC__
+    uint4 v;
+    asm volatile("ld.global.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(at)
+                 : "memory");
+    return v;
+#else
+    return emu_load16(at);
 #endif
 }
 

@@ -261,6 +261,17 @@ static fx_status paged_extend(fxi_kv *kv, fxi_kv_seq *seq, int len_tok)
     return FX_OK;
 }
 
+static fx_status paged_truncate(fxi_kv *kv, fxi_kv_seq *seq, int len_tok)
+{
+    fxi_paged *k = fxi_paged_of(kv);
+    fxi_paged_seq *s = fxi_paged_seq_of(seq);
+    if (s->is_out) return FX_EINVAL;
+    if (len_tok >= s->len_tok) return FX_OK;
+    while (s->n_page > (int)fxi_paged_n_page(k, len_tok)) fxi_page_let_go(k, s->page[--s->n_page]);
+    set_len(k, s, len_tok);
+    return FX_OK;
+}
+
 // Memory is there from the start.
 static void paged_prepare(fxi_kv *kv, fxi_kv_seq *s, int len_tok, int deadline_step)
 {
@@ -408,7 +419,7 @@ static void paged_moved(const fxi_kv *kv, fxi_kv_moved *out)
 
 const fxi_kv_ops fxi_kv_paged = {
     .name = "paged",
-    .caps = FXI_KV_PREFIX | FXI_KV_FORK | FXI_KV_SWAP,
+    .caps = FXI_KV_PREFIX | FXI_KV_FORK | FXI_KV_SWAP | FXI_KV_TRUNCATE,
     .open = paged_open,
     .close = paged_close,
     .domain_open = fxi_page_domain_open,
@@ -418,6 +429,7 @@ const fxi_kv_ops fxi_kv_paged = {
     .seq_match = paged_match,
     .seq_fork = paged_fork,
     .seq_extend = paged_extend,
+    .seq_truncate = paged_truncate,
     .seq_prepare = paged_prepare,
     .seq_record = fxi_page_record,
     .whole_tok = paged_whole_tok,

@@ -285,6 +285,13 @@ static fx_status reserve_extend(fxi_kv *kv, fxi_kv_seq *seq, int len_tok)
     return FX_OK;
 }
 
+// The block stays reserved.
+static fx_status reserve_truncate(fxi_kv *kv, fxi_kv_seq *seq, int len_tok)
+{
+    if (len_tok < kept_of(seq)->len_tok) set_len(reserve_of(kv), kept_of(seq), len_tok);
+    return FX_OK;
+}
+
 // Memory is there from the start.
 static void reserve_prepare(fxi_kv *kv, fxi_kv_seq *s, int len_tok, int deadline_step)
 {
@@ -436,14 +443,14 @@ static fx_status reserve_check(fxi_kv *kv, const char **what)
     return *what ? FX_EINVAL : FX_OK;
 }
 
-#define RESERVE_OPS(name_, open_)                                                         \
-    {                                                                                     \
-        .name = name_, .caps = 0, .open = open_, .close = reserve_close,                  \
-        .seq_create = reserve_create, .seq_extend = reserve_extend,                       \
-        .seq_prepare = reserve_prepare, .seq_release = reserve_release,                   \
-        .seq_views = reserve_views, .bytes_for = reserve_bytes_for, .cost = reserve_cost, \
-        .seq_growth = reserve_growth, .step = reserve_step, .stats = reserve_stats,       \
-        .check = reserve_check,                                                           \
+#define RESERVE_OPS(name_, open_)                                                           \
+    {                                                                                       \
+        .name = name_, .caps = FXI_KV_TRUNCATE, .open = open_, .close = reserve_close,      \
+        .seq_create = reserve_create, .seq_extend = reserve_extend,                         \
+        .seq_truncate = reserve_truncate, .seq_prepare = reserve_prepare,                   \
+        .seq_release = reserve_release, .seq_views = reserve_views,                         \
+        .bytes_for = reserve_bytes_for, .cost = reserve_cost, .seq_growth = reserve_growth, \
+        .step = reserve_step, .stats = reserve_stats, .check = reserve_check,               \
     }
 
 const fxi_kv_ops fxi_kv_reserve_max = RESERVE_OPS("reserve-max", open_max);

@@ -236,7 +236,8 @@ double fxi_peers_expire(fxi_peers *ps, double now_s)
             ps->counts.n_late += p->phase != FXI_PEER_IDLE;
             cut_locked(ps, p, p->phase == FXI_PEER_IDLE ? 0 : 408);
         }
-        next_s = fmin(next_s, p->due_s);
+        if (p->phase != FXI_PEER_CUT)
+            next_s = fmin(next_s, fmin(p->due_s, now_s + FXI_PEERS_LOOK_S));
     }
     ps->wake_s = next_s;
     pthread_mutex_unlock(&ps->mu);

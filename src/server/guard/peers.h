@@ -87,7 +87,9 @@ int fxi_peers_cut_status(fxi_peers *ps, const fxi_peer *p);
 // no NUL in any form.
 void fxi_peer_take_target(fxi_peer *p, const char *target);
 
-// Cuts what is late. Returns when to look again; INFINITY: not before the next connection.
+// Cuts what is late. Returns when to look again: in FXI_PEERS_LOOK_S at the latest, so that a
+// request whose deadlines are later wakes nobody; INFINITY: not before the next connection.
+#define FXI_PEERS_LOOK_S 5.0
 double fxi_peers_expire(fxi_peers *ps, double now_s);
 
 typedef struct fxi_peers_now {

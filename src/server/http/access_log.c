@@ -94,6 +94,17 @@ void fxi_log_job(fxi_http_job *job, int status)
     write_line(job->srv, &l);
 }
 
+void fxi_log_event(fxi_server *srv, int level, const char *event, const char *text)
+{
+    if (!is_wanted(srv, (fxi_level)level)) return;
+    fxi_line l = fxi_line_begin(srv->opt.log_json, (fxi_level)level, event);
+    if (l.is_json)
+        fxi_line_str(&l, "message", text);
+    else
+        l.ok = l.ok && fxi_buf_str(&l.b, text);
+    write_line(srv, &l);
+}
+
 void fxi_log_body(fxi_http_job *job, const char *body, size_t n_bytes)
 {
     if (!job->srv->opt.log_prompts || !is_wanted(job->srv, FXI_LEVEL_INFO)) return;

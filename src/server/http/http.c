@@ -120,8 +120,11 @@ static enum MHD_Result begin_job(fxi_server *srv, struct MHD_Connection *conn, c
     if (!job) return fxi_http_send_no_memory(srv, conn);
     *con_cls = job;
     job->peer = peer;
+    job->chunks = !strcmp(version, "HTTP/1.1");
     take_request_id(job);
-    if (check_head(job, method, url, version) || !must_answer_now(job)) return MHD_YES;
+    const bool is_good = check_head(job, method, url, version);
+    fxi_account_begin(job);
+    if (is_good || !must_answer_now(job)) return MHD_YES;
     return fxi_http_send_error(job, &job->early);
 }
 
@@ -203,7 +206,7 @@ void fxi_http_on_completed(void *ud, struct MHD_Connection *conn, void **con_cls
     fxi_http_job_end(job, &gone);
     fxi_http_job_complete(job);
     const int status = logged_status(job, conn, why);
-    fxi_account_request(job, fxi_route_index(job->route), status);
+    fxi_account_request(job, status);
     fxi_log_job(job, status);
     fxi_http_job_unref(job);
 }

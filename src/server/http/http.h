@@ -3,7 +3,8 @@
 //   client -> conn.c (its place and deadlines: peers.h)
 //          -> http.c -> doors.c -> framing.c, routes.c, permits.c
 //                    -> job_work.c   (to a worker: parse, render, tokenize, submit)
-//                    -> http_send.c  (send, or suspend the connection until it can)
+//                    -> http_send.c  (send, or suspend the connection until it can; the engine's
+//                       thread sends what its steps bring)
 //                    -> viewer/ (streams of pictures; it calls what is declared here)
 //             watch.c: one thread that sees clients hang up, keeps silent streams alive and closes
 //                      connections that are late
@@ -15,10 +16,11 @@
 // suspended. The engine's thread runs fxi_http_job_on_event, the watcher's thread runs watch.c.
 //
 // Locks, in the order in which they are taken: server.mu, then job.mu, then those inside MHD; the
-// locks of the workers' queue and of the table of connections are leaves. None is ever held across
-// fx_submit, fx_tokenize, a parse, a rendering or a system call that may block; server.mu may be
-// held across fx_cancel, job.mu may not. What a worker makes for a job (reply, parts, answer) it
-// makes aside and moves in under job.mu, unless the reply has ended meanwhile: then it drops it.
+// locks of the workers' queue, of the wake-ups and of the table of connections are leaves. None is
+// ever held across fx_submit, fx_tokenize, a parse, a rendering or a system call that may block;
+// server.mu may be held across fx_cancel, job.mu may not. What a worker makes for a job (reply,
+// parts, answer) it makes aside and moves in under job.mu, unless the reply has ended meanwhile:
+// then it drops it.
 // Bytes are counted (ledger.h) without a lock, under any.
 #ifndef FXI_SERVER_HTTP_H
 #define FXI_SERVER_HTTP_H
@@ -40,9 +42,11 @@
 #include "server/reply/api_reply.h"
 #include "server/request/api_request.h"
 #include "server/server.h"
+#include "server/spans/exporter.h"
 #include "server/viewer/viewers.h"
 #include "server/web/web.h"
 #include "server/work/body.h"
+#include "server/work/wakes.h"
 #include "server/work/workers.h"
 
 #define FXI_MAX_ALIAS 16 // further names of the model
@@ -73,6 +77,7 @@ struct fxi_server {
     char fingerprint[24];
     int64_t created;
     int listen_fd, port;
+    fxi_formats formats;
     fxi_limits lim;
     fxi_origins origins;
     fxi_keyring *keys;
@@ -84,6 +89,7 @@ struct fxi_server {
     fxi_watch watch;
     fxi_ledger *ledger; // what all requests hold
     fxi_workers *workers;
+    fxi_spans *spans; // NULL: none are wanted
 
     pthread_mutex_t mu;
     pthread_cond_t empty; // jobs has become NULL
@@ -93,8 +99,7 @@ struct fxi_server {
 
     pthread_mutex_t log_mu;
 
-    // The engine's thread's own: jobs to wake once its step is over, in the order of their events.
-    fxi_http_job *pending, **pending_tail;
+    fxi_wakes wakes; // jobs with something to send, in the order of their events
 };
 
 // ---- job.c: one HTTP request ------------------------------------------------------------------
@@ -112,16 +117,17 @@ typedef struct fxi_job_part { // one engine request: one prompt of the job
     bool submitted; // id is known
     bool over;      // the engine no longer holds it
     double first_s; // when its first token came; 0: not yet
-    uint64_t queued_us;
+    // As of the last event, which came at seen_us (fxi_now_ns); 0: none did.
+    uint64_t queued_us, prefill_us, decode_us, seen_us;
     size_t n_bytes; // billed for what the engine copied; constant once submitted
 } fxi_job_part;
 
 // Ownership: one reference is the connection's, from the first callback to the completed one. One
 // is the worker's, from before its work is posted until it has run or been dropped; the same for
-// the rendering. One is held for each part that
-// the engine holds, from before fx_submit to its last event. Whoever drops the last one frees the
-// job. The worker's reference may outlive the connection, not the server; the engine's may outlive
-// both, and by then touch neither.
+// the rendering, and for the list of those to be woken. One is held for each part that the engine
+// holds, from before fx_submit to its last event. Whoever drops the last one frees the job. The
+// worker's reference may outlive the connection, not the server; the engine's may outlive both, and
+// by then touch neither.
 struct fxi_http_job {
     atomic_int refs;
 
@@ -140,11 +146,13 @@ struct fxi_http_job {
     fxi_peer *peer;       // its connection; valid as long as that
     const char *path;     // the request's, during a callback of MHD
     const char *origin;   // the Origin header, if pages of it may use the server, or NULL
+    bool chunks;          // a body of unknown length is sent in chunks
     bool preflight;       // a browser asks what it may send
     bool wants_page;      // a browser asks for a page
     bool at_once;         // `early` is answered without reading the body, and the connection closes
     char request_id[132]; // X-Request-Id, the client's or ours
     double started_s;
+    fxi_span *span; // what is told of it elsewhere; NULL: nothing
     fxi_phase phase;
     fxi_body body;         // the worker's, once its work is posted
     uint64_t n_body_bytes; // received, kept or not
@@ -164,9 +172,7 @@ struct fxi_http_job {
     uint64_t window_ack; // bytes that it had acknowledged by then
     fxi_http_job *prev, *next;
 
-    // The engine's thread's own.
-    fxi_http_job *next_pending;
-    bool is_pending;
+    fxi_wake wake; // guarded by server.wakes
 
     fxi_viewer viewer; // of streams of pictures; server.viewers.mu guards it
 
@@ -177,6 +183,10 @@ struct fxi_http_job {
     double (*look)(fxi_http_job *job, double now_s);
     void (*leave)(fxi_http_job *job);
     bool suspended;
+    // A chunk that http_send.c has begun to send past MHD: its text, and what has been sent of it
+    // with its head and its end; 0: none. Until it is whole, MHD must send nothing.
+    size_t chunk_bytes, chunk_sent;
+    bool broken;      // it will never be whole: the connection closes
     bool gone;        // the client hung up
     char ignored[96]; // fxi_params.ignored
     double last_out_s;
@@ -195,10 +205,9 @@ fxi_http_job *fxi_http_job_new(fxi_server *srv, struct MHD_Connection *conn);
 void fxi_http_job_unref(fxi_http_job *job);
 // An event of one part (ud: its fxi_job_part). Runs on the engine's thread.
 void fxi_http_job_on_event(void *ud, const fx_event *ev);
-// Wakes the connections of all jobs that have got something to send. ud: the server. After each
-// step, on the engine's thread.
-void fxi_http_wake_pending(void *ud);
-// Takes up to max bytes of a stream. job.mu is held.
+// Lets MHD look at a suspended connection again. job.mu is held.
+void fxi_http_job_resume(fxi_http_job *job);
+// Takes up to max bytes of a stream; dst NULL: drops them. job.mu is held.
 size_t fxi_http_job_take(fxi_http_job *job, char *dst, size_t max);
 // Ends the job with *body as its whole answer, application/json, unless it has ended already.
 // *body is taken over in either case. On a worker.
@@ -227,6 +236,8 @@ bool fxi_http_job_is_over(fxi_http_job *job);
 // drops what waits for a worker, and with it the body.
 void fxi_http_job_end(fxi_http_job *job, const fxi_http_error *e);
 void fxi_http_job_hangup(fxi_http_job *job); // the client has gone
+// If a chunk is open, it stays so: the connection closes. pre: the reply has ended.
+void fxi_http_job_cut(fxi_http_job *job);
 // Pings a stream that has been silent for ping_s. Returns when to look again; INFINITY: never.
 double fxi_http_job_ping(fxi_http_job *job, double now_s, double ping_s);
 // MHD has taken n bytes of the answer, and so sent those before; 0: it has sent all that there is.
@@ -320,6 +331,11 @@ enum MHD_Result fxi_http_send_error(fxi_http_job *job, const fxi_http_error *e);
 enum MHD_Result fxi_http_send_preflight(fxi_http_job *job);
 // Sends what a submitted job has to say, or suspends the connection until there is something.
 enum MHD_Result fxi_http_send_reply(fxi_http_job *job);
+// Let jobs send that have something to send, as wakes.h says: after each step, on the engine's
+// thread (ud: the server); those that are late, on the watcher's; all.
+void fxi_http_wake_after_step(void *ud);
+void fxi_http_wake_late(fxi_server *srv, double now_s);
+void fxi_http_wake_all(fxi_server *srv);
 
 // ---- routes.c: what is served where -----------------------------------------------------------
 
@@ -357,18 +373,21 @@ const fxi_route *fxi_route_find(const char *method, const char *path, char *allo
 int fxi_route_index(const fxi_route *r);
 int fxi_route_paths(const char **path, int max);
 
-// ---- accounts.c: what is counted; metrics_page.c: where it is shown ----------------------------
+// ---- accounts.c: what is counted and traced; metrics_page.c: where it is shown -----------------
 
 // An event, with job.mu held. On the engine's thread.
 void fxi_account_event(fxi_job_part *part, const fx_event *ev);
-// A finished request of the route with this number, -1: none.
-void fxi_account_request(const fxi_http_job *job, int route, int status);
+// A request whose head has been read; a finished one.
+void fxi_account_begin(fxi_http_job *job);
+void fxi_account_request(fxi_http_job *job, int status);
 enum MHD_Result fxi_serve_metrics(fxi_http_job *job);
 
 // ---- access_log.c -----------------------------------------------------------------------------
 
 // Writes a finished request's line to the server's log.
 void fxi_log_job(fxi_http_job *job, int status);
+// Something that happened beside the requests; level: an fxi_level (log_line.h). Any thread.
+void fxi_log_event(fxi_server *srv, int level, const char *event, const char *text);
 // With the option log_prompts: the body of a request for a generation, or the start of it.
 void fxi_log_body(fxi_http_job *job, const char *body, size_t n_bytes);
 

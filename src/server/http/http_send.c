@@ -1,10 +1,21 @@
 // http_send.c - responses: whole ones, errors and streams. A connection with nothing to send yet is
 // suspended; whoever adds to the reply resumes it (job.c).
+//
+// A stream's head, its first tokens and its end go through MHD. What steps bring in between goes
+// past it: through MHD a token costs a wake-up of its thread, three polls and two locks besides the
+// send. While its connection is suspended, MHD leaves the socket alone, and between two calls of
+// read_stream_bytes it stands between two chunks of the body. So the thread that has the text sends
+// a chunk, without waiting. If the socket takes nothing, MHD sends the text when it can. If it
+// takes a part, the rest must follow before MHD may send again: then the job is listed, and each
+// look at the list tries once more.
 #include "base/system/clock.h" // defines: fxi_now_s
 #include "server/http/http.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
 
 #define STREAM_BLOCK (16u << 10)
 #define ANSWER_BLOCK (64u << 10)
@@ -161,26 +172,131 @@ enum MHD_Result fxi_http_send_preflight(fxi_http_job *job)
 
 // ---- replies ----------------------------------------------------------------------------------
 
+// ---- past MHD: job.mu is held ----
+
+typedef enum push_result { PUSHED, PUSH_BLOCKED, PUSH_FAILED } push_result;
+
+static void skip_sent(struct iovec *v, int n, size_t skip)
+{
+    for (int i = 0; i < n && skip; i++) {
+        const size_t part = skip < v[i].iov_len ? skip : v[i].iov_len;
+        v[i].iov_base = (char *)v[i].iov_base + part;
+        v[i].iov_len -= part;
+        skip -= part;
+    }
+}
+
+// Sends the chunk that is open, or one of all text that there is.
+static push_result push_chunk(fxi_http_job *job)
+{
+    fxi_reply *r = &job->reply;
+    char head[24];
+    if (!job->chunk_bytes) job->chunk_bytes = r->out.n - r->n_sent;
+    const size_t n_head = (size_t)snprintf(head, sizeof head, "%zx\r\n", job->chunk_bytes);
+    struct iovec v[] = {{head, n_head}, {r->out.p + r->n_sent, job->chunk_bytes}, {"\r\n", 2}};
+    skip_sent(v, 3, job->chunk_sent);
+    const struct msghdr msg = {.msg_iov = v, .msg_iovlen = 3};
+    const ssize_t n = sendmsg(job->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (n < 0 && errno != EAGAIN && errno != EINTR) return PUSH_FAILED;
+    if (n > 0) {
+        job->chunk_sent += (size_t)n;
+        fxi_http_job_sent(job, (size_t)n);
+    }
+    if (!job->chunk_sent) job->chunk_bytes = 0;
+    if (job->chunk_sent < n_head + job->chunk_bytes + 2) return PUSH_BLOCKED;
+    fxi_http_job_take(job, NULL, job->chunk_bytes);
+    fxi_http_job_sent(job, 0);
+    job->chunk_bytes = job->chunk_sent = 0;
+    return PUSHED;
+}
+
+static void push_later(fxi_http_job *job)
+{
+    atomic_fetch_add(&job->refs, 1);
+    if (!fxi_wakes_add(&job->srv->wakes, &job->wake, FXI_WAKE_LATER, fxi_now_s()))
+        atomic_fetch_sub(&job->refs, 1);
+}
+
+// A chunk that is open must become whole, whatever else there is to send.
+static bool may_push(const fxi_http_job *job)
+{
+    if (job->broken || !job->chunks || !job->reply.begun || job->srv->opt.tls_cert) return false;
+    return job->chunk_bytes || (job->n_out && !job->reply.ended && fxi_reply_has_news(&job->reply));
+}
+
+// The connection is suspended. It stays so unless there is something for MHD to do.
+static void wake_suspended(fxi_http_job *job)
+{
+    const push_result res = may_push(job) ? push_chunk(job) : PUSH_BLOCKED;
+    job->broken |= res == PUSH_FAILED && job->chunk_bytes;
+    if (job->chunk_bytes && !job->broken)
+        push_later(job);
+    else if (res != PUSHED || job->reply.ended)
+        fxi_http_job_resume(job);
+}
+
+static void wake_listed(fxi_server *srv, fxi_wake_list l)
+{
+    for (fxi_wake *w; (w = fxi_wakes_pop(&srv->wakes, &l));) {
+        fxi_http_job *job = (fxi_http_job *)((char *)w - offsetof(fxi_http_job, wake));
+        pthread_mutex_lock(&job->mu);
+        if (job->suspended) wake_suspended(job);
+        pthread_mutex_unlock(&job->mu);
+        fxi_http_job_unref(job);
+    }
+}
+
+void fxi_http_wake_after_step(void *ud)
+{
+    fxi_server *srv = ud;
+    wake_listed(srv, fxi_wakes_after_step(&srv->wakes, fxi_now_s()));
+}
+
+void fxi_http_wake_late(fxi_server *srv, double now_s)
+{
+    wake_listed(srv, fxi_wakes_late(&srv->wakes, now_s));
+}
+
+void fxi_http_wake_all(fxi_server *srv)
+{
+    wake_listed(srv, fxi_wakes_take(&srv->wakes));
+}
+
+// ---- through MHD ----
+
+static void suspend_locked(fxi_http_job *job)
+{
+    job->suspended = true;
+    MHD_suspend_connection(job->conn);
+}
+
+static ssize_t read_stream_locked(fxi_http_job *job, char *dst, size_t max)
+{
+    if (job->broken || (job->chunk_bytes && job->gone)) return MHD_CONTENT_READER_END_WITH_ERROR;
+    if (job->chunk_bytes) { // something else resumed the connection
+        suspend_locked(job);
+        push_later(job);
+        return 0;
+    }
+    const size_t n = job->gone ? 0 : fxi_http_job_take(job, dst, max);
+    fxi_http_job_sent(job, n);
+    if (n) return (ssize_t)n;
+    if (job->reply.ended)
+        return job->gone || job->reply.cut ? MHD_CONTENT_READER_END_WITH_ERROR
+                                           : MHD_CONTENT_READER_END_OF_STREAM;
+    suspend_locked(job);
+    return 0;
+}
+
 // MHD wants the next bytes of a stream.
 static ssize_t read_stream_bytes(void *ud, uint64_t pos, char *dst, size_t max)
 {
     fxi_http_job *job = ud;
-    ssize_t res = 0;
     (void)pos;
     pthread_mutex_lock(&job->mu);
-    size_t n = job->gone ? 0 : fxi_http_job_take(job, dst, max);
-    fxi_http_job_sent(job, n);
-    if (n) {
-        res = (ssize_t)n;
-    } else if (job->reply.ended) {
-        res = job->gone || job->reply.cut ? MHD_CONTENT_READER_END_WITH_ERROR
-                                          : MHD_CONTENT_READER_END_OF_STREAM;
-    } else {
-        job->suspended = true;
-        MHD_suspend_connection(job->conn);
-    }
+    const ssize_t n = read_stream_locked(job, dst, max);
     pthread_mutex_unlock(&job->mu);
-    return res;
+    return n;
 }
 
 static enum MHD_Result send_stream(fxi_http_job *job)
@@ -238,10 +354,7 @@ enum MHD_Result fxi_http_send_reply(fxi_http_job *job)
     pthread_mutex_lock(&job->mu);
     bool begun = job->reply.begun, gone = job->gone;
     bool ready = begun || (job->reply.ended && !job->rendering);
-    if (!ready) {
-        job->suspended = true;
-        MHD_suspend_connection(job->conn);
-    }
+    if (!ready) suspend_locked(job);
     pthread_mutex_unlock(&job->mu);
     if (!ready) return MHD_YES;
     if (gone) return MHD_NO;

@@ -5,7 +5,8 @@
 //   worker and the engine have dropped their references too
 //
 // While there is nothing to send, the connection is suspended. Whoever adds to the reply or ends it
-// resumes the connection under job.mu; `suspended` says whether there is one to resume.
+// resumes the connection under job.mu, or lists the job for http_send.c, which sends what a step
+// has brought past MHD; `suspended` says whether there is a connection to resume.
 #include "server/http/http.h"
 
 #include <math.h>
@@ -44,6 +45,7 @@ void fxi_http_job_unref(fxi_http_job *job)
     fxi_buf_free(&job->answer);
     fxi_body_free(&job->body, &job->bill);
     free(job->part);
+    free(job->span);
     fxi_bill_close(&job->bill);
     pthread_mutex_destroy(&job->mu);
     free(job);
@@ -75,7 +77,7 @@ size_t fxi_http_job_take(fxi_http_job *job, char *dst, size_t max)
 
 // ---- waking and ending ------------------------------------------------------------------------
 
-static void resume_locked(fxi_http_job *job)
+void fxi_http_job_resume(fxi_http_job *job)
 {
     if (!job->suspended) return;
     job->suspended = false;
@@ -85,37 +87,22 @@ static void resume_locked(fxi_http_job *job)
 static void wake_locked(fxi_http_job *job)
 {
     job->last_out_s = fxi_now_s();
-    resume_locked(job);
+    fxi_http_job_resume(job);
 }
 
-// A step brings a token to each stream. Their connections are woken together when it is over, so
-// that the I/O threads find all of them at once instead of waking up for each. While a connection
-// is suspended, the server is there.
+// A step brings a token to each stream. They send together when it is over, or later. While a
+// connection is suspended, the server is there.
 static void wake_after_step_locked(fxi_http_job *job)
 {
-    fxi_server *srv = job->srv;
+    const bool soon = job->reply.ended || !job->n_out;
     job->last_out_s = fxi_now_s();
-    if (!job->suspended || job->is_pending) return;
+    if (!job->suspended) return;
     atomic_fetch_add(&job->refs, 1);
-    job->is_pending = true;
-    job->next_pending = NULL;
-    *(srv->pending ? srv->pending_tail : &srv->pending) = job;
-    srv->pending_tail = &job->next_pending;
-}
-
-void fxi_http_wake_pending(void *ud)
-{
-    fxi_server *srv = ud;
-    fxi_http_job *job = srv->pending;
-    srv->pending = NULL;
-    for (fxi_http_job *next; job; job = next) {
-        next = job->next_pending;
-        job->is_pending = false;
-        pthread_mutex_lock(&job->mu);
-        resume_locked(job);
-        pthread_mutex_unlock(&job->mu);
-        fxi_http_job_unref(job);
-    }
+    if (fxi_wakes_add(&job->srv->wakes, &job->wake, soon ? FXI_WAKE_SOON : FXI_WAKE_HELD,
+                      job->last_out_s))
+        return;
+    atomic_fetch_sub(&job->refs, 1); // the list has one
+    if (soon) fxi_http_job_resume(job);
 }
 
 // The id of part i. False: there is no such part.
@@ -266,6 +253,14 @@ void fxi_http_job_end(fxi_http_job *job, const fxi_http_error *e)
     if (was_open) cancel_parts(job);
     fxi_http_job_drop_work(job);
     drop_render(job);
+}
+
+void fxi_http_job_cut(fxi_http_job *job)
+{
+    pthread_mutex_lock(&job->mu);
+    job->broken = job->chunk_bytes > 0;
+    if (job->broken) fxi_http_job_resume(job);
+    pthread_mutex_unlock(&job->mu);
 }
 
 void fxi_http_job_hangup(fxi_http_job *job)

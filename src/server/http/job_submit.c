@@ -16,17 +16,22 @@
 #define SEQ_BYTES     1024 // and for each of its sequences
 #define VALUE_BYTES   64   // of a JSON value, without its text
 
-static uint64_t random_u64(void)
+typedef struct random_bits {
+    uint64_t v, more;
+} random_bits;
+
+static random_bits draw_bits(void)
 {
-    uint64_t r;
+    random_bits r;
     if (getrandom(&r, sizeof r, 0) == sizeof r) return r;
-    return (uint64_t)(fxi_now_s() * 1e9); // the kernel has no entropy yet: better than a fixed one
+    const uint64_t now_ns = fxi_now_ns(); // the kernel has no entropy yet: better than fixed ones
+    return (random_bits){now_ns, now_ns};
 }
 
 void fxi_random_id(char *dst, size_t cap, const char *prefix)
 {
-    snprintf(dst, cap, "%s-%016llx%08x", prefix, (unsigned long long)random_u64(),
-             (unsigned)random_u64());
+    const random_bits r = draw_bits();
+    snprintf(dst, cap, "%s-%016llx%08x", prefix, (unsigned long long)r.v, (unsigned)r.more);
 }
 
 // ---- ids --------------------------------------------------------------------------------------
@@ -77,7 +82,7 @@ static fx_status submit_tokens(fxi_job_part *part, const fxi_params *par, const 
         fxi_buf_free(&domain);
         return fxi_fail(err, FX_ENOMEM, "out of memory");
     }
-    fx_request req = fxi_params_request(par, random_u64());
+    fx_request req = fxi_params_request(par, draw_bits().v);
     req.tenant = domain.p;
     req.client = job->client;
     req.priority = priority_of(req.priority, part->index);
@@ -160,10 +165,12 @@ static void name_reply(fxi_reply *r, const fxi_params *par)
         fxi_random_id(r->id, sizeof r->id, prefix);
 }
 
-// What the reply copies of the request: stop strings and ids, to name the one that ended a choice.
+// What the reply copies of the request: stop strings and ids, to name the one that ended a choice;
+// tools.
 static size_t copied_bytes(const fxi_params *par)
 {
     size_t n = par->stop_token.n * VALUE_BYTES;
+    if (fxi_params_calls(par)) n += par->doc.held_bytes; // tools are a part of it
     for (size_t i = 0; i < par->n_stop; i++) n += VALUE_BYTES + strlen(par->stop[i]);
     return n;
 }
@@ -177,6 +184,7 @@ static bool make_reply(fxi_http_job *job, const fxi_params *par, fxi_reply *r, f
     r->eng = job->eng;
     r->model = par->model ? par->model : job->srv->model_id;
     r->fingerprint = job->srv->fingerprint;
+    r->seed = draw_bits().v;
     *part = calloc(par->n_prompt, sizeof **part);
     if (!*part || !fxi_reply_init(r, &spec, job->srv->opt.max_out_bytes)) return false;
     for (size_t i = 0; i < par->n_prompt; i++)
@@ -197,7 +205,9 @@ static bool move_reply(fxi_http_job *job, const fxi_params *par, fxi_reply *r, f
         job->last_out_s = fxi_now_s();
     }
     pthread_mutex_unlock(&job->mu);
-    if (wanted && r->spec.stream) fxi_watch_wake(job->srv);
+    // Of later pings the watcher learns in time: it looks whenever there are connections.
+    if (wanted && r->spec.stream && job->srv->opt.ping_s < FXI_PEERS_LOOK_S)
+        fxi_watch_wake(job->srv);
     return wanted;
 }
 

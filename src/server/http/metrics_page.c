@@ -21,6 +21,7 @@ static fxi_server_gauges read_gauges(const fxi_server *srv)
                            .n_busy_worker = (uint64_t)work.n_busy,
                            .n_waiting_work = (uint64_t)(work.n_small + work.n_large)};
     if (srv->opt.log_dropped) g.n_log_dropped = srv->opt.log_dropped(srv->opt.log_ud);
+    fxi_spans_count(srv->spans, &g.spans);
     for (int i = 0; i < FXI_N_BYTES_OF; i++) g.held_bytes[i] = held.of_bytes[i];
     return g;
 }

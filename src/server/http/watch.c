@@ -72,11 +72,13 @@ static double check_reader_locked(fxi_server *srv, fxi_http_job *job, double now
     return now_s + limit_s;
 }
 
-// Pings the streams that are due and cuts the connections that are late. Returns the seconds until
+// Wakes connections, pings streams and cuts connections that are due. Returns the seconds until
 // the next one; < 0: nothing to wait for.
 static double do_what_is_due_locked(fxi_server *srv)
 {
-    double now_s = fxi_now_s(), next_s = fxi_peers_expire(&srv->peers, now_s);
+    const double now_s = fxi_now_s();
+    fxi_http_wake_late(srv, now_s);
+    double next_s = fmin(fxi_wakes_due_s(&srv->wakes), fxi_peers_expire(&srv->peers, now_s));
     for (fxi_http_job *j = srv->jobs; j; j = j->next) {
         next_s = fmin(next_s, fxi_http_job_ping(j, now_s, srv->opt.ping_s));
         next_s = fmin(next_s, check_reader_locked(srv, j, now_s));
@@ -128,6 +130,7 @@ fx_status fxi_watch_start(fxi_server *srv, fx_error *err)
     int e = pthread_create(&w->thread, NULL, watch_main, srv);
     if (e) return fxi_fail(err, FX_EINTERNAL, "cannot start a thread: %s", strerror(e));
     w->started = true;
+    srv->wakes.alarm_fd = w->wake_fd;
     return FX_OK;
 }
 

@@ -17,6 +17,7 @@
 
 #include "base/text/buf.h"
 #include "flexinfer/flexinfer.h"
+#include "server/spans/exporter.h"
 #include "server/work/ledger.h"
 #include "server/work/workers.h"
 
@@ -52,6 +53,7 @@ typedef struct fxi_server_gauges {
     uint64_t n_log_dropped;        // lines
     uint64_t limit_bytes, refused; // of the ledger: its limit, and takes that it refused
     uint64_t held_bytes[FXI_N_BYTES_OF];
+    fxi_spans_counts spans;
     uint64_t n_worker, n_busy_worker, n_waiting_work;
 } fxi_server_gauges;
 

@@ -31,12 +31,20 @@ _Static_assert(offsetof(fx_stats, n_preempt_swap) ==
 
 static const char *const bytes_of[FXI_N_BYTES_OF] = {"body", "tree", "prompt", "queue", "answer"};
 
+static const char *const positions[] = {
+    "0",  "1",  "2",  "3",  "4",  "5",  "6",  "7",  "8",  "9",  "10", "11", "12", "13", "14", "15",
+    "16", "17", "18", "19", "20", "21", "22", "23", "24", "25", "26", "27", "28", "29", "30", "31"};
+_Static_assert(COUNT(positions) == FX_MAX_DRAFT, "a label for each token of a draft");
+static const char *const lost_spans[] = {FXI_SPANS_LOST(NAME_OP)};
+
 static const fxi_label driver_label = LABEL("op", driver_ops), kv_label = LABEL("op", kv_ops),
                        mode_label = LABEL("mode", modes),
                        finish_label = LABEL("finished_reason", finishes),
                        reject_label = LABEL("reason", rejects),
+                       position_label = LABEL("position", positions),
                        status_label = LABEL("code", statuses), route_label = {.name = "route"},
-                       bytes_label = LABEL("of", bytes_of);
+                       bytes_label = LABEL("of", bytes_of),
+                       lost_label = LABEL("reason", lost_spans);
 
 int fxi_status_index(int status)
 {
@@ -82,6 +90,10 @@ const fxi_metric fxi_metric_table[] = {
     {"iterations_total", ONE(FXI_COUNTER, engine.n_step), "Forward passes."},
     {"failed_iterations_total", ONE(FXI_COUNTER, engine.n_failed_step), "Forward passes that the device failed."},
     {"device_lost", ONE(FXI_GAUGE, engine.device_is_lost), "1: the device failed for good, and every request ends with an error."},
+    {"spec_decode_num_drafts_total", ONE(FXI_COUNTER, engine.n_draft), "Drafts that sequences computed."},
+    {"spec_decode_num_draft_tokens_total", ONE(FXI_COUNTER, engine.n_draft_tok), "Tokens of these drafts."},
+    {"spec_decode_num_accepted_tokens_total", ONE(FXI_COUNTER, engine.n_accepted_tok), "Drafted tokens that came true."},
+    {"spec_decode_num_accepted_tokens_per_pos_total", MANY(details.accepted_at, position_label), "Drafts of which the token at this position came true, as all before it."},
     {"iteration_tokens_total", HIST(details.step_tok, 1), "Tokens of a forward pass."},
 
     {"time_to_first_token_seconds", TIMES(counts.first_token), "From the arrival of a request to its first token."},
@@ -129,6 +141,8 @@ const fxi_metric fxi_metric_table[] = {
     {"server_workers", ONE(FXI_GAUGE, server.n_worker), "Threads that parse, render and tokenize."},
     {"server_workers_busy", ONE(FXI_GAUGE, server.n_busy_worker), "Of them, those that work now."},
     {"server_work_waiting", ONE(FXI_GAUGE, server.n_waiting_work), "Requests that wait for such a thread."},
+    {"spans_sent_total", ONE(FXI_COUNTER, server.spans.n_sent), "Spans of requests that the collector took."},
+    {"spans_dropped_total", MANY(server.spans.n_lost, lost_label), "Spans lost: there was no room, the collector refused them, or it did not answer."},
     {"log_lines_dropped_total", ONE(FXI_COUNTER, server.n_log_dropped), "Log lines lost because stderr did not take them."},
 
     {"process_resident_bytes", ONE(FXI_GAUGE, process.resident_bytes), "Resident memory of the process."},

@@ -11,7 +11,7 @@ fxi_usage fxi_usage_of(const fxi_reply *r)
         sum.n_generated += r->use[i].n_discarded;
     }
     for (int k = 0; r->choice && k < r->spec.n_prompt * r->spec.n_per_prompt; k++)
-        sum.n_generated += r->choice[k].n_generated;
+        sum.n_generated += r->choice[k].n_generated, sum.n_reasoning += r->choice[k].n_reasoning;
     return sum;
 }
 
@@ -20,8 +20,13 @@ bool fxi_usage_add(fxi_buf *b, const fxi_reply *r)
     fxi_usage use = fxi_usage_of(r);
     return fxi_buf_fmt(b,
                        "{\"prompt_tokens\":%d,\"completion_tokens\":%d,\"total_tokens\":%d,"
-                       "\"prompt_tokens_details\":{\"cached_tokens\":%d}}",
-                       use.n_prompt, use.n_generated, use.n_prompt + use.n_generated, use.n_cached);
+                       "\"prompt_tokens_details\":{\"cached_tokens\":%d}",
+                       use.n_prompt, use.n_generated, use.n_prompt + use.n_generated,
+                       use.n_cached) &&
+           (!r->spec.reasoning ||
+            fxi_buf_fmt(b, ",\"completion_tokens_details\":{\"reasoning_tokens\":%d}",
+                        use.n_reasoning)) &&
+           fxi_buf_str(b, "}");
 }
 
 // The client's string or integer, or NULL.
@@ -39,7 +44,8 @@ bool fxi_finish_add(fxi_buf *b, const fxi_reply *r, const fxi_choice *c, fx_fini
         [FX_FINISH_STOP] = "\"stop\"",
         [FX_FINISH_LENGTH] = "\"length\"",
     };
-    return fxi_buf_fmt(b, "\"finish_reason\":%s", words[f] ? words[f] : "null") &&
+    const char *word = f == FX_FINISH_STOP && c->n_done ? "\"tool_calls\"" : words[f];
+    return fxi_buf_fmt(b, "\"finish_reason\":%s", word ? word : "null") &&
            ((r->spec.stream && !c->stop_reason) || add_stop_reason(b, c->stop_reason));
 }
 

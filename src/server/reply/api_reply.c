@@ -28,13 +28,17 @@ bool fxi_reply_init(fxi_reply *r, const fxi_reply_spec *spec, size_t max_out_byt
     r->spec = *spec;
     r->spec.stop = fxi_json_copy(spec->stop);
     r->spec.stop_token_id = fxi_json_copy(spec->stop_token_id);
+    r->spec.tools = fxi_json_copy(spec->tools);
     r->n_left = spec->n_prompt * spec->n_per_prompt;
     r->max_out_bytes = max_out_bytes;
     r->use = calloc((size_t)spec->n_prompt, sizeof *r->use);
     r->prompt = calloc((size_t)spec->n_prompt, sizeof *r->prompt);
     r->choice = calloc((size_t)r->n_left, sizeof *r->choice);
-    bool copied = !spec->stop == !r->spec.stop && !spec->stop_token_id == !r->spec.stop_token_id;
-    return copied && r->use && r->prompt && r->choice && (!spec->stream || fxi_stream_head(r));
+    bool copied = !spec->stop == !r->spec.stop && !spec->stop_token_id == !r->spec.stop_token_id &&
+                  !spec->tools == !r->spec.tools;
+    bool ok = copied && r->use && r->prompt && r->choice;
+    for (int k = 0; ok && k < r->n_left; k++) ok = fxi_content_init(r, &r->choice[k]);
+    return ok && (!spec->stream || fxi_stream_head(r));
 }
 
 static void free_prompt(fxi_prompt_part *p)
@@ -48,6 +52,7 @@ static void free_prompt(fxi_prompt_part *p)
 
 static void free_choice(fxi_choice *c)
 {
+    fxi_content_free(c);
     fxi_buf_free(&c->text);
     fxi_buf_free(&c->ids);
     fxi_probs_free(&c->probs);
@@ -63,6 +68,7 @@ void fxi_reply_free(fxi_reply *r)
     free(r->use);
     json_decref(r->spec.stop);
     json_decref(r->spec.stop_token_id);
+    json_decref(r->spec.tools);
     fxi_buf_free(&r->head);
     fxi_buf_free(&r->out);
     *r = (fxi_reply){0};
@@ -141,7 +147,9 @@ bool fxi_reply_set_prompt(fxi_reply *r, int prompt, const fx_tokens *tok, const 
     fxi_prompt_part *p = &r->prompt[prompt];
     if (!check_prompt_probs(r, tok->n, err)) return false;
     bool ok = !r->spec.echo || set_echo(r, p, tok, text, n_bytes);
-    if (ok && set_first(r, p, tok->id[0]) && set_ids(r, p, tok)) return true;
+    if (ok && set_first(r, p, tok->id[0]) && set_ids(r, p, tok) &&
+        fxi_content_prompt(r, prompt, tok))
+        return true;
     return fxi_http_fail_memory(err);
 }
 
@@ -228,15 +236,23 @@ static bool add_vector(fxi_reply *r, int k, const fx_event *ev)
                                          (size_t)ev->n_embd * sizeof *ev->embedding);
 }
 
+static bool add_choice_bytes(fxi_reply *r, int k, const fx_event *ev)
+{
+    fxi_choice *c = &r->choice[k];
+    if (c->answer) return fxi_content_event(r, k, ev);
+    return r->spec.stream ? fxi_stream_text(r, k, ev->text, ev->text_bytes)
+                          : fxi_buf_add(&c->text, ev->text, ev->text_bytes);
+}
+
 static bool add_event(fxi_reply *r, int k, const fx_event *ev)
 {
     fxi_choice *c = &r->choice[k];
     c->stop_reason = stop_reason_of(r, ev);
     if (!add_token(r, k, ev) || !add_vector(r, k, ev)) return false;
-    if (!(r->spec.stream ? fxi_stream_event(r, k, ev)
-                         : fxi_buf_add(&c->text, ev->text, ev->text_bytes)))
-        return false;
+    if (r->spec.stream && !fxi_stream_begin(r, k)) return false;
+    if (!add_choice_bytes(r, k, ev)) return false;
     if (ev->finish == FX_FINISH_NONE) return true;
+    if (r->spec.stream && !fxi_stream_finish(r, k, ev->finish)) return false;
     c->finish = ev->finish;
     if (--r->n_left) return true;
     if (r->spec.stream && !fxi_stream_end(r)) return false;
@@ -246,7 +262,7 @@ static bool add_event(fxi_reply *r, int k, const fx_event *ev)
 
 static size_t choice_bytes(const fxi_choice *c)
 {
-    return c->text.cap + c->ids.cap + fxi_probs_bytes(&c->probs);
+    return c->text.cap + c->ids.cap + fxi_probs_bytes(&c->probs) + fxi_content_bytes(c);
 }
 
 void fxi_reply_event(fxi_reply *r, int prompt, const fx_event *ev)
@@ -285,7 +301,7 @@ size_t fxi_reply_take(fxi_reply *r, char *dst, size_t max)
 {
     size_t n = r->out.n - r->n_sent;
     if (n > max) n = max;
-    if (n) memcpy(dst, r->out.p + r->n_sent, n);
+    if (n && dst) memcpy(dst, r->out.p + r->n_sent, n);
     r->n_sent += n;
     if (r->n_sent * 2 >= r->out.n) {
         fxi_buf_drop_front(&r->out, r->n_sent);

@@ -3,14 +3,17 @@
 //
 //   api_reply.c   collects events       -> api_stream.c  a stream: each event becomes SSE text
 //                                       -> api_whole.c   a whole reply: the body, at the end
+//   api_content.c    a choice's text, taken apart into reasoning, text and calls of tools
 //   api_parts.c   what both share: token counts, token ids, how a choice ended
 //   api_probs.c   logprobs, rendered as they come
+//   api_tools.c   the request's tools: their names, what their parameters are
 #ifndef FXI_SERVER_API_REPLY_H
 #define FXI_SERVER_API_REPLY_H
 
 #include <jansson.h>
 #include <stdint.h>
 
+#include "answer/answer.h"
 #include "base/text/buf.h"
 #include "flexinfer/flexinfer.h"
 #include "server/reply/http_error.h"
@@ -34,7 +37,24 @@ typedef struct fxi_probs {
     fxi_buf value, top, offset; // completions only
 } fxi_probs;
 
+enum { FXI_CALL_ID_BYTES = 80 };
+
+// A piece of a choice: reasoning, text, or a call of a tool.
+typedef struct fxi_content_part {
+    fxi_answer_kind kind;       // TEXT, REASONING or CALL
+    fxi_buf text;               // of a call, its arguments: JSON
+    fxi_buf name;               // of a call, its tool
+    char id[FXI_CALL_ID_BYTES]; // of a call
+} fxi_content_part;
+
 typedef struct fxi_choice {
+    fxi_answer *answer;        // parses the text; NULL: it stays as it is
+    fxi_content_part *content; // [n_content] with `answer`, unless the reply is a chat's stream
+    size_t n_content, cap_content;
+    int n_call;      // calls that have begun; of a kept choice without those that broke
+    int n_done;      // calls that are complete
+    bool is_surplus; // the call at hand is not emitted
+    int n_reasoning; // tokens of the reasoning
     fxi_buf text;    // whole replies: the text; of embeddings, the vector's floats
     fxi_probs probs; // whole replies: all; streams: those of tokens whose text is still to come
     fxi_buf ids;     // the same for token ids, as members of a JSON list
@@ -66,13 +86,18 @@ typedef struct fxi_reply_spec {
     fxi_api api;
     bool stream, include_usage, continuous_usage;
     bool echo, logprobs, prompt_logprobs;
-    int n_top, n_prompt_top;      // likeliest tokens beside each
-    bool return_ids;              // token ids of prompts and choices
-    bool tokens_as_ids;           // tokens in logprobs are named by their ids
-    bool show_control;            // control tokens are part of the text
-    bool base64;                  // embeddings
-    int n_prompt, n_per_prompt;   // prompts; choices of each
-    json_t *stop, *stop_token_id; // the request's `stop` and `stop_token_ids`, or NULL
+    int n_top, n_prompt_top;            // likeliest tokens beside each
+    bool return_ids;                    // token ids of prompts and choices
+    bool tokens_as_ids;                 // tokens in logprobs are named by their ids
+    bool show_control;                  // control tokens are part of the text
+    bool base64;                        // embeddings
+    int n_prompt, n_per_prompt;         // prompts; choices of each
+    json_t *stop, *stop_token_id;       // the request's `stop` and `stop_token_ids`, or NULL
+    const fxi_call_format *calls;       // calls of tools are parsed; NULL: they are text
+    const fxi_reason_format *reasoning; // the same for reasoning,
+    bool drop_reasoning;                // which is not emitted
+    bool one_call;                      // calls behind the first are dropped
+    json_t *tools;                      // the request's, or NULL
 } fxi_reply_spec;
 
 // Invariants: choice k belongs to prompt k / n_per_prompt; n_left counts choices with finish ==
@@ -83,6 +108,7 @@ typedef struct fxi_reply {
     int64_t created;
     const fx_engine *eng;            // names tokens
     const char *model, *fingerprint; // the server's
+    uint64_t seed;                   // of ids that calls get
     int n_left;
     size_t kept_bytes;       // memory of what events have added to prompts and choices
     fxi_prompt_use *use;     // [n_prompt]
@@ -117,7 +143,7 @@ void fxi_reply_event(fxi_reply *r, int prompt, const fx_event *ev);
 // Ends the reply with an error: an error event if a stream has begun, otherwise only r->err.
 // Ignored once ended.
 void fxi_reply_fail(fxi_reply *r, const fxi_http_error *e);
-// Takes up to `max` bytes of a stream's text.
+// Takes up to `max` bytes of a stream's text; dst NULL: drops them.
 size_t fxi_reply_take(fxi_reply *r, char *dst, size_t max);
 // Adds a comment line to a stream that has nothing else to send.
 void fxi_reply_ping(fxi_reply *r);
@@ -130,10 +156,13 @@ bool fxi_reply_has_news(const fxi_reply *r);
 
 // ---- api_stream.c: server-sent events; false: out of memory -----------------------------------
 
-bool fxi_stream_head(fxi_reply *r);                             // fills r->head
-bool fxi_stream_event(fxi_reply *r, int k, const fx_event *ev); // choice k
-bool fxi_stream_end(fxi_reply *r);                              // usage, [DONE]
-bool fxi_stream_error(fxi_reply *r, const fxi_http_error *e);   // error, [DONE]
+bool fxi_stream_head(fxi_reply *r);         // fills r->head
+bool fxi_stream_begin(fxi_reply *r, int k); // an event of choice k has come
+bool fxi_stream_text(fxi_reply *r, int k, const char *text, size_t n_bytes);
+bool fxi_stream_content(fxi_reply *r, int k, const fxi_answer_event *ev);
+bool fxi_stream_finish(fxi_reply *r, int k, fx_finish finish);
+bool fxi_stream_end(fxi_reply *r);                            // usage, [DONE]
+bool fxi_stream_error(fxi_reply *r, const fxi_http_error *e); // error, [DONE]
 
 // ---- api_whole.c: whole bodies; false: out of memory ------------------------------------------
 
@@ -158,11 +187,31 @@ void fxi_probs_free(fxi_probs *p);
 bool fxi_prompt_probs_add(const fxi_reply *r, fxi_buf *list, int32_t token,
                           const fx_token_prob *prob);
 
+// ---- api_content.c: false: out of memory ------------------------------------------------------
+
+bool fxi_content_init(fxi_reply *r, fxi_choice *c); // c->answer, if the reply wants one
+// The prompt's last tokens: they may open the reasoning of its choices.
+bool fxi_content_prompt(fxi_reply *r, int prompt, const fx_tokens *tok);
+// The text of an event, and its end if there is one, for choice k with an `answer`.
+bool fxi_content_event(fxi_reply *r, int k, const fx_event *ev);
+// The id of the n-th call of choice k, into id[FXI_CALL_ID_BYTES]: the model's own, if it is a
+// plain word.
+void fxi_content_call_id(const fxi_reply *r, int k, int n, const fxi_answer_event *ev, char *id);
+size_t fxi_content_bytes(const fxi_choice *c); // of memory
+void fxi_content_free(fxi_choice *c);
+
+// ---- api_tools.c: for fxi_answer_spec; ud: the request's tools --------------------------------
+
+bool fxi_tools_has(void *ud, const char *name, size_t n);
+fxi_param_kind fxi_tools_param(void *ud, const char *name, size_t n, const char *param,
+                               size_t n_param);
+
 // ---- api_parts.c: what streams and whole bodies share; false: out of memory --------------------
 
 typedef struct fxi_usage {  // tokens
     int n_prompt, n_cached; // summed over prompts, each counted once whatever its choices
     int n_generated;        // of all choices, discarded ones too
+    int n_reasoning;        // of them
 } fxi_usage;
 
 fxi_usage fxi_usage_of(const fxi_reply *r);

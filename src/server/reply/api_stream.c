@@ -1,6 +1,7 @@
 // api_stream.c - one reply as server-sent events.
 //
-//   chat:        {"role"} -> {"content"} ... -> {} with finish_reason
+//   chat:        {"role"} -> {"reasoning_content"} ... {"content"} ... {"tool_calls"} ...
+//                         -> {} with finish_reason
 //   completions: [echo]   -> "text" ...      -> "" with finish_reason
 //
 // per choice, and choices interleave; then the usage chunk if the client asked for it, then [DONE].
@@ -10,6 +11,8 @@
 // text, or whose text is held back, wait in the choice for the next chunk.
 //
 // All chunks of a stream start alike; that start is written once, into the reply's `head`.
+#include <stdio.h>
+
 #include "server/reply/api_reply.h"
 #include "server/reply/json_out.h"
 
@@ -102,7 +105,7 @@ static bool add_echo_chunk(fxi_reply *r, int k)
     return add_chunk(r, k, echo, FX_FINISH_NONE);
 }
 
-static bool begin_choice(fxi_reply *r, int k)
+bool fxi_stream_begin(fxi_reply *r, int k)
 {
     if (r->choice[k].begun) return true;
     const bool chat = r->spec.api == FXI_API_CHAT;
@@ -124,7 +127,7 @@ static bool add_choice_chunk(fxi_reply *r, int k, chunk_part s, fx_finish finish
     return true;
 }
 
-static bool add_text_chunk(fxi_reply *r, int k, const char *text, size_t n_bytes)
+bool fxi_stream_text(fxi_reply *r, int k, const char *text, size_t n_bytes)
 {
     if (!n_bytes) return true;
     const bool chat = r->spec.api == FXI_API_CHAT;
@@ -136,17 +139,74 @@ static bool add_text_chunk(fxi_reply *r, int k, const char *text, size_t n_bytes
                             FX_FINISH_NONE);
 }
 
-static bool add_final_chunk(fxi_reply *r, int k, fx_finish finish)
+bool fxi_stream_finish(fxi_reply *r, int k, fx_finish finish)
 {
     static const chunk_part ends[] = {{.before = "\"text\":\"\"", .after = ""},
                                       {.before = "\"delta\":{}", .after = ""}};
-    return finish == FX_FINISH_NONE || add_choice_chunk(r, k, ends[r->spec.api], finish);
+    return add_choice_chunk(r, k, ends[r->spec.api], finish);
 }
 
-bool fxi_stream_event(fxi_reply *r, int k, const fx_event *ev)
+// ---- reasoning and calls ------------------------------------------------------------------------
+
+static bool add_delta(fxi_reply *r, int k, const char *before, const fxi_answer_event *ev,
+                      const char *after)
 {
-    return begin_choice(r, k) && add_text_chunk(r, k, ev->text, ev->text_bytes) &&
-           add_final_chunk(r, k, ev->finish);
+    return add_choice_chunk(
+        r, k, (chunk_part){.before = before, .after = after, .text = ev->p, .n_bytes = ev->n},
+        FX_FINISH_NONE);
+}
+
+static bool stream_reasoning(fxi_reply *r, int k, const fxi_answer_event *ev)
+{
+    return add_delta(r, k, "\"delta\":{\"reasoning_content\":", ev, "}");
+}
+
+static bool stream_call(fxi_reply *r, int k, const fxi_answer_event *ev)
+{
+    char id[FXI_CALL_ID_BYTES], before[FXI_CALL_ID_BYTES + 96];
+    const int n = r->choice[k].n_call++;
+    fxi_content_call_id(r, k, n, ev, id);
+    snprintf(before, sizeof before,
+             "\"delta\":{\"tool_calls\":[{\"index\":%d,\"id\":\"%s\",\"type\":\"function\","
+             "\"function\":{\"name\":",
+             n, id);
+    return add_delta(r, k, before, ev, ",\"arguments\":\"\"}}]}");
+}
+
+static bool stream_args_event(fxi_reply *r, int k, const fxi_answer_event *ev)
+{
+    char before[96];
+    snprintf(before, sizeof before,
+             "\"delta\":{\"tool_calls\":[{\"index\":%d,\"function\":{\"arguments\":",
+             r->choice[k].n_call - 1);
+    return add_delta(r, k, before, ev, "}}]}");
+}
+
+// What was emitted of a call that is none after all stays so; the rest is text.
+static bool stream_rest(fxi_reply *r, int k, const fxi_answer_event *ev)
+{
+    return fxi_stream_text(r, k, ev->p + ev->n_emitted, ev->n - ev->n_emitted);
+}
+
+static bool stream_text_event(fxi_reply *r, int k, const fxi_answer_event *ev)
+{
+    return fxi_stream_text(r, k, ev->p, ev->n);
+}
+
+static bool stream_nothing(fxi_reply *r, int k, const fxi_answer_event *ev)
+{
+    (void)r, (void)k, (void)ev;
+    return true;
+}
+
+bool fxi_stream_content(fxi_reply *r, int k, const fxi_answer_event *ev)
+{
+    static bool (*const add[])(fxi_reply *, int, const fxi_answer_event *) = {
+        [FXI_ANSWER_TEXT] = stream_text_event, [FXI_ANSWER_REASONING] = stream_reasoning,
+        [FXI_ANSWER_CALL] = stream_call,       [FXI_ANSWER_ARGS] = stream_args_event,
+        [FXI_ANSWER_DONE] = stream_nothing,    [FXI_ANSWER_BROKEN] = stream_rest,
+    };
+    return add[ev->kind](r, k, ev);
 }
 
 bool fxi_stream_end(fxi_reply *r)

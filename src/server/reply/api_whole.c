@@ -6,8 +6,57 @@
 
 // ---- text and chat ------------------------------------------------------------------------------
 
+static size_t content_bytes(const fxi_choice *c, fxi_answer_kind kind)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < c->n_content; i++)
+        if (c->content[i].kind == kind) n += c->content[i].text.n;
+    return n;
+}
+
+// All of one kind, as one string.
+static bool add_content_text(fxi_buf *b, const fxi_choice *c, fxi_answer_kind kind)
+{
+    fxi_buf all = {0};
+    bool ok = true;
+    for (size_t i = 0; ok && i < c->n_content; i++)
+        ok = c->content[i].kind != kind ||
+             fxi_buf_add(&all, c->content[i].text.p, c->content[i].text.n);
+    ok = ok && fxi_json_str(b, all.p, all.n);
+    fxi_buf_free(&all);
+    return ok;
+}
+
+static bool add_call(fxi_buf *b, const fxi_content_part *p, bool first)
+{
+    return fxi_buf_fmt(b, "%s{\"id\":\"%s\",\"type\":\"function\",\"function\":{\"name\":",
+                       first ? "" : ",", p->id) &&
+           fxi_json_str(b, p->name.p, p->name.n) && fxi_buf_str(b, ",\"arguments\":") &&
+           fxi_json_str(b, p->text.p, p->text.n) && fxi_buf_str(b, "}}");
+}
+
+// Members of a message beside its content.
+static bool add_content(fxi_buf *b, const fxi_choice *c)
+{
+    bool ok =
+        !content_bytes(c, FXI_ANSWER_REASONING) ||
+        (fxi_buf_str(b, ",\"reasoning_content\":") && add_content_text(b, c, FXI_ANSWER_REASONING));
+    if (!c->n_call) return ok;
+    ok = ok && fxi_buf_str(b, ",\"tool_calls\":[");
+    bool first = true;
+    for (size_t i = 0; ok && i < c->n_content; i++) {
+        if (c->content[i].kind != FXI_ANSWER_CALL) continue;
+        ok = add_call(b, &c->content[i], first);
+        first = false;
+    }
+    return ok && fxi_buf_str(b, "]");
+}
+
 static bool add_choice_text(fxi_buf *b, const fxi_choice *c, const fxi_prompt_part *prompt)
 {
+    const bool says_other = c->n_call || content_bytes(c, FXI_ANSWER_REASONING);
+    if (says_other && !content_bytes(c, FXI_ANSWER_TEXT)) return fxi_buf_str(b, "null");
+    if (c->answer) return add_content_text(b, c, FXI_ANSWER_TEXT);
     if (!prompt->echo.n) return fxi_json_str(b, c->text.p, c->text.n);
     fxi_buf both = {0};
     bool ok = fxi_buf_add(&both, prompt->echo.p, prompt->echo.n) &&
@@ -37,15 +86,16 @@ static bool add_choice(fxi_buf *b, const fxi_reply *r, int k)
         const char *before, *after;
     } frames[] = {
         [FXI_API_COMPLETIONS] = {"\"text\":", ""},
-        [FXI_API_CHAT] = {"\"message\":{\"role\":\"assistant\",\"content\":", ",\"refusal\":null}"},
+        [FXI_API_CHAT] = {"\"message\":{\"role\":\"assistant\",\"content\":", ",\"refusal\":null"},
     };
     const struct frame *f = &frames[r->spec.api];
     const fxi_choice *c = &r->choice[k];
     const fxi_prompt_part *prompt = &r->prompt[k / r->spec.n_per_prompt];
     return fxi_buf_fmt(b, "%s{\"index\":%d,%s", k ? "," : "", k, f->before) &&
-           add_choice_text(b, c, prompt) && fxi_buf_fmt(b, "%s,\"logprobs\":", f->after) &&
-           add_logprobs(b, r, c, prompt) && fxi_buf_str(b, ",") &&
-           fxi_finish_add(b, r, c, c->finish) &&
+           add_choice_text(b, c, prompt) && fxi_buf_str(b, f->after) &&
+           (r->spec.api != FXI_API_CHAT || (add_content(b, c) && fxi_buf_str(b, "}"))) &&
+           fxi_buf_str(b, ",\"logprobs\":") && add_logprobs(b, r, c, prompt) &&
+           fxi_buf_str(b, ",") && fxi_finish_add(b, r, c, c->finish) &&
            (!r->spec.return_ids || fxi_list_write(b, "token_ids", &c->ids)) &&
            (r->spec.api == FXI_API_CHAT || add_of_prompt(b, r, prompt)) && fxi_buf_str(b, "}");
 }
@@ -112,8 +162,8 @@ size_t fxi_whole_bytes(const fxi_reply *r)
     for (int k = 0; k < r->spec.n_prompt * r->spec.n_per_prompt; k++) {
         const fxi_choice *c = &r->choice[k];
         const fxi_prompt_part *p = &r->prompt[k / r->spec.n_per_prompt];
-        n += FRAME_BYTES + c->ids.n + fxi_probs_bytes(&c->probs) + p->echo.n + p->ids.n +
-             p->logprobs.n + fxi_probs_bytes(&p->probs);
+        n += FRAME_BYTES + fxi_content_bytes(c) + c->ids.n + fxi_probs_bytes(&c->probs) +
+             p->echo.n + p->ids.n + p->logprobs.n + fxi_probs_bytes(&p->probs);
         if (r->spec.api != FXI_API_EMBEDDINGS)
             n += c->text.n + c->text.n / 8;
         else

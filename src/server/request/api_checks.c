@@ -86,5 +86,5 @@ static bool check_dimensions(fxi_parse *p)
 bool fxi_fields_check(fxi_parse *p)
 {
     return check_streaming(p) && check_choices(p) && check_likeliest(p) && check_token_limits(p) &&
-           check_input(p) && check_request_id(p) && check_dimensions(p);
+           check_input(p) && check_request_id(p) && fxi_tools_check(p) && check_dimensions(p);
 }

@@ -100,6 +100,28 @@ static void set_embedding(fx_request *req, const fxi_params *par)
         req->norm = par->normalize ? FX_NORM_UNIT : FX_NORM_NONE;
 }
 
+const fxi_call_format *fxi_params_calls(const fxi_params *par)
+{
+    const bool may_call = par->api == FXI_API_CHAT && par->tools && !par->hide_tools;
+    const fxi_call_format *f = may_call && par->formats ? par->formats->calls : NULL;
+    const bool needs_plain = may_call && par->must_call && !(f && f->spelling.before);
+    return needs_plain ? fxi_call_format_plain() : f;
+}
+
+const fxi_reason_format *fxi_params_reasoning(const fxi_params *par)
+{
+    const bool splits = par->api == FXI_API_CHAT && par->separate_reasoning;
+    return splits && par->formats ? par->formats->reasoning : NULL;
+}
+
+// Marks that are control tokens must be seen to be found.
+static void set_marks(fx_request *req, const fxi_params *par)
+{
+    if (!fxi_params_calls(par) && !fxi_params_reasoning(par)) return;
+    req->show_token = par->formats->mark;
+    req->n_show_token = par->formats->n_mark;
+}
+
 fx_request fxi_params_request(const fxi_params *par, uint64_t seed)
 {
     fx_request req = fx_request_default();
@@ -107,12 +129,15 @@ fx_request fxi_params_request(const fxi_params *par, uint64_t seed)
     set_counts(&req, par);
     set_ends(&req, par);
     set_logprobs(&req, par);
+    set_marks(&req, par);
     set_embedding(&req, par);
+    req.grammar = par->grammar;
     req.keep_priority = (int)par->keep_priority;
     req.keep_s = (uint32_t)par->keep_s;
     req.priority = -(int)par->priority; // as in vLLM, the lower goes first
     req.tenant = par->cache_salt;
     req.no_cache = !par->cache_prompt;
+    req.no_speculate = !par->speculate;
     return req;
 }
 
@@ -161,6 +186,11 @@ fxi_reply_spec fxi_params_reply(const fxi_params *par)
                             .n_top = par->n_logprob < 0 ? 0 : (int)par->n_logprob,
                             .prompt_logprobs = par->n_prompt_logprob >= 0,
                             .n_prompt_top = (int)par->n_prompt_logprob,
+                            .calls = fxi_params_calls(par),
+                            .reasoning = fxi_params_reasoning(par),
+                            .drop_reasoning = !par->include_reasoning,
+                            .one_call = !par->parallel_calls,
+                            .tools = fxi_params_calls(par) ? (json_t *)par->tools : NULL,
                             .n_prompt = (int)par->n_prompt,
                             .n_per_prompt = (int)par->n,
                             .stop = stops ? json_object_get(par->root, "stop") : NULL,

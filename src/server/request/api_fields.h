@@ -3,7 +3,7 @@
 //
 //   api_request.c -> api_fields.c (runs the table over the body) -> api_table.c (the table)
 //                 -> api_checks.c (checks between fields)
-//   api_table.c   -> api_set.c, api_prompt.c, api_messages.c, api_lists.c (setters)
+//   api_table.c   -> api_set.c, api_prompt.c, api_messages.c, api_lists.c, api_form.c (setters)
 //   all           -> api_refuse.c, json_in.c
 #ifndef FXI_SERVER_API_FIELDS_H
 #define FXI_SERVER_API_FIELDS_H
@@ -79,7 +79,6 @@ bool fxi_only_true(fxi_parse *p, const fxi_field *f, const json_t *v);
 bool fxi_only_zero(fxi_parse *p, const fxi_field *f, const json_t *v);
 bool fxi_only_empty(fxi_parse *p, const fxi_field *f, const json_t *v);
 bool fxi_only_absent(fxi_parse *p, const fxi_field *f, const json_t *v);
-bool fxi_only_text_format(fxi_parse *p, const fxi_field *f, const json_t *v);
 bool fxi_only_free_choice(fxi_parse *p, const fxi_field *f, const json_t *v);
 // api_prompt.c
 bool fxi_set_prompt(fxi_parse *p, const fxi_field *f, const json_t *v);
@@ -92,9 +91,19 @@ bool fxi_set_stop(fxi_parse *p, const fxi_field *f, const json_t *v);
 bool fxi_set_bad_words(fxi_parse *p, const fxi_field *f, const json_t *v);
 bool fxi_set_ids(fxi_parse *p, const fxi_field *f, const json_t *v);
 bool fxi_set_bias(fxi_parse *p, const fxi_field *f, const json_t *v);
+// api_form.c: what the answer must look like
+bool fxi_set_response_format(fxi_parse *p, const fxi_field *f, const json_t *v);
+bool fxi_set_structured_outputs(fxi_parse *p, const fxi_field *f, const json_t *v);
+bool fxi_set_guided_json(fxi_parse *p, const fxi_field *f, const json_t *v);
+bool fxi_set_guided_regex(fxi_parse *p, const fxi_field *f, const json_t *v);
+bool fxi_set_guided_choice(fxi_parse *p, const fxi_field *f, const json_t *v);
+bool fxi_set_guided_grammar(fxi_parse *p, const fxi_field *f, const json_t *v);
 // A list of token ids, at least one; `want` says what the field must be, for the message.
 bool fxi_read_ids(fxi_parse *p, const char *param, const char *want, const json_t *v,
                   fxi_id_list *out);
+
+// tools/tool_choice.c: that there are tools for what tool_choice wants
+bool fxi_tools_check(fxi_parse *p);
 
 // ---- api_refuse.c: fill *p->err and return false ----------------------------------------------
 
@@ -113,6 +122,9 @@ bool fxi_not_supported(fxi_parse *p, const char *param);
 // The body as an object, into an empty document. False: *err says why.
 bool fxi_json_body(fxi_json_doc *doc, fxi_bill *bill, const char *body, size_t n_bytes,
                    fxi_http_error *err);
+// The same for any value that the string `text` of a field spells.
+bool fxi_json_field(fxi_json_doc *doc, fxi_bill *bill, const char *field, const json_t *text,
+                    fxi_http_error *err);
 // Whether a JSON number is an integer, or has no fraction and is held exactly by a double.
 bool fxi_json_is_whole(const json_t *v);
 

@@ -20,11 +20,15 @@ static fxi_params default_params(fxi_api api)
                         .n_logprob = -1,
                         .n_prompt_logprob = -1,
                         .cache_prompt = true,
+                        .speculate = true,
                         .add_special = true,
                         .parse_special = true,
                         .skip_special = api != FXI_API_DETOKENIZE,
                         .keep_priority = api == FXI_API_RETAIN ? 7 : 0,
-                        .add_generation_prompt = true};
+                        .add_generation_prompt = true,
+                        .parallel_calls = true,
+                        .include_reasoning = true,
+                        .separate_reasoning = true};
 }
 
 // A wrong type or value outranks what is not supported.
@@ -44,6 +48,7 @@ bool fxi_params_parse(fxi_params *par, fxi_api api, const char *body, size_t n_b
     par->cut_first = lim->cut_first;
     par->processed_logprobs = lim->processed_logprobs;
     par->refuse_excess = lim->refuse_excess;
+    par->formats = lim->formats;
     fxi_parse p = {par, lim, err};
     bool ok = fxi_json_body(&par->doc, par->bill, body, n_bytes, err);
     par->root = par->doc.root;
@@ -62,7 +67,11 @@ void fxi_params_free(fxi_params *par)
     free(par->tokens.id);
     free(par->bias);
     free(par->ban);
-    if (par->bill) fxi_bill_give(par->bill, FXI_BYTES_TREE, par->doc.held_bytes + par->list_bytes);
+    fx_grammar_release(par->grammar);
+    if (par->bill)
+        fxi_bill_give(par->bill, FXI_BYTES_TREE,
+                      par->doc.held_bytes + par->form.doc.held_bytes + par->list_bytes);
+    fxi_json_doc_free(&par->form.doc);
     fxi_json_doc_free(&par->doc);
     *par = (fxi_params){0};
 }

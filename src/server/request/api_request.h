@@ -17,11 +17,26 @@ typedef struct fxi_id_list {
     size_t n;
 } fxi_id_list;
 
+// How the model writes calls of tools and reasoning.
+typedef struct fxi_formats {
+    const fxi_call_format *calls;       // NULL: not known
+    const fxi_reason_format *reasoning; // NULL: it writes none, or it stays in the text
+    int32_t mark[32];                   // [n_mark] their marks that are control tokens
+    size_t n_mark;
+} fxi_formats;
+
 typedef struct fxi_prompt { // text, or ids if text is NULL
     const char *text;       // in the JSON tree
     size_t n_bytes;
     fxi_id_list ids;
 } fxi_prompt;
+
+typedef struct fxi_form { // what the answer must look like
+    const char *field;    // that says it; NULL: none does
+    fx_part_kind kind;    // FX_PART_ALT: a choice of strings
+    const json_t *value;  // of the kind: a string, an array of strings, a schema
+    fxi_json_doc doc;     // of a schema that came as text; the bill holds its bytes
+} fxi_form;
 
 #define FXI_MAX_STOP       16
 #define FXI_MAX_STOP_CHARS 1024 // of one stop string: every stream's text is searched for it
@@ -41,6 +56,10 @@ typedef struct fxi_params {
     const json_t *messages, *tools, *kwargs; // in root; NULL: absent
     const json_t *bad_words;                 // array of strings in root; NULL: absent
     bool hide_tools;                         // tool_choice "none"
+    bool must_call;                          // "required", or a name:
+    const char *only_tool;                   // NULL: any tool
+    bool parallel_calls, include_reasoning, separate_reasoning;
+    const fxi_formats *formats; // as in fxi_limits
     bool add_generation_prompt, add_special, parse_special;
     int64_t truncate;                    // 0: not at all; -1: to the context
     int64_t max_tok, max_completion_tok; // -1: absent
@@ -51,7 +70,7 @@ typedef struct fxi_params {
     int64_t seed;
     const json_t *stream_options; // in root; NULL: absent
     bool has_seed, stream, include_usage, continuous_usage;
-    bool ignore_eos, include_stop, cache_prompt, beam;
+    bool ignore_eos, include_stop, cache_prompt, speculate, beam;
     bool echo, logprobs, return_ids, tokens_as_ids, skip_special;
     int64_t n_logprob, n_prompt_logprob; // likeliest tokens; -1: absent
     fx_early_stop early_stop;
@@ -62,6 +81,8 @@ typedef struct fxi_params {
     size_t n_bias;
     fx_id_run *ban; // [n_ban], owned like their ids: fxi_params_resolve
     size_t n_ban;
+    fxi_form form;
+    fx_grammar *grammar;    // its reference: fxi_params_resolve; NULL: any text
     const char *cache_salt; // NULL: none
     const char *request_id; // NULL: none
     int64_t keep_priority, keep_s;
@@ -88,6 +109,7 @@ typedef struct fxi_limits { // what a request is checked against
     int n_embd;     // length of an embedding; 0: the model does not embed
     int max_top;    // likeliest tokens that a request may ask for; 0: FX_MAX_TOP
     bool cut_first, processed_logprobs; // of fx_sampling and fx_request
+    const fxi_formats *formats;         // NULL: answers are not taken apart
     bool refuse_excess; // max_tokens beyond the context is an error; false: it is clamped
     fxi_bill *bill;     // of the request: its tree, ids and biases are billed; NULL: nothing is
 } fxi_limits;
@@ -107,7 +129,8 @@ void fxi_params_free(fxi_params *par);
 
 // ---- api_tokens.c: what takes the vocabulary or the chat template -------------------------------
 
-// Tokenizes what the fields say of the answer (bad_words). False: *err says why.
+// Tokenizes and compiles what the fields say of the answer (bad_words, its form): on a worker.
+// False: *err says why.
 bool fxi_params_resolve(fxi_params *par, const fx_engine *eng, fxi_http_error *err);
 // Tokens beyond which a prompt is of no use, as it cannot fit the context; 0: there is no limit.
 size_t fxi_params_max_prompt(const fxi_params *par, const fx_engine *eng);
@@ -115,6 +138,19 @@ size_t fxi_params_max_prompt(const fxi_params *par, const fx_engine *eng);
 // but for FXI_API_TOKENIZE. False: *err says why.
 bool fxi_params_encode(const fxi_params *par, const fx_engine *eng, size_t i, fx_tokens *out,
                        fxi_http_error *err);
+
+// ---- api_form.c ---------------------------------------------------------------------------------
+
+// Compiles par->form, if there is one, to par->grammar. False: *err says why.
+bool fxi_params_compile(fxi_params *par, const fx_engine *eng, fxi_http_error *err);
+
+// ---- tools --------------------------------------------------------------------------------------
+
+// Compiles the calls that the answer must have, and those of strict tools, to par->grammar. False:
+// *err says why.
+bool fxi_tools_compile(fxi_params *par, const fx_engine *eng, fxi_http_error *err);
+// Whether the answer may call it.
+bool fxi_tool_is_wanted(const fxi_params *par, const json_t *tool);
 
 // ---- api_engine.c: to the engine and the reply; results point into par ------------------------
 
@@ -127,6 +163,9 @@ fx_request fxi_params_request(const fxi_params *par, uint64_t seed);
 // The field to name when fx_submit refuses with this error.
 const char *fxi_params_blame(const fxi_params *par, const fx_error *err);
 fxi_reply_spec fxi_params_reply(const fxi_params *par);
+// What takes the answer apart; NULL: it stays as it is.
+const fxi_call_format *fxi_params_calls(const fxi_params *par);
+const fxi_reason_format *fxi_params_reasoning(const fxi_params *par);
 
 // ---- api_refuse.c -----------------------------------------------------------------------------
 

@@ -116,26 +116,7 @@ bool fxi_only_absent(fxi_parse *p, const fxi_field *f, const json_t *v)
     return only_if(p, f, false);
 }
 
-bool fxi_only_text_format(fxi_parse *p, const fxi_field *f, const json_t *v)
-{
-    static const char *const others[] = {"json_object", "json_schema"};
-    const char *type = json_string_value(json_object_get(v, "type"));
-    if (!type) return fxi_bad_value(p, f->name, "'%s' needs a 'type'", f->name);
-    if (!strcmp(type, "text")) return true;
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
-        if (!strcmp(type, others[i])) return fxi_not_supported(p, f->name);
-    return fxi_bad_value(p, f->name,
-                         "the type of '%s' must be one of: text json_object json_schema", f->name);
-}
-
 bool fxi_only_free_choice(fxi_parse *p, const fxi_field *f, const json_t *v)
 {
     return only_if(p, f, json_is_string(v) && strcmp(json_string_value(v), "required") != 0);
-}
-
-bool fxi_set_tool_choice(fxi_parse *p, const fxi_field *f, const json_t *v)
-{
-    const char *word = json_string_value(v);
-    p->par->hide_tools = word && !strcmp(word, "none");
-    return fxi_only_free_choice(p, f, v);
 }

@@ -33,6 +33,22 @@
 #define ID      "{\"type\":\"integer\",\"minimum\":0}"
 #define IDS     "{\"type\":\"array\",\"items\":" ID "}"
 #define STRINGS "{\"type\":\"array\",\"items\":{\"type\":\"string\"}}"
+#define SCHEMA  "{\"type\":[\"object\",\"boolean\"]}"
+#define CHOICES "{\"type\":\"array\",\"maxItems\":10000,\"items\":{\"type\":\"string\"}}"
+#define FORMAT                                                                                     \
+    "{\"type\":\"object\",\"required\":[\"type\"],\"anyOf\":[{\"properties\":{\"type\":{\"enum\":" \
+    "["                                                                                            \
+    "\"text\",\"json_object\"]}}},{\"required\":[\"json_schema\"],\"properties\":{\"type\":{"      \
+    "\"const\":"                                                                                   \
+    "\"json_schema\"},\"json_schema\":{\"type\":\"object\",\"required\":[\"schema\"],"             \
+    "\"properties\":{"                                                                             \
+    "\"schema\":" SCHEMA "}}}}]}"
+#define OUTPUTS                                                                                   \
+    "{\"type\":\"object\",\"properties\":{\"json\":{\"type\":[\"object\",\"boolean\",\"string\"," \
+    "\"null\"]},\"regex\":{\"type\":[\"string\",\"null\"]},\"choice\":{\"type\":[\"array\","      \
+    "\"null\"]},"                                                                                 \
+    "\"grammar\":{\"type\":[\"string\",\"null\"]},\"json_object\":{\"type\":[\"boolean\","        \
+    "\"null\"]}}}"
 #define INPUTS                                                                                     \
     "{\"anyOf\":[{\"type\":\"string\"}," STRINGS "," IDS ",{\"type\":\"array\",\"items\":" IDS "}" \
     "]"                                                                                            \
@@ -85,6 +101,10 @@ static const fxi_field rows[] = {
     {"messages", CHAT, A | R, 0, 0, fxi_set_messages, 0, "the conversation", NULL, NULL, MESSAGES},
     {"messages", TOK | RETAIN, A, 0, 0, fxi_set_messages, 0, "a conversation in place of a prompt", NULL, NULL, MESSAGES},
     {"tools", CHATS, A, 0, 0, fxi_set_tools, 0, "functions that the chat template may describe to the model", NULL, NULL, TOOLS},
+    {"tool_choice", CHAT, S | O, 0, 0, fxi_set_tool_choice, 0, "none hides the tools from the template; required, or a function's name: the answer is calls, whose arguments follow their schemas", "\"auto\"", " none auto required ", NULL},
+    {"parallel_tool_calls", CHAT, B, 0, 0, fxi_set_bool, AT(parallel_calls), "false: only the first call of an answer is sent", "true", NULL, NULL},
+    {"include_reasoning", CHAT, B, 0, 0, fxi_set_bool, AT(include_reasoning), "false: reasoning is dropped", "true", NULL, NULL},
+    {"separate_reasoning", CHAT, B, 0, 0, fxi_set_bool, AT(separate_reasoning), "false: reasoning stays in the text, with its marks", "true", NULL, NULL},
     {"chat_template_kwargs", CHATS, O, 0, 0, fxi_set_kwargs, 0, "variables for the chat template", NULL, NULL, NULL},
     {"add_generation_prompt", CHATS, B, 0, 0, fxi_set_bool, AT(add_generation_prompt), "the text ends with the header of the assistant's answer", "true", NULL, NULL},
     {"add_special_tokens", TEXT | EMBED | TOK | RETAIN, B, 0, 0, fxi_set_bool, AT(add_special), "a text gets the tokens that the vocabulary puts around it (BOS)", "true", NULL, NULL},
@@ -114,6 +134,16 @@ static const fxi_field rows[] = {
     {"top_p", BOTH, N | FXI_T_ABOVE, 0, 1, fxi_set_number, AT(top_p), "the likeliest that make up this probability", "1", NULL, NULL},
     {"typical_p", BOTH, N | FXI_T_ABOVE, 0, 1, fxi_set_number, AT(typical_p), "locally typical sampling", "1", NULL, NULL},
     {"seed", BOTH, I, 0, 0, fxi_set_seed, AT(seed), "a draw depends on seed, choice and position alone; random by default", NULL, NULL, NULL},
+
+    // What the answer looks like.
+    {"response_format", BOTH, O, 0, 0, fxi_set_response_format, 0, "json_object: the answer is a JSON object; json_schema: a JSON value that the schema validates", "{\"type\":\"text\"}", NULL, FORMAT},
+    {"structured_outputs", BOTH, O, 0, 0, fxi_set_structured_outputs, 0, "the same as the guided_* fields, one of them", NULL, NULL, OUTPUTS},
+    {"guided_json", BOTH, S | O | B, 0, 0, fxi_set_guided_json, 0, "the answer is a JSON value that this schema, or its text, validates", NULL, NULL, NULL},
+    {"guided_regex", BOTH, S, 0, 0, fxi_set_guided_regex, 0, "the answer is a text that this regular expression matches as a whole", NULL, NULL, NULL},
+    {"guided_choice", BOTH, A, 0, 0, fxi_set_guided_choice, 0, "the answer is one of these texts", NULL, NULL, CHOICES},
+    {"guided_grammar", BOTH, S, 0, 0, fxi_set_guided_grammar, 0, "the answer is a text of this grammar, in GBNF or Lark's notation", NULL, NULL, NULL},
+    {"json_schema", BOTH, O | B, 0, 0, fxi_set_guided_json, 0, "another name of guided_json", NULL, NULL, NULL},
+    {"grammar", BOTH, S, 0, 0, fxi_set_guided_grammar, 0, "another name of guided_grammar", NULL, NULL, NULL},
 
     // Several answers.
     {"n", BOTH, I, 1, FX_MAX_CHOICE, fxi_set_integer, AT(n), "choices for each prompt, which is computed once", "1", NULL, NULL},
@@ -145,6 +175,7 @@ static const fxi_field rows[] = {
     {"priority", RUNS, I, -FX_MAX_PRIORITY, FX_MAX_PRIORITY, fxi_set_integer, AT(priority), "the lower goes first; one unit is worth 10 seconds of waiting", "0", NULL, NULL},
     {"cache_salt", RUNS, S, 1, 1024, fxi_set_text, AT(cache_salt), "prefixes are shared only among requests with the same salt", NULL, NULL, NULL},
     {"cache_prompt", BOTH, B, 0, 0, fxi_set_bool, AT(cache_prompt), "false: shares no prefix and leaves none behind", "true", NULL, NULL},
+    {"speculate", BOTH, B, 0, 0, fxi_set_bool, AT(speculate), "false: nothing is drafted for it; no answer depends on that", "true", NULL, NULL},
     {"keep_priority", BOTH, I, 0, 7, fxi_set_integer, AT(keep_priority), "how firmly the prompt stays in the prefix cache: higher stays longer", "0", NULL, NULL},
     {"keep_priority", RETAIN, I, 1, 7, fxi_set_integer, AT(keep_priority), "how firmly the prompt stays in the prefix cache: higher stays longer", "7", NULL, NULL},
     {"keep_seconds", BOTH | RETAIN, I, 0, UINT32_MAX, fxi_set_integer, AT(keep_s), "for how long after its end that holds; 0: no limit", "0", NULL, NULL},
@@ -154,19 +185,9 @@ static const fxi_field rows[] = {
     {"id", ABORT, S | R, 1, 131, fxi_set_text, AT(abort_id), "id of an answer, or X-Request-Id of its request", NULL, NULL, NULL},
 
     // Not supported.
-    {"tool_choice", CHAT, S | O, 0, 0, fxi_set_tool_choice, 0, "none hides the tools from the template; a choice that forces a call is not supported", "\"auto\"", " none auto required ", NULL},
-    {"parallel_tool_calls", CHAT, B, 0, 0, fxi_set_nothing, 0, "ignored: calls come back as the text that the model writes", NULL, NULL, NULL},
     {"echo", CHAT, B, 0, 0, fxi_only_false, 0, "not supported in chats: only false", NULL, NULL, NULL},
     {"suffix", TEXT, S, 0, 0, fxi_only_empty, 0, "not supported: only empty", NULL, NULL, NULL},
     {"add_special_tokens", CHAT, B, 0, 0, fxi_only_false, 0, "not supported in chats: only false", NULL, NULL, NULL},
-    {"response_format", BOTH, O, 0, 0, fxi_only_text_format, 0, "not supported: only text", NULL, NULL, "{\"type\":\"object\",\"required\":[\"type\"],\"properties\":{\"type\":{\"enum\":[\"text\",\"json_object\",\"json_schema\"]}}}"},
-    {"structured_outputs", BOTH, O, 0, 0, fxi_only_empty, 0, "not supported: only empty", NULL, NULL, NULL},
-    {"guided_json", BOTH, S | O, 0, 0, fxi_only_empty, 0, "not supported: only empty", NULL, NULL, NULL},
-    {"guided_regex", BOTH, S, 0, 0, fxi_only_empty, 0, "not supported: only empty", NULL, NULL, NULL},
-    {"guided_choice", BOTH, A, 0, 0, fxi_only_empty, 0, "not supported: only empty", NULL, NULL, NULL},
-    {"guided_grammar", BOTH, S, 0, 0, fxi_only_empty, 0, "not supported: only empty", NULL, NULL, NULL},
-    {"grammar", BOTH, S, 0, 0, fxi_only_empty, 0, "not supported: only empty", NULL, NULL, NULL},
-    {"json_schema", BOTH, O, 0, 0, fxi_only_empty, 0, "not supported: only empty", NULL, NULL, NULL},
     {"mirostat", BOTH, I, 0, 2, fxi_only_zero, 0, "not supported: only 0", NULL, NULL, NULL},
     {"dry_multiplier", BOTH, N, 0, 0, fxi_only_zero, 0, "not supported: only 0", NULL, NULL, NULL},
     {"functions", CHAT, A, 0, 0, fxi_only_empty, 0, "not supported: only empty", NULL, NULL, NULL},

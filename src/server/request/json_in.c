@@ -25,34 +25,56 @@ static void give_room(void *ud, size_t n_bytes)
     fxi_bill_give(r->bill, FXI_BYTES_TREE, n_bytes);
 }
 
-static bool check_shape(const char *body, size_t n_bytes, fxi_http_error *err)
+// A text that is parsed: the body, or a field with JSON in it.
+typedef struct body_source {
+    const char *text;
+    size_t n_bytes;
+    const char *field; // NULL: the body
+} body_source;
+
+static bool check_shape(const body_source *s, fxi_http_error *err)
 {
-    const fxi_json_shape shape = fxi_json_measure(body, n_bytes);
+    const fxi_json_shape shape = fxi_json_measure(s->text, s->n_bytes);
     if (shape.max_depth <= FXI_JSON_MAX_DEPTH && shape.n_value <= FXI_JSON_MAX_VALUE) return true;
-    return fxi_http_fail(err, 400, "invalid_json", NULL,
-                         "the JSON body nests deeper than %d or has more than %d values",
-                         FXI_JSON_MAX_DEPTH, FXI_JSON_MAX_VALUE);
+    return fxi_http_fail(err, 400, "invalid_json", s->field,
+                         "the JSON %s nests deeper than %d or has more than %d values",
+                         s->field ? "text" : "body", FXI_JSON_MAX_DEPTH, FXI_JSON_MAX_VALUE);
 }
 
-static bool tell_failure(fxi_json_status st, const tree_room *r, const json_error_t *e,
-                         fxi_http_error *err)
+static bool tell_failure(const body_source *s, fxi_json_status st, const tree_room *r,
+                         const json_error_t *e, fxi_http_error *err)
 {
     if (st == FXI_JSON_NO_ROOM) return fxi_bytes_granted(err, r->taken);
     if (st == FXI_JSON_NO_MEMORY) return fxi_http_fail_memory(err);
-    return fxi_http_fail(err, 400, "invalid_json", NULL,
-                         "the body is not JSON: line %d, column %d: %.160s", e->line, e->column,
-                         e->text);
+    return fxi_http_fail(err, 400, "invalid_json", s->field,
+                         "the %s is not JSON: line %d, column %d: %.160s",
+                         s->field ? "text" : "body", e->line, e->column, e->text);
+}
+
+static bool parse_source(fxi_json_doc *doc, fxi_bill *bill, const body_source *s, size_t flags,
+                         fxi_http_error *err)
+{
+    tree_room r = {.bill = bill};
+    const fxi_json_room room = {take_room, give_room, &r};
+    json_error_t e = {0};
+    if (!check_shape(s, err)) return false;
+    const fxi_json_status st =
+        fxi_json_doc_parse(doc, s->text, s->n_bytes, flags, bill ? &room : NULL, &e);
+    return st == FXI_JSON_OK || tell_failure(s, st, &r, &e, err);
+}
+
+bool fxi_json_field(fxi_json_doc *doc, fxi_bill *bill, const char *field, const json_t *text,
+                    fxi_http_error *err)
+{
+    const body_source s = {json_string_value(text), json_string_length(text), field};
+    return parse_source(doc, bill, &s, JSON_DECODE_ANY, err);
 }
 
 bool fxi_json_body(fxi_json_doc *doc, fxi_bill *bill, const char *body, size_t n_bytes,
                    fxi_http_error *err)
 {
-    tree_room r = {.bill = bill};
-    const fxi_json_room room = {take_room, give_room, &r};
-    json_error_t e = {0};
-    if (!check_shape(body, n_bytes, err)) return false;
-    fxi_json_status st = fxi_json_doc_parse(doc, body, n_bytes, 0, bill ? &room : NULL, &e);
-    if (st != FXI_JSON_OK) return tell_failure(st, &r, &e, err);
+    const body_source s = {body, n_bytes, NULL};
+    if (!parse_source(doc, bill, &s, 0, err)) return false;
     if (json_is_object(doc->root)) return true;
     return fxi_http_fail(err, 400, "invalid_json", NULL, "the body must be a JSON object");
 }

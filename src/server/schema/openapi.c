@@ -119,11 +119,7 @@ static const struct neutral {
     {fxi_only_empty,
      "\"anyOf\":[{\"type\":\"string\",\"maxLength\":0},{\"type\":\"array\",\"maxItems\":0},"
      "{\"type\":\"object\",\"maxProperties\":0},{\"type\":\"null\"}]"},
-    {fxi_only_text_format,
-     "\"anyOf\":[{\"type\":\"object\",\"required\":[\"type\"],\"properties\":{"
-     "\"type\":{\"const\":\"text\"}}},{\"type\":\"null\"}]"},
     {fxi_only_free_choice, "\"enum\":[\"none\",\"auto\",null]"},
-    {fxi_set_tool_choice, "\"enum\":[\"none\",\"auto\",null]"},
 };
 
 static const char *neutral_shape(const fxi_field *f)

@@ -2,30 +2,41 @@
 //
 // A lane is a list of work; its first piece stands for it in the list of lanes. Taking a piece
 // moves its lane to the end of that list.
+//
+// A thread whose priority has been lowered cannot raise it again, so the threads are of two kinds
+// for good. Each kind waits on a condition of its own: a patient thread is woken for small work
+// only if no prompt one waits.
 #include "server/work/workers.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "base/fail.h" // defines: fxi_fail
+
+#define PATIENT_NICE 10 // beside one other thread on its core, it gets about a tenth of it
 
 typedef struct lane_list {
     fxi_work *first;
     int n_work;
 } lane_list;
 
+typedef enum thread_kind { PROMPT, PATIENT, N_KIND } thread_kind;
+
 struct fxi_workers {
     int n_thread;
     double idle_s;
     void (*on_idle)(void *ud);
     void *idle_ud;
-    pthread_t *thread;   // [n_started]
-    int n_started;       // written before anything is posted
-    pthread_mutex_t mu;  // guards what follows; never held while work runs
-    pthread_cond_t some; // work has come, or the end
+    pthread_t *thread;           // [n_started]
+    int n_started;               // written before anything is posted
+    pthread_mutex_t mu;          // guards what follows; never held while work runs
+    pthread_cond_t some[N_KIND]; // work has come for threads of this kind, or the end
+    int n_waiting[N_KIND];       // threads
+    int n_patient;               // threads
     lane_list small, large;
     bool large_is_next; // whose turn it is where both wait
     bool stop, is_used; // is_used: since on_idle ran
@@ -103,20 +114,23 @@ static void drop_work(lane_list *l, fxi_work *w)
     w->queued = false;
 }
 
-// With two or more threads, one is kept free of large work.
-static bool may_run_large(const fxi_workers *ws)
+// Where all threads are prompt, each takes what comes.
+static fxi_work *take_fairly(fxi_workers *ws, thread_kind kind)
 {
-    return ws->n_thread == 1 || ws->n_busy_large < ws->n_thread - 1;
-}
-
-static fxi_work *take_fairly(fxi_workers *ws)
-{
-    bool large = ws->large.first && may_run_large(ws);
-    if (large && ws->small.first) {
+    const bool may_small = kind == PROMPT || !ws->n_waiting[PROMPT];
+    const bool may_large = kind == PATIENT || !ws->n_patient;
+    bool large = ws->large.first && may_large;
+    if (large && ws->small.first && may_small) {
         large = ws->large_is_next;
         ws->large_is_next = !large;
     }
-    return take_work(large ? &ws->large : &ws->small);
+    if (large) return take_work(&ws->large);
+    return may_small ? take_work(&ws->small) : NULL;
+}
+
+static void wake_for_small(fxi_workers *ws)
+{
+    pthread_cond_signal(&ws->some[ws->n_waiting[PROMPT] ? PROMPT : PATIENT]);
 }
 
 // ---- the threads ------------------------------------------------------------------------------
@@ -127,13 +141,13 @@ static void run_unlocked(fxi_workers *ws, fxi_work *w)
     ws->n_busy++;
     ws->n_busy_large += large;
     ws->is_used = true;
+    if (ws->small.first) wake_for_small(ws); // this thread may have been woken for that
     pthread_mutex_unlock(&ws->mu);
     w->run(w);
     pthread_mutex_lock(&ws->mu);
     ws->n_busy--;
     ws->n_busy_large -= large;
     ws->n_done++;
-    if (ws->large.first || ws->stop) pthread_cond_broadcast(&ws->some);
 }
 
 static void idle_unlocked(fxi_workers *ws)
@@ -145,35 +159,56 @@ static void idle_unlocked(fxi_workers *ws)
     pthread_mutex_lock(&ws->mu);
 }
 
-static void wait_for_work(fxi_workers *ws)
+// True: nothing has come for idle_s.
+static bool wait_until_idle(fxi_workers *ws, thread_kind kind)
 {
     struct timespec t;
     if (!ws->is_used || ws->n_busy) {
-        pthread_cond_wait(&ws->some, &ws->mu);
-        return;
+        pthread_cond_wait(&ws->some[kind], &ws->mu);
+        return false;
     }
     clock_gettime(CLOCK_MONOTONIC, &t);
     int64_t ns = t.tv_nsec + (int64_t)(ws->idle_s * 1e9);
     t.tv_sec += ns / 1000000000;
     t.tv_nsec = ns % 1000000000;
-    int e = pthread_cond_timedwait(&ws->some, &ws->mu, &t);
-    if (e == ETIMEDOUT && ws->is_used && !ws->n_busy) idle_unlocked(ws);
+    int e = pthread_cond_timedwait(&ws->some[kind], &ws->mu, &t);
+    return e == ETIMEDOUT && ws->is_used && !ws->n_busy;
 }
 
-static void *serve_queue(void *ud)
+static void wait_for_work(fxi_workers *ws, thread_kind kind)
 {
-    fxi_workers *ws = ud;
+    ws->n_waiting[kind]++;
+    const bool idle = wait_until_idle(ws, kind);
+    ws->n_waiting[kind]--;
+    if (idle) idle_unlocked(ws);
+}
+
+static void serve_queue(fxi_workers *ws, thread_kind kind)
+{
     pthread_mutex_lock(&ws->mu);
     for (;;) {
-        fxi_work *w = take_fairly(ws);
+        fxi_work *w = take_fairly(ws, kind);
         if (w)
             run_unlocked(ws, w);
-        else if (ws->stop && !ws->large.first)
+        else if (ws->stop)
             break;
         else
-            wait_for_work(ws);
+            wait_for_work(ws, kind);
     }
     pthread_mutex_unlock(&ws->mu);
+}
+
+static void *serve_promptly(void *ud)
+{
+    serve_queue(ud, PROMPT);
+    return NULL;
+}
+
+// On Linux the priority is the calling thread's own.
+static void *serve_patiently(void *ud)
+{
+    setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + PATIENT_NICE);
+    serve_queue(ud, PATIENT);
     return NULL;
 }
 
@@ -181,7 +216,7 @@ static void *serve_queue(void *ud)
 
 static void free_workers(fxi_workers *ws)
 {
-    pthread_cond_destroy(&ws->some);
+    for (int k = 0; k < N_KIND; k++) pthread_cond_destroy(&ws->some[k]);
     pthread_mutex_destroy(&ws->mu);
     free(ws->thread);
     free(ws);
@@ -194,10 +229,11 @@ static fxi_workers *new_workers(int n_thread)
     if (!ws) return NULL;
     ws->thread = calloc((size_t)n_thread, sizeof *ws->thread);
     ws->n_thread = n_thread;
+    ws->n_patient = n_thread / 2;
     pthread_mutex_init(&ws->mu, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&ws->some, &attr);
+    for (int k = 0; k < N_KIND; k++) pthread_cond_init(&ws->some[k], &attr);
     pthread_condattr_destroy(&attr);
     if (ws->thread) return ws;
     free_workers(ws);
@@ -214,7 +250,8 @@ fx_status fxi_workers_start(int n_thread, double idle_s, void (*on_idle)(void *u
     ws->on_idle = on_idle;
     ws->idle_ud = ud;
     for (int e; ws->n_started < n_thread; ws->n_started++) {
-        e = pthread_create(&ws->thread[ws->n_started], NULL, serve_queue, ws);
+        e = pthread_create(&ws->thread[ws->n_started], NULL,
+                           ws->n_started < ws->n_patient ? serve_patiently : serve_promptly, ws);
         if (!e) continue;
         fxi_workers_stop(ws);
         return fxi_fail(err, FX_EINTERNAL, "cannot start a thread: %s", strerror(e));
@@ -228,7 +265,10 @@ void fxi_workers_post(fxi_workers *ws, fxi_work *w)
     pthread_mutex_lock(&ws->mu);
     add_work(w->large ? &ws->large : &ws->small, w);
     ws->is_used = true;
-    pthread_cond_signal(&ws->some);
+    if (w->large)
+        pthread_cond_signal(&ws->some[ws->n_patient ? PATIENT : PROMPT]);
+    else
+        wake_for_small(ws);
     pthread_mutex_unlock(&ws->mu);
 }
 
@@ -244,7 +284,7 @@ bool fxi_workers_drop(fxi_workers *ws, fxi_work *w)
 void fxi_workers_touch(fxi_workers *ws)
 {
     pthread_mutex_lock(&ws->mu);
-    if (!ws->is_used && !ws->n_busy) pthread_cond_signal(&ws->some);
+    if (!ws->is_used && !ws->n_busy) pthread_cond_signal(&ws->some[PROMPT]);
     ws->is_used = true;
     pthread_mutex_unlock(&ws->mu);
 }
@@ -266,7 +306,7 @@ void fxi_workers_stop(fxi_workers *ws)
     if (!ws) return;
     pthread_mutex_lock(&ws->mu);
     ws->stop = true;
-    pthread_cond_broadcast(&ws->some);
+    for (int k = 0; k < N_KIND; k++) pthread_cond_broadcast(&ws->some[k]);
     pthread_mutex_unlock(&ws->mu);
     for (int i = 0; i < ws->n_started; i++) pthread_join(ws->thread[i], NULL);
     free_workers(ws);

@@ -119,6 +119,17 @@ class Bench(cli.TestCase):
         self.fails(1, "/nowhere/trace.json: No such file", "bench", "-m", cli.tiny_model(), "--trace",
                    "/nowhere/trace.json")
 
+    def test_trace_of_a_small_ring(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "trace.json"
+            self.ok("bench", "-m", cli.tiny_model(), *SMALL, "--trace", path, "--record-events", "16")
+            few = json.loads(path.read_text())
+            self.ok("bench", "-m", cli.tiny_model(), *SMALL, "--trace", path, "--record-events", "0")
+            none = json.loads(path.read_text())
+        self.assertEqual(few["otherData"]["events"], 16)
+        self.assertGreater(few["otherData"]["lost_events"], 100)
+        self.assertEqual((none["otherData"]["events"], none["otherData"]["lost_events"]), (0, 0))
+
     def test_help_says_what_the_limit_is(self):
         text = self.ok("help", "bench").stdout.decode()
         for words in ("--context LIST", "--csv", "operations of the linear layers", "weights and KV cache"):

@@ -1,5 +1,6 @@
 """`flexinfer bench replay`: a row for each manager, the same figures as a table and as CSV, and clear errors."""
 import csv
+import json
 import io
 import re
 import unittest
@@ -97,6 +98,29 @@ class Replay(unittest.TestCase):
         ]:
             done = cli.run("bench", "replay", *args)
             self.assertNotEqual(done.returncode, 0, args)
+            self.assertIn(text, done.stderr.decode())
+            self.assertEqual(done.stderr.count(b"\n"), 1, done.stderr)
+
+
+class Serve(unittest.TestCase):
+    def test_trace_of_the_engine(self):
+        """What the engine did is written as a Chrome trace: all requests, from arrival to end."""
+        path = cli.scratch("engine.json")
+        requests = write("four.csv", "arrival_ms,prompt_tokens,output_tokens\n" + "0,20,5\n" * 4)
+        done = cli.run("bench", "serve", requests, "-m", cli.tiny_model(), "--csv", "--trace", path)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        row, = csv.DictReader(done.stdout.decode().splitlines())
+        events = json.loads(path.read_text())["traceEvents"]
+        begun = [e["id"] for e in events if e["ph"] == "b" and e["name"] == "request"]
+        self.assertEqual((len(begun), row["requests_done"]), (4, "4"))
+        self.assertTrue(any(e["name"] == "step" for e in events))
+
+    def test_trace_that_cannot_be_written(self):
+        requests = write("one.csv", "prompt_tokens,output_tokens\n20,5\n")
+        for args, text in [(("--trace", "/nowhere/t.json"), "/nowhere/t.json: No such file"),
+                           (("--trace", cli.scratch("t.json"), "--kv", "vtensor,paged"), "name one manager (--kv)")]:
+            done = cli.run("bench", "serve", requests, "-m", cli.tiny_model(), *args)
+            self.assertEqual(done.returncode, 1)
             self.assertIn(text, done.stderr.decode())
             self.assertEqual(done.stderr.count(b"\n"), 1, done.stderr)
 

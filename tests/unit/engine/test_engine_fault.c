@@ -1,8 +1,8 @@
 // test_engine_fault.c - every call to the KV manager fails once, with each error: the request that
 // needed it may end with an error, all others answer what they answer alone, nothing leaks, and the
 // engine goes on. Among the requests are forked choices and a beam search; in a second round groups
-// are preempted again and again, by swap and by recompute, and the budget changes. Then forks that
-// fail in a row: they are retried, and a group that makes no progress ends.
+// are preempted again and again, by swap and by recompute, and the budget changes; and all of that
+// once more with drafts. Then forks that fail in a row: they are retried, and a group that makes no progress ends.
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/support/company.h"
@@ -52,6 +52,11 @@ static fx_status faulty_extend(fxi_kv *kv, fxi_kv_seq *s, int len_tok)
     return fails_now() ? fault.how : fault.real->seq_extend(kv, s, len_tok);
 }
 
+static fx_status faulty_truncate(fxi_kv *kv, fxi_kv_seq *s, int len_tok)
+{
+    return fails_now() ? fault.how : fault.real->seq_truncate(kv, s, len_tok);
+}
+
 static fx_status faulty_record(fxi_kv *kv, fxi_kv_seq *s, fxi_kv_domain *d, const int32_t *tok,
                                int n_tok, const fxi_kv_keep *keep)
 {
@@ -84,6 +89,7 @@ static void inject(fx_engine *eng, int fail_at, fx_status how)
     fault.ops.seq_fork = faulty_fork;
     fault.ops.seq_extend = faulty_extend;
     fault.ops.seq_extend_many = NULL; // by that one
+    fault.ops.seq_truncate = faulty_truncate;
     fault.ops.seq_record = faulty_record;
     fault.ops.seq_swap_out = faulty_swap_out;
     fault.ops.seq_swap_in = faulty_swap_in;
@@ -172,13 +178,28 @@ static void disturb(fx_engine *eng, int turn)
     if (turn % 16 == 7) assert_int_equal(fx_set_kv_memory(eng, budget[turn / 16 % 2], NULL), FX_OK);
 }
 
+// What request 0 or 1 answers, with a wrong token at the end of every third draft; to others, one
+// token again and again.
+static int guess_alone(void *ud, const fxi_seq *s, int32_t *tok, int most)
+{
+    const int n_gen = fxi_seq_n_generated(s), which = (int)s->group->id - 1;
+    (void)ud;
+    for (int i = 0; i < most; i++)
+        tok[i] = which < 2 && n_gen + i < N_GEN ? alone[which][n_gen + i] : 7;
+    if (n_gen % 3 == 0) tok[most - 1] = tok[most - 1] == 8 ? 9 : 8;
+    return most;
+}
+
 // One run with one fault. Returns the number of calls made; *n_bad is how many requests failed.
-static int run(int fail_at, fx_status how, bool is_disturbed, int *n_bad)
+static int run(int fail_at, fx_status how, bool is_disturbed, bool drafts, int *n_bad)
 {
     static client c[N_TOGETHER];
     static prompt p[N_TOGETHER];
-    fx_engine *eng =
-        unthreaded_open(MODEL, (fx_options){.n_thread = 1, .step_tok = 64, .swap_bytes = 64 << 20});
+    fx_engine *eng = unthreaded_open(MODEL, (fx_options){.n_thread = 1,
+                                                         .step_tok = 64,
+                                                         .swap_bytes = 64 << 20,
+                                                         .speculate = drafts ? "auto" : NULL});
+    if (drafts) eng->drafter = guess_alone;
     inject(eng, fail_at, how);
     for (int i = 0; i < N_TOGETHER; i++) start_one_of(&c[i], &p[i], eng, i);
     for (int turn = 0; fxi_turn_run(eng); turn++)
@@ -196,21 +217,23 @@ static int run(int fail_at, fx_status how, bool is_disturbed, int *n_bad)
     return n_call;
 }
 
-static void sweep_calls(bool is_disturbed, fx_status how)
+static void sweep_calls(bool is_disturbed, bool drafts, fx_status how)
 {
-    int n_bad, n_call = run(0, how, is_disturbed, &n_bad);
+    int n_bad, n_call = run(0, how, is_disturbed, drafts, &n_bad);
     assert_int_equal(n_bad, 0);
     assert_true(n_call > N_TOGETHER * N_GEN);
     for (int i = 1; i <= n_call; i += 1 + i / 5) { // all of the first calls, then fewer and fewer
-        run(i, how, is_disturbed, &n_bad);
+        run(i, how, is_disturbed, drafts, &n_bad);
         assert_in_range(n_bad, 0, 1);
     }
 }
 
 static void sweep(fx_status how)
 {
-    sweep_calls(false, how);
-    sweep_calls(true, how);
+    for (int drafts = 0; drafts < 2; drafts++) {
+        sweep_calls(false, drafts, how);
+        sweep_calls(true, drafts, how);
+    }
 }
 
 // Four choices of one request, or a beam search, beside one that needs no forks, while the first

@@ -357,6 +357,23 @@ static void test_events_agree_with_the_statistics(void **state)
     unthreaded_close(eng);
 }
 
+// Off: answers are the same, and there is nothing to copy.
+static void test_it_can_be_off(void **state)
+{
+    (void)state;
+    fx_engine *eng = open_here((fx_options){.n_record = -1});
+    prompt p = make_prompt(0);
+    bool last;
+    fx_record ev[1];
+    uint64_t first;
+    submit(eng, fx_request_default(), &p, &last);
+    finish(eng, &last);
+    assert_null(eng->recorder);
+    assert_int_equal(fx_record_copy(eng, 3, ev, 1, &first), 0);
+    assert_int_equal(first, 0);
+    unthreaded_close(eng);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -368,6 +385,7 @@ int main(void)
         cmocka_unit_test(test_a_step_of_decodes_costs_four_events),
         cmocka_unit_test(test_the_ways_of_preemption),
         cmocka_unit_test(test_events_agree_with_the_statistics),
+        cmocka_unit_test(test_it_can_be_off),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

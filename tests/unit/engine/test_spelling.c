@@ -112,16 +112,18 @@ static void test_control_tokens_are_shown(void **state)
     char *spelled = strndup(piece, n);
     (void)fx_token_bytes(eng, eos, &n);
     assert_int_equal(n, 0);
-    for (int show = 0; show < 2; show++) {
+    for (int show = 0; show < 3; show++) { // none of them, all of them, this one
         heard h;
         fx_request r = wild_request(&h);
         r.sampling.temperature = 0;
         r.sampling.bias = &likely;
         r.sampling.n_bias = 1;
-        r.show_control = show;
+        r.show_control = show == 1;
+        r.show_token = &eos;
+        r.n_show_token = show == 2;
         finish(&r, &h);
         assert_int_equal(h.tok[0], eos);
-        assert_int_equal(h.text.p && strstr(h.text.p, spelled), show);
+        assert_int_equal(h.text.p && strstr(h.text.p, spelled), show > 0);
         fxi_buf_free(&h.text);
     }
     free(spelled);

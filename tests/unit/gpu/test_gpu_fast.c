@@ -309,6 +309,22 @@ static void test_each_call_may_fail(void **state)
     }
 }
 
+// A device whose context cannot be entered any more is closed; the library's objects are not left.
+static void test_closing_a_lost_device_drops_the_library(void **state)
+{
+    (void)state;
+    fxi_device *device;
+    fx_error err = {0};
+    assert_int_equal(open_fast(NULL, &device, &err), FX_OK);
+    assert_int_equal(standin_lt_look().n_handle, 1);
+    standin_fail("cuCtxPushCurrent_v2", 0, UINT64_MAX, 700);
+    device->ops->close(device);
+    standin_fail(NULL, 0, 0, 0);
+    const standin_lt_report lt = standin_lt_look();
+    assert_false(lt.n_handle | lt.n_product | lt.n_layout | lt.n_preference);
+    standin_reset(); // of the driver what the context's end would free is left
+}
+
 static void test_a_shape_without_an_algorithm_is_refused(void **state)
 {
     (void)state;
@@ -332,6 +348,7 @@ int main(void)
         FAST_TEST(test_an_algorithm_is_chosen_once_for_a_shape),
         FAST_TEST(test_without_the_library_one_line_says_so),
         FAST_TEST(test_each_call_may_fail),
+        FAST_TEST(test_closing_a_lost_device_drops_the_library),
         FAST_TEST(test_a_shape_without_an_algorithm_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -102,6 +102,21 @@ static void test_decoding_is_a_graph_and_allocates_nothing(void **state)
     assert_all_given_back();
 }
 
+// There is room for the tables of a cache at its longest from the first pass on.
+static void test_longer_tables_allocate_nothing(void **state)
+{
+    (void)state;
+    static const gpu_way way = {"a paged cache", .chunk = 1, .n_other = 1, .kv = "paged"};
+    gpu_model_rig g;
+    gpu_model_open(&g, (runner_model){MODELS "llama.gguf", NULL}, &way);
+    gpu_model_run(&g, &way, 3);
+    const uint64_t n_alloc = count_allocations();
+    for (int i = 3; i < 70; i++) runner_pass(&g.r, &g.v, i, 1, 1, g.out);
+    assert_int_equal(count_allocations(), n_alloc);
+    gpu_model_close(&g);
+    assert_all_given_back();
+}
+
 static void test_the_storyteller(void **state)
 {
     (void)state;
@@ -117,6 +132,7 @@ int main(void)
         cmocka_unit_test(test_one_model_in_every_way),
         cmocka_unit_test(test_every_type_of_cache),
         cmocka_unit_test(test_decoding_is_a_graph_and_allocates_nothing),
+        cmocka_unit_test(test_longer_tables_allocate_nothing),
         cmocka_unit_test(test_the_storyteller),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -72,6 +72,7 @@ static void slots_follow_capabilities(const char *manager)
                                  o->seq_record && o->whole_tok && o->forget_idle);
     assert_true(prefix || !fxi_kv_can(world.kv, FXI_KV_EXACT));
     assert_int_equal(fxi_kv_can(world.kv, FXI_KV_FORK), o->seq_fork != NULL);
+    assert_int_equal(fxi_kv_can(world.kv, FXI_KV_TRUNCATE), o->seq_truncate != NULL);
     assert_int_equal(fxi_kv_can(world.kv, FXI_KV_SWAP),
                      o->seq_swap_out && o->seq_swap_in && o->swap_gain && o->moved);
     assert_true(fxi_kv_can(world.kv, FXI_KV_SWAP) || !fxi_kv_can(world.kv, FXI_KV_BESIDE));
@@ -412,6 +413,47 @@ static void forks_share_and_part(const char *manager)
     kv_world_close(&world);
 }
 
+// A step that computed more tokens than are kept: they go, others come in their place, and nothing
+// else has moved. With windows, too, back to the length before the step.
+static void ends_are_cut_off(const char *manager)
+{
+    for (int windows = 0; windows < 2; windows++) {
+        const fxi_kv_shape shape = kv_world_shape(4 * BUDGET, windows);
+        kv_world_open(&world, manager, &shape);
+        if (!fxi_kv_can(world.kv, FXI_KV_TRUNCATE)) fail_msg("%s cannot truncate", manager);
+        begin(0, 20), begin(1, 60);
+        for (int n = 20; n + 9 < KV_WORLD_CTX; n += n % 5) {
+            int32_t wrong[KV_WORLD_CTX];
+            memcpy(wrong, text[0], sizeof wrong);
+            for (int i = n; i < KV_WORLD_CTX; i++) wrong[i] += 1;
+            const void *base = fxi_kv_get_views(world.kv, world.seq[0].kv).group[0].base;
+            assert_int_equal(kv_world_extend(&world, 0, n + 9, wrong), FX_OK);
+            if (world.seq[0].kv && fxi_kv_can(world.kv, FXI_KV_EXACT))
+                assert_ptr_equal(fxi_kv_get_views(world.kv, world.seq[0].kv).group[0].base, base);
+            assert_int_equal(kv_world_truncate(&world, 0, n), FX_OK);
+            assert_int_equal(kv_world_truncate(&world, 0, n + 1), FX_OK); // no effect
+            kv_world_verify(&world);
+            assert_int_equal(kv_world_extend(&world, 0, n + n % 5 + (n % 5 == 0), text[0]), FX_OK);
+            kv_world_verify(&world);
+            if (n % 5 == 0) n++;
+        }
+        kv_world_close(&world);
+    }
+}
+
+static void cut_memory_is_free(const char *manager)
+{
+    open_world(manager, BUDGET);
+    begin(0, 290);
+    const uint64_t held = stats_now().held_bytes;
+    assert_int_equal(kv_world_truncate(&world, 0, 10), FX_OK);
+    if (fxi_kv_can(world.kv, FXI_KV_EXACT | FXI_KV_FORK))
+        assert_true(stats_now().held_bytes <= fxi_kv_bytes_for(world.kv, 10));
+    assert_true(stats_now().held_bytes <= held);
+    assert_int_equal(stats_now().live_bytes, 10 * fxi_kv_tok_bytes(&world.layout));
+    kv_world_close(&world);
+}
+
 static void swapped_bytes_come_back(const char *manager)
 {
     open_world(manager, BUDGET);
@@ -574,6 +616,18 @@ static void test_forks_share_and_part(void **state)
     each_manager(forks_share_and_part);
 }
 
+static void test_ends_are_cut_off(void **state)
+{
+    (void)state;
+    each_manager(ends_are_cut_off);
+}
+
+static void test_cut_memory_is_free(void **state)
+{
+    (void)state;
+    each_manager(cut_memory_is_free);
+}
+
 static void test_swapped_bytes_come_back(void **state)
 {
     (void)state;
@@ -610,6 +664,8 @@ int main(void)
         cmocka_unit_test(test_prefixes_are_shared),
         cmocka_unit_test(test_prefixes_make_room_by_worth),
         cmocka_unit_test(test_forks_share_and_part),
+        cmocka_unit_test(test_ends_are_cut_off),
+        cmocka_unit_test(test_cut_memory_is_free),
         cmocka_unit_test(test_swapped_bytes_come_back),
         cmocka_unit_test(test_recorded_memory_is_swapped),
         cmocka_unit_test(test_shared_memory_is_swapped),

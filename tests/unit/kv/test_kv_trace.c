@@ -114,6 +114,22 @@ static void do_extend_many(int i)
     assert_true(is_normal(kv_world_extend_many(&t.w, which, len, tok, n)));
 }
 
+// As a step does whose last tokens are not kept; or any part, where no window has passed it. What
+// others share is cut into only where nothing fails: an extend then copies a block.
+static void do_truncate(int i)
+{
+    kv_world_seq *s = &t.w.seq[i];
+    if (!fxi_kv_can(t.w.kv, FXI_KV_TRUNCATE) || !is_in(i)) return;
+    const bool is_step = !one_in(4);
+    const int least = is_step ? s->was_tok : 0, shared = t.faults ? s->shared_tok : 0;
+    const int len = draw(least > shared ? least : shared, s->len_tok);
+    const fx_status st = kv_world_truncate(&t.w, i, len);
+    assert_true(st == FX_OK || (t.faults && st == FX_EIO) ||
+                (t.windows && !is_step && st == FX_EINVAL));
+    if (st == FX_OK && s->was_tok > s->len_tok) s->was_tok = s->len_tok;
+    for (int k = s->len_tok; k < KV_WORLD_CTX; k++) t.own[i][k] = draw(0, 50);
+}
+
 static void do_fork(int i)
 {
     const int to = draw(0, KV_WORLD_MAX_SEQ - 1), n = t.w.seq[i].len_tok;
@@ -176,12 +192,12 @@ static const struct step_row {
     int weight;
 } steps[] = {
     {do_begin, 5}, {do_extend, 9},  {do_extend_many, 3}, {do_fork, 2},    {do_record, 3},
-    {do_swap, 3},  {do_release, 2}, {do_memory, 4},      {do_prepare, 1},
+    {do_swap, 3},  {do_release, 2}, {do_memory, 4},      {do_prepare, 1}, {do_truncate, 4},
 };
 
 static void take_step(void)
 {
-    int k = 0, at = draw(1, 32);
+    int k = 0, at = draw(1, 36);
     while ((at -= steps[k].weight) > 0) k++;
     steps[k].act(draw(0, KV_WORLD_MAX_SEQ - 1));
 }

@@ -57,12 +57,15 @@ FXI_DEVICE constexpr size_t format_panel_bytes(const code_format &f, int n_in)
     return (used + 255) / 256 * 256;
 }
 
-// The tables of base/number/qblock.c minus their zeros, as four little-endian words.
+// The tables of base/number/qblock.c minus their zeros, as four little-endian words. No arrays: an
+// index that is known only at run time would put them on the stack.
 FXI_DEVICE constexpr uint32_t table_word(int table, int i)
 {
-    constexpr uint32_t iq4[4] = {0xbfad9881u, 0xf6eaddcfu, 0x26190d01u, 0x71594535u};
-    constexpr uint32_t e2m1[4] = {0x03020100u, 0x0c080604u, 0xfdfeff00u, 0xf4f8fafcu};
-    return table == 1 ? iq4[i] : e2m1[i];
+    const bool is_iq4 = table == 1;
+    return i == 0   ? (is_iq4 ? 0xbfad9881u : 0x03020100u)
+           : i == 1 ? (is_iq4 ? 0xf6eaddcfu : 0x0c080604u)
+           : i == 2 ? (is_iq4 ? 0x26190d01u : 0xfdfeff00u)
+                    : (is_iq4 ? 0x71594535u : 0xf4f8fafcu);
 }
 
 // ---- fragments ---------------------------------------------------------------------------------

@@ -20,21 +20,11 @@
 // Positions beyond those that the tile attends to are not read: the nearest one is, with weight 0.
 // Heads of 256 have too many numbers for a thread's registers: their queries lie in shared memory,
 // and values are summed 64 numbers at a time.
-#include "kernels/cuda/body/cuda_tile.h"
-
-enum { PART_TOK = 64, N_PART = ATTN_SEGMENT / PART_TOK };
+#include "kernels/cuda/body/cuda_law.h"
 
 template <int HEAD> struct part_sums {
     float acc[N_PART][ATTN_ROW][HEAD];
     float m[N_PART][ATTN_ROW], l[N_PART][ATTN_ROW];
-};
-
-// A head's pieces of 8 numbers: 4 of them in two steps of a score, 8 in eight sums of values, of
-// which all pieces are summed at a time or, of large heads, 8.
-template <int HEAD> struct head_pieces {
-    static constexpr int n = HEAD / 8, n_score = (n + 3) / 4;
-    static constexpr int n_at_a_time = n <= 16 ? n : 8, n_value = (n_at_a_time + 7) / 8;
-    static constexpr bool is_large = n > 16;
 };
 
 // The first operands of a score's steps: in registers or, of large heads, in shared memory.
@@ -54,62 +44,13 @@ template <int HEAD> FXI_DEVICE void query_step(const query_steps<HEAD> &q, int i
     }
 }
 
-template <bool B16> FXI_DEVICE uint32_t half_pair(float lo, float hi)
-{
-    return B16 ? ptx_bf16x2_of_f32(lo, hi) : ptx_f16x2_of_f32(lo, hi);
-}
-
-template <bool B16>
-FXI_DEVICE void tensor_step(float d[4], const uint32_t a[4], const uint32_t b[2])
-{
-    if (B16)
-        ptx_mma_bf16(d, a, b);
-    else
-        ptx_mma_f16(d, a, b);
-}
-
-template <bool PAGED>
-FXI_DEVICE const char *part_row(const fxi_kv_view &v, const char *plane, int tok)
-{
-    if (!PAGED) return plane + (size_t)tok * v.tok_stride_bytes;
-    const size_t block = (size_t)v.table[tok >> v.block_shift];
-    const size_t in_block = (size_t)tok & (((size_t)1 << v.block_shift) - 1);
-    return plane + block * v.block_stride_bytes + in_block * v.tok_stride_bytes;
-}
-
-FXI_DEVICE int clamp_pos(int pos, const seg_range &r)
-{
-    return min(max(pos, r.from), r.end - 1);
-}
-
 // 16 bytes of the cache. Those of large heads may not be loaded further ahead than a __syncwarp.
 template <int HEAD> FXI_DEVICE uint4 piece_load(const char *at)
 {
-    return head_pieces<HEAD>::is_large ? ptx_load16(at) : ptx_load16_once(at);
+    return head_pieces<HEAD>::is_large ? ptx_load16_here(at) : ptx_load16_once(at);
 }
 
 // ---- queries -----------------------------------------------------------------------------------
-
-// Pieces c + 4 i of rows g and g + 8 of the tile, as the operands of two steps.
-template <bool B16, int HEAD>
-FXI_DEVICE void query_pieces(const fxi_cuda_attn_args &a, const tile_job &j, int i,
-                             uint32_t (*q)[4])
-{
-    typedef head_pieces<HEAD> pieces;
-    const int lane = (int)threadIdx.x % 32, g = lane / 4, c = lane % 4;
-    for (int r = 0; r < 2; r++) {
-        const int row = g + 8 * r;
-        const bool is_there = row < j.n_row && c + 4 * i < pieces::n;
-        const float *src = a.q + query_at(a, j, row < j.n_row ? row : 0) + (c + 4 * i) * 8;
-        float4 lo = {0, 0, 0, 0}, hi = {0, 0, 0, 0};
-        if (is_there) lo = ptx_load_f32x4(src);
-        if (is_there) hi = ptx_load_f32x4(src + 4);
-        q[0][r] = half_pair<B16>(lo.x * a.scale, lo.y * a.scale);
-        q[0][r + 2] = half_pair<B16>(lo.z * a.scale, lo.w * a.scale);
-        q[1][r] = half_pair<B16>(hi.x * a.scale, hi.y * a.scale);
-        q[1][r + 2] = half_pair<B16>(hi.z * a.scale, hi.w * a.scale);
-    }
-}
 
 // Large heads: the warps share out the pieces.
 template <bool B16, int HEAD>
@@ -118,11 +59,12 @@ FXI_DEVICE void query_load(const fxi_cuda_attn_args &a, const tile_job &j, query
     typedef head_pieces<HEAD> pieces;
     if constexpr (!pieces::is_large) {
 #pragma unroll
-        for (int i = 0; i < pieces::n_score; i++) query_pieces<B16, HEAD>(a, j, i, q.own + 2 * i);
+        for (int i = 0; i < pieces::n_score; i++)
+            query_pieces<B16, HEAD>(a, j, 0, i, q.own + 2 * i);
     } else {
         for (int i = (int)threadIdx.x / 32; i < pieces::n_score; i += ATTN_THREAD / 32) {
             uint32_t two[2][4];
-            query_pieces<B16, HEAD>(a, j, i, two);
+            query_pieces<B16, HEAD>(a, j, 0, i, two);
             for (int k = 0; k < 2; k++)
                 ptx_store16(q.shared[2 * i + k][threadIdx.x % 32],
                             uint4{two[k][0], two[k][1], two[k][2], two[k][3]});
@@ -167,44 +109,6 @@ FXI_DEVICE void score_eight(const part_job &p, const query_steps<HEAD> &q, int n
         tensor_step<B16>(s, a0, b0);
         tensor_step<B16>(s, a1, b1);
     }
-}
-
-FXI_DEVICE float quad_max(float v)
-{
-    v = fmaxf(v, __shfl_xor_sync(WHOLE_WARP, v, 1));
-    return fmaxf(v, __shfl_xor_sync(WHOLE_WARP, v, 2));
-}
-
-FXI_DEVICE float quad_sum(float v)
-{
-    v += __shfl_xor_sync(WHOLE_WARP, v, 1);
-    return v + __shfl_xor_sync(WHOLE_WARP, v, 2);
-}
-
-// Scores become weights, 0 where a row does not attend. m, l: of rows g and g + 8
-FXI_DEVICE void part_weigh(const part_job &p, float cap, float (*s)[4], float m[2], float l[2])
-{
-    const int c = (int)threadIdx.x % 4;
-    m[0] = m[1] = minus_inf();
-    l[0] = l[1] = 0;
-#pragma unroll
-    for (int n = 0; n < 8; n++)
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            const int pos = p.first + 8 * n + 2 * c + i % 2;
-            if (cap != 0) s[n][i] = cap * mathf_tanh(s[n][i] * (1 / cap));
-            if (pos < p.row[i / 2].from || pos >= p.row[i / 2].end) s[n][i] = minus_inf();
-            m[i / 2] = fmaxf(m[i / 2], s[n][i]);
-        }
-    m[0] = quad_max(m[0]), m[1] = quad_max(m[1]);
-#pragma unroll
-    for (int n = 0; n < 8; n++)
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            s[n][i] = s[n][i] == minus_inf() ? 0 : mathf_exp(s[n][i] - m[i / 2]);
-            l[i / 2] += s[n][i];
-        }
-    l[0] = quad_sum(l[0]), l[1] = quad_sum(l[1]);
 }
 
 // Adds 16 positions x weights to acc, of the pieces from piece0 on. acc[8 i + e]: pieces 2c, 2c + 1
@@ -281,23 +185,20 @@ FXI_DEVICE void attend_part(const part_job &p, float cap, const query_steps<HEAD
 #pragma unroll
     for (int n = 0; n < 8; n++) {
         score_eight<B16, HEAD, PAGED>(p, q, n, s[n]);
-        if constexpr (pieces::is_large) __syncwarp(); // loads do not run further ahead
+        if (pieces::is_large && n % 2) __syncwarp(); // loads do not run further ahead
     }
-    part_weigh(p, cap, s, m, l);
+    part_weigh(p.first, p.row, cap, s, m, l);
     for (int r = 0; threadIdx.x % 4 == 0 && r < 2; r++) {
         to->m[warp][g + 8 * r] = m[r];
         to->l[warp][g + 8 * r] = l[r];
     }
-#pragma unroll
-    for (int n = 0; n < 4; n++)
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            const float *of = s[2 * n + i / 2] + i % 2 * 2;
-            w[n][i] = half_pair<B16>(of[0], of[1]);
-        }
+    weights_round<B16>(s, w);
 #pragma unroll 1
-    for (int piece0 = 0; piece0 < pieces::n; piece0 += pieces::n_at_a_time)
-        sum_values<B16, HEAD, PAGED>(p, w, piece0, to);
+    for (int piece0 = 0; piece0 < pieces::n; piece0 += pieces::n_at_a_time) {
+        part_job now = p;
+        if constexpr (pieces::is_large) now.first = ptx_anew(p.first); // 16 addresses less to keep
+        sum_values<B16, HEAD, PAGED>(now, w, piece0, to);
+    }
 }
 
 // ---- a segment ---------------------------------------------------------------------------------

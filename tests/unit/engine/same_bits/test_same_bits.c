@@ -140,6 +140,7 @@ static void test_pairs(void **state)
     rig *r = rig_open(TINY, N_PROMPT, N_GEN);
     rig_compare_pairs(r, 7);
     rig_check_preemptions(r);
+    rig_check_drafts(r);
     rig_close(r);
 }
 

@@ -28,6 +28,7 @@ static void test_all_combinations(void **state)
         v.thread = i / (N_BEGIN * N_BATCH_LEVEL) % N_THREAD_LEVEL;
         v.preempt = i / (N_BEGIN * N_BATCH_LEVEL * N_THREAD_LEVEL);
         v.kind = i % N_KIND;
+        v.draft = (enum drafts)(i % N_DRAFTS);
         rig_compare(r, &v);
     }
     rig_check_preemptions(r);

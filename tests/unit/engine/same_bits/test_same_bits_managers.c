@@ -26,6 +26,7 @@ static void test_every_manager(void **state)
         expect_same_answers(r, reference);
         rig_compare_pairs(r, N_LEVEL);
         rig_check_preemptions(r);
+        rig_check_drafts(r);
         rig_close(r);
     }
     rig_close(reference);

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_BATCH = 16, MAX_SEQ = 32, MAX_CHUNK = 512 };
+enum { MAX_BATCH = 16, MAX_SEQ = 32, MAX_CHUNK = 512, MAX_DRAFT = 6 };
 
 // ---- the axes ----------------------------------------------------------------------------------
 
@@ -65,11 +65,13 @@ static const struct kind_row {
 };
 // clang-format on
 
+static const char *const drafts[N_DRAFTS] = {"nothing", "the answer", "anything", "what is wrong"};
+
 static void name_variant(const rig *r, const variant *v, char out[256])
 {
-    snprintf(out, 256, "%s, %s, chunks of %d, batch of %d, %d threads, %s, %s", r->name,
+    snprintf(out, 256, "%s, %s, chunks of %d, batch of %d, %d threads, %s, %s, %s drafted", r->name,
              kinds[v->kind].name, chunks[v->chunk], batches[v->batch], threads[v->thread],
-             preempts[v->preempt].name, starts[v->start].name);
+             preempts[v->preempt].name, starts[v->start].name, drafts[v->draft]);
 }
 
 // ---- one request -------------------------------------------------------------------------------
@@ -89,6 +91,15 @@ fx_request rig_request(const rig *r, int kind, bits_answer *out)
     return req;
 }
 
+// The same for one of the engines, with its grammar.
+static fx_request request_to(const rig *r, const fx_engine *eng, int kind, bits_answer *out)
+{
+    fx_request req = rig_request(r, kind, out);
+    for (int i = 0; kind == ALL_RULES && i < N_THREAD_LEVEL; i++)
+        if (r->eng[i] == eng) req.grammar = r->grammar[i];
+    return req;
+}
+
 void rig_make_cold(fx_engine *eng)
 {
     assert_null(eng->running.head);
@@ -100,7 +111,7 @@ static void make_warm(const rig *r, fx_engine *eng, const variant *v)
 {
     static bits_answer before;
     const int n = starts[v->start].n_before;
-    fx_request req = rig_request(r, n < 0 ? v->kind : GREEDY, &before);
+    fx_request req = request_to(r, eng, n < 0 ? v->kind : GREEDY, &before);
     if (n > 0) {
         req.n_prompt = (size_t)n;
         req.max_tok = 1;
@@ -238,8 +249,10 @@ static void run(rig *r, const variant *v, bits_answer *out)
     static company others;
     fx_engine *eng = r->eng[v->thread];
     const struct start_row *start = &starts[v->start];
-    fx_request req = rig_request(r, v->kind, out), req2 = rig_request(r, v->kind, &twin);
+    fx_request req = request_to(r, eng, v->kind, out), req2 = request_to(r, eng, v->kind, &twin);
     set_step(eng, v, fxi_request_n_seq(&req) * (1 + start->has_twin));
+    r->drafter.kind = v->draft;
+    r->drafter.want = v->draft ? &r->want[v->kind] : NULL;
     rig_make_cold(eng);
     make_warm(r, eng, v);
     call_company(&others, eng, batches[v->batch] - 1);
@@ -286,7 +299,8 @@ void rig_compare_pairs(rig *r, int n_level)
                            .chunk = (a + b) % n_level % N_CHUNK_LEVEL,
                            .preempt = (a + 2 * b) % n_level % N_PREEMPT_LEVEL,
                            .batch = (a + 3 * b) % n_level % N_BATCH_LEVEL,
-                           .thread = (a + 4 * b) % n_level % N_THREAD_LEVEL};
+                           .thread = (a + 4 * b) % n_level % N_THREAD_LEVEL,
+                           .draft = (enum drafts)((a + 5 * b) % n_level % N_DRAFTS)};
         rig_compare(r, &v);
     }
 }
@@ -300,6 +314,16 @@ void rig_check_preemptions(const rig *r)
         fx_engine_stats(r->eng[i], &st);
         assert_true(!swaps || st.n_preempt_swap > 50);
         assert_true(st.n_preempt_recompute > (is_exact ? 50 : 20)); // see preempt
+    }
+}
+
+void rig_check_drafts(const rig *r)
+{
+    for (int i = 0; i < N_THREAD_LEVEL; i++) {
+        fx_stats st;
+        fx_engine_stats(r->eng[i], &st);
+        assert_true(st.n_draft > 50 && st.n_accepted_tok > 50);
+        assert_true(st.n_draft_tok > st.n_accepted_tok + 50);
     }
 }
 
@@ -343,10 +367,23 @@ static fx_engine *open_engine(const struct model_row *m, int ctx_tok, int n_thre
                       .max_seq = MAX_SEQ,
                       .step_tok = MAX_SEQ + MAX_CHUNK,
                       .swap_bytes = 64 << 20,
+                      .speculate = "auto",
+                      .draft_tok = MAX_DRAFT,
                       .device = m->device,
                       .gpu_math = m->math};
     if (m->make_memory) return unthreaded_open_over(m->make_memory(), m->path, opt);
     return unthreaded_open(m->path, opt);
+}
+
+// Words between blanks: what a model writes without it, more or less, but not quite.
+static fx_grammar *make_grammar(const fx_engine *eng)
+{
+    static const char words[] = "(?:[a-z]{1,9}[ ,.]{1,2})+";
+    const fx_part root = {.kind = FX_PART_REGEX, .text = words, .n_bytes = sizeof words - 1};
+    fx_error err = {0};
+    fx_grammar *g;
+    if (fx_grammar_compile(eng, &root, &g, &err) != FX_OK) fail_msg("%s", err.text);
+    return g;
 }
 
 static rig *open_rig(const struct model_row *m, int ctx_tok, int n_prompt, int n_gen)
@@ -356,9 +393,15 @@ static rig *open_rig(const struct model_row *m, int ctx_tok, int n_prompt, int n
     r->name = m->name;
     r->n_prompt = n_prompt;
     r->n_gen = n_gen;
-    for (int i = 0; i < N_THREAD_LEVEL; i++) r->eng[i] = open_engine(m, ctx_tok, threads[i]);
+    for (int i = 0; i < N_THREAD_LEVEL; i++) {
+        r->eng[i] = open_engine(m, ctx_tok, threads[i]);
+        r->grammar[i] = make_grammar(r->eng[i]);
+        r->eng[i]->drafter = drafter_guess;
+        r->eng[i]->drafter_ud = &r->drafter;
+    }
     r->ledger = bits_ledger_make(r->eng[0]);
     const int n_vocab = r->eng[0]->info.n_vocab;
+    r->drafter = (drafter){.prompt = r->prompt, .n_prompt = n_prompt, .n_vocab = n_vocab};
     for (int i = 0; i < n_prompt; i++)
         r->prompt[i] = i ? 3 + (i * i * 7 + i * 13) % (n_vocab - 3) : 1;
     return r;
@@ -398,7 +441,10 @@ rig *rig_open_file(const char *path, int n_prompt, int n_gen)
 
 void rig_close(rig *r)
 {
-    for (int i = 0; i < N_THREAD_LEVEL; i++) unthreaded_close(r->eng[i]);
+    for (int i = 0; i < N_THREAD_LEVEL; i++) {
+        fx_grammar_release(r->grammar[i]);
+        unthreaded_close(r->eng[i]);
+    }
     bits_ledger_free(r->ledger);
     free(r);
 }

@@ -1,14 +1,15 @@
 // variants.h - one request under every treatment by the engine.
 //
-// A variant is one level on each of six axes: tokens of the prompt in a step, sequences in the
+// A variant is one level on each of seven axes: tokens of the prompt in a step, sequences in the
 // batch, threads, how it is preempted at every step, what is cached when it starts, what it asks
-// for. Its events are compared with those of the same request alone, cold, in one piece on one
-// thread. Before that, after every turn, the rows of its caches are compared with the ledger
-// (bits.h), so that a failure names the first layer that differs.
+// for, and what is drafted for it and its company. Its events are compared with those of the same
+// request alone, cold, in one piece on one thread. Before that, after every turn, the rows of its
+// caches are compared with the ledger (bits.h), so that a failure names the first layer that
+// differs.
 #ifndef TESTS_ENGINE_VARIANTS_H
 #define TESTS_ENGINE_VARIANTS_H
 
-#include "unit/engine/support/bits.h"
+#include "unit/engine/same_bits/drafters.h"
 
 enum { N_CHUNK_LEVEL = 4, N_BATCH_LEVEL = 3, N_THREAD_LEVEL = 2, N_PREEMPT_LEVEL = 4 };
 enum start { COLD, WARM_MID_CHUNK, WARM_BY_ALL, BESIDE_TWIN, WARM_BY_FEW, WARM_BY_64, NO_CACHE };
@@ -18,6 +19,7 @@ enum { N_START = NO_CACHE + 1, N_KIND = ALL_RULES + 1 };
 // Indices into the tables in variants.c. All zero: how the reference is made.
 typedef struct variant {
     int chunk, batch, thread, preempt, start, kind;
+    enum drafts draft;
 } variant;
 
 enum { TINY, STORYTELLER, STORIES, STORYTELLER_Q8_KV, TINY_F32_KV, TINY_BF16, WINDOWED }; // models
@@ -34,7 +36,9 @@ typedef struct rig {
     void (*settle)(void); // before caches are read: what the device still copies is done; NULL
     int32_t prompt[RIG_MAX_PROMPT];
     int n_prompt, n_gen;
-    bits_answer want[N_KIND]; // rig_want
+    fx_grammar *grammar[N_THREAD_LEVEL]; // of each engine, for ALL_RULES
+    bits_answer want[N_KIND];            // rig_want
+    drafter drafter;
 } rig;
 
 // Prompts of n_prompt tokens, n_gen to be generated.
@@ -58,5 +62,6 @@ void rig_compare(rig *r, const variant *v);
 // Runs rows in which any two axes take all pairs of their first n_level levels; n_level is prime.
 void rig_compare_pairs(rig *r, int n_level);
 void rig_check_preemptions(const rig *r); // there were many, of both kinds
+void rig_check_drafts(const rig *r);      // there were many, right and wrong ones
 
 #endif

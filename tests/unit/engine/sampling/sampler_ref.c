@@ -19,6 +19,7 @@ static int n_times(const int32_t *id, size_t n, int32_t what)
 static bool is_masked(const fxi_sample_view *v, int32_t id)
 {
     const fx_sampling *r = v->rule;
+    if (v->allowed && !(v->allowed[id / 64] >> (id % 64) & 1)) return true;
     if (r->n_allow > 0 && n_times(r->allow, r->n_allow, id) == 0) return true;
     if (n_times(r->ban, r->n_ban, id) > 0) return true;
     return v->n_tok - v->n_prompt < r->min_tok && n_times(v->end, (size_t)v->n_end, id) > 0;

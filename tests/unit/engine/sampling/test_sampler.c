@@ -17,7 +17,8 @@
 static float scratch_logit[REF_MAX_VOCAB];
 static fxi_candidate scratch_cand[REF_MAX_VOCAB];
 static int32_t scratch_count[REF_MAX_VOCAB];
-static fxi_sample_scratch scratch = {scratch_logit, scratch_cand, scratch_count};
+static fxi_sample_scratch scratch = {
+    .logit = scratch_logit, .cand = scratch_cand, .count = scratch_count};
 
 // The rules; they must leave the scratch and the row as they were.
 static const float *apply(const fxi_sample_view *v, const float *logits, int n_vocab)
@@ -109,7 +110,7 @@ static const rule_case rule_cases[] = {
 
 static fxi_sample_view view_of(const fx_sampling *rule, int n_tok)
 {
-    return (fxi_sample_view){rule, text, N_PROMPT, n_tok, ends, COUNT(ends)};
+    return (fxi_sample_view){rule, text, N_PROMPT, n_tok, ends, COUNT(ends), NULL};
 }
 
 static void test_each_rule(void **state)
@@ -147,7 +148,7 @@ static void test_row_itself_where_no_rule_applies(void **state)
         assert_ptr_equal(apply(&v, row, V), row);
     }
     const fx_sampling long_answer = {.min_tok = 9};
-    const fxi_sample_view no_end = {&long_answer, text, N_PROMPT, 6, NULL, 0};
+    const fxi_sample_view no_end = {&long_answer, text, N_PROMPT, 6, NULL, 0, NULL};
     assert_ptr_equal(apply(&no_end, row, V), row);
 }
 
@@ -455,6 +456,7 @@ typedef struct random_case {
     fx_sampling rule;
     fx_bias bias[MAX_LIST];
     int32_t allow[MAX_LIST], ban[MAX_LIST], end[MAX_LIST], tok[MAX_TEXT];
+    uint64_t allowed[LONG_ROW / 64 + 1];
     fxi_sample_view view;
 } random_case;
 
@@ -523,6 +525,17 @@ static void make_rule(dice *d, random_case *c)
     r->cut_first = one_in(d, 4);
 }
 
+// All, none or half of the tokens of each word of the mask.
+static const uint64_t *make_mask(dice *d, random_case *c)
+{
+    for (int i = 0; i <= c->n_vocab / 64; i++) {
+        const int how = below(d, 3);
+        const uint64_t half = fxi_rng_u64(d->stream, 99, (uint64_t)i);
+        c->allowed[i] = how == 0 ? 0 : how == 1 ? UINT64_MAX : half;
+    }
+    return c->allowed;
+}
+
 static void make_case(random_case *c, uint64_t number)
 {
     dice d = {.stream = number};
@@ -533,7 +546,13 @@ static void make_case(random_case *c, uint64_t number)
     make_rule(&d, c);
     const int n_tok = (int)make_ids(&d, c->n_vocab, MAX_TEXT, c->tok);
     const int n_end = (int)make_ids(&d, c->n_vocab, 3, c->end);
-    c->view = (fxi_sample_view){&c->rule, c->tok, below(&d, n_tok + 1), n_tok, c->end, n_end};
+    c->view = (fxi_sample_view){.rule = &c->rule,
+                                .tok = c->tok,
+                                .n_prompt = below(&d, n_tok + 1),
+                                .n_tok = n_tok,
+                                .end = c->end,
+                                .n_end = n_end,
+                                .allowed = one_in(&d, 4) ? make_mask(&d, c) : NULL};
 }
 
 static bool same(float a, float b)

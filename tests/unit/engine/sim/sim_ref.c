@@ -44,9 +44,13 @@ typedef struct scratch {
 // The row after the rules, in s->logit or `row`; NULL: no token is left.
 static const float *ruled(const sim_ask *k, const sim_answer *a, const float *row, scratch *s)
 {
-    const fxi_sample_view v = {&k->req->sampling, a->tok, (int)k->req->n_prompt,
-                               a->n_tok,          k->end, k->n_end};
-    fxi_sample_scratch fs = {s->logit, s->cand, s->count};
+    const fxi_sample_view v = {.rule = &k->req->sampling,
+                               .tok = a->tok,
+                               .n_prompt = (int)k->req->n_prompt,
+                               .n_tok = a->n_tok,
+                               .end = k->end,
+                               .n_end = k->n_end};
+    fxi_sample_scratch fs = {.logit = s->logit, .cand = s->cand, .count = s->count};
     memset(s->count, 0, sizeof s->count);
     return fxi_rules_apply(&v, row, SIM_N_VOCAB, &fs);
 }

@@ -97,6 +97,7 @@ static inline void batch_free(batch *b)
 // A batch's queries, what attention makes of them, and the plan of it.
 typedef struct attn_call {
     fxi_cuda_attn_args args;
+    int n_wide; // of the tiles
     float *q, *out, *sink, *part;
     fxi_cuda_tile *tile;
     size_t n; // numbers of q and out
@@ -125,15 +126,16 @@ static inline fxi_cuda_attn_args attn_args_of(const batch *b, const attn_call *c
                                 .softcap = s->softcap};
 }
 
-// n_block: as of the plan; n_want: of each sequence's last tokens.
-static inline attn_call attn_call_new(const batch *b, int n_block, int n_want)
+// n_block, is_wide: as of the plan; n_want: of each sequence's last tokens.
+static inline attn_call attn_call_plan(const batch *b, int n_block, int n_want, bool is_wide)
 {
     const batch_shape *s = b->s;
     fxi_cuda_plan plan = {.n_head = s->n_head,
                           .n_kv_head = s->n_kv_head,
                           .window = s->window,
                           .n_block = n_block,
-                          .max_part = fxi_cuda_plan_parts(s->n_head, b->n_row, 2048)};
+                          .max_part = fxi_cuda_plan_parts(s->n_head, b->n_row, 2048),
+                          .is_wide = is_wide};
     attn_call c = {.n = (size_t)(b->n_row * s->n_head * s->head_dim)};
     c.q = random_floats(c.n, EVEN, 1), c.out = floats(c.n);
     c.sink = random_floats((size_t)s->n_head, EVEN, 2);
@@ -142,12 +144,23 @@ static inline attn_call attn_call_new(const batch *b, int n_block, int n_want)
     for (int i = 0; i < s->n_seq; i++) fxi_cuda_plan_add(&plan, b->seq, i, n_want, c.tile);
     fxi_cuda_plan_end(&plan, c.tile);
     c.args = attn_args_of(b, &c, plan.n_tile, plan.max_range);
+    c.n_wide = plan.n_wide;
     return c;
+}
+
+static inline attn_call attn_call_new(const batch *b, int n_block, int n_want)
+{
+    return attn_call_plan(b, n_block, n_want, false);
 }
 
 static inline void attn_call_run(const attn_call *c, const batch_shape *s, fxi_cuda_math math)
 {
-    launch(fxi_cuda_attention_find(s->type, s->head_dim, math), &c->args);
+    fxi_cuda_attn_args few = c->args, many = c->args;
+    few.n_tile -= c->n_wide;
+    many.n_tile = c->n_wide;
+    many.tile += few.n_tile;
+    if (few.n_tile) launch(fxi_cuda_attention_find(s->type, s->head_dim, math), &few);
+    if (many.n_tile) launch(fxi_cuda_attention_wide_find(s->type, s->head_dim, math), &many);
     launch(FXI_CUDA_ATTN_MERGE, &c->args);
 }
 

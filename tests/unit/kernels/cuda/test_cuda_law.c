@@ -123,6 +123,11 @@ static void test_few_and_many_are_kernels_of_their_own(void **state)
     assert_int_equal(fxi_cuda_attention_find(FXI_F16, 80, FXI_CUDA_LAW), FXI_CUDA_ATTN_F16_80);
     assert_int_equal(fxi_cuda_attention_find(FXI_F16, 48, FXI_CUDA_LAW), FXI_CUDA_ATTENTION);
     assert_int_equal(fxi_cuda_attention_find(FXI_Q8_0, 64, FXI_CUDA_LAW), FXI_CUDA_ATTENTION);
+    assert_int_equal(fxi_cuda_attention_wide_find(FXI_BF16, 96, FXI_CUDA_LAW),
+                     FXI_CUDA_ATTN_BF16_96_MANY);
+    assert_int_equal(fxi_cuda_attention_wide_find(FXI_F16, 256, FXI_CUDA_LAW), FXI_CUDA_KERNEL_END);
+    assert_int_equal(fxi_cuda_attention_wide_find(FXI_F16, 64, FXI_CUDA_EXACT),
+                     FXI_CUDA_KERNEL_END);
 }
 
 // ---- attention ---------------------------------------------------------------------------------
@@ -244,6 +249,19 @@ static void assert_close(const float *got, const float *want, size_t n)
     for (size_t i = 0; i < n; i++) assert_true(fabsf(got[i] - want[i]) < 0.02f);
 }
 
+// Where there is a kernel for them, wide tiles have the same bits.
+static void check_wide_tiles(const batch *b, int n_block, const float *want)
+{
+    const batch_shape *s = b->s;
+    if (fxi_cuda_attention_wide_find(s->type, s->head_dim, FXI_CUDA_LAW) == FXI_CUDA_KERNEL_END)
+        return;
+    attn_call c = attn_call_plan(b, n_block, s->n_tok, true);
+    memset(c.out, 0xff, c.n * sizeof *c.out);
+    attn_call_run(&c, s, FXI_CUDA_LAW);
+    assert_same(n_block ? "wide, spread" : "wide, walked", c.out, want, c.n);
+    attn_call_free(&c);
+}
+
 static void check_law_attention(const batch_shape *s)
 {
     batch b = batch_new(s);
@@ -261,67 +279,85 @@ static void check_law_attention(const batch_shape *s)
         attn_call_run(&c, s, FXI_CUDA_LAW);
         assert_same(n_block ? "spread" : "walked", c.out, want, c.n);
         attn_call_free(&c);
+        check_wide_tiles(&b, n_block, want);
     }
     free(want);
     batch_free(&b);
 }
 
+static const batch_shape law_shapes[] = {
+    {.head_dim = 64,
+     .n_head = 4,
+     .n_kv_head = 2,
+     .type = FXI_F16,
+     .n_tok = 3,
+     .n_seq = 3,
+     .pos = {0, 300, 254}},
+    {.head_dim = 128,
+     .n_head = 6,
+     .n_kv_head = 2,
+     .type = FXI_BF16,
+     .n_tok = 1,
+     .n_seq = 3,
+     .pos = {0, 255, 571},
+     .sinks = true,
+     .is_paged = true},
+    {.head_dim = 80,
+     .n_head = 2,
+     .n_kv_head = 1,
+     .type = FXI_F16,
+     .n_tok = 20,
+     .n_seq = 1,
+     .pos = {250},
+     .window = 33,
+     .is_paged = true},
+    {.head_dim = 96,
+     .n_head = 20,
+     .n_kv_head = 1,
+     .type = FXI_BF16,
+     .n_tok = 2,
+     .n_seq = 2,
+     .pos = {63, 31},
+     .softcap = 4},
+    {.head_dim = 64,
+     .n_head = 1,
+     .n_kv_head = 1,
+     .type = FXI_BF16,
+     .n_tok = 90,
+     .n_seq = 1,
+     .window = 20,
+     .both_ways = true},
+    {.head_dim = 128,
+     .n_head = 3,
+     .n_kv_head = 1,
+     .type = FXI_F16,
+     .n_tok = 45,
+     .n_seq = 2,
+     .pos = {500, 0},
+     .sinks = true},
+    {.head_dim = 64,
+     .n_head = 8,
+     .n_kv_head = 2,
+     .type = FXI_F16,
+     .n_tok = 19,
+     .n_seq = 2,
+     .pos = {240, 600},
+     .window = 300},
+    {.head_dim = 256,
+     .n_head = 2,
+     .n_kv_head = 1,
+     .type = FXI_F16,
+     .n_tok = 5,
+     .n_seq = 2,
+     .pos = {130, 0},
+     .softcap = 4},
+};
+
 static void test_attention_keeps_its_order(void **state)
 {
     (void)state;
-    static const batch_shape shapes[] = {
-        {.head_dim = 64,
-         .n_head = 4,
-         .n_kv_head = 2,
-         .type = FXI_F16,
-         .n_tok = 3,
-         .n_seq = 3,
-         .pos = {0, 300, 254}},
-        {.head_dim = 128,
-         .n_head = 6,
-         .n_kv_head = 2,
-         .type = FXI_BF16,
-         .n_tok = 1,
-         .n_seq = 3,
-         .pos = {0, 255, 571},
-         .sinks = true,
-         .is_paged = true},
-        {.head_dim = 80,
-         .n_head = 2,
-         .n_kv_head = 1,
-         .type = FXI_F16,
-         .n_tok = 20,
-         .n_seq = 1,
-         .pos = {250},
-         .window = 33,
-         .is_paged = true},
-        {.head_dim = 96,
-         .n_head = 20,
-         .n_kv_head = 1,
-         .type = FXI_BF16,
-         .n_tok = 2,
-         .n_seq = 2,
-         .pos = {63, 31},
-         .softcap = 4},
-        {.head_dim = 64,
-         .n_head = 1,
-         .n_kv_head = 1,
-         .type = FXI_BF16,
-         .n_tok = 90,
-         .n_seq = 1,
-         .window = 20,
-         .both_ways = true},
-        {.head_dim = 256,
-         .n_head = 2,
-         .n_kv_head = 1,
-         .type = FXI_F16,
-         .n_tok = 5,
-         .n_seq = 2,
-         .pos = {130, 0},
-         .softcap = 4},
-    };
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        batch_shape s = shapes[i];
+    for (size_t i = 0; i < sizeof law_shapes / sizeof *law_shapes; i++) {
+        batch_shape s = law_shapes[i];
         check_law_attention(&s);
         s.is_paged = !s.is_paged;
         check_law_attention(&s);

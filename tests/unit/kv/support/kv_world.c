@@ -49,7 +49,8 @@ static void write_rows(kv_world *w, const kv_world_seq *s, int from)
         for (int g = 0; t >= from && g < w->layout.n_group; g++)
             for (int p = 0; p < w->layout.group[g].n_plane; p++) {
                 char *row = fxi_kv_row(&v.group[g], p, t);
-                if (fxi_kv_can(w->kv, FXI_KV_ZEROED)) assert_true(is_filled(row, 0));
+                if (fxi_kv_can(w->kv, FXI_KV_ZEROED) && t >= s->dirty_tok)
+                    assert_true(is_filled(row, 0));
                 fill_row(row, row_word(state, g, p));
             }
     }
@@ -146,7 +147,7 @@ fx_status kv_world_create(kv_world *w, int i, const fxi_kv_expect *expect)
     assert_null(s->kv);
     const fx_status st = fxi_kv_create(w->kv, expect, &s->kv);
     assert_int_equal(st == FX_OK, s->kv != NULL);
-    s->len_tok = 0;
+    s->len_tok = s->was_tok = 0;
     return st;
 }
 
@@ -195,18 +196,19 @@ fx_status kv_world_match(kv_world *w, int i, int domain, const int32_t *tok, int
     const int peek = fxi_kv_peek(w->kv, w->domain[domain], tok, n_tok);
     const fx_status st = fxi_kv_match(w->kv, w->domain[domain], tok, n_tok, &expect, &s->kv, n_hit);
     assert_int_equal(st == FX_OK, s->kv != NULL);
-    s->len_tok = 0;
+    s->len_tok = s->was_tok = 0;
     if (st != FX_OK) return st;
     assert_true(*n_hit <= peek);
     check_hit(w, domain, tok, n_tok, *n_hit);
     memcpy(s->tok, tok, (size_t)*n_hit * sizeof *tok);
-    s->len_tok = *n_hit;
+    s->len_tok = s->was_tok = s->shared_tok = *n_hit;
     return FX_OK;
 }
 
 static void grow_to(kv_world *w, kv_world_seq *s, int len_tok, const int32_t *tok)
 {
     const int from = s->len_tok;
+    s->was_tok = from;
     if (len_tok <= from) return;
     assert_true(begins_with(tok, s->tok, from));
     memcpy(s->tok, tok, (size_t)len_tok * sizeof *tok);
@@ -234,6 +236,16 @@ fx_status kv_world_extend_many(kv_world *w, const int *which, const int *len_tok
     return st;
 }
 
+fx_status kv_world_truncate(kv_world *w, int i, int len_tok)
+{
+    kv_world_seq *s = &w->seq[i];
+    const fx_status st = fxi_kv_truncate(w->kv, s->kv, len_tok);
+    if (st != FX_OK || len_tok >= s->len_tok) return st;
+    if (s->dirty_tok < s->len_tok) s->dirty_tok = s->len_tok;
+    s->len_tok = len_tok;
+    return FX_OK;
+}
+
 fx_status kv_world_fork(kv_world *w, int from, int to, int len_tok)
 {
     kv_world_seq *s = &w->seq[to];
@@ -242,14 +254,17 @@ fx_status kv_world_fork(kv_world *w, int from, int to, int len_tok)
     assert_int_equal(st == FX_OK, s->kv != NULL);
     if (st != FX_OK) return st;
     memcpy(s->tok, w->seq[from].tok, (size_t)len_tok * sizeof *s->tok);
-    s->len_tok = len_tok;
+    s->len_tok = s->was_tok = s->shared_tok = len_tok;
+    if (w->seq[from].shared_tok < len_tok) w->seq[from].shared_tok = len_tok;
+    s->dirty_tok = w->seq[from].dirty_tok;
     return FX_OK;
 }
 
 fx_status kv_world_record_seq(kv_world *w, int i, int domain, int n_tok)
 {
-    const kv_world_seq *s = &w->seq[i];
+    kv_world_seq *s = &w->seq[i];
     const fxi_kv_keep keep = {0};
+    if (s->shared_tok < n_tok) s->shared_tok = n_tok;
     const fx_status st = fxi_kv_record(w->kv, s->kv, w->domain[domain], s->tok, n_tok, &keep);
     if (st != FX_OK) return st;
     if (w->n_record == KV_WORLD_MAX_RECORD) { // the oldest make room

@@ -18,7 +18,10 @@ typedef struct kv_world_seq {
     fxi_kv_seq *kv; // NULL: there is none
     int32_t tok[KV_WORLD_CTX];
     int len_tok;
-    bool is_out; // in the swap
+    int was_tok;    // its length before the last extend
+    int dirty_tok;  // rows before it may have been truncated
+    int shared_tok; // rows before it may be those of others, too
+    bool is_out;    // in the swap
 } kv_world_seq;
 
 typedef struct kv_world_record {
@@ -57,6 +60,7 @@ fx_status kv_world_extend(kv_world *w, int i, int len_tok, const int32_t *tok); 
 // grown.
 fx_status kv_world_extend_many(kv_world *w, const int *which, const int *len_tok,
                                const int32_t *const *tok, int n);
+fx_status kv_world_truncate(kv_world *w, int i, int len_tok);
 fx_status kv_world_fork(kv_world *w, int from, int to, int len_tok);
 fx_status kv_world_record_seq(kv_world *w, int i, int domain, int n_tok);
 void kv_world_step(kv_world *w, int ahead_tok, uint64_t now_ms);

@@ -1,0 +1,77 @@
+// call_format.h - how models write calls of tools, and where their reasoning stands: rows of data.
+//
+//   section = open [again] call {skip} {again call {skip}} [close]     white space anywhere between
+//
+//   body            a call
+//   FXI_BODY_OBJECT   {"name": "f", "arguments": {..}}, or a list of those
+//   FXI_BODY_HEAD     name, name_end, {..}
+//   FXI_BODY_TAGS     name, name_end, {key_open key key_end [value_open] value value_end}, call_end
+//   FXI_BODY_PYTHON   a list of name(key=value, ..)
+//   FXI_BODY_CHANNELS messages of OpenAI's harmony format, the reasoning among them
+#ifndef FXI_ANSWER_CALL_FORMAT_H
+#define FXI_ANSWER_CALL_FORMAT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef enum fxi_call_body {
+    FXI_BODY_OBJECT,
+    FXI_BODY_HEAD,
+    FXI_BODY_TAGS,
+    FXI_BODY_PYTHON,
+    FXI_BODY_CHANNELS,
+} fxi_call_body;
+
+// How a call is written where it must be one: first before NAME name_end {..} after
+// {between before NAME name_end {..} after} last. before NULL: not in this format.
+typedef struct fxi_call_spelling {
+    const char *first, *before, *name_end, *after, *between, *last;
+} fxi_call_spelling;
+
+// A NULL ends each list of marks. Of the marks that are looked for at one place none begins with
+// another.
+typedef struct fxi_call_format {
+    const char *name;    // "hermes"
+    const char *about;   // whose models write so
+    const char *hint[3]; // what a template of such a model contains, all of them
+    fxi_call_body body;
+    char bare;            // a byte that opens a section at the start of an answer; 0: none
+    const char *open[3];  // marks that open a section
+    const char *again[2]; // before each call
+    const char *skip[3];  // after a call
+    const char *close[3]; // end the section; it may also end without
+    bool object_too;      // HEAD: an object, or a list of them, may stand there instead
+    bool head_is_id;      // HEAD: "functions.NAME:0" is the call's id
+    bool short_ids;       // the template wants ids of 9 letters and digits
+    const char *name_end[4];
+    const char *key_open, *key_end, *value_open, *value_end, *call_end; // TAGS
+    fxi_call_spelling spelling;
+} fxi_call_format;
+
+typedef struct fxi_reason_format {
+    const char *name; // "think"
+    const char *about;
+    const char *hint[2]; // as above
+    const char *open[3], *close[3];
+    bool channels;                            // harmony's analysis channel
+    const char *spelled_open, *spelled_close; // as a model writes it
+} fxi_reason_format;
+
+// The i-th row; NULL: there are no more. Static.
+const fxi_call_format *fxi_call_format_at(size_t i);
+const fxi_reason_format *fxi_reason_format_at(size_t i);
+// A list of objects without marks: for calls that must be made by a model whose own format cannot
+// be spelled, or is not known. Not among the rows.
+const fxi_call_format *fxi_call_format_plain(void);
+// By its name; NULL: there is none.
+const fxi_call_format *fxi_call_format_named(const char *name);
+const fxi_reason_format *fxi_reason_format_named(const char *name);
+// The first row whose hints all stand in a chat template; NULL: none.
+const fxi_call_format *fxi_call_format_of(const char *jinja, size_t n_bytes);
+const fxi_reason_format *fxi_reason_format_of(const char *jinja, size_t n_bytes);
+
+// The marks of both rows (each may be NULL), as many as fit; returns how many.
+size_t fxi_format_marks(const fxi_call_format *calls, const fxi_reason_format *reasoning,
+                        const char **mark, size_t max);
+
+#endif

@@ -1,0 +1,146 @@
+// speculate_plan.c - drafted tokens in a step, and what is done with them after it.
+#include "engine/speculate/speculate.h"
+
+#include "engine/memory/room.h"
+
+// ---- plan --------------------------------------------------------------------------------------
+
+// A sequence that computes its last known token in this step and goes on by itself.
+static bool may_draft(const fxi_seq *s)
+{
+    const fxi_group *g = s->group;
+    return s->n_step == 1 && !s->is_filling && !g->beam && !g->is_whole && !s->embd &&
+           !g->req.no_speculate && fxi_seq_may_compute(s) && fxi_seq_n_left(s) == 1;
+}
+
+static bool draws_now(const fxi_seq *s)
+{
+    return s->n_step && s->n_computed + s->n_step == s->n_tok && !s->embd;
+}
+
+// Drafts end one token before the answer does: its last one is drawn, never computed.
+static int longest_draft(const fxi_speculator *x, const fxi_seq *s)
+{
+    const int left = (int)s->group->req.n_prompt + s->group->max_tok - s->n_tok - 1;
+    return left < x->most_tok ? left : x->most_tok;
+}
+
+static void offer_draft(fx_engine *eng, fxi_seq *s)
+{
+    fxi_speculator *x = eng->spec;
+    const int most = longest_draft(x, s);
+    const int n = most > 0 ? fxi_speculate_find(eng, s, most) : 0;
+    if (n <= 0) return;
+    x->seq[x->n_offer] = s;
+    x->offer[x->n_offer++] =
+        (fxi_pace_offer){.seq = &s->draft->pace, .kind = s->draft->kind, .n = n};
+}
+
+static void collect_offers(fx_engine *eng, bool may_add)
+{
+    fxi_speculator *x = eng->spec;
+    x->n_offer = x->n_decode = 0;
+    for (fxi_group *g = eng->running.head; g; g = g->next)
+        for (int i = 0; i < g->n_seq; i++) {
+            x->n_decode += draws_now(&g->seq[i]);
+            if (may_add && may_draft(&g->seq[i])) offer_draft(eng, &g->seq[i]);
+        }
+}
+
+// For tests: all that was drafted is computed.
+static void take_offers(fxi_speculator *x, int max_row)
+{
+    for (int i = 0; i < x->n_offer; i++) {
+        fxi_pace_offer *o = &x->offer[i];
+        o->n_taken = o->n < max_row ? o->n : max_row;
+        max_row -= o->n_taken;
+    }
+}
+
+// Keeps those of the offers that were taken, as far as memory is at hand.
+static void grow_caches(fx_engine *eng)
+{
+    fxi_speculator *x = eng->spec;
+    int n_more[FXI_ROOM_AT_ONCE], n = 0;
+    for (int i = 0; i < x->n_offer && n < FXI_ROOM_AT_ONCE; i++) {
+        if (!x->offer[i].n_taken) continue;
+        x->seq[n] = x->seq[i];
+        n_more[n++] = x->offer[i].n_taken;
+    }
+    x->n_offer = fxi_room_try_many(eng, x->seq, n_more, n);
+    for (int i = 0; i < x->n_offer; i++) {
+        fxi_seq *s = x->seq[i];
+        s->n_draft = n_more[i];
+        s->n_step += s->n_draft;
+        s->draft->n_true = 0;
+    }
+}
+
+void fxi_speculate_plan(fx_engine *eng, int n_tok, int max_row)
+{
+    fxi_speculator *x = eng->spec;
+    if (!x) return;
+    x->n_row = n_tok;
+    x->n_offer = 0;
+    if (max_row > eng->opt.step_tok - n_tok) max_row = eng->opt.step_tok - n_tok;
+    x->draft_us = 0; // but for a model, drafts cost next to nothing
+    collect_offers(eng, max_row > 0);
+    if (eng->drafter)
+        take_offers(x, max_row);
+    else
+        fxi_pace_choose(&x->pace, x->offer, x->n_offer, n_tok, x->n_decode, max_row);
+    grow_caches(eng);
+}
+
+// ---- after the pass ----------------------------------------------------------------------------
+
+bool fxi_speculate_came_true(const fxi_seq *s, int i)
+{
+    return i < s->n_draft && s->draft->n_true == i && s->finish == FX_FINISH_NONE &&
+           s->n_tok == s->n_computed + 1 && s->tok[s->n_tok - 1] == s->draft->tok[i] &&
+           !atomic_load_explicit(&s->group->cancelled, memory_order_relaxed);
+}
+
+// Whatever fails, the sequence is computed again.
+static void cut_cache(fx_engine *eng, fxi_seq *s)
+{
+    if (!s->kv || s->draft->n_true == s->n_draft) return;
+    if (fxi_kv_truncate(eng->kv, s->kv, s->n_computed) != FX_OK) fxi_cache_release(eng, s);
+}
+
+static void count_drafts(fx_engine *eng, int n_draft, int n_tok, int n_true)
+{
+    const fxi_speculator *x = eng->spec;
+    pthread_mutex_lock(&eng->mu);
+    eng->stats.n_draft += (uint64_t)n_draft;
+    eng->stats.n_draft_tok += (uint64_t)n_tok;
+    eng->stats.n_accepted_tok += (uint64_t)n_true;
+    for (int i = 0; i < x->n_offer; i++)
+        for (int k = 0; k < x->seq[i]->draft->n_true; k++) eng->details.accepted_at[k]++;
+    pthread_mutex_unlock(&eng->mu);
+}
+
+void fxi_speculate_settle(fx_engine *eng, uint64_t us)
+{
+    fxi_speculator *x = eng->spec;
+    int n_tok = 0, n_true = 0;
+    if (!x) return;
+    for (int i = 0; i < x->n_offer; i++) {
+        fxi_seq *s = x->seq[i];
+        fxi_draft *d = s->draft;
+        cut_cache(eng, s);
+        const int n_judged = s->finish == FX_FINISH_NONE ? s->n_draft : d->n_true;
+        fxi_pace_note_draft(&x->pace, &d->pace, d->kind, n_judged, d->n_true);
+        n_tok += s->n_draft;
+        n_true += d->n_true;
+        s->n_draft = 0;
+    }
+    if (n_tok) {
+        count_drafts(eng, x->n_offer, n_tok, n_true);
+        fxi_engine_note(
+            eng,
+            (fx_record){.kind = FX_RECORD_draft, .n_tok = (uint32_t)n_tok, .n = (uint32_t)n_true});
+    }
+    fxi_pace_note_step(&x->pace, x->n_row + n_tok, (double)us, x->n_decode, n_tok, n_true,
+                       x->draft_us);
+}

@@ -1,0 +1,58 @@
+// gram_guide.h - a grammar over a vocabulary, followed by any number of texts at the same time.
+//
+// A guide owns a form, its automaton and the masks that were computed for it, behind a lock. Where
+// a text stands is a place, a plain value: whoever goes on from a text in two ways copies it.
+//
+// What the automaton has learnt is bounded. When it is full, it begins again, and places find their
+// state by their tokens. So whether a text can be followed depends on this text alone and not on
+// what other texts have needed.
+#ifndef FXI_GRAMMAR_GUIDE_H
+#define FXI_GRAMMAR_GUIDE_H
+
+#include "grammar/form/gram_form.h"
+#include "grammar/mask/gram_tokens.h"
+
+typedef struct fxi_guide fxi_guide;
+
+typedef struct fxi_guide_place { // all zero: before any text
+    uint32_t epoch, state;       // the guide's
+    size_t n_tok;                // tokens of the text up to here
+    bool may_end;                // the text matches
+    bool is_complete;            // it matches, and nothing may follow
+    bool is_dead;                // no match begins with it
+} fxi_guide_place;
+
+typedef struct fxi_guide_limits {
+    size_t max_set;  // states, and other sets of stacks
+    size_t max_mask; // masks, of n_vocab / 8 bytes each; >= 1
+} fxi_guide_limits;
+
+// Takes over a finished form, which is empty afterwards, whatever the result; `tokens` outlives the
+// guide. Errors: FX_EINVAL (the grammar is too large or too ambiguous for the limits), FX_ENOMEM.
+fx_status fxi_guide_make(fxi_gram *form, const fxi_gram_tokens *tokens, fxi_guide_limits limits,
+                         fxi_guide **out, fx_error *err);
+void fxi_guide_free(fxi_guide *g); // NULL is allowed
+
+// The calls below are from any thread. tok[0..n_tok) are all tokens of the text; *at is its place,
+// or that of a beginning of it, and is brought up to date. Errors: FX_EINVAL (the text is nested
+// too deeply, or the grammar is too ambiguous to be followed), FX_ENOMEM; a later call may succeed.
+
+fx_status fxi_guide_follow(fxi_guide *g, const int32_t *tok, size_t n_tok, fxi_guide_place *at,
+                           fx_error *err);
+
+// The same, and which tokens may come next: mask[fxi_guide_n_word], bit id % 64 of word id / 64.
+fx_status fxi_guide_mask(fxi_guide *g, const int32_t *tok, size_t n_tok, fxi_guide_place *at,
+                         uint64_t *mask, fx_error *err);
+
+static inline size_t fxi_guide_n_word(size_t n_vocab)
+{
+    return n_vocab / 64 + 1;
+}
+
+typedef struct fxi_guide_stats {
+    size_t n_set, n_mask_made, n_restart; // the first two: since it last began again
+} fxi_guide_stats;
+
+fxi_guide_stats fxi_guide_read(fxi_guide *g);
+
+#endif

@@ -1,0 +1,77 @@
+// formats.c - the formats of a model's answers: by name, or by its chat template.
+#include "server/formats.h"
+
+#include <string.h>
+
+#include "base/fail.h"     // defines: fxi_fail
+#include "base/text/buf.h" // defines: fxi_buf_fmt
+
+static bool is_usual_name(const char *name)
+{
+    return !name || !strcmp(name, "auto") || !strcmp(name, "none");
+}
+
+static const char *call_name(size_t i)
+{
+    const fxi_call_format *f = fxi_call_format_at(i);
+    return f ? f->name : NULL;
+}
+
+static const char *reason_name(size_t i)
+{
+    const fxi_reason_format *f = fxi_reason_format_at(i);
+    return f ? f->name : NULL;
+}
+
+static fx_status refuse_name(const char *option, const char *name, const char *(*name_at)(size_t),
+                             fx_error *err)
+{
+    fxi_buf b = {0};
+    for (size_t i = 0; name_at(i); i++) fxi_buf_fmt(&b, " %s", name_at(i));
+    const fx_status st = fxi_fail(err, FX_EINVAL, "%s: '%.40s' is none of auto none%s", option,
+                                  name, b.p ? b.p : "");
+    fxi_buf_free(&b);
+    return st;
+}
+
+fx_status fxi_formats_check(const char *tool_parser, const char *reasoning_parser, fx_error *err)
+{
+    if (!is_usual_name(tool_parser) && !fxi_call_format_named(tool_parser))
+        return refuse_name("tool-parser", tool_parser, call_name, err);
+    if (!is_usual_name(reasoning_parser) && !fxi_reason_format_named(reasoning_parser))
+        return refuse_name("reasoning-parser", reasoning_parser, reason_name, err);
+    return FX_OK;
+}
+
+static void add_control_mark(fxi_formats *f, const fx_engine *eng, const char *mark)
+{
+    fx_tokens t = {0};
+    size_t n_bytes;
+    const unsigned flags = FX_TOKENIZE_CONTROL | FX_TOKENIZE_INNER;
+    const bool fits = f->n_mark < sizeof f->mark / sizeof f->mark[0];
+    if (fits && fx_tokenize(eng, mark, strlen(mark), flags, &t, NULL) == FX_OK && t.n == 1) {
+        (void)fx_token_bytes(eng, t.id[0], &n_bytes);
+        if (!n_bytes) f->mark[f->n_mark++] = t.id[0];
+    }
+    fx_tokens_free(&t);
+}
+
+void fxi_formats_choose(fxi_formats *f, const fx_engine *eng, const char *tool_parser,
+                        const char *reasoning_parser)
+{
+    enum { MAX_MARK = 32 };
+    const char *mark[MAX_MARK];
+    size_t n;
+    const char *jinja = fx_chat_template(eng, true, &n);
+    *f = (fxi_formats){0};
+    if (!tool_parser || !strcmp(tool_parser, "auto"))
+        f->calls = fxi_call_format_of(jinja, n);
+    else
+        f->calls = fxi_call_format_named(tool_parser);
+    if (!reasoning_parser || !strcmp(reasoning_parser, "auto"))
+        f->reasoning = fxi_reason_format_of(jinja, n);
+    else
+        f->reasoning = fxi_reason_format_named(reasoning_parser);
+    const size_t n_mark = fxi_format_marks(f->calls, f->reasoning, mark, MAX_MARK);
+    for (size_t i = 0; i < n_mark; i++) add_control_mark(f, eng, mark[i]);
+}

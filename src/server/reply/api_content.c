@@ -1,0 +1,191 @@
+// api_content.c - a choice's text, parsed as it comes (answer.h): what a stream emits at once, a
+// whole reply keeps in parts.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/number/rng.h"
+#include "server/reply/api_reply.h"
+
+static fxi_answer_spec answer_spec(const fxi_reply *r)
+{
+    return (fxi_answer_spec){.calls = r->spec.calls,
+                             .reasoning = r->spec.reasoning,
+                             .has_tool = fxi_tools_has,
+                             .param = fxi_tools_param,
+                             .tools = r->spec.tools};
+}
+
+bool fxi_content_init(fxi_reply *r, fxi_choice *c)
+{
+    const fxi_answer_spec spec = answer_spec(r);
+    if (!spec.calls && !spec.reasoning) return true;
+    c->answer = fxi_answer_new(&spec);
+    return c->answer != NULL;
+}
+
+// A mark has fewer bytes than LAST_TOKENS tokens, white space behind it included.
+bool fxi_content_prompt(fxi_reply *r, int prompt, const fx_tokens *tok)
+{
+    enum { LAST_TOKENS = 24 };
+    const fxi_answer_spec spec = answer_spec(r);
+    const size_t n = tok->n < LAST_TOKENS ? tok->n : LAST_TOKENS;
+    fxi_choice *c = &r->choice[prompt * r->spec.n_per_prompt];
+    char *text = NULL;
+    size_t n_bytes = 0;
+    if (!spec.reasoning) return true;
+    if (fx_detokenize(r->eng, tok->id + tok->n - n, n, true, NULL, &text, &n_bytes, NULL) != FX_OK)
+        return false;
+    if (fxi_answer_opens_reasoning(&spec, text, n_bytes))
+        for (int k = 0; k < r->spec.n_per_prompt; k++) fxi_answer_open_reasoning(c[k].answer);
+    free(text);
+    return true;
+}
+
+// ---- ids ----------------------------------------------------------------------------------------
+
+static bool is_plain_id(const char *id, size_t n)
+{
+    static const char fine[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.:-";
+    for (size_t i = 0; i < n; i++)
+        if (!id[i] || !strchr(fine, id[i])) return false;
+    return n > 0 && n < FXI_CALL_ID_BYTES;
+}
+
+// 9 letters and digits.
+static void write_short_id(uint64_t v, char *id)
+{
+    static const char digit[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+    for (int i = 0; i < 9; i++, v /= 62) id[i] = digit[v % 62];
+    id[9] = 0;
+}
+
+void fxi_content_call_id(const fxi_reply *r, int k, int n, const fxi_answer_event *ev, char *id)
+{
+    const uint64_t index = (uint64_t)k << 32 | (uint32_t)n, v = fxi_rng_u64(r->seed, 1, index);
+    if (is_plain_id(ev->id, ev->n_id))
+        snprintf(id, FXI_CALL_ID_BYTES, "%.*s", (int)ev->n_id, ev->id);
+    else if (r->spec.calls->short_ids)
+        write_short_id(v, id);
+    else
+        snprintf(id, FXI_CALL_ID_BYTES, "call_%016llx%08x", (unsigned long long)v,
+                 (unsigned)fxi_rng_u64(r->seed, 2, index));
+}
+
+// ---- parts --------------------------------------------------------------------------------------
+
+static fxi_content_part *last_part(fxi_choice *c, fxi_answer_kind kind)
+{
+    fxi_content_part *p = c->n_content ? &c->content[c->n_content - 1] : NULL;
+    return p && p->kind == kind ? p : NULL;
+}
+
+static fxi_content_part *add_content_part(fxi_choice *c, fxi_answer_kind kind)
+{
+    if (c->n_content == c->cap_content) {
+        const size_t cap = c->cap_content ? 2 * c->cap_content : 4;
+        fxi_content_part *more = realloc(c->content, cap * sizeof *more);
+        if (!more) return NULL;
+        c->content = more;
+        c->cap_content = cap;
+    }
+    fxi_content_part *p = &c->content[c->n_content++];
+    *p = (fxi_content_part){.kind = kind};
+    return p;
+}
+
+static bool keep_content_text(fxi_choice *c, const fxi_answer_event *ev)
+{
+    fxi_content_part *p = last_part(c, ev->kind);
+    if (!p) p = add_content_part(c, ev->kind);
+    return p && fxi_buf_add(&p->text, ev->p, ev->n);
+}
+
+static bool keep_content_call(fxi_reply *r, int k, const fxi_answer_event *ev)
+{
+    fxi_choice *c = &r->choice[k];
+    fxi_content_part *p = add_content_part(c, FXI_ANSWER_CALL);
+    if (!p) return false;
+    fxi_content_call_id(r, k, c->n_call++, ev, p->id);
+    return fxi_buf_add(&p->name, ev->p, ev->n);
+}
+
+static bool keep_args(fxi_choice *c, const fxi_answer_event *ev)
+{
+    return fxi_buf_add(&c->content[c->n_content - 1].text, ev->p, ev->n);
+}
+
+// The call becomes the text that it was.
+static bool keep_broken(fxi_choice *c, const fxi_answer_event *ev)
+{
+    fxi_content_part *p = &c->content[c->n_content - 1];
+    c->n_call--;
+    p->kind = FXI_ANSWER_TEXT;
+    fxi_buf_clear(&p->text);
+    return fxi_buf_add(&p->text, ev->p, ev->n);
+}
+
+static bool keep_event(fxi_reply *r, int k, const fxi_answer_event *ev)
+{
+    fxi_choice *c = &r->choice[k];
+    switch (ev->kind) {
+    case FXI_ANSWER_CALL: return keep_content_call(r, k, ev);
+    case FXI_ANSWER_ARGS: return keep_args(c, ev);
+    case FXI_ANSWER_BROKEN: return keep_broken(c, ev);
+    case FXI_ANSWER_DONE: return true;
+    default: return keep_content_text(c, ev);
+    }
+}
+
+// ---- events -------------------------------------------------------------------------------------
+
+typedef struct answer_listener {
+    fxi_reply *r;
+    int k;
+} answer_listener;
+
+// Whether it belongs to a call beyond the one that the request wants.
+static bool is_surplus(const fxi_reply *r, fxi_choice *c, const fxi_answer_event *ev)
+{
+    const bool of_call = ev->kind != FXI_ANSWER_TEXT && ev->kind != FXI_ANSWER_REASONING;
+    if (ev->kind == FXI_ANSWER_CALL) c->is_surplus = r->spec.one_call && c->n_done;
+    return of_call && c->is_surplus;
+}
+
+static bool on_answer(void *ud, const fxi_answer_event *ev)
+{
+    const answer_listener *l = ud;
+    fxi_choice *c = &l->r->choice[l->k];
+    if (ev->kind == FXI_ANSWER_REASONING && l->r->spec.drop_reasoning) return true;
+    if (is_surplus(l->r, c, ev)) return true;
+    c->n_done += ev->kind == FXI_ANSWER_DONE;
+    return l->r->spec.stream ? fxi_stream_content(l->r, l->k, ev) : keep_event(l->r, l->k, ev);
+}
+
+bool fxi_content_event(fxi_reply *r, int k, const fx_event *ev)
+{
+    fxi_choice *c = &r->choice[k];
+    answer_listener l = {r, k};
+    const bool was = fxi_answer_is_reasoning(c->answer);
+    if (!fxi_answer_add(c->answer, ev->text, ev->text_bytes, on_answer, &l)) return false;
+    c->n_reasoning += ev->token >= 0 && (was || fxi_answer_is_reasoning(c->answer));
+    return ev->finish == FX_FINISH_NONE || fxi_answer_end(c->answer, on_answer, &l);
+}
+
+size_t fxi_content_bytes(const fxi_choice *c)
+{
+    size_t n = c->cap_content * sizeof *c->content;
+    if (c->answer) n += fxi_answer_bytes(c->answer);
+    for (size_t i = 0; i < c->n_content; i++) n += c->content[i].text.cap + c->content[i].name.cap;
+    return n;
+}
+
+void fxi_content_free(fxi_choice *c)
+{
+    for (size_t i = 0; i < c->n_content; i++) {
+        fxi_buf_free(&c->content[i].text);
+        fxi_buf_free(&c->content[i].name);
+    }
+    free(c->content);
+    fxi_answer_free(c->answer);
+}

@@ -1,0 +1,168 @@
+// api_form.c - fields that say what the answer must look like: response_format, vLLM's
+// structured_outputs and guided_*, llama.cpp's grammar and json_schema. A request has at most one
+// form, which a worker compiles for the engine.
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/request/api_fields.h"
+
+#define FORM_BYTES    (256u << 10) // billed for a grammar: what it usually learns while it is used,
+#define FORM_COPIES   32           // and this many times the bytes of its text
+#define MAX_CHOICES   10000
+#define SCHEMA_SHAPES "an object, true or false"
+
+// ---- reading ------------------------------------------------------------------------------------
+
+// Notes the form of the answer, which no other field may have given.
+static bool take_form(fxi_parse *p, const char *field, fx_part_kind kind, const json_t *v)
+{
+    fxi_form *form = &p->par->form;
+    if (form->field)
+        return fxi_bad_value(p, field, "'%s' and '%s' both say what the answer must look like",
+                             form->field, field);
+    *form = (fxi_form){.field = field, .kind = kind, .value = v};
+    return true;
+}
+
+static bool is_schema(const json_t *v)
+{
+    return json_is_object(v) || json_is_boolean(v);
+}
+
+// A schema, or its text: that is parsed here.
+static bool take_schema(fxi_parse *p, const char *field, const json_t *v)
+{
+    fxi_params *par = p->par;
+    if (is_schema(v)) return take_form(p, field, FX_PART_SCHEMA, v);
+    if (!json_is_string(v)) return fxi_bad_type(p, field, SCHEMA_SHAPES " or its text");
+    if (!take_form(p, field, FX_PART_SCHEMA, v)) return false;
+    if (!fxi_json_field(&par->form.doc, par->bill, field, v, p->err)) return false;
+    par->form.value = par->form.doc.root;
+    return is_schema(par->form.value) || fxi_bad_type(p, field, SCHEMA_SHAPES);
+}
+
+static bool take_text(fxi_parse *p, const char *field, fx_part_kind kind, const json_t *v)
+{
+    if (!json_is_string(v)) return fxi_bad_type(p, field, "a string");
+    if (!json_string_length(v)) return fxi_bad_value(p, field, "'%s' is empty", field);
+    return take_form(p, field, kind, v);
+}
+
+static bool take_choice(fxi_parse *p, const char *field, const json_t *v)
+{
+    const size_t n = json_array_size(v);
+    if (!json_is_array(v)) return fxi_bad_type(p, field, "an array of strings");
+    if (!n || n > MAX_CHOICES)
+        return fxi_bad_value(p, field, "'%s' must have at least 1 and at most %d members", field,
+                             MAX_CHOICES);
+    for (size_t i = 0; i < n; i++)
+        if (!json_is_string(json_array_get(v, i)))
+            return fxi_bad_type(p, field, "an array of strings");
+    return take_form(p, field, FX_PART_ALT, v);
+}
+
+// ---- fields -------------------------------------------------------------------------------------
+
+bool fxi_set_guided_json(fxi_parse *p, const fxi_field *f, const json_t *v)
+{
+    return take_schema(p, f->name, v);
+}
+
+// An empty text asks for nothing.
+bool fxi_set_guided_regex(fxi_parse *p, const fxi_field *f, const json_t *v)
+{
+    return !json_string_length(v) || take_text(p, f->name, FX_PART_REGEX, v);
+}
+
+bool fxi_set_guided_grammar(fxi_parse *p, const fxi_field *f, const json_t *v)
+{
+    return !json_string_length(v) || take_text(p, f->name, FX_PART_RULES, v);
+}
+
+bool fxi_set_guided_choice(fxi_parse *p, const fxi_field *f, const json_t *v)
+{
+    return !json_array_size(v) || take_choice(p, f->name, v);
+}
+
+bool fxi_set_response_format(fxi_parse *p, const fxi_field *f, const json_t *v)
+{
+    const char *type = json_string_value(json_object_get(v, "type"));
+    if (!type) return fxi_bad_value(p, f->name, "'%s' needs a 'type'", f->name);
+    if (!strcmp(type, "text")) return true;
+    if (!strcmp(type, "json_object")) return take_form(p, f->name, FX_PART_JSON, v);
+    if (strcmp(type, "json_schema") != 0)
+        return fxi_bad_value(
+            p, f->name, "the type of '%s' must be one of: text json_object json_schema", f->name);
+    const json_t *schema = json_object_get(json_object_get(v, "json_schema"), "schema");
+    if (!is_schema(schema))
+        return fxi_bad_value(p, f->name, "'%s' needs a 'json_schema' with a 'schema' that is %s",
+                             f->name, SCHEMA_SHAPES);
+    return take_form(p, f->name, FX_PART_SCHEMA, schema);
+}
+
+static bool read_output(fxi_parse *p, const char *field, const char *key, const json_t *v)
+{
+    if (!strcmp(key, "json")) return take_schema(p, field, v);
+    if (!strcmp(key, "regex")) return take_text(p, field, FX_PART_REGEX, v);
+    if (!strcmp(key, "grammar")) return take_text(p, field, FX_PART_RULES, v);
+    if (!strcmp(key, "choice")) return take_choice(p, field, v);
+    if (!strcmp(key, "json_object") && json_is_true(v)) return take_form(p, field, FX_PART_JSON, v);
+    return json_is_false(v) ||
+           fxi_bad_value(p, field, "'%s' has a member '%.40s' that is not supported", field, key);
+}
+
+bool fxi_set_structured_outputs(fxi_parse *p, const fxi_field *f, const json_t *v)
+{
+    const char *key;
+    json_t *member;
+    json_object_foreach((json_t *)v, key, member)
+    {
+        if (!json_is_null(member) && !read_output(p, f->name, key, member)) return false;
+    }
+    return true;
+}
+
+// ---- compiling ----------------------------------------------------------------------------------
+
+static fx_part text_of_value(fx_part_kind kind, const json_t *v)
+{
+    return (fx_part){.kind = kind, .text = json_string_value(v), .n_bytes = json_string_length(v)};
+}
+
+static fx_status compile_choice(const fxi_form *form, const fx_engine *eng, fx_grammar **out,
+                                fx_error *err)
+{
+    const size_t n = json_array_size(form->value);
+    fx_part *part = calloc(n, sizeof *part);
+    *err = (fx_error){FX_ENOMEM, "out of memory"};
+    if (!part) return FX_ENOMEM;
+    for (size_t i = 0; i < n; i++)
+        part[i] = text_of_value(FX_PART_TEXT, json_array_get(form->value, i));
+    const fx_part root = {.kind = FX_PART_ALT, .part = part, .n_part = n};
+    const fx_status st = fx_grammar_compile(eng, &root, out, err);
+    free(part);
+    return st;
+}
+
+static fx_status compile_form(const fxi_form *form, const fx_engine *eng, fx_grammar **out,
+                              fx_error *err)
+{
+    fx_part root = text_of_value(form->kind, form->value);
+    if (form->kind == FX_PART_ALT) return compile_choice(form, eng, out, err);
+    if (form->kind == FX_PART_SCHEMA) root.schema = form->value;
+    return fx_grammar_compile(eng, &root, out, err);
+}
+
+bool fxi_params_compile(fxi_params *par, const fx_engine *eng, fxi_http_error *err)
+{
+    fx_error e;
+    const size_t n_bytes = FORM_BYTES + FORM_COPIES * par->n_body_bytes;
+    if (!par->form.field) return true;
+    if (par->bill) {
+        if (!fxi_bytes_granted(err, fxi_bill_take(par->bill, FXI_BYTES_TREE, n_bytes)))
+            return false;
+        par->list_bytes += n_bytes;
+    }
+    return compile_form(&par->form, eng, &par->grammar, &e) == FX_OK ||
+           fxi_http_fail_fx(err, &e, par->form.field);
+}

@@ -1,0 +1,73 @@
+// tool_choice.c - whether an answer may, must or must not call tools.
+#include <stdio.h>
+#include <string.h>
+
+#include "server/request/api_fields.h"
+
+static bool take_word(fxi_parse *p, const char *word)
+{
+    p->par->hide_tools = !strcmp(word, "none");
+    p->par->must_call = !strcmp(word, "required");
+    return true;
+}
+
+// {"type": "function", "function": {"name"}}, or {"type": "function", "name"}.
+bool fxi_set_tool_choice(fxi_parse *p, const fxi_field *f, const json_t *v)
+{
+    if (json_is_string(v)) return take_word(p, json_string_value(v));
+    const char *type = json_string_value(json_object_get(v, "type"));
+    const json_t *function = json_object_get(v, "function");
+    const json_t *name = json_object_get(function ? function : v, "name");
+    if (type && !strcmp(type, "allowed_tools")) return fxi_not_supported(p, f->name);
+    if (!type || strcmp(type, "function") != 0)
+        return fxi_bad_value(p, f->name, "the type of '%s' must be 'function'", f->name);
+    if (!json_is_string(name)) return fxi_bad_type(p, "tool_choice.function.name", "a string");
+    p->par->must_call = true;
+    p->par->only_tool = json_string_value(name);
+    return true;
+}
+
+bool fxi_tool_is_wanted(const fxi_params *par, const json_t *tool)
+{
+    const char *name =
+        json_string_value(json_object_get(json_object_get(tool, "function"), "name"));
+    return !par->only_tool || !strcmp(par->only_tool, name);
+}
+
+// A name is spelled in a grammar between quotes.
+static bool check_name(fxi_parse *p, size_t i, const json_t *tool)
+{
+    char param[48];
+    const json_t *v = json_object_get(json_object_get(tool, "function"), "name");
+    const char *name = json_string_value(v);
+    bool plain = *name != 0;
+    for (const char *c = name; *c; c++)
+        plain &= (unsigned char)*c > ' ' && !strchr("\"\\{}[]<>", *c);
+    if (plain) return true;
+    snprintf(param, sizeof param, "tools[%zu].function.name", i);
+    return fxi_bad_value(p, param,
+                         "a tool that must be called needs a name without spaces, quotes "
+                         "and brackets");
+}
+
+bool fxi_tools_check(fxi_parse *p)
+{
+    const fxi_params *par = p->par;
+    size_t n_wanted = 0;
+    if (!par->must_call) return true;
+    if (par->form.field)
+        return fxi_bad_value(p, "tool_choice",
+                             "'%s' and a 'tool_choice' that wants a call exclude "
+                             "each other",
+                             par->form.field);
+    for (size_t i = 0; i < json_array_size(par->tools); i++) {
+        const json_t *tool = json_array_get(par->tools, i);
+        if (!fxi_tool_is_wanted(par, tool)) continue;
+        if (!check_name(p, i, tool)) return false;
+        n_wanted++;
+    }
+    if (n_wanted) return true;
+    if (par->only_tool)
+        return fxi_bad_value(p, "tool_choice", "there is no tool '%.64s'", par->only_tool);
+    return fxi_bad_value(p, "tool_choice", "'tool_choice' wants a call, but there are no 'tools'");
+}

@@ -1,0 +1,343 @@
+// exporter.c - the ring, and the thread that empties it.
+//
+// The thread waits on the ring's condition between batches and between attempts, and in polls that
+// an eventfd ends while it talks to the collector. Only libc's resolver can hold it longer; then
+// fxi_spans_stop gives it up, and whoever of the two comes last frees the memory.
+#include "server/spans/exporter.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/fail.h"         // defines: fxi_fail, FX_TRY
+#include "base/system/clock.h" // defines: fxi_now_s, fxi_clock_after
+#include "server/spans/otlp_json.h"
+#include "server/spans/otlp_post.h"
+
+#define GATHER_S   1.0 // from the first span of a batch until it is sent
+#define MAX_WAIT_S 30.0
+
+struct fxi_spans {
+    fxi_url url;
+    char service_name[128];
+    fxi_spans_options opt; // endpoint and service_name are not valid any more
+    int stop_fd;
+    pthread_t thread;
+    atomic_int refs; // the owner's and the thread's
+    _Atomic uint64_t n_sent, n_lost[FXI_N_LOST];
+
+    pthread_mutex_t eng_mu; // held while the recorder is read
+    const fx_engine *eng;   // guarded by eng_mu
+
+    pthread_mutex_t mu;
+    pthread_cond_t moved;           // something below has changed
+    fxi_span *ring[FXI_SPANS_RING]; // guarded by mu, as is all below
+    size_t at, n;                   // ring[at .. at + n), around the end
+    bool closing, done;
+    double close_s; // when patience ends, once it is closing
+
+    // The thread's own.
+    fxi_preempts preempts;
+    fxi_span *batch[FXI_SPANS_BATCH];
+    size_t n_batch;
+    bool is_failing; // the collector, as last told
+};
+
+// ---- the ring ---------------------------------------------------------------------------------
+
+static void count_lost_spans(fxi_spans *x, int why, uint64_t n)
+{
+    atomic_fetch_add_explicit(&x->n_lost[why], n, memory_order_relaxed);
+}
+
+void fxi_spans_add(fxi_spans *x, fxi_span *s)
+{
+    if (!x) return;
+    pthread_mutex_lock(&x->mu);
+    const bool has_room = x->n < FXI_SPANS_RING && !x->closing;
+    if (has_room) x->ring[(x->at + x->n++) % FXI_SPANS_RING] = s;
+    if (has_room && x->n == FXI_SPANS_BATCH) pthread_cond_broadcast(&x->moved);
+    pthread_mutex_unlock(&x->mu);
+    if (has_room) return;
+    count_lost_spans(x, FXI_LOST_full, 1);
+    free(s);
+}
+
+static bool is_closing(fxi_spans *x)
+{
+    pthread_mutex_lock(&x->mu);
+    const bool closing = x->closing;
+    pthread_mutex_unlock(&x->mu);
+    return closing;
+}
+
+// Sleeps until so much time has passed, or the exporter is closing.
+static void sleep_unless_closing(fxi_spans *x, double s)
+{
+    const struct timespec end = fxi_clock_after(s);
+    int late = 0;
+    pthread_mutex_lock(&x->mu);
+    while (!x->closing && !late) late = pthread_cond_timedwait(&x->moved, &x->mu, &end);
+    pthread_mutex_unlock(&x->mu);
+}
+
+// Waits for a batch: its first span, then for more of them for a while. False: the exporter is
+// closing, and nothing is left.
+static bool wait_for_batch(fxi_spans *x)
+{
+    struct timespec end = fxi_clock_after(GATHER_S);
+    int late = 0;
+    pthread_mutex_lock(&x->mu);
+    while (!x->closing && !late && x->n < FXI_SPANS_BATCH)
+        late = pthread_cond_timedwait(&x->moved, &x->mu, &end);
+    const bool go_on = !x->closing || x->n > 0;
+    pthread_mutex_unlock(&x->mu);
+    return go_on;
+}
+
+static void take_batch(fxi_spans *x)
+{
+    pthread_mutex_lock(&x->mu);
+    for (x->n_batch = 0; x->n > 0 && x->n_batch < FXI_SPANS_BATCH; x->n--) {
+        x->batch[x->n_batch++] = x->ring[x->at];
+        x->at = (x->at + 1) % FXI_SPANS_RING;
+    }
+    pthread_mutex_unlock(&x->mu);
+}
+
+static void free_spans(fxi_spans *x)
+{
+    for (size_t i = 0; i < x->n_batch; i++) free(x->batch[i]);
+    x->n_batch = 0;
+}
+
+// ---- what is told -----------------------------------------------------------------------------
+
+// One line where the collector begins or ceases to fail.
+__attribute__((format(printf, 3, 4))) static void tell_change(fxi_spans *x, bool fails,
+                                                              const char *fmt, ...)
+{
+    char text[512];
+    va_list args;
+    if (x->is_failing == fails) return;
+    x->is_failing = fails;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    for (char *c = text; *c; c++)
+        if ((unsigned char)*c < ' ') *c = ' ';
+    if (x->opt.say && !is_closing(x)) x->opt.say(x->opt.ud, fails, text);
+}
+
+static void tell_failure(fxi_spans *x, const char *why)
+{
+    tell_change(x, true, "warning: the collector of spans at %s:%s: %.300s", x->url.host,
+                x->url.port, why);
+}
+
+static void tell_success(fxi_spans *x)
+{
+    tell_change(x, false, "the collector of spans at %s:%s takes them again", x->url.host,
+                x->url.port);
+}
+
+// ---- a batch ----------------------------------------------------------------------------------
+
+static void count_taken(fxi_spans *x, const fxi_post_result *r)
+{
+    const uint64_t n_refused = r->n_rejected < x->n_batch ? r->n_rejected : x->n_batch;
+    atomic_fetch_add_explicit(&x->n_sent, x->n_batch - n_refused, memory_order_relaxed);
+    count_lost_spans(x, FXI_LOST_refused, n_refused);
+    if (n_refused)
+        tell_failure(x, r->why);
+    else
+        tell_success(x);
+}
+
+// How long an attempt may take: less when the exporter is closing.
+static fxi_patience patience_of(fxi_spans *x, double limit_s)
+{
+    pthread_mutex_lock(&x->mu);
+    const double until_s = fxi_now_s() + limit_s;
+    const bool closing = x->closing;
+    const fxi_patience wait = {closing && x->close_s < until_s ? x->close_s : until_s, x->stop_fd};
+    pthread_mutex_unlock(&x->mu);
+    return wait;
+}
+
+// Tries until the collector has taken or refused the batch, or patience ends. When the exporter is
+// closing there is one more attempt.
+static void send_body(fxi_spans *x, const fxi_buf *body)
+{
+    const double limit_s = x->opt.patience_s > 0 ? x->opt.patience_s : 60;
+    const double give_up_s = fxi_now_s() + limit_s;
+    double wait_s = x->opt.first_wait_s > 0 ? x->opt.first_wait_s : 1;
+    fxi_post_result r;
+    for (;; wait_s = wait_s * 2 < MAX_WAIT_S ? wait_s * 2 : MAX_WAIT_S) {
+        const bool was_closing = is_closing(x);
+        const fxi_patience wait = patience_of(x, x->opt.patience_s > 0 ? limit_s : 10);
+        r = fxi_otlp_post(&x->url, body, &wait);
+        if (r.outcome == FXI_POST_TAKEN) {
+            count_taken(x, &r);
+            return;
+        }
+        tell_failure(x, r.why);
+        if (r.outcome == FXI_POST_REFUSED) break;
+        const double pause_s = r.retry_after_s > wait_s ? r.retry_after_s : wait_s;
+        if (was_closing || fxi_now_s() + pause_s > give_up_s) break;
+        sleep_unless_closing(x, pause_s);
+    }
+    const int why = r.outcome == FXI_POST_REFUSED ? FXI_LOST_refused : FXI_LOST_unreachable;
+    count_lost_spans(x, why, x->n_batch);
+}
+
+static void follow_engine(fxi_spans *x)
+{
+    pthread_mutex_lock(&x->eng_mu);
+    if (x->eng) fxi_preempts_follow(&x->preempts, x->eng);
+    pthread_mutex_unlock(&x->eng_mu);
+}
+
+static int64_t epoch_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec - (int64_t)fxi_now_ns();
+}
+
+static void send_batch(fxi_spans *x)
+{
+    const fxi_otlp o = {
+        .service_name = x->service_name, .epoch_ns = epoch_ns(), .preempts = &x->preempts};
+    fxi_buf body = {0};
+    if (x->n_batch && fxi_otlp_write(&body, &o, x->batch, x->n_batch))
+        send_body(x, &body);
+    else
+        count_lost_spans(x, FXI_LOST_full, x->n_batch);
+    fxi_buf_free(&body);
+    free_spans(x);
+}
+
+// ---- life -------------------------------------------------------------------------------------
+
+static void drop_reference(fxi_spans *x)
+{
+    if (atomic_fetch_sub(&x->refs, 1) > 1) return;
+    for (; x->n > 0; x->n--, x->at = (x->at + 1) % FXI_SPANS_RING) free(x->ring[x->at]);
+    if (x->stop_fd >= 0) close(x->stop_fd);
+    pthread_cond_destroy(&x->moved);
+    pthread_mutex_destroy(&x->mu);
+    pthread_mutex_destroy(&x->eng_mu);
+    free(x);
+}
+
+static void *exporter_main(void *ud)
+{
+    fxi_spans *x = ud;
+    while (wait_for_batch(x)) {
+        follow_engine(x);
+        take_batch(x);
+        send_batch(x);
+    }
+    pthread_mutex_lock(&x->mu);
+    x->done = true;
+    pthread_cond_broadcast(&x->moved);
+    pthread_mutex_unlock(&x->mu);
+    drop_reference(x);
+    return NULL;
+}
+
+static fx_status start_exporter(fxi_spans *x, const fxi_spans_options *opt, fx_error *err)
+{
+    x->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (x->stop_fd < 0) return fxi_fail(err, FX_EIO, "cannot send spans: %s", strerror(errno));
+    FX_TRY(fxi_url_parse(opt->endpoint, &x->url, err));
+    snprintf(x->service_name, sizeof x->service_name, "%s",
+             opt->service_name && opt->service_name[0] ? opt->service_name : "flexinfer");
+    atomic_fetch_add(&x->refs, 1);
+    const int e = pthread_create(&x->thread, NULL, exporter_main, x);
+    if (!e) return FX_OK;
+    atomic_fetch_sub(&x->refs, 1);
+    return fxi_fail(err, FX_EINTERNAL, "cannot start a thread: %s", strerror(e));
+}
+
+fx_status fxi_spans_check(const char *endpoint, fx_error *err)
+{
+    fxi_url url;
+    return fxi_url_parse(endpoint, &url, err);
+}
+
+fx_status fxi_spans_start(const fxi_spans_options *opt, fxi_spans **out, fx_error *err)
+{
+    pthread_condattr_t attr;
+    fxi_spans *x = calloc(1, sizeof *x);
+    *out = NULL;
+    if (!x) return fxi_fail(err, FX_ENOMEM, "out of memory");
+    x->opt = *opt;
+    atomic_init(&x->refs, 1);
+    pthread_mutex_init(&x->mu, NULL);
+    pthread_mutex_init(&x->eng_mu, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&x->moved, &attr);
+    pthread_condattr_destroy(&attr);
+    const fx_status st = start_exporter(x, opt, err);
+    if (st == FX_OK)
+        *out = x;
+    else
+        drop_reference(x);
+    return st;
+}
+
+void fxi_spans_watch(fxi_spans *x, const fx_engine *eng)
+{
+    if (!x) return;
+    pthread_mutex_lock(&x->eng_mu);
+    x->eng = eng;
+    pthread_mutex_unlock(&x->eng_mu);
+}
+
+void fxi_spans_count(fxi_spans *x, fxi_spans_counts *out)
+{
+    *out = (fxi_spans_counts){0};
+    if (!x) return;
+    out->n_sent = atomic_load_explicit(&x->n_sent, memory_order_relaxed);
+    for (int i = 0; i < FXI_N_LOST; i++)
+        out->n_lost[i] = atomic_load_explicit(&x->n_lost[i], memory_order_relaxed);
+}
+
+static bool wait_until_done(fxi_spans *x, double s)
+{
+    const struct timespec end = fxi_clock_after(s);
+    int late = 0;
+    pthread_mutex_lock(&x->mu);
+    while (!x->done && !late) late = pthread_cond_timedwait(&x->moved, &x->mu, &end);
+    const bool done = x->done;
+    pthread_mutex_unlock(&x->mu);
+    return done;
+}
+
+void fxi_spans_stop(fxi_spans *x, double wait_s)
+{
+    if (!x) return;
+    const uint64_t one = 1;
+    pthread_mutex_lock(&x->mu);
+    x->closing = true;
+    x->close_s = fxi_now_s() + wait_s;
+    pthread_cond_broadcast(&x->moved);
+    pthread_mutex_unlock(&x->mu);
+    bool done = wait_until_done(x, wait_s);
+    if (!done && write(x->stop_fd, &one, sizeof one) == sizeof one) done = wait_until_done(x, 1);
+    fxi_spans_watch(x, NULL);
+    if (done)
+        pthread_join(x->thread, NULL);
+    else
+        pthread_detach(x->thread); // it hangs in the resolver
+    drop_reference(x);
+}

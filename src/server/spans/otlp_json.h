@@ -1,0 +1,31 @@
+// otlp_json.h - spans as the JSON of OTLP, OpenTelemetry's protocol: an ExportTraceServiceRequest
+// in the JSON mapping of protobuf, with the names of its conventions for HTTP and generative AI.
+//
+//     POST /v1/chat/completions   the request, of kind SERVER: http.*, gen_ai.* and error.type;
+//                                 an event "first_token" with the time to it
+//       queue, prefill, decode    what the engine did for each of its prompts
+//       preempted                 while its caches were out of memory
+//
+// Ids are hexadecimal and times decimal texts, as the protocol says. There is no text of a prompt
+// or an answer in it.
+#ifndef FXI_SERVER_OTLP_JSON_H
+#define FXI_SERVER_OTLP_JSON_H
+
+#include "base/text/buf.h"
+#include "server/spans/preempts.h"
+#include "server/spans/span.h"
+
+typedef struct fxi_otlp {
+    const char *service_name;
+    int64_t epoch_ns;             // what turns the monotonic clock into time since 1970
+    const fxi_preempts *preempts; // NULL: none are known
+} fxi_otlp;
+
+// Appends one batch. False: no memory; then *out is incomplete.
+bool fxi_otlp_write(fxi_buf *out, const fxi_otlp *o, fxi_span *const *span, size_t n);
+
+// Reads the body of a collector's answer 200 (ExportTraceServiceResponse): how many spans it did
+// not take, and why, "" where it does not say. A body that is no JSON, or says nothing: 0.
+uint64_t fxi_otlp_rejected(const char *body, size_t n_bytes, char *why, size_t cap);
+
+#endif

@@ -1,0 +1,44 @@
+// span.h - one finished request as a span of OpenTelemetry: plain data, filled in by the server,
+// read by otlp_json.c. It holds numbers and names, no text of a prompt or an answer.
+#ifndef FXI_SERVER_SPAN_H
+#define FXI_SERVER_SPAN_H
+
+#include "flexinfer/flexinfer.h"
+#include "server/spans/trace_context.h"
+
+enum { FXI_SPAN_PARTS = 16 }; // prompts of a request whose phases are told
+
+// What the engine did for one prompt. Its phases follow each other from submission on.
+typedef struct fxi_span_part {
+    uint64_t request;                          // the engine's id
+    uint64_t begun_us;                         // by the monotonic clock; 0: it was not submitted
+    uint64_t queued_us, prefill_us, decode_us; // how long each phase took
+    bool has_token;                            // a first token came, at the end of the prefill
+} fxi_span_part;
+
+typedef struct fxi_span {
+    fxi_trace_context context;
+    uint8_t id[FXI_SPAN_ID_BYTES];
+    char trace_state[FXI_TRACE_STATE_BYTES];
+    uint64_t start_us, end_us;  // by the monotonic clock
+    const char *method, *route; // static
+    const char *operation; // gen_ai.operation.name, static; NULL: the request does not generate
+    char model[128], response_model[128];
+    char request_id[132], response_id[96];
+    char tenant[64];
+    int status;        // of HTTP, as logged; 499: the client left
+    const char *error; // its code, static; NULL: none
+    int n_prompt_tok, n_cached_tok, n_generated_tok;
+    bool has_usage;
+    uint32_t finish_reasons; // bit of each fx_finish that a choice ended with
+    int n_choice;            // of each prompt
+    fxi_span_part part[FXI_SPAN_PARTS];
+    int n_part; // of part; n_prompt of them were asked for
+    int n_prompt;
+} fxi_span;
+
+// A span that begins now, in the trace of the caller or one of its own. NULL: no memory, or its
+// trace is not sampled. Free with free().
+fxi_span *fxi_span_begin(const char *traceparent, const char *tracestate);
+
+#endif

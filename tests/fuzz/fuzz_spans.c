@@ -1,0 +1,65 @@
+// fuzz_spans.c - what spans take from outside: traceparent and tracestate of a client, and a
+// collector's answer. A traceparent that is taken has 32 digits of a trace and 16 of a parent that
+// are not all zeros, and is written back as it came.
+//
+// An input is a traceparent, a tracestate and an answer, with a NUL behind each of the first two.
+#include "fuzz.h"
+
+#include <string.h>
+
+#include "server/spans/otlp_json.h"
+
+static void check_context(const char *text)
+{
+    fxi_trace_context c;
+    char again[64] = "";
+    size_t n = 0;
+    if (!fxi_trace_context_read(text, &c)) return;
+    for (int i = 0; i < FXI_TRACE_ID_BYTES; i++)
+        n += (size_t)snprintf(again + n, sizeof again - n, "%02x", c.trace_id[i]);
+    again[n++] = '-';
+    for (int i = 0; i < FXI_SPAN_ID_BYTES; i++)
+        n += (size_t)snprintf(again + n, sizeof again - n, "%02x", c.parent_id[i]);
+    FUZZ_CHECK(!strncmp(text + 3, again, n) && strspn(again, "0-") < n);
+    FUZZ_CHECK(strlen(text) >= 55 && text[52] == '-');
+}
+
+static void check_state(const char *text)
+{
+    if (!fxi_trace_state_is_valid(text)) return;
+    FUZZ_CHECK(text[0] && strlen(text) < FXI_TRACE_STATE_BYTES && !strpbrk(text, "\r\n\x7f"));
+}
+
+static void check_answer(const char *text, size_t n)
+{
+    char why[32];
+    (void)fxi_otlp_rejected(text, n, why, sizeof why);
+    FUZZ_CHECK(memchr(why, 0, sizeof why));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
+{
+    const char *parent = (const char *)data, *end = parent + n_bytes;
+    const char *state = n_bytes ? memchr(parent, 0, n_bytes) : NULL;
+    const char *answer = state ? memchr(state + 1, 0, (size_t)(end - state - 1)) : NULL;
+    if (!answer) return 0;
+    check_context(parent);
+    check_state(state + 1);
+    check_answer(answer + 1, (size_t)(end - answer - 1));
+    return 0;
+}
+
+bool fuzz_seed(unsigned i, fxi_buf *out)
+{
+    static const char *const seeds[][3] = {
+        {"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "rojo=00f067,congo=t61",
+         "{\"partialSuccess\":{\"rejectedSpans\":\"3\",\"errorMessage\":\"no\"}}"},
+        {"cc-00000000000000000000000000000001-0000000000000001-00-more", "", "{}"},
+        {"ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "a",
+         "{\"partialSuccess\":{\"rejectedSpans\":4}}"},
+    };
+    if (i >= sizeof seeds / sizeof *seeds) return false;
+    for (int k = 0; k < 3; k++)
+        if (!fxi_buf_add(out, seeds[i][k], strlen(seeds[i][k]) + (k < 2))) return false;
+    return true;
+}

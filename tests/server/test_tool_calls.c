@@ -1,0 +1,239 @@
+// test_tool_calls.c - chats whose answers hold reasoning and calls of tools, whole and streamed,
+// byte for byte. What each format looks like is tested by test_answer_golden.c; here the model
+// writes Hermes' and reasons between <think> marks.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "server/server_fixture.h"
+
+#define CHAT "/v1/chat/completions"
+#define TOOLS                                                                         \
+    "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{" \
+    "\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"}}}}}]"
+#define SAY(text) "{\"messages\":[{\"role\":\"user\",\"content\":\"say " text "\"}]"
+#define CALL(args) \
+    "<tool_call>\\n{\\\"name\\\": \\\"f\\\", \\\"arguments\\\": " args "}\\n</tool_call>"
+#define MESSAGE(content) "\"message\":{\"role\":\"assistant\",\"content\":" content
+#define TOLD(id, args)                                                                            \
+    "{\"id\":\"" id "\",\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"" args \
+    "\"}}"
+#define ENDS(why) "\"logprobs\":null,\"finish_reason\":\"" why "\""
+
+static fixture f;
+
+static int open_once(void **state)
+{
+    (void)state;
+    f = fixture_open((fxi_server_options){.tool_parser = "hermes", .reasoning_parser = "think"});
+    return 0;
+}
+
+static int close_once(void **state)
+{
+    (void)state;
+    fixture_close(&f);
+    return 0;
+}
+
+static void expect(const char *body, const char *want)
+{
+    fixture_expect_in(&f, CHAT, body, 200, want);
+}
+
+// ---- whole --------------------------------------------------------------------------------------
+
+static void test_a_call_is_a_member_of_the_message(void **state)
+{
+    (void)state;
+    expect(SAY(CALL("{\\\"a\\\": 1}")) "," TOOLS "}",
+           MESSAGE("null") ",\"refusal\":null,\"tool_calls\":[" TOLD(
+               "call_1", "{\\\"a\\\": 1}") "]}," ENDS("tool_calls"));
+    expect(SAY("Let me see. " CALL("{}") CALL("{\\\"a\\\": 2}")) "," TOOLS "}",
+           MESSAGE("\"Let me see.\"") ",\"refusal\":null,\"tool_calls\":[" TOLD(
+               "call_1", "{}") "," TOLD("call_1", "{\\\"a\\\": 2}") "]}," ENDS("tool_calls"));
+}
+
+static void test_without_tools_calls_are_text(void **state)
+{
+    (void)state;
+    expect(SAY(CALL("{}")) "}",
+           MESSAGE("\"<tool_call>\\n{\\\"name\\\": \\\"f\\\", \\\"arguments\\\": {}}\\n"
+                   "</tool_call>\"") ",\"refusal\":null}," ENDS("stop"));
+    expect(SAY(CALL("{}")) "," TOOLS ",\"tool_choice\":\"none\"}", ENDS("stop"));
+}
+
+static void test_what_is_no_call_is_text(void **state)
+{
+    (void)state;
+    expect(SAY("<tool_call> I try.") "," TOOLS "}",
+           MESSAGE("\"<tool_call> I try.\"") ",\"refusal\":null}," ENDS("stop"));
+    expect(
+        SAY("a <tool_call>{\\\"name\\\": \\\"f\\\", \\\"arguments\\\": {\\\"a\\\": x}}") "," TOOLS
+                                                                                         "}",
+        MESSAGE(
+            "\"a <tool_call>{\\\"name\\\": \\\"f\\\", \\\"arguments\\\": {\\\"a\\\": x}}\"") ",\"re"
+                                                                                             "fusal"
+                                                                                             "\":"
+                                                                                             "null}"
+                                                                                             "," ENDS(
+                                                                                                 "s"
+                                                                                                 "t"
+                                                                                                 "o"
+                                                                                                 "p"));
+}
+
+// The answer ends within the call: it is not one that could be made.
+static void test_a_cut_call_is_text(void **state)
+{
+    (void)state;
+    expect(SAY("<tool_call>{\\\"name\\\": \\\"f\\\", \\\"arguments\\\": {} }") ",\"max_tokens\":"
+                                                                               "4," TOOLS "}",
+           MESSAGE("\"<tool_call>{\\\"name\\\": \\\"f\\\", \\\"arguments\\\": {}\"") ",\"refusal\":"
+                                                                                     "null}," ENDS(
+                                                                                         "length"));
+}
+
+static void test_one_call_is_told_where_one_is_wanted(void **state)
+{
+    (void)state;
+    expect(SAY(CALL("{}") CALL("{\\\"a\\\": 2}")) "," TOOLS ",\"parallel_tool_calls\":false}",
+           ",\"tool_calls\":[" TOLD("call_1", "{}") "]}," ENDS("tool_calls"));
+}
+
+static void test_reasoning_is_told_apart(void **state)
+{
+    (void)state;
+    expect(SAY("<think> so it is </think> Yes.") "}",
+           MESSAGE("\"Yes.\"") ",\"refusal\":null,\"reasoning_content\":\"so it is\"},");
+    expect(SAY("<think> so it is </think> Yes.") "}",
+           "\"completion_tokens\":6,\"total_tokens\":41,\"prompt_tokens_details\":{"
+           "\"cached_tokens\":0},\"completion_tokens_details\":{\"reasoning_tokens\":5}}");
+    expect(SAY("<think> never ends") "}",
+           MESSAGE("null") ",\"refusal\":null,\"reasoning_content\":\"never ends\"},");
+    expect(SAY("<think> a </think> b") ",\"include_reasoning\":false}",
+           MESSAGE("\"b\"") ",\"refusal\":null}," ENDS("stop"));
+    expect(SAY("<think> a </think> b") ",\"separate_reasoning\":false}",
+           MESSAGE("\"<think> a </think> b\"") ",\"refusal\":null}," ENDS("stop"));
+}
+
+// The prompt ends with the opening mark, as some templates write it.
+static void test_reasoning_may_be_opened_by_the_prompt(void **state)
+{
+    (void)state;
+    expect("{\"messages\":[{\"role\":\"user\",\"content\":\"say a </think> b <think>\\n\"}]}",
+           MESSAGE("\"b <think>\\n\"") ",\"refusal\":null,\"reasoning_content\":\"a\"}");
+}
+
+static void test_choices_are_taken_apart_each(void **state)
+{
+    (void)state;
+    expect(SAY("<think> a </think>" CALL("{}")) "," TOOLS ",\"n\":2}",
+           "{\"index\":1," MESSAGE("null") ",\"refusal\":null,\"reasoning_content\":\"a\","
+                                           "\"tool_calls\":[" TOLD("call_1",
+                                                                   "{}") "]}," ENDS("tool_calls"));
+}
+
+// ---- streamed -----------------------------------------------------------------------------------
+
+#define HEAD                                                                           \
+    "data: {\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":1," \
+    "\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":"
+#define CHUNK(delta) HEAD "{" delta "},\"logprobs\":null,\"finish_reason\":null}]}\n\n"
+#define LAST(why)    HEAD "{},\"logprobs\":null,\"finish_reason\":\"" why "\"}]}\n\ndata: [DONE]\n\n"
+#define FIRST        CHUNK("\"role\":\"assistant\",\"content\":\"\"")
+#define TEXT(text)   CHUNK("\"content\":\"" text "\"")
+#define NAME(i)                                                                        \
+    CHUNK("\"tool_calls\":[{\"index\":" #i ",\"id\":\"call_1\",\"type\":\"function\"," \
+          "\"function\":{\"name\":\"f\",\"arguments\":\"\"}}]")
+#define ARGS(i, text) \
+    CHUNK("\"tool_calls\":[{\"index\":" #i ",\"function\":{\"arguments\":\"" text "\"}}]")
+
+static void expect_stream(const char *body, const char *want)
+{
+    fixture_expect(&f, CHAT, body, want);
+}
+
+static void test_streamed_calls(void **state)
+{
+    (void)state;
+    expect_stream(SAY("Hm. " CALL("{\\\"a\\\": 1}") CALL("{}")) "," TOOLS ",\"stream\":true}",
+                  FIRST TEXT("Hm.") NAME(0) ARGS(0, "{\\\"a\\\":") ARGS(0, " 1}") NAME(1)
+                      ARGS(1, "{}") LAST("tool_calls"));
+}
+
+static void test_streamed_reasoning(void **state)
+{
+    (void)state;
+    expect_stream(SAY("<think> a b </think>\\n\\nc d") ",\"stream\":true}",
+                  FIRST CHUNK("\"reasoning_content\":\"a\"") CHUNK("\"reasoning_content\":\" b\"")
+                      TEXT("c") TEXT(" d") LAST("stop"));
+}
+
+// What has been told of a call stays told; the rest of it is text.
+static void test_a_streamed_call_that_breaks_goes_on_as_text(void **state)
+{
+    (void)state;
+    expect_stream(
+        SAY("<tool_call>{\\\"name\\\": \\\"f\\\", \\\"arguments\\\": {\\\"a\\\": x}} b") "," TOOLS
+                                                                                         ",\"stream"
+                                                                                         "\":true}",
+        FIRST NAME(0) ARGS(0, "{\\\"a\\\":") ARGS(0, " ") TEXT("x}}") TEXT(" b") LAST("stop"));
+}
+
+// ---- formats ------------------------------------------------------------------------------------
+
+static void test_the_template_chooses_the_format(void **state)
+{
+    (void)state;
+    fixture g = {.eng = fake_engine_new()};
+    fx_error err;
+    const fxi_server_options opt = {.model_id = "m"};
+    fake_engine_template(g.eng, "[AVAILABLE_TOOLS] [TOOL_CALLS]");
+    assert_int_equal(fxi_server_start(g.eng, &opt, &g.srv, &err), FX_OK);
+    g.port = fxi_server_port(g.srv);
+    fixture_expect_in(&g, CHAT, SAY("[TOOL_CALLS]f[CALL_ID]abcdefghi[ARGS]{}") "," TOOLS "}", 200,
+                      TOLD("abcdefghi", "{}"));
+    fixture_expect_in(&g, CHAT, SAY("<think> a </think>") "}", 200, "\"<think> a </think>\"");
+    fixture_close(&g);
+}
+
+static void test_unknown_formats_are_refused_by_name(void **state)
+{
+    (void)state;
+    fx_error err;
+    fxi_server_options opt = {.tool_parser = "hermit"};
+    assert_int_equal(fxi_server_check(&opt, &err), FX_EINVAL);
+    assert_non_null(strstr(err.text, "tool-parser: 'hermit' is none of auto none"));
+    assert_non_null(strstr(err.text, " hermes"));
+    opt = (fxi_server_options){.reasoning_parser = "thin"};
+    assert_int_equal(fxi_server_check(&opt, &err), FX_EINVAL);
+    assert_non_null(strstr(err.text, "reasoning-parser: 'thin'"));
+    opt = (fxi_server_options){.tool_parser = "none", .reasoning_parser = "auto"};
+    assert_int_equal(fxi_server_check(&opt, &err), FX_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_call_is_a_member_of_the_message),
+        cmocka_unit_test(test_without_tools_calls_are_text),
+        cmocka_unit_test(test_what_is_no_call_is_text),
+        cmocka_unit_test(test_a_cut_call_is_text),
+        cmocka_unit_test(test_one_call_is_told_where_one_is_wanted),
+        cmocka_unit_test(test_reasoning_is_told_apart),
+        cmocka_unit_test(test_reasoning_may_be_opened_by_the_prompt),
+        cmocka_unit_test(test_choices_are_taken_apart_each),
+        cmocka_unit_test(test_streamed_calls),
+        cmocka_unit_test(test_streamed_reasoning),
+        cmocka_unit_test(test_a_streamed_call_that_breaks_goes_on_as_text),
+        cmocka_unit_test(test_the_template_chooses_the_format),
+        cmocka_unit_test(test_unknown_formats_are_refused_by_name),
+    };
+    return cmocka_run_group_tests(tests, open_once, close_once);
+}

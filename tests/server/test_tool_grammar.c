@@ -1,0 +1,247 @@
+// test_tool_grammar.c - calls that must be made: the grammars that they compile to, which requests
+// for them are refused, and that what such a grammar lets through is parsed as calls.
+#include "unit/cmocka_all.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "server/fake_engine.h"
+#include "server/request/api_request.h"
+
+#define F \
+    "{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{\"type\":\"object\"}}}"
+#define G "{\"type\":\"function\",\"function\":{\"name\":\"g\"}}"
+#define STRICT \
+    "{\"type\":\"function\",\"function\":{\"name\":\"s\",\"strict\":true,\"parameters\":{}}}"
+#define NAMED(name) "{\"type\":\"function\",\"function\":{\"name\":\"" name "\"}}"
+
+typedef struct tool_case {
+    const char *calls, *reasoning; // NULL: the format is not known
+    const char *tools, *members;
+    const char *form;
+} tool_case;
+
+#define CALL_F                                                                    \
+    "seq(text <tool_call>\n{\"name\": \",text f,text \", \"arguments\": ,schema " \
+    "{\"type\":\"object\"},text }\n</tool_call>)"
+#define CALL_G                                                                          \
+    "seq(text <tool_call>\n{\"name\": \",text g,text \", \"arguments\": ,text {},text " \
+    "}\n</tool_call>)"
+
+static const tool_case tool_cases[] = {
+    {"hermes", NULL, F, "\"tool_choice\":\"auto\"", ""},
+    {"hermes", NULL, F "," G, "\"tool_choice\":" NAMED("g") ",\"parallel_tool_calls\":false",
+     "seq(seq(alt(" CALL_G ")))"},
+    {"hermes", NULL, F, "\"tool_choice\":\"required\"",
+     "seq(seq(alt(" CALL_F "),repeat(seq(text \n,alt(" CALL_F ")))))"},
+    {"hermes", "think", G, "\"tool_choice\":\"required\",\"parallel_tool_calls\":false",
+     "seq(repeat(seq(text <think>,free(text </think>),text </think>,regex [ "
+     "\\n]{0,4})),seq(alt(" CALL_G ")))"},
+    {NULL, NULL, G, "\"tool_choice\":\"required\",\"parallel_tool_calls\":false",
+     "seq(seq(text [,alt(seq(text {\"name\": \",text g,text \", \"parameters\": ,text {},text "
+     "})),text "
+     "]))"},
+    {"pythonic", NULL, G, "\"tool_choice\":\"required\",\"parallel_tool_calls\":false",
+     "seq(seq(text [,alt(seq(text {\"name\": \",text g,text \", \"parameters\": ,text {},text "
+     "})),text "
+     "]))"},
+    {"mistral_v11", NULL, G, "\"tool_choice\":\"required\",\"parallel_tool_calls\":false",
+     "seq(seq(alt(seq(text [TOOL_CALLS],text g,text [ARGS],text {}))))"},
+    {"nemotron", NULL, STRICT "," F, "\"tool_choice\":\"auto\",\"parallel_tool_calls\":false",
+     "seq(free(text <TOOLCALL>),repeat(seq(seq(text <TOOLCALL>[,alt(seq(text {\"name\": \",text s,"
+     "text \", \"arguments\": ,schema {},text }),seq(text {\"name\": \",text f,text \", "
+     "\"arguments\": ,json,text })),text ]</TOOLCALL>),free(text <TOOLCALL>))))"},
+    {"pythonic", NULL, STRICT, "\"tool_choice\":\"auto\"", ""},
+    {"hermes", NULL, STRICT, "\"tool_choice\":\"none\"", ""},
+};
+
+static fxi_limits limits_of(const tool_case *c, fxi_formats *f)
+{
+    *f = (fxi_formats){0};
+    if (c->calls) f->calls = fxi_call_format_named(c->calls);
+    if (c->reasoning) f->reasoning = fxi_reason_format_named(c->reasoning);
+    return (fxi_limits){.model_id = "m", .n_vocab = 100, .max_choice = 64, .formats = f};
+}
+
+static bool parse_case(const tool_case *c, fxi_formats *f, fxi_params *par, fxi_http_error *e)
+{
+    char body[2048];
+    const fxi_limits lim = limits_of(c, f);
+    snprintf(body, sizeof body,
+             "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"tools\":[%s],%s}", c->tools,
+             c->members);
+    return fxi_params_parse(par, FXI_API_CHAT, body, strlen(body), &lim, e);
+}
+
+static void test_calls_become_grammars(void **state)
+{
+    (void)state;
+    fx_engine *eng = fake_engine_new();
+    for (size_t i = 0; i < sizeof tool_cases / sizeof *tool_cases; i++) {
+        fxi_params par;
+        fxi_formats f;
+        fxi_http_error e = {0};
+        if (!parse_case(&tool_cases[i], &f, &par, &e)) fail_msg("%zu: %s", i, e.message);
+        if (!fxi_params_resolve(&par, eng, &e)) fail_msg("%zu: %s", i, e.message);
+        assert_string_equal(fake_engine_form(par.grammar), tool_cases[i].form);
+        fxi_params_free(&par);
+    }
+    fx_engine_close(eng);
+}
+
+// A mark that is a control token is one in the grammar, too; the fake engine has "<eot>".
+static void test_marks_may_be_control_tokens(void **state)
+{
+    (void)state;
+    static const fxi_call_format format = {
+        .name = "x", .open = {"<eot>"}, .spelling = {"<eot>[", "<<eot>", "=", ";", ",", "]<eot>"}};
+    fx_engine *eng = fake_engine_new();
+    fxi_formats f = {.calls = &format, .mark = {263}, .n_mark = 1};
+    const fxi_limits lim = {.model_id = "m", .n_vocab = 300, .max_choice = 64, .formats = &f};
+    static const char body[] = "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"tools\":[" G
+                               "],\"tool_choice\":\"required\",\"parallel_tool_calls\":false}";
+    fxi_params par;
+    fxi_http_error e = {0};
+    assert_true(fxi_params_parse(&par, FXI_API_CHAT, body, strlen(body), &lim, &e));
+    assert_true(fxi_params_resolve(&par, eng, &e));
+    assert_string_equal(fake_engine_form(par.grammar),
+                        "seq(seq(control <eot>,text [,alt(seq(text <,control <eot>,text g,text =,"
+                        "text {},text ;)),text ],control <eot>))");
+    const fx_request req = fxi_params_request(&par, 0);
+    assert_int_equal(req.n_show_token, 1);
+    assert_int_equal(req.show_token[0], 263);
+    fxi_params_free(&par);
+    fx_engine_close(eng);
+}
+
+static void test_the_prompt_may_have_opened_the_reasoning(void **state)
+{
+    (void)state;
+    fx_engine *eng = fake_engine_new();
+    const tool_case c = {"hermes", "think", NULL, NULL, NULL};
+    static const char body[] =
+        "{\"messages\":[{\"role\":\"user\",\"content\":\"a<think>\\n\"}],\"tools\":[" G
+        "],\"tool_choice\":\"required\",\"parallel_tool_calls\":false}";
+    fxi_formats f;
+    const fxi_limits lim = limits_of(&c, &f);
+    fxi_params par;
+    fxi_http_error e = {0};
+    assert_true(fxi_params_parse(&par, FXI_API_CHAT, body, strlen(body), &lim, &e));
+    assert_true(fxi_params_resolve(&par, eng, &e));
+    assert_string_equal(fake_engine_form(par.grammar),
+                        "seq(free(text </think>),text </think>,regex [ \\n]{0,4},seq(alt(" CALL_G
+                        ")))");
+    fxi_params_free(&par);
+    fx_engine_close(eng);
+}
+
+typedef struct refused_case {
+    const char *tools, *members, *param;
+} refused_case;
+
+static const refused_case refused_cases[] = {
+    {"", "\"tool_choice\":\"required\"", "tool_choice"},
+    {F, "\"tool_choice\":" NAMED("g"), "tool_choice"},
+    {F, "\"tool_choice\":{}", "tool_choice"},
+    {F, "\"tool_choice\":{\"type\":\"spoon\"}", "tool_choice"},
+    {F, "\"tool_choice\":{\"type\":\"allowed_tools\"}", "tool_choice"},
+    {F, "\"tool_choice\":{\"type\":\"function\"}", "tool_choice.function.name"},
+    {F, "\"tool_choice\":\"required\",\"response_format\":{\"type\":\"json_object\"}",
+     "tool_choice"},
+    {"{\"type\":\"function\",\"function\":{\"name\":\"a b\"}}", "\"tool_choice\":\"required\"",
+     "tools[0].function.name"},
+};
+
+static void test_what_cannot_be_called_is_refused(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof refused_cases / sizeof *refused_cases; i++) {
+        const refused_case *r = &refused_cases[i];
+        const tool_case c = {"hermes", NULL, r->tools, r->members, NULL};
+        fxi_params par;
+        fxi_formats f;
+        fxi_http_error e = {0};
+        if (parse_case(&c, &f, &par, &e)) fail_msg("%s is taken", r->members);
+        assert_int_equal(e.status, 400);
+        assert_string_equal(e.param, r->param);
+    }
+}
+
+// A schema that the grammar does not know is blamed on the tools.
+static void test_a_schema_that_is_refused_is_blamed_on_the_tools(void **state)
+{
+    (void)state;
+    fx_engine *eng = fake_engine_new();
+    const tool_case c = {
+        "hermes", NULL,
+        "{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{\"bad\":1}}}",
+        "\"tool_choice\":\"required\"", NULL};
+    fxi_params par;
+    fxi_formats f;
+    fxi_http_error e = {0};
+    assert_true(parse_case(&c, &f, &par, &e));
+    assert_false(fxi_params_resolve(&par, eng, &e));
+    assert_int_equal(e.status, 400);
+    assert_string_equal(e.param, "tools");
+    fxi_params_free(&par);
+    fx_engine_close(eng);
+}
+
+// ---- what a grammar lets through is parsed as calls ---------------------------------------------
+
+typedef struct counted {
+    int n_call, n_done;
+    fxi_buf args;
+} counted;
+
+static bool count_event(void *ud, const fxi_answer_event *ev)
+{
+    counted *c = ud;
+    c->n_call += ev->kind == FXI_ANSWER_CALL;
+    c->n_done += ev->kind == FXI_ANSWER_DONE;
+    return ev->kind != FXI_ANSWER_ARGS || fxi_buf_add(&c->args, ev->p, ev->n);
+}
+
+static void check_spelling(const fxi_call_format *f)
+{
+    const fxi_call_spelling *w = &f->spelling;
+    const fxi_answer_spec spec = {.calls = f};
+    fxi_answer *a = fxi_answer_new(&spec);
+    counted c = {0};
+    fxi_buf b = {0};
+    assert_true(fxi_buf_fmt(&b, "%s%sf%s{\"a\": 1}%s%s%sg%s{}%s%s", w->first, w->before,
+                            w->name_end, w->after, w->between, w->before, w->name_end, w->after,
+                            w->last));
+    assert_true(fxi_answer_add(a, b.p, b.n, count_event, &c) && fxi_answer_end(a, count_event, &c));
+    if (c.n_call != 2 || c.n_done != 2 || strcmp(c.args.p, "{\"a\": 1}{}") != 0)
+        fail_msg("%s is not parsed: %s", f->name, b.p);
+    fxi_buf_free(&c.args);
+    fxi_buf_free(&b);
+    fxi_answer_free(a);
+}
+
+static void test_each_format_parses_how_it_is_spelled(void **state)
+{
+    (void)state;
+    int n = 0;
+    check_spelling(fxi_call_format_plain());
+    for (size_t i = 0; fxi_call_format_at(i); i++) {
+        if (!fxi_call_format_at(i)->spelling.before) continue;
+        check_spelling(fxi_call_format_at(i));
+        n++;
+    }
+    assert_true(n > 8);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_calls_become_grammars),
+        cmocka_unit_test(test_marks_may_be_control_tokens),
+        cmocka_unit_test(test_the_prompt_may_have_opened_the_reasoning),
+        cmocka_unit_test(test_what_cannot_be_called_is_refused),
+        cmocka_unit_test(test_a_schema_that_is_refused_is_blamed_on_the_tools),
+        cmocka_unit_test(test_each_format_parses_how_it_is_spelled),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

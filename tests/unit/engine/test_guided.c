@@ -1,0 +1,273 @@
+// test_guided.c - answers under a grammar: every one is a text of it, whatever the sampling, the
+// number of choices or beams, and the stops; it ends where the grammar does; and what a grammar
+// cannot be is refused by name. That they are the same bits under every treatment: test_same_bits.c
+// (ALL_RULES).
+#include "unit/cmocka_all.h"
+
+#include "unit/engine/support/company.h"
+#include "unit/engine/support/unthreaded.h"
+
+#include <jansson.h>
+#include <string.h>
+
+static fx_engine *eng;
+static client c;
+
+static int open_once(void **state)
+{
+    (void)state;
+    eng = unthreaded_open(MODEL, (fx_options){.n_thread = 2});
+    return 0;
+}
+
+static int close_once(void **state)
+{
+    (void)state;
+    unthreaded_close(eng);
+    return 0;
+}
+
+static fx_part text_part(fx_part_kind kind, const char *s)
+{
+    return (fx_part){.kind = kind, .text = s, .n_bytes = strlen(s)};
+}
+
+static fx_grammar *compile(fx_part root)
+{
+    fx_error err = {0};
+    fx_grammar *g;
+    if (fx_grammar_compile(eng, &root, &g, &err) != FX_OK) fail_msg("%s", err.text);
+    return g;
+}
+
+// A request under a grammar, whose reference goes with it.
+static void prepare(fx_part root, int max_tok)
+{
+    static prompt p; // submitted after this returns
+    p = make_prompt(3);
+    client_init(&c, eng, p.tok, p.n, max_tok);
+    c.req.sampling.temperature = 1;
+    c.req.grammar = compile(root);
+}
+
+static const client_choice *run(void)
+{
+    fx_error err = {0};
+    if (client_submit(&c, &err) != FX_OK) fail_msg("%s", err.text);
+    fx_grammar_release(c.req.grammar);
+    client_run(&c);
+    assert_int_equal(c.n_event_after_last, 0);
+    return &c.choice[0];
+}
+
+static bool is_one_of(const fxi_buf *text, const char *const *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (text->p && !strcmp(text->p, list[i])) return true;
+    return false;
+}
+
+static const char *const colours[] = {"red", "green", "greenish", "blue: #00f", "\xC3\xA9"};
+enum { N_COLOUR = 5 };
+
+static void colour_parts(fx_part part[N_COLOUR])
+{
+    for (int i = 0; i < N_COLOUR; i++) part[i] = text_part(FX_PART_TEXT, colours[i]);
+}
+
+static fx_part choice_of(const fx_part part[N_COLOUR])
+{
+    return (fx_part){.kind = FX_PART_ALT, .part = part, .n_part = N_COLOUR};
+}
+
+// ---- answers ------------------------------------------------------------------------------------
+
+static void test_each_choice_is_a_text_of_the_grammar(void **state)
+{
+    (void)state;
+    fx_part part[N_COLOUR];
+    colour_parts(part);
+    prepare(choice_of(part), 50);
+    c.req.n_choice = 16;
+    run();
+    for (int i = 0; i < 16; i++) {
+        assert_true(is_one_of(&c.choice[i].text, colours, N_COLOUR));
+        assert_int_equal(c.choice[i].finish, FX_FINISH_STOP);
+    }
+    client_free(&c);
+}
+
+static void test_beams_are_texts_of_the_grammar(void **state)
+{
+    (void)state;
+    fx_part part[N_COLOUR];
+    colour_parts(part);
+    prepare(choice_of(part), 50);
+    c.req.n_choice = c.req.beam_width = 4;
+    run();
+    for (int i = 0; i < 4; i++) {
+        if (c.choice[i].finish == FX_FINISH_ERROR) continue; // fewer texts than beams
+        assert_true(is_one_of(&c.choice[i].text, colours, N_COLOUR));
+    }
+    client_free(&c);
+}
+
+// Nothing may follow: no end-of-text token is drawn, and none is waited for.
+static void test_the_answer_ends_with_its_grammar(void **state)
+{
+    (void)state;
+    for (int ignore_eos = 0; ignore_eos < 2; ignore_eos++) {
+        prepare(text_part(FX_PART_TEXT, "{\"a\": 1}"), 50);
+        c.req.ignore_eos = ignore_eos;
+        const client_choice *ch = run();
+        assert_string_equal(ch->text.p, "{\"a\": 1}");
+        assert_int_equal(ch->finish, FX_FINISH_STOP);
+        assert_int_equal(ch->stop_token, -1);
+        assert_int_equal(ch->stop_string, -1);
+        client_free(&c);
+    }
+}
+
+// Where it may end but may also go on, an end-of-text token decides; with ignore_eos none is drawn.
+static void test_the_model_may_end_where_the_grammar_may(void **state)
+{
+    (void)state;
+    const fx_part some = text_part(FX_PART_REGEX, "a(b|ba)*");
+    for (int ignore_eos = 0; ignore_eos < 2; ignore_eos++) {
+        prepare(some, 20);
+        c.req.ignore_eos = ignore_eos;
+        const fx_bias bias = {eng->end_tok[0], 100};
+        c.req.sampling.bias = &bias;
+        c.req.sampling.n_bias = 1;
+        const client_choice *ch = run();
+        assert_int_equal(ch->finish, ignore_eos ? FX_FINISH_LENGTH : FX_FINISH_STOP);
+        assert_int_equal(ch->stop_token, ignore_eos ? -1 : eng->end_tok[0]);
+        if (!ignore_eos) assert_string_equal(ch->text.p, "a");
+        assert_int_equal(ch->text.p[strspn(ch->text.p, "ab")], 0);
+        client_free(&c);
+    }
+}
+
+static void test_json_answers_are_objects(void **state)
+{
+    (void)state;
+    int n_whole = 0;
+    for (uint64_t seed = 0; seed < 30; seed++) {
+        prepare((fx_part){.kind = FX_PART_JSON}, 120);
+        c.req.sampling.seed = seed;
+        const client_choice *ch = run();
+        if (ch->finish == FX_FINISH_STOP) {
+            json_error_t e;
+            json_t *v = json_loads(ch->text.p, 0, &e);
+            if (!json_is_object(v)) fail_msg("%s: %s", ch->text.p, e.text);
+            json_decref(v);
+            n_whole++;
+        } else {
+            assert_int_equal(ch->finish, FX_FINISH_LENGTH);
+        }
+        client_free(&c);
+    }
+    assert_true(n_whole > 5);
+}
+
+static void test_text_around_a_form(void **state)
+{
+    (void)state;
+    const fx_part mark = text_part(FX_PART_TEXT, "<c>");
+    const fx_part call[] = {mark, text_part(FX_PART_REGEX, "[0-9]{2}"),
+                            text_part(FX_PART_TEXT, "</c>")};
+    const fx_part part[] = {{.kind = FX_PART_FREE, .part = &mark, .n_part = 1},
+                            {.kind = FX_PART_SEQ, .part = call, .n_part = 3}};
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        prepare((fx_part){.kind = FX_PART_SEQ, .part = part, .n_part = 2}, 60);
+        c.req.sampling.seed = seed;
+        const client_choice *ch = run();
+        const char *at = ch->text.p ? strstr(ch->text.p, "<c>") : NULL;
+        if (ch->finish == FX_FINISH_STOP) {
+            assert_non_null(at);
+            assert_int_equal(strlen(at), strlen("<c>12</c>"));
+            assert_int_equal(strspn(at + 3, "0123456789"), 2);
+        }
+        client_free(&c);
+    }
+}
+
+// One token of the vocabulary that adds no text.
+static void test_control_tokens_are_drawn_where_they_are_named(void **state)
+{
+    (void)state;
+    int32_t id = 0;
+    size_t n;
+    while (!fxi_vocab_control(eng->vocab, id) || fxi_vocab_ends(eng->vocab, id)) id++;
+    const char *piece = fxi_vocab_piece(eng->vocab, id, &n);
+    const fx_part part[] = {text_part(FX_PART_TEXT, "ab"),
+                            {.kind = FX_PART_CONTROL, .text = piece, .n_bytes = n},
+                            text_part(FX_PART_TEXT, "ba")};
+    prepare((fx_part){.kind = FX_PART_SEQ, .part = part, .n_part = 3}, 20);
+    const client_choice *ch = run();
+    int n_control = 0;
+    for (int i = 0; i < ch->n_tok; i++) n_control += ch->tok[i] == id;
+    assert_int_equal(n_control, 1); // and not spelled by others
+    assert_string_equal(ch->text.p, "abba");
+    client_free(&c);
+}
+
+// ---- refusals -----------------------------------------------------------------------------------
+
+static void expect_refused(fx_part root, const char *what)
+{
+    fx_grammar *g;
+    fx_error err = {0};
+    assert_int_equal(fx_grammar_compile(eng, &root, &g, &err), FX_EINVAL);
+    assert_null(g);
+    if (!strstr(err.text, what)) fail_msg("'%s' does not name '%s'", err.text, what);
+}
+
+static void test_grammars_are_refused_by_name(void **state)
+{
+    (void)state;
+    const fx_part a = text_part(FX_PART_TEXT, "a"), empty = text_part(FX_PART_TEXT, "");
+    fx_part deep[FX_PART_MAX_DEPTH + 1];
+    for (int i = 0; i <= FX_PART_MAX_DEPTH; i++)
+        deep[i] = (fx_part){.kind = FX_PART_SEQ, .part = &deep[i + 1], .n_part = 1};
+    deep[FX_PART_MAX_DEPTH] = a;
+    expect_refused(deep[0], "nested deeper than 32");
+    expect_refused(text_part(FX_PART_REGEX, "a(?=b)"), "lookahead");
+    expect_refused(text_part(FX_PART_TEXT, "a\xFF"), "not UTF-8 at byte 1");
+    expect_refused(text_part(FX_PART_CONTROL, "<no such token>"), "<no such token>");
+    expect_refused((fx_part){.kind = FX_PART_ALT}, "nothing to choose from");
+    expect_refused((fx_part){.kind = FX_PART_REPEAT, .part = &a, .n_part = 1, .min = 2, .max = 1},
+                   "2 to 1");
+    expect_refused((fx_part){.kind = FX_PART_FREE, .part = &empty, .n_part = 1}, "empty");
+    expect_refused((fx_part){.kind = FX_N_PART}, "not known");
+}
+
+static void test_a_grammar_belongs_to_its_engine(void **state)
+{
+    (void)state;
+    fx_error err = {0};
+    fx_engine *other = unthreaded_open(MODEL, (fx_options){.n_thread = 1});
+    prepare(text_part(FX_PART_TEXT, "a"), 5);
+    c.eng = other;
+    assert_int_equal(client_submit(&c, &err), FX_EINVAL);
+    assert_non_null(strstr(err.text, "another engine"));
+    fx_grammar_release(c.req.grammar);
+    client_free(&c);
+    unthreaded_close(other);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each_choice_is_a_text_of_the_grammar),
+        cmocka_unit_test(test_beams_are_texts_of_the_grammar),
+        cmocka_unit_test(test_the_answer_ends_with_its_grammar),
+        cmocka_unit_test(test_the_model_may_end_where_the_grammar_may),
+        cmocka_unit_test(test_json_answers_are_objects),
+        cmocka_unit_test(test_text_around_a_form),
+        cmocka_unit_test(test_control_tokens_are_drawn_where_they_are_named),
+        cmocka_unit_test(test_grammars_are_refused_by_name),
+        cmocka_unit_test(test_a_grammar_belongs_to_its_engine),
+    };
+    return cmocka_run_group_tests(tests, open_once, close_once);
+}
