@@ -74,6 +74,7 @@ complete -c flexinfer -n '__flexinfer_runs serve' -l step-tokens -x -d 'most tok
 complete -c flexinfer -n '__flexinfer_runs serve' -l max-seq -x -d 'most sequences to run together; 0: 64'
 complete -c flexinfer -n '__flexinfer_runs serve' -l step-ms -x -d 'milliseconds for prompts in a step while others decode; 0: 250'
 complete -c flexinfer -n '__flexinfer_runs serve' -l speculate -x -a 'off prompt prefix auto' -d 'drafts are taken from the text so far (prompt), from recorded prefixes, or both, and verified several tokens in a pass; no answer changes'
+complete -c flexinfer -n '__flexinfer_runs serve' -l draft -r -F -d 'small model of the same vocabulary that drafts where --speculate has nothing: a GGUF file or a folder'
 complete -c flexinfer -n '__flexinfer_runs serve' -l draft-tokens -x -d 'most tokens drafted for a sequence in a step; 0: 8'
 complete -c flexinfer -n '__flexinfer_runs serve' -l max-queue -x -d 'sequences that may wait besides those; 0: 1024'
 complete -c flexinfer -n '__flexinfer_runs serve' -l max-queue-tokens -x -d 'prompt tokens that may wait; 0: 1048576'
@@ -105,6 +106,7 @@ complete -c flexinfer -n '__flexinfer_runs run' -l kv-block -x -d 'tokens that a
 complete -c flexinfer -n '__flexinfer_runs run' -l kv-type -x -a 'f16 bf16 f32 q8_0' -d 'number format of the KV cache'
 complete -c flexinfer -n '__flexinfer_runs run' -l step-tokens -x -d 'most tokens to compute in one step; 0: 512'
 complete -c flexinfer -n '__flexinfer_runs run' -l speculate -x -a 'off prompt prefix auto' -d 'drafts are taken from the text so far (prompt), from recorded prefixes, or both, and verified several tokens in a pass; no answer changes'
+complete -c flexinfer -n '__flexinfer_runs run' -l draft -r -F -d 'small model of the same vocabulary that drafts where --speculate has nothing: a GGUF file or a folder'
 complete -c flexinfer -n '__flexinfer_runs run' -l draft-tokens -x -d 'most tokens drafted for a sequence in a step; 0: 8'
 complete -c flexinfer -n '__flexinfer_runs run' -f
 complete -c flexinfer -n '__flexinfer_runs tokenize' -l model -s m -r -F -d 'the vocabulary: GGUF, tokenizer.json, tokenizer.model, rank file, or a folder'
@@ -145,6 +147,7 @@ complete -c flexinfer -n '__flexinfer_runs bench' -l swap-dir -x -a '(__fish_com
 complete -c flexinfer -n '__flexinfer_runs bench' -l step-tokens -x -d 'most tokens to compute in one step; 0: 512'
 complete -c flexinfer -n '__flexinfer_runs bench' -l step-ms -x -d 'milliseconds for prompts in a step while others decode; 0: no cap'
 complete -c flexinfer -n '__flexinfer_runs bench' -l speculate -x -a 'off prompt prefix auto' -d 'drafts are taken from the text so far (prompt), from recorded prefixes, or both, and verified several tokens in a pass; no answer changes'
+complete -c flexinfer -n '__flexinfer_runs bench' -l draft -r -F -d 'small model of the same vocabulary that drafts where --speculate has nothing: a GGUF file or a folder'
 complete -c flexinfer -n '__flexinfer_runs bench' -l draft-tokens -x -d 'most tokens drafted for a sequence in a step; 0: 8'
 complete -c flexinfer -n '__flexinfer_runs bench' -l record-events -x -d 'events that the flight recorder keeps for traces, 32 bytes each; 0: none'
 complete -c flexinfer -n '__flexinfer_runs bench' -f
@@ -202,6 +205,7 @@ complete -c flexinfer -n '__flexinfer_runs bench serve' -l step-tokens -x -d 'mo
 complete -c flexinfer -n '__flexinfer_runs bench serve' -l max-seq -x -d 'most sequences to run together; 0: 64'
 complete -c flexinfer -n '__flexinfer_runs bench serve' -l step-ms -x -d 'milliseconds for prompts in a step while others decode; 0: 250'
 complete -c flexinfer -n '__flexinfer_runs bench serve' -l speculate -x -a 'off prompt prefix auto' -d 'drafts are taken from the text so far (prompt), from recorded prefixes, or both, and verified several tokens in a pass; no answer changes'
+complete -c flexinfer -n '__flexinfer_runs bench serve' -l draft -r -F -d 'small model of the same vocabulary that drafts where --speculate has nothing: a GGUF file or a folder'
 complete -c flexinfer -n '__flexinfer_runs bench serve' -l draft-tokens -x -d 'most tokens drafted for a sequence in a step; 0: 8'
 complete -c flexinfer -n '__flexinfer_runs bench serve' -l record-events -x -d 'events that the flight recorder keeps for traces, 32 bytes each; 0: none'
 complete -c flexinfer -n '__flexinfer_runs top' -l api-key-file -r -F -d 'the server'\''s file of keys, of which an admin'\''s is taken, or a file with one key (default: no key is sent)'

@@ -58,7 +58,7 @@ typedef struct fxi_cli_options {
     const char *pooling;                   // NULL: not given
     const char *compute_device, *gpu_math; // NULL: not given
     int n_thread, ctx_tok, step_tok, step_ms;
-    const char *speculate;
+    const char *speculate, *draft; // draft NULL: not given
     int draft_tok;
     uint64_t kv_memory_bytes; // 0: not given
     const char *kv_manager;   // NULL: not given

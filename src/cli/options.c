@@ -124,6 +124,7 @@ static const fxi_opt rows[] = {
     {"step-ms", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(step_ms), FXI_CMD_SERVE | FXI_CMD_SERVE_TRACE, "milliseconds for prompts in a step while others decode; 0: 250"},
     {"step-ms", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(step_ms), FXI_CMD_BENCH, "milliseconds for prompts in a step while others decode; 0: no cap"},
     {"speculate", 0, "off|prompt|prefix|auto", FXI_OPT_CHOICE, 0, 0, "off", AT(speculate), ENGINE, "drafts are taken from the text so far (prompt), from recorded prefixes, or both, and verified several tokens in a pass; no answer changes"},
+    {"draft", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(draft), ENGINE, "small model of the same vocabulary that drafts where --speculate has nothing: a GGUF file or a folder"},
     {"draft-tokens", 0, "N", FXI_OPT_INT, 0, FX_MAX_DRAFT, "0", AT(draft_tok), ENGINE, "most tokens drafted for a sequence in a step; 0: 8"},
     {"max-queue", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(max_queue), FXI_CMD_SERVE, "sequences that may wait besides those; 0: 1024"},
     {"max-queue-tokens", 0, "N", FXI_OPT_U64, 0, 0x1p60, "0", AT(max_queue_tok), FXI_CMD_SERVE, "prompt tokens that may wait; 0: 1048576"},

@@ -148,6 +148,7 @@ struct fxi_http_job {
     const char *origin;   // the Origin header, if pages of it may use the server, or NULL
     bool chunks;          // a body of unknown length is sent in chunks
     bool preflight;       // a browser asks what it may send
+    bool wants_page;      // a browser asks for a page
     bool at_once;         // `early` is answered without reading the body, and the connection closes
     char request_id[132]; // X-Request-Id, the client's or ours
     double started_s;
@@ -263,8 +264,6 @@ void *fxi_conn_take_target(void *ud, const char *target, struct MHD_Connection *
 
 // ---- framing.c, doors.c: what a request must pass before its body is read ---------------------
 
-// Whether a browser asks for a page.
-bool fxi_http_wants_page(const fxi_http_job *job);
 // False: *err says why the request's end, and so the next one's beginning, is in doubt.
 bool fxi_framing_check(const fxi_http_job *job, const char *method, const char *version,
                        fxi_http_error *err);
