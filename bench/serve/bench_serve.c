@@ -4,17 +4,16 @@
 //   bench_serve [-m FILE] [--threads N] [--repeat N] [--only NAME,...] [--csv FILE] [--quick]
 //               [--program FILE | --port N]
 //
-// The parts: load, idle, victim, watch. Starts the program `flexinfer` beside this one as a server, or,
-// with --port, measures one that runs already; it should serve the same model, and its CPU is not
-// known. The engine alone runs in this process. Prints a table; --csv writes the same as rows
-// section,case,model,what,value,unit to FILE ("-": stdout, and no table). Last come the goals, on
-// stderr with --csv -; the exit status does not depend on them.
-//
-// Rates, overheads and CPU times are medians of repeats, with the minimum and maximum in brackets;
-// server and engine run in turn, with the same requests. On a machine that does other work, "more
-// CPU" says more than "more time": it is little disturbed, but leaves out waiting. Quantiles of
-// times are over all requests, or all pieces of text, of all repeats. A time between tokens is one
-// between two pieces of text: tokens without text show nothing.
+// The parts: load, idle, victim, watch. Starts the program `flexinfer` beside this one as a
+// server, or, with --port, measures one that runs already; it should serve the same model, and its
+// CPU is not known. The engine alone runs in this process. Prints a table; --csv writes the same
+// as rows section,case,model,what,value,unit to FILE ("-": stdout, and no table). Last come the
+// goals, on stderr with --csv -; the exit status does not depend on them.  Rates, overheads and
+// CPU times are medians of repeats, with the minimum and maximum in brackets; server and engine
+// run in turn, with the same requests. On a machine that does other work, "more CPU" says more
+// than "more time": it is little disturbed, but leaves out waiting. Quantiles of times are over
+// all requests, or all pieces of text, of all repeats. A time between tokens is one between two
+// pieces of text: tokens without text show nothing.
 #include "bench_serve.h"
 #include "base/option/opt.h"
 #include "parts.h"
