@@ -4,22 +4,26 @@
 //   bench_serve [-m FILE] [--threads N] [--repeat N] [--only NAME,...] [--csv FILE] [--quick]
 //               [--program FILE | --port N]
 //
-// The parts: load, idle, victim, watch. Starts the program `flexinfer` beside this one as a
+// The parts: floor, load, idle, victim, watch. Starts the program `flexinfer` beside this one as a
 // server, or, with --port, measures one that runs already; it should serve the same model, and its
-// CPU is not known. The engine alone runs in this process. Prints a table; --csv writes the same
-// as rows section,case,model,what,value,unit to FILE ("-": stdout, and no table). Last come the
-// goals, on stderr with --csv -; the exit status does not depend on them.  Rates, overheads and
-// CPU times are medians of repeats, with the minimum and maximum in brackets; server and engine
-// run in turn, with the same requests. On a machine that does other work, "more CPU" says more
-// than "more time": it is little disturbed, but leaves out waiting. Quantiles of times are over
-// all requests, or all pieces of text, of all repeats. A time between tokens is one between two
-// pieces of text: tokens without text show nothing.
+// CPU is not known. The engine alone runs in this process. Prints a table; --csv writes the same as
+// rows section,case,model,what,value,unit to FILE ("-": stdout, and no table). Last come the goals,
+// on stderr with --csv -; the exit status does not depend on them.
+//
+// Rates, overheads and CPU times are medians of repeats, with the minimum and maximum in brackets;
+// server and engine run in turn, with the same requests. On a machine that does other work, "more
+// CPU" says more than "more time": it is little disturbed, but leaves out waiting. Quantiles of
+// times are over all requests, or all pieces of text, of all repeats. A time between tokens is one
+// between two pieces of text: tokens without text show nothing.
 #include "bench_serve.h"
 #include "base/option/opt.h"
 #include "parts.h"
 
-static const bench_part parts[] = {
-    {"load", bench_load}, {"idle", bench_idle}, {"victim", bench_victim}, {"watch", bench_watch}};
+static const bench_part parts[] = {{"floor", bench_floor},
+                                   {"load", bench_load},
+                                   {"idle", bench_idle},
+                                   {"victim", bench_victim},
+                                   {"watch", bench_watch}};
 
 enum { N_PART = sizeof parts / sizeof parts[0] };
 
@@ -68,7 +72,7 @@ static const fxi_opt rows[] = {
     {"repeat", 0, "N", FXI_OPT_INT, 0, 1000, "0", AT(n_repeat), 1,
      "repeats of each measurement; 0: 15, 3 for a big model, 1 with --quick"},
     {"only", 0, "NAMES", FXI_OPT_STR, 0, 0, NULL, AT(only), 1,
-     "parts to run, separated by commas: load, idle, victim, watch"},
+     "parts to run, separated by commas: floor, load, idle, victim, watch"},
     {"program", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(program), 1,
      "the program to start as `FILE serve`; default: flexinfer beside this one"},
     {"port", 0, "N", FXI_OPT_INT, 0, 65535, "0", AT(port), 1,

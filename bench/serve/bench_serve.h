@@ -63,6 +63,7 @@ typedef struct bench {
 __attribute__((noreturn)) void die(const char *what, const char *why);
 
 // The parts.
+void bench_floor(bench *b);  // floor.c
 void bench_load(bench *b);   // load.c
 void bench_idle(bench *b);   // idle.c
 void bench_victim(bench *b); // victim.c

@@ -152,7 +152,7 @@ struct fxi_http_job {
     bool at_once;         // `early` is answered without reading the body, and the connection closes
     char request_id[132]; // X-Request-Id, the client's or ours
     double started_s;
-    fxi_span *span; // what is told of it elsewhere; NULL: nothing
+    fxi_trace_span *span; // what is told of it elsewhere; NULL: nothing
     fxi_phase phase;
     fxi_body body;         // the worker's, once its work is posted
     uint64_t n_body_bytes; // received, kept or not
@@ -377,9 +377,9 @@ int fxi_route_paths(const char **path, int max);
 
 // An event, with job.mu held. On the engine's thread.
 void fxi_account_event(fxi_job_part *part, const fx_event *ev);
-// A request whose head has been read; a finished one.
+// A request whose head has been read; a finished one, of the route with this number, -1: none.
 void fxi_account_begin(fxi_http_job *job);
-void fxi_account_request(fxi_http_job *job, int status);
+void fxi_account_request(fxi_http_job *job, int route, int status);
 enum MHD_Result fxi_serve_metrics(fxi_http_job *job);
 
 // ---- access_log.c -----------------------------------------------------------------------------
