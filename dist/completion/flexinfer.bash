@@ -10,7 +10,7 @@ _flexinfer() {
         prev=${COMP_WORDS[COMP_CWORD - 2]}
     fi
     if ((COMP_CWORD == 1)); then
-        words="serve run tokenize inspect convert quantize bench help --help --version"
+        words="serve run tokenize inspect convert quantize bench top help --help --version"
     else
         case ${COMP_WORDS[*]:1:2} in
         'bench replay' | 'bench serve' | 'bench figures')
@@ -185,6 +185,7 @@ _flexinfer() {
         'bench serve':--draft) kind=-f ;;
         'bench serve':--draft-tokens) return ;;
         'bench serve':--record-events) return ;;
+        'top':--api-key-file) kind=-f ;;
         'serve':*)
             words="
                 --model
@@ -412,8 +413,15 @@ _flexinfer() {
                 --help"
             kind=-f
             ;;
+        'top':*)
+            words="
+                --api-key-file
+                --once
+                --help"
+            kind=-f
+            ;;
         'help':*)
-            words="serve run tokenize inspect convert quantize bench help
+            words="serve run tokenize inspect convert quantize bench top help
                 --help"
             ;;
         esac

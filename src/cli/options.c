@@ -105,6 +105,9 @@ static const fxi_opt rows[] = {
     {"sample", 0, "S", FXI_OPT_FLOAT, 1e-3, 1e6, "1", AT(sample_s), TRACE, "seconds between the rows of --timeline"},
     {"csv", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(csv), TRACE, "CSV instead of a table"},
 
+    {"api-key-file", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(client_key_file), FXI_CMD_TOP, "the server's file of keys, of which an admin's is taken, or a file with one key (default: no key is sent)"},
+    {"once", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(once), FXI_CMD_TOP, "print one screen as plain text, and exit"},
+
     {"device", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(compute_device), ENGINE, "where the model is computed: cpu, or an NVIDIA GPU, cuda:0, cuda:1, .. (default: cpu)"},
     {"gpu-math", 0, "exact|law|fast", FXI_OPT_CHOICE, 0, 0, "exact", AT(gpu_math), ENGINE, "how a GPU adds: in the CPU's order, which gives the same bits, by tensor cores in a fixed order, or by NVIDIA's libraries"},
     {"threads", 't', "N", FXI_OPT_INT, 0, 4096, "0", AT(n_thread), ENGINE, "threads that compute; 0: one per core"},

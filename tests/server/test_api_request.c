@@ -710,6 +710,7 @@ static void test_bounds(void **state)
                    "stop", "invalid_value");
     expect_too_big("{\"best_of\":8,\"prompt\":[", "\"a\",", 8, "\"a\"]}", "best_of",
                    "invalid_value");
+    expect_too_big("{\"prompt\":\"a\",\"stop\":\"", "x", 1025, "\"}", "stop", "invalid_value");
     expect_too_big("{\"prompt\":\"a\",\"stop_token_ids\":[", "1,", 1024, "1]}", "stop_token_ids",
                    "invalid_value");
     expect_too_big("{\"prompt\":\"a\",\"cache_salt\":\"", "\xc3\xa9", 1025, "\"}", "cache_salt",

@@ -174,7 +174,7 @@ static enum MHD_Result serve_index(fxi_http_job *job);
 // At / the page for browsers, the list of paths for others.
 static enum MHD_Result serve_root(fxi_http_job *job)
 {
-    const fxi_web_file *page = fxi_http_wants_page(job) ? fxi_web_find("index.html") : NULL;
+    const fxi_web_file *page = job->wants_page ? fxi_web_find("index.html") : NULL;
     return page ? fxi_http_send_file(job, page) : serve_index(job);
 }
 
