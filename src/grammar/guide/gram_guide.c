@@ -147,8 +147,8 @@ fx_status fxi_guide_follow(fxi_guide *g, const int32_t *tok, size_t n_tok, fxi_g
 // ---- forced text --------------------------------------------------------------------------------
 
 // How a forced text is cut before it is spelled: a control token stands for itself and ends the
-// text in front of it; a character that is not complete is left out. *is_whole: nothing behind the text
-// merges with it.
+// text in front of it; a character that is not complete is left out. *is_whole: nothing behind the
+// text merges with it.
 static fxi_str cut_forced(const fxi_guide *g, fxi_str s, bool *is_whole)
 {
     const char *mark = s.n ? memchr(s.p, g->speller.mark, s.n) : NULL;

@@ -54,7 +54,8 @@ fx_status fxi_guide_mask(fxi_guide *g, const int32_t *tok, size_t n_tok, fxi_gui
 
 // The tokens that must come next, up to max_tok of them: where one text alone can follow, it is
 // spelled as the vocabulary spells it. Its last token is left open, unless the text ends with it:
-// it may merge with what comes behind. They follow from the place alone. *n: 0 if there is a choice.
+// it may merge with what comes behind. They follow from the place alone. *n: 0 if there is a
+// choice.
 fx_status fxi_guide_forced(fxi_guide *g, const int32_t *tok, size_t n_tok, fxi_guide_place *at,
                            int32_t *out, size_t max_tok, size_t *n, fx_error *err);
 
