@@ -19,9 +19,11 @@
 #include "base/option/opt.h"
 #include "parts.h"
 
-static const bench_part parts[] = {
-    {"floor", bench_floor},   {"load", bench_load},   {"idle", bench_idle},
-    {"victim", bench_victim}, {"watch", bench_watch}};
+static const bench_part parts[] = {{"floor", bench_floor},
+                                   {"load", bench_load},
+                                   {"idle", bench_idle},
+                                   {"victim", bench_victim},
+                                   {"watch", bench_watch}};
 
 enum { N_PART = sizeof parts / sizeof parts[0] };
 

@@ -1,13 +1,16 @@
 // curses_screen.c - cells to ncurses. Attributes (bold, dim, reverse) say what colours say, too.
+// Where the build found no ncurses (FX_NCURSES), the functions at the end take its place.
 #include "cli/top/curses_screen.h"
 
-#include <curses.h>
-#include <langinfo.h>
-#include <locale.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/fail.h" // defines: fxi_fail
+
+#ifdef FX_NCURSES
+
+#    include <curses.h>
+#    include <langinfo.h>
+#    include <locale.h>
+#    include <stdlib.h>
+#    include <string.h>
 
 static const struct {
     attr_t attr;
@@ -120,3 +123,37 @@ fxi_top_key fxi_curses_key(void)
         if (keys[i].code == code) return keys[i].key;
     return FXI_KEY_OTHER;
 }
+
+#else
+
+fx_status fxi_curses_open(fx_error *err)
+{
+    return fxi_fail(err, FX_EINVAL,
+                    "this program was built without ncurses: --once prints one screen");
+}
+
+void fxi_curses_close(void)
+{
+}
+
+bool fxi_curses_is_utf8(void)
+{
+    return false;
+}
+
+void fxi_curses_size(int *n_row, int *n_col)
+{
+    *n_row = *n_col = 0;
+}
+
+void fxi_curses_show(const fxi_screen *s)
+{
+    (void)s;
+}
+
+fxi_top_key fxi_curses_key(void)
+{
+    return FXI_KEY_QUIT;
+}
+
+#endif

@@ -10,7 +10,7 @@
 
 // ---- texts --------------------------------------------------------------------------------------
 
-static int hex_digit_of(char c)
+static int hex_value_of_char(char c)
 {
     if (c >= '0' && c <= '9') return c - '0';
     c |= 0x20;
@@ -35,7 +35,7 @@ static fx_status read_code_of(fxi_rule_reader *r, char letter, fxi_buf *out)
     const int n = letter == 'x' ? 2 : letter == 'u' ? 4 : 8;
     uint32_t c = 0;
     for (int i = 0; i < n; i++, r->at++) {
-        const int v = r->at < r->s.n ? hex_digit_of(r->s.p[r->at]) : -1;
+        const int v = r->at < r->s.n ? hex_value_of_char(r->s.p[r->at]) : -1;
         if (v < 0 || c > 0x10FFFF) return fxi_rules_refuse(r, "a broken escape \\%c", letter);
         c = c << 4 | (uint32_t)v;
     }

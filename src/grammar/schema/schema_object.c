@@ -46,8 +46,8 @@ fx_status fxi_schema_member(fxi_schema *r, const fxi_schema_set *list, const cha
 
 // ---- names --------------------------------------------------------------------------------------
 
-static fx_status put_name(fxi_schema *r, const fxi_schema_set *list, member_list *m,
-                          const char *name, bool is_required)
+static fx_status put_member_name(fxi_schema *r, const fxi_schema_set *list, member_list *m,
+                                 const char *name, bool is_required)
 {
     for (size_t i = 0; i < m->n; i++)
         if (!strcmp(m->name[i], name)) {
@@ -70,11 +70,12 @@ static fx_status list_member_names(fxi_schema *r, const fxi_schema_set *list, me
     for (const json_t *s = NULL; (s = fxi_schema_next(list, "properties", s, &v));) {
         const char *name;
         json_t *unused;
-        json_object_foreach((json_t *)v, name, unused) FX_TRY(put_name(r, list, m, name, false));
+        json_object_foreach((json_t *)v, name, unused)
+            FX_TRY(put_member_name(r, list, m, name, false));
     }
     for (const json_t *s = NULL; (s = fxi_schema_next(list, "required", s, &v));)
         for (size_t i = 0; i < json_array_size(v); i++)
-            FX_TRY(put_name(r, list, m, json_string_value(json_array_get(v, i)), true));
+            FX_TRY(put_member_name(r, list, m, json_string_value(json_array_get(v, i)), true));
     return FX_OK;
 }
 
