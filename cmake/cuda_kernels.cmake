@@ -5,7 +5,7 @@ option(FX_CUDA "Build the kernels for NVIDIA GPUs; needs nvcc" OFF)
 set(FX_CUDA_ARCHITECTURES 80 90 100 120 CACHE STRING "Compute capabilities of the GPUs to build kernels for")
 
 # -fmad=false: fused multiply-adds are written explicitly, so that a GPU rounds as a CPU does (kernels.h).
-set(FX_NVCC_FLAGS -std=c++17 -O3 -fmad=false -lineinfo -Werror all-warnings)
+set(FX_NVCC_FLAGS -std=c++17 -O3 -fmad=false -lineinfo -Werror all-warnings -Xfatbin=-compress-all)
 
 # fx_cuda_image(TARGET SOURCES file...): the object gpu_image.c of TARGET embeds the kernels of these files.
 function(fx_cuda_image target)

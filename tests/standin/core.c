@@ -13,7 +13,8 @@ static struct CUctx_st contexts[STANDIN_N_DEVICE] = {{0}, {1}};
 static _Thread_local vti_cu_context stack[MAX_DEPTH];
 static _Thread_local int depth;
 static _Thread_local vti_cu_capture_mode mode = VTI_CU_CAPTURE_MODE_GLOBAL;
-static _Thread_local uint64_t n_wait, waits_since; // waits_since: n_reset when they were counted
+static _Thread_local uint64_t n_wait, n_here[N_FUNCTION];
+static _Thread_local uint64_t waits_since; // n_reset when they were counted
 
 #define SYMBOL(member, symbol, parameters) #symbol,
 static const char *const symbols[N_FUNCTION] = {STANDIN_FUNCTIONS(SYMBOL)};
@@ -113,11 +114,13 @@ static const bool waits[N_FUNCTION] = {
     [F_stream_synchronize] = true, [F_memcpy_htod] = true,       [F_mem_free] = true,
 };
 
-static void count_wait(void)
+// Counts a call of this thread.
+static void count_here(standin_call f)
 {
-    if (waits_since != n_reset) n_wait = 0;
+    if (waits_since != n_reset) n_wait = 0, memset(n_here, 0, sizeof n_here);
     waits_since = n_reset;
-    n_wait++;
+    n_wait += waits[f];
+    n_here[f]++;
 }
 
 static vti_cu_result meet_rules(standin_call f)
@@ -153,7 +156,7 @@ vti_cu_result standin_begin(standin_call f)
     run_hook(f);
     pthread_mutex_lock(&standin_mu);
     n_call[f]++;
-    if (waits[f]) count_wait();
+    count_here(f);
     vti_cu_result r = obey(f);
     if (r == VTI_CU_SUCCESS) r = meet_rules(f);
     return r == VTI_CU_SUCCESS ? r : standin_end(r);
@@ -224,6 +227,16 @@ uint64_t standin_waits(void)
 {
     pthread_mutex_lock(&standin_mu);
     uint64_t n = waits_since == n_reset ? n_wait : 0;
+    pthread_mutex_unlock(&standin_mu);
+    return n;
+}
+
+uint64_t standin_calls_here(const char *symbol)
+{
+    uint64_t n = 0;
+    pthread_mutex_lock(&standin_mu);
+    for (int f = 0; waits_since == n_reset && f < N_FUNCTION; f++)
+        if (!symbol || strcmp(symbols[f], symbol) == 0) n += n_here[f];
     pthread_mutex_unlock(&standin_mu);
     return n;
 }

@@ -98,6 +98,8 @@ void standin_fail(const char *symbol, uint64_t i, uint64_t n, int result);
 void standin_before(const char *symbol, void (*run)(void));
 uint64_t standin_fired(void);               // calls made to fail by the last order
 uint64_t standin_calls(const char *symbol); // since the last reset; NULL: of all functions
+// The same, of the calling thread alone.
+uint64_t standin_calls_here(const char *symbol);
 
 // Calls of the calling thread, since the last reset, that wait for the device: for a stream, an
 // event or the context, and copies that are not asynchronous. Whether there was something to wait

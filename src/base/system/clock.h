@@ -8,7 +8,9 @@
 // Since one arbitrary moment.
 double fxi_now_s(void);
 uint64_t fxi_now_ns(void);
-double fxi_thread_cpu_s(void); // that the calling thread has used
+// The CPU time that the calling thread has used: what it did, not what it waited for.
+double fxi_thread_cpu_s(void);
+uint64_t fxi_thread_cpu_ns(void);
 // The moment in s >= 0 seconds, for waits on CLOCK_MONOTONIC.
 struct timespec fxi_clock_after(double s);
 

@@ -1,5 +1,5 @@
-// dnn_api.h - the part of NVIDIA's cuDNN that describes and plans graphs of operations ("backend
-// API"): its functions by name, declared here so that this builds without the library.
+// dnn_api.h - the part of NVIDIA's cuDNN that describes, plans and runs graphs of operations
+// ("backend API"): its functions by name, declared here so that this builds without the library.
 //
 // Values and signatures are those of cudnn_graph.h of version 9.19; where it is installed, the
 // tests compare each of them with it at compile time (tests/unit/gpu/dnn_h.c).
@@ -17,6 +17,8 @@ typedef int fxi_dnn_kind;      // of an object
 typedef int fxi_dnn_attribute; // of an object
 typedef int fxi_dnn_type;      // of an attribute
 typedef void *fxi_dnn_object;  // "backend descriptor"
+typedef struct cudnnContext *fxi_dnn_handle;
+typedef struct CUstream_st *fxi_dnn_stream;
 #endif
 
 enum {
@@ -26,14 +28,18 @@ enum {
 
     FXI_DNN_ENGINE_CONFIG = 3, // kinds of objects
     FXI_DNN_HEURISTIC = 4,
+    FXI_DNN_PLAN = 5,
     FXI_DNN_GRAPH = 15,
+    FXI_DNN_VARIANT = 16, // the operands of an execution
     FXI_DNN_TENSOR = 17,
     FXI_DNN_DEVICE = 38,
     FXI_DNN_SDPA = 41,
 
-    FXI_DNN_DATA_TYPE = 1, // types of attributes
+    FXI_DNN_HANDLE = 0, // types of attributes
+    FXI_DNN_DATA_TYPE = 1,
     FXI_DNN_BOOLEAN = 2,
     FXI_DNN_INT64 = 3,
+    FXI_DNN_POINTER = 6,
     FXI_DNN_HEURISTIC_MODE = 8,
     FXI_DNN_OBJECT = 15,
     FXI_DNN_CHAR = 24,
@@ -48,6 +54,9 @@ enum {
     FXI_DNN_HEURISTIC_GRAPH = 201,
     FXI_DNN_HEURISTIC_RESULTS = 202,
     FXI_DNN_HEURISTIC_DEVICE = 204,
+    FXI_DNN_PLAN_CONFIG = 401,
+    FXI_DNN_PLAN_WORKSPACE = 402,
+    FXI_DNN_PLAN_DEVICE = 407,
     FXI_DNN_GRAPH_OPERATIONS = 801,
     FXI_DNN_TENSOR_ALIGNMENT = 900,
     FXI_DNN_TENSOR_TYPE = 901,
@@ -56,6 +65,10 @@ enum {
     FXI_DNN_TENSOR_ID = 906,
     FXI_DNN_TENSOR_BY_VALUE = 908,
     FXI_DNN_TENSOR_RAGGED = 913,
+    FXI_DNN_VARIANT_IDS = 1000,
+    FXI_DNN_VARIANT_POINTERS = 1001,
+    FXI_DNN_VARIANT_WORKSPACE = 1003,
+    FXI_DNN_DEVICE_HANDLE = 2701,
     FXI_DNN_DEVICE_JSON = 2702,
     FXI_DNN_SDPA_Q = 2800,
     FXI_DNN_SDPA_K = 2801,
@@ -81,7 +94,12 @@ enum {
     X(get, fxi_dnn_status, cudnnBackendGetAttribute,                                              \
       (const fxi_dnn_object object, fxi_dnn_attribute which, fxi_dnn_type type, int64_t n_wanted, \
        int64_t *n, void *values))                                                                 \
-    X(finish, fxi_dnn_status, cudnnBackendFinalize, (fxi_dnn_object object))
+    X(finish, fxi_dnn_status, cudnnBackendFinalize, (fxi_dnn_object object))                      \
+    X(open, fxi_dnn_status, cudnnCreate, (fxi_dnn_handle * handle))                               \
+    X(close, fxi_dnn_status, cudnnDestroy, (fxi_dnn_handle handle))                               \
+    X(set_stream, fxi_dnn_status, cudnnSetStream, (fxi_dnn_handle handle, fxi_dnn_stream stream)) \
+    X(execute, fxi_dnn_status, cudnnBackendExecute,                                               \
+      (fxi_dnn_handle handle, fxi_dnn_object plan, fxi_dnn_object variant))
 
 typedef struct fxi_dnn_api {
     void *library; // NULL: not loaded

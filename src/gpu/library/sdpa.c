@@ -40,6 +40,11 @@ static fx_status make_object(const fxi_sdpa *s, fxi_dnn_kind kind, const dnn_val
     return check_dnn(s, s->dnn->finish(*out), "cudnnBackendFinalize", err);
 }
 
+static void drop_object(const fxi_sdpa *s, fxi_dnn_object object)
+{
+    if (object) (void)s->dnn->drop(object);
+}
+
 #define N_OF(list) ((int)(sizeof(list) / sizeof *(list)))
 
 // ---- tensors -----------------------------------------------------------------------------------
@@ -115,11 +120,12 @@ static fx_status make_graph(fxi_sdpa *s, fx_error *err)
     return make_object(s, FXI_DNN_GRAPH, operations, N_OF(operations), &s->graph, err);
 }
 
-static fx_status ask_heuristic(fxi_sdpa *s, const char *device_json, fx_error *err)
+static fx_status ask_heuristic(fxi_sdpa *s, const fxi_sdpa_device *d, fx_error *err)
 {
     const int mode = FXI_DNN_MODE_A;
     const dnn_value device[] = {
-        {FXI_DNN_DEVICE_JSON, FXI_DNN_CHAR, (int64_t)strlen(device_json), device_json}};
+        {FXI_DNN_DEVICE_HANDLE, FXI_DNN_HANDLE, d->handle != NULL, &d->handle},
+        {FXI_DNN_DEVICE_JSON, FXI_DNN_CHAR, d->handle ? 0 : (int64_t)strlen(d->json), d->json}};
     const dnn_value question[] = {
         {FXI_DNN_HEURISTIC_GRAPH, FXI_DNN_OBJECT, 1, &s->graph},
         {FXI_DNN_HEURISTIC_MODE_VALUE, FXI_DNN_HEURISTIC_MODE, 1, &mode},
@@ -142,12 +148,12 @@ static fx_status take_configs(fxi_sdpa *s, fx_error *err)
                      "cudnnBackendGetAttribute", err);
 }
 
-static fx_status describe_all(fxi_sdpa *s, const fxi_sdpa_shape *shape, const char *device_json,
-                              fx_error *err)
+static fx_status describe_all(fxi_sdpa *s, const fxi_sdpa_shape *shape,
+                              const fxi_sdpa_device *device, fx_error *err)
 {
     FX_TRY(describe_tensors(s, shape, err));
     FX_TRY(make_graph(s, err));
-    FX_TRY(ask_heuristic(s, device_json, err));
+    FX_TRY(ask_heuristic(s, device, err));
     FX_TRY(take_configs(s, err));
     if (s->n_config > 0) return FX_OK;
     return fxi_fail(err, FX_EINVAL,
@@ -157,22 +163,62 @@ static fx_status describe_all(fxi_sdpa *s, const fxi_sdpa_shape *shape, const ch
 }
 
 fx_status fxi_sdpa_open(fxi_sdpa *s, const fxi_dnn_api *dnn, const fxi_sdpa_shape *shape,
-                        const char *device_json, fx_error *err)
+                        const fxi_sdpa_device *device, fx_error *err)
 {
     *s = (fxi_sdpa){.dnn = dnn};
-    fx_status st = describe_all(s, shape, device_json, err);
+    fx_status st = describe_all(s, shape, device, err);
     if (st != FX_OK) fxi_sdpa_close(s);
     return st;
 }
 
-static void drop_object(const fxi_sdpa *s, fxi_dnn_object object)
+// ---- plans and executions ----------------------------------------------------------------------
+
+static fx_status plan_config(fxi_sdpa *s, fxi_dnn_object config, fx_error *err)
 {
-    if (object) (void)s->dnn->drop(object);
+    const dnn_value list[] = {{FXI_DNN_PLAN_CONFIG, FXI_DNN_OBJECT, 1, &config},
+                              {FXI_DNN_PLAN_DEVICE, FXI_DNN_OBJECT, 1, &s->device}};
+    int64_t n = 0;
+    FX_TRY(make_object(s, FXI_DNN_PLAN, list, N_OF(list), &s->plan, err));
+    return check_dnn(
+        s, s->dnn->get(s->plan, FXI_DNN_PLAN_WORKSPACE, FXI_DNN_INT64, 1, &n, &s->workspace_bytes),
+        "cudnnBackendGetAttribute", err);
+}
+
+fx_status fxi_sdpa_plan(fxi_sdpa *s, int64_t max_workspace_bytes, fx_error *err)
+{
+    fx_status st = FX_OK;
+    for (int i = 0; i < s->n_config; i++) {
+        st = plan_config(s, s->config[i], err);
+        if (st == FX_OK && s->workspace_bytes <= max_workspace_bytes) return FX_OK;
+        drop_object(s, s->plan);
+        s->plan = NULL;
+    }
+    if (st != FX_OK) return st;
+    return fxi_fail(err, FX_EINVAL, "cuDNN's attention needs more than %lld bytes of workspace",
+                    (long long)max_workspace_bytes);
+}
+
+fx_status fxi_sdpa_run(const fxi_sdpa *s, fxi_dnn_handle handle, void *const *data, void *workspace,
+                       fx_error *err)
+{
+    int64_t ids[FXI_SDPA_N_TENSOR];
+    fxi_dnn_object variant = NULL;
+    for (int i = 0; i < FXI_SDPA_N_TENSOR; i++) ids[i] = i;
+    const dnn_value list[] = {
+        {FXI_DNN_VARIANT_IDS, FXI_DNN_INT64, FXI_SDPA_N_TENSOR, ids},
+        {FXI_DNN_VARIANT_POINTERS, FXI_DNN_POINTER, FXI_SDPA_N_TENSOR, data},
+        {FXI_DNN_VARIANT_WORKSPACE, FXI_DNN_POINTER, s->workspace_bytes > 0, &workspace},
+    };
+    fx_status st = make_object(s, FXI_DNN_VARIANT, list, N_OF(list), &variant, err);
+    if (st == FX_OK)
+        st = check_dnn(s, s->dnn->execute(handle, s->plan, variant), "cudnnBackendExecute", err);
+    drop_object(s, variant);
+    return st;
 }
 
 void fxi_sdpa_close(fxi_sdpa *s)
 {
-    const fxi_dnn_object all[] = {s->heuristic, s->device, s->graph, s->operation};
+    const fxi_dnn_object all[] = {s->plan, s->heuristic, s->device, s->graph, s->operation};
     for (int i = 0; i < FXI_SDPA_MAX_CONFIG; i++) drop_object(s, s->config[i]);
     for (int i = 0; i < N_OF(all); i++) drop_object(s, all[i]);
     for (int i = 0; i < FXI_SDPA_N_TENSOR; i++) drop_object(s, s->tensor[i]);

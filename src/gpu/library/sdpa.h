@@ -1,5 +1,5 @@
 // sdpa.h - attention of decoding by cuDNN, over caches that lie at arbitrary addresses: its graph,
-// and whether the library supports it.
+// whether the library supports it, and its execution.
 //
 // One call treats a batch of sequences, each with one new token. K and V of a sequence are
 // [n_tok][n_kv_head][head_dim] with `token_step` numbers from token to token, as in a cache whose
@@ -14,7 +14,7 @@
 //   SCALE     one f32 by value
 // Sequences that decode see their whole cache, so there is no mask.
 //
-// The library answers from the properties of a device alone; no GPU is needed to ask.
+// The library answers from the properties of a device alone; no GPU is needed to ask, nor to plan.
 //
 // Threads: one at a time. Errors: FX_EINVAL: the library does not support this; FX_ENOMEM;
 // FX_EINTERNAL: it failed.
@@ -47,17 +47,32 @@ typedef enum fxi_sdpa_tensor {
 
 enum { FXI_SDPA_MAX_CONFIG = 8 };
 
+// Whose attention it is to be: the device of a handle, or the one that a text in cuDNN's JSON
+// describes.
+typedef struct fxi_sdpa_device {
+    fxi_dnn_handle handle; // NULL: json
+    const char *json;
+} fxi_sdpa_device;
+
 typedef struct fxi_sdpa { // all zero: none
     const fxi_dnn_api *dnn;
     fxi_dnn_object tensor[FXI_SDPA_N_TENSOR], operation, graph, device, heuristic;
     fxi_dnn_object config[FXI_SDPA_MAX_CONFIG]; // how the library would compute it, best first
     int64_t n_config;                           // that it supports; the others are unused
+    fxi_dnn_object plan;                        // NULL: none was made
+    int64_t workspace_bytes;                    // that the plan needs
 } fxi_sdpa;
 
-// Describes the graph and asks for the best way to compute it on a device, which a text in cuDNN's
-// JSON describes. *s is then all zero, or is closed with fxi_sdpa_close. dnn is borrowed.
+// Describes the graph and asks for the best way to compute it on a device. *s is then all zero, or
+// is closed with fxi_sdpa_close. dnn is borrowed.
 fx_status fxi_sdpa_open(fxi_sdpa *s, const fxi_dnn_api *dnn, const fxi_sdpa_shape *shape,
-                        const char *device_json, fx_error *err);
+                        const fxi_sdpa_device *device, fx_error *err);
+// Makes a plan of the best way that needs no more than so many bytes of workspace.
+fx_status fxi_sdpa_plan(fxi_sdpa *s, int64_t max_workspace_bytes, fx_error *err);
+// Executes the plan in the stream of the handle. data: by fxi_sdpa_tensor, of the device, SCALE a
+// float of the host; workspace as large as the plan says, or NULL if it needs none.
+fx_status fxi_sdpa_run(const fxi_sdpa *s, fxi_dnn_handle handle, void *const *data, void *workspace,
+                       fx_error *err);
 void fxi_sdpa_close(fxi_sdpa *s); // also one that is all zero
 
 #endif

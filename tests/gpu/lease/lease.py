@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """What is worth knowing from half an hour on a machine with an NVIDIA GPU, the most valuable first.
 
-    lease.py pack DIR     copies what the parts run, with the libraries it needs, from a build with the preset cuda
+    lease.py pack DIR     copies what the parts run, with the libraries and files it needs, from a build with the preset
+                          cuda; DIR then has all, this script, too
     lease.py run DIR OUT  runs the parts that have no result in OUT yet; each has a limit, and none stops the others
     lease.py list         the parts
 
@@ -19,7 +20,7 @@ from pathlib import Path
 TREE = Path(__file__).resolve().parents[3]
 PROGRAMS = ["flexinfer", "make_model", "test_gpu_vmm", "test_gpu_order", "lease_models", "lease_law", "lease_lost",
             "gpu_vmm_cost", "gpu_attention_speed"]
-DATA = ["tests/vectors/models", "tests/vectors/logits", "models/storyteller.gguf"]
+DATA = ["tests/vectors/models", "tests/vectors/logits", "models/storyteller.gguf", "tests/gpu/lease/lease.py"]
 
 # Name, limit in seconds, what it shows, command; {bin}, {tree} and {work} are folders. With --small the second command.
 PARTS = [
@@ -63,10 +64,20 @@ def pack(build, to):
     to = Path(to)
     (to / "lib").mkdir(parents=True, exist_ok=True)
     for name in PROGRAMS:
-        shutil.copy2(Path(build) / "bin" / name, to / name)
-        for library in libraries_of(to / name):
+        source = Path(build) / "bin" / name
+        if not source.exists():
+            print(f"lease.py: {source} is not built: cmake --build {build} --target gpu_lease")
+            return 1
+        subprocess.run(["strip", "--strip-debug", "-o", to / name, source], check=True)
+        for library in libraries_of(source):
             shutil.copy2(library, to / "lib" / library.name)
-    print(f"{sum(f.stat().st_size for f in to.rglob('*') if f.is_file()) >> 20} MiB in {to}")
+    for name in DATA:
+        copy = shutil.copytree if (TREE / name).is_dir() else shutil.copy2
+        (to / "tree" / name).parent.mkdir(parents=True, exist_ok=True)
+        copy(TREE / name, to / "tree" / name, **({"dirs_exist_ok": True} if copy is shutil.copytree else {}))
+    print(f"{sum(f.stat().st_size for f in to.rglob('*') if f.is_file()) >> 20} MiB in {to}; there, run\n"
+          f"    python3 tree/tests/gpu/lease/lease.py run . OUT")
+    return 0
 
 
 def run_part(part, args, folders, env):

@@ -1,6 +1,7 @@
-// test_gpu_fast.c - models on a GPU by "fast": layers of 16-bit weights by cuBLASLt, everything
-// else as by "law". It runs on the stand-ins for the driver and for cuBLASLt, which checks what it
-// is given; the linker sends dlopen and dlsym here, so that the library can be missing.
+// test_gpu_fast.c - models on a GPU by "fast": layers of 16-bit weights by cuBLASLt, attention of
+// decoding by cuDNN, everything else as by "law". It runs on the stand-ins for the driver and for
+// these libraries, which check what they are given; the linker sends dlopen and dlsym here, so that
+// a library can be missing.
 //
 // The logits are near the host's in every way to run a sequence; the bits may differ.
 #include "gpu_model_rig.h"
@@ -14,7 +15,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "gpu/library/dnn.h"
 #include "gpu/library/lt.h"
+#include "standin/dnn/standin_dnn.h"
 #include "standin/lt/standin_lt.h"
 #include "standin/standin.h"
 #include "unit/model/small_model.h"
@@ -22,7 +25,7 @@
 enum { STATUS_EXECUTION_FAILED = 13 };
 
 static const char *missing_symbol;
-static bool library_is_missing;
+static const char *missing_library;
 
 #define VISIBLE __attribute__((visibility("default")))
 
@@ -33,7 +36,7 @@ VISIBLE void *__wrap_dlsym(void *library, const char *symbol);
 
 void *__wrap_dlopen(const char *name, int flags)
 {
-    const bool missing = library_is_missing && name && strstr(name, "cublasLt");
+    const bool missing = missing_library && name && strstr(name, missing_library);
     return missing ? NULL : __real_dlopen(name, flags);
 }
 
@@ -50,8 +53,8 @@ static int begin_test(void **state)
     (void)state;
     standin_reset();
     standin_lt_reset();
-    library_is_missing = false;
-    missing_symbol = NULL;
+    standin_dnn_reset();
+    missing_library = missing_symbol = NULL;
     return 0;
 }
 
@@ -59,8 +62,10 @@ static bool is_clean(void)
 {
     const standin_report r = standin_look();
     const standin_lt_report lt = standin_lt_look();
+    const standin_dnn_report dnn = standin_dnn_look();
     return !(r.n_stream | r.n_event | r.n_pinned | r.n_module | r.n_alloc | r.n_context |
-             lt.n_handle | lt.n_product | lt.n_layout | lt.n_preference);
+             lt.n_handle | lt.n_product | lt.n_layout | lt.n_preference | dnn.n_object |
+             dnn.n_handle);
 }
 
 static int end_test(void **state)
@@ -187,17 +192,139 @@ static float *run_math(const char *math, int *n_out)
     return out;
 }
 
-static void test_block_types_go_the_way_of_law(void **state)
+// A model of a block type, whose attention is law's, too.
+static void assert_law_computes_it(void)
 {
-    (void)state;
     const small_model model = tiny(FXI_Q8_0);
     int n;
     small_model_write(path, &model);
     float *law = run_math("law", &n), *fast = run_math("fast", &n);
     assert_memory_equal(law, fast, (size_t)n * sizeof *law);
     assert_int_equal(standin_lt_look().n_multiply, 0);
+    assert_int_equal(standin_dnn_look().n_execute, 0);
     free(law);
     free(fast);
+}
+
+static void test_block_types_go_the_way_of_law(void **state)
+{
+    (void)state;
+    missing_library = "cudnn";
+    assert_law_computes_it();
+}
+
+// ---- attention ---------------------------------------------------------------------------------
+
+static void test_what_cudnn_does_not_support_goes_the_way_of_law(void **state)
+{
+    (void)state;
+    standin_dnn_refuse(1);
+    assert_law_computes_it();
+}
+
+// Of a shape there is one plan. Passes with several tokens of a sequence are law's, as are caches
+// of pages, windows and sinks.
+static void test_decoding_attends_by_cudnn(void **state)
+{
+    (void)state;
+    enum { N_LAYER = 2 };
+    static const gpu_way decodes = {"one by one", .n_prompt = 20, .chunk = 7, .math = "fast"},
+                         paged = {"pages", .chunk = 1, .kv = "paged", .math = "fast"};
+    const small_model model = tiny(FXI_BF16);
+    gpu_model_rig g;
+    small_model_write(path, &model);
+    gpu_model_open(&g, (runner_model){path, NULL}, &decodes);
+    assert_non_null(strstr(g.device->path, "fast with cuDNN"));
+    gpu_model_run(&g, &decodes, N_TOK);
+    assert_int_equal(standin_dnn_look().n_execute, N_LAYER * (N_TOK - 20));
+    assert_int_equal(standin_dnn_look().n_plan, 1);
+    gpu_model_close(&g);
+    gpu_model_open(&g, (runner_model){path, NULL}, &paged);
+    gpu_model_run(&g, &paged, N_TOK);
+    assert_int_equal(standin_dnn_look().n_execute, N_LAYER * (N_TOK - 20));
+    gpu_model_close(&g);
+}
+
+// The arrays of an attention of 2 sequences, at the end of device memory that is zero otherwise.
+typedef struct two_sequences {
+    int64_t q_at[3], kv_at[3];
+    int32_t n_q[2], n_kv[2];
+} two_sequences;
+
+enum { ZERO_BYTES = 1 << 16, ARRAYS_AT = 1 << 15 };
+
+static fx_status fill_arrays(fxi_cu *cu, char *at, fx_error *err)
+{
+    void *pinned;
+    fx_status st = fxi_cu_zero(cu, cu->compute, at, ZERO_BYTES, err);
+    if (st != FX_OK) return st;
+    st = fxi_cu_pin(cu, sizeof(two_sequences), &pinned, err);
+    if (st != FX_OK) return st;
+    *(two_sequences *)pinned = (two_sequences){{0, 256, 512}, {1024, 0, 0}, {1, 1}, {3, 4}};
+    st = fxi_cu_upload(cu, cu->compute, at + ARRAYS_AT, pinned, sizeof(two_sequences), err);
+    (void)fxi_cu_wait(cu, cu->compute, NULL);
+    fxi_cu_unpin(cu, pinned);
+    return st;
+}
+
+static fx_status run_one_attention(fxi_cu *cu, fxi_dnn *dnn, char *at, fx_error *err)
+{
+    const fxi_sdpa_shape shape = {FXI_F16, 2, 4, 2, 64, 128, 2 * 2 * 64};
+    float scale = 1;
+    two_sequences *arrays = (two_sequences *)(void *)(at + ARRAYS_AT);
+    void *const data[FXI_SDPA_N_TENSOR] = {[FXI_SDPA_Q] = at,
+                                           [FXI_SDPA_OUT] = at + 2048,
+                                           [FXI_SDPA_K] = at + 4096,
+                                           [FXI_SDPA_V] = at + 4096 + 256,
+                                           [FXI_SDPA_SCALE] = &scale,
+                                           [FXI_SDPA_N_Q] = arrays->n_q,
+                                           [FXI_SDPA_N_KV] = arrays->n_kv,
+                                           [FXI_SDPA_Q_AT] = arrays->q_at,
+                                           [FXI_SDPA_KV_AT] = arrays->kv_at};
+    const fxi_sdpa *s;
+    fx_status st = fill_arrays(cu, at, err);
+    if (st == FX_OK) st = fxi_dnn_find(dnn, &shape, &s, err);
+    if (st == FX_OK) st = fxi_dnn_run(dnn, s, data, at + ZERO_BYTES, err);
+    const fx_status waited = fxi_cu_wait(cu, cu->compute, NULL);
+    return st == FX_OK ? waited : st;
+}
+
+static fx_status use_cudnn(fx_error *err)
+{
+    fxi_cu cu;
+    fxi_dnn dnn;
+    assert_int_equal(fxi_cu_open(&cu, 0, err), FX_OK);
+    assert_int_equal(fxi_cu_enter(&cu, err), FX_OK);
+    void *at;
+    assert_int_equal(fxi_cu_alloc(&cu, ZERO_BYTES + FXI_DNN_WORKSPACE_BYTES, &at, err), FX_OK);
+    fx_status st = fxi_dnn_open(&dnn, &cu, err);
+    if (st == FX_OK) st = run_one_attention(&cu, &dnn, at, err);
+    fxi_dnn_close(&dnn);
+    fxi_cu_free(&cu, at);
+    fxi_cu_leave(&cu);
+    fxi_cu_close(&cu);
+    return st;
+}
+
+static void test_each_call_of_cudnn_may_fail(void **state)
+{
+    (void)state;
+    enum { DNN_EXECUTION_FAILED = 5000 };
+    fx_error err = {0};
+    if (use_cudnn(&err) != FX_OK) fail_msg("%s", err.text);
+    const uint64_t n = standin_dnn_look().n_call;
+    assert_int_equal(standin_dnn_look().n_execute, 1);
+    assert_true(n > 60);
+    for (uint64_t i = 0; i < n; i++) {
+        standin_dnn_reset();
+        standin_dnn_fail(i, i % 2 ? DNN_EXECUTION_FAILED : FXI_DNN_ALLOC_FAILED);
+        const fx_status st = use_cudnn(&err);
+        assert_int_equal(standin_dnn_look().n_failed, 1);
+        assert_int_equal(st, i % 2 ? FX_EINTERNAL : FX_ENOMEM);
+        assert_non_null(strstr(err.text, "cuda:0: cudnn"));
+        assert_non_null(strstr(err.text, ": CUDNN_STATUS_"));
+        assert_true(is_clean());
+    }
 }
 
 // ---- algorithms --------------------------------------------------------------------------------
@@ -240,10 +367,10 @@ static void assert_refused(const char *text)
 static void test_without_the_library_one_line_says_so(void **state)
 {
     (void)state;
-    library_is_missing = true;
+    missing_library = "cublasLt";
     assert_refused("cuda:0: GPU arithmetic 'fast' needs NVIDIA's cuBLASLt, and neither "
                    "libcublasLt.so.13 nor libcublasLt.so.12 can be loaded");
-    library_is_missing = false;
+    missing_library = NULL;
     missing_symbol = "cublasLtMatmul";
     assert_refused("cuda:0: NVIDIA's cuBLASLt has no function cublasLtMatmul");
 }
@@ -322,6 +449,7 @@ static void test_closing_a_lost_device_drops_the_library(void **state)
     standin_fail(NULL, 0, 0, 0);
     const standin_lt_report lt = standin_lt_look();
     assert_false(lt.n_handle | lt.n_product | lt.n_layout | lt.n_preference);
+    assert_int_equal(standin_dnn_look().n_handle, 0);
     standin_reset(); // of the driver what the context's end would free is left
 }
 
@@ -345,6 +473,9 @@ int main(void)
         FAST_TEST(test_experts),
         FAST_TEST(test_types_may_be_mixed),
         FAST_TEST(test_block_types_go_the_way_of_law),
+        FAST_TEST(test_what_cudnn_does_not_support_goes_the_way_of_law),
+        FAST_TEST(test_decoding_attends_by_cudnn),
+        FAST_TEST(test_each_call_of_cudnn_may_fail),
         FAST_TEST(test_an_algorithm_is_chosen_once_for_a_shape),
         FAST_TEST(test_without_the_library_one_line_says_so),
         FAST_TEST(test_each_call_may_fail),

@@ -43,6 +43,7 @@ static fxi_sdpa_shape packed_cache(int n_seq, int head_dim)
 
 static fxi_dnn_api real, dnn;
 static int n_object, n_call, fail_at = -1;
+static bool plans; // what is supported is planned, too
 
 static fxi_dnn_status count_call(void)
 {
@@ -95,8 +96,10 @@ static fx_status ask_support(fxi_sdpa_shape shape, int cc, fx_error *err)
     char json[1024];
     if (!dnn.library) skip();
     describe_gpu(cc, json, sizeof json);
-    fx_status st = fxi_sdpa_open(&s, &dnn, &shape, json, err);
-    if (st == FX_OK) fxi_sdpa_close(&s);
+    fx_status st = fxi_sdpa_open(&s, &dnn, &shape, &(fxi_sdpa_device){.json = json}, err);
+    if (st == FX_OK && plans) st = fxi_sdpa_plan(&s, 32 << 20, err);
+    if (st == FX_OK) assert_true(!plans || (s.plan && s.workspace_bytes <= 32 << 20));
+    fxi_sdpa_close(&s);
     assert_int_equal(n_object, 0);
     return st;
 }
@@ -122,6 +125,18 @@ static void test_layers_side_by_side(void **state)
     fxi_sdpa_shape shape = packed_cache(16, 128);
     shape.token_step = N_KV_HEAD * 128;
     assert_supported(shape);
+}
+
+// The library takes the description of a plan, and chooses a kernel; where there is no GPU, it then
+// fails to load that.
+static void test_a_plan_goes_as_far_as_the_driver(void **state)
+{
+    (void)state;
+    fx_error err = {0};
+    plans = true;
+    const fx_status st = ask_support(packed_cache(16, 128), 90, &err);
+    plans = false;
+    if (st != FX_OK && !strstr(err.text, "cuLibraryLoadData")) fail_msg("%s", err.text);
 }
 
 static void test_f16_and_other_heads(void **state)
@@ -163,6 +178,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_caches_anywhere_with_interleaved_layers),
         cmocka_unit_test(test_layers_side_by_side),
+        cmocka_unit_test(test_a_plan_goes_as_far_as_the_driver),
         cmocka_unit_test(test_f16_and_other_heads),
         cmocka_unit_test(test_odd_heads_are_refused),
         cmocka_unit_test(test_each_call_may_fail),

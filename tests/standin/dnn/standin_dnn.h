@@ -1,0 +1,35 @@
+// standin_dnn.h - a stand-in for NVIDIA's cuDNN: libcudnn.so.9 without a GPU, for tests, on the
+// stand-in for the driver (standin.h).
+//
+// It knows one operation, attention of sequences with one query each over ragged caches
+// (gpu/library/sdpa.h), and computes it by plain loops when the stream comes to it. Objects are
+// lists of attributes. What it is given is checked, and a breach is recorded where those of the
+// driver are (standin_report.breach):
+//   - an object was made by it and not dropped, is changed before it is finished, and used after;
+//   - a handle is made and used with a context, and has a stream;
+//   - operands of an execution are those of the plan's graph: the device's memory, open, as large
+//     as strides, offsets and counts say, when the work runs; K and V are looked at row by row;
+//   - each sequence has one query, and no more positions than the graph has room for.
+// The workspace is filled with garbage.
+#ifndef VT_TEST_STANDIN_DNN_H
+#define VT_TEST_STANDIN_DNN_H
+
+#include <stdint.h>
+
+// Since the last reset, but for what is there now.
+typedef struct standin_dnn_report {
+    uint64_t n_object, n_handle; // there now
+    uint64_t n_call;             // that may fail
+    uint64_t n_plan, n_execute, n_failed;
+} standin_dnn_report;
+
+void standin_dnn_reset(void); // counts and orders, not what is there
+standin_dnn_report standin_dnn_look(void);
+
+// The i-th call from now on (0: the next) answers `status` and does nothing. Calls that drop or
+// close do not count.
+void standin_dnn_fail(uint64_t i, int status);
+// From now on it supports no attention of so many sequences; 0: of any number.
+void standin_dnn_refuse(int64_t n_seq);
+
+#endif

@@ -1,0 +1,211 @@
+// test_engine_gpu.c - an engine on a GPU, the stand-in for the driver: memory grows beside the
+// passes, goes back when it is idle, and a device that fails ends the requests it hit.
+//
+// The test is the engine's thread: it runs the turns, and counts the driver's calls that it makes
+// there. What the manager's own thread maps, it maps beside it. No time is measured.
+#include "unit/cmocka_all.h"
+
+#include "standin/standin.h"
+#include "unit/engine/support/bits.h"
+#include "unit/engine/support/unthreaded.h"
+
+#include <string.h>
+
+#define MODEL FX_SOURCE_DIR "/models/storyteller.gguf"
+
+enum { N_REQUEST = 3, N_PROMPT = 20, S = 1000000 };
+
+static bits_answer got[N_REQUEST], want[N_REQUEST];
+static int32_t prompts[N_REQUEST][N_PROMPT];
+static uint64_t clock_us;
+
+static uint64_t test_clock(void *ud)
+{
+    (void)ud;
+    return clock_us;
+}
+
+static fx_engine *open_gpu(bool single_thread)
+{
+    const fx_options opt = {.device = "cuda:0",
+                            .gpu_math = "law",
+                            .n_thread = 1,
+                            .ctx_tok = 256,
+                            .kv_memory_bytes = 32 << 20,
+                            .max_seq = 4};
+    standin_reset();
+    return single_thread ? unthreaded_open_single(MODEL, opt) : unthreaded_open(MODEL, opt);
+}
+
+static fx_request nth_request(int i, int n_gen, bits_answer *out)
+{
+    for (int t = 0; t < N_PROMPT; t++) prompts[i][t] = 3 + (i * 7 + t * t * 7 + t * 13) % 310;
+    return bits_request(prompts[i], N_PROMPT, n_gen, out);
+}
+
+static void expect_sound(const fx_engine *eng)
+{
+    const char *what = NULL;
+    const standin_report r = standin_look();
+    if (fxi_kv_check(eng->kv, &what) != FX_OK) fail_msg("%s", what);
+    if (r.n_breach) fail_msg("%s", r.breach);
+}
+
+// ---- growth ------------------------------------------------------------------------------------
+
+static const char *const mapping[] = {"cuMemCreate", "cuMemMap", "cuMemSetAccess", "cuMemUnmap",
+                                      "cuMemRelease"};
+
+static uint64_t mapping_calls(uint64_t count(const char *symbol))
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < sizeof mapping / sizeof *mapping; i++) n += count(mapping[i]);
+    return n;
+}
+
+static bool all_decode(void)
+{
+    for (int i = 0; i < N_REQUEST; i++)
+        if (got[i].choice[0].n_tok < 2) return false;
+    return true;
+}
+
+// The manager's thread has a pass for what the next one needs; on a stand-in, whose kernels run in
+// the thread that waits for them, it is given its time between the turns (vt_check waits for it).
+// Then no call that maps is the engine's, in no turn, though every sequence grows.
+static void test_growth_is_mapped_beside_the_passes(void **state)
+{
+    (void)state;
+    enum { N_GEN = 60 };
+    fx_engine *eng = open_gpu(false);
+    for (int i = 0; i < N_REQUEST; i++) {
+        const fx_request req = nth_request(i, N_GEN, &got[i]);
+        (void)bits_submit(eng, &req);
+    }
+    while (!all_decode()) (void)fxi_turn_run(eng);
+    expect_sound(eng);
+    const uint64_t all = mapping_calls(standin_calls), waits = standin_waits();
+    uint64_t n_turn = 0, here = 0;
+    while (!got[0].last) {
+        const uint64_t before = mapping_calls(standin_calls_here);
+        (void)fxi_turn_run(eng);
+        n_turn++;
+        here += mapping_calls(standin_calls_here) - before;
+        expect_sound(eng);
+    }
+    assert_true(n_turn > N_GEN / 2);
+    assert_int_equal(here, 0);
+    assert_true(mapping_calls(standin_calls) > all + 2 * N_REQUEST); // it did grow
+    assert_in_range(standin_waits() - waits, n_turn, 3 * n_turn);    // for the passes alone
+    unthreaded_close(eng);
+}
+
+// ---- idle memory -------------------------------------------------------------------------------
+
+static uint64_t bytes_on_device(fx_engine *eng, uint64_t at_us)
+{
+    clock_us = at_us;
+    (void)fxi_turn_run(eng);
+    return standin_look().memory_bytes;
+}
+
+// In the turn in which memory has been idle for long enough, the driver has it back: spare memory
+// after 5 s, prefixes, and so all of it, after the time that the option says.
+static void test_idle_memory_is_the_drivers_within_a_turn(void **state)
+{
+    (void)state;
+    fx_engine *eng = open_gpu(true);
+    eng->now_us = test_clock;
+    clock_us = S;
+    for (int i = 0; i < N_REQUEST; i++) {
+        fx_request req = nth_request(i, 40, &got[i]);
+        req.no_cache = true;
+        (void)bits_submit(eng, &req);
+    }
+    for (int i = 0; i < N_REQUEST; i++) bits_finish(eng, &got[i]);
+    assert_int_equal(fx_set_kv_memory(eng, 1 << 20, NULL), FX_OK);
+    const uint64_t since = clock_us, used = bytes_on_device(eng, since);
+    assert_true(used > 4 * STANDIN_GRANULARITY);
+    assert_int_equal(bytes_on_device(eng, since + 5 * S - 1), used);
+    assert_in_range(bytes_on_device(eng, since + 5 * S), 0, STANDIN_GRANULARITY);
+    assert_int_equal(bytes_on_device(eng, since + 600 * S), 0);
+    expect_sound(eng);
+    unthreaded_close(eng);
+}
+
+// ---- failures ----------------------------------------------------------------------------------
+
+// The answer keeps the beginning of a line.
+static void assert_begins(const char *line, const char *with)
+{
+    if (strncmp(line, with, strlen(with)) != 0) fail_msg("'%s' does not begin so: %s", line, with);
+}
+
+static void ask_request(fx_engine *eng, int i, bits_answer *out)
+{
+    fx_request req = nth_request(i, 6, out);
+    req.no_cache = true;
+    bits_ask(eng, &req, out);
+}
+
+// Two requests run; one of the launches of their pass fails. Both end with one line; who comes then
+// gets what it would have got.
+static void test_a_failed_call_ends_the_requests_it_hit(void **state)
+{
+    (void)state;
+    char what[128];
+    fx_stats s;
+    fx_engine *eng = open_gpu(true);
+    for (int i = 0; i < N_REQUEST; i++) ask_request(eng, i, &want[i]);
+    for (int i = 0; i < 2; i++) {
+        const fx_request req = nth_request(i, 30, &got[i]);
+        (void)bits_submit(eng, &req);
+    }
+    while (got[0].choice[0].n_tok < 2 || got[1].choice[0].n_tok < 2) (void)fxi_turn_run(eng);
+    standin_fail("cuGraphLaunch", 0, 1, STANDIN_UNKNOWN);
+    for (int i = 0; i < 2; i++) bits_finish(eng, &got[i]);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(got[i].choice[0].finish, FX_FINISH_ERROR);
+        assert_begins(got[i].choice[0].error,
+                      "the device that computes the model failed: cuda:0: cuGraphLaunch of ");
+    }
+    ask_request(eng, 2, &got[2]);
+    if (!bits_same_answer(&want[2], &got[2], what)) fail_msg("%s", what);
+    fx_engine_stats(eng, &s);
+    assert_int_equal(s.n_failed_step, 1);
+    assert_int_equal(s.device_is_lost, 0);
+    expect_sound(eng);
+    unthreaded_close(eng);
+}
+
+// After an illegal address every call of the context answers the same error.
+static void test_a_lost_device_is_said_to_be_lost(void **state)
+{
+    (void)state;
+    fx_stats s;
+    fx_engine *eng = open_gpu(true);
+    ask_request(eng, 0, &got[0]);
+    standin_fail("cuStreamSynchronize", 0, UINT64_MAX, 700);
+    for (int i = 0; i < 2; i++) {
+        ask_request(eng, i, &got[i]);
+        assert_int_equal(got[i].choice[0].finish, FX_FINISH_ERROR);
+        assert_begins(got[i].choice[0].error,
+                      "the device that computes the model failed: cuda:0: cuStreamSynchronize: ");
+    }
+    (void)fxi_turn_run(eng);
+    fx_engine_stats(eng, &s);
+    assert_int_equal(s.device_is_lost, 1);
+    standin_fail(NULL, 0, 0, 0);
+    unthreaded_close(eng);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_growth_is_mapped_beside_the_passes),
+        cmocka_unit_test(test_idle_memory_is_the_drivers_within_a_turn),
+        cmocka_unit_test(test_a_failed_call_ends_the_requests_it_hit),
+        cmocka_unit_test(test_a_lost_device_is_said_to_be_lost),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
