@@ -1,8 +1,9 @@
 // fuzz_spans.c - what spans take from outside: traceparent and tracestate of a client, a list of
-// pairs, and a collector's answer. A traceparent that is taken has 32 digits of a trace and 16 of a parent that
-// are not all zeros, and is written back as it came.
+// pairs, and a collector's answer. A traceparent that is taken has 32 digits of a trace and 16 of a
+// parent that are not all zeros, and is written back as it came.
 //
-// An input is a traceparent, a tracestate and an answer, with a NUL behind each of the first two.
+// An input is a traceparent, a tracestate or list, and an answer, with a NUL behind each of the
+// first two.
 #include "fuzz.h"
 
 #include <string.h>
