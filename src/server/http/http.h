@@ -353,6 +353,8 @@ typedef enum fxi_access {
     FXI_ACCESS_PAGE,  // as KEY; a browser gets a page that has no secrets without one
 } fxi_access;
 
+#define FXI_MESSAGES_PATH "/v1/messages" // what lies under it has errors in Anthropic's form
+
 typedef struct fxi_route {
     const char *method; // "GET" serves HEAD too
     const char *path;
