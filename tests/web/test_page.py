@@ -12,18 +12,18 @@ from pathlib import Path
 
 import pytest
 
-selenium = pytest.importorskip("selenium")
-from selenium import webdriver  # noqa: E402
-from selenium.webdriver.common.by import By  # noqa: E402
-from selenium.webdriver.common.keys import Keys  # noqa: E402
-from selenium.webdriver.support.ui import Select, WebDriverWait  # noqa: E402
-
-import serving  # noqa: E402
+import serving
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+try:
+    from selenium import webdriver
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.common.keys import Keys
+    from selenium.webdriver.support.ui import Select, WebDriverWait
+except ImportError:
+    pytest.exit("skipped: there is no selenium; ./check --clients installs it", returncode=77)
 if not CHROMIUM or not DRIVER:
-    print("skipped: there is no chromium with its driver")
-    raise SystemExit(77) if __name__ == "__main__" else pytest.skip("no chromium", allow_module_level=True)
+    pytest.exit("skipped: there is no chromium with its driver; ./check --clients installs them", returncode=77)
 
 WAIT_S = int(os.environ.get("FLEXINFER_WAIT_S", 120))
 SYSTEM = "You tell long, friendly stories about animals, robots, lakes and forests, and every one of them ends well. " * 2
@@ -241,6 +241,19 @@ def test_model_output_is_never_html(page):
     # Nor could anybody else on the page: the policy takes no HTML, no inline script, no foreign address.
     assert page.run("try { document.body.innerHTML = '<b></b>'; return 'taken' } catch { return 'refused' }") == "refused"
     page.log()
+
+
+def test_thoughts_are_apart(page):
+    """What a model thinks comes in a field of its own, and is folded away."""
+    page.run("""window.fetch = async () => new Response('data: ' + JSON.stringify(
+            {choices: [{delta: {reasoning_content: 'hm <b>'}}]}) + '\\n\\ndata: ' + JSON.stringify(
+            {choices: [{delta: {content: 'yes', reasoning_content: null}}]}) + '\\n\\ndata: [DONE]\\n\\n')""")
+    page.send("Is it?")
+    page.finish()
+    assert page.answer() == "yes"
+    assert not page.find("#log .assistant .thought p").is_displayed()
+    page.find("#log .assistant .thought summary").click()
+    assert page.find("#log .assistant .thought p").text == "hm <b>"
 
 
 def test_files_and_headers(server):
