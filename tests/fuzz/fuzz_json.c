@@ -11,14 +11,22 @@
 #include <string.h>
 
 static const char *const aliases[] = {"gpt"};
-static const fxi_limits limits = {
-    .model_id = "m", .alias = aliases, .n_alias = 1, .n_vocab = 264, .n_embd = 8, .max_choice = 64};
+static fxi_formats formats;
+static const fxi_limits limits = {.formats = &formats,
+                                  .model_id = "m",
+                                  .alias = aliases,
+                                  .n_alias = 1,
+                                  .n_vocab = 264,
+                                  .n_embd = 8,
+                                  .max_choice = 64};
 
 // Its thread sleeps: nothing is submitted.
 static fx_engine *engine_of_all(void)
 {
     static fx_engine *eng;
     if (!eng) eng = fake_engine_new();
+    formats.calls = fxi_call_format_named("hermes");
+    formats.reasoning = fxi_reason_format_named("think");
     return eng;
 }
 
@@ -194,11 +202,13 @@ static void try_abort(const char *body, size_t n_bytes)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
 {
-    static const fxi_api runs[] = {FXI_API_COMPLETIONS, FXI_API_CHAT, FXI_API_EMBEDDINGS,
-                                   FXI_API_RETAIN};
+    static const fxi_api runs[] = {FXI_API_COMPLETIONS, FXI_API_CHAT,      FXI_API_EMBEDDINGS,
+                                   FXI_API_RETAIN,      FXI_API_RESPONSES, FXI_API_MESSAGES};
     static const fxi_endpoint calls[] = {fxi_endpoint_tokenize, fxi_endpoint_detokenize,
-                                         fxi_endpoint_apply_template, fxi_endpoint_set_budget};
+                                         fxi_endpoint_apply_template, fxi_endpoint_set_budget,
+                                         fxi_endpoint_count};
     const char *body = (const char *)data;
+    (void)engine_of_all(); // and the formats
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) try_run(runs[i], body, n_bytes);
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) try_endpoint(calls[i], body, n_bytes);
     try_abort(body, n_bytes);
@@ -240,6 +250,31 @@ bool fuzz_seed(unsigned i, fxi_buf *out)
         "{\"tokens\":[256,97,263],\"skip_special_tokens\":true}",
         "{\"content\":\"a\",\"with_pieces\":true,\"kv_memory_bytes\":4096,\"id\":\"cmpl-1\"}",
         "[[[[{\"a\":1e5}]]]]",
+        "{\"messages\":[{\"role\":\"user\",\"content\":\"<think>\"}],\"tools\":[{\"type\":"
+        "\"function\","
+        "\"function\":{\"name\":\"f\",\"strict\":true,\"parameters\":{}}}],\"tool_choice\":"
+        "\"required\","
+        "\"parallel_tool_calls\":false,\"reasoning_effort\":\"low\",\"chat_template_kwargs\":{"
+        "\"a\":1}}",
+        "{\"input\":[{\"role\":\"user\",\"content\":[{\"type\":\"input_text\",\"text\":\"a\"}]},{"
+        "\"type\":"
+        "\"reasoning\",\"summary\":[]},{\"type\":\"function_call\",\"call_id\":\"c\",\"name\":"
+        "\"f\","
+        "\"arguments\":\"{}\"},{\"type\":\"function_call_output\",\"call_id\":\"c\",\"output\":"
+        "\"o\"}],"
+        "\"instructions\":\"i\",\"tools\":[{\"type\":\"function\",\"name\":\"f\"}],\"reasoning\":{"
+        "\"effort\":"
+        "\"low\"},\"text\":{\"format\":{\"type\":\"text\"}},\"stream\":true}",
+        "{\"max_tokens\":9,\"system\":[{\"type\":\"text\",\"text\":\"s\"}],\"messages\":[{\"role\":"
+        "\"assistant\",\"content\":[{\"type\":\"thinking\",\"thinking\":\"t\"},{\"type\":\"tool_"
+        "use\",\"id\":"
+        "\"c\",\"name\":\"f\",\"input\":{}}]},{\"role\":\"user\",\"content\":[{\"type\":\"tool_"
+        "result\","
+        "\"tool_use_id\":\"c\",\"content\":\"o\"},{\"type\":\"text\",\"text\":\"u\"}]}],\"tools\":["
+        "{\"name\":"
+        "\"f\",\"input_schema\":{}}],\"tool_choice\":{\"type\":\"any\"},\"thinking\":{\"type\":"
+        "\"enabled\"},"
+        "\"stop_sequences\":[\"x\"]}",
     };
     if (i >= sizeof bodies / sizeof *bodies) return false;
     return fxi_buf_str(out, bodies[i]);
