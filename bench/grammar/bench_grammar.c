@@ -73,7 +73,8 @@ static fxi_guide *make_form_guide(bench_world *w, const json_t *form)
     const fxi_guide_limits limits = {.max_set = 1 << 16, .max_mask = 256};
     if (fxi_gram_json_add(&g, &json, &err) ||
         fxi_schema_add(&g, &json, json_object_get(form, "schema"), &node, &err) ||
-        fxi_gram_finish(&g, node, &err) || fxi_guide_make(&g, &w->tokens, limits, &guide, &err))
+        fxi_gram_finish(&g, node, &err) ||
+        fxi_guide_make(&g, &w->tokens, (fxi_guide_speller){0}, limits, &guide, &err))
         die_with(json_string_value(json_object_get(form, "name")), err.text);
     return guide;
 }

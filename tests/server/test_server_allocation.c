@@ -52,6 +52,7 @@ static void end(fixture *f)
 static const sweep_row rows[] = {
     {"GET", "/health", NULL, 200, "{\"status\":\"ok\"}"},
     {"GET", "/", NULL, 200, "POST /v1/chat/completions"},
+    {"GET", "/web/app.js", NULL, 200, "app.js"},
     {"GET", "/stats", NULL, 200, "}"},
     {"GET", "/v1/models", NULL, 200, "\"data\":[{\"id\":\"fake\""},
     {"GET", "/v1/models/fake", NULL, 200, "\"max_model_len\":4096"},

@@ -20,8 +20,8 @@
 
 // Until something was drafted.
 static const double first_odds[FXI_N_DRAFT_KIND] = {
-    [FXI_DRAFT_SHORT] = 0.4,  [FXI_DRAFT_MIDDLE] = 0.6, [FXI_DRAFT_LONG] = 0.8,
-    [FXI_DRAFT_PREFIX] = 0.8, [FXI_DRAFT_MODEL] = 0.6,
+    [FXI_DRAFT_FORCED] = 0.8, [FXI_DRAFT_SHORT] = 0.4,  [FXI_DRAFT_MIDDLE] = 0.6,
+    [FXI_DRAFT_LONG] = 0.8,   [FXI_DRAFT_PREFIX] = 0.8, [FXI_DRAFT_MODEL] = 0.6,
 };
 
 // ---- what steps take ---------------------------------------------------------------------------

@@ -26,6 +26,7 @@ typedef enum fxi_draft_kind {
     FXI_DRAFT_LONG,   // 12 or more
     FXI_DRAFT_PREFIX, // recorded behind the same tokens
     FXI_DRAFT_MODEL,  // drawn by the draft model
+    FXI_DRAFT_FORCED, // the request's grammar leaves no choice
     FXI_N_DRAFT_KIND
 } fxi_draft_kind;
 

@@ -1,5 +1,6 @@
 // speculate_find.c - where drafts come from, in the order in which they are asked.
 //
+//   forced   what the grammar of the request forces next
 //   prefix   what is recorded behind the same tokens, for the same tenant
 //   prompt   what followed the last few tokens where they occurred before, in prompt or answer
 #include "engine/speculate/speculate.h"
@@ -67,6 +68,9 @@ int fxi_speculate_find(fx_engine *eng, fxi_seq *s, int most)
     if (!s->draft) s->draft = fxi_draft_make();
     if (!s->draft) return 0;
     if (eng->drafter) return eng->drafter(eng->drafter_ud, s, s->draft->tok, most);
+    const int n_forced = fxi_seq_forced(s, s->draft->tok, most);
+    s->draft->kind = FXI_DRAFT_FORCED;
+    if (n_forced > 0) return n_forced;
     const int n = may_ask_tree(eng, s) ? find_in_tree(eng, s, most) : 0;
     if (n > 0) return n;
     return x->sources & FXI_SPECULATE_PROMPT ? find_in_text(s, most) : 0;

@@ -30,7 +30,8 @@
 #define FIRST X "(?:" X "|" Y X "(?:" Y "{0,59}" X ")?|" Y "-" X "(?:" Y "{0,58}" X ")?)?"
 #define LABEL X "(?:" X "|" Y X "(?:" Y "{0,33}" X ")?|" Y "-" X "(?:" Y "{0,32}" X ")?)?"
 #define HOST  FIRST "(?:\\." LABEL "){0,5}"
-#define ATOM  "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]{1,64}"
+// At most 64 characters in front of the @.
+#define ATOM  "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]"
 #define PCT   "%" HEX HEX
 #define CHAR  "(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|" PCT ")"
 #define USER  "(?:[A-Za-z0-9._~!$&'()*+,;=:-]|" PCT ")*@"
@@ -54,7 +55,7 @@ static const struct format_row {
      "[0-9]{1,9}S))?|T(?:[0-9]{1,9}H(?:[0-9]{1,9}M(?:[0-9]{1,9}S)?)?|[0-9]{1,9}M(?:[0-9]{1,9}S)?|"
      "[0-9]{1,9}S))"},
     {"uuid", HEX "{8}-" HEX "{4}-" HEX "{4}-" HEX "{4}-" HEX "{12}"},
-    {"email", ATOM "(?:\\." ATOM "){0,8}@" HOST},
+    {"email", ATOM "{1,40}(?:\\." ATOM "{1,11}){0,2}@" HOST},
     {"hostname", HOST},
     {"ipv4", IPV4},
     {"ipv6", IPV6},

@@ -251,10 +251,16 @@ static void wake_listed(fxi_server *srv, fxi_wake_list l)
     }
 }
 
-void fxi_http_wake_after_step(void *ud)
+void fxi_http_send_listed(void *ud)
 {
     fxi_server *srv = ud;
     wake_listed(srv, fxi_wakes_after_step(&srv->wakes, fxi_now_s()));
+}
+
+void fxi_http_wake_after_step(void *ud)
+{
+    fxi_server *srv = ud;
+    if (!fxi_wakes_tell(&srv->wakes, fxi_now_s())) fxi_http_send_listed(srv);
 }
 
 void fxi_http_wake_late(fxi_server *srv, double now_s)
