@@ -1,6 +1,6 @@
 """The page in Chromium, over the built program with the embedded model.
 
-Run by CTest through run_pytest.sh; by hand as test_stream.py, with pytest. With FLEXINFER_SHOTS=FOLDER it leaves
+Run by CTest through run_page.sh; by hand as test_stream.py, with pytest. With FLEXINFER_SHOTS=FOLDER it leaves
 pictures of the page there, 1280 and 390 wide, light and dark.
 """
 import json
@@ -11,19 +11,14 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import Select, WebDriverWait
 
 import serving
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-try:
-    from selenium import webdriver
-    from selenium.webdriver.common.by import By
-    from selenium.webdriver.common.keys import Keys
-    from selenium.webdriver.support.ui import Select, WebDriverWait
-except ImportError:
-    pytest.exit("skipped: there is no selenium; ./check --clients installs it", returncode=77)
-if not CHROMIUM or not DRIVER:
-    pytest.exit("skipped: there is no chromium with its driver; ./check --clients installs them", returncode=77)
 
 WAIT_S = int(os.environ.get("FLEXINFER_WAIT_S", 120))
 SYSTEM = "You tell long, friendly stories about animals, robots, lakes and forests, and every one of them ends well. " * 2
