@@ -35,6 +35,14 @@ class BenchKernels(unittest.TestCase):
         self.assertRegex(lines[0], r"^ +(pass|FAIL) +linear Q8_0, tokens: 1: [\d.e+-]+ % of the bandwidth, goal 90 %")
         self.assertTrue(all("not measured" in line for line in lines[1:]), done.stderr)
 
+    def test_cpu_time_is_that_of_one_thread(self):
+        done = bench(*SMALL, "--only", "linear", "--type", "Q6_K", "--tok", "7", "--cpu-time", "--cached", "--threads", "2")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        (row,) = rows(done)
+        self.assertEqual((row["n_tok"], row["threads"]), ("7", "1"))
+        for key in ("median_s", "limit GB/s", "limit GFLOP/s"):
+            self.assertGreater(float(row[key]), 0)
+
     def test_every_row_operation(self):
         done = bench("--only", "rows", "--row-ms", "1")
         self.assertEqual(done.returncode, 0, done.stderr)
