@@ -148,8 +148,10 @@ LAW = {
     # Requests as spans of OpenTelemetry, and the thread that sends them.
     "server/spans": ["server/reply/json_out.h", "base/...", "include/flexinfer"],
     "server/metrics": ["server/spans/exporter.h", "server/spans/span.h", "server/work/ledger.h", "server/work/workers.h", "base/...", "include/flexinfer"],
-    "server/reply": ["answer/answer.h", "answer/call_format.h", "base/...", "include/flexinfer"],
+    "server/reply/dialect": ["server/reply", "answer/answer.h", "base/...", "include/flexinfer"],
+    "server/reply": ["server/reply/dialect", "answer/answer.h", "answer/call_format.h", "base/...", "include/flexinfer"],
     "server/request": ["answer/call_format.h", "answer/answer.h", "server/work/ledger.h", "server/reply", "base/...", "include/flexinfer"],
+    "server/request/dialect": ["server/request", "server/work/ledger.h", "server/reply", "base/...", "include/flexinfer"],
     "server/request/tools": ["server/request", "server/work/ledger.h", "server/reply", "answer/answer.h", "answer/call_format.h", "base/...", "include/flexinfer"],
     "server/endpoint": ["server/trace/chrome_trace.h", "server/work/ledger.h", "server/request", "server/reply", "base/...", "include/flexinfer"],
     "server/schema": ["server/request", "server/reply", "base/...", "include/flexinfer"],
@@ -157,7 +159,7 @@ LAW = {
     "server/picture": ["base/...", "include/flexinfer"],
     "server/viewer": ["server/http/http.h", "server/picture", "server/guard", "server/metrics", "server/work", "server/endpoint", "server/request", "server/reply", "server/server.h", "server/web", "base/...", "include/flexinfer"],
     "server/web": ["base/..."],
-    "server/http": ["server/viewer", "server/web", "server/guard", "server/spans", "server/log", "server/metrics", "server/work", "server/endpoint", "server/schema", "server/request", "server/reply", "server/server.h", "base/...", "include/flexinfer"],
+    "server/http": ["server/reply/dialect/dialect_out.h", "server/viewer", "server/web", "server/guard", "server/spans", "server/log", "server/metrics", "server/work", "server/endpoint", "server/schema", "server/request", "server/reply", "server/server.h", "base/...", "include/flexinfer"],
     "server": ["answer/call_format.h", "server/request/api_request.h", "server/viewer", "server/web", "server/http", "server/guard", "server/spans/exporter.h", "server/log/log_line.h", "server/metrics", "server/work", "server/reply", "base/...", "include/flexinfer"],
 
     "cli/terminal": ["cli/cli.h", "base/...", "include/flexinfer"],

@@ -20,10 +20,12 @@ typedef struct kernel_bench {
     const fxi_kernels *k;
     fxi_pool *pool;
     bench_state *state;
+    double (*now_s)(void);  // the clock of runs and limits
     double row_s;           // seconds for the runs of a row
     const char *only;       // a part; NULL: all
     const char *only_type;  // of weights; NULL: all
     int n_in, n_out, n_tok; // of linear layers; n_tok 0: several
+    bool cached;            // the weights of linear layers come from a cache if they fit
 } kernel_bench;
 
 typedef enum bench_peak {

@@ -20,11 +20,11 @@ float *bench_random_floats(size_t n)
     return p;
 }
 
-static void time_once(bench_timed *t)
+static void time_once(const kernel_bench *b, bench_timed *t)
 {
-    double start = fxi_now_s();
+    double start = b->now_s();
     t->run(t->arg);
-    samples_add(&t->s, fxi_now_s() - start);
+    samples_add(&t->s, b->now_s() - start);
 }
 
 void bench_time(const kernel_bench *b, bench_timed *t, int n, double *s)
@@ -32,7 +32,7 @@ void bench_time(const kernel_bench *b, bench_timed *t, int n, double *s)
     for (int i = 0; i < n; i++) t[i].run(t[i].arg);
     const double end = fxi_now_s() + n * b->row_s;
     for (int r = 0; r < MIN_RUN || fxi_now_s() < end; r++)
-        for (int i = 0; i < n; i++) time_once(&t[i]);
+        for (int i = 0; i < n; i++) time_once(b, &t[i]);
     for (int i = 0; i < n; i++) {
         s[i] = samples_at(&t[i].s, 0.5);
         samples_free(&t[i].s);

@@ -248,18 +248,21 @@ static void test_figures_of_metrics(void **state)
     (void)state;
     fxi_watched w = known();
     double first_s, between_s;
-    assert_false(fxi_watched_latency(&w, &first_s, &between_s));
+    assert_false(fxi_watched_time(&w, FXI_TOP_first_token, &first_s));
     take_page(&w, "# HELP flexinfer_time_to_first_token_seconds_sum 9\n"
                   "flexinfer_time_to_first_token_seconds_sum 3\n"
                   "flexinfer_time_to_first_token_seconds_count 6\n");
-    assert_true(fxi_watched_latency(&w, &first_s, &between_s));
-    assert_true(first_s == 0.5 && between_s == 0);
+    assert_true(fxi_watched_time(&w, FXI_TOP_first_token, &first_s));
+    assert_false(fxi_watched_time(&w, FXI_TOP_between, &between_s));
+    assert_true(first_s == 0.5);
     take_page(&w, "flexinfer_time_to_first_token_seconds_sum 5\n"
                   "flexinfer_time_to_first_token_seconds_count 8\n"
                   "flexinfer_inter_token_latency_seconds_sum 1\n"
                   "flexinfer_inter_token_latency_seconds_count 4");
-    assert_true(fxi_watched_latency(&w, &first_s, &between_s));
+    assert_true(fxi_watched_time(&w, FXI_TOP_first_token, &first_s));
+    assert_true(fxi_watched_time(&w, FXI_TOP_between, &between_s));
     assert_true(first_s == 1 && between_s == 0.25); // of what is new
+    expect_in(&w, &(fxi_top_view){.url = "u"}, 12, "steps/s  first token 1.0000 s");
     fxi_watched_free(&w);
 }
 

@@ -324,8 +324,7 @@ static void test_neutral(void **state)
 {
     static const char *const members[] = {
         "\"model\":\"m\"",
-        "\"logprobs\":null",
-        "\"echo\":false",
+        "\"logprobs\":null,\"echo\":false",
         "\"suffix\":\"\"",
         "\"presence_penalty\":0",
         "\"frequency_penalty\":0.0",

@@ -243,6 +243,37 @@ static void test_stop_waits_for_a_reader_that_goes_on(void **state)
     fx_engine_close(f.eng);
 }
 
+// ---- whose thread sends -----------------------------------------------------------------------
+
+static int fill_cores(void **state)
+{
+    (void)state;
+    fake_engine_threads(1 << 20);
+    return 0;
+}
+
+static int free_cores(void **state)
+{
+    (void)state;
+    fake_engine_threads(1);
+    return 0;
+}
+
+// The sender runs beside an engine that leaves a core free, and only there.
+static void test_sender_is_where_a_core_is_free(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        fake_engine_threads(i ? 1 << 20 : 0);
+        fixture f = fixture_open((fxi_server_options){0});
+        pthread_mutex_lock(&f.srv->wakes.mu);
+        assert_int_equal(f.srv->wakes.has_sender, !i);
+        pthread_mutex_unlock(&f.srv->wakes.mu);
+        fixture_close(&f);
+    }
+    fake_engine_threads(1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -254,5 +285,8 @@ int main(void)
         cmocka_unit_test(test_stop_beside_a_stalled_reader),
         cmocka_unit_test(test_stop_waits_for_a_reader_that_goes_on),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const struct CMUnitTest once[] = {cmocka_unit_test(test_sender_is_where_a_core_is_free)};
+    return cmocka_run_group_tests_name("whose thread sends", once, NULL, NULL) +
+           cmocka_run_group_tests_name("a sender sends", tests, NULL, NULL) +
+           cmocka_run_group_tests_name("the engine's thread sends", tests, fill_cores, free_cores);
 }

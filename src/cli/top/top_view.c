@@ -56,13 +56,16 @@ static void draw_sequences(fxi_screen *s, int row, const fxi_watched *w)
 
 static void draw_rates(fxi_screen *s, int row, const fxi_watched *w)
 {
-    double first_s, between_s;
+    static const char *const names[] = {[FXI_TOP_queued] = "queue",
+                                        [FXI_TOP_first_token] = "first token",
+                                        [FXI_TOP_between] = "between"};
+    double mean_s;
     int col = fxi_screen_put(s, row, 0, FXI_STYLE_BOLD, "tokens/s   ");
     col = fxi_screen_put(s, row, col, FXI_STYLE_PLAIN, "%.1f generated  %.1f prompt  %.1f steps/s",
                          w->rate.generated_tok, w->rate.prompt_tok, w->rate.step);
-    if (fxi_watched_latency(w, &first_s, &between_s))
-        fxi_screen_put(s, row, col, FXI_STYLE_PLAIN, "  first token %.3f s  between %.4f s",
-                       first_s, between_s);
+    for (int i = 0; i < FXI_TOP_N_TIME; i++)
+        if (fxi_watched_time(w, i, &mean_s))
+            col = fxi_screen_put(s, row, col, FXI_STYLE_PLAIN, "  %s %.4f s", names[i], mean_s);
 }
 
 static void draw_memory(fxi_screen *s, int row, const fxi_watched *w)
@@ -176,8 +179,8 @@ static void draw_help(fxi_screen *s, int row)
         "  ~ swapped  its rows are in the swap",
         "  - nothing is mapped there",
         "",
-        "first token, between: seconds to the first token and from one token to",
-        "the next, of requests that got them lately",
+        "queue, first token, between: seconds that requests waited, until their",
+        "first token came, and from one token to the next, lately",
     };
     for (size_t i = 0; i < sizeof lines / sizeof *lines && row < s->n_row - 1; i++, row++)
         fxi_screen_put(s, row, 0, FXI_STYLE_PLAIN, "%s", lines[i]);

@@ -3,7 +3,7 @@
 //
 //     flexinfer 0.1.0  http://127.0.0.1:8080  vtensor                               live
 //     sequences  2 running  0 waiting (0 prompt tokens)  0 bytes in the swap
-//     tokens/s   120.0 generated  0.0 prompt  60.0 steps/s  first token 0.12 s  between 0.016 s
+//     tokens/s   120.0 generated  0.0 prompt  60.0 steps/s  first token 0.1200 s  queue 0.0010 s
 //     memory     12.0 MiB mapped  8.0 MiB live  1.0 MiB shared  2.0 MiB cached  of 1.0 GiB
 //     chunks     . 3 spare  o 20 owned  S 4 shared  c 50 cached  ~ 0 swapped
 //     mapped     _.-=*#          over the last seconds

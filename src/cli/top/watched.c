@@ -164,29 +164,26 @@ void fxi_watched_page(fxi_watched *w, const char *text, size_t n)
 {
     if (w->number && w->number == w->page_number) note_silence(w);
     w->page_number = w->number;
-#define VALUE(name) sample_value(text, n, "flexinfer_" name)
-    w->page[w->n_page++ % FXI_TOP_PAGES] = (fxi_top_page){
-        VALUE("time_to_first_token_seconds_sum"), VALUE("time_to_first_token_seconds_count"),
-        VALUE("inter_token_latency_seconds_sum"), VALUE("inter_token_latency_seconds_count")};
-#undef VALUE
+    fxi_top_page *page = &w->page[w->n_page++ % FXI_TOP_PAGES];
+#define READ_TIME(name, metric)                                                      \
+    page->sum_s[FXI_TOP_##name] = sample_value(text, n, "flexinfer_" metric "_sum"); \
+    page->count[FXI_TOP_##name] = sample_value(text, n, "flexinfer_" metric "_count");
+    FXI_TOP_TIMES(READ_TIME)
+#undef READ_TIME
 }
 
-// A count that went down: another process.
-static double mean_since(double sum0, double n0, double sum, double n)
-{
-    if (n > n0 && sum >= sum0) return (sum - sum0) / (n - n0);
-    return n > 0 ? sum / n : 0;
-}
-
-bool fxi_watched_latency(const fxi_watched *w, double *first_s, double *between_s)
+bool fxi_watched_time(const fxi_watched *w, int time, double *mean_s)
 {
     if (!w->n_page) return false;
     const uint64_t oldest = w->n_page > FXI_TOP_PAGES ? w->n_page - FXI_TOP_PAGES : 0;
     const fxi_top_page *a = &w->page[oldest % FXI_TOP_PAGES];
     const fxi_top_page *b = &w->page[(w->n_page - 1) % FXI_TOP_PAGES];
-    *first_s = mean_since(a->first_token_s, a->n_first_token, b->first_token_s, b->n_first_token);
-    *between_s = mean_since(a->between_s, a->n_between, b->between_s, b->n_between);
-    return b->n_first_token > 0;
+    double sum_s = b->sum_s[time], count = b->count[time];
+    // A count that went down is of another process.
+    if (count > a->count[time] && sum_s >= a->sum_s[time])
+        sum_s -= a->sum_s[time], count -= a->count[time];
+    *mean_s = count > 0 ? sum_s / count : 0;
+    return count > 0;
 }
 
 void fxi_watched_free(fxi_watched *w)

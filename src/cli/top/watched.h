@@ -61,9 +61,17 @@ typedef struct fxi_top_sample {
     uint64_t at_us, mapped_bytes, live_bytes, shared_bytes;
 } fxi_top_sample;
 
-typedef struct fxi_top_page {            // of /metrics
-    double first_token_s, n_first_token; // sum and count
-    double between_s, n_between;
+// X(name, metric): times that /metrics has as a sum and a count.
+#define FXI_TOP_TIMES(X)                          \
+    X(first_token, "time_to_first_token_seconds") \
+    X(queued, "request_queue_time_seconds")       \
+    X(between, "inter_token_latency_seconds")
+#define FXI_NAME_TOP_TIME(name, metric) FXI_TOP_##name,
+enum { FXI_TOP_TIMES(FXI_NAME_TOP_TIME) FXI_TOP_N_TIME };
+#undef FXI_NAME_TOP_TIME
+
+typedef struct fxi_top_page { // of /metrics
+    double sum_s[FXI_TOP_N_TIME], count[FXI_TOP_N_TIME];
 } fxi_top_page;
 
 typedef struct fxi_top_rates { // per second, over the last seconds
@@ -101,9 +109,9 @@ fx_status fxi_watched_take(fxi_watched *w, bool is_whole, const char *text, size
 // that takes no pictures is idle: rates are 0 then, and memory stays as it is.
 void fxi_watched_page(fxi_watched *w, const char *text, size_t n);
 
-// Mean seconds to the first token, and between tokens, of what happened during the last pages; of
-// everything where nothing did. False: there is nothing to tell.
-bool fxi_watched_latency(const fxi_watched *w, double *first_s, double *between_s);
+// The mean of a time (FXI_TOP_*) over what happened during the last pages; over everything where
+// nothing did. False: there is nothing to tell.
+bool fxi_watched_time(const fxi_watched *w, int time, double *mean_s);
 
 // The state of chunk `name`.
 int fxi_watched_chunk(const fxi_watched *w, uint64_t name);

@@ -332,8 +332,10 @@ enum MHD_Result fxi_http_send_preflight(fxi_http_job *job);
 // Sends what a submitted job has to say, or suspends the connection until there is something.
 enum MHD_Result fxi_http_send_reply(fxi_http_job *job);
 // Let jobs send that have something to send, as wakes.h says: after each step, on the engine's
-// thread (ud: the server); those that are late, on the watcher's; all.
+// thread, which leaves it to the sender if there is one (ud: the server); on the sender; those that
+// are late, on the watcher's; all.
 void fxi_http_wake_after_step(void *ud);
+void fxi_http_send_listed(void *ud);
 void fxi_http_wake_late(fxi_server *srv, double now_s);
 void fxi_http_wake_all(fxi_server *srv);
 
@@ -350,6 +352,8 @@ typedef enum fxi_access {
                       // apart: then who is on this machine
     FXI_ACCESS_PAGE,  // as KEY; a browser gets a page that has no secrets without one
 } fxi_access;
+
+#define FXI_MESSAGES_PATH "/v1/messages" // what lies under it has errors in Anthropic's form
 
 typedef struct fxi_route {
     const char *method; // "GET" serves HEAD too

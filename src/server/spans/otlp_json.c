@@ -227,7 +227,7 @@ static void put_first_token(otlp_out *w, const fxi_trace_span *s)
 }
 
 // "chat MODEL" as the conventions want it; without a model, or where nothing is generated, as HTTP.
-static void put_name(otlp_out *w, const fxi_trace_span *s)
+static void put_span_name(otlp_out *w, const fxi_trace_span *s)
 {
     char name[256];
     const bool is_ai = s->operation && s->model[0];
@@ -266,7 +266,7 @@ static void put_span(otlp_out *w, const fxi_trace_span *s)
         PUT(w, ",");
     }
     PUT(w, "\"flags\":%d,", FLAG_SAMPLED | FLAG_HAS_REMOTE | remote);
-    put_name(w, s);
+    put_span_name(w, s);
     PUT(w, ",\"kind\":%d,", KIND_SERVER);
     put_time(w, "startTimeUnixNano", s->start_us);
     PUT(w, ",");

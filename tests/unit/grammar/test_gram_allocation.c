@@ -1,6 +1,6 @@
-// test_gram_allocation.c - every allocation of the compilers, of the automaton and of the masks fails
-// once: the error is FX_ENOMEM, nothing leaks (with LeakSanitizer), and what was made before stays
-// usable.
+// test_gram_allocation.c - every allocation of the compilers, of the automaton and of the masks
+// fails once: the error is FX_ENOMEM, nothing leaks (with LeakSanitizer), and what was made before
+// stays usable.
 #include "unit/cmocka_all.h"
 
 #include <jansson.h>

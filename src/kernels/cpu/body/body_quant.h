@@ -58,7 +58,7 @@ typedef struct q_type {
     X(MXFP4, 4, 0, 8, 0, 0, fxi_e2m1_values, q_tile_32)
 
 #define Q_SMALL_CASE(T, LO, HI, N, BIG, HAS_MIN, VALUE)                              \
-    if ((T) <= Q_SMALL_MOST(N) && n_tok == (T)) {                                    \
+    if ((T) <= Q_SMALL_MOST(N, HAS_MIN) && n_tok == (T)) {                           \
         if (n_panel == 1)                                                            \
             q_small_panels(T, 1, LO, HI, N, BIG, HAS_MIN, VALUE, c);                 \
         else                                                                         \
@@ -89,7 +89,7 @@ Q_TYPES(Q_TYPE_FNS)
                     .unpack_codes = (LO) == 8 ? NULL : unpack_codes_##NAME, \
                     .unpack_scales = unpack_scales_##NAME,                  \
                     .small = q_small_##NAME,                                \
-                    .small_most = Q_SMALL_MOST(N)},
+                    .small_most = Q_SMALL_MOST(N, HAS_MIN)},
 
 static const q_type q_types[FXI_DTYPE_END] = {Q_TYPES(Q_TYPE_ROW)};
 
@@ -300,6 +300,16 @@ static void run_blocks(const q_layer *l, q_work *work, int p0)
     }
 }
 
+// What is prefetched after the m panels from p on: those that come next, if the call has more.
+static void small_ahead(const q_layer *l, int p, int m, q_small *c)
+{
+    const ptrdiff_t next = (ptrdiff_t)((size_t)m * l->panel_bytes);
+    const size_t n_group = (size_t)(l->w->n_in / l->panel.f->n);
+    c->code_jump = next - (ptrdiff_t)((size_t)c->n_block * l->panel.code_bytes);
+    c->scale_jump = next - (ptrdiff_t)(n_group * l->panel.scale_bytes);
+    c->last_far = (p + m < l->panel1 ? 2 : 1) * c->n_block - 1;
+}
+
 // n tokens (1, 2, 4 or 8) of those prepared, from t on, x the panels from p to end.
 static void run_small_tokens(const q_layer *l, const q_work *work, int t, int n, int p, int end)
 {
@@ -312,10 +322,9 @@ static void run_small_tokens(const q_layer *l, const q_work *work, int t, int n,
     const int most = Q_SMALL_PANELS(n);
     for (int m; p < end; p += m) {
         m = end - p >= most ? most : 1;
+        small_ahead(l, p, m, &c);
         c.code = codes_at(l, p, 0);
         c.scale = scales_at(l, p, 0);
-        c.next = p + m < l->panel1 ? codes_at(l, p + m, 0) : NULL;
-        c.next_scale = c.next ? scales_at(l, p + m, 0) : NULL;
         c.y = l->y + (size_t)(work->t0 + t) * l->ldy + (size_t)p * FXI_PANEL;
         c.n_out = l->w->n_out - p * FXI_PANEL;
         l->type->small(n, m, &c);
