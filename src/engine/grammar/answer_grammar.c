@@ -144,16 +144,3 @@ fx_status fx_grammar_compile(const fx_engine *eng, const fx_part *root, fx_gramm
     fxi_buf_free(&key);
     return st;
 }
-
-void fx_grammar_retain(fx_grammar *g)
-{
-    atomic_fetch_add(&g->n_ref, 1);
-}
-
-void fx_grammar_release(fx_grammar *g)
-{
-    if (!g || atomic_fetch_sub(&g->n_ref, 1) > 1) return;
-    fxi_guide_free(g->guide);
-    fxi_buf_free(&g->key);
-    free(g);
-}

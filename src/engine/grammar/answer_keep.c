@@ -1,5 +1,5 @@
-// answer_keep.c - the grammars that were asked for last, by what they were compiled from: whoever
-// asks for one again finds what requests have learnt of it.
+// answer_keep.c - references to grammars, and those that were asked for last, by what they were
+// compiled from: whoever asks for one again finds what requests have learnt of it.
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +32,21 @@ static bool add_part_key(fxi_buf *key, const fx_part *p, int depth)
 bool fxi_answer_key(const fx_part *root, fxi_buf *key)
 {
     return add_part_key(key, root, 0);
+}
+
+// ---- references ---------------------------------------------------------------------------------
+
+void fx_grammar_retain(fx_grammar *g)
+{
+    atomic_fetch_add(&g->n_ref, 1);
+}
+
+void fx_grammar_release(fx_grammar *g)
+{
+    if (!g || atomic_fetch_sub(&g->n_ref, 1) > 1) return;
+    fxi_guide_free(g->guide);
+    fxi_buf_free(&g->key);
+    free(g);
 }
 
 // ---- grammars -----------------------------------------------------------------------------------
