@@ -177,7 +177,7 @@ LAW = {
 SYSTEM = {
     "microhttpd.h": ["server/http"],
     "curses.h": ["cli/top"],
-    "jansson.h": ["base/json", "format/...", "grammar/schema", "server/...", "cli/...", "replay/trace"],
+    "jansson.h": ["base/json", "engine/grammar", "format/...", "grammar/schema", "server/...", "cli/...", "replay/trace"],
     "pcre2.h": ["format/vocab/lookup"],
     "utf8proc.h": ["format/vocab/...", "format/jinja/..."],
 }

@@ -8,8 +8,8 @@
 #include "grammar/form/gram_form.h"
 
 // What a grammar may learn before it begins again. A state takes about 100 bytes and a row of the
-// table of moves, a mask a bit per token.
-static const fxi_guide_limits guide_limits = {.max_set = 1 << 16, .max_mask = 256};
+// table of moves, a mask a bit per token: a few MiB in all.
+static const fxi_guide_limits guide_limits = {.max_set = 1 << 14, .max_mask = 128};
 
 // ---- the vocabulary -----------------------------------------------------------------------------
 
@@ -20,6 +20,7 @@ bool fxi_answer_vocab_init(fxi_answer_vocab *v)
 
 void fxi_answer_vocab_free(fxi_answer_vocab *v)
 {
+    fxi_answer_forget(v);
     fxi_gram_tokens_free(&v->tokens);
     pthread_mutex_destroy(&v->mu);
 }
@@ -112,11 +113,10 @@ static fx_status make_guide(const fx_engine *eng, const fx_part *root, fxi_guide
     return st;
 }
 
-fx_status fx_grammar_compile(const fx_engine *eng, const fx_part *root, fx_grammar **out,
-                             fx_error *err)
+static fx_status make_answer_grammar(const fx_engine *eng, const fx_part *root, fx_grammar **out,
+                                     fx_error *err)
 {
     fx_grammar *g = calloc(1, sizeof *g);
-    *out = NULL;
     if (!g) return fxi_fail(err, FX_ENOMEM, "no memory for a grammar");
     g->eng = eng;
     atomic_init(&g->n_ref, 1);
@@ -128,14 +128,19 @@ fx_status fx_grammar_compile(const fx_engine *eng, const fx_part *root, fx_gramm
     return st;
 }
 
-void fx_grammar_retain(fx_grammar *g)
+fx_status fx_grammar_compile(const fx_engine *eng, const fx_part *root, fx_grammar **out,
+                             fx_error *err)
 {
-    atomic_fetch_add(&g->n_ref, 1);
-}
-
-void fx_grammar_release(fx_grammar *g)
-{
-    if (!g || atomic_fetch_sub(&g->n_ref, 1) > 1) return;
-    fxi_guide_free(g->guide);
-    free(g);
+    fxi_answer_vocab *v = &((fx_engine *)eng)->answer_vocab; // with a lock of its own
+    fxi_buf key = {0};
+    const bool has_key = fxi_answer_key(root, &key);
+    *out = has_key ? fxi_answer_find(v, &key) : NULL;
+    fx_status st = *out ? FX_OK : make_answer_grammar(eng, root, out, err);
+    if (!st && has_key && !(*out)->key.n) {
+        (*out)->key = key;
+        fxi_answer_keep(v, *out);
+        return FX_OK;
+    }
+    fxi_buf_free(&key);
+    return st;
 }

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/text/buf.h"
 #include "flexinfer/flexinfer.h"
 #include "grammar/guide/gram_guide.h"
 #include "grammar/mask/gram_tokens.h"
@@ -16,11 +17,17 @@ struct fx_grammar {
     atomic_int n_ref;
     const fx_engine *eng;
     fxi_guide *guide; // with a lock of its own
+    fxi_buf key;      // what it was compiled from
 };
 
-// What the grammars of an engine share: the vocabulary by its bytes, made for the first of them.
+enum { FXI_ANSWER_KEPT = 16 };
+
+// What the grammars of an engine share: the vocabulary by its bytes, made for the first of them,
+// and the grammars that were asked for last.
 typedef struct fxi_answer_vocab {
-    pthread_mutex_t mu; // guards has_tokens; tokens are constant once it is set
+    pthread_mutex_t mu; // guards all but tokens, which are constant once has_tokens is set
+    fx_grammar *kept[FXI_ANSWER_KEPT]; // [n_kept] the latest first
+    size_t n_kept;
     bool has_tokens;
     fxi_gram_tokens tokens; // a control token is FXI_CONTROL_MARK, its piece and the mark again
 } fxi_answer_vocab;
@@ -30,6 +37,12 @@ typedef struct fxi_answer_vocab {
 
 bool fxi_answer_vocab_init(fxi_answer_vocab *v); // false: no memory
 void fxi_answer_vocab_free(fxi_answer_vocab *v);
+
+// answer_keep.c: what tells a grammar from others. False: it has no key, and is not kept.
+bool fxi_answer_key(const fx_part *root, fxi_buf *key);
+fx_grammar *fxi_answer_find(fxi_answer_vocab *v, const fxi_buf *key); // a reference; NULL: none
+void fxi_answer_keep(fxi_answer_vocab *v, fx_grammar *g); // the one asked for first makes way
+void fxi_answer_forget(fxi_answer_vocab *v);              // all; before the vocabulary is freed
 
 // answer_parts.c: adds a part to a form. Errors: as fx_grammar_compile.
 fx_status fxi_answer_part(fxi_gram *g, const struct fxi_vocab *vocab, const fx_part *root,

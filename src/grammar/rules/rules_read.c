@@ -98,7 +98,8 @@ static fx_status read_rule(fxi_rule_reader *r)
     if (!name.n) return fxi_rules_refuse(r, "\"%c\" where a rule should begin", fxi_rules_next(r));
     FX_TRY(read_mark(r, name));
     FX_TRY(fxi_rules_find(r, name, &rule));
-    if (r->g->broken) return FX_OK; // fxi_gram_finish reports it
+    if (r->g->broken == FX_ENOMEM) return fxi_rules_no_memory(r);
+    if (r->g->broken) return fxi_rules_refuse(r, "more than %d parts", FXI_GRAM_MAX_SIZE);
     if (r->g->rule[rule].defined)
         return fxi_rules_refuse(r, "\"%.*s\" is defined twice", width_of(name), name.p);
     r->in_terminal = fxi_rules_is_terminal(name);

@@ -86,6 +86,7 @@ static fx_status read_element(fxi_rule_reader *r, uint32_t *node, bool *is_self)
     else
         FX_TRY(fxi_rules_atom(r, node, is_self));
     while (found) {
+        fxi_rules_skip(r, false);
         FX_TRY(read_times(r, &min, &max, &found));
         if (!found) break;
         if (min > max || min > MAX_TIMES || (max > MAX_TIMES && max != FXI_GRAM_NO_MAX))

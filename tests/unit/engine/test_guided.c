@@ -8,6 +8,7 @@
 #include "unit/engine/support/unthreaded.h"
 
 #include <jansson.h>
+#include <stdio.h>
 #include <string.h>
 
 static fx_engine *eng;
@@ -332,6 +333,35 @@ static void test_grammars_are_refused_by_name(void **state)
     expect_refused((fx_part){.kind = FX_N_PART}, "not known");
 }
 
+// Who asks for the same form gets the same grammar, with all that was learnt of it, while there is
+// room for it.
+static void test_grammars_that_were_asked_for_last_are_kept(void **state)
+{
+    (void)state;
+    char text[32];
+    json_t *schema = json_pack("{s:s}", "type", "integer"), *same = json_deep_copy(schema);
+    const fx_part one = {.kind = FX_PART_SCHEMA, .schema = schema},
+                  again = {.kind = FX_PART_SCHEMA, .schema = same};
+    fx_grammar *a = compile(one), *b = compile(again),
+               *plain = compile(text_part(FX_PART_TEXT, "x")),
+               *regex = compile(text_part(FX_PART_REGEX, "x"));
+    assert_ptr_equal(a, b);
+    assert_ptr_not_equal(plain, regex);
+    fx_grammar_release(b);
+    for (int i = 0; i < FXI_ANSWER_KEPT; i++) {
+        snprintf(text, sizeof text, "text %d", i);
+        fx_grammar_release(compile(text_part(FX_PART_TEXT, text)));
+    }
+    b = compile(again);
+    assert_ptr_not_equal(a, b);
+    fx_grammar_release(a);
+    fx_grammar_release(b);
+    fx_grammar_release(plain);
+    fx_grammar_release(regex);
+    json_decref(schema);
+    json_decref(same);
+}
+
 static void test_a_grammar_belongs_to_its_engine(void **state)
 {
     (void)state;
@@ -360,6 +390,7 @@ int main(void)
         cmocka_unit_test(test_text_around_a_form),
         cmocka_unit_test(test_control_tokens_are_drawn_where_they_are_named),
         cmocka_unit_test(test_grammars_are_refused_by_name),
+        cmocka_unit_test(test_grammars_that_were_asked_for_last_are_kept),
         cmocka_unit_test(test_a_grammar_belongs_to_its_engine),
     };
     return cmocka_run_group_tests(tests, open_once, close_once);

@@ -51,7 +51,7 @@ static const rules_case cases[] = {
      {"a=1", " a = 1 , b\n=22 ", "x_1=0"},
      {"a=", "a=1,", "1=a"}},
     {"lark: optional parts, counts, regular expressions",
-     "start: [\"-\"] /[1-9]/ /[0-9]/~2 (\".\" /\\d/~1..3)?\n",
+     "start: [\"-\"] /[1-9]/ /[0-9]/ ~ 2 (\".\" /\\d/~1..3)?\n",
      {"123", "-123", "999.1", "100.123"},
      {"12", "023", "123.", "123.1234"}},
     {"lark: arithmetic that begins with itself",

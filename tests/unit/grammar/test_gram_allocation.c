@@ -1,0 +1,181 @@
+// test_gram_allocation.c - every allocation of the compilers, of the automaton and of the masks
+// fails once: the error is FX_ENOMEM, nothing leaks (with LeakSanitizer), and what was made before
+// stays usable.
+#include "unit/cmocka_all.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+
+#include "grammar/guide/gram_guide.h"
+#include "grammar/read/gram_regex.h"
+#include "grammar/read/gram_without.h"
+#include "grammar/rules/rules.h"
+#include "grammar/schema/schema.h"
+
+// The linker passes allocations of the grammar room through these.
+void *__real_malloc(size_t n);
+void *__real_calloc(size_t n, size_t m);
+void *__real_realloc(void *p, size_t n);
+void *__real_reallocarray(void *p, size_t n, size_t m);
+void *__wrap_malloc(size_t n);
+void *__wrap_calloc(size_t n, size_t m);
+void *__wrap_realloc(void *p, size_t n);
+void *__wrap_reallocarray(void *p, size_t n, size_t m);
+
+static long n_left = -1; // allocations that still succeed; < 0: all do
+
+static bool fails_now(void)
+{
+    if (n_left < 0) return false;
+    if (n_left > 0)
+        n_left--;
+    else {
+        n_left = -2; // this one alone
+        return true;
+    }
+    return false;
+}
+
+void *__wrap_malloc(size_t n)
+{
+    return fails_now() ? NULL : __real_malloc(n);
+}
+
+void *__wrap_calloc(size_t n, size_t m)
+{
+    return fails_now() ? NULL : __real_calloc(n, m);
+}
+
+void *__wrap_realloc(void *p, size_t n)
+{
+    return fails_now() ? NULL : __real_realloc(p, n);
+}
+
+void *__wrap_reallocarray(void *p, size_t n, size_t m)
+{
+    return fails_now() ? NULL : __real_reallocarray(p, n, m);
+}
+
+// ---- what is compiled ---------------------------------------------------------------------------
+
+typedef fx_status compiler(fxi_gram *g, const void *source, uint32_t *node, fx_error *err);
+
+static fx_status compile_schema(fxi_gram *g, const void *source, uint32_t *node, fx_error *err)
+{
+    fxi_gram_json json;
+    const fx_status st = fxi_gram_json_add(g, &json, err);
+    return st ? st : fxi_schema_add(g, &json, source, node, err);
+}
+
+static fx_status compile_regex(fxi_gram *g, const void *source, uint32_t *node, fx_error *err)
+{
+    return fxi_gram_regex(g, fxi_str_of(source), FXI_GRAM_SEARCH, FXI_SPELL_JSON, node, err);
+}
+
+static fx_status compile_rules(fxi_gram *g, const void *source, uint32_t *node, fx_error *err)
+{
+    return fxi_rules_add(g, fxi_str_of(source), node, err);
+}
+
+static fx_status compile_without(fxi_gram *g, const void *source, uint32_t *node, fx_error *err)
+{
+    const fxi_str mark[] = {fxi_str_of(source), fxi_str_of("ab")};
+    return fxi_gram_without(g, mark, 2, node, err);
+}
+
+static bool spell_byte(void *ud, fxi_str text, int32_t *tok, size_t *n_tok)
+{
+    (void)ud;
+    *tok = (uint8_t)text.p[0];
+    *n_tok = text.n;
+    return true;
+}
+
+// ---- the sweep ----------------------------------------------------------------------------------
+
+static fx_status follow_guide(fxi_guide *guide, fx_error *err)
+{
+    uint64_t mask[8];
+    int32_t tok[12], forced[4];
+    size_t n_forced;
+    fxi_guide_place at = {0};
+    for (size_t n = 0; n < 12; n++) {
+        int32_t next = 0;
+        FX_TRY(fxi_guide_forced(guide, tok, n, &at, forced, 4, &n_forced, err));
+        FX_TRY(fxi_guide_mask(guide, tok, n, &at, mask, err));
+        while (next < 256 && !(mask[next / 64] >> (next % 64) & 1)) next++;
+        if (next == 256) return FX_OK;
+        tok[n] = next;
+    }
+    return FX_OK;
+}
+
+static fx_status run_all(compiler *compile, const void *source, fx_error *err)
+{
+    static char bytes[256];
+    fxi_str token[256];
+    fxi_gram_tokens tokens;
+    fxi_gram g = {0};
+    fxi_guide *guide = NULL;
+    uint32_t node = 0;
+    for (int i = 0; i < 256; i++) {
+        bytes[i] = (char)i;
+        token[i] = (fxi_str){&bytes[i], 1};
+    }
+    FX_TRY(fxi_gram_tokens_make(&tokens, token, 256, err));
+    fx_status st = compile(&g, source, &node, err);
+    if (!st) st = fxi_gram_finish(&g, node, err);
+    const fxi_guide_limits limits = {.max_set = 4096, .max_mask = 4};
+    if (!st)
+        st = fxi_guide_make(&g, &tokens, (fxi_guide_speller){.first = spell_byte}, limits, &guide,
+                            err);
+    if (!st) st = follow_guide(guide, err);
+    n_left = -1;
+    if (guide && st) assert_int_equal(follow_guide(guide, err), FX_OK); // usable again
+    fxi_guide_free(guide);
+    fxi_gram_free(&g);
+    fxi_gram_tokens_free(&tokens);
+    return st;
+}
+
+static void sweep(compiler *compile, const void *source)
+{
+    fx_status st = FX_ENOMEM;
+    long n = 0;
+    for (; st == FX_ENOMEM; n++) {
+        fx_error err = {0};
+        n_left = n;
+        st = run_all(compile, source, &err);
+        n_left = -1;
+        if (st != FX_OK && st != FX_ENOMEM) fail_msg("allocation %ld: %s", n, err.text);
+    }
+    assert_true(n > 20);
+}
+
+static void test_compilers_survive_every_failure(void **state)
+{
+    (void)state;
+    json_t *schema = json_loads(
+        "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"string\",\"pattern\":\"^x|y$\","
+        "\"maxLength\":3},\"b\":{\"oneOf\":[{\"type\":\"integer\",\"minimum\":2},{\"const\":[\"q\"]"
+        "}]},"
+        "\"c\":{\"type\":\"array\",\"prefixItems\":[{\"$ref\":\"#\"}]}},\"required\":[\"a\"],"
+        "\"patternProperties\":{\"^z\":true},\"additionalProperties\":false}",
+        0, NULL);
+    assert_non_null(schema);
+    sweep(compile_schema, schema);
+    sweep(compile_regex, "^(a|[^b-d]{2,4})+\\d?$|x");
+    sweep(compile_rules, "root ::= root \"+\" t | t\nt ::= [0-9]{1,3} | \"(\" root \")\" # c");
+    sweep(compile_rules,
+          "%import common (INT, WS)\n%ignore WS\nstart: \"a\"i INT ~1..2 (/x+/ | \"q\"..\"z\")?\n");
+    sweep(compile_without, "<tool_call>");
+    json_decref(schema);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_compilers_survive_every_failure),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
