@@ -45,6 +45,9 @@ LAW = {
     "grammar/form": ["base/...", ERROR],
     "grammar/read": ["grammar/form", "base/...", ERROR],
     "grammar/run": ["grammar/form", "base/...", ERROR],
+    "grammar/meet": ["grammar/run/gram_auto.h", "grammar/form", "base/...", ERROR],
+    "grammar/rules": ["grammar/read", "grammar/form", "base/...", ERROR],
+    "grammar/schema": ["grammar/meet", "grammar/read", "grammar/run/gram_auto.h", "grammar/form", "base/...", ERROR],
     "grammar/mask": ["grammar/run/gram_auto.h", "grammar/form", "base/...", ERROR],
     "grammar/guide": ["grammar/mask", "grammar/run/gram_auto.h", "grammar/form", "base/...", ERROR],
 
@@ -113,11 +116,12 @@ LAW = {
     # Drafts as data; speculate puts them into steps.
     "engine/draft": ["include/flexinfer"],
     "engine/picture": ["engine/group", "engine/record", "engine/engine.h", "kv/kv.h", "base/...", "include/flexinfer"],
-    "engine/grammar": ["grammar/guide", "grammar/mask/gram_tokens.h", "grammar/read", "grammar/form", "engine/engine.h", "format",
+    "engine/grammar": ["grammar/guide", "grammar/mask/gram_tokens.h", "grammar/schema/schema.h", "grammar/rules/rules.h",
+                       "grammar/read", "grammar/form", "engine/engine.h", "format",
                        "base/...", "include/flexinfer"],
     "engine/group": ["engine/draft", "engine/grammar", "grammar/guide", "engine/sampling", "engine/engine.h", "engine/record",
                      "engine/picture/gallery.h", "kv/kv.h", "model/model.h", "model/pooling.h", "format", "base/...", "include/flexinfer"],
-    "engine/speculate": ["engine/memory", "engine/group", "engine/draft", "engine/record", "engine/engine.h", "kv/kv.h", "base/...",
+    "engine/speculate": ["engine/sampling", "model/model.h", "model/device.h", "format", "engine/memory", "engine/group", "engine/draft", "engine/record", "engine/engine.h", "kv/kv.h", "base/...",
                          "include/flexinfer"],
     "engine/memory": ["engine/draft", "engine/group", "engine/record", "engine/engine.h", "kv/kv.h", "base/...", "include/flexinfer"],
     "engine/loop": ["engine/speculate", "engine/draft", "engine/memory", "engine/group", "engine/grammar", "grammar/guide", "engine/record",
@@ -144,8 +148,10 @@ LAW = {
     # Requests as spans of OpenTelemetry, and the thread that sends them.
     "server/spans": ["server/reply/json_out.h", "base/...", "include/flexinfer"],
     "server/metrics": ["server/spans/exporter.h", "server/spans/span.h", "server/work/ledger.h", "server/work/workers.h", "base/...", "include/flexinfer"],
-    "server/reply": ["answer/answer.h", "answer/call_format.h", "base/...", "include/flexinfer"],
+    "server/reply/dialect": ["server/reply", "answer/answer.h", "base/...", "include/flexinfer"],
+    "server/reply": ["server/reply/dialect", "answer/answer.h", "answer/call_format.h", "base/...", "include/flexinfer"],
     "server/request": ["answer/call_format.h", "answer/answer.h", "server/work/ledger.h", "server/reply", "base/...", "include/flexinfer"],
+    "server/request/dialect": ["server/request", "server/work/ledger.h", "server/reply", "base/...", "include/flexinfer"],
     "server/request/tools": ["server/request", "server/work/ledger.h", "server/reply", "answer/answer.h", "answer/call_format.h", "base/...", "include/flexinfer"],
     "server/endpoint": ["server/trace/chrome_trace.h", "server/work/ledger.h", "server/request", "server/reply", "base/...", "include/flexinfer"],
     "server/schema": ["server/request", "server/reply", "base/...", "include/flexinfer"],
@@ -153,13 +159,15 @@ LAW = {
     "server/picture": ["base/...", "include/flexinfer"],
     "server/viewer": ["server/http/http.h", "server/picture", "server/guard", "server/metrics", "server/work", "server/endpoint", "server/request", "server/reply", "server/server.h", "server/web", "base/...", "include/flexinfer"],
     "server/web": ["base/..."],
-    "server/http": ["server/viewer", "server/web", "server/guard", "server/spans", "server/log", "server/metrics", "server/work", "server/endpoint", "server/schema", "server/request", "server/reply", "server/server.h", "base/...", "include/flexinfer"],
+    "server/http": ["server/reply/dialect/dialect_out.h", "server/viewer", "server/web", "server/guard", "server/spans", "server/log", "server/metrics", "server/work", "server/endpoint", "server/schema", "server/request", "server/reply", "server/server.h", "base/...", "include/flexinfer"],
     "server": ["answer/call_format.h", "server/request/api_request.h", "server/viewer", "server/web", "server/http", "server/guard", "server/spans/exporter.h", "server/log/log_line.h", "server/metrics", "server/work", "server/reply", "base/...", "include/flexinfer"],
 
     "cli/terminal": ["cli/cli.h", "base/...", "include/flexinfer"],
     "cli/bench": ["server/trace/chrome_trace.h", "cli/terminal", "cli/cli.h", "replay", "replay/paper", "replay/trace", "base/...", "include/flexinfer"],
     "cli/figures": ["base/...", ERROR],
-    "cli/command": ["replay", "replay/paper", "replay/trace", "cli/bench", "cli/figures", "cli/terminal", "cli/cli.h", "server/server.h", "server/guard/origin.h", "server/log/log.h", "server/log/log_line.h", "format", "base/...",
+    # `top`: what is known of a server, and how it is shown; without network or screen but for two files.
+    "cli/top": ["cli/terminal/terminal.h", "base/...", "include/flexinfer"],
+    "cli/command": ["cli/top", "replay", "replay/paper", "replay/trace", "cli/bench", "cli/figures", "cli/terminal", "cli/cli.h", "server/server.h", "server/guard/origin.h", "server/log/log.h", "server/log/log_line.h", "format", "base/...",
                     "include/flexinfer"],
     "cli/manual": ["cli/cli.h", "base/..."],
     "cli": ["cli/command", "cli/terminal", "base/...", "include/flexinfer"],
@@ -168,7 +176,8 @@ LAW = {
 # Headers of other libraries, and the shelves that may use them. Those of the C library may be used everywhere.
 SYSTEM = {
     "microhttpd.h": ["server/http"],
-    "jansson.h": ["base/json", "format/...", "server/...", "cli/...", "replay/trace"],
+    "curses.h": ["cli/top"],
+    "jansson.h": ["base/json", "format/...", "grammar/schema", "server/...", "cli/...", "replay/trace"],
     "pcre2.h": ["format/vocab/lookup"],
     "utf8proc.h": ["format/vocab/...", "format/jinja/..."],
 }
@@ -177,7 +186,7 @@ SYSTEM = {
 # are not listed.
 ORDER = {
     "engine": ["engine", "paint", "turn", "idle", "plan", "prompts", "admit", "join", "step", "step_batch", "draw", "settle", "fork",
-               "output", "inbox", "speculate_plan", "speculate_find", "budget", "room", "preempt", "cache", "lists", "group", "beam", "embedding",
+               "output", "inbox", "speculate_plan", "speculate_find", "draft_model", "budget", "room", "preempt", "cache", "lists", "group", "beam", "embedding",
                "seq", "text", "gallery", "recorder", "draft", "ngram"],
 }
 

@@ -88,8 +88,8 @@ function pathItem(path, most) {
   const bar = document.createElement("i");
   bar.className = path.sequences ? "bar-of-tokens used" : "bar-of-tokens";
   bar.style.width = `${Math.max(2, 60 * path.tokens / most)}px`;
-  const used = path.sequences ? `, ${several(path.sequences, "sequence")} here` : "";
-  li.append(bar, `${several(path.tokens, "token")} in ${several(path.blocks, "block")}${used}`);
+  const used = path.sequences ? ` · ${several(path.sequences, "sequence")}` : "";
+  li.append(bar, `${several(path.tokens, "token")} · ${several(path.blocks, "block")}${used}`);
   if (!path.children.length) return li;
   const ul = document.createElement("ul");
   ul.append(...path.children.slice(0, MOST_PATHS).map((c) => pathItem(c, most)));
@@ -102,7 +102,8 @@ function showTree(picture) {
   let tokens = 0;
   for (const node of picture.nodes.values()) tokens += node.tokens;
   $("node-count").textContent = paths.length ? `${count(tokens)} tokens` : "nothing recorded";
-  const most = Math.max(1, ...paths.map((p) => p.tokens));
+  const longest = (p) => Math.max(p.tokens, ...p.children.map(longest));
+  const most = Math.max(1, ...paths.map(longest));
   $("tree").replaceChildren(...paths.slice(-MOST_PATHS).map((p) => pathItem(p, most)));
 }
 
@@ -324,4 +325,4 @@ setTheme(localStorage.getItem("flexinfer-theme") ?? "auto");
 watcher.run();
 
 // For tests and for the curious: document.querySelector("main").flexinfer in the console.
-document.querySelector("main").flexinfer = { api, chat, map, chart, watcher };
+document.querySelector("main").flexinfer = { api, chat, map, chart, watcher, seek, replaying: () => replaying };

@@ -62,7 +62,7 @@ export class Chart {
 
   // Values hold until the next one.
   #drawLine(ctx, name, x, y, width) {
-    ctx.strokeStyle = getComputedStyle(this.swatches[name]).backgroundColor;
+    ctx.strokeStyle = getComputedStyle(this.swatches[name]).borderTopColor;
     ctx.lineWidth = 2;
     ctx.setLineDash(name === "live" ? [5, 3] : name === "shared" ? [2, 2] : []);
     ctx.beginPath();

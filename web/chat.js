@@ -16,6 +16,7 @@ function make(name, properties = {}, ...children) {
 export class Chat {
   talks = [];
   streams = new Map(); // talk to the AbortController of its answer
+  more = {}; // further fields of requests, for the console
 
   constructor(api, root) {
     this.api = api;
@@ -87,6 +88,7 @@ export class Chat {
       max_tokens: Number(this.el["max-tokens"].value),
       stream: true,
       stream_options: { include_usage: true },
+      ...this.more,
     }, signal);
     let isWhole = false;
     for await (const { data } of eventsOf(response)) {

@@ -1,14 +1,14 @@
 // bench_serve - what the server costs beside the engine alone, what its clients wait for, what it
-// takes while it idles, and what abusers cost others.
+// takes while it idles, and what abusers, and those who watch its memory, cost others.
 //
 //   bench_serve [-m FILE] [--threads N] [--repeat N] [--only NAME,...] [--csv FILE] [--quick]
 //               [--program FILE | --port N]
 //
-// The parts: load, idle, victim. Starts the program `flexinfer` beside this one as a server, or,
-// with --port, measures one that runs already; it should serve the same model, and its CPU is not
-// known. The engine alone runs in this process. Prints a table; --csv writes the same as rows
-// section,case,model,what,value,unit to FILE ("-": stdout, and no table). Last come the goals, on
-// stderr with --csv -; the exit status does not depend on them.
+// The parts: floor, load, idle, victim, watch. Starts the program `flexinfer` beside this one as a
+// server, or, with --port, measures one that runs already; it should serve the same model, and its
+// CPU is not known. The engine alone runs in this process. Prints a table; --csv writes the same as
+// rows section,case,model,what,value,unit to FILE ("-": stdout, and no table). Last come the goals,
+// on stderr with --csv -; the exit status does not depend on them.
 //
 // Rates, overheads and CPU times are medians of repeats, with the minimum and maximum in brackets;
 // server and engine run in turn, with the same requests. On a machine that does other work, "more
@@ -19,8 +19,11 @@
 #include "base/option/opt.h"
 #include "parts.h"
 
-static const bench_part parts[] = {
-    {"load", bench_load}, {"idle", bench_idle}, {"victim", bench_victim}};
+static const bench_part parts[] = {{"floor", bench_floor},
+                                   {"load", bench_load},
+                                   {"idle", bench_idle},
+                                   {"victim", bench_victim},
+                                   {"watch", bench_watch}};
 
 enum { N_PART = sizeof parts / sizeof parts[0] };
 
@@ -69,7 +72,7 @@ static const fxi_opt rows[] = {
     {"repeat", 0, "N", FXI_OPT_INT, 0, 1000, "0", AT(n_repeat), 1,
      "repeats of each measurement; 0: 15, 3 for a big model, 1 with --quick"},
     {"only", 0, "NAMES", FXI_OPT_STR, 0, 0, NULL, AT(only), 1,
-     "parts to run, separated by commas: load, idle, victim"},
+     "parts to run, separated by commas: floor, load, idle, victim, watch"},
     {"program", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(program), 1,
      "the program to start as `FILE serve`; default: flexinfer beside this one"},
     {"port", 0, "N", FXI_OPT_INT, 0, 65535, "0", AT(port), 1,
@@ -130,11 +133,12 @@ static void print_goals(FILE *to, const bench *b)
     goal(to, "more CPU through the server, 1.1 B, worst level", of_big * f->more_cpu, 3, "%");
     goal(to, "CPU of the idle server", f->idle, 0.05, "%");
     goal(to, "p99 of a victim beside abusers over its own, worst", f->victim, 2, "x");
+    goal(to, "more time with four onlookers, worst level", f->watch, 1, "%");
 }
 
 int main(int argc, char **argv)
 {
-    bench b = {.found = {NAN, NAN, NAN, NAN}};
+    bench b = {.found = {NAN, NAN, NAN, NAN, NAN}};
     int status;
     if (!parts_begin(&program, argc, argv, &b, &b.only, &status)) return status;
     if (!results_open(&b.out, b.csv_path)) die(b.csv_path, "cannot be written");

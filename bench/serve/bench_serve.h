@@ -36,6 +36,7 @@ typedef struct bench_findings {
     double more_time, more_cpu; // of the server, at the worst level, in %
     double idle;                // CPU of the idle server, in %
     double victim;              // worst p99 of a victim beside abusers over its own
+    double watch;               // more time with onlookers, at the worst level, in %
 } bench_findings;
 
 // The server that is measured.
@@ -62,9 +63,11 @@ typedef struct bench {
 __attribute__((noreturn)) void die(const char *what, const char *why);
 
 // The parts.
+void bench_floor(bench *b);  // floor.c
 void bench_load(bench *b);   // load.c
 void bench_idle(bench *b);   // idle.c
 void bench_victim(bench *b); // victim.c
+void bench_watch(bench *b);  // onlookers.c
 
 // ---- orders.c: requests as both sides need them
 

@@ -10,7 +10,7 @@ _flexinfer() {
         prev=${COMP_WORDS[COMP_CWORD - 2]}
     fi
     if ((COMP_CWORD == 1)); then
-        words="serve run tokenize inspect convert quantize bench help --help --version"
+        words="serve run tokenize inspect convert quantize bench top help --help --version"
     else
         case ${COMP_WORDS[*]:1:2} in
         'bench replay' | 'bench serve' | 'bench figures')
@@ -64,6 +64,7 @@ _flexinfer() {
         'serve':--max-seq) return ;;
         'serve':--step-ms) return ;;
         'serve':--speculate) words="off prompt prefix auto" ;;
+        'serve':--draft) kind=-f ;;
         'serve':--draft-tokens) return ;;
         'serve':--max-queue) return ;;
         'serve':--max-queue-tokens) return ;;
@@ -93,6 +94,7 @@ _flexinfer() {
         'run':--kv-type) words="f16 bf16 f32 q8_0" ;;
         'run':--step-tokens) return ;;
         'run':--speculate) words="off prompt prefix auto" ;;
+        'run':--draft) kind=-f ;;
         'run':--draft-tokens) return ;;
         'tokenize':--model | 'tokenize':-m) kind=-f ;;
         'tokenize':--tokenizer-pre) return ;;
@@ -127,6 +129,7 @@ _flexinfer() {
         'bench':--step-tokens) return ;;
         'bench':--step-ms) return ;;
         'bench':--speculate) words="off prompt prefix auto" ;;
+        'bench':--draft) kind=-f ;;
         'bench':--draft-tokens) return ;;
         'bench':--record-events) return ;;
         'bench replay':--kv) return ;;
@@ -179,8 +182,10 @@ _flexinfer() {
         'bench serve':--max-seq) return ;;
         'bench serve':--step-ms) return ;;
         'bench serve':--speculate) words="off prompt prefix auto" ;;
+        'bench serve':--draft) kind=-f ;;
         'bench serve':--draft-tokens) return ;;
         'bench serve':--record-events) return ;;
+        'top':--api-key-file) kind=-f ;;
         'serve':*)
             words="
                 --model
@@ -234,6 +239,7 @@ _flexinfer() {
                 --max-seq
                 --step-ms
                 --speculate
+                --draft
                 --draft-tokens
                 --max-queue
                 --max-queue-tokens
@@ -268,6 +274,7 @@ _flexinfer() {
                 --kv-type
                 --step-tokens
                 --speculate
+                --draft
                 --draft-tokens
                 --help"
             ;;
@@ -329,6 +336,7 @@ _flexinfer() {
                 --step-tokens
                 --step-ms
                 --speculate
+                --draft
                 --draft-tokens
                 --record-events
                 --help"
@@ -394,6 +402,7 @@ _flexinfer() {
                 --max-seq
                 --step-ms
                 --speculate
+                --draft
                 --draft-tokens
                 --record-events
                 --help"
@@ -404,8 +413,15 @@ _flexinfer() {
                 --help"
             kind=-f
             ;;
+        'top':*)
+            words="
+                --api-key-file
+                --once
+                --help"
+            kind=-f
+            ;;
         'help':*)
-            words="serve run tokenize inspect convert quantize bench help
+            words="serve run tokenize inspect convert quantize bench top help
                 --help"
             ;;
         esac

@@ -93,6 +93,10 @@ typedef struct fx_options {
     // followed its last tokens where they occurred before, in prompt or answer; "prefix": what is
     // recorded behind the same tokens for the same tenant; "auto": both.
     const char *speculate;
+    // A small model of the same vocabulary that drafts where the sources above have nothing, on the
+    // host's cores; a GGUF file or a folder; NULL: none. Its cache gets a share of kv_memory_bytes
+    // that holds as many tokens.
+    const char *draft_path;
     int draft_tok;    // most tokens drafted for a sequence in a step, up to FX_MAX_DRAFT; 0: 8
     int cache_idle_s; // an engine that has been idle for so long forgets its prefixes, after 5 s
                       // at the earliest; 0: 600; < 0: it keeps them
@@ -109,9 +113,10 @@ fx_options fx_options_default(void);
 // Maps and checks the model, packs its weights, opens the KV cache and starts the engine thread.
 // The strings of *opt are not needed afterwards. The caller closes *out. Errors: FX_EIO (a file
 // cannot be read), FX_EFORMAT (a broken file, or an unsupported architecture or type), FX_EINVAL
-// (an option out of range, a device that is not there or cannot run the model), FX_ENOMEM (of the
-// host or the device), FX_ENOSPACE (the budget does not hold one short sequence), FX_EINTERNAL (a
-// thread cannot be started, or the device failed). On error *out is NULL.
+// (an option out of range, a draft model of another vocabulary, a device that is not there or
+// cannot run the model), FX_ENOMEM (of the host or the device), FX_ENOSPACE (the budget does not
+// hold one short sequence), FX_EINTERNAL (a thread cannot be started, or the device failed). On
+// error *out is NULL.
 fx_status fx_engine_open(const fx_options *opt, fx_engine **out, fx_error *err);
 
 // Ends every request with FX_FINISH_ABORT, joins the engine thread and frees everything. NULL is
@@ -575,7 +580,8 @@ const char *fx_kv_manager_name(int i);
     X(kv_swapped_bytes, "KV memory of preempted requests in the swap now")                \
     X(kv_peak_mapped_bytes, "largest kv_mapped_bytes so far")                             \
     X(kv_peak_live_bytes, "largest kv_live_bytes so far")                                 \
-    X(n_picture, "pictures of the KV memory taken for those who watch it, so far")
+    X(n_picture, "pictures of the KV memory taken for those who watch it, so far")        \
+    X(picture_us, "microseconds of the engine thread spent on them so far")
 
 typedef struct fx_stats {
 #define FX_STATS_FIELD(name, help) uint64_t name;

@@ -286,6 +286,17 @@ VT_API void vt_domain_close(vt_domain *d); // NULL is allowed
 // of eviction.
 VT_API uint32_t vt_match(const vt_domain *d, const uint32_t *tok, uint32_t n_tok);
 
+// What has followed these tokens: writes to out up to max_n tokens that are recorded in the domain
+// behind exactly tok[0..n_tok), and returns how many; 0: nothing that is recorded goes on from
+// there (or n_tok is not recorded). Where recorded paths part, it follows the branch recorded last;
+// where very many part in one place, some are not looked at. A guess at what a sequence will
+// become, for speculative decoding: tokens only, of one domain only, whether or not their rows
+// could be matched. Changes nothing, not even the order of eviction. What is recorded at the
+// release of a sequence (vt_seq_record) counts from then on. Never fails. Pre: out does not overlap
+// tok.
+VT_API uint32_t vt_prefix_continue(const vt_domain *d, const uint32_t *tok, uint32_t n_tok,
+                                   uint32_t *out, uint32_t max_n);
+
 // Creates a sequence that begins with the longest recorded prefix of tok; its length is *n_hit
 // tokens. Whole chunks are shared; the rows of a partly matched chunk are copied. *n_hit = 0 is the
 // same as vt_seq_create.

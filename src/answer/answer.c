@@ -51,18 +51,6 @@ static int find_mark(const fxi_answer *a, const mark_set *set, size_t n_set)
     return found == MAYBE_MARK && is_last ? NO_MARK : found;
 }
 
-void fxi_answer_settle(fxi_answer *a, size_t at)
-{
-    a->from = a->mark = a->at = at;
-}
-
-void fxi_answer_enter(fxi_answer *a, int state)
-{
-    a->state = state;
-    a->trim = true;
-    fxi_buf_clear(&a->space);
-}
-
 // ---- text and reasoning -------------------------------------------------------------------------
 
 // Tells the byte at a->mark, which begins no mark.
@@ -134,16 +122,6 @@ static bool state_reasoning(fxi_answer *a)
 
 // ---- sections -----------------------------------------------------------------------------------
 
-bool fxi_answer_break(fxi_answer *a, size_t to)
-{
-    if (to <= a->from) to = a->from + 1;
-    const bool ok = fxi_emit_broken(a, to);
-    a->call.begun = false;
-    fxi_answer_settle(a, to);
-    a->state = FXI_STATE_TEXT;
-    return ok;
-}
-
 static bool state_first(fxi_answer *a)
 {
     const fxi_call_format *f = a->spec.calls;
@@ -158,7 +136,7 @@ static bool state_first(fxi_answer *a)
     return true;
 }
 
-static bool begin_body(fxi_answer *a, fxi_call_body body)
+static bool begin_call_body(fxi_answer *a, fxi_call_body body)
 {
     fxi_call_begin(&a->call, body);
     a->emitted = a->from;
@@ -178,7 +156,7 @@ static bool state_open(fxi_answer *a)
         return a->mark = ++a->at, true;
     }
     if (f->body == FXI_BODY_PYTHON && !a->in_list) return fxi_answer_break(a, a->at);
-    return begin_body(a, c == '{' && objects ? FXI_BODY_OBJECT : f->body);
+    return begin_call_body(a, c == '{' && objects ? FXI_BODY_OBJECT : f->body);
 }
 
 static bool end_call(fxi_answer *a)
@@ -234,7 +212,7 @@ static bool state_between(fxi_answer *a)
     const char first = a->in.p[a->mark];
     if (a->mark == a->at && fxi_is_blank(first)) return a->mark = ++a->at, true;
     if (a->mark == a->at && first == '{' && f->body == FXI_BODY_OBJECT)
-        return begin_body(a, FXI_BODY_OBJECT);
+        return begin_call_body(a, FXI_BODY_OBJECT);
     const int found = find_mark(a, set, COUNT(set));
     if (found == NO_MARK) return leave_section(a);
     a->at++;

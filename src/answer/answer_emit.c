@@ -1,6 +1,6 @@
 // answer_emit.c - events. Neighbouring bytes of one kind are emitted together, at the end of the
 // bytes at hand, or before an event of another kind.
-#include "answer/answer_impl.h"
+#include "answer/answer_states.h"
 
 bool fxi_emit_flush(fxi_answer *a)
 {
@@ -85,5 +85,29 @@ bool fxi_emit_broken(fxi_answer *a, size_t to)
     a->trim = false;
     const bool ok = a->fn(a->ud, &ev);
     fxi_buf_clear(raw);
+    return ok;
+}
+
+// ---- what follows an event ----------------------------------------------------------------------
+
+void fxi_answer_settle(fxi_answer *a, size_t at)
+{
+    a->from = a->mark = a->at = at;
+}
+
+void fxi_answer_enter(fxi_answer *a, int state)
+{
+    a->state = state;
+    a->trim = true;
+    fxi_buf_clear(&a->space);
+}
+
+bool fxi_answer_break(fxi_answer *a, size_t to)
+{
+    if (to <= a->from) to = a->from + 1;
+    const bool ok = fxi_emit_broken(a, to);
+    a->call.begun = false;
+    fxi_answer_settle(a, to);
+    a->state = FXI_STATE_TEXT;
     return ok;
 }

@@ -61,6 +61,17 @@ struct fxi_answer {
     fxi_call_draft call;
 };
 
+static inline bool fxi_is_blank(char c)
+{
+    return c == ' ' || c == '\n' || c == '\r' || c == '\t';
+}
+
+static inline fxi_body_step fxi_body_bad(fxi_answer *a, size_t n_back)
+{
+    a->n_back = n_back;
+    return FXI_BODY_BAD;
+}
+
 // ---- answer_emit.c: events; false: out of memory ------------------------------------------------
 
 bool fxi_emit_bytes(fxi_answer *a, fxi_answer_kind kind, const char *p,
@@ -90,8 +101,6 @@ void fxi_call_head_named(fxi_call_draft *d);
 
 // ---- call_read.c: what the bodies share ---------------------------------------------------------
 
-bool fxi_is_blank(char c);
-fxi_body_step fxi_body_bad(fxi_answer *a, size_t n_back); // FXI_BODY_BAD
 // Takes a byte of JSON that is an object: the call's arguments.
 fxi_body_step fxi_read_args(fxi_answer *a, char c);
 // Reads into d->word until one of marks[0..max) has been read, which is cut off. *which: its
@@ -101,7 +110,7 @@ fxi_body_step fxi_read_until(fxi_answer *a, char c, const char *const *marks, si
 // Reads one of marks[0..max), after white space. BAD at what begins none.
 fxi_body_step fxi_read_mark(fxi_answer *a, char c, const char *const *marks, size_t max,
                             int *which);
-// d->name = d->word, without white space around it. False: it is no name.
-bool fxi_take_name(fxi_answer *a);
+// d->name = d->word, without white space around it. BAD: it is no name.
+fxi_body_step fxi_take_name(fxi_answer *a);
 
 #endif

@@ -16,7 +16,7 @@ enum {
     FXI_STATE_HEADER,
 };
 
-// ---- answer.c -----------------------------------------------------------------------------------
+// ---- answer_emit.c ------------------------------------------------------------------------------
 
 // All before `at` is decided.
 void fxi_answer_settle(fxi_answer *a, size_t at);

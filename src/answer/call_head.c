@@ -54,7 +54,8 @@ static fxi_body_step head_name(fxi_answer *a, char c)
         fxi_read_until(a, c, f->name_end, sizeof f->name_end / sizeof f->name_end[0], &which);
     if (step != FXI_BODY_MORE || which < 0) return step;
     if (!(f->head_is_id ? split_id(d) : cut_id(d))) return FXI_BODY_NO_MEMORY;
-    if (!fxi_take_name(a)) return fxi_body_bad(a, 0);
+    const fxi_body_step named = fxi_take_name(a);
+    if (named != FXI_BODY_MORE) return named;
     d->step = H_OPEN;
     a->n_back = 1;
     return f->name_end[which][0] == '{' ? FXI_BODY_AGAIN : FXI_BODY_MORE;

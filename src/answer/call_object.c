@@ -144,7 +144,8 @@ static fxi_body_step object_name(fxi_answer *a, char c)
     if (d->word.n > FXI_NAME_BYTES) return fxi_body_bad(a, 0);
     if (step != FXI_BODY_MORE || !ended) return step;
     if (!decode_word(d)) return FXI_BODY_NO_MEMORY;
-    if (!fxi_take_name(a)) return fxi_body_bad(a, 0);
+    const fxi_body_step named = fxi_take_name(a);
+    if (named != FXI_BODY_MORE) return named;
     d->step = O_NEXT;
     return d->args.n ? fxi_emit_call(a) : FXI_BODY_MORE;
 }

@@ -38,7 +38,8 @@ static fxi_body_step python_name(fxi_answer *a, char c)
     if (!is_word_byte(c) && c != '(' && c != '.' && c != '-') return fxi_body_bad(a, 1);
     fxi_body_step step = fxi_read_until(a, c, open, 1, &which);
     if (step != FXI_BODY_MORE || which < 0) return step;
-    if (!fxi_take_name(a)) return fxi_body_bad(a, 0);
+    const fxi_body_step named = fxi_take_name(a);
+    if (named != FXI_BODY_MORE) return named;
     step = fxi_emit_call(a);
     return step == FXI_BODY_MORE ? emit_bytes(a, "{", 1, P_KEY) : step;
 }
@@ -95,7 +96,7 @@ static fxi_body_step close_level(fxi_answer *a)
 }
 
 // Whether c closes the level; the one of the call's arguments is closed where a key may stand.
-static bool is_closing(const fxi_call_draft *d, char c)
+static bool python_closes(const fxi_call_draft *d, char c)
 {
     static const char open[] = "[({", close[] = "])}";
     const char *at = d->depth ? strchr(open, level_of(d)) : NULL;
@@ -113,7 +114,7 @@ static fxi_body_step python_value(fxi_answer *a, char c)
 {
     fxi_call_draft *d = &a->call;
     if (fxi_is_blank(c)) return FXI_BODY_MORE;
-    if (level_of(d) != '{' && is_closing(d, c)) return close_level(a);
+    if (level_of(d) != '{' && python_closes(d, c)) return close_level(a);
     if (c == '"' || c == '\'') return begin_string(a, c);
     if (c == '[' || c == '(' || c == '{') return open_level(a, c);
     if (!is_word_byte(c) && c != '-') return fxi_body_bad(a, 1);
@@ -126,7 +127,7 @@ static fxi_body_step python_after(fxi_answer *a, char c)
     static const int next_of[] = {['('] = P_VALUE, ['['] = P_VALUE, ['{'] = P_DICT_KEY};
     fxi_call_draft *d = &a->call;
     if (fxi_is_blank(c)) return FXI_BODY_MORE;
-    if (is_closing(d, c)) return close_level(a);
+    if (python_closes(d, c)) return close_level(a);
     if (c == ')' && !d->depth) return end_call(a);
     if (c != ',') return fxi_body_bad(a, 1);
     d->comma = true;
@@ -198,7 +199,7 @@ static fxi_body_step python_dict_key(fxi_answer *a, char c)
 {
     fxi_call_draft *d = &a->call;
     if (fxi_is_blank(c)) return FXI_BODY_MORE;
-    if (is_closing(d, c)) return close_level(a);
+    if (python_closes(d, c)) return close_level(a);
     if (c != '"' && c != '\'') return fxi_body_bad(a, 1);
     d->level[d->depth - 1] = ':'; // until its colon
     return begin_string(a, c);

@@ -4,17 +4,6 @@
 
 #include "answer/answer_impl.h"
 
-bool fxi_is_blank(char c)
-{
-    return c == ' ' || c == '\n' || c == '\r' || c == '\t';
-}
-
-fxi_body_step fxi_body_bad(fxi_answer *a, size_t n_back)
-{
-    a->n_back = n_back;
-    return FXI_BODY_BAD;
-}
-
 void fxi_call_begin(fxi_call_draft *d, fxi_call_body body)
 {
     fxi_buf *const kept[] = {&d->name, &d->id, &d->args, &d->word, &d->key};
@@ -89,15 +78,16 @@ static bool is_name_byte(char c)
     return (unsigned char)c > ' ' && !strchr("{}[]<>\"'\\,;|`", c);
 }
 
-bool fxi_take_name(fxi_answer *a)
+fxi_body_step fxi_take_name(fxi_answer *a)
 {
     const fxi_buf *w = &a->call.word;
     size_t from = 0, to = w->n;
     while (from < to && fxi_is_blank(w->p[from])) from++;
     while (from < to && fxi_is_blank(w->p[to - 1])) to--;
     for (size_t i = from; i < to; i++)
-        if (!is_name_byte(w->p[i])) return false;
-    bool ok = from < to && fxi_buf_add(&a->call.name, w->p + from, to - from);
+        if (!is_name_byte(w->p[i])) return fxi_body_bad(a, 0);
+    if (from == to) return fxi_body_bad(a, 0);
+    if (!fxi_buf_add(&a->call.name, w->p + from, to - from)) return FXI_BODY_NO_MEMORY;
     fxi_buf_clear(&a->call.word);
-    return ok;
+    return FXI_BODY_MORE;
 }

@@ -34,7 +34,8 @@ static fxi_body_step tags_name(fxi_answer *a, char c)
     const fxi_call_format *f = a->spec.calls;
     fxi_body_step step = fxi_read_until(a, c, f->name_end, COUNT(f->name_end), &which);
     if (step != FXI_BODY_MORE || which < 0) return step;
-    if (!fxi_take_name(a)) return fxi_body_bad(a, 0);
+    const fxi_body_step named = fxi_take_name(a);
+    if (named != FXI_BODY_MORE) return named;
     step = fxi_emit_call(a);
     if (step != FXI_BODY_MORE) return step;
     if (!fxi_emit_args(a, "{", 1)) return FXI_BODY_NO_MEMORY;

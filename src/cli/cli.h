@@ -29,6 +29,7 @@ enum { // bits in the `commands` of an option's row
     FXI_CMD_REPLAY = 256,
     FXI_CMD_FIGURES = 512,
     FXI_CMD_SERVE_TRACE = 1024,
+    FXI_CMD_TOP = 2048,
 };
 
 typedef struct fxi_cli_command {
@@ -40,7 +41,7 @@ typedef struct fxi_cli_command {
     const char *note; // for help, after the options; NULL: none
 } fxi_cli_command;
 
-enum { FXI_N_COMMAND = 11 };
+enum { FXI_N_COMMAND = 12 };
 extern const fxi_cli_command fxi_cli_commands[FXI_N_COMMAND];
 
 // What a command returns, and the program's exit status: 0, one of these, or
@@ -57,7 +58,7 @@ typedef struct fxi_cli_options {
     const char *pooling;                   // NULL: not given
     const char *compute_device, *gpu_math; // NULL: not given
     int n_thread, ctx_tok, step_tok, step_ms;
-    const char *speculate;
+    const char *speculate, *draft; // draft NULL: not given
     int draft_tok;
     uint64_t kv_memory_bytes; // 0: not given
     const char *kv_manager;   // NULL: not given
@@ -99,6 +100,9 @@ typedef struct fxi_cli_options {
     bool json, csv;
     const char *trace; // NULL: not given
     int n_record;      // 0: none are kept
+    // top
+    const char *client_key_file; // NULL: not given
+    bool once;
     // bench replay, bench serve
     const char *managers, *geometry, *device;
     const char *calibration, *timeline; // NULL: not given

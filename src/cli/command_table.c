@@ -25,6 +25,12 @@ static const char serve_trace_note[] =
     "length\n"
     "that the trace gives. What this machine is too slow for is scaled by --shrink and --speed.\n";
 
+static const char top_note[] =
+    "URL: of the server, http://127.0.0.1:8080 if none is given. Of another machine, or where the\n"
+    "server speaks https, forward a port: ssh -L 8080:127.0.0.1:8080 HOST. A server with keys "
+    "wants\n"
+    "an admin's. The key ? shows what the letters mean. NO_COLOR turns colours off.\n";
+
 static const char figures_note[] =
     "FROM holds what bench/evaluation wrote with 'bench replay --csv'. TO gets, for each figure\n"
     "whose data is there, NAME.svg, NAME.png and the script NAME.gp. This needs gnuplot.\n";
@@ -50,6 +56,8 @@ const fxi_cli_command fxi_cli_commands[FXI_N_COMMAND] = {
      "the same against a model, in real time", serve_trace_note},
     {"bench figures", FXI_CMD_FIGURES, 2, 2, false, "FROM TO",
      "draw the CSV files in a folder as the papers' figures, in another", figures_note},
+    {"top", FXI_CMD_TOP, 0, 1, false, "[URL] [options]",
+     "watch a server's requests and memory on the terminal", top_note},
     {"help", FXI_CMD_HELP, 0, 2, false, "[COMMAND]", "show the commands, or a command's options",
      NULL},
 };

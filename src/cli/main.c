@@ -23,6 +23,7 @@ static const struct {
     {FXI_CMD_REPLAY, fxi_cmd_replay},
     {FXI_CMD_SERVE_TRACE, fxi_cmd_serve_trace},
     {FXI_CMD_FIGURES, fxi_cmd_figures},
+    {FXI_CMD_TOP, fxi_cmd_top},
     {FXI_CMD_HELP, cmd_help},
 };
 

@@ -105,6 +105,9 @@ static const fxi_opt rows[] = {
     {"sample", 0, "S", FXI_OPT_FLOAT, 1e-3, 1e6, "1", AT(sample_s), TRACE, "seconds between the rows of --timeline"},
     {"csv", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(csv), TRACE, "CSV instead of a table"},
 
+    {"api-key-file", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(client_key_file), FXI_CMD_TOP, "the server's file of keys, of which an admin's is taken, or a file with one key (default: no key is sent)"},
+    {"once", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(once), FXI_CMD_TOP, "print one screen as plain text, and exit"},
+
     {"device", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(compute_device), ENGINE, "where the model is computed: cpu, or an NVIDIA GPU, cuda:0, cuda:1, .. (default: cpu)"},
     {"gpu-math", 0, "exact|law|fast", FXI_OPT_CHOICE, 0, 0, "exact", AT(gpu_math), ENGINE, "how a GPU adds: in the CPU's order, which gives the same bits, by tensor cores in a fixed order, or by NVIDIA's libraries"},
     {"threads", 't', "N", FXI_OPT_INT, 0, 4096, "0", AT(n_thread), ENGINE, "threads that compute; 0: one per core"},
@@ -121,6 +124,7 @@ static const fxi_opt rows[] = {
     {"step-ms", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(step_ms), FXI_CMD_SERVE | FXI_CMD_SERVE_TRACE, "milliseconds for prompts in a step while others decode; 0: 250"},
     {"step-ms", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(step_ms), FXI_CMD_BENCH, "milliseconds for prompts in a step while others decode; 0: no cap"},
     {"speculate", 0, "off|prompt|prefix|auto", FXI_OPT_CHOICE, 0, 0, "off", AT(speculate), ENGINE, "drafts are taken from the text so far (prompt), from recorded prefixes, or both, and verified several tokens in a pass; no answer changes"},
+    {"draft", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(draft), ENGINE, "small model of the same vocabulary that drafts where --speculate has nothing: a GGUF file or a folder"},
     {"draft-tokens", 0, "N", FXI_OPT_INT, 0, FX_MAX_DRAFT, "0", AT(draft_tok), ENGINE, "most tokens drafted for a sequence in a step; 0: 8"},
     {"max-queue", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(max_queue), FXI_CMD_SERVE, "sequences that may wait besides those; 0: 1024"},
     {"max-queue-tokens", 0, "N", FXI_OPT_U64, 0, 0x1p60, "0", AT(max_queue_tok), FXI_CMD_SERVE, "prompt tokens that may wait; 0: 1048576"},

@@ -64,6 +64,7 @@ struct fx_engine {
     // s and returns how many.
     int (*drafter)(void *ud, const fxi_seq *s, int32_t *tok, int most);
     void *drafter_ud;
+    bool is_unpaced; // for tests: all that can be drafted is computed, whatever it takes
     uint64_t (*now_us)(void *ud); // the clock; called from any thread
     void *now_ud;
 
@@ -91,8 +92,9 @@ struct fx_engine {
     uint64_t idle_since_us;  // 0: busy
     int n_idle_done;         // idle.c: actions taken since then
     struct fxi_step *step;   // step_scratch.c
-    struct fxi_speculator *spec; // speculate.h; NULL: it does not speculate
-    struct fxi_reader *reader;   // [max_seq] scratch of prompts.c
+    struct fxi_draft_model *draft_model; // draft_model.h; NULL: there is none
+    struct fxi_speculator *spec;         // speculate.h; NULL: it does not speculate
+    struct fxi_reader *reader;           // [max_seq] scratch of prompts.c
     pthread_t thread;
 
     fxi_answer_vocab answer_vocab; // with a lock of its own; any thread

@@ -148,6 +148,9 @@ static void fit_embeddings(fx_engine *eng)
 static fx_status open_kv(fx_engine *eng, fx_error *err)
 {
     default_budget(eng);
+    const uint64_t for_drafts = fxi_draft_model_share(eng, eng->opt.kv_memory_bytes);
+    if (for_drafts) FX_TRY(fxi_draft_model_open_kv(eng, for_drafts, err));
+    eng->opt.kv_memory_bytes -= for_drafts;
     fxi_kv_shape shape = {
         .layout = fxi_model_get_shape(eng->model)->kv,
         .ctx_tok = eng->info.ctx_tok,
@@ -236,6 +239,7 @@ static fx_status load_parts(fx_engine *eng, const fxi_gguf *g, fx_error *err)
     FX_TRY(fxi_pool_create(eng->opt.n_thread, &eng->pool, err));
     FX_TRY(fxi_engine_open_device(eng, err));
     FX_TRY(load_model(eng, g, err));
+    FX_TRY(fxi_draft_model_load(eng, err));
     return fxi_engine_fit(eng, err);
 }
 
@@ -249,7 +253,7 @@ fx_status fxi_engine_load(fx_engine *eng, const fx_options *opt, fx_error *err)
     fx_status st = load_parts(eng, g, err);
     fxi_gguf_close(g);
     eng->opt.model_path = eng->opt.swap_dir = eng->opt.kv_type = NULL; // the caller's
-    eng->opt.kv_manager = eng->opt.speculate = NULL;
+    eng->opt.kv_manager = eng->opt.speculate = eng->opt.draft_path = NULL;
     eng->opt.tokenizer_path = eng->opt.tokenizer_pre = eng->opt.chat_template = NULL;
     eng->opt.pooling = eng->opt.device = eng->opt.gpu_math = NULL;
     return st;
@@ -269,6 +273,7 @@ static fx_status check_model_text(fx_engine *eng, const fx_model_info *info, fx_
     FX_TRY(fxi_model_file_open(eng->opt.model_path, &g, err));
     fx_status st = load_text(eng, g, err);
     fxi_gguf_close(g);
+    if (st == FX_OK) st = fxi_draft_model_check(eng, err);
     if (st == FX_OK && fxi_vocab_size(eng->vocab) > info->n_vocab)
         st = fxi_fail(err, FX_EFORMAT, "the vocabulary has %d tokens, the embedding %d rows",
                       fxi_vocab_size(eng->vocab), info->n_vocab);
@@ -304,6 +309,7 @@ void fxi_engine_unload(fx_engine *eng)
     free(eng->reader);
     fxi_recorder_free(eng->recorder);
     free(eng->end_tok);
+    fxi_draft_model_close(eng);
     fxi_kv_close(eng->kv);
     fxi_model_free(eng->model);
     if (eng->device) eng->device->ops->close(eng->device);

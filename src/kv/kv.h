@@ -196,6 +196,7 @@ typedef enum fxi_kv_cap {
                          // otherwise they hold anything
     FXI_KV_BESIDE = 128, // swapping goes on beside the caller; otherwise it waits for the copies
     FXI_KV_TRUNCATE = 256, // truncate
+    FXI_KV_CONTINUE = 512, // tell_next
 } fxi_kv_cap;
 
 // What a manager implements. The inline functions of the same names say what each slot must do.
@@ -208,6 +209,8 @@ typedef struct fxi_kv_ops {
     fx_status (*domain_open)(fxi_kv *kv, const char *key, size_t key_bytes, fxi_kv_domain **out);
     void (*domain_close)(fxi_kv *kv, fxi_kv_domain *d);
     int (*peek)(const fxi_kv *kv, const fxi_kv_domain *d, const int32_t *tok, int n_tok);
+    int (*tell_next)(const fxi_kv *kv, const fxi_kv_domain *d, const int32_t *tok, int n_tok,
+                     int32_t *out, int max_n);
 
     fx_status (*seq_create)(fxi_kv *kv, const fxi_kv_expect *expect, fxi_kv_seq **out);
     fx_status (*seq_match)(fxi_kv *kv, fxi_kv_domain *d, const int32_t *tok, int n_tok,
@@ -308,6 +311,15 @@ static inline int fxi_kv_peek(const fxi_kv *kv, const fxi_kv_domain *d, const in
                               int n_tok)
 {
     return kv->ops->peek(kv, d, tok, n_tok);
+}
+
+// CONTINUE. Writes to out up to max_n tokens that are recorded in the domain behind exactly
+// tok[0..n_tok), of several branches those of the one recorded last, and returns how many; 0: none
+// are. A guess at what a sequence will become; whether their rows could be matched does not matter.
+static inline int fxi_kv_tell_next(const fxi_kv *kv, const fxi_kv_domain *d, const int32_t *tok,
+                                   int n_tok, int32_t *out, int max_n)
+{
+    return kv->ops->tell_next(kv, d, tok, n_tok, out, max_n);
 }
 
 // ---- sequences ---------------------------------------------------------------------------------

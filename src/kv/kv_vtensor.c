@@ -216,6 +216,14 @@ static int kvv_peek(const fxi_kv *kv, const fxi_kv_domain *d, const int32_t *tok
     return (int)vt_match(domain_of(d), vt_tok(tok), (uint32_t)n_tok);
 }
 
+static int kvv_tell_next(const fxi_kv *kv, const fxi_kv_domain *d, const int32_t *tok, int n_tok,
+                         int32_t *out, int max_n)
+{
+    (void)kv;
+    return (int)vt_prefix_continue(domain_of(d), vt_tok(tok), (uint32_t)n_tok, (uint32_t *)out,
+                                   (uint32_t)max_n);
+}
+
 static uint32_t expected_len(const fxi_kv_expect *e)
 {
     return (uint32_t)(e->begin_tok + e->output_tok);
@@ -630,12 +638,13 @@ static fx_status kvv_check(fxi_kv *kv, const char **what)
 const fxi_kv_ops fxi_kv_vtensor = {
     .name = "vtensor",
     .caps = FXI_KV_PREFIX | FXI_KV_EXACT | FXI_KV_FORK | FXI_KV_SWAP | FXI_KV_ELASTIC |
-            FXI_KV_WINDOWS | FXI_KV_ZEROED | FXI_KV_BESIDE | FXI_KV_TRUNCATE,
+            FXI_KV_WINDOWS | FXI_KV_ZEROED | FXI_KV_BESIDE | FXI_KV_TRUNCATE | FXI_KV_CONTINUE,
     .open = kvv_open,
     .close = kvv_close,
     .domain_open = kvv_domain_open,
     .domain_close = kvv_domain_close,
     .peek = kvv_peek,
+    .tell_next = kvv_tell_next,
     .seq_create = kvv_seq_create,
     .seq_match = kvv_seq_match,
     .seq_fork = kvv_seq_fork,

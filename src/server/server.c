@@ -23,6 +23,7 @@
 #include "base/fail.h"         // defines: fxi_fail, FX_TRY
 #include "base/system/clock.h" // defines: fxi_clock_after
 #include "base/system/pages.h" // defines: fxi_heap_trim
+#include "base/system/pool.h"  // defines: fxi_usable_cores
 #include "base/text/str.h"     // defines: fxi_str_hash
 #include "server/daemon.h"
 #include "server/formats.h"
@@ -221,6 +222,7 @@ static void free_server(fxi_server *srv)
     fxi_spans_stop(srv->spans, srv->opt.grace_s);
     if (srv->eng) fx_engine_on_step(srv->eng, NULL, NULL);
     if (srv->eng) fx_engine_on_picture(srv->eng, NULL, NULL);
+    fxi_wakes_stop_sender(&srv->wakes);
     fxi_http_wake_all(srv); // nobody is left to wake
     if (srv->no_memory) MHD_destroy_response(srv->no_memory);
     fxi_workers_stop(srv->workers);
@@ -251,6 +253,11 @@ fx_status fxi_server_open(const fxi_server_options *opt, fxi_server **out, fx_er
     return st;
 }
 
+static bool leaves_a_core(const fx_model_info *m)
+{
+    return strcmp(m->device, "cpu") != 0 || fxi_usable_cores() > m->n_thread;
+}
+
 void fxi_server_serve(fxi_server *srv, fx_engine *eng)
 {
     const fx_model_info *m = fx_engine_info(eng);
@@ -270,6 +277,9 @@ void fxi_server_serve(fxi_server *srv, fx_engine *eng)
                             .processed_logprobs = srv->opt.processed_logprobs,
                             .formats = &srv->formats,
                             .refuse_excess = srv->opt.refuse_excess};
+    // Without a sender, or where it cannot be started, the engine's thread sends.
+    if (leaves_a_core(m))
+        (void)fxi_wakes_start_sender(&srv->wakes, fxi_http_send_listed, srv, NULL);
     fx_engine_on_step(eng, fxi_http_wake_after_step, srv);
     fx_engine_on_picture(eng, fxi_viewer_on_picture, srv);
     fxi_spans_watch(srv->spans, eng);

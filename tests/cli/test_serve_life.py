@@ -107,6 +107,10 @@ class ServeLife(cli.TestCase):
         self.assertIn("warning: any web page may use this server (--cors)", self.lines)
         self.assertEqual(self.call(port, headers=page), 200)
 
+    def test_names_of_the_model_are_an_option(self):
+        _, port = self.serve("--alias", "gpt-4o,other")
+        self.assertEqual([self.call(port, f"/v1/models/{name}") for name in ("gpt-4o", "other", "gpt-4")], [200, 200, 404])
+
     def test_places_are_an_option(self):
         _, port = self.serve("--max-connections", "2")
         streams = [self.stream(port) for _ in range(2)]

@@ -12,7 +12,7 @@ from pathlib import Path
 import cli
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "dist" / "completion"
-COMMANDS = {"serve", "run", "tokenize", "inspect", "convert", "quantize", "bench", "help"}
+COMMANDS = {"serve", "run", "tokenize", "inspect", "convert", "quantize", "bench", "top", "help"}
 
 
 def needs(shell):

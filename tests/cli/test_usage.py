@@ -1,7 +1,7 @@
 """Commands, options, environment and help, without a model."""
 import cli
 
-COMMANDS = ["serve", "run", "tokenize", "inspect", "bench", "help"]
+COMMANDS = ["serve", "run", "tokenize", "inspect", "bench", "top", "help"]
 
 
 class Usage(cli.TestCase):

@@ -51,8 +51,9 @@ static bool is_usual(const sweep_row *row, const http_reply *r)
 // Whether it says that there was no memory: a stream may also break off.
 static bool is_honest(const http_reply *r)
 {
-    if (is_stream(r)) return r->cut || (body_has(r, "data: {\"error\":") && body_has(r, "memory"));
-    return (r->status == 503 || r->status == 500) && !r->cut && body_has(r, "memory");
+    if (is_stream(r)) return r->cut || (body_has(r, "\"error\":{") && body_has(r, "memory"));
+    return (r->status == 503 || r->status == 529 || r->status == 500) && !r->cut &&
+           body_has(r, "memory");
 }
 
 failing_heap sweep_plan(bool (*spares)(void), long at, bool and_later)

@@ -322,6 +322,13 @@ static void *engine_main(void *ud)
 
 // ---- flexinfer.h ------------------------------------------------------------------------------
 
+static int n_thread = 1;
+
+void fake_engine_threads(int n)
+{
+    n_thread = n;
+}
+
 fx_engine *fake_engine_new(void)
 {
     fx_engine *e = calloc(1, sizeof *e);
@@ -329,8 +336,13 @@ fx_engine *fake_engine_new(void)
     e->jinja = "";
     memset(flood_text, 'f', sizeof flood_text);
     for (int i = 0; i < 256; i++) e->bytes[i] = (char)i;
-    e->info = (fx_model_info){
-        .name = "fake", .n_vocab = N_VOCAB, .bos_id = BOS, .eos_id = -1, .ctx_tok = CTX};
+    e->info = (fx_model_info){.name = "fake",
+                              .device = "cpu",
+                              .n_thread = n_thread,
+                              .n_vocab = N_VOCAB,
+                              .bos_id = BOS,
+                              .eos_id = -1,
+                              .ctx_tok = CTX};
     fake_engine_abilities(e, true, true);
     pthread_mutex_init(&e->mu, NULL);
     pthread_mutex_init(&e->step_mu, NULL);

@@ -349,9 +349,25 @@ static void test_routes(void **state)
     }
 }
 
+// What streams without a request to the engine has a reply that was never given a spec.
+static void test_a_stream_without_a_spec_is_kept_alive_and_ended(void **state)
+{
+    (void)state;
+    fxi_reply r = {.begun = true};
+    fxi_http_error e;
+    fxi_reply_ping(&r);
+    assert_string_equal(r.out.p, ": ping\n\n");
+    r.n_sent = r.out.n;
+    fxi_http_fail(&e, 503, "draining", NULL, "over");
+    fxi_reply_fail(&r, &e);
+    assert_true(r.ended && strstr(r.out.p, "data: {\"error\":{\"message\":\"over\""));
+    fxi_reply_free(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_stream_without_a_spec_is_kept_alive_and_ended),
         cmocka_unit_test(test_chat_stream_golden),
         cmocka_unit_test(test_text_stream),
         cmocka_unit_test(test_continuous_usage),

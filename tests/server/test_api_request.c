@@ -324,8 +324,7 @@ static void test_neutral(void **state)
 {
     static const char *const members[] = {
         "\"model\":\"m\"",
-        "\"logprobs\":null",
-        "\"echo\":false",
+        "\"logprobs\":null,\"echo\":false",
         "\"suffix\":\"\"",
         "\"presence_penalty\":0",
         "\"frequency_penalty\":0.0",
@@ -362,8 +361,7 @@ static void test_neutral(void **state)
         "\"seed\":-9223372036854775807",
         "\"frobnicate\":{\"a\":[1]}",
         "\"n\":64",
-        "\"cache_prompt\":true",
-        "\"speculate\":false",
+        "\"cache_prompt\":true,\"speculate\":false",
         "\"typical_p\":1",
         "\"length_penalty\":1",
         "\"early_stopping\":false",
@@ -711,6 +709,7 @@ static void test_bounds(void **state)
                    "stop", "invalid_value");
     expect_too_big("{\"best_of\":8,\"prompt\":[", "\"a\",", 8, "\"a\"]}", "best_of",
                    "invalid_value");
+    expect_too_big("{\"prompt\":\"a\",\"stop\":\"", "x", 1025, "\"}", "stop", "invalid_value");
     expect_too_big("{\"prompt\":\"a\",\"stop_token_ids\":[", "1,", 1024, "1]}", "stop_token_ids",
                    "invalid_value");
     expect_too_big("{\"prompt\":\"a\",\"cache_salt\":\"", "\xc3\xa9", 1025, "\"}", "cache_salt",

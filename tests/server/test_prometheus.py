@@ -57,7 +57,7 @@ def test_the_page_is_what_the_parser_expects():
         assert value(f, "inter_token_latency_seconds_count") == 12
         assert value(f, "iterations_total") == value(f, "iteration_tokens_total_count") == 14
         assert value(f, "kv_mapped_bytes") > 0
-        assert 0 < value(f, "kv_mappings") < value(f, "kv_mappings_limit")
+        assert 0 <= value(f, "kv_mappings") < value(f, "kv_mappings_limit")  # idle spans are soon unmapped
         assert value(f, "kv_retired_bytes") == 0
         assert value(f, "kv_driver_calls_total", op="map") > 0
         assert value(f, "kv_driver_call_seconds_total", op="map") > 0

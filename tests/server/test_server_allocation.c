@@ -27,7 +27,11 @@ static void drop_line(void *ud, const char *line)
     (void)ud, (void)line;
 }
 
-static const fxi_server_options options = {.n_io_thread = 1, .n_worker = 1, .log = drop_line};
+static const fxi_server_options options = {.n_io_thread = 1,
+                                           .n_worker = 1,
+                                           .log = drop_line,
+                                           .tool_parser = "hermes",
+                                           .reasoning_parser = "think"};
 
 static fixture begin(void)
 {
@@ -48,6 +52,7 @@ static void end(fixture *f)
 static const sweep_row rows[] = {
     {"GET", "/health", NULL, 200, "{\"status\":\"ok\"}"},
     {"GET", "/", NULL, 200, "POST /v1/chat/completions"},
+    {"GET", "/web/app.js", NULL, 200, "app.js"},
     {"GET", "/stats", NULL, 200, "}"},
     {"GET", "/v1/models", NULL, 200, "\"data\":[{\"id\":\"fake\""},
     {"GET", "/v1/models/fake", NULL, 200, "\"max_model_len\":4096"},
@@ -77,6 +82,22 @@ static const sweep_row rows[] = {
      "line 3: no"},
     {"POST", "/apply-template", "{\"messages\":[{\"role\":\"user\",\"content\":\"a \\\"b\"}]}", 200,
      "{\"prompt\":\"a \\\"b\"}"},
+    {"POST", CHAT,
+     "{\"messages\":[{\"role\":\"user\",\"content\":\"say <think> a </think> "
+     "<tool_call>{\\\"name\\\": \\\"f\\\"}\"}],\"tools\":[{\"type\":\"function\",\"function\":{"
+     "\"name\":\"f\"}}],\"stream\":true}",
+     200, "\"finish_reason\":\"tool_calls\""},
+    {"POST", "/v1/responses",
+     "{\"input\":[{\"role\":\"user\",\"content\":\"say <think> a </think> b "
+     "<tool_call>{\\\"name\\\": \\\"f\\\"}\"}],\"tools\":[{\"type\":\"function\",\"name\":\"f\"}],"
+     "\"reasoning\":{\"effort\":\"low\"},\"stream\":true}",
+     200, "response.completed"},
+    {"POST", "/v1/messages",
+     "{\"max_tokens\":50,\"system\":\"s\",\"messages\":[{\"role\":\"user\",\"content\":\"say a\"}],"
+     "\"tools\":[{\"name\":\"f\",\"input_schema\":{}}],\"tool_choice\":{\"type\":\"any\"}}",
+     200, "\"stop_reason\":\"end_turn\""},
+    {"POST", "/v1/messages/count_tokens",
+     "{\"messages\":[{\"role\":\"user\",\"content\":\"abc\"}]}", 200, "{\"input_tokens\":4}"},
     {"GET", "/metrics", NULL, 200, "# TYPE"},
     {"GET", "/openapi.json", NULL, 200, "\"openapi\":\"3.1"},
     {"POST", "/tokenize", "{\"prompt\":\"ab\",\"return_token_strs\":true}", 200, "\"count\":3"},

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -51,6 +52,108 @@ static void test_half_sent_bodies_are_bounded(void **state)
     expect_small(&f);
     assert_true(server_ledger(&f).peak_bytes <= 15 * MIB);
     for (int i = 0; i < 150; i++) close(fd[i]);
+    wait_nothing_held(&f);
+    fixture_close(&f);
+}
+
+// ---- turns ----
+
+enum { N_PIECE = 256, KEPT_BYTES = 128 << 10 }; // KEPT_BYTES: the least that two sockets hold
+
+fxi_body_status __real_fxi_body_add(fxi_body *b, fxi_bill *bill, const char *data, size_t n);
+fxi_body_status __wrap_fxi_body_add(fxi_body *b, fxi_bill *bill, const char *data, size_t n);
+
+// The pieces of bodies in the order in which the one I/O thread takes them. The first waits.
+static struct {
+    pthread_mutex_t mu;
+    pthread_cond_t changed;
+    bool is_on, begun, released;
+    int n;
+    struct {
+        const fxi_body *body;
+        size_t n_bytes;
+    } piece[N_PIECE];
+} turns = {.mu = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+fxi_body_status __wrap_fxi_body_add(fxi_body *b, fxi_bill *bill, const char *data, size_t n)
+{
+    pthread_mutex_lock(&turns.mu);
+    if (turns.is_on && turns.n < N_PIECE) {
+        turns.piece[turns.n].body = b;
+        turns.piece[turns.n++].n_bytes = n;
+    }
+    turns.begun = true;
+    pthread_cond_broadcast(&turns.changed);
+    while (turns.is_on && !turns.released) pthread_cond_wait(&turns.changed, &turns.mu);
+    pthread_mutex_unlock(&turns.mu);
+    return __real_fxi_body_add(b, bill, data, n);
+}
+
+static void wait_begun(void)
+{
+    pthread_mutex_lock(&turns.mu);
+    while (!turns.begun) pthread_cond_wait(&turns.changed, &turns.mu);
+    pthread_mutex_unlock(&turns.mu);
+}
+
+// Sends until the sockets take no more; returns how much.
+static size_t fill_socket(int fd)
+{
+    static const char fill[4096];
+    size_t sum = 0;
+    for (ssize_t n; (n = send(fd, fill, sizeof fill, MSG_DONTWAIT | MSG_NOSIGNAL)) > 0;)
+        sum += (size_t)n;
+    return sum;
+}
+
+static int begin_filled(const fixture *f)
+{
+    const int fd = http_open(f->port);
+    http_send(fd, "POST " TEXT " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                  "Content-Length: 8000000\r\n\r\n");
+    return fd;
+}
+
+// The bytes that one body gets before another one's turn comes, once the other has had its first,
+// while both have more.
+static size_t longest_run(const fxi_body *first)
+{
+    size_t had[2] = {0, 0}, run = 0, longest = 0;
+    const fxi_body *last = NULL;
+    for (int i = 0; i < turns.n; i++) {
+        const bool is_first = turns.piece[i].body == first;
+        run = turns.piece[i].body == last ? run + turns.piece[i].n_bytes : turns.piece[i].n_bytes;
+        last = turns.piece[i].body;
+        had[!is_first] += turns.piece[i].n_bytes;
+        if (had[0] > KEPT_BYTES || had[1] > KEPT_BYTES) break;
+        if (had[1]) longest = run > longest ? run : longest;
+    }
+    assert_true(had[0] && had[1]);
+    return longest;
+}
+
+// Two bodies that are there already are read in turns, of which none takes more than what a
+// connection's buffer holds, though one thread reads them.
+static void test_bodies_are_read_in_turns(void **state)
+{
+    (void)state;
+    fixture f = fixture_open((fxi_server_options){.n_io_thread = 1});
+    turns.n = 0, turns.begun = turns.released = false, turns.is_on = true;
+    const int a = begin_filled(&f);
+    assert_true(fill_socket(a) > KEPT_BYTES);
+    wait_begun();
+    const int b = begin_filled(&f);
+    assert_true(fill_socket(b) > KEPT_BYTES);
+    pthread_mutex_lock(&turns.mu);
+    turns.released = true;
+    pthread_cond_broadcast(&turns.changed);
+    pthread_mutex_unlock(&turns.mu);
+    expect_small(&f); // in between
+    pthread_mutex_lock(&turns.mu);
+    turns.is_on = false;
+    pthread_mutex_unlock(&turns.mu);
+    assert_true(longest_run(turns.piece[0].body) <= 64 << 10);
+    close(a), close(b);
     wait_nothing_held(&f);
     fixture_close(&f);
 }
@@ -400,6 +503,7 @@ int main(void)
     fxi_heap_map_large();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_half_sent_bodies_are_bounded),
+        cmocka_unit_test(test_bodies_are_read_in_turns),
         cmocka_unit_test(test_chunked_bodies_are_bounded),
         cmocka_unit_test(test_stop_strings_are_billed),
         cmocka_unit_test(test_what_a_reply_keeps_is_billed),

@@ -359,6 +359,36 @@ static void test_other_paths_are_named(void **state)
 }
 
 // A retained prompt is computed and nothing is generated.
+// What a client spells as a control token is one in a raw prompt, unless it says otherwise, and
+// never in a chat: there it is text that somebody typed.
+static void test_control_tokens_of_prompts(void **state)
+{
+    static const struct {
+        const char *path, *body;
+        bool is_token;
+    } rows[] = {
+        {"/v1/completions", "{\"prompt\":\"a<eot>\"}", true},
+        {"/v1/completions", "{\"prompt\":\"a<eot>\",\"parse_special\":false}", false},
+        {"/v1/chat/completions", "{\"messages\":[{\"role\":\"user\",\"content\":\"a<eot>\"}]}",
+         false},
+    };
+    enum { BOS = 256, EOT = 263 };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        fxi_buf b = fixture_post(&f, rows[i].path, rows[i].body, 200);
+        fxi_buf_free(&b);
+        const int32_t *id = fake_engine_last(f.eng)->prompt;
+        bool found = false;
+        for (int k = 0; k < 8; k++) found |= id[k] == EOT;
+        assert_true(id[0] == BOS || i == 2);
+        assert_int_equal(found, rows[i].is_token);
+    }
+    fxi_buf b = fixture_post(&f, "/v1/completions",
+                             "{\"prompt\":\"ab\",\"add_special_tokens\":false}", 200);
+    fxi_buf_free(&b);
+    assert_int_equal(fake_engine_last(f.eng)->prompt[0], 'a');
+}
+
 static void test_retain(void **state)
 {
     (void)state;
@@ -472,6 +502,7 @@ int main(void)
         cmocka_unit_test(test_limits_are_told),
         cmocka_unit_test(test_sleep),
         cmocka_unit_test(test_other_paths_are_named),
+        cmocka_unit_test(test_control_tokens_of_prompts),
         cmocka_unit_test(test_retain),
         cmocka_unit_test(test_abort),
         cmocka_unit_test(test_operators_choose),

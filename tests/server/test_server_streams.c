@@ -88,18 +88,23 @@ static void test_streams_are_the_same_however_they_are_sent(void **state)
 
 // ---- readers that stall -----------------------------------------------------------------------
 
-// Whether a chunk of some stream is half sent.
-static bool has_open_chunk(const fixture *f)
+// Where the one stream stands: on its way; with a chunk half sent; in MHD's hands, since the socket
+// took all of the last chunk and nothing of the next.
+typedef enum stall { MOVING, HALF_SENT, LEFT_TO_MHD } stall;
+
+static stall look_at_stream(const fixture *f)
 {
-    bool open = false;
+    stall st = MOVING;
     pthread_mutex_lock(&f->srv->mu);
-    for (fxi_http_job *j = f->srv->jobs; j; j = j->next) {
+    fxi_http_job *j = f->srv->jobs;
+    if (j) {
         pthread_mutex_lock(&j->mu);
-        open |= j->suspended && j->chunk_sent > 0;
+        if (j->reply.ended) st = j->suspended ? MOVING : LEFT_TO_MHD;
+        if (j->suspended && j->chunk_sent) st = HALF_SENT;
         pthread_mutex_unlock(&j->mu);
     }
     pthread_mutex_unlock(&f->srv->mu);
-    return open;
+    return st;
 }
 
 static bool is_suspended(const fixture *f)
@@ -122,18 +127,32 @@ static void wait_until(const fixture *f, bool (*is_true)(const fixture *f))
         assert_true(fxi_now_s() < end_s);
 }
 
-// A stream whose first token has left, and whose reader takes no more than its buffers do: a chunk
-// is half sent.
-static int begin_stalled(const fixture *f)
+// A stream whose first token has left, and whose reader takes no more than its buffers do.
+static int begin_unread(const fixture *f)
 {
     const int fd = http_open(f->port);
+    fake_engine_open(f->eng, 0);
     http_post(fd, TEXT, "{\"prompt\":\"dam 120\",\"max_tokens\":120,\"stream\":true}");
     fake_engine_open(f->eng, 1);
     wait_until(f, is_suspended);
     fake_engine_open(f->eng, N_BIG);
     assert_true(fake_engine_wait_idle(f->eng, WAIT_S));
-    wait_until(f, has_open_chunk);
     return fd;
+}
+
+// The same until a chunk of one is half sent.
+static int begin_stalled(const fixture *f)
+{
+    for (const double end_s = fxi_now_s() + WAIT_S; fxi_now_s() < end_s;) {
+        stall st;
+        const int fd = begin_unread(f);
+        while ((st = look_at_stream(f)) == MOVING && fxi_now_s() < end_s) nap();
+        if (st == HALF_SENT) return fd;
+        http_reset(fd);
+        wait_nothing_held(f);
+    }
+    fail_msg("no chunk is ever half sent");
+    return -1;
 }
 
 static const fxi_server_options roomy = {.max_out_bytes = 64 * MIB, .max_queue_bytes = 256 * MIB};
@@ -173,7 +192,7 @@ static void test_stalled_reader_that_stays_is_cut_off(void **state)
     fxi_server_options opt = roomy;
     opt.read_timeout_s = 0.2;
     fixture f = fixture_open(opt);
-    const int fd = begin_stalled(&f);
+    const int fd = begin_unread(&f);
     wait_nothing_held(&f);
     assert_int_equal(fxi_peers_look(&f.srv->peers).counts.n_late, 1);
     http_reply r = http_read(fd);
@@ -224,6 +243,37 @@ static void test_stop_waits_for_a_reader_that_goes_on(void **state)
     fx_engine_close(f.eng);
 }
 
+// ---- whose thread sends -----------------------------------------------------------------------
+
+static int fill_cores(void **state)
+{
+    (void)state;
+    fake_engine_threads(1 << 20);
+    return 0;
+}
+
+static int free_cores(void **state)
+{
+    (void)state;
+    fake_engine_threads(1);
+    return 0;
+}
+
+// The sender runs beside an engine that leaves a core free, and only there.
+static void test_sender_is_where_a_core_is_free(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        fake_engine_threads(i ? 1 << 20 : 0);
+        fixture f = fixture_open((fxi_server_options){0});
+        pthread_mutex_lock(&f.srv->wakes.mu);
+        assert_int_equal(f.srv->wakes.has_sender, !i);
+        pthread_mutex_unlock(&f.srv->wakes.mu);
+        fixture_close(&f);
+    }
+    fake_engine_threads(1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -235,5 +285,8 @@ int main(void)
         cmocka_unit_test(test_stop_beside_a_stalled_reader),
         cmocka_unit_test(test_stop_waits_for_a_reader_that_goes_on),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const struct CMUnitTest once[] = {cmocka_unit_test(test_sender_is_where_a_core_is_free)};
+    return cmocka_run_group_tests_name("whose thread sends", once, NULL, NULL) +
+           cmocka_run_group_tests_name("a sender sends", tests, NULL, NULL) +
+           cmocka_run_group_tests_name("the engine's thread sends", tests, fill_cores, free_cores);
 }

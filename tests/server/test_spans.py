@@ -161,6 +161,26 @@ def test_what_is_told_and_what_is_not(server, collector):
     assert not any(SECRET.encode() in body or b"secret" in body for body in collector.bodies)
 
 
+def test_preemptions(collector):
+    """Memory for one long answer and a half: some of four wait without their caches, and their spans say how long."""
+    server = Server("--otlp-endpoint", collector.url + "/v1/traces", "--kv-memory", "1700K")
+    threads = [threading.Thread(target=post, args=(server,), kwargs={"max_tokens": 400, "ignore_eos": True,
+                                                                     "prompt": f"{i} {SECRET}"}) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    spans = collector.wait(lambda all_: len(roots(all_)) == 4)
+    preempted = [s for s in spans if s.name == "preempted"]
+    assert len(preempted) == metric(server, "num_preemptions_total") > 0
+    by_id = {s.span_id: s for s in roots(spans)}
+    for s in preempted:
+        told, parent = values(s.attributes), by_id[s.parent_span_id]
+        assert told["flexinfer.preemption.mode"] == "recompute" and told["flexinfer.preemption.tokens"] > 0
+        assert parent.start_time_unix_nano < s.start_time_unix_nano < s.end_time_unix_nano < parent.end_time_unix_nano
+    server.stop()
+
+
 def test_a_collector_that_comes_back(server, collector):
     collector.status = 503
     post(server)

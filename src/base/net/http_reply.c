@@ -50,7 +50,7 @@ static bool take_header(fxi_http_reply *r, const char *line)
     return true;
 }
 
-static void begin_body(fxi_http_reply *r, bool has_length)
+static void begin_reply_body(fxi_http_reply *r, bool has_length)
 {
     if (r->status == 204 || r->status == 304)
         r->part = FXI_REPLY_DONE;
@@ -74,7 +74,7 @@ static bool read_reply_head(fxi_http_reply *r, char *text, const char *end)
     }
     if (status >= 200) {
         r->status = status;
-        begin_body(r, has_length);
+        begin_reply_body(r, has_length);
     }
     return status != 0;
 }

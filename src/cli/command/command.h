@@ -16,6 +16,7 @@ int fxi_cmd_quantize(const fxi_cli_options *o, const fxi_opt_rest *rest);
 int fxi_cmd_bench(const fxi_cli_options *o, const fxi_opt_rest *rest);
 int fxi_cmd_figures(const fxi_cli_options *o, const fxi_opt_rest *rest);
 int fxi_cmd_serve_trace(const fxi_cli_options *o, const fxi_opt_rest *rest);
+int fxi_cmd_top(const fxi_cli_options *o, const fxi_opt_rest *rest);
 int fxi_cmd_replay(const fxi_cli_options *o, const fxi_opt_rest *rest);
 
 // serve_say.c: what `serve` says besides its requests. As text these are lines without a time, for

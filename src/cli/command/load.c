@@ -53,6 +53,7 @@ fx_options fxi_cli_engine_options(const fxi_cli_options *o)
     opt.step_tok = o->step_tok;
     opt.step_ms = o->step_ms;
     opt.speculate = o->speculate;
+    opt.draft_path = o->draft;
     opt.draft_tok = o->draft_tok;
     opt.cache_idle_s = o->cache_idle_s;
     opt.swap_dir = fxi_cli_swap_dir(o);

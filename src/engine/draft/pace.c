@@ -20,8 +20,8 @@
 
 // Until something was drafted.
 static const double first_odds[FXI_N_DRAFT_KIND] = {
-    [FXI_DRAFT_SHORT] = 0.4,  [FXI_DRAFT_MIDDLE] = 0.6, [FXI_DRAFT_LONG] = 0.8,
-    [FXI_DRAFT_PREFIX] = 0.8, [FXI_DRAFT_MODEL] = 0.6,
+    [FXI_DRAFT_FORCED] = 0.8, [FXI_DRAFT_SHORT] = 0.4,  [FXI_DRAFT_MIDDLE] = 0.6,
+    [FXI_DRAFT_LONG] = 0.8,   [FXI_DRAFT_PREFIX] = 0.8, [FXI_DRAFT_MODEL] = 0.6,
 };
 
 // ---- what steps take ---------------------------------------------------------------------------
@@ -138,7 +138,7 @@ static fxi_pace_offer *best_offer(const fxi_pace *p, fxi_pace_offer *o, int n, d
     for (int i = 0; i < n; i++) {
         if (o[i].n_taken == o[i].n) continue;
         const double odds = fxi_pace_odds_of(p, o[i].seq, o[i].kind);
-        const double g = pow(odds, o[i].n_taken + 1) * of_token_us - o[i].cost_us;
+        const double g = pow(odds, o[i].n_taken + 1) * of_token_us;
         if (best && g <= *gain) continue;
         best = &o[i];
         *gain = g;
@@ -178,15 +178,39 @@ static void try_one(const fxi_pace *p, fxi_pace_offer *o, int n, int n_row, int 
     if (!best) return;
     int m = best->n < max_row ? best->n : max_row;
     if (m > MOST_TRIED) m = MOST_TRIED;
-    while (m > 0 && rows_us(p, n_row, m) + m * best->cost_us > p->account_us) m--;
+    while (m > 0 && rows_us(p, n_row, m) > p->account_us) m--;
     best->n_taken = m;
+}
+
+static bool may_draft(const fxi_pace *p, int n_decode)
+{
+    return p->account_us > 0 && n_decode > 0 &&
+           measured_below(p, n_decode < FXI_PACE_ROWS ? n_decode : FXI_PACE_ROWS);
+}
+
+int fxi_pace_length(const fxi_pace *p, const fxi_pace_seq *s, fxi_draft_kind kind, double cost_us,
+                    int n_row, int n_decode, int most)
+{
+    if (!may_draft(p, n_decode)) return 0;
+    const double odds = fxi_pace_odds_of(p, s, kind), of_token_us = token_us(p, n_decode);
+    double sum = 0, largest = 0;
+    int best = 0, tried = 0;
+    for (int k = 1; k <= most; k++) {
+        const double us = rows_us(p, n_row, k) + k * cost_us;
+        sum += pow(odds, k) * of_token_us;
+        if (us > p->account_us) break;
+        if (k <= MOST_TRIED) tried = k;
+        if (sum - us <= largest) continue;
+        largest = sum - us;
+        best = k;
+    }
+    return best ? best : tried;
 }
 
 void fxi_pace_choose(fxi_pace *p, fxi_pace_offer *o, int n, int n_row, int n_decode, int max_row)
 {
     for (int i = 0; i < n; i++) o[i].n_taken = 0;
-    if (p->account_us <= 0 || n_decode <= 0 || n <= 0) return;
-    if (!measured_below(p, n_decode < FXI_PACE_ROWS ? n_decode : FXI_PACE_ROWS)) return;
+    if (n <= 0 || !may_draft(p, n_decode)) return;
     const int best = take_best(p, o, n, n_row, n_decode, max_row);
     (void)take_best(p, o, n, n_row, n_decode, best);
     if (!best) try_one(p, o, n, n_row, n_decode, max_row);

@@ -26,6 +26,7 @@ typedef enum fxi_draft_kind {
     FXI_DRAFT_LONG,   // 12 or more
     FXI_DRAFT_PREFIX, // recorded behind the same tokens
     FXI_DRAFT_MODEL,  // drawn by the draft model
+    FXI_DRAFT_FORCED, // the request's grammar leaves no choice
     FXI_N_DRAFT_KIND
 } fxi_draft_kind;
 
@@ -61,9 +62,8 @@ typedef struct fxi_pace {
 typedef struct fxi_pace_offer {
     fxi_pace_seq *seq;
     fxi_draft_kind kind;
-    int n;          // tokens of it
-    double cost_us; // what each of them took, or takes, to draft
-    int n_taken;    // fxi_pace_choose: how many are to be computed
+    int n;       // tokens of it
+    int n_taken; // fxi_pace_choose: how many are to be computed
 } fxi_pace_offer;
 
 // What a step of so many rows takes, by what was measured of its like; 0: nothing was.
@@ -75,6 +75,11 @@ double fxi_pace_odds_of(const fxi_pace *p, const fxi_pace_seq *s, fxi_draft_kind
 // Sets n_taken of each offer, at most max_row of them together. The step has n_row rows without
 // them, of which n_decode draw a token.
 void fxi_pace_choose(fxi_pace *p, fxi_pace_offer *o, int n, int n_row, int n_decode, int max_row);
+
+// How long a draft of this kind is to be that has yet to be made, which takes cost_us per token; at
+// most `most`. The step is as in fxi_pace_choose.
+int fxi_pace_length(const fxi_pace *p, const fxi_pace_seq *s, fxi_draft_kind kind, double cost_us,
+                    int n_row, int n_decode, int most);
 
 // A step of n_row rows in all took us. Of them n_draft were drafted, which took draft_us before,
 // and n_true of them came true; n_decode sequences drew at least one token.

@@ -82,6 +82,19 @@ static fx_status get_vocab_tokens(const fx_engine *eng, const fxi_gram_tokens **
     return st;
 }
 
+// As the text goes on, not as one begins.
+static bool spell_first_token(void *ud, fxi_str text, int32_t *tok, size_t *n_tok)
+{
+    const fx_engine *eng = ud;
+    fxi_ids ids = {0};
+    const bool ok =
+        fxi_vocab_encode(eng->vocab, text.p, text.n, 0, &ids, NULL) == FX_OK && ids.n > 0;
+    if (ok) *tok = ids.id[0];
+    *n_tok = ids.n;
+    fxi_ids_free(&ids);
+    return ok;
+}
+
 // ---- grammars -----------------------------------------------------------------------------------
 
 static fx_status make_guide(const fx_engine *eng, const fx_part *root, fxi_guide **out,
@@ -93,7 +106,8 @@ static fx_status make_guide(const fx_engine *eng, const fx_part *root, fxi_guide
     fx_status st = get_vocab_tokens(eng, &tokens, err);
     if (!st) st = fxi_answer_part(&form, eng->vocab, root, &node, err);
     if (!st) st = fxi_gram_finish(&form, node, err);
-    if (!st) return fxi_guide_make(&form, tokens, guide_limits, out, err);
+    const fxi_guide_speller speller = {spell_first_token, (void *)eng, FXI_CONTROL_MARK[0]};
+    if (!st) return fxi_guide_make(&form, tokens, speller, guide_limits, out, err);
     fxi_gram_free(&form);
     return st;
 }

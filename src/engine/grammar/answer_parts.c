@@ -8,6 +8,8 @@
 #include "grammar/read/gram_json.h"
 #include "grammar/read/gram_regex.h"
 #include "grammar/read/gram_without.h"
+#include "grammar/rules/rules.h"
+#include "grammar/schema/schema.h"
 
 typedef struct part_reader {
     fxi_gram *g;
@@ -74,13 +76,30 @@ static fx_status read_pattern(part_reader *r, const fx_part *p, uint32_t *node)
 
 // ---- JSON ---------------------------------------------------------------------------------------
 
+static fx_status need_json(part_reader *r)
+{
+    if (!r->has_json) FX_TRY(fxi_gram_json_add(r->g, &r->json, r->err));
+    r->has_json = true;
+    return FX_OK;
+}
+
 static fx_status read_json_object(part_reader *r, const fx_part *p, uint32_t *node)
 {
     (void)p;
-    if (!r->has_json) FX_TRY(fxi_gram_json_add(r->g, &r->json, r->err));
-    r->has_json = true;
+    FX_TRY(need_json(r));
     *node = r->json.object;
     return FX_OK;
+}
+
+static fx_status read_schema_part(part_reader *r, const fx_part *p, uint32_t *node)
+{
+    FX_TRY(need_json(r));
+    return fxi_schema_add(r->g, &r->json, p->schema, node, r->err);
+}
+
+static fx_status read_rules_part(part_reader *r, const fx_part *p, uint32_t *node)
+{
+    return fxi_rules_add(r->g, text_of_part(p), node, r->err);
 }
 
 // ---- parts of parts -----------------------------------------------------------------------------
@@ -120,10 +139,11 @@ static fx_status read_repetition(part_reader *r, const fx_part *p, uint32_t *nod
 }
 
 static part_rule *const part_rules[FX_N_PART] = {
-    [FX_PART_TEXT] = read_text_part,    [FX_PART_CONTROL] = read_control,
-    [FX_PART_SEQ] = read_sequence,      [FX_PART_ALT] = read_alternatives,
-    [FX_PART_REPEAT] = read_repetition, [FX_PART_FREE] = read_free,
-    [FX_PART_REGEX] = read_pattern,     [FX_PART_JSON] = read_json_object,
+    [FX_PART_TEXT] = read_text_part,     [FX_PART_CONTROL] = read_control,
+    [FX_PART_SEQ] = read_sequence,       [FX_PART_ALT] = read_alternatives,
+    [FX_PART_REPEAT] = read_repetition,  [FX_PART_FREE] = read_free,
+    [FX_PART_REGEX] = read_pattern,      [FX_PART_JSON] = read_json_object,
+    [FX_PART_SCHEMA] = read_schema_part, [FX_PART_RULES] = read_rules_part,
 };
 
 static fx_status read_part(part_reader *r, const fx_part *p, uint32_t *node)

@@ -173,6 +173,9 @@ int fxi_seq_n_generated(const fxi_seq *s);
 // next, see fxi_guide_mask. False: it cannot be followed any further, *error says why, a static
 // line.
 bool fxi_seq_follow(fxi_seq *s, uint64_t *mask, const char **error);
+// The tokens that the grammar forces next, up to max_tok; 0: there is a choice, or the request's
+// other rules may forbid them. Failures show when it is followed.
+int fxi_seq_forced(fxi_seq *s, int32_t *out, int max_tok);
 void fxi_seq_fail(fxi_seq *s, const char *error); // decides its end; `error` is a static line
 bool fxi_seq_ended_well(const fxi_seq *s);
 

@@ -21,6 +21,24 @@ bool fxi_seq_follow(fxi_seq *s, uint64_t *mask, const char **error)
     return false;
 }
 
+// Nothing may revive a banned token, and beams are ranked by what they draw.
+static bool may_force(const fx_request *req)
+{
+    const fx_sampling *r = &req->sampling;
+    return req->grammar && !req->beam_width && !r->n_allow && !r->n_ban && !r->n_ban_run;
+}
+
+int fxi_seq_forced(fxi_seq *s, int32_t *out, int max_tok)
+{
+    size_t n = 0;
+    const fx_request *req = &s->group->req;
+    if (!may_force(req) ||
+        fxi_guide_forced(req->grammar->guide, s->tok + req->n_prompt,
+                         (size_t)fxi_seq_n_generated(s), &s->place, out, (size_t)max_tok, &n, NULL))
+        return 0;
+    return (int)n;
+}
+
 void fxi_seq_fail(fxi_seq *s, const char *error)
 {
     s->finish = FX_FINISH_ERROR;

@@ -96,6 +96,17 @@ static const float *processed_row(const fx_sampling *p, const float *ruled, int 
     return scaled;
 }
 
+// What the grammar forces is not drawn; it has its probability all the same.
+static bool take_forced(fxi_draw *d, const float *row, int n_vocab)
+{
+    const fxi_group *g = d->s->group;
+    if (!fxi_seq_forced(d->s, &d->tok, 1)) return false;
+    d->has_prob = wants_prob(g);
+    if (d->has_prob)
+        fxi_logprob_of(row, n_vocab, d->tok, g->req.logprobs ? g->req.n_top : 0, d->top, &d->prob);
+    return true;
+}
+
 static void draw_token(fxi_draw *d, const float *row, const float *ruled, int n_vocab,
                        fxi_sample_scratch *scratch)
 {
@@ -126,7 +137,7 @@ static void run_draw(const fx_engine *eng, fxi_draw *d, fxi_sample_scratch *scra
         return;
     }
     fxi_sample_view v = view_of(d->s);
-    if (!find_allowed(eng, d, &v, scratch)) return;
+    if (take_forced(d, row, n_vocab) || !find_allowed(eng, d, &v, scratch)) return;
     const float *ruled = fxi_rules_apply(&v, row, n_vocab, scratch);
     if (!ruled) return;
     if (g->beam)

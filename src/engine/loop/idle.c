@@ -3,6 +3,7 @@
 // some minutes.
 #include "engine/loop/loop.h"
 #include "engine/memory/room.h"
+#include "engine/speculate/draft_model.h"
 
 #define KEEP_SHARE 16 // trim_spare keeps 1/16 of the budget mapped
 
@@ -23,6 +24,7 @@ static void settle_memory(fx_engine *eng)
 static void trim_spare(fx_engine *eng)
 {
     settle_memory(eng);
+    fxi_draft_model_forget(eng);
     trim_to(eng, eng->opt.kv_memory_bytes / KEEP_SHARE);
 }
 

@@ -15,8 +15,8 @@ bool fxi_room_grow(fx_engine *eng, fxi_seq *s, int n_step);
 // The same for one more token of each of n sequences, in order, as far as memory is at hand:
 // nothing is preempted. Returns how many have it. n <= FXI_ROOM_AT_ONCE.
 int fxi_room_grow_many(fx_engine *eng, fxi_seq *const *s, int n);
-// Extends the caches of n planned sequences by n_more[i] tokens that may turn out to be of no use: as
-// far as memory is at hand, and nothing is preempted. Returns how many were extended, the first
+// Extends the caches of n planned sequences by n_more[i] tokens that may turn out to be of no use:
+// as far as memory is at hand, and nothing is preempted. Returns how many were extended, the first
 // ones; n_step stays. A cache that is lost on the way is as with fxi_room_grow, and its sequence is
 // not planned any more. n <= FXI_ROOM_AT_ONCE.
 int fxi_room_try_many(fx_engine *eng, fxi_seq *const *s, const int *n_more, int n);

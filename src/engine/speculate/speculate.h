@@ -18,6 +18,7 @@
 
 #include "engine/draft/draft.h"
 #include "engine/engine.h"
+#include "engine/speculate/draft_model.h"
 
 // Where drafts come from.
 enum { FXI_SPECULATE_PROMPT = 1, FXI_SPECULATE_PREFIX = 2 };
@@ -31,7 +32,10 @@ typedef struct fxi_speculator {
     fxi_pace_offer *offer; // [max_seq]
     fxi_seq **seq;         // [max_seq] the sequence of each offer
     int n_row, n_decode;   // of the planned step: tokens without drafts, sequences that draw
-    double draft_us;       // what its drafts took
+    int n_wish;
+    fxi_draft_wish *wish; // [max_seq] sequences that the draft model is asked for
+    double model_us;      // what it takes for a token, measured; 0: not yet
+    double draft_us;      // what its drafts took
 } fxi_speculator;
 
 // speculate_open.c

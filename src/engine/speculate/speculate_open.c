@@ -32,7 +32,8 @@ fx_status fxi_speculate_open(fx_engine *eng, fx_error *err)
     const size_t n = (size_t)eng->opt.max_seq;
     unsigned sources;
     (void)fxi_speculate_sources(eng->opt.speculate, &sources);
-    if ((!sources && !eng->drafter) || !fxi_kv_can(eng->kv, FXI_KV_TRUNCATE)) return FX_OK;
+    if ((!sources && !eng->drafter && !eng->draft_model) || !fxi_kv_can(eng->kv, FXI_KV_TRUNCATE))
+        return FX_OK;
     fxi_speculator *x = calloc(1, sizeof *x);
     eng->spec = x;
     if (x) {
@@ -40,8 +41,9 @@ fx_status fxi_speculate_open(fx_engine *eng, fx_error *err)
         x->most_tok = eng->opt.draft_tok ? eng->opt.draft_tok : PRESET_TOK;
         x->offer = calloc(n, sizeof *x->offer);
         x->seq = calloc(n, sizeof *x->seq);
+        x->wish = calloc(n, sizeof *x->wish);
     }
-    if (x && x->offer && x->seq) return FX_OK;
+    if (x && x->offer && x->seq && x->wish) return FX_OK;
     return fxi_fail(err, FX_ENOMEM, "no memory for the drafts of %d sequences", eng->opt.max_seq);
 }
 
@@ -51,6 +53,7 @@ void fxi_speculate_close(fx_engine *eng)
     if (!x) return;
     free(x->offer);
     free(x->seq);
+    free(x->wish);
     free(x);
     eng->spec = NULL;
 }

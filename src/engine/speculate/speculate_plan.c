@@ -3,6 +3,8 @@
 
 #include "engine/memory/room.h"
 
+#define MODEL_WEIGHT 0.2 // of a new measurement of the draft model
+
 // ---- plan --------------------------------------------------------------------------------------
 
 // A sequence that computes its last known token in this step and goes on by itself.
@@ -25,26 +27,65 @@ static int longest_draft(const fxi_speculator *x, const fxi_seq *s)
     return left < x->most_tok ? left : x->most_tok;
 }
 
-static void offer_draft(fx_engine *eng, fxi_seq *s)
+static void add_offer(fxi_speculator *x, fxi_seq *s, int n)
 {
-    fxi_speculator *x = eng->spec;
-    const int most = longest_draft(x, s);
-    const int n = most > 0 ? fxi_speculate_find(eng, s, most) : 0;
-    if (n <= 0) return;
     x->seq[x->n_offer] = s;
     x->offer[x->n_offer++] =
         (fxi_pace_offer){.seq = &s->draft->pace, .kind = s->draft->kind, .n = n};
 }
 
+static void offer_draft(fx_engine *eng, fxi_seq *s)
+{
+    fxi_speculator *x = eng->spec;
+    const int most = longest_draft(x, s);
+    const int n = most > 0 ? fxi_speculate_find(eng, s, most) : 0;
+    if (n > 0)
+        add_offer(x, s, n);
+    else if (most > 0 && s->draft && eng->draft_model && !eng->drafter)
+        x->wish[x->n_wish++] = (fxi_draft_wish){.s = s, .most = most};
+}
+
+// The draft model is asked where it is likely to pay.
+static void keep_wishes(fxi_speculator *x)
+{
+    int n = 0;
+    for (int i = 0; i < x->n_wish; i++) {
+        fxi_draft_wish w = x->wish[i];
+        w.most = fxi_pace_length(&x->pace, &w.s->draft->pace, FXI_DRAFT_MODEL, x->model_us,
+                                 x->n_row, x->n_decode, w.most);
+        if (w.most) x->wish[n++] = w;
+    }
+    x->n_wish = n;
+}
+
+static void offer_model_drafts(fx_engine *eng)
+{
+    fxi_speculator *x = eng->spec;
+    int n_tok = 0;
+    if (!eng->is_unpaced) keep_wishes(x);
+    if (!x->n_wish) return;
+    x->draft_us = fxi_draft_model_run(eng, x->wish, x->n_wish);
+    for (int i = 0; i < x->n_wish; i++) {
+        const fxi_draft_wish *w = &x->wish[i];
+        w->s->draft->kind = FXI_DRAFT_MODEL;
+        if (w->n_tok) add_offer(x, w->s, w->n_tok);
+        n_tok += w->n_tok;
+    }
+    if (!n_tok) return;
+    const double us = x->draft_us / n_tok;
+    x->model_us += (x->model_us > 0 ? MODEL_WEIGHT : 1) * (us - x->model_us);
+}
+
 static void collect_offers(fx_engine *eng, bool may_add)
 {
     fxi_speculator *x = eng->spec;
-    x->n_offer = x->n_decode = 0;
+    x->n_offer = x->n_wish = x->n_decode = 0;
     for (fxi_group *g = eng->running.head; g; g = g->next)
         for (int i = 0; i < g->n_seq; i++) {
             x->n_decode += draws_now(&g->seq[i]);
             if (may_add && may_draft(&g->seq[i])) offer_draft(eng, &g->seq[i]);
         }
+    offer_model_drafts(eng);
 }
 
 // For tests: all that was drafted is computed.
@@ -85,7 +126,7 @@ void fxi_speculate_plan(fx_engine *eng, int n_tok, int max_row)
     if (max_row > eng->opt.step_tok - n_tok) max_row = eng->opt.step_tok - n_tok;
     x->draft_us = 0; // but for a model, drafts cost next to nothing
     collect_offers(eng, max_row > 0);
-    if (eng->drafter)
+    if (eng->drafter || eng->is_unpaced)
         take_offers(x, max_row);
     else
         fxi_pace_choose(&x->pace, x->offer, x->n_offer, n_tok, x->n_decode, max_row);

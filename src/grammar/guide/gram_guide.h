@@ -27,10 +27,18 @@ typedef struct fxi_guide_limits {
     size_t max_mask; // masks, of n_vocab / 8 bytes each; >= 1
 } fxi_guide_limits;
 
+// How a text is spelled by tokens: the first token of text[0..n), which is UTF-8, and *n_tok, how
+// many it takes in all. False: it cannot be told. From any thread; NULL: nothing is ever forced.
+typedef struct fxi_guide_speller {
+    bool (*first)(void *ud, fxi_str text, int32_t *tok, size_t *n_tok);
+    void *ud;
+    char mark; // a byte that begins a control token, which is spelled by itself
+} fxi_guide_speller;
+
 // Takes over a finished form, which is empty afterwards, whatever the result; `tokens` outlives the
 // guide. Errors: FX_EINVAL (the grammar is too large or too ambiguous for the limits), FX_ENOMEM.
-fx_status fxi_guide_make(fxi_gram *form, const fxi_gram_tokens *tokens, fxi_guide_limits limits,
-                         fxi_guide **out, fx_error *err);
+fx_status fxi_guide_make(fxi_gram *form, const fxi_gram_tokens *tokens, fxi_guide_speller speller,
+                         fxi_guide_limits limits, fxi_guide **out, fx_error *err);
 void fxi_guide_free(fxi_guide *g); // NULL is allowed
 
 // The calls below are from any thread. tok[0..n_tok) are all tokens of the text; *at is its place,
@@ -43,6 +51,13 @@ fx_status fxi_guide_follow(fxi_guide *g, const int32_t *tok, size_t n_tok, fxi_g
 // The same, and which tokens may come next: mask[fxi_guide_n_word], bit id % 64 of word id / 64.
 fx_status fxi_guide_mask(fxi_guide *g, const int32_t *tok, size_t n_tok, fxi_guide_place *at,
                          uint64_t *mask, fx_error *err);
+
+// The tokens that must come next, up to max_tok of them: where one text alone can follow, it is
+// spelled as the vocabulary spells it. Its last token is left open, unless the text ends with it:
+// it may merge with what comes behind. They follow from the place alone. *n: 0 if there is a
+// choice.
+fx_status fxi_guide_forced(fxi_guide *g, const int32_t *tok, size_t n_tok, fxi_guide_place *at,
+                           int32_t *out, size_t max_tok, size_t *n, fx_error *err);
 
 static inline size_t fxi_guide_n_word(size_t n_vocab)
 {

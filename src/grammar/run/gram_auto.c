@@ -6,15 +6,13 @@
 #include "base/system/grow.h"
 #include "grammar/run/gram_close.h"
 
-#define UNKNOWN UINT32_MAX // a move that was not made yet
-
 struct fxi_auto {
     const fxi_gram *form;
     fxi_gram_stacks stacks;
     fxi_gram_close close;
-    uint8_t class_of[256];
+    uint8_t class_of[256], byte_of[256]; // byte_of: the first byte of a class
     size_t n_class;
-    uint32_t *row;  // [n_row] of a set: where in `move` its row begins / n_class; UNKNOWN: nowhere
+    uint32_t *row;  // [n_row] of a set: where its row of `move` begins / n_class, or UNKNOWN
     uint32_t *move; // [n_move][n_class] states
     size_t n_row, cap_row, n_move, cap_move;
     uint32_t start;
@@ -50,11 +48,12 @@ static void find_classes(fxi_auto *a)
         fxi_byte_put(&one, (uint8_t)b);
         if (fxi_byte_in(&spelled, (uint8_t)b)) split_classes(a, &one);
     }
+    for (int b = 255; b >= 0; b--) a->byte_of[a->class_of[b]] = (uint8_t)b;
 }
 
-uint8_t fxi_auto_class(const fxi_auto *a, uint8_t byte)
+const uint8_t *fxi_auto_classes(const fxi_auto *a)
 {
-    return a->class_of[byte];
+    return a->class_of;
 }
 
 size_t fxi_auto_n_set(const fxi_auto *a)
@@ -135,9 +134,9 @@ static uint32_t *moves_of(fxi_auto *a, uint32_t state)
 {
     while (a->n_row <= state) {
         if (!fxi_grow(&a->row, sizeof *a->row, a->n_row, &a->cap_row)) return NULL;
-        a->row[a->n_row++] = UNKNOWN;
+        a->row[a->n_row++] = FXI_AUTO_UNKNOWN;
     }
-    if (a->row[state] == UNKNOWN) {
+    if (a->row[state] == FXI_AUTO_UNKNOWN) {
         const size_t row_bytes = a->n_class * sizeof *a->move;
         if (!fxi_grow(&a->move, row_bytes, a->n_move, &a->cap_move)) return NULL;
         memset(a->move + a->n_move * a->n_class, 0xff, row_bytes);
@@ -146,14 +145,42 @@ static uint32_t *moves_of(fxi_auto *a, uint32_t state)
     return a->move + a->row[state] * a->n_class;
 }
 
+static bool same_tops_accept(const fxi_auto *a, uint32_t state, uint8_t x, uint8_t y)
+{
+    const fxi_gram_stack_set set = a->stacks.set[state];
+    uint32_t i = 0;
+    while (i < set.n) {
+        const fxi_gram_frame *top = &a->stacks.frame[set.first + i];
+        if (accepts_byte(a->form, top, x) != accepts_byte(a->form, top, y)) break;
+        i++;
+    }
+    return i == set.n;
+}
+
+// Bytes that the same tops accept lead to the same state: one search finds all of them.
+static void spread_move(const fxi_auto *a, uint32_t state, uint8_t byte, uint32_t next,
+                        uint32_t *moves)
+{
+    for (size_t c = 0; c < a->n_class; c++)
+        if (moves[c] == FXI_AUTO_UNKNOWN && same_tops_accept(a, state, byte, a->byte_of[c]))
+            moves[c] = next;
+}
+
 fx_status fxi_auto_step(fxi_auto *a, uint32_t state, uint8_t byte, uint32_t *next, fx_error *err)
 {
     uint32_t *moves = moves_of(a, state);
     if (!moves) return fxi_fail(err, FX_ENOMEM, "out of memory");
-    uint32_t *move = &moves[a->class_of[byte]];
-    if (*move == UNKNOWN) FX_TRY(find_move(a, state, byte, move, err));
-    *next = *move;
+    *next = moves[a->class_of[byte]];
+    if (*next != FXI_AUTO_UNKNOWN) return FX_OK;
+    FX_TRY(find_move(a, state, byte, next, err));
+    spread_move(a, state, byte, *next, moves);
     return FX_OK;
+}
+
+const uint32_t *fxi_auto_moves(const fxi_auto *a, uint32_t state)
+{
+    if (state >= a->n_row || a->row[state] == FXI_AUTO_UNKNOWN) return NULL;
+    return a->move + a->row[state] * a->n_class;
 }
 
 // ---- what may come next -------------------------------------------------------------------------

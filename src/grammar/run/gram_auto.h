@@ -19,6 +19,7 @@
 typedef struct fxi_auto fxi_auto;
 
 enum { FXI_AUTO_DEAD = 0 }; // the state after a text that no match begins with
+#define FXI_AUTO_UNKNOWN UINT32_MAX
 
 // `form` is finished and outlives the automaton; at most max_set sets of stacks (states, and what
 // lies below them) are kept. Errors: FX_ENOMEM, and those of fxi_auto_step for the first state.
@@ -30,6 +31,10 @@ uint32_t fxi_auto_start(const fxi_auto *a);
 // too deeply, too many states, or too ambiguous to be followed), FX_ENOMEM; the automaton stays
 // usable.
 fx_status fxi_auto_step(fxi_auto *a, uint32_t state, uint8_t byte, uint32_t *next, fx_error *err);
+// The same for many bytes: the states after one more byte, by its class; those that are not known
+// are FXI_AUTO_UNKNOWN, and fxi_auto_step finds them. Valid until the next call of that. NULL: none
+// are known.
+const uint32_t *fxi_auto_moves(const fxi_auto *a, uint32_t state);
 // Whether the text so far matches.
 bool fxi_auto_is_final(const fxi_auto *a, uint32_t state);
 // The bytes that may come next.
@@ -37,8 +42,8 @@ fxi_byte_set fxi_auto_bytes(const fxi_auto *a, uint32_t state);
 // The one byte that may come next, if the text cannot end here; otherwise -1.
 int fxi_auto_forced(const fxi_auto *a, uint32_t state);
 
-// The class of a byte: bytes of one class lead to the same states from every state.
-uint8_t fxi_auto_class(const fxi_auto *a, uint8_t byte);
+// [256] the class of each byte: bytes of one class lead to the same states from every state.
+const uint8_t *fxi_auto_classes(const fxi_auto *a);
 size_t fxi_auto_n_set(const fxi_auto *a); // states and other sets of stacks so far
 
 #endif

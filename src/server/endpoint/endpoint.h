@@ -31,6 +31,7 @@ bool fxi_endpoint_version(const fxi_call *c, fxi_buf *out, fxi_http_error *err);
 bool fxi_endpoint_ping(const fxi_call *c, fxi_buf *out, fxi_http_error *err);
 
 bool fxi_endpoint_tokenize(const fxi_call *c, fxi_buf *out, fxi_http_error *err);
+bool fxi_endpoint_count(const fxi_call *c, fxi_buf *out, fxi_http_error *err);
 bool fxi_endpoint_detokenize(const fxi_call *c, fxi_buf *out, fxi_http_error *err);
 bool fxi_endpoint_apply_template(const fxi_call *c, fxi_buf *out, fxi_http_error *err);
 

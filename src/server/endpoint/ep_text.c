@@ -54,6 +54,20 @@ bool fxi_endpoint_tokenize(const fxi_call *c, fxi_buf *out, fxi_http_error *err)
     return ok;
 }
 
+// How many tokens the prompt of Anthropic's messages has.
+bool fxi_endpoint_count(const fxi_call *c, fxi_buf *out, fxi_http_error *err)
+{
+    fxi_params par;
+    fx_tokens t = {0};
+    if (!read_call(c, FXI_API_COUNT, &par, err)) return false;
+    bool ok = bill_work(c, (FXI_TEXT_COPIES + ID_BYTES) * c->n_body, err) &&
+              fxi_params_encode(&par, c->eng, 0, &t, err) &&
+              fxi_endpoint_end(fxi_buf_fmt(out, "{\"input_tokens\":%zu}", t.n), err);
+    fx_tokens_free(&t);
+    fxi_params_free(&par);
+    return ok;
+}
+
 // ---- text ---------------------------------------------------------------------------------------
 
 static bool add_member(fxi_buf *b, const char *before, const char *text, size_t n)

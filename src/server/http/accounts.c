@@ -44,26 +44,26 @@ void fxi_account_begin(fxi_http_job *job)
     if (!job->srv->spans || !r || r->access != FXI_ACCESS_MODEL || strcmp(r->method, "POST") != 0)
         return;
     job->span =
-        fxi_span_begin(MHD_lookup_connection_value(job->conn, MHD_HEADER_KIND, "traceparent"),
-                       MHD_lookup_connection_value(job->conn, MHD_HEADER_KIND, "tracestate"));
+        fxi_trace_span_begin(MHD_lookup_connection_value(job->conn, MHD_HEADER_KIND, "traceparent"),
+                             MHD_lookup_connection_value(job->conn, MHD_HEADER_KIND, "tracestate"));
     if (!job->span) return;
     job->span->method = r->method;
     job->span->route = r->path;
     job->span->operation = operation_of(r);
 }
 
-static fxi_span_part span_part(const fxi_job_part *p)
+static fxi_trace_part span_part(const fxi_job_part *p)
 {
     const uint64_t took_us = p->queued_us + p->prefill_us + p->decode_us;
-    return (fxi_span_part){.request = p->id,
-                           .begun_us = p->seen_us > took_us ? p->seen_us - took_us : 0,
-                           .queued_us = p->queued_us,
-                           .prefill_us = p->prefill_us,
-                           .decode_us = p->decode_us,
-                           .has_token = p->first_s > 0};
+    return (fxi_trace_part){.request = p->id,
+                            .begun_us = p->seen_us > took_us ? p->seen_us - took_us : 0,
+                            .queued_us = p->queued_us,
+                            .prefill_us = p->prefill_us,
+                            .decode_us = p->decode_us,
+                            .has_token = p->first_s > 0};
 }
 
-static void describe_reply(fxi_span *s, const fxi_reply *r)
+static void describe_reply(fxi_trace_span *s, const fxi_reply *r)
 {
     const fxi_usage use = fxi_usage_of(r);
     const int n_choice = r->spec.n_prompt * r->spec.n_per_prompt;
@@ -79,11 +79,11 @@ static void describe_reply(fxi_span *s, const fxi_reply *r)
 }
 
 // The engine's thread may still be at work on the parts.
-static void describe_job(fxi_span *s, fxi_http_job *job)
+static void describe_job(fxi_trace_span *s, fxi_http_job *job)
 {
     pthread_mutex_lock(&job->mu);
     s->n_prompt = job->n_part;
-    s->n_part = job->n_part < FXI_SPAN_PARTS ? job->n_part : FXI_SPAN_PARTS;
+    s->n_part = job->n_part < FXI_TRACE_PARTS ? job->n_part : FXI_TRACE_PARTS;
     for (int i = 0; i < s->n_part; i++) s->part[i] = span_part(&job->part[i]);
     if (job->reply.choice) describe_reply(s, &job->reply);
     pthread_mutex_unlock(&job->mu);
@@ -94,7 +94,7 @@ static void describe_job(fxi_span *s, fxi_http_job *job)
 
 static void end_span(fxi_http_job *job, int status, const char *code)
 {
-    fxi_span *s = job->span;
+    fxi_trace_span *s = job->span;
     if (!s) return;
     job->span = NULL;
     s->end_us = fxi_now_ns() / 1000;
@@ -104,9 +104,9 @@ static void end_span(fxi_http_job *job, int status, const char *code)
     fxi_spans_add(job->srv->spans, s);
 }
 
-void fxi_account_request(fxi_http_job *job, int status)
+void fxi_account_request(fxi_http_job *job, int route, int status)
 {
     const char *code = job->code ? job->code : job->reply.err.code;
-    fxi_metrics_request(job->metrics, fxi_route_index(job->route), status, code);
+    fxi_metrics_request(job->metrics, route, status, code);
     end_span(job, status, code);
 }

@@ -123,7 +123,7 @@ static bool check_access(fxi_http_job *job)
     const fxi_keyring_facts keys = fxi_keyring_look(job->srv->keys);
     if (access == FXI_ACCESS_PROBE) return true;
     if (access == FXI_ACCESS_METRICS && job->srv->opt.open_metrics) return true;
-    if (access == FXI_ACCESS_PAGE && fxi_http_wants_page(job)) return true;
+    if (access == FXI_ACCESS_PAGE && job->wants_page) return true;
     if (!keys.n_key)
         set_scope(job);
     else if (!check_key(job))
@@ -131,7 +131,7 @@ static bool check_access(fxi_http_job *job)
     return check_admin(job, &keys);
 }
 
-bool fxi_http_wants_page(const fxi_http_job *job)
+static bool asks_for_page(const fxi_http_job *job)
 {
     const char *accept = header_of(job, "Accept");
     return accept && strstr(accept, "text/html");
@@ -167,6 +167,7 @@ bool fxi_doors_pass(fxi_http_job *job, const char *method, const char *url, cons
         job->preflight = true;
         return true;
     }
+    job->wants_page = asks_for_page(job);
     job->route = fxi_route_find(method, url, job->allow, sizeof job->allow, &job->early);
     if (!job->route || !check_access(job) || !check_state(job)) return false;
     job->client = fxi_tenant_client(job->tenant, &job->peer->visitor->address);

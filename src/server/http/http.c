@@ -206,7 +206,7 @@ void fxi_http_on_completed(void *ud, struct MHD_Connection *conn, void **con_cls
     fxi_http_job_end(job, &gone);
     fxi_http_job_complete(job);
     const int status = logged_status(job, conn, why);
-    fxi_account_request(job, status);
+    fxi_account_request(job, fxi_route_index(job->route), status);
     fxi_log_job(job, status);
     fxi_http_job_unref(job);
 }

@@ -148,10 +148,11 @@ struct fxi_http_job {
     const char *origin;   // the Origin header, if pages of it may use the server, or NULL
     bool chunks;          // a body of unknown length is sent in chunks
     bool preflight;       // a browser asks what it may send
+    bool wants_page;      // a browser asks for a page
     bool at_once;         // `early` is answered without reading the body, and the connection closes
     char request_id[132]; // X-Request-Id, the client's or ours
     double started_s;
-    fxi_span *span; // what is told of it elsewhere; NULL: nothing
+    fxi_trace_span *span; // what is told of it elsewhere; NULL: nothing
     fxi_phase phase;
     fxi_body body;         // the worker's, once its work is posted
     uint64_t n_body_bytes; // received, kept or not
@@ -263,8 +264,6 @@ void *fxi_conn_take_target(void *ud, const char *target, struct MHD_Connection *
 
 // ---- framing.c, doors.c: what a request must pass before its body is read ---------------------
 
-// Whether a browser asks for a page.
-bool fxi_http_wants_page(const fxi_http_job *job);
 // False: *err says why the request's end, and so the next one's beginning, is in doubt.
 bool fxi_framing_check(const fxi_http_job *job, const char *method, const char *version,
                        fxi_http_error *err);
@@ -333,8 +332,10 @@ enum MHD_Result fxi_http_send_preflight(fxi_http_job *job);
 // Sends what a submitted job has to say, or suspends the connection until there is something.
 enum MHD_Result fxi_http_send_reply(fxi_http_job *job);
 // Let jobs send that have something to send, as wakes.h says: after each step, on the engine's
-// thread (ud: the server); those that are late, on the watcher's; all.
+// thread, which leaves it to the sender if there is one (ud: the server); on the sender; those that
+// are late, on the watcher's; all.
 void fxi_http_wake_after_step(void *ud);
+void fxi_http_send_listed(void *ud);
 void fxi_http_wake_late(fxi_server *srv, double now_s);
 void fxi_http_wake_all(fxi_server *srv);
 
@@ -351,6 +352,8 @@ typedef enum fxi_access {
                       // apart: then who is on this machine
     FXI_ACCESS_PAGE,  // as KEY; a browser gets a page that has no secrets without one
 } fxi_access;
+
+#define FXI_MESSAGES_PATH "/v1/messages" // what lies under it has errors in Anthropic's form
 
 typedef struct fxi_route {
     const char *method; // "GET" serves HEAD too
@@ -378,9 +381,9 @@ int fxi_route_paths(const char **path, int max);
 
 // An event, with job.mu held. On the engine's thread.
 void fxi_account_event(fxi_job_part *part, const fx_event *ev);
-// A request whose head has been read; a finished one.
+// A request whose head has been read; a finished one, of the route with this number, -1: none.
 void fxi_account_begin(fxi_http_job *job);
-void fxi_account_request(fxi_http_job *job, int status);
+void fxi_account_request(fxi_http_job *job, int route, int status);
 enum MHD_Result fxi_serve_metrics(fxi_http_job *job);
 
 // ---- access_log.c -----------------------------------------------------------------------------

@@ -10,6 +10,7 @@
 // look at the list tries once more.
 #include "base/system/clock.h" // defines: fxi_now_s
 #include "server/http/http.h"
+#include "server/reply/dialect/dialect_out.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -113,8 +114,12 @@ enum MHD_Result fxi_http_send_made(fxi_http_job *job, bool made, const char *typ
 enum MHD_Result fxi_http_send_error(fxi_http_job *job, const fxi_http_error *e)
 {
     fxi_buf b = {0};
+    const bool other =
+        job->route && !strncmp(job->route->path, FXI_MESSAGES_PATH, sizeof FXI_MESSAGES_PATH - 1);
+    const int status = other ? fxi_messages_error_status(e->status) : e->status;
     job->code = e->code;
-    if (fxi_http_error_body(&b, e)) return fxi_http_send(job, e->status, "application/json", &b);
+    if (other ? fxi_messages_error_body(&b, e, job->request_id) : fxi_http_error_body(&b, e))
+        return fxi_http_send(job, status, "application/json", &b);
     fxi_buf_free(&b);
     return send_no_memory(job);
 }
@@ -246,10 +251,16 @@ static void wake_listed(fxi_server *srv, fxi_wake_list l)
     }
 }
 
-void fxi_http_wake_after_step(void *ud)
+void fxi_http_send_listed(void *ud)
 {
     fxi_server *srv = ud;
     wake_listed(srv, fxi_wakes_after_step(&srv->wakes, fxi_now_s()));
+}
+
+void fxi_http_wake_after_step(void *ud)
+{
+    fxi_server *srv = ud;
+    if (!fxi_wakes_tell(&srv->wakes, fxi_now_s())) fxi_http_send_listed(srv);
 }
 
 void fxi_http_wake_late(fxi_server *srv, double now_s)

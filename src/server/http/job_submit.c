@@ -157,12 +157,14 @@ static bool submit_part(fxi_job_part *part, const fxi_params *par, fxi_http_erro
 
 static void name_reply(fxi_reply *r, const fxi_params *par)
 {
-    static const char *const prefixes[FXI_N_API] = {"cmpl", "chatcmpl", "embd", "keep"};
+    static const char *const prefixes[FXI_N_API] = {"cmpl", "chatcmpl", "embd",
+                                                    "keep", "resp",     "msg"};
     const char *prefix = prefixes[par->api];
     if (par->request_id)
         snprintf(r->id, sizeof r->id, "%s-%s", prefix, par->request_id);
     else
         fxi_random_id(r->id, sizeof r->id, prefix);
+    if (par->api == FXI_API_RESPONSES || par->api == FXI_API_MESSAGES) r->id[strlen(prefix)] = '_';
 }
 
 // What the reply copies of the request: stop strings and ids, to name the one that ended a choice;

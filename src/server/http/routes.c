@@ -18,6 +18,16 @@ static bool work_chat(fxi_http_job *job, fxi_http_error *err)
     return fxi_http_job_submit(job, FXI_API_CHAT, err);
 }
 
+static bool work_responses(fxi_http_job *job, fxi_http_error *err)
+{
+    return fxi_http_job_submit(job, FXI_API_RESPONSES, err);
+}
+
+static bool work_messages(fxi_http_job *job, fxi_http_error *err)
+{
+    return fxi_http_job_submit(job, FXI_API_MESSAGES, err);
+}
+
 static bool work_embeddings(fxi_http_job *job, fxi_http_error *err)
 {
     return fxi_http_job_submit(job, FXI_API_EMBEDDINGS, err);
@@ -174,7 +184,7 @@ static enum MHD_Result serve_index(fxi_http_job *job);
 // At / the page for browsers, the list of paths for others.
 static enum MHD_Result serve_root(fxi_http_job *job)
 {
-    const fxi_web_file *page = fxi_http_wants_page(job) ? fxi_web_find("index.html") : NULL;
+    const fxi_web_file *page = job->wants_page ? fxi_web_find("index.html") : NULL;
     return page ? fxi_http_send_file(job, page) : serve_index(job);
 }
 
@@ -201,6 +211,9 @@ static enum MHD_Result serve_web(fxi_http_job *job)
 static const fxi_route routes[] = {
     {"POST", "/v1/completions", false, NULL, MODEL, work_completions, NULL},
     {"POST", "/v1/chat/completions", false, NULL, MODEL, work_chat, NULL},
+    {"POST", "/v1/responses", false, NULL, MODEL, work_responses, NULL},
+    {"POST", FXI_MESSAGES_PATH, false, NULL, MODEL, work_messages, NULL},
+    {"POST", FXI_MESSAGES_PATH "/count_tokens", false, NULL, MODEL, work_endpoint, fxi_endpoint_count},
     {"POST", "/v1/embeddings", false, NULL, MODEL, work_embeddings, NULL},
     {"GET", "/v1/models", false, serve_endpoint, MODEL, NULL, fxi_endpoint_models},
     {"GET", "/v1/models/", true, serve_endpoint, MODEL, NULL, fxi_endpoint_model},

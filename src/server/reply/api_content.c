@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/number/rng.h"
 #include "server/reply/api_reply.h"
 
 static fxi_answer_spec answer_spec(const fxi_reply *r)
@@ -19,7 +18,7 @@ static fxi_answer_spec answer_spec(const fxi_reply *r)
 bool fxi_content_init(fxi_reply *r, fxi_choice *c)
 {
     const fxi_answer_spec spec = answer_spec(r);
-    if (!spec.calls && !spec.reasoning) return true;
+    if (!spec.calls && !spec.reasoning && !r->writer->keeps) return true;
     c->answer = fxi_answer_new(&spec);
     return c->answer != NULL;
 }
@@ -40,36 +39,6 @@ bool fxi_content_prompt(fxi_reply *r, int prompt, const fx_tokens *tok)
         for (int k = 0; k < r->spec.n_per_prompt; k++) fxi_answer_open_reasoning(c[k].answer);
     free(text);
     return true;
-}
-
-// ---- ids ----------------------------------------------------------------------------------------
-
-static bool is_plain_id(const char *id, size_t n)
-{
-    static const char fine[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.:-";
-    for (size_t i = 0; i < n; i++)
-        if (!id[i] || !strchr(fine, id[i])) return false;
-    return n > 0 && n < FXI_CALL_ID_BYTES;
-}
-
-// 9 letters and digits.
-static void write_short_id(uint64_t v, char *id)
-{
-    static const char digit[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
-    for (int i = 0; i < 9; i++, v /= 62) id[i] = digit[v % 62];
-    id[9] = 0;
-}
-
-void fxi_content_call_id(const fxi_reply *r, int k, int n, const fxi_answer_event *ev, char *id)
-{
-    const uint64_t index = (uint64_t)k << 32 | (uint32_t)n, v = fxi_rng_u64(r->seed, 1, index);
-    if (is_plain_id(ev->id, ev->n_id))
-        snprintf(id, FXI_CALL_ID_BYTES, "%.*s", (int)ev->n_id, ev->id);
-    else if (r->spec.calls->short_ids)
-        write_short_id(v, id);
-    else
-        snprintf(id, FXI_CALL_ID_BYTES, "call_%016llx%08x", (unsigned long long)v,
-                 (unsigned)fxi_rng_u64(r->seed, 2, index));
 }
 
 // ---- parts --------------------------------------------------------------------------------------
@@ -106,7 +75,7 @@ static bool keep_content_call(fxi_reply *r, int k, const fxi_answer_event *ev)
     fxi_choice *c = &r->choice[k];
     fxi_content_part *p = add_content_part(c, FXI_ANSWER_CALL);
     if (!p) return false;
-    fxi_content_call_id(r, k, c->n_call++, ev, p->id);
+    fxi_tools_call_id(r, k, c->n_call++, ev, p->id);
     return fxi_buf_add(&p->name, ev->p, ev->n);
 }
 
@@ -137,6 +106,17 @@ static bool keep_event(fxi_reply *r, int k, const fxi_answer_event *ev)
     }
 }
 
+// What has been streamed of the call stays a part, and its rest becomes another one.
+static bool break_streamed(fxi_reply *r, int k, const fxi_answer_event *ev)
+{
+    fxi_choice *c = &r->choice[k];
+    const fxi_answer_event rest = {
+        .kind = FXI_ANSWER_TEXT, .p = ev->p + ev->n_emitted, .n = ev->n - ev->n_emitted};
+    c->content[c->n_content - 1].is_broken = true;
+    return r->writer->content(r, k, ev) &&
+           (!rest.n || (keep_content_text(c, &rest) && r->writer->content(r, k, &rest)));
+}
+
 // ---- events -------------------------------------------------------------------------------------
 
 typedef struct answer_listener {
@@ -159,7 +139,11 @@ static bool on_answer(void *ud, const fxi_answer_event *ev)
     if (ev->kind == FXI_ANSWER_REASONING && l->r->spec.drop_reasoning) return true;
     if (is_surplus(l->r, c, ev)) return true;
     c->n_done += ev->kind == FXI_ANSWER_DONE;
-    return l->r->spec.stream ? fxi_stream_content(l->r, l->k, ev) : keep_event(l->r, l->k, ev);
+    if (!l->r->spec.stream) return keep_event(l->r, l->k, ev);
+    if (!l->r->writer->keeps) return l->r->writer->content(l->r, l->k, ev);
+    return ev->kind == FXI_ANSWER_BROKEN
+               ? break_streamed(l->r, l->k, ev)
+               : keep_event(l->r, l->k, ev) && l->r->writer->content(l->r, l->k, ev);
 }
 
 bool fxi_content_event(fxi_reply *r, int k, const fx_event *ev)

@@ -4,6 +4,7 @@
 //       \-> ... fail        -> ended      stream: api_stream.c turns each event into SSE text in
 //                                         `out`, which the I/O thread takes
 #include "server/reply/api_reply.h"
+#include "server/reply/dialect/dialect_out.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,9 +24,19 @@ static const struct bad_end {
     [FX_FINISH_ERROR] = {500, NULL, "the request failed"},
 };
 
+// Streams that are no answers of the engine have no spec: they are as completions'.
+static const fxi_writer *writer_of(const fxi_reply *r)
+{
+    const fxi_api api = r->spec.api;
+    return api == FXI_API_RESPONSES  ? &fxi_responses_writer
+           : api == FXI_API_MESSAGES ? &fxi_messages_writer
+                                     : &fxi_stream_writer;
+}
+
 bool fxi_reply_init(fxi_reply *r, const fxi_reply_spec *spec, size_t max_out_bytes)
 {
     r->spec = *spec;
+    r->writer = writer_of(r);
     r->spec.stop = fxi_json_copy(spec->stop);
     r->spec.stop_token_id = fxi_json_copy(spec->stop_token_id);
     r->spec.tools = fxi_json_copy(spec->tools);
@@ -36,9 +47,11 @@ bool fxi_reply_init(fxi_reply *r, const fxi_reply_spec *spec, size_t max_out_byt
     r->choice = calloc((size_t)r->n_left, sizeof *r->choice);
     bool copied = !spec->stop == !r->spec.stop && !spec->stop_token_id == !r->spec.stop_token_id &&
                   !spec->tools == !r->spec.tools;
-    bool ok = copied && r->use && r->prompt && r->choice;
+    bool ok = copied && r->use && r->prompt && r->choice &&
+              (!spec->mirror || fxi_buf_str(&r->mirror, spec->mirror));
+    r->spec.mirror = NULL;
     for (int k = 0; ok && k < r->n_left; k++) ok = fxi_content_init(r, &r->choice[k]);
-    return ok && (!spec->stream || fxi_stream_head(r));
+    return ok && (!spec->stream || r->writer->head(r));
 }
 
 static void free_prompt(fxi_prompt_part *p)
@@ -69,6 +82,7 @@ void fxi_reply_free(fxi_reply *r)
     json_decref(r->spec.stop);
     json_decref(r->spec.stop_token_id);
     json_decref(r->spec.tools);
+    fxi_buf_free(&r->mirror);
     fxi_buf_free(&r->head);
     fxi_buf_free(&r->out);
     *r = (fxi_reply){0};
@@ -240,7 +254,7 @@ static bool add_choice_bytes(fxi_reply *r, int k, const fx_event *ev)
 {
     fxi_choice *c = &r->choice[k];
     if (c->answer) return fxi_content_event(r, k, ev);
-    return r->spec.stream ? fxi_stream_text(r, k, ev->text, ev->text_bytes)
+    return r->spec.stream ? r->writer->text(r, k, ev->text, ev->text_bytes)
                           : fxi_buf_add(&c->text, ev->text, ev->text_bytes);
 }
 
@@ -249,13 +263,13 @@ static bool add_event(fxi_reply *r, int k, const fx_event *ev)
     fxi_choice *c = &r->choice[k];
     c->stop_reason = stop_reason_of(r, ev);
     if (!add_token(r, k, ev) || !add_vector(r, k, ev)) return false;
-    if (r->spec.stream && !fxi_stream_begin(r, k)) return false;
+    if (r->spec.stream && !r->writer->begin(r, k)) return false;
     if (!add_choice_bytes(r, k, ev)) return false;
     if (ev->finish == FX_FINISH_NONE) return true;
-    if (r->spec.stream && !fxi_stream_finish(r, k, ev->finish)) return false;
+    if (r->spec.stream && !r->writer->finish(r, k, ev->finish)) return false;
     c->finish = ev->finish;
     if (--r->n_left) return true;
-    if (r->spec.stream && !fxi_stream_end(r)) return false;
+    if (r->spec.stream && !r->writer->end(r)) return false;
     r->ended = true;
     return true;
 }
@@ -288,7 +302,7 @@ void fxi_reply_fail(fxi_reply *r, const fxi_http_error *e)
     if (r->ended) return;
     size_t before = r->out.n;
     r->err = *e;
-    if (r->begun && !fxi_stream_error(r, e)) {
+    if (r->begun && !writer_of(r)->error(r, e)) {
         r->out.n = before;
         r->cut = true;
     }
@@ -314,7 +328,8 @@ size_t fxi_reply_take(fxi_reply *r, char *dst, size_t max)
 void fxi_reply_ping(fxi_reply *r)
 {
     if (r->ended || r->out.n > r->n_sent) return;
-    r->begun = fxi_buf_str(&r->out, ": ping\n\n") || r->begun;
+    r->begun =
+        fxi_buf_str(&r->out, r->begun ? writer_of(r)->ping : fxi_stream_writer.ping) || r->begun;
 }
 
 bool fxi_reply_has_news(const fxi_reply *r)
@@ -325,7 +340,8 @@ bool fxi_reply_has_news(const fxi_reply *r)
 size_t fxi_reply_base_bytes(const fxi_reply *r)
 {
     const size_t n = (size_t)r->spec.n_prompt, n_choice = n * (size_t)r->spec.n_per_prompt;
-    return r->head.cap + n * (sizeof *r->use + sizeof *r->prompt) + n_choice * sizeof *r->choice;
+    return r->head.cap + r->mirror.cap + n * (sizeof *r->use + sizeof *r->prompt) +
+           n_choice * sizeof *r->choice;
 }
 
 size_t fxi_reply_prompt_bytes(const fxi_reply *r, int prompt)

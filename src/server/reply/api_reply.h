@@ -22,14 +22,23 @@ typedef enum fxi_api {
     FXI_API_COMPLETIONS,
     FXI_API_CHAT,
     FXI_API_EMBEDDINGS,
-    FXI_API_RETAIN, // prompts to be kept in the prefix cache
+    FXI_API_RETAIN,    // prompts to be kept in the prefix cache
+    FXI_API_RESPONSES, // OpenAI's responses
+    FXI_API_MESSAGES,  // Anthropic's messages
     // Without a reply of the engine:
     FXI_API_TOKENIZE,
     FXI_API_DETOKENIZE,
     FXI_API_BUDGET,
     FXI_API_ABORT,
+    FXI_API_COUNT, // tokens of Anthropic's messages
     FXI_N_API
 } fxi_api;
+
+// Whether it answers a conversation, in whatever words.
+static inline bool fxi_api_is_chat(fxi_api api)
+{
+    return api == FXI_API_CHAT || api == FXI_API_RESPONSES || api == FXI_API_MESSAGES;
+}
 
 // Logprobs that are not sent yet: the members of JSON lists, separated by commas.
 typedef struct fxi_probs {
@@ -42,6 +51,7 @@ enum { FXI_CALL_ID_BYTES = 80 };
 // A piece of a choice: reasoning, text, or a call of a tool.
 typedef struct fxi_content_part {
     fxi_answer_kind kind;       // TEXT, REASONING or CALL
+    bool is_broken;             // a call that was none after all
     fxi_buf text;               // of a call, its arguments: JSON
     fxi_buf name;               // of a call, its tool
     char id[FXI_CALL_ID_BYTES]; // of a call
@@ -98,6 +108,7 @@ typedef struct fxi_reply_spec {
     bool drop_reasoning;                // which is not emitted
     bool one_call;                      // calls behind the first are dropped
     json_t *tools;                      // the request's, or NULL
+    const char *mirror;                 // members that a response repeats: JSON; NULL: none
 } fxi_reply_spec;
 
 // Invariants: choice k belongs to prompt k / n_per_prompt; n_left counts choices with finish ==
@@ -120,6 +131,11 @@ typedef struct fxi_reply {
     size_t n_sent, max_out_bytes;
     bool begun; // streams: something is or was in out
     bool ended;
+    const struct fxi_writer *writer; // of streams
+    fxi_buf mirror;                  // of the spec's
+    int n_event;                     // dialects: events so far
+    size_t n_item;                   // dialects: parts of the choice that have begun;
+    bool item_open;                  // the last of them goes on
     bool cut; // ended, and there was no memory to say why: the stream must not look complete
     fxi_http_error err;
 } fxi_reply;
@@ -154,15 +170,22 @@ size_t fxi_reply_prompt_bytes(const fxi_reply *r, int prompt);
 // Whether there is something to send.
 bool fxi_reply_has_news(const fxi_reply *r);
 
-// ---- api_stream.c: server-sent events; false: out of memory -----------------------------------
+// ---- writers: events of a reply as server-sent events; false: out of memory --------------------
 
-bool fxi_stream_head(fxi_reply *r);         // fills r->head
-bool fxi_stream_begin(fxi_reply *r, int k); // an event of choice k has come
-bool fxi_stream_text(fxi_reply *r, int k, const char *text, size_t n_bytes);
-bool fxi_stream_content(fxi_reply *r, int k, const fxi_answer_event *ev);
-bool fxi_stream_finish(fxi_reply *r, int k, fx_finish finish);
-bool fxi_stream_end(fxi_reply *r);                            // usage, [DONE]
-bool fxi_stream_error(fxi_reply *r, const fxi_http_error *e); // error, [DONE]
+// How an API streams. Chats and completions: api_stream.c; others: dialect/.
+typedef struct fxi_writer {
+    bool keeps;                         // what has been emitted is kept in parts, too
+    const char *ping;                   // for a stream that has nothing else to send
+    bool (*head)(fxi_reply *r);         // before anything else
+    bool (*begin)(fxi_reply *r, int k); // an event of choice k has come
+    bool (*text)(fxi_reply *r, int k, const char *text, size_t n_bytes); // if it has no `answer`
+    bool (*content)(fxi_reply *r, int k, const fxi_answer_event *ev);
+    bool (*finish)(fxi_reply *r, int k, fx_finish finish);
+    bool (*end)(fxi_reply *r); // all choices have ended
+    bool (*error)(fxi_reply *r, const fxi_http_error *e);
+} fxi_writer;
+
+extern const fxi_writer fxi_stream_writer; // api_stream.c
 
 // ---- api_whole.c: whole bodies; false: out of memory ------------------------------------------
 
@@ -194,9 +217,6 @@ bool fxi_content_init(fxi_reply *r, fxi_choice *c); // c->answer, if the reply w
 bool fxi_content_prompt(fxi_reply *r, int prompt, const fx_tokens *tok);
 // The text of an event, and its end if there is one, for choice k with an `answer`.
 bool fxi_content_event(fxi_reply *r, int k, const fx_event *ev);
-// The id of the n-th call of choice k, into id[FXI_CALL_ID_BYTES]: the model's own, if it is a
-// plain word.
-void fxi_content_call_id(const fxi_reply *r, int k, int n, const fxi_answer_event *ev, char *id);
 size_t fxi_content_bytes(const fxi_choice *c); // of memory
 void fxi_content_free(fxi_choice *c);
 
@@ -205,6 +225,10 @@ void fxi_content_free(fxi_choice *c);
 bool fxi_tools_has(void *ud, const char *name, size_t n);
 fxi_param_kind fxi_tools_param(void *ud, const char *name, size_t n, const char *param,
                                size_t n_param);
+
+// The id of the n-th call of choice k, into id[FXI_CALL_ID_BYTES]: the model's own, if it is a
+// plain word.
+void fxi_tools_call_id(const fxi_reply *r, int k, int n, const fxi_answer_event *ev, char *id);
 
 // ---- api_parts.c: what streams and whole bodies share; false: out of memory --------------------
 

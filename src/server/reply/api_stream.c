@@ -16,7 +16,7 @@
 #include "server/reply/api_reply.h"
 #include "server/reply/json_out.h"
 
-bool fxi_stream_head(fxi_reply *r)
+static bool stream_head(fxi_reply *r)
 {
     static const char *const objects[] = {"text_completion", "chat.completion.chunk"};
     return fxi_buf_fmt(&r->head,
@@ -105,7 +105,7 @@ static bool add_echo_chunk(fxi_reply *r, int k)
     return add_chunk(r, k, echo, FX_FINISH_NONE);
 }
 
-bool fxi_stream_begin(fxi_reply *r, int k)
+static bool stream_begin(fxi_reply *r, int k)
 {
     if (r->choice[k].begun) return true;
     const bool chat = r->spec.api == FXI_API_CHAT;
@@ -127,7 +127,7 @@ static bool add_choice_chunk(fxi_reply *r, int k, chunk_part s, fx_finish finish
     return true;
 }
 
-bool fxi_stream_text(fxi_reply *r, int k, const char *text, size_t n_bytes)
+static bool stream_text(fxi_reply *r, int k, const char *text, size_t n_bytes)
 {
     if (!n_bytes) return true;
     const bool chat = r->spec.api == FXI_API_CHAT;
@@ -139,7 +139,7 @@ bool fxi_stream_text(fxi_reply *r, int k, const char *text, size_t n_bytes)
                             FX_FINISH_NONE);
 }
 
-bool fxi_stream_finish(fxi_reply *r, int k, fx_finish finish)
+static bool stream_finish(fxi_reply *r, int k, fx_finish finish)
 {
     static const chunk_part ends[] = {{.before = "\"text\":\"\"", .after = ""},
                                       {.before = "\"delta\":{}", .after = ""}};
@@ -165,7 +165,7 @@ static bool stream_call(fxi_reply *r, int k, const fxi_answer_event *ev)
 {
     char id[FXI_CALL_ID_BYTES], before[FXI_CALL_ID_BYTES + 96];
     const int n = r->choice[k].n_call++;
-    fxi_content_call_id(r, k, n, ev, id);
+    fxi_tools_call_id(r, k, n, ev, id);
     snprintf(before, sizeof before,
              "\"delta\":{\"tool_calls\":[{\"index\":%d,\"id\":\"%s\",\"type\":\"function\","
              "\"function\":{\"name\":",
@@ -185,12 +185,12 @@ static bool stream_args_event(fxi_reply *r, int k, const fxi_answer_event *ev)
 // What was emitted of a call that is none after all stays so; the rest is text.
 static bool stream_rest(fxi_reply *r, int k, const fxi_answer_event *ev)
 {
-    return fxi_stream_text(r, k, ev->p + ev->n_emitted, ev->n - ev->n_emitted);
+    return stream_text(r, k, ev->p + ev->n_emitted, ev->n - ev->n_emitted);
 }
 
 static bool stream_text_event(fxi_reply *r, int k, const fxi_answer_event *ev)
 {
-    return fxi_stream_text(r, k, ev->p, ev->n);
+    return stream_text(r, k, ev->p, ev->n);
 }
 
 static bool stream_nothing(fxi_reply *r, int k, const fxi_answer_event *ev)
@@ -199,7 +199,7 @@ static bool stream_nothing(fxi_reply *r, int k, const fxi_answer_event *ev)
     return true;
 }
 
-bool fxi_stream_content(fxi_reply *r, int k, const fxi_answer_event *ev)
+static bool stream_content(fxi_reply *r, int k, const fxi_answer_event *ev)
 {
     static bool (*const add[])(fxi_reply *, int, const fxi_answer_event *) = {
         [FXI_ANSWER_TEXT] = stream_text_event, [FXI_ANSWER_REASONING] = stream_reasoning,
@@ -209,7 +209,7 @@ bool fxi_stream_content(fxi_reply *r, int k, const fxi_answer_event *ev)
     return add[ev->kind](r, k, ev);
 }
 
-bool fxi_stream_end(fxi_reply *r)
+static bool stream_end(fxi_reply *r)
 {
     fxi_buf *b = &r->out;
     bool ok = !r->spec.include_usage || (begin_chunk(r) && fxi_buf_str(b, "],\"usage\":") &&
@@ -217,8 +217,17 @@ bool fxi_stream_end(fxi_reply *r)
     return ok && fxi_buf_str(b, "data: [DONE]\n\n");
 }
 
-bool fxi_stream_error(fxi_reply *r, const fxi_http_error *e)
+static bool stream_error(fxi_reply *r, const fxi_http_error *e)
 {
     return fxi_buf_str(&r->out, "data: ") && fxi_http_error_body(&r->out, e) &&
            fxi_buf_str(&r->out, "\n\ndata: [DONE]\n\n");
 }
+
+const fxi_writer fxi_stream_writer = {.ping = ": ping\n\n",
+                                      .head = stream_head,
+                                      .begin = stream_begin,
+                                      .text = stream_text,
+                                      .content = stream_content,
+                                      .finish = stream_finish,
+                                      .end = stream_end,
+                                      .error = stream_error};

@@ -2,6 +2,7 @@
 // that are kept.
 #include "base/text/base64.h"
 #include "server/reply/api_reply.h"
+#include "server/reply/dialect/dialect_out.h"
 #include "server/reply/json_out.h"
 
 // ---- text and chat ------------------------------------------------------------------------------
@@ -175,10 +176,9 @@ size_t fxi_whole_bytes(const fxi_reply *r)
 bool fxi_whole_body(fxi_buf *b, const fxi_reply *r)
 {
     static bool (*const writers[])(fxi_buf * b, const fxi_reply *r) = {
-        [FXI_API_COMPLETIONS] = write_answer,
-        [FXI_API_CHAT] = write_answer,
-        [FXI_API_EMBEDDINGS] = write_embeddings,
-        [FXI_API_RETAIN] = write_retained,
+        [FXI_API_COMPLETIONS] = write_answer,      [FXI_API_CHAT] = write_answer,
+        [FXI_API_EMBEDDINGS] = write_embeddings,   [FXI_API_RETAIN] = write_retained,
+        [FXI_API_RESPONSES] = fxi_responses_whole, [FXI_API_MESSAGES] = fxi_messages_whole,
     };
     return writers[r->spec.api](b, r);
 }

@@ -18,7 +18,7 @@ static const struct status_row {
     {413, "invalid_request_error", 0}, {415, "invalid_request_error", 0},
     {431, "invalid_request_error", 0}, {429, "rate_limit_error", 1},
     {501, "not_supported_error", 0},   {503, "unavailable_error", 2},
-    {500, "server_error", 0}, // last: all others
+    {529, "overloaded_error", 2},      {500, "server_error", 0}, // last: all others
 };
 
 static const struct engine_row {

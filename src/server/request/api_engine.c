@@ -10,7 +10,10 @@
 
 int64_t fxi_params_max_tok(const fxi_params *par)
 {
-    static const int absent[FXI_N_API] = {[FXI_API_COMPLETIONS] = 16, [FXI_API_CHAT] = -1};
+    static const int absent[FXI_N_API] = {[FXI_API_COMPLETIONS] = 16,
+                                          [FXI_API_CHAT] = -1,
+                                          [FXI_API_RESPONSES] = -1,
+                                          [FXI_API_MESSAGES] = -1};
     int64_t n = par->max_completion_tok >= 0 ? par->max_completion_tok : par->max_tok;
     return n < 0 ? absent[par->api] : n;
 }
@@ -102,7 +105,7 @@ static void set_embedding(fx_request *req, const fxi_params *par)
 
 const fxi_call_format *fxi_params_calls(const fxi_params *par)
 {
-    const bool may_call = par->api == FXI_API_CHAT && par->tools && !par->hide_tools;
+    const bool may_call = fxi_api_is_chat(par->api) && par->tools && !par->hide_tools;
     const fxi_call_format *f = may_call && par->formats ? par->formats->calls : NULL;
     const bool needs_plain = may_call && par->must_call && !(f && f->spelling.before);
     return needs_plain ? fxi_call_format_plain() : f;
@@ -110,7 +113,7 @@ const fxi_call_format *fxi_params_calls(const fxi_params *par)
 
 const fxi_reason_format *fxi_params_reasoning(const fxi_params *par)
 {
-    const bool splits = par->api == FXI_API_CHAT && par->separate_reasoning;
+    const bool splits = fxi_api_is_chat(par->api) && par->separate_reasoning;
     return splits && par->formats ? par->formats->reasoning : NULL;
 }
 
@@ -172,7 +175,9 @@ const char *fxi_params_blame(const fxi_params *par, const fx_error *err)
 
 fxi_reply_spec fxi_params_reply(const fxi_params *par)
 {
-    const bool stops = par->api == FXI_API_COMPLETIONS || par->api == FXI_API_CHAT; // checked there
+    const bool stops =
+        par->api == FXI_API_COMPLETIONS || fxi_api_is_chat(par->api); // checked there
+    const char *stop = par->api == FXI_API_MESSAGES ? "stop_sequences" : "stop";
     return (fxi_reply_spec){.api = par->api,
                             .stream = par->stream,
                             .include_usage = par->include_usage,
@@ -191,9 +196,10 @@ fxi_reply_spec fxi_params_reply(const fxi_params *par)
                             .drop_reasoning = !par->include_reasoning,
                             .one_call = !par->parallel_calls,
                             .tools = fxi_params_calls(par) ? (json_t *)par->tools : NULL,
+                            .mirror = par->mirror.p,
                             .n_prompt = (int)par->n_prompt,
                             .n_per_prompt = (int)par->n,
-                            .stop = stops ? json_object_get(par->root, "stop") : NULL,
+                            .stop = stops ? json_object_get(par->root, stop) : NULL,
                             .stop_token_id =
                                 stops ? json_object_get(par->root, "stop_token_ids") : NULL};
 }

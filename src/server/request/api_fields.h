@@ -102,6 +102,16 @@ bool fxi_set_guided_grammar(fxi_parse *p, const fxi_field *f, const json_t *v);
 bool fxi_read_ids(fxi_parse *p, const char *param, const char *want, const json_t *v,
                   fxi_id_list *out);
 
+// dialect/: other APIs' requests as chats
+bool fxi_set_messages_choice(fxi_parse *p, const fxi_field *f, const json_t *v);
+bool fxi_set_reasoning(fxi_parse *p, const fxi_field *f, const json_t *v);
+bool fxi_set_thinking(fxi_parse *p, const fxi_field *f, const json_t *v);
+bool fxi_responses_convert(fxi_parse *p);
+bool fxi_messages_convert(fxi_parse *p);
+// reasoning_effort and the like become variables of the template, beside the client's own.
+bool fxi_variables_convert(fxi_parse *p);
+// api_form.c: the `format` of /v1/responses
+bool fxi_set_text_format(fxi_parse *p, const fxi_field *f, const json_t *v);
 // tools/tool_choice.c: that there are tools for what tool_choice wants
 bool fxi_tools_check(fxi_parse *p);
 

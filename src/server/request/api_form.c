@@ -100,6 +100,24 @@ bool fxi_set_response_format(fxi_parse *p, const fxi_field *f, const json_t *v)
     return take_form(p, f->name, FX_PART_SCHEMA, schema);
 }
 
+// {"format": {"type", "schema", ..}, ..}: as response_format, but for one object less.
+bool fxi_set_text_format(fxi_parse *p, const fxi_field *f, const json_t *v)
+{
+    const json_t *format = json_object_get(v, "format"),
+                 *schema = json_object_get(format, "schema");
+    const char *type = json_string_value(json_object_get(format, "type"));
+    (void)f;
+    if (!format || json_is_null(format)) return true;
+    if (!type || strcmp(type, "json_schema") != 0) {
+        const fxi_field row = {.name = "text.format"};
+        return fxi_set_response_format(p, &row, format);
+    }
+    if (!is_schema(schema))
+        return fxi_bad_value(p, "text.format", "'text.format' needs a 'schema' that is %s",
+                             SCHEMA_SHAPES);
+    return take_form(p, "text.format", FX_PART_SCHEMA, schema);
+}
+
 static bool read_output(fxi_parse *p, const char *field, const char *key, const json_t *v)
 {
     if (!strcmp(key, "json")) return take_schema(p, field, v);

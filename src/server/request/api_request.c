@@ -34,7 +34,15 @@ static fxi_params default_params(fxi_api api)
 // A wrong type or value outranks what is not supported.
 static bool read_params(fxi_parse *p)
 {
-    if (!fxi_fields_read(p) || !fxi_fields_check(p)) return false;
+    static bool (*const convert[FXI_N_API])(fxi_parse *) = {
+        [FXI_API_RESPONSES] = fxi_responses_convert,
+        [FXI_API_MESSAGES] = fxi_messages_convert,
+        [FXI_API_COUNT] = fxi_messages_convert,
+    };
+    const fxi_api api = p->par->api;
+    if (!fxi_fields_read(p) || (convert[api] && !convert[api](p)) || !fxi_variables_convert(p) ||
+        !fxi_fields_check(p))
+        return false;
     if (p->par->unsupported.status) *p->err = p->par->unsupported;
     return !p->par->unsupported.status;
 }
@@ -70,7 +78,11 @@ void fxi_params_free(fxi_params *par)
     fx_grammar_release(par->grammar);
     if (par->bill)
         fxi_bill_give(par->bill, FXI_BYTES_TREE,
-                      par->doc.held_bytes + par->form.doc.held_bytes + par->list_bytes);
+                      par->doc.held_bytes + par->made.held_bytes + par->made_kwargs.held_bytes +
+                          par->form.doc.held_bytes + par->list_bytes);
+    fxi_buf_free(&par->mirror);
+    fxi_json_doc_free(&par->made);
+    fxi_json_doc_free(&par->made_kwargs);
     fxi_json_doc_free(&par->form.doc);
     fxi_json_doc_free(&par->doc);
     *par = (fxi_params){0};

@@ -44,20 +44,25 @@ typedef struct fxi_form { // what the answer must look like
 // A checked request. Texts point into `root` and live as long as it does.
 typedef struct fxi_params {
     fxi_api api;
-    fxi_json_doc doc;    // the bill holds its bytes
-    fxi_bill *bill;      // NULL: none
-    size_t n_body_bytes; // of the text that it was parsed from
-    size_t list_bytes;   // of ids and biases: billed like the document
-    json_t *root;        // of doc
-    const char *model;   // the name that the client used, in fxi_limits; NULL: none
-    const char *input;   // name of the field that has the prompts; NULL: there is none
-    fxi_prompt *prompt;  // [n_prompt] texts and ids; of a conversation NULL and 1
+    fxi_json_doc doc;         // the bill holds its bytes
+    fxi_bill *bill;           // NULL: none
+    size_t n_body_bytes;      // of the text that it was parsed from
+    size_t list_bytes;        // of ids and biases: billed like the document
+    json_t *root;             // of doc
+    fxi_json_doc made;        // of other APIs: messages and tools as a chat has them
+    fxi_json_doc made_kwargs; // template variables with those that fields stand for
+    fxi_buf mirror;           // members that the answer repeats: JSON
+    const char *model;        // the name that the client used, in fxi_limits; NULL: none
+    const char *input;        // name of the field that has the prompts; NULL: there is none
+    fxi_prompt *prompt;       // [n_prompt] texts and ids; of a conversation NULL and 1
     size_t n_prompt;
     const json_t *messages, *tools, *kwargs; // in root; NULL: absent
     const json_t *bad_words;                 // array of strings in root; NULL: absent
     bool hide_tools;                         // tool_choice "none"
     bool must_call;                          // "required", or a name:
     const char *only_tool;                   // NULL: any tool
+    const char *effort;                      // reasoning_effort; NULL: none
+    int thinking;                            // 0: nothing was said; 1: it should; -1: it should not
     bool parallel_calls, include_reasoning, separate_reasoning;
     const fxi_formats *formats; // as in fxi_limits
     bool add_generation_prompt, add_special, parse_special;

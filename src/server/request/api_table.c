@@ -16,9 +16,13 @@
 #define RETAIN (1u << FXI_API_RETAIN)
 #define BUDGET (1u << FXI_API_BUDGET)
 #define ABORT  (1u << FXI_API_ABORT)
+#define RESP   (1u << FXI_API_RESPONSES)
+#define MSG    (1u << FXI_API_MESSAGES)
+#define COUNT  (1u << FXI_API_COUNT)
 #define BOTH   (TEXT | CHAT)
+#define GEN    (BOTH | RESP | MSG)
 #define CHATS  (CHAT | TOK | RETAIN) // those that may hold a conversation
-#define RUNS   (BOTH | EMBED | RETAIN)
+#define RUNS   (GEN | EMBED | RETAIN)
 
 #define AT(member) offsetof(fxi_params, member)
 #define B          FXI_T_BOOL
@@ -84,10 +88,28 @@
     "\"properties\":{\"type\":{\"const\":\"function\"},\"function\":{\"type\":\"object\","     \
     "\"required\":[\"name\"],\"properties\":{\"name\":{\"type\":\"string\"},\"parameters\":{"  \
     "\"type\":[\"object\",\"null\"]}}}}}}"
+#define SYSTEM_TEXT \
+    "{\"anyOf\":[{\"type\":\"string\"},{\"type\":\"array\",\"items\":" TEXT_PART "}]}"
+#define RESPONSE_INPUT                                                                          \
+    "{\"anyOf\":[{\"type\":\"string\"},{\"type\":\"array\",\"minItems\":1,\"items\":{\"type\":" \
+    "\"object\"}}]}"
+#define RESPONSE_TOOLS                                                                     \
+    "{\"type\":\"array\",\"items\":{\"type\":\"object\",\"required\":[\"type\",\"name\"]," \
+    "\"properties\":{"                                                                     \
+    "\"type\":{\"const\":\"function\"},\"name\":{\"type\":\"string\"}}}}"
+#define TURNS                                                                                   \
+    "{\"type\":\"array\",\"minItems\":1,\"items\":{\"type\":\"object\",\"required\":[\"role\"," \
+    "\"content\"],"                                                                             \
+    "\"properties\":{\"role\":{\"enum\":[\"user\",\"assistant\",\"system\"]},\"content\":{"     \
+    "\"type\":[\"string\","                                                                     \
+    "\"array\"]}}}}"
+#define MESSAGE_TOOLS                                                                              \
+    "{\"type\":\"array\",\"items\":{\"type\":\"object\",\"required\":[\"name\",\"input_schema\"]," \
+    "\"properties\":{\"name\":{\"type\":\"string\"},\"input_schema\":{\"type\":\"object\"}}}}"
 
 // clang-format off
 static const fxi_field rows[] = {
-    {"model", RUNS | TOK | DETOK, S, 0, 0, fxi_set_model, 0, "the served model, by any of its names", NULL, NULL, NULL},
+    {"model", RUNS | TOK | DETOK | COUNT, S, 0, 0, fxi_set_model, 0, "the served model, by any of its names", NULL, NULL, NULL},
     {"request_id", RUNS, S, 1, 64, fxi_set_text, AT(request_id), "becomes part of the answer's id: letters, digits and _.-", NULL, NULL, "{\"type\":\"string\",\"pattern\":\"^[A-Za-z0-9_.-]{1,64}$\"}"},
     {"user", RUNS, S, 0, 0, fxi_set_nothing, 0, "ignored", NULL, NULL, NULL},
 
@@ -101,11 +123,12 @@ static const fxi_field rows[] = {
     {"messages", CHAT, A | R, 0, 0, fxi_set_messages, 0, "the conversation", NULL, NULL, MESSAGES},
     {"messages", TOK | RETAIN, A, 0, 0, fxi_set_messages, 0, "a conversation in place of a prompt", NULL, NULL, MESSAGES},
     {"tools", CHATS, A, 0, 0, fxi_set_tools, 0, "functions that the chat template may describe to the model", NULL, NULL, TOOLS},
-    {"tool_choice", CHAT, S | O, 0, 0, fxi_set_tool_choice, 0, "none hides the tools from the template; required, or a function's name: the answer is calls, whose arguments follow their schemas", "\"auto\"", " none auto required ", NULL},
-    {"parallel_tool_calls", CHAT, B, 0, 0, fxi_set_bool, AT(parallel_calls), "false: only the first call of an answer is sent", "true", NULL, NULL},
-    {"include_reasoning", CHAT, B, 0, 0, fxi_set_bool, AT(include_reasoning), "false: reasoning is dropped", "true", NULL, NULL},
-    {"separate_reasoning", CHAT, B, 0, 0, fxi_set_bool, AT(separate_reasoning), "false: reasoning stays in the text, with its marks", "true", NULL, NULL},
-    {"chat_template_kwargs", CHATS, O, 0, 0, fxi_set_kwargs, 0, "variables for the chat template", NULL, NULL, NULL},
+    {"tool_choice", CHAT | RESP, S | O, 0, 0, fxi_set_tool_choice, 0, "none hides the tools from the template; required, or a function's name: the answer is calls, whose arguments follow their schemas", "\"auto\"", " none auto required ", NULL},
+    {"parallel_tool_calls", CHAT | RESP, B, 0, 0, fxi_set_bool, AT(parallel_calls), "false: only the first call of an answer is sent", "true", NULL, NULL},
+    {"reasoning_effort", CHAT, S, 0, 0, fxi_set_text, AT(effort), "for templates that read it", NULL, " none minimal low medium high xhigh ", NULL},
+    {"include_reasoning", CHAT | RESP | MSG, B, 0, 0, fxi_set_bool, AT(include_reasoning), "false: reasoning is dropped", "true", NULL, NULL},
+    {"separate_reasoning", CHAT | RESP | MSG, B, 0, 0, fxi_set_bool, AT(separate_reasoning), "false: reasoning stays in the text, with its marks", "true", NULL, NULL},
+    {"chat_template_kwargs", CHATS | RESP | MSG | COUNT, O, 0, 0, fxi_set_kwargs, 0, "variables for the chat template", NULL, NULL, NULL},
     {"add_generation_prompt", CHATS, B, 0, 0, fxi_set_bool, AT(add_generation_prompt), "the text ends with the header of the assistant's answer", "true", NULL, NULL},
     {"add_special_tokens", TEXT | EMBED | TOK | RETAIN, B, 0, 0, fxi_set_bool, AT(add_special), "a text gets the tokens that the vocabulary puts around it (BOS)", "true", NULL, NULL},
     {"parse_special", TEXT | TOK | RETAIN, B, 0, 0, fxi_set_bool, AT(parse_special), "control tokens spelled out in a raw prompt become those tokens; never in messages", "true", NULL, NULL},
@@ -115,25 +138,25 @@ static const fxi_field rows[] = {
     {"max_tokens", TEXT, I, 0, MAX, fxi_set_integer, AT(max_tok), "most tokens to generate, clamped to the context; 0 only to score a prompt", "16", NULL, NULL},
     {"max_tokens", CHAT, I, 0, MAX, fxi_set_integer, AT(max_tok), "most tokens to generate, clamped to the context", NULL, NULL, NULL},
     {"max_completion_tokens", CHAT, I, 0, MAX, fxi_set_integer, AT(max_completion_tok), "the same, and goes before max_tokens", NULL, NULL, NULL},
-    {"min_tokens", BOTH, I, 0, INT32_MAX, fxi_set_integer, AT(min_tok), "until then nothing ends the answer", "0", NULL, NULL},
+    {"min_tokens", GEN, I, 0, INT32_MAX, fxi_set_integer, AT(min_tok), "until then nothing ends the answer", "0", NULL, NULL},
     {"stop", BOTH, S | A, 0, 0, fxi_set_stop, 0, "strings that end the answer", NULL, NULL, "{\"anyOf\":[{\"type\":\"string\",\"minLength\":1},{\"type\":\"array\",\"maxItems\":16,\"items\":{\"type\":\"string\",\"minLength\":1}}]}"},
-    {"stop_token_ids", BOTH, A, 0, 1024, fxi_set_ids, AT(stop_token), "tokens that end the answer", NULL, NULL, IDS},
+    {"stop_token_ids", GEN, A, 0, 1024, fxi_set_ids, AT(stop_token), "tokens that end the answer", NULL, NULL, IDS},
     {"include_stop_str_in_output", BOTH, B, 0, 0, fxi_set_bool, AT(include_stop), "the answer includes the stop string, or the text of the stop token", "false", NULL, NULL},
-    {"ignore_eos", BOTH, B, 0, 0, fxi_set_bool, AT(ignore_eos), "go on after the model's end-of-text token", "false", NULL, NULL},
+    {"ignore_eos", GEN, B, 0, 0, fxi_set_bool, AT(ignore_eos), "go on after the model's end-of-text token", "false", NULL, NULL},
 
     // How a token is chosen.
-    {"allowed_token_ids", BOTH, A, 1, MAX, fxi_set_ids, AT(allow), "only these tokens are drawn", NULL, NULL, IDS},
-    {"bad_words", BOTH, A, 0, 256, fxi_set_bad_words, 0, "the tokens of these words, with or without a space in front, are never drawn in a row", NULL, NULL, "{\"type\":\"array\",\"maxItems\":256,\"items\":{\"type\":\"string\",\"minLength\":1}}"},
-    {"logit_bias", BOTH, O, 0, 0, fxi_set_bias, 0, "added to the logit of a token", NULL, NULL, "{\"type\":\"object\",\"additionalProperties\":{\"type\":\"number\",\"minimum\":-100,\"maximum\":100}}"},
-    {"repetition_penalty", BOTH, N | FXI_T_ABOVE, 0, 1e30, fxi_set_number, AT(repetition_penalty), "over prompt and answer", "1", NULL, NULL},
-    {"presence_penalty", BOTH, N, -2, 2, fxi_set_number, AT(presence_penalty), "over the answer", "0", NULL, NULL},
-    {"frequency_penalty", BOTH, N, -2, 2, fxi_set_number, AT(frequency_penalty), "over the answer", "0", NULL, NULL},
-    {"temperature", BOTH, N, 0, 2, fxi_set_number, AT(temperature), "0: greedy, ties to the lowest id", "1", NULL, NULL},
-    {"min_p", BOTH, N, 0, 1, fxi_set_number, AT(min_p), "drop tokens less likely than this times the likeliest", "0", NULL, NULL},
-    {"top_k", BOTH, I, -1, INT32_MAX, fxi_set_integer, AT(top_k), "the likeliest so many; -1 or 0: all", "0", NULL, NULL},
-    {"top_p", BOTH, N | FXI_T_ABOVE, 0, 1, fxi_set_number, AT(top_p), "the likeliest that make up this probability", "1", NULL, NULL},
-    {"typical_p", BOTH, N | FXI_T_ABOVE, 0, 1, fxi_set_number, AT(typical_p), "locally typical sampling", "1", NULL, NULL},
-    {"seed", BOTH, I, 0, 0, fxi_set_seed, AT(seed), "a draw depends on seed, choice and position alone; random by default", NULL, NULL, NULL},
+    {"allowed_token_ids", GEN, A, 1, MAX, fxi_set_ids, AT(allow), "only these tokens are drawn", NULL, NULL, IDS},
+    {"bad_words", GEN, A, 0, 256, fxi_set_bad_words, 0, "the tokens of these words, with or without a space in front, are never drawn in a row", NULL, NULL, "{\"type\":\"array\",\"maxItems\":256,\"items\":{\"type\":\"string\",\"minLength\":1}}"},
+    {"logit_bias", GEN, O, 0, 0, fxi_set_bias, 0, "added to the logit of a token", NULL, NULL, "{\"type\":\"object\",\"additionalProperties\":{\"type\":\"number\",\"minimum\":-100,\"maximum\":100}}"},
+    {"repetition_penalty", GEN, N | FXI_T_ABOVE, 0, 1e30, fxi_set_number, AT(repetition_penalty), "over prompt and answer", "1", NULL, NULL},
+    {"presence_penalty", GEN, N, -2, 2, fxi_set_number, AT(presence_penalty), "over the answer", "0", NULL, NULL},
+    {"frequency_penalty", GEN, N, -2, 2, fxi_set_number, AT(frequency_penalty), "over the answer", "0", NULL, NULL},
+    {"temperature", GEN, N, 0, 2, fxi_set_number, AT(temperature), "0: greedy, ties to the lowest id", "1", NULL, NULL},
+    {"min_p", GEN, N, 0, 1, fxi_set_number, AT(min_p), "drop tokens less likely than this times the likeliest", "0", NULL, NULL},
+    {"top_k", GEN, I, -1, INT32_MAX, fxi_set_integer, AT(top_k), "the likeliest so many; -1 or 0: all", "0", NULL, NULL},
+    {"top_p", GEN, N | FXI_T_ABOVE, 0, 1, fxi_set_number, AT(top_p), "the likeliest that make up this probability", "1", NULL, NULL},
+    {"typical_p", GEN, N | FXI_T_ABOVE, 0, 1, fxi_set_number, AT(typical_p), "locally typical sampling", "1", NULL, NULL},
+    {"seed", GEN, I, 0, 0, fxi_set_seed, AT(seed), "a draw depends on seed, choice and position alone; random by default", NULL, NULL, NULL},
 
     // What the answer looks like.
     {"response_format", BOTH, O, 0, 0, fxi_set_response_format, 0, "json_object: the answer is a JSON object; json_schema: a JSON value that the schema validates", "{\"type\":\"text\"}", NULL, FORMAT},
@@ -153,7 +176,7 @@ static const fxi_field rows[] = {
     {"early_stopping", BOTH, B | S, 0, 0, fxi_set_early_stop, 0, "when a beam search ends once it has enough answers", "false", " never ", NULL},
 
     // What an answer says.
-    {"stream", BOTH, B, 0, 0, fxi_set_bool, AT(stream), "server-sent events", "false", NULL, NULL},
+    {"stream", GEN, B, 0, 0, fxi_set_bool, AT(stream), "server-sent events", "false", NULL, NULL},
     {"stream_options", BOTH, O, 0, 0, fxi_set_json, AT(stream_options), "with stream only", NULL, NULL, "{\"type\":\"object\",\"properties\":{\"include_usage\":{\"type\":\"boolean\"},\"continuous_usage_stats\":{\"type\":\"boolean\"}}}"},
     {"echo", TEXT, B, 0, 0, fxi_set_bool, AT(echo), "the text begins with the prompt, logprobs with those of the prompt", "false", NULL, NULL},
     {"logprobs", TEXT, I, 0, FX_MAX_TOP, fxi_set_integer, AT(n_logprob), "logprobs of the tokens, and this many of the likeliest", NULL, NULL, NULL},
@@ -171,14 +194,44 @@ static const fxi_field rows[] = {
     {"return_token_strs", TOK, B, 0, 0, fxi_set_bool, AT(token_strs), "adds token_strs, the text of each token", "false", NULL, NULL},
     {"with_pieces", TOK, B, 0, 0, fxi_set_bool, AT(token_strs), "another name of return_token_strs", "false", NULL, NULL},
 
+    // OpenAI's responses; what differs from a chat.
+    {"input", RESP, S | A | R, 0, 0, fxi_set_nothing, 0, "a text, or a conversation as items: messages, function calls and their outputs, reasoning", NULL, NULL, RESPONSE_INPUT},
+    {"instructions", RESP, S, 0, 0, fxi_set_nothing, 0, "a system message in front", NULL, NULL, NULL},
+    {"max_output_tokens", RESP, I, 1, MAX, fxi_set_integer, AT(max_completion_tok), "most tokens to generate, clamped to the context", NULL, NULL, NULL},
+    {"tools", RESP, A, 0, 0, fxi_set_nothing, 0, "functions that the model may call", NULL, NULL, RESPONSE_TOOLS},
+    {"text", RESP, O, 0, 0, fxi_set_text_format, 0, "what the answer must look like: format", NULL, NULL, NULL},
+    {"reasoning", RESP, O, 0, 0, fxi_set_reasoning, 0, "effort: for templates that read reasoning_effort", NULL, NULL, NULL},
+    {"metadata", RESP, O, 0, 0, fxi_set_nothing, 0, "comes back in the answer", NULL, NULL, NULL},
+    {"truncation", RESP, S, 0, 0, fxi_set_nothing, 0, "what does not fit the context is refused", "\"disabled\"", " disabled ", NULL},
+    {"include", RESP, A, 0, 0, fxi_set_nothing, 0, "ignored: reasoning is included, nothing else is there", NULL, NULL, NULL},
+    {"store", RESP, B, 0, 0, fxi_only_false, 0, "only false: nothing is stored", "false", NULL, NULL},
+    {"previous_response_id", RESP, S, 0, 0, fxi_only_absent, 0, "not supported: nothing is stored", NULL, NULL, NULL},
+    {"conversation", RESP, S | O, 0, 0, fxi_only_absent, 0, "not supported: nothing is stored", NULL, NULL, NULL},
+    {"background", RESP, B, 0, 0, fxi_only_false, 0, "not supported: only false", NULL, NULL, NULL},
+    {"prompt", RESP, O, 0, 0, fxi_only_absent, 0, "not supported: nothing is stored", NULL, NULL, NULL},
+    {"max_tool_calls", RESP, I, 0, 0, fxi_only_absent, 0, "not supported: there are no tools of the server", NULL, NULL, NULL},
+    {"top_logprobs", RESP, I, 0, 0, fxi_only_zero, 0, "not supported: only 0", NULL, NULL, NULL},
+
+    // Anthropic's messages; what differs from a chat.
+    {"messages", MSG | COUNT, A | R, 0, 0, fxi_set_nothing, 0, "the conversation: text, tool_use and tool_result, thinking", NULL, NULL, TURNS},
+    {"system", MSG | COUNT, S | A, 0, 0, fxi_set_nothing, 0, "a text, or blocks of text", NULL, NULL, SYSTEM_TEXT},
+    {"max_tokens", MSG, I | R, 1, MAX, fxi_set_integer, AT(max_tok), "most tokens to generate, clamped to the context", NULL, NULL, NULL},
+    {"stop_sequences", MSG, A, 0, 0, fxi_set_stop, 0, "strings that end the answer", NULL, NULL, "{\"type\":\"array\",\"maxItems\":16,\"items\":{\"type\":\"string\",\"minLength\":1}}"},
+    {"tools", MSG | COUNT, A, 0, 0, fxi_set_nothing, 0, "functions that the model may call", NULL, NULL, MESSAGE_TOOLS},
+    {"tool_choice", MSG | COUNT, O, 0, 0, fxi_set_messages_choice, 0, "auto, any, tool with a name, none; disable_parallel_tool_use", NULL, NULL, "{\"type\":\"object\",\"required\":[\"type\"],\"properties\":{\"type\":{\"enum\":[\"auto\",\"any\",\"tool\",\"none\"]}}}"},
+    {"thinking", MSG | COUNT, O, 0, 0, fxi_set_thinking, 0, "enabled, adaptive or disabled: for templates that read enable_thinking or thinking", NULL, NULL, "{\"type\":\"object\",\"required\":[\"type\"],\"properties\":{\"type\":{\"enum\":[\"enabled\",\"adaptive\",\"disabled\"]}}}"},
+    {"metadata", MSG, O, 0, 0, fxi_set_nothing, 0, "ignored", NULL, NULL, NULL},
+    {"mcp_servers", MSG, A, 0, 0, fxi_only_empty, 0, "not supported: only empty", NULL, NULL, NULL},
+    {"container", MSG, S | O, 0, 0, fxi_only_absent, 0, "not supported", NULL, NULL, NULL},
+
     // What requests share.
     {"priority", RUNS, I, -FX_MAX_PRIORITY, FX_MAX_PRIORITY, fxi_set_integer, AT(priority), "the lower goes first; one unit is worth 10 seconds of waiting", "0", NULL, NULL},
     {"cache_salt", RUNS, S, 1, 1024, fxi_set_text, AT(cache_salt), "prefixes are shared only among requests with the same salt", NULL, NULL, NULL},
-    {"cache_prompt", BOTH, B, 0, 0, fxi_set_bool, AT(cache_prompt), "false: shares no prefix and leaves none behind", "true", NULL, NULL},
-    {"speculate", BOTH, B, 0, 0, fxi_set_bool, AT(speculate), "false: nothing is drafted for it; no answer depends on that", "true", NULL, NULL},
-    {"keep_priority", BOTH, I, 0, 7, fxi_set_integer, AT(keep_priority), "how firmly the prompt stays in the prefix cache: higher stays longer", "0", NULL, NULL},
+    {"cache_prompt", GEN, B, 0, 0, fxi_set_bool, AT(cache_prompt), "false: shares no prefix and leaves none behind", "true", NULL, NULL},
+    {"speculate", GEN, B, 0, 0, fxi_set_bool, AT(speculate), "false: nothing is drafted for it; no answer depends on that", "true", NULL, NULL},
+    {"keep_priority", GEN, I, 0, 7, fxi_set_integer, AT(keep_priority), "how firmly the prompt stays in the prefix cache: higher stays longer", "0", NULL, NULL},
     {"keep_priority", RETAIN, I, 1, 7, fxi_set_integer, AT(keep_priority), "how firmly the prompt stays in the prefix cache: higher stays longer", "7", NULL, NULL},
-    {"keep_seconds", BOTH | RETAIN, I, 0, UINT32_MAX, fxi_set_integer, AT(keep_s), "for how long after its end that holds; 0: no limit", "0", NULL, NULL},
+    {"keep_seconds", GEN | RETAIN, I, 0, UINT32_MAX, fxi_set_integer, AT(keep_s), "for how long after its end that holds; 0: no limit", "0", NULL, NULL},
 
     // For operators.
     {"kv_memory_bytes", BUDGET, I | R, 1, 0x1p60, fxi_set_integer, AT(kv_memory_bytes), "new budget of the KV cache", NULL, NULL, NULL},
@@ -192,7 +245,6 @@ static const fxi_field rows[] = {
     {"dry_multiplier", BOTH, N, 0, 0, fxi_only_zero, 0, "not supported: only 0", NULL, NULL, NULL},
     {"functions", CHAT, A, 0, 0, fxi_only_empty, 0, "not supported: only empty", NULL, NULL, NULL},
     {"function_call", CHAT, S | O, 0, 0, fxi_only_free_choice, 0, "not supported: only none and auto", NULL, " none auto required ", NULL},
-    {"reasoning_effort", CHAT, S, 0, 0, fxi_only_absent, 0, "not supported: templates that read it get it from chat_template_kwargs", NULL, NULL, NULL},
     {"timings_per_token", BOTH, B, 0, 0, fxi_only_false, 0, "not supported: only false", NULL, NULL, NULL},
     {"audio", CHAT, O, 0, 0, fxi_only_absent, 0, "not supported", NULL, NULL, NULL},
     {"web_search_options", CHAT, O, 0, 0, fxi_only_absent, 0, "not supported", NULL, NULL, NULL},

@@ -10,6 +10,12 @@
 static const fxi_operation operations[] = {
     {"POST", "/v1/completions", FXI_API_COMPLETIONS, "Completion", "complete one or several texts"},
     {"POST", "/v1/chat/completions", FXI_API_CHAT, "ChatCompletion", "answer a conversation"},
+    {"POST", "/v1/responses", FXI_API_RESPONSES, "Response",
+     "answer a conversation: OpenAI's responses"},
+    {"POST", "/v1/messages", FXI_API_MESSAGES, "AnthropicMessage",
+     "answer a conversation: Anthropic's messages"},
+    {"POST", "/v1/messages/count_tokens", FXI_API_COUNT, "InputTokens",
+     "the tokens of such a conversation"},
     {"POST", "/v1/embeddings", FXI_API_EMBEDDINGS, "Embeddings", "turn texts into vectors"},
     {"GET", "/v1/models", -1, "Models", "the served model under each of its names"},
     {"GET", "/v1/models/{id}", -1, "Model", "the served model"},
@@ -48,10 +54,17 @@ static const fxi_operation operations[] = {
 };
 
 static const char *const body_names[FXI_N_API] = {
-    [FXI_API_COMPLETIONS] = "CompletionRequest", [FXI_API_CHAT] = "ChatRequest",
-    [FXI_API_EMBEDDINGS] = "EmbeddingRequest",   [FXI_API_RETAIN] = "RetainRequest",
-    [FXI_API_TOKENIZE] = "TokenizeRequest",      [FXI_API_DETOKENIZE] = "DetokenizeRequest",
-    [FXI_API_BUDGET] = "BudgetRequest",          [FXI_API_ABORT] = "AbortRequest",
+    [FXI_API_COMPLETIONS] = "CompletionRequest",
+    [FXI_API_CHAT] = "ChatRequest",
+    [FXI_API_EMBEDDINGS] = "EmbeddingRequest",
+    [FXI_API_RETAIN] = "RetainRequest",
+    [FXI_API_TOKENIZE] = "TokenizeRequest",
+    [FXI_API_DETOKENIZE] = "DetokenizeRequest",
+    [FXI_API_RESPONSES] = "ResponseRequest",
+    [FXI_API_MESSAGES] = "MessageRequest",
+    [FXI_API_COUNT] = "CountRequest",
+    [FXI_API_BUDGET] = "BudgetRequest",
+    [FXI_API_ABORT] = "AbortRequest",
 };
 
 const fxi_operation *fxi_openapi_operations(size_t *n)
@@ -197,15 +210,20 @@ static bool add_answer(fxi_buf *b, const fxi_operation *o)
         return fxi_buf_fmt(b, "\"%s\":{\"schema\":{\"type\":\"string\"}}", o->answer);
     bool ok = fxi_buf_fmt(
         b, "\"application/json\":{\"schema\":{\"$ref\":\"#/components/schemas/%s\"}}", o->answer);
-    if (o->api == FXI_API_COMPLETIONS || !strcmp(o->answer, "ChatCompletion"))
-        ok = ok && fxi_buf_str(b, ",\"text/event-stream\":{\"schema\":{\"type\":\"string\"}}");
+    if (o->api == FXI_API_COMPLETIONS || o->api == FXI_API_RESPONSES ||
+        o->api == FXI_API_MESSAGES || !strcmp(o->answer, "ChatCompletion"))
+        ok = ok && fxi_buf_str(b, ",\"text/event-stream\":{\"schema\":{}}");
     return ok;
 }
 
 static bool add_operation(fxi_buf *b, const fxi_operation *o)
 {
-    static const char error[] =
+    static const char usual[] =
         "\"content\":{\"application/json\":{\"schema\":{\"$ref\":\"#/components/schemas/Error\"}}}";
+    static const char anthropic[] = "\"content\":{\"application/json\":{\"schema\":{\"$ref\":"
+                                    "\"#/components/schemas/AnthropicError\"}}}";
+    const bool other = o->api == FXI_API_MESSAGES || o->api == FXI_API_COUNT;
+    const char *error = other ? anthropic : usual;
     const char *method = strcmp(o->method, "GET") ? "post" : "get";
     bool ok = fxi_buf_fmt(b, "\"%s\":{\"summary\":", method) && fxi_json_cstr(b, o->about);
     if (ok && strchr(o->path, '{'))

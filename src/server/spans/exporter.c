@@ -36,15 +36,15 @@ struct fxi_spans {
     const fx_engine *eng;   // guarded by eng_mu
 
     pthread_mutex_t mu;
-    pthread_cond_t moved;           // something below has changed
-    fxi_span *ring[FXI_SPANS_RING]; // guarded by mu, as is all below
-    size_t at, n;                   // ring[at .. at + n), around the end
+    pthread_cond_t moved;                 // something below has changed
+    fxi_trace_span *ring[FXI_SPANS_RING]; // guarded by mu, as is all below
+    size_t at, n;                         // ring[at .. at + n), around the end
     bool closing, done;
     double close_s; // when patience ends, once it is closing
 
     // The thread's own.
     fxi_preempts preempts;
-    fxi_span *batch[FXI_SPANS_BATCH];
+    fxi_trace_span *batch[FXI_SPANS_BATCH];
     size_t n_batch;
     bool is_failing; // the collector, as last told
 };
@@ -56,7 +56,7 @@ static void count_lost_spans(fxi_spans *x, int why, uint64_t n)
     atomic_fetch_add_explicit(&x->n_lost[why], n, memory_order_relaxed);
 }
 
-void fxi_spans_add(fxi_spans *x, fxi_span *s)
+void fxi_spans_add(fxi_spans *x, fxi_trace_span *s)
 {
     if (!x) return;
     pthread_mutex_lock(&x->mu);
@@ -69,7 +69,7 @@ void fxi_spans_add(fxi_spans *x, fxi_span *s)
     free(s);
 }
 
-static bool is_closing(fxi_spans *x)
+static bool exporter_is_closing(fxi_spans *x)
 {
     pthread_mutex_lock(&x->mu);
     const bool closing = x->closing;
@@ -132,7 +132,7 @@ __attribute__((format(printf, 3, 4))) static void tell_change(fxi_spans *x, bool
     va_end(args);
     for (char *c = text; *c; c++)
         if ((unsigned char)*c < ' ') *c = ' ';
-    if (x->opt.say && !is_closing(x)) x->opt.say(x->opt.ud, fails, text);
+    if (x->opt.say && !exporter_is_closing(x)) x->opt.say(x->opt.ud, fails, text);
 }
 
 static void tell_failure(fxi_spans *x, const char *why)
@@ -180,7 +180,7 @@ static void send_body(fxi_spans *x, const fxi_buf *body)
     double wait_s = x->opt.first_wait_s > 0 ? x->opt.first_wait_s : 1;
     fxi_post_result r;
     for (;; wait_s = wait_s * 2 < MAX_WAIT_S ? wait_s * 2 : MAX_WAIT_S) {
-        const bool was_closing = is_closing(x);
+        const bool was_closing = exporter_is_closing(x);
         const fxi_patience wait = patience_of(x, x->opt.patience_s > 0 ? limit_s : 10);
         r = fxi_otlp_post(&x->url, body, &wait);
         if (r.outcome == FXI_POST_TAKEN) {

@@ -54,7 +54,7 @@ fx_status fxi_spans_start(const fxi_spans_options *opt, fxi_spans **out, fx_erro
 void fxi_spans_watch(fxi_spans *x, const fx_engine *eng);
 
 // Takes over a finished span (heap). Any thread; takes no longer than a lock. x may be NULL.
-void fxi_spans_add(fxi_spans *x, fxi_span *s);
+void fxi_spans_add(fxi_spans *x, fxi_trace_span *s);
 
 void fxi_spans_count(fxi_spans *x, fxi_spans_counts *out); // x may be NULL: zeros
 

@@ -79,7 +79,7 @@ static void begin_attributes(otlp_out *w)
 // ---- children ---------------------------------------------------------------------------------
 
 // Every child has an id of its own, made from its parent's (the finalizer of MurmurHash3).
-static void child_id(const fxi_span *s, int n_child, uint8_t id[FXI_SPAN_ID_BYTES])
+static void child_id(const fxi_trace_span *s, int n_child, uint8_t id[FXI_SPAN_ID_BYTES])
 {
     uint64_t v;
     memcpy(&v, s->id, sizeof v);
@@ -92,7 +92,7 @@ static void child_id(const fxi_span *s, int n_child, uint8_t id[FXI_SPAN_ID_BYTE
 }
 
 // Up to the attributes, which the caller adds and closes with "]}".
-static void begin_child(otlp_out *w, const fxi_span *s, const char *name, uint64_t from_us,
+static void begin_child(otlp_out *w, const fxi_trace_span *s, const char *name, uint64_t from_us,
                         uint64_t to_us)
 {
     uint8_t id[FXI_SPAN_ID_BYTES];
@@ -109,8 +109,8 @@ static void begin_child(otlp_out *w, const fxi_span *s, const char *name, uint64
     begin_attributes(w);
 }
 
-static void put_phase(otlp_out *w, const fxi_span *s, int i, const char *name, uint64_t from_us,
-                      uint64_t took_us)
+static void put_phase(otlp_out *w, const fxi_trace_span *s, int i, const char *name,
+                      uint64_t from_us, uint64_t took_us)
 {
     begin_child(w, s, name, from_us, from_us + took_us);
     put_int(w, "flexinfer.engine.request", (int64_t)s->part[i].request);
@@ -119,7 +119,7 @@ static void put_phase(otlp_out *w, const fxi_span *s, int i, const char *name, u
 }
 
 // What has not ended ends with the request.
-static void put_preempts(otlp_out *w, const fxi_span *s, const fxi_span_part *p)
+static void put_preempts(otlp_out *w, const fxi_trace_span *s, const fxi_trace_part *p)
 {
     const fxi_preempts *all = w->o->preempts;
     uint64_t from = 0;
@@ -132,9 +132,9 @@ static void put_preempts(otlp_out *w, const fxi_span *s, const fxi_span_part *p)
     }
 }
 
-static void put_prompt_part(otlp_out *w, const fxi_span *s, int i)
+static void put_prompt_part(otlp_out *w, const fxi_trace_span *s, int i)
 {
-    const fxi_span_part *p = &s->part[i];
+    const fxi_trace_part *p = &s->part[i];
     const uint64_t admitted_us = p->begun_us + p->queued_us;
     const uint64_t first_us = admitted_us + p->prefill_us;
     put_phase(w, s, i, "queue", p->begun_us, p->queued_us);
@@ -146,11 +146,11 @@ static void put_prompt_part(otlp_out *w, const fxi_span *s, int i)
 // ---- the request ------------------------------------------------------------------------------
 
 // When the first token of all prompts came; 0: none did.
-static uint64_t first_token_us(const fxi_span *s)
+static uint64_t first_token_us(const fxi_trace_span *s)
 {
     uint64_t first_us = 0;
     for (int i = 0; i < s->n_part; i++) {
-        const fxi_span_part *p = &s->part[i];
+        const fxi_trace_part *p = &s->part[i];
         const uint64_t at_us = p->begun_us + p->queued_us + p->prefill_us;
         if (p->has_token && (!first_us || at_us < first_us)) first_us = at_us;
     }
@@ -176,7 +176,7 @@ static void put_finish_reasons(otlp_out *w, unsigned reasons)
     PUT(w, "]}}}");
 }
 
-static void put_gen_ai(otlp_out *w, const fxi_span *s)
+static void put_gen_ai(otlp_out *w, const fxi_trace_span *s)
 {
     const uint64_t first_us = first_token_us(s);
     put_attribute(w, "gen_ai.operation.name", s->operation);
@@ -196,14 +196,14 @@ static void put_gen_ai(otlp_out *w, const fxi_span *s)
                     first_us > s->start_us ? first_us - s->start_us : 0);
 }
 
-static void put_error_type(otlp_out *w, const fxi_span *s)
+static void put_error_type(otlp_out *w, const fxi_trace_span *s)
 {
     char status[16];
     snprintf(status, sizeof status, "%d", s->status);
     if (s->error || s->status >= 400) put_attribute(w, "error.type", s->error ? s->error : status);
 }
 
-static void put_attributes(otlp_out *w, const fxi_span *s)
+static void put_attributes(otlp_out *w, const fxi_trace_span *s)
 {
     begin_attributes(w);
     put_attribute(w, "http.request.method", s->method);
@@ -217,7 +217,7 @@ static void put_attributes(otlp_out *w, const fxi_span *s)
     PUT(w, "]");
 }
 
-static void put_first_token(otlp_out *w, const fxi_span *s)
+static void put_first_token(otlp_out *w, const fxi_trace_span *s)
 {
     const uint64_t first_us = first_token_us(s);
     if (!first_us) return;
@@ -227,7 +227,7 @@ static void put_first_token(otlp_out *w, const fxi_span *s)
 }
 
 // "chat MODEL" as the conventions want it; without a model, or where nothing is generated, as HTTP.
-static void put_name(otlp_out *w, const fxi_span *s)
+static void put_span_name(otlp_out *w, const fxi_trace_span *s)
 {
     char name[256];
     const bool is_ai = s->operation && s->model[0];
@@ -237,7 +237,7 @@ static void put_name(otlp_out *w, const fxi_span *s)
     put_json_text(w, name);
 }
 
-static bool has_parent(const fxi_span *s)
+static bool has_parent(const fxi_trace_span *s)
 {
     static const uint8_t none[FXI_SPAN_ID_BYTES];
     return memcmp(s->context.parent_id, none, sizeof none) != 0;
@@ -245,13 +245,13 @@ static bool has_parent(const fxi_span *s)
 
 // Errors of clients are no errors of the server: the conventions leave their status unset. An
 // answer that fails after its head was sent has the status 200 and an error.
-static void put_status(otlp_out *w, const fxi_span *s)
+static void put_status(otlp_out *w, const fxi_trace_span *s)
 {
     if (s->status < 500 && !(s->error && s->status < 400)) return;
     PUT(w, ",\"status\":{\"code\":%d}", STATUS_ERROR);
 }
 
-static void put_span(otlp_out *w, const fxi_span *s)
+static void put_span(otlp_out *w, const fxi_trace_span *s)
 {
     const int remote = has_parent(s) ? FLAG_IS_REMOTE : 0;
     PUT(w, "%s\n{", w->has_some ? "," : "");
@@ -266,7 +266,7 @@ static void put_span(otlp_out *w, const fxi_span *s)
         PUT(w, ",");
     }
     PUT(w, "\"flags\":%d,", FLAG_SAMPLED | FLAG_HAS_REMOTE | remote);
-    put_name(w, s);
+    put_span_name(w, s);
     PUT(w, ",\"kind\":%d,", KIND_SERVER);
     put_time(w, "startTimeUnixNano", s->start_us);
     PUT(w, ",");
@@ -279,7 +279,7 @@ static void put_span(otlp_out *w, const fxi_span *s)
         if (s->part[i].begun_us) put_prompt_part(w, s, i);
 }
 
-bool fxi_otlp_write(fxi_buf *out, const fxi_otlp *o, fxi_span *const *span, size_t n)
+bool fxi_otlp_write(fxi_buf *out, const fxi_otlp *o, fxi_trace_span *const *span, size_t n)
 {
     otlp_out w = {.b = out, .o = o, .ok = true};
     PUT(&w, "{\"resourceSpans\":[{\"resource\":{\"attributes\":[");

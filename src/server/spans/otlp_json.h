@@ -22,7 +22,7 @@ typedef struct fxi_otlp {
 } fxi_otlp;
 
 // Appends one batch. False: no memory; then *out is incomplete.
-bool fxi_otlp_write(fxi_buf *out, const fxi_otlp *o, fxi_span *const *span, size_t n);
+bool fxi_otlp_write(fxi_buf *out, const fxi_otlp *o, fxi_trace_span *const *span, size_t n);
 
 // Reads the body of a collector's answer 200 (ExportTraceServiceResponse): how many spans it did
 // not take, and why, "" where it does not say. A body that is no JSON, or says nothing: 0.

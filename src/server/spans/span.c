@@ -17,11 +17,11 @@ static void fill_random(uint8_t *p, size_t n)
     memcpy(p, &now, sizeof now);
 }
 
-fxi_span *fxi_span_begin(const char *traceparent, const char *tracestate)
+fxi_trace_span *fxi_trace_span_begin(const char *traceparent, const char *tracestate)
 {
     fxi_trace_context c = {.is_sampled = true};
     const bool goes_on = fxi_trace_context_read(traceparent, &c);
-    fxi_span *s = c.is_sampled ? calloc(1, sizeof *s) : NULL;
+    fxi_trace_span *s = c.is_sampled ? calloc(1, sizeof *s) : NULL;
     if (!s) return NULL;
     s->context = c;
     if (!goes_on) fill_random(s->context.trace_id, sizeof s->context.trace_id);

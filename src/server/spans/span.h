@@ -6,17 +6,17 @@
 #include "flexinfer/flexinfer.h"
 #include "server/spans/trace_context.h"
 
-enum { FXI_SPAN_PARTS = 16 }; // prompts of a request whose phases are told
+enum { FXI_TRACE_PARTS = 16 }; // prompts of a request whose phases are told
 
 // What the engine did for one prompt. Its phases follow each other from submission on.
-typedef struct fxi_span_part {
+typedef struct fxi_trace_part {
     uint64_t request;                          // the engine's id
     uint64_t begun_us;                         // by the monotonic clock; 0: it was not submitted
     uint64_t queued_us, prefill_us, decode_us; // how long each phase took
     bool has_token;                            // a first token came, at the end of the prefill
-} fxi_span_part;
+} fxi_trace_part;
 
-typedef struct fxi_span {
+typedef struct fxi_trace_span {
     fxi_trace_context context;
     uint8_t id[FXI_SPAN_ID_BYTES];
     char trace_state[FXI_TRACE_STATE_BYTES];
@@ -32,13 +32,13 @@ typedef struct fxi_span {
     bool has_usage;
     uint32_t finish_reasons; // bit of each fx_finish that a choice ended with
     int n_choice;            // of each prompt
-    fxi_span_part part[FXI_SPAN_PARTS];
+    fxi_trace_part part[FXI_TRACE_PARTS];
     int n_part; // of part; n_prompt of them were asked for
     int n_prompt;
-} fxi_span;
+} fxi_trace_span;
 
 // A span that begins now, in the trace of the caller or one of its own. NULL: no memory, or its
 // trace is not sampled. Free with free().
-fxi_span *fxi_span_begin(const char *traceparent, const char *tracestate);
+fxi_trace_span *fxi_trace_span_begin(const char *traceparent, const char *tracestate);
 
 #endif

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
-static int hex_digit_of(char c)
+static int id_digit_of(char c)
 {
     if (c >= '0' && c <= '9') return c - '0';
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
@@ -15,7 +15,7 @@ static int hex_digit_of(char c)
 static const char *take_id(const char *p, uint8_t *out, size_t n, bool last)
 {
     for (size_t i = 0; i < n; i++, p += 2) {
-        const int high = hex_digit_of(p[0]), low = high < 0 ? -1 : hex_digit_of(p[1]);
+        const int high = id_digit_of(p[0]), low = high < 0 ? -1 : id_digit_of(p[1]);
         if (low < 0) return NULL;
         out[i] = (uint8_t)(high << 4 | low);
     }

@@ -3,7 +3,10 @@
 
 #include <math.h>
 #include <stdint.h>
+#include <string.h>
 #include <unistd.h>
+
+#include "base/fail.h" // defines: fxi_fail
 
 #define SEND_S 10e-6 // a short send to the same machine, with its reader's wake-up, caches cold
 
@@ -11,10 +14,12 @@ void fxi_wakes_open(fxi_wakes *ws)
 {
     *ws = (fxi_wakes){.alarm_fd = -1};
     pthread_mutex_init(&ws->mu, NULL);
+    pthread_cond_init(&ws->told, NULL);
 }
 
 void fxi_wakes_close(fxi_wakes *ws)
 {
+    pthread_cond_destroy(&ws->told);
     pthread_mutex_destroy(&ws->mu);
 }
 
@@ -127,4 +132,61 @@ fxi_wake_list fxi_wakes_take(fxi_wakes *ws)
     const fxi_wake_list l = join_lists(take_list(&ws->soon), take_list(&ws->held));
     pthread_mutex_unlock(&ws->mu);
     return l;
+}
+
+// ---- the sender -------------------------------------------------------------------------------
+
+static void *sender_main(void *ud)
+{
+    fxi_wakes *ws = ud;
+    pthread_mutex_lock(&ws->mu);
+    while (!ws->stop) {
+        if (!ws->is_told) {
+            pthread_cond_wait(&ws->told, &ws->mu);
+            continue;
+        }
+        ws->is_told = false;
+        pthread_mutex_unlock(&ws->mu);
+        ws->send(ws->send_ud);
+        pthread_mutex_lock(&ws->mu);
+    }
+    pthread_mutex_unlock(&ws->mu);
+    return NULL;
+}
+
+fx_status fxi_wakes_start_sender(fxi_wakes *ws, void (*send)(void *ud), void *ud, fx_error *err)
+{
+    ws->send = send;
+    ws->send_ud = ud;
+    const int e = pthread_create(&ws->sender, NULL, sender_main, ws);
+    if (e) return fxi_fail(err, FX_EINTERNAL, "cannot start a thread: %s", strerror(e));
+    pthread_mutex_lock(&ws->mu);
+    ws->has_sender = true;
+    pthread_mutex_unlock(&ws->mu);
+    return FX_OK;
+}
+
+void fxi_wakes_stop_sender(fxi_wakes *ws)
+{
+    pthread_mutex_lock(&ws->mu);
+    const bool has_sender = ws->has_sender;
+    ws->has_sender = false;
+    ws->stop = true;
+    pthread_cond_signal(&ws->told);
+    pthread_mutex_unlock(&ws->mu);
+    if (has_sender) pthread_join(ws->sender, NULL);
+}
+
+bool fxi_wakes_tell(fxi_wakes *ws, double now_s)
+{
+    pthread_mutex_lock(&ws->mu);
+    const bool has_sender = ws->has_sender;
+    if (has_sender && (ws->soon.n || (ws->held.n && now_s >= ws->next_s))) {
+        ws->is_told = true;
+        pthread_cond_signal(&ws->told);
+    } else if (has_sender) {
+        alarm_locked(ws);
+    }
+    pthread_mutex_unlock(&ws->mu);
+    return has_sender;
 }

@@ -10,14 +10,19 @@
 //   HELD    with the first step that ends when the share allows it
 //   LATER   the same, but no step may follow: a socket takes no more at the moment
 //
-// The engine's thread lists them and takes them after each step. Where no step ends in time, the
-// thread that waits for the alarm takes them: the alarm, an eventfd, is written when it has to
-// begin to look, which it does every FXI_WAKES_HOLD_S as long as something is held.
+// The engine's thread lists them. After each step, those whose turn it is are taken and sent by a
+// thread of their own where the engine leaves a core free, otherwise by the engine's thread: a
+// thread more would only take the core of one that computes, and others would wait for that one.
+// Where no step ends in time, the thread that waits for the alarm takes them: the alarm, an
+// eventfd, is written when it has to begin to look, which it does every FXI_WAKES_HOLD_S as long as
+// something is held.
 #ifndef FXI_SERVER_WAKES_H
 #define FXI_SERVER_WAKES_H
 
 #include <pthread.h>
 #include <stdbool.h>
+
+#include "flexinfer/error.h"
 
 #define FXI_WAKES_HOLD_S 0.02
 
@@ -34,9 +39,14 @@ typedef struct fxi_wake_list {
 } fxi_wake_list;
 
 typedef struct fxi_wakes {
-    double each_s;      // the time that one of them may send in; 0: nothing is held
-    int alarm_fd;       // -1: none
+    double each_s; // the time that one of them may send in; 0: nothing is held
+    int alarm_fd;  // -1: none
+    void (*send)(void *ud);
+    void *send_ud;
+    pthread_t sender;
+    pthread_cond_t told;
     pthread_mutex_t mu; // a leaf; guards what follows
+    bool has_sender, is_told, stop;
     fxi_wake_list soon, held;
     double held_since_s;
     double next_s;  // held ones are not taken before, unless they are late
@@ -50,6 +60,12 @@ void fxi_wakes_close(fxi_wakes *ws);
 void fxi_wakes_set_share(fxi_wakes *ws, double share);
 // Lists w, which must stay until it has been taken. False: it is listed already.
 bool fxi_wakes_add(fxi_wakes *ws, fxi_wake *w, fxi_wake_when when, double now_s);
+// Starts a thread that calls `send` when there is something to send after a step. Errors:
+// FX_EINTERNAL; then there is none.
+fx_status fxi_wakes_start_sender(fxi_wakes *ws, void (*send)(void *ud), void *ud, fx_error *err);
+void fxi_wakes_stop_sender(fxi_wakes *ws); // if there is one
+// After a step: has the sender do what there is to do. False: there is no sender.
+bool fxi_wakes_tell(fxi_wakes *ws, double now_s);
 // Takes those that may send, after a step.
 fxi_wake_list fxi_wakes_after_step(fxi_wakes *ws, double now_s);
 // Takes those that are late. On the thread of the alarm, which then asks when to look again;

@@ -3,11 +3,10 @@
 // Two classes, small and large. Within a class lanes (tenants, or clients' addresses) take turns,
 // and within a lane the first comes first. Where both classes wait they take turns. Of two or more
 // threads half are patient: they alone run large work, and yield to all that want a core, so that
-// neither the engine nor the reading and writing of others waits for it. The rest are prompt and run
-// small work only: a small request waits for small ones. Patient threads help where these do not
-// suffice. The
-// queue is intrusive, so posting allocates nothing; it is as long as there are requests, that is,
-// as there may be connections.
+// neither the engine nor the reading and writing of others waits for it. The rest are prompt and
+// run small work only: a small request waits for small ones. Patient threads help where these do
+// not suffice. The queue is intrusive, so posting allocates nothing; it is as long as there are
+// requests, that is, as there may be connections.
 #ifndef FXI_SERVER_WORKERS_H
 #define FXI_SERVER_WORKERS_H
 

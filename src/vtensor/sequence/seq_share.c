@@ -163,6 +163,12 @@ uint32_t vt_match(const vt_domain *d, const uint32_t *tok, uint32_t n_tok)
     return vti_rtree_match(d, tok, n_tok).n_tok;
 }
 
+uint32_t vt_prefix_continue(const vt_domain *d, const uint32_t *tok, uint32_t n_tok, uint32_t *out,
+                            uint32_t max_n)
+{
+    return vti_rtree_continue(d, tok, n_tok, out, max_n);
+}
+
 // What is copied needs a holder until then: making room may take what nodes hold beside.
 static void hold_copied(vt_manager *m, const share_source *from, bool hold)
 {

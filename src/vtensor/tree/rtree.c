@@ -120,6 +120,28 @@ vti_prefix vti_rtree_match(const vt_domain *d, const uint32_t *tok, uint32_t n_t
     return best;
 }
 
+// The node in which whole blocks of tok end; *at is where that is. NULL: they are not recorded.
+static const vti_node *find_whole(const vt_domain *d, const uint32_t *tok, uint32_t n_tok,
+                                  uint32_t *at)
+{
+    const uint32_t block = d->tree->geo->block_tok;
+    const vti_node *n = d->root;
+    for (*at = 0; n && n_tok - *at >= block; *at += block) n = vti_child_find(n, tok + *at, block);
+    return n;
+}
+
+uint32_t vti_rtree_continue(const vt_domain *d, const uint32_t *tok, uint32_t n_tok, uint32_t *out,
+                            uint32_t max_n)
+{
+    uint32_t at, n_out = 0;
+    const vti_node *n = find_whole(d, tok, n_tok, &at);
+    while (n && n_out < max_n && (n = vti_child_latest(n, tok + at, n_tok - at)) != NULL) {
+        for (uint32_t i = n_tok - at; i < n->n_tok && n_out < max_n; i++) out[n_out++] = n->room[i];
+        at = n_tok; // what follows a node follows all of it
+    }
+    return n_out;
+}
+
 void vti_rtree_chunks(const vti_rtree *t, vti_prefix prefix, uint32_t *const *at)
 {
     for (uint32_t g = 0; g < t->geo->n_group; g++) {

@@ -64,6 +64,12 @@ void vti_domain_note_match(vt_domain *d, uint32_t n_tok, uint32_t n_hit);
 // nothing.
 vti_prefix vti_rtree_match(const vt_domain *d, const uint32_t *tok, uint32_t n_tok);
 
+// Up to max_n tokens that are recorded behind exactly tok[0..n_tok), whatever the nodes hold, on
+// the branch recorded last where paths part. Returns how many; 0: nothing goes on from there.
+// Changes nothing.
+uint32_t vti_rtree_continue(const vt_domain *d, const uint32_t *tok, uint32_t n_tok, uint32_t *out,
+                            uint32_t max_n);
+
 // The chunks that a sequence of the prefix needs: at[g][p] in group g at position p, for the
 // positions that its tokens touch; VTI_NO_CHUNK where a window has passed. If two nodes of the path
 // hold a chunk for one position, the deeper one's counts.

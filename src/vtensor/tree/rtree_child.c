@@ -59,6 +59,35 @@ vti_node *vti_child_upto(const vti_node *parent, const uint32_t *tok, uint32_t n
     return best;
 }
 
+// ---- What goes on with some tokens
+
+enum { MOST_LOOKS = 256 };
+
+typedef struct latest_look {
+    vti_node *best;
+    uint32_t n_left; // nodes that may still be looked at
+} latest_look;
+
+// Those that begin with tok are neighbours in the order of the children.
+static void look_for_latest(vti_node *n, const uint32_t *tok, uint32_t n_tok, latest_look *look)
+{
+    if (!n || look->n_left == 0) return;
+    look->n_left--;
+    const uint32_t least = n_tok < n->n_tok ? n_tok : n->n_tok;
+    const uint32_t same = common_length(tok, n->room, least);
+    const bool begins = same == n_tok, is_before = same < least && tok[same] < n->room[same];
+    if (begins && n->n_tok > n_tok && (!look->best || n->id > look->best->id)) look->best = n;
+    if (begins || is_before) look_for_latest(n->left, tok, n_tok, look);
+    if (begins || !is_before) look_for_latest(n->right, tok, n_tok, look);
+}
+
+vti_node *vti_child_latest(const vti_node *parent, const uint32_t *tok, uint32_t n_tok)
+{
+    latest_look look = {.n_left = MOST_LOOKS};
+    look_for_latest(parent->child, tok, n_tok, &look);
+    return look.best;
+}
+
 // ---- Changes
 
 // Divides the treap at the tokens of n.

@@ -133,6 +133,9 @@ vti_node *vti_child_find(const vti_node *parent, const uint32_t *tok, uint32_t n
 // The last child that is not after tok, in the order of the children; or NULL.
 vti_node *vti_child_upto(const vti_node *parent, const uint32_t *tok, uint32_t n_tok,
                          uint32_t *n_same);
+// Of the children that begin with tok and have more tokens, the one made last; of very many, some
+// are not looked at. NULL: there is none.
+vti_node *vti_child_latest(const vti_node *parent, const uint32_t *tok, uint32_t n_tok);
 const char *vti_children_wrong(const vti_node *parent, bool may_nest);
 
 // rtree_heap.c

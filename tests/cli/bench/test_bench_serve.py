@@ -37,12 +37,20 @@ class BenchServe(unittest.TestCase):
         done = bench("--quick", "--csv", "-")
         self.assertEqual(done.returncode, 0, done.stderr)
         found = measured(done)
-        self.assertEqual(set(found), {"load", "idle", "victim"})
+        self.assertEqual(set(found), {"floor", "load", "idle", "victim", "watch"})
+        self.check_floor(found["floor"])
         self.check_load(found["load"])
         self.assertEqual(list(found["idle"]), ["0 connections", "128 connections"])
         self.check_victim(found["victim"])
+        self.check_watch(found["watch"])
         self.assertIn("not measured  more time through the server, 1.1 B", done.stderr)
         self.assertIn("CPU of the idle server: ", done.stderr)
+
+    def check_floor(self, rows):
+        self.assertEqual(list(rows), ["1 connection", "8 connections", "32 connections", "128 connections"])
+        for row in rows.values():
+            self.assertGreater(row["CPU of a send p50"], 0)
+            self.assertGreaterEqual(row["CPU of a send p99"], row["CPU of a send p50"])
 
     def check_load(self, rows):
         for level, n in LEVELS.items():
@@ -62,6 +70,15 @@ class BenchServe(unittest.TestCase):
             if case != "alone":
                 self.assertGreater(row["abuses"], 0, case)
                 self.assertGreater(row["p99 over its own"], 0, case)
+
+    def check_watch(self, rows):
+        for n_stream in (8, 64):
+            row = rows[f"{n_stream} streams, 4 onlookers"]
+            self.assertEqual((row["n"], row["failed"]), (2 * 2 * n_stream, 0))
+            self.assertGreater(row["rate watched"], 0)
+            self.assertGreater(row["events of each"], 0)
+            self.assertGreater(row["bytes of each"], 0)
+        self.assertEqual(len(rows), 2)
 
     def test_a_server_that_runs_already(self):
         """Its answers are compared too; its CPU is not known, so there is no part about idling."""

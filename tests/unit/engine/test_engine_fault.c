@@ -2,7 +2,8 @@
 // needed it may end with an error, all others answer what they answer alone, nothing leaks, and the
 // engine goes on. Among the requests are forked choices and a beam search; in a second round groups
 // are preempted again and again, by swap and by recompute, and the budget changes; and all of that
-// once more with drafts. Then forks that fail in a row: they are retried, and a group that makes no progress ends.
+// once more with drafts. Then forks that fail in a row: they are retried, and a group that makes no
+// progress ends.
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/support/company.h"

@@ -148,6 +148,96 @@ static void test_the_model_may_end_where_the_grammar_may(void **state)
     }
 }
 
+// Forced text is spelled as the vocabulary spells it, and the draws' randomness has no part in it.
+static void test_forced_text_is_spelled_by_the_vocabulary(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"name\": \"Ada\", \"colours\": [\"red\", \"green\"]}";
+    fx_tokens want = {0};
+    assert_int_equal(fx_tokenize(eng, text, sizeof text - 1, FX_TOKENIZE_INNER, &want, NULL),
+                     FX_OK);
+    assert_true(want.n >= 10);
+    for (uint64_t seed = 0; seed < 5; seed++) {
+        prepare(text_part(FX_PART_TEXT, text), 200);
+        c.req.sampling.seed = seed;
+        c.req.sampling.temperature = 2;
+        const client_choice *ch = run();
+        assert_string_equal(ch->text.p, text);
+        assert_int_equal(ch->n_tok, want.n);
+        assert_memory_equal(ch->tok, want.id, want.n * sizeof *want.id);
+        client_free(&c);
+    }
+    fx_tokens_free(&want);
+}
+
+// The last token of a forced text is left to the model where more may follow; a rule of the request
+// that may forbid a token is kept.
+static void test_forced_text_leaves_what_may_merge_and_what_is_banned(void **state)
+{
+    (void)state;
+    fx_tokens want = {0};
+    static const char text[] = "abcabcabc";
+    assert_int_equal(fx_tokenize(eng, text, sizeof text - 1, FX_TOKENIZE_INNER, &want, NULL),
+                     FX_OK);
+    prepare(text_part(FX_PART_REGEX, "abcabcabc[d-f]{1,3}"), 200);
+    const client_choice *ch = run();
+    assert_int_equal(ch->finish, FX_FINISH_STOP);
+    assert_memory_equal(ch->text.p, text, sizeof text - 1);
+    for (size_t i = 0; i + 1 < want.n; i++) assert_int_equal(ch->tok[i], want.id[i]);
+    client_free(&c);
+
+    prepare(text_part(FX_PART_TEXT, text), 200);
+    c.req.sampling.ban = want.id;
+    c.req.sampling.n_ban = want.n;
+    ch = run();
+    for (int i = 0; i < ch->n_tok; i++)
+        for (size_t k = 0; k < want.n; k++) assert_int_not_equal(ch->tok[i], want.id[k]);
+    client_free(&c);
+    fx_tokens_free(&want);
+}
+
+// All that is forced is drafted, whatever that costs.
+static int draft_forced(void *ud, const fxi_seq *s, int32_t *out, int most)
+{
+    (void)ud;
+    fxi_seq own = *s; // its place moves
+    return fxi_seq_forced(&own, out, most);
+}
+
+static uint64_t steps_of(fx_engine *e, client_choice *out)
+{
+    static const char text[] = "{\"name\": \"Ada\", \"colours\": [\"red\", \"green\", \"blue\"]}";
+    fx_stats before, after;
+    fx_engine *const own = eng;
+    eng = e;
+    fx_engine_stats(e, &before);
+    prepare(text_part(FX_PART_TEXT, text), 200);
+    *out = *run();
+    fx_engine_stats(e, &after);
+    assert_string_equal(out->text.p, text);
+    eng = own;
+    return after.n_step - before.n_step;
+}
+
+// With speculation, many forced tokens take one pass; they are the same tokens.
+static void test_forced_tokens_go_together(void **state)
+{
+    (void)state;
+    static client_choice one, many;
+    fx_engine *e = unthreaded_open(MODEL, (fx_options){.n_thread = 2, .speculate = "prompt"});
+    e->drafter = draft_forced;
+    const uint64_t n_one = steps_of(eng, &one);
+    client_free(&c);
+    const uint64_t n_many = steps_of(e, &many);
+    assert_int_equal(one.n_tok, many.n_tok);
+    assert_memory_equal(one.tok, many.tok, (size_t)one.n_tok * sizeof *one.tok);
+    print_message("%d forced tokens: %d passes, %d with speculation\n", one.n_tok, (int)n_one,
+                  (int)n_many);
+    assert_true(2 * n_many < n_one);
+    client_free(&c);
+    unthreaded_close(e);
+}
+
 static void test_json_answers_are_objects(void **state)
 {
     (void)state;
@@ -264,6 +354,9 @@ int main(void)
         cmocka_unit_test(test_the_answer_ends_with_its_grammar),
         cmocka_unit_test(test_the_model_may_end_where_the_grammar_may),
         cmocka_unit_test(test_json_answers_are_objects),
+        cmocka_unit_test(test_forced_tokens_go_together),
+        cmocka_unit_test(test_forced_text_is_spelled_by_the_vocabulary),
+        cmocka_unit_test(test_forced_text_leaves_what_may_merge_and_what_is_banned),
         cmocka_unit_test(test_text_around_a_form),
         cmocka_unit_test(test_control_tokens_are_drawn_where_they_are_named),
         cmocka_unit_test(test_grammars_are_refused_by_name),

@@ -97,6 +97,40 @@ static void test_repetition_takes_fewer_passes(void **state)
     unthreaded_close(eng);
 }
 
+// A sampled answer to the prompt.
+static void ask_sampled(fx_engine *eng, bits_answer *out, uint64_t seed, fx_request with)
+{
+    fx_request r = request_to(out, N_GEN);
+    r.sampling = (fx_sampling){.temperature = 1, .top_p = 1, .seed = seed};
+    r.tenant = with.tenant;
+    r.no_cache = with.no_cache;
+    r.no_speculate = with.no_speculate;
+    bits_ask(eng, &r, out);
+    out->n_cached = 0;
+}
+
+// The same prompt again: what followed it is recorded, and comes true, in fewer passes. Another
+// tenant's is not looked at, nor anything by a request without the cache.
+static void test_recorded_answers_are_drafted(void **state)
+{
+    (void)state;
+    fx_engine *eng = open_speculating(TINY, "prefix", (fx_options){0});
+    ask_sampled(eng, &want, 5, (fx_request){0});
+    const uint64_t plain = eng->stats.n_step;
+    ask_sampled(eng, &got, 5, (fx_request){.tenant = "another"});
+    ask_sampled(eng, &got, 5, (fx_request){.no_cache = true});
+    assert_int_equal(eng->stats.n_draft, 0);
+    assert_int_equal(eng->stats.n_step, 3 * plain);
+    ask_sampled(eng, &got, 5, (fx_request){0});
+    expect_same(eng);
+    assert_true(eng->stats.n_accepted_tok > N_GEN / 2);
+    assert_true(eng->stats.n_step < 3 * plain + plain / 2);
+    ask_sampled(eng, &want, 6, (fx_request){.tenant = "a third"});
+    ask_sampled(eng, &got, 6, (fx_request){0}); // it goes on otherwise
+    expect_same(eng);
+    unthreaded_close(eng);
+}
+
 static void test_a_request_may_refuse_drafts(void **state)
 {
     (void)state;
@@ -392,6 +426,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_repetition_takes_fewer_passes),
+        cmocka_unit_test(test_recorded_answers_are_drafted),
         cmocka_unit_test(test_a_request_may_refuse_drafts),
         cmocka_unit_test(test_unknown_sources_are_refused),
         cmocka_unit_test(test_no_draft_goes_beyond_the_end),

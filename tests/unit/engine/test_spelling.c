@@ -161,6 +161,47 @@ static void test_ids_to_text(void **state)
     fx_tokens_free(&t);
 }
 
+// The limit is exact, and a refused text leaves what was there before.
+static void test_a_limit_of_tokens(void **state)
+{
+    (void)state;
+    static const char text[] = "Once upon a time there was a little dog named Tim, caf\xC3\xA9.";
+    fx_tokens all = {0}, some = {0};
+    assert_int_equal(fx_tokenize(eng, text, sizeof text - 1, FX_TOKENIZE_PROMPT, &all, NULL),
+                     FX_OK);
+    for (size_t max = 1; max <= all.n + 1; max++) {
+        const size_t before = some.n;
+        const fx_status st =
+            fx_tokenize_max(eng, text, sizeof text - 1, FX_TOKENIZE_PROMPT, max, &some, NULL);
+        assert_int_equal(st, max < all.n ? FX_ECONTEXT : FX_OK);
+        assert_int_equal(some.n, before + (st == FX_OK ? all.n : 0));
+        if (st == FX_OK) assert_memory_equal(some.id + before, all.id, all.n * sizeof *all.id);
+    }
+    fx_tokens_free(&all);
+    fx_tokens_free(&some);
+}
+
+// A text of megabytes is refused by its length, or after as many ids as there may be: never are
+// there ids for all of it.
+static void test_long_texts_are_refused_early(void **state)
+{
+    enum { MAX_TOK = 512, N_BYTES = 4 << 20 };
+    static const char *const pieces[] = {"x", "the dog and ", "caf\xC3\xA9 "};
+    (void)state;
+    char *text = malloc(N_BYTES + 16);
+    for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
+        const size_t n_piece = strlen(pieces[i]), n = N_BYTES / n_piece * n_piece;
+        fx_tokens t = {0};
+        for (size_t at = 0; at < n; at += n_piece) memcpy(text + at, pieces[i], n_piece);
+        assert_int_equal(fx_tokenize_max(eng, text, n, FX_TOKENIZE_PROMPT, MAX_TOK, &t, NULL),
+                         FX_ECONTEXT);
+        assert_int_equal(t.n, 0);
+        assert_true(t.cap <= 4 * MAX_TOK);
+        fx_tokens_free(&t);
+    }
+    free(text);
+}
+
 static void test_banned_runs(void **state)
 {
     (void)state;
@@ -190,6 +231,8 @@ int main(void)
         cmocka_unit_test(test_text_begins_where_the_event_says),
         cmocka_unit_test(test_control_tokens_are_shown),
         cmocka_unit_test(test_ids_to_text),
+        cmocka_unit_test(test_a_limit_of_tokens),
+        cmocka_unit_test(test_long_texts_are_refused_early),
         cmocka_unit_test(test_banned_runs),
     };
     return cmocka_run_group_tests(tests, open_once, close_once);

@@ -73,6 +73,7 @@ static void slots_follow_capabilities(const char *manager)
     assert_true(prefix || !fxi_kv_can(world.kv, FXI_KV_EXACT));
     assert_int_equal(fxi_kv_can(world.kv, FXI_KV_FORK), o->seq_fork != NULL);
     assert_int_equal(fxi_kv_can(world.kv, FXI_KV_TRUNCATE), o->seq_truncate != NULL);
+    assert_int_equal(fxi_kv_can(world.kv, FXI_KV_CONTINUE), o->tell_next != NULL);
     assert_int_equal(fxi_kv_can(world.kv, FXI_KV_SWAP),
                      o->seq_swap_out && o->seq_swap_in && o->swap_gain && o->moved);
     assert_true(fxi_kv_can(world.kv, FXI_KV_SWAP) || !fxi_kv_can(world.kv, FXI_KV_BESIDE));
@@ -413,6 +414,28 @@ static void forks_share_and_part(const char *manager)
     kv_world_close(&world);
 }
 
+// What followed some tokens in the domain, to its end.
+static void followers_are_told(const char *manager)
+{
+    open_world(manager, BUDGET);
+    if (fxi_kv_can(world.kv, FXI_KV_CONTINUE)) {
+        int32_t out[KV_WORLD_CTX];
+        begin(0, 290);
+        assert_int_equal(kv_world_record_seq(&world, 0, 0, 290), FX_OK);
+        kv_world_release(&world, 0);
+        for (int n = 0; n <= 290; n += 29) {
+            const int got =
+                fxi_kv_tell_next(world.kv, world.domain[0], text[0], n, out, KV_WORLD_CTX);
+            assert_int_equal(got, 290 - n);
+            assert_memory_equal(out, text[0] + n, (size_t)got * sizeof *out);
+            assert_int_equal(fxi_kv_tell_next(world.kv, world.domain[1], text[0], n, out, 9), 0);
+        }
+        assert_int_equal(fxi_kv_tell_next(world.kv, world.domain[0], text[0], 7, out, 5), 5);
+        assert_int_equal(fxi_kv_tell_next(world.kv, world.domain[0], text[1], 150, out, 5), 0);
+    }
+    kv_world_close(&world);
+}
+
 // A step that computed more tokens than are kept: they go, others come in their place, and nothing
 // else has moved. With windows, too, back to the length before the step.
 static void ends_are_cut_off(const char *manager)
@@ -622,6 +645,12 @@ static void test_ends_are_cut_off(void **state)
     each_manager(ends_are_cut_off);
 }
 
+static void test_followers_are_told(void **state)
+{
+    (void)state;
+    each_manager(followers_are_told);
+}
+
 static void test_cut_memory_is_free(void **state)
 {
     (void)state;
@@ -666,6 +695,7 @@ int main(void)
         cmocka_unit_test(test_forks_share_and_part),
         cmocka_unit_test(test_ends_are_cut_off),
         cmocka_unit_test(test_cut_memory_is_free),
+        cmocka_unit_test(test_followers_are_told),
         cmocka_unit_test(test_swapped_bytes_come_back),
         cmocka_unit_test(test_recorded_memory_is_swapped),
         cmocka_unit_test(test_shared_memory_is_swapped),

@@ -375,10 +375,11 @@ static fx_engine *open_engine(const struct model_row *m, int ctx_tok, int n_thre
     return unthreaded_open(m->path, opt);
 }
 
-// Words between blanks: what a model writes without it, more or less, but not quite.
+// Words without one letter, of up to 9 characters, and a digit or a mark behind each: every model's
+// vocabulary has digits.
 static fx_grammar *make_grammar(const fx_engine *eng)
 {
-    static const char words[] = "(?:[a-z]{1,9}[ ,.]{1,2})+";
+    static const char words[] = "(?:[^E]{1,9}[0-9 ,.])+";
     const fx_part root = {.kind = FX_PART_REGEX, .text = words, .n_bytes = sizeof words - 1};
     fx_error err = {0};
     fx_grammar *g;

@@ -517,6 +517,8 @@ static void count_all(sim *w)
     w->total->cached_tokens += st.n_cached_tok;
     w->total->recomputed += st.n_preempt_recompute;
     w->total->swapped += st.n_preempt_swap;
+    w->total->drafted += st.n_draft_tok;
+    w->total->accepted += st.n_accepted_tok;
 }
 
 static void close_world(sim *w)

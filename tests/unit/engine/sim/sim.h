@@ -8,6 +8,7 @@
 //   sim_ref.c      the expected answer of a request
 //   sim_draw.c     random requests
 //   sim_request.c  checks every event against the reference; sim_verdict.c: the best of n answers
+//   sim_draft.c    what a sequence goes on with, now and then a wrong token
 //   sim_open.c     an engine for the seed
 //   sim.c          turns, disturbances, and the invariants after each
 #ifndef TESTS_ENGINE_SIM_H
@@ -36,7 +37,9 @@ enum { SIM_MAX_LIVE = 40 };
     X(moving)         \
     X(budgets)        \
     X(faults)         \
-    X(checks)
+    X(checks)         \
+    X(drafted)        \
+    X(accepted)
 
 typedef struct sim_totals {
 #define SIM_TOTALS_FIELD(name) uint64_t name;
@@ -58,12 +61,13 @@ typedef struct sim_setup {
     bool faults, budgets, preemptions, crowded; // the disturbances
     int preempt_gap;                            // average number of turns between forced ones
     int max_live;                               // requests at once
+    bool drafts;                                // sequences compute drafted tokens
     int n_turn;
 } sim_setup;
 
 typedef struct sim {
     uint64_t seed, turn;
-    sim_rng rng;
+    sim_rng rng, draft_rng;
     sim_setup set;
     sim_law law;
     fx_engine *eng;
@@ -89,6 +93,9 @@ typedef struct sim {
 // sim_open.c
 void sim_setup_draw(sim *w);
 bool sim_open(sim *w); // false: w->what says why
+
+// sim_draft.c: fx_engine.drafter; ud: the sim.
+int sim_draft(void *ud, const fxi_seq *s, int32_t *tok, int most);
 
 // sim.c: one run. n_turn 0: the number of turns comes from the seed. spoil: the model writes wrong
 // rows, which must be found. False: a check failed, with one line in what[256].

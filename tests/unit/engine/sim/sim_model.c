@@ -43,12 +43,15 @@ static const fxi_seq *find_seq(const sim_model *m, const fxi_batch_seq *b)
     return NULL;
 }
 
-// The run must match the tokens that the engine has for the sequence.
+// The run must match the tokens that the engine has for the sequence, and what is drafted for it.
 static bool is_of(const run *r)
 {
     const fxi_batch_seq *b = r->b;
-    return r->s && r->s->n_computed == b->pos && b->pos + b->n_tok <= r->s->n_tok &&
-           memcmp(r->tok, r->s->tok + b->pos, (size_t)b->n_tok * sizeof *r->tok) == 0;
+    if (!r->s || r->s->n_computed != b->pos) return false;
+    const int n_known = b->n_tok - r->s->n_draft;
+    return n_known > 0 && b->pos + n_known <= r->s->n_tok &&
+           (!r->s->n_draft || b->pos + n_known == r->s->n_tok) &&
+           memcmp(r->tok, r->s->tok + b->pos, (size_t)n_known * sizeof *r->tok) == 0;
 }
 
 // The hashes after each token up to the end of the run, from the tokens of the sequence.
@@ -56,7 +59,8 @@ static void fill_states(sim_model *m, const run *r)
 {
     sim_state st = sim_law_begin(&m->law);
     for (int pos = 0; pos < r->b->pos + r->b->n_tok; pos++) {
-        sim_law_add(&m->law, &st, r->s->tok[pos]);
+        const int i = pos - r->b->pos;
+        sim_law_add(&m->law, &st, i < 0 ? r->s->tok[pos] : r->tok[i]);
         m->at[pos] = st;
     }
 }
@@ -90,9 +94,11 @@ static bool is_zero_row(const sim_model *m, const char *row)
     return !any;
 }
 
+// Rows that were truncated hold anything, but for the first manager's.
 static bool wipes(const sim_model *m)
 {
-    return fxi_kv_can(m->eng->kv, FXI_KV_ZEROED);
+    return fxi_kv_can(m->eng->kv, FXI_KV_ZEROED) &&
+           (!m->eng->spec || fxi_kv_can(m->eng->kv, FXI_KV_WINDOWS));
 }
 
 static void check_real(sim_model *m, const run *r)

@@ -85,6 +85,9 @@ void sim_setup_draw(sim *w)
     s->preempt_gap = sim_one_in(&w->rng, 2) ? 8 : 150; // often: groups hardly run together
     s->crowded = sim_one_in(&w->rng, 2);
     s->n_turn = sim_int(&w->rng, 300, 2000);
+    w->draft_rng.x = sim_mix(~w->seed); // of their own: worlds without drafts stay what they are
+    s->drafts = sim_one_in(&w->draft_rng, 2);
+    s->opt.draft_tok = sim_int(&w->draft_rng, 1, 12);
 }
 
 // ---- the engine --------------------------------------------------------------------------------
@@ -155,6 +158,8 @@ static fx_status make_engine(sim *w, fx_error *err)
     eng->opt = w->set.opt;
     eng->now_us = look_at_clock;
     eng->now_ud = w;
+    eng->drafter = w->set.drafts ? sim_draft : NULL;
+    eng->drafter_ud = w;
     eng->ahead_tok = w->set.ahead_tok;
     eng->single_thread = true;
     FX_TRY(load_vocab(eng, err));

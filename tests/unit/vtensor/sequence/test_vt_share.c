@@ -221,6 +221,33 @@ static void test_domains_do_not_mix(void **state)
     assert_int_equal(f.kin[1].len_tok, 0);
 }
 
+// From every token of what is recorded, to its end; where it parts, on the branch recorded last.
+static void test_what_followed_is_told(void **state)
+{
+    (void)state;
+    enum { LONG = 3 * CHUNK_TOK + 7, PARTS = CHUNK_TOK + 5 };
+    uint32_t one[LONG], other[LONG], out[LONG];
+    for (uint32_t i = 0; i < LONG; i++) one[i] = other[i] = 500 + i;
+    for (uint32_t i = PARTS; i < LONG; i++) other[i] += 1000;
+    const uint32_t *const both[] = {one, other};
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_ok(family_create(&f, 0, 0));
+        assert_ok(vt_seq_extend(f.kin[0].s, LONG));
+        assert_ok(vt_seq_record(f.kin[0].s, f.domain[0], both[i], LONG, NULL));
+        vt_seq_release(f.kin[0].s);
+        f.kin[0].s = NULL;
+        for (uint32_t n = 0; n <= LONG; n++) {
+            assert_int_equal(vt_prefix_continue(f.domain[0], both[i], n, out, LONG), LONG - n);
+            assert_memory_equal(out, both[i] + n, (LONG - n) * sizeof *out);
+        }
+    }
+    assert_int_equal(vt_prefix_continue(f.domain[0], one, PARTS + 1, out, 3), 3);
+    assert_memory_equal(out, one + PARTS + 1, 3 * sizeof *out);
+    assert_int_equal(vt_prefix_continue(f.domain[1], one, 0, out, LONG), 0);
+    assert_int_equal(vt_prefix_continue(f.domain[0], one + 1, 5, out, LONG), 0);
+    assert_int_equal(vt_prefix_continue(f.domain[0], one, 5, out, 0), 0);
+}
+
 static void test_a_prefix_outlives_its_domains_handle(void **state)
 {
     (void)state;
@@ -570,6 +597,7 @@ int main(void)
         TEST(test_hits_of_every_length_equal_a_cold_run),
         TEST(test_a_conversation_costs_a_run_a_turn_at_most),
         TEST(test_domains_do_not_mix),
+        TEST(test_what_followed_is_told),
         TEST(test_a_prefix_outlives_its_domains_handle),
         TEST(test_prefixes_give_way_to_sequences_and_pins_do_not),
         TEST(test_a_pin_holds_what_it_names_and_no_more),

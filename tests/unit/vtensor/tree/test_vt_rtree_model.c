@@ -7,6 +7,7 @@
 // step
 //   - every prefix that is matched is as long as the list says (in plain groups), and as a look at
 //     every node says (with windows and states),
+//   - what goes on from some tokens is a path that a look at every node finds, to its end,
 //   - each chunk that a lookup names holds the rows of all of its tokens that lie there, and so
 //     does each chunk of each node,
 //   - the references of the nodes are those that the pSet counts, and vti_rtree_check finds
@@ -509,6 +510,36 @@ static void look_up(uint32_t in, const string *s)
                 assert_int_equal(chunk[g][p], VTI_NO_CHUNK);
 }
 
+// Whether some node's path begins with s, and is as long or longer; *longer: longer.
+static bool begins_a_path(uint32_t in, const string *s, bool *longer)
+{
+    bool any = false;
+    *longer = false;
+    for (const vti_node *n = m.domain[in]->nodes.oldest; n; n = n->newer) {
+        string path = path_of(n);
+        if (common(&path, s) < s->n) continue;
+        any = true;
+        *longer |= path.n > s->n;
+    }
+    return any;
+}
+
+// What goes on from s is a path, and goes on to the end of one, or as far as is asked for.
+static void look_behind(uint32_t in, const string *s)
+{
+    string with = *s;
+    const uint32_t max_n = draw(MAX_TOK + 1 - s->n);
+    bool longer, goes_on;
+    (void)begins_a_path(in, s, &longer);
+    const uint32_t n = vti_rtree_continue(m.domain[in], s->tok, s->n, with.tok + with.n, max_n);
+    assert_in_range(n, 0, max_n);
+    assert_int_equal(n > 0, longer && max_n > 0);
+    if (n == 0) return;
+    with.n += n;
+    assert_true(begins_a_path(in, &with, &goes_on));
+    assert_true(n == max_n || !goes_on || m.geo.has_state);
+}
+
 static void look_at_nodes(uint32_t in)
 {
     for (const vti_node *n = m.domain[in]->nodes.oldest; n; n = n->newer) {
@@ -554,6 +585,7 @@ static void look(void)
         for (int i = 0; i < 4; i++) {
             string s = draw_string(in);
             look_up(in, &s);
+            look_behind(in, &s);
         }
     }
 }

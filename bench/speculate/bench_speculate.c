@@ -1,0 +1,256 @@
+// bench_speculate.c - what drafts bring for texts that people wrote, with a model of any size.
+//
+//     texts.py ../shared/data/prompts texts.jsonl
+//     make_model -o MODEL --layers 12 --dim 768 --ffn 2048 --heads 12 --vocab 32000 --type q8_0
+//     bench_speculate -m MODEL --tokenizer llama2/tokenizer.model texts.jsonl
+//
+// Models with random weights quote nothing, and small trained ones little. So the model computes
+// every row and draws every token, but what was drawn is replaced by the next token of the text's
+// answer. Whether a draft comes true depends on the text alone; what passes take is real. A real
+// model's answer quotes its prompt as much or as little as these do.
+//
+// Each text is asked for without drafts and with them in turns, on one engine, which goes on
+// learning what drafts are worth; `again` asks for it once more where its answer is recorded. Time
+// counts from the first token to the last.
+#include "figures.h"
+
+#include "base/option/opt.h"
+#include "flexinfer/flexinfer.h"
+
+#include <jansson.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { MAX_TEXT = 256, MAX_KIND = 16 };
+
+typedef struct options {
+    const char *model, *tokenizer, *speculate;
+    int n_thread, n_repeat, draft_tok, max_tok, max_text;
+} options;
+
+#define FIELD(f) offsetof(options, f)
+
+static const fxi_opt opts[] = {
+    {"model", 'm', "FILE", FXI_OPT_STR, 0, 0, NULL, FIELD(model), 1, "the model"},
+    {"tokenizer", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, FIELD(tokenizer), 1,
+     "another vocabulary than the model's"},
+    {"speculate", 0, "NAME", FXI_OPT_STR, 0, 0, "auto", FIELD(speculate), 1,
+     "where drafts come from"},
+    {"threads", 't', "N", FXI_OPT_INT, 0, 1024, "0", FIELD(n_thread), 1, "threads"},
+    {"repeat", 0, "N", FXI_OPT_INT, 1, 100, "2", FIELD(n_repeat), 1, "runs of each text"},
+    {"draft-tokens", 0, "N", FXI_OPT_INT, 0, FX_MAX_DRAFT, "0", FIELD(draft_tok), 1,
+     "most tokens of a draft; 0: the engine's choice"},
+    {"tokens", 0, "N", FXI_OPT_INT, 2, 1 << 16, "160", FIELD(max_tok), 1,
+     "of each answer, at most"},
+    {"texts", 0, "N", FXI_OPT_INT, 1, MAX_TEXT, "256", FIELD(max_text), 1, "of each kind, at most"},
+};
+static const fxi_opt_table table = {opts, sizeof opts / sizeof *opts, "BENCH_", NULL, 0};
+
+typedef struct text {
+    char kind[16];
+    fx_tokens prompt, answer;
+} text;
+
+// What is asked for, by whoever waits; the engine's thread fills it.
+typedef struct asked {
+    pthread_mutex_t mu;
+    pthread_cond_t done;
+    bool last;
+    int n_tok;
+    double first_s, last_s, first_cpu_s, last_cpu_s;
+} asked;
+
+typedef struct way { // of one kind of text
+    double s, cpu_s;
+    uint64_t n_tok, n_draft_tok, n_accepted_tok;
+} way;
+
+enum { PLAIN, DRAFTS, AGAIN, N_WAY };
+
+typedef struct kind_sums {
+    char name[16];
+    int n_text;
+    way way[N_WAY];
+    samples ratio, again; // of the times of a text, with drafts and without
+} kind_sums;
+
+static void die_with(const char *why)
+{
+    fprintf(stderr, "bench_speculate: %s\n", why);
+    exit(1);
+}
+
+// ---- the answer that is wanted -----------------------------------------------------------------
+
+static const text *wanted; // by the engine's thread, while a request runs
+
+int32_t __real_fxi_sampler_draw(const fx_sampling *p, const float *logits, int n_vocab, int choice,
+                                int position, void *cand);
+int32_t __wrap_fxi_sampler_draw(const fx_sampling *p, const float *logits, int n_vocab, int choice,
+                                int position, void *cand);
+
+int32_t __wrap_fxi_sampler_draw(const fx_sampling *p, const float *logits, int n_vocab, int choice,
+                                int position, void *cand)
+{
+    const int32_t drawn = __real_fxi_sampler_draw(p, logits, n_vocab, choice, position, cand);
+    const size_t at = (size_t)position - wanted->prompt.n;
+    return at < wanted->answer.n ? wanted->answer.id[at] : drawn;
+}
+
+// ---- asking ------------------------------------------------------------------------------------
+
+// Of all threads: on a machine that others use, too, with one thread, it is what a quiet one takes.
+static double cpu_now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void on_event(void *ud, const fx_event *ev)
+{
+    asked *a = ud;
+    pthread_mutex_lock(&a->mu);
+    if (ev->token >= 0) {
+        a->last_s = now_ns() / 1e9;
+        a->last_cpu_s = cpu_now_s();
+        if (a->n_tok++ == 0) a->first_s = a->last_s, a->first_cpu_s = a->last_cpu_s;
+    }
+    a->last |= ev->last;
+    pthread_cond_signal(&a->done);
+    pthread_mutex_unlock(&a->mu);
+}
+
+// Seconds from the first token to the last.
+static double ask_text(fx_engine *eng, const text *t, int max_tok, int how, way *sum)
+{
+    asked a = {.mu = PTHREAD_MUTEX_INITIALIZER, .done = PTHREAD_COND_INITIALIZER};
+    fx_request req = fx_request_default();
+    fx_stats before, after;
+    fx_error err;
+    uint64_t id;
+    wanted = t;
+    req.prompt = t->prompt.id;
+    req.n_prompt = t->prompt.n;
+    req.max_tok = (int)t->answer.n < max_tok ? (int)t->answer.n : max_tok;
+    req.ignore_eos = true;
+    req.no_speculate = how == PLAIN;
+    req.no_cache = how != AGAIN;
+    req.sampling.seed = 1;
+    req.on_event = on_event;
+    req.ud = &a;
+    fx_engine_stats(eng, &before);
+    if (fx_submit(eng, &req, &id, &err) != FX_OK) die_with(err.text);
+    pthread_mutex_lock(&a.mu);
+    while (!a.last) pthread_cond_wait(&a.done, &a.mu);
+    pthread_mutex_unlock(&a.mu);
+    fx_engine_stats(eng, &after);
+    sum->s += a.last_s - a.first_s;
+    sum->cpu_s += a.last_cpu_s - a.first_cpu_s;
+    sum->n_tok += (uint64_t)a.n_tok - 1;
+    sum->n_draft_tok += after.n_draft_tok - before.n_draft_tok;
+    sum->n_accepted_tok += after.n_accepted_tok - before.n_accepted_tok;
+    return a.last_s - a.first_s;
+}
+
+// In turns, so that what else the machine does meets all of them alike.
+static void run_text(fx_engine *eng, const options *o, const text *t, kind_sums *k)
+{
+    way unused = {0};
+    for (int i = 0; i < o->n_repeat; i++) {
+        const double plain = ask_text(eng, t, o->max_tok, PLAIN, &k->way[PLAIN]);
+        const double drafts = ask_text(eng, t, o->max_tok, DRAFTS, &k->way[DRAFTS]);
+        if (!i) (void)ask_text(eng, t, o->max_tok, AGAIN, &unused); // it is recorded now
+        const double again = ask_text(eng, t, o->max_tok, AGAIN, &k->way[AGAIN]);
+        samples_add(&k->ratio, plain / drafts);
+        samples_add(&k->again, plain / again);
+    }
+    k->n_text++;
+}
+
+// ---- texts -------------------------------------------------------------------------------------
+
+static void tokenize_member(const fx_engine *eng, const json_t *o, const char *name, unsigned flags,
+                            fx_tokens *out)
+{
+    fx_error err;
+    const json_t *s = json_object_get(o, name);
+    if (fx_tokenize(eng, json_string_value(s), json_string_length(s), flags, out, &err) != FX_OK)
+        die_with(err.text);
+}
+
+static int read_texts(const fx_engine *eng, const char *path, text *t)
+{
+    FILE *f = fopen(path, "r");
+    int n = 0;
+    for (json_t *o; f && n < MAX_TEXT && (o = json_loadf(f, JSON_DISABLE_EOF_CHECK, NULL)); n++) {
+        snprintf(t[n].kind, sizeof t[n].kind, "%s", json_string_value(json_object_get(o, "kind")));
+        tokenize_member(eng, o, "prompt", FX_TOKENIZE_PROMPT, &t[n].prompt);
+        tokenize_member(eng, o, "answer", FX_TOKENIZE_INNER, &t[n].answer);
+        json_decref(o);
+    }
+    if (f) fclose(f);
+    return n;
+}
+
+static kind_sums *find_kind(kind_sums *k, int *n, const char *name)
+{
+    int i = 0;
+    while (i < *n && strcmp(k[i].name, name) != 0) i++;
+    if (i == *n && *n < MAX_KIND - 1) snprintf(k[(*n)++].name, sizeof k->name, "%.15s", name);
+    return &k[i];
+}
+
+// ---- the program -------------------------------------------------------------------------------
+
+static void print_kind(kind_sums *k)
+{
+    const way *p = &k->way[PLAIN], *d = &k->way[DRAFTS], *a = &k->way[AGAIN];
+    const double came_true =
+        d->n_draft_tok ? 100.0 * (double)d->n_accepted_tok / (double)d->n_draft_tok : 0;
+    printf("%s,%d,%.1f,%.1f,%.2f,%.3f,%.2f,%.0f,%.1f,%.3f,%.2f\n", k->name, k->n_text,
+           (double)p->n_tok / p->s, (double)d->n_tok / d->s, p->s / d->s,
+           samples_at(&k->ratio, 0.5), p->cpu_s / d->cpu_s, came_true, (double)a->n_tok / a->s,
+           samples_at(&k->again, 0.5), p->cpu_s / a->cpu_s);
+}
+
+static fx_engine *open_engine(const options *o)
+{
+    fx_options opt = fx_options_default();
+    fx_engine *eng;
+    fx_error err;
+    opt.model_path = o->model;
+    opt.tokenizer_path = o->tokenizer;
+    opt.speculate = o->speculate;
+    opt.draft_tok = o->draft_tok;
+    opt.n_thread = o->n_thread;
+    if (fx_engine_open(&opt, &eng, &err) != FX_OK) die_with(err.text);
+    return eng;
+}
+
+int main(int argc, char **argv)
+{
+    static text t[MAX_TEXT];
+    static kind_sums kinds[MAX_KIND];
+    options o = {0};
+    fx_error err;
+    fxi_opt_rest rest;
+    if (fxi_opt_parse(&table, 1, argc - 1, argv + 1, &o, &rest, &err) != FX_OK) die_with(err.text);
+    if (rest.n != 1 || !o.model) die_with("a model (-m) and one file of texts are expected");
+    fx_engine *eng = open_engine(&o);
+    int n_kind = 0;
+    const int n = read_texts(eng, rest.arg[0], t);
+    for (int i = 0; i < n; i++) {
+        kind_sums *k = find_kind(kinds, &n_kind, t[i].kind);
+        if (k->n_text < o.max_text) run_text(eng, &o, &t[i], k);
+    }
+    printf("kind,texts,plain tok/s,drafts tok/s,ratio,median ratio,CPU ratio,came true %%,"
+           "again tok/s,again median ratio,again CPU ratio\n");
+    for (int i = 0; i < n_kind; i++) print_kind(&kinds[i]);
+    fx_engine_close(eng);
+    for (int i = 0; i < n; i++) fx_tokens_free(&t[i].prompt), fx_tokens_free(&t[i].answer);
+    return n ? 0 : 1;
+}

@@ -1,0 +1,358 @@
+// draft_model.c - see draft_model.h.
+#include "engine/speculate/draft_model.h"
+
+#include "engine/sampling/sampler.h"
+#include "format/model_file.h"
+#include "format/vocab.h"
+#include "model/device.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { STALE_RUNS = 256 }; // a slot that no run has used for so long is given back
+
+typedef struct draft_slot {
+    uint64_t group_id; // 0: it is free
+    int choice;
+    fxi_kv_seq *kv;
+    int n_base; // tokens of the sequence in the cache; behind them
+    int n_tail; // tokens that were drafted:
+    int32_t tail[FX_MAX_DRAFT];
+    uint64_t used; // the run that used it last
+} draft_slot;
+
+struct fxi_draft_model {
+    fxi_device *device;
+    fxi_model *model;
+    fxi_kv *kv;
+    int n_slot, step_tok;
+    int n_vocab, n_known; // in a row of logits; in the vocabulary
+    draft_slot *slot;     // [n_slot]
+    draft_slot **of;      // [n_slot] of the sequences of a run
+    int32_t *token;       // [step_tok]
+    fxi_batch_seq *batch;
+    int *wish; // [n_slot] which each element of the batch belongs to
+    float *logits;
+    fxi_candidate *cand; // [n_vocab]
+    uint64_t n_run;
+};
+
+// ---- loading -----------------------------------------------------------------------------------
+
+static fx_status match_vocab(const fx_engine *eng, const fxi_vocab *v, fx_error *err)
+{
+    const int n = fxi_vocab_size(eng->vocab);
+    if (fxi_vocab_size(v) != n)
+        return fxi_fail(err, FX_EINVAL, "draft model: its vocabulary has %d tokens, the model's %d",
+                        fxi_vocab_size(v), n);
+    for (int32_t id = 0; id < n; id++) {
+        size_t n_a, n_b;
+        const char *a = fxi_vocab_piece(eng->vocab, id, &n_a), *b = fxi_vocab_piece(v, id, &n_b);
+        if (n_a != n_b || memcmp(a, b, n_a) != 0)
+            return fxi_fail(err, FX_EINVAL, "draft model: token %d is '%.40s', the model's '%.40s'",
+                            (int)id, b, a);
+    }
+    return FX_OK;
+}
+
+static fx_status check_vocab(const fx_engine *eng, const fxi_gguf *g, fx_error *err)
+{
+    fxi_vocab *v;
+    FX_TRY(fxi_vocab_load(g, &v, err));
+    const fx_status st = match_vocab(eng, v, err);
+    fxi_vocab_free(v);
+    return st;
+}
+
+static fx_status load_weights(fx_engine *eng, const fxi_gguf *g, fx_error *err)
+{
+    fxi_draft_model *m = eng->draft_model;
+    FX_TRY(fxi_host_device_open(eng->pool, NULL, &m->device, err));
+    const fxi_model_options opt = {.pool = eng->pool,
+                                   .device = m->device,
+                                   .ctx_tok = eng->info.ctx_tok,
+                                   .max_batch_tok = m->step_tok,
+                                   .max_batch_logit = m->n_slot,
+                                   .kv_type = eng->opt.kv_type};
+    FX_TRY(fxi_model_load(g, &opt, &m->model, err));
+    const fxi_model_shape *shape = fxi_model_get_shape(m->model);
+    m->n_vocab = shape->n_vocab;
+    m->n_known = fxi_vocab_size(eng->vocab);
+    if (m->n_known > m->n_vocab)
+        return fxi_fail(err, FX_EFORMAT, "draft model: %d tokens, and %d rows of its embedding",
+                        m->n_known, m->n_vocab);
+    if (!shape->generates || !shape->is_causal)
+        return fxi_fail(err, FX_EINVAL, "draft model: it generates no text");
+    void *logits;
+    FX_TRY(m->device->ops->take_host(
+        m->device, (size_t)m->n_slot * (size_t)m->n_vocab * sizeof(float), &logits, err));
+    m->logits = logits;
+    m->cand = malloc((size_t)m->n_vocab * sizeof *m->cand);
+    return m->cand ? FX_OK : fxi_fail(err, FX_ENOMEM, "no memory for the draft model");
+}
+
+static fx_status make_drafter(fx_engine *eng, fx_error *err)
+{
+    const size_t n = (size_t)eng->opt.max_seq;
+    fxi_draft_model *m = calloc(1, sizeof *m);
+    eng->draft_model = m;
+    if (m) {
+        m->n_slot = eng->opt.max_seq;
+        m->step_tok = eng->opt.step_tok;
+        m->slot = calloc(n, sizeof *m->slot);
+        m->of = calloc(n, sizeof(draft_slot *));
+        m->token = calloc((size_t)m->step_tok, sizeof *m->token);
+        m->batch = calloc(n, sizeof *m->batch);
+        m->wish = calloc(n, sizeof *m->wish);
+    }
+    if (m && m->slot && m->of && m->token && m->batch && m->wish) return FX_OK;
+    return fxi_fail(err, FX_ENOMEM, "no memory for the draft model");
+}
+
+fx_status fxi_draft_model_load(fx_engine *eng, fx_error *err)
+{
+    fxi_gguf *g;
+    if (!eng->opt.draft_path) return FX_OK;
+    FX_TRY(make_drafter(eng, err));
+    FX_TRY(fxi_model_file_open(eng->opt.draft_path, &g, err));
+    fx_status st = check_vocab(eng, g, err);
+    if (st == FX_OK) st = load_weights(eng, g, err);
+    fxi_gguf_close(g);
+    return st;
+}
+
+fx_status fxi_draft_model_check(fx_engine *eng, fx_error *err)
+{
+    fxi_gguf *g;
+    if (!eng->opt.draft_path) return FX_OK;
+    FX_TRY(fxi_model_file_open(eng->opt.draft_path, &g, err));
+    const fx_status st = check_vocab(eng, g, err);
+    fxi_gguf_close(g);
+    return st;
+}
+
+// As many tokens in both.
+uint64_t fxi_draft_model_share(const fx_engine *eng, uint64_t budget_bytes)
+{
+    if (!eng->draft_model) return 0;
+    const double own = (double)fxi_kv_tok_bytes(&fxi_model_get_shape(eng->draft_model->model)->kv);
+    const double model = (double)fxi_kv_tok_bytes(&fxi_model_get_shape(eng->model)->kv);
+    return (uint64_t)((double)budget_bytes * own / (own + model));
+}
+
+fx_status fxi_draft_model_open_kv(fx_engine *eng, uint64_t budget_bytes, fx_error *err)
+{
+    fxi_draft_model *m = eng->draft_model;
+    const fxi_kv_shape shape = {.layout = fxi_model_get_shape(m->model)->kv,
+                                .ctx_tok = eng->info.ctx_tok,
+                                .step_tok = m->step_tok,
+                                .max_seq = m->n_slot,
+                                .tile_tok = eng->tile_tok,
+                                .budget_bytes = budget_bytes,
+                                .single_thread = true};
+    return fxi_kv_open(NULL, &shape, &m->kv, err);
+}
+
+void fxi_draft_model_close(fx_engine *eng)
+{
+    fxi_draft_model *m = eng->draft_model;
+    if (!m) return;
+    fxi_kv_close(m->kv);
+    fxi_model_free(m->model);
+    if (m->device) m->device->ops->close(m->device);
+    free(m->slot);
+    free(m->of);
+    free(m->token);
+    free(m->batch);
+    free(m->wish);
+    free(m->cand);
+    free(m);
+    eng->draft_model = NULL;
+}
+
+// ---- slots -------------------------------------------------------------------------------------
+
+static void free_slot(fxi_draft_model *m, draft_slot *slot)
+{
+    if (slot->kv) fxi_kv_release(m->kv, slot->kv);
+    *slot = (draft_slot){0};
+}
+
+// The slot of s, or the one used longest ago.
+static draft_slot *slot_of(fxi_draft_model *m, const fxi_seq *s)
+{
+    draft_slot *oldest = &m->slot[0];
+    for (int i = 0; i < m->n_slot; i++) {
+        draft_slot *slot = &m->slot[i];
+        if (slot->group_id == s->group->id && slot->choice == s->choice) return slot;
+        if (slot->used < oldest->used) oldest = slot;
+    }
+    free_slot(m, oldest);
+    oldest->group_id = s->group->id;
+    oldest->choice = s->choice;
+    return oldest;
+}
+
+// Gives the caches back that were not used since this run. False: there were none.
+static bool free_unused(fxi_draft_model *m, uint64_t older_than)
+{
+    bool any = false;
+    for (int i = 0; i < m->n_slot; i++) {
+        if (!m->slot[i].kv || m->slot[i].used >= older_than) continue;
+        free_slot(m, &m->slot[i]);
+        any = true;
+    }
+    return any;
+}
+
+// What of its cache is not a part of s any more goes. False: it is not there, and s has none.
+static bool fit_slot(fxi_draft_model *m, draft_slot *slot, const fxi_seq *s)
+{
+    int n = slot->n_base, i = 0;
+    while (i < slot->n_tail && n < s->n_tok - 1 && s->tok[n] == slot->tail[i]) i++, n++;
+    if (n > s->n_tok - 1) n = s->n_tok - 1; // the last one is computed for its logits
+    const fxi_kv_expect expect = {.begin_tok = s->n_tok};
+    if (!slot->kv && fxi_kv_create(m->kv, &expect, &slot->kv) != FX_OK) return false;
+    if (fxi_kv_truncate(m->kv, slot->kv, n) != FX_OK) return false;
+    slot->n_base = n;
+    slot->n_tail = 0;
+    return true;
+}
+
+static bool grow_slot(fxi_draft_model *m, draft_slot *slot, int len_tok)
+{
+    fx_status st = fxi_kv_extend(m->kv, slot->kv, len_tok);
+    if (st == FX_ENOSPACE && free_unused(m, m->n_run)) st = fxi_kv_extend(m->kv, slot->kv, len_tok);
+    return st == FX_OK;
+}
+
+// ---- a run -------------------------------------------------------------------------------------
+
+static int cached_tok(const draft_slot *slot)
+{
+    return slot->n_base + slot->n_tail;
+}
+
+// Adds n more tokens of a sequence and its draft to the batch. Memory for the whole draft comes
+// with that for its last known token: a window then passes nothing that is still needed if none of
+// it comes true. False: there is no memory.
+static bool batch_tokens(fxi_draft_model *m, fxi_batch *b, const fxi_draft_wish *w, int which,
+                         int n)
+{
+    draft_slot *slot = m->of[which];
+    const int from = cached_tok(slot), end = from + n, known = w->s->n_tok;
+    if (!grow_slot(m, slot, end < known ? end : known + w->most - 1)) return false;
+    for (int i = from; i < end; i++)
+        m->token[b->n_tok++] = i < known ? w->s->tok[i] : w->s->draft->tok[i - known];
+    m->batch[b->n_seq] = (fxi_batch_seq){.views = fxi_kv_get_views(m->kv, slot->kv),
+                                         .pos = from,
+                                         .n_tok = n,
+                                         .n_logit = end == known + w->n_tok};
+    m->wish[b->n_seq++] = which;
+    return true;
+}
+
+// Tokens of a sequence for this batch. A cache that is far behind reads as many as there is room
+// for, and drafts in a later run; so one run reads no more than a step.
+static int tokens_for(const fxi_draft_model *m, fxi_draft_wish *w, const draft_slot *slot, int left,
+                      int *n_read)
+{
+    int n = w->s->n_tok + w->n_tok - cached_tok(slot);
+    const bool reads = n > FX_MAX_DRAFT + 1;
+    if (n > left) n = left;
+    if (reads && left < m->step_tok / 2) {
+        w->most = w->n_tok;
+        return 0;
+    }
+    if (reads) *n_read += n;
+    return n;
+}
+
+// The next tokens of all that want some more; *n_read: those that are read.
+static fxi_batch next_batch(fxi_draft_model *m, fxi_draft_wish *w, int n, int *n_read)
+{
+    fxi_batch b = {.token = m->token, .seq = m->batch};
+    *n_read = 0;
+    for (int i = 0; i < n; i++) {
+        if (!m->of[i] || w[i].n_tok >= w[i].most) continue;
+        const int more = tokens_for(m, &w[i], m->of[i], m->step_tok - b.n_tok, n_read);
+        if (more == 0 || batch_tokens(m, &b, &w[i], i, more)) continue;
+        free_slot(m, m->of[i]);
+        m->of[i] = NULL;
+    }
+    return b;
+}
+
+// A row's token is the draft's next; a cache that is still behind has none, and waits.
+static void take_results(fxi_draft_model *m, fxi_draft_wish *w, const fxi_batch *b)
+{
+    const float *row = m->logits;
+    for (int k = 0; k < b->n_seq; k++) {
+        const int i = m->wish[k];
+        fxi_seq *s = w[i].s;
+        draft_slot *slot = m->of[i];
+        for (int t = 0; t < m->batch[k].n_tok; t++) {
+            const int at = cached_tok(slot);
+            if (at < s->n_tok)
+                slot->n_base++;
+            else
+                slot->tail[slot->n_tail++] = s->draft->tok[at - s->n_tok];
+        }
+        if (!m->batch[k].n_logit) {
+            w[i].most = w[i].n_tok;
+            continue;
+        }
+        s->draft->tok[w[i].n_tok] = fxi_sampler_draw(&s->group->req.sampling, row, m->n_known,
+                                                     s->choice, s->n_tok + w[i].n_tok, m->cand);
+        w[i].n_tok++;
+        row += m->n_vocab;
+    }
+}
+
+static void begin_run(fxi_draft_model *m, fxi_draft_wish *w, int n, uint64_t now_ms)
+{
+    m->n_run++;
+    fxi_kv_step(m->kv, 0, now_ms);
+    if (m->n_run > STALE_RUNS) (void)free_unused(m, m->n_run - STALE_RUNS);
+    for (int i = 0; i < n; i++) {
+        w[i].n_tok = 0;
+        m->of[i] = slot_of(m, w[i].s);
+        m->of[i]->used = m->n_run;
+    }
+    for (int i = 0; i < n; i++) {
+        if (fit_slot(m, m->of[i], w[i].s)) continue;
+        free_slot(m, m->of[i]);
+        m->of[i] = NULL;
+    }
+}
+
+// A pass that fails says nothing of what the caches hold.
+static void drop_all(fxi_draft_model *m, fxi_draft_wish *w, int n)
+{
+    for (int i = 0; i < n; i++) w[i].n_tok = 0;
+    (void)free_unused(m, m->n_run + 1);
+}
+
+double fxi_draft_model_run(fx_engine *eng, fxi_draft_wish *w, int n)
+{
+    fxi_draft_model *m = eng->draft_model;
+    double sum_us = 0;
+    int n_read;
+    begin_run(m, w, n, fxi_now_ms(eng));
+    for (fxi_batch b; (b = next_batch(m, w, n, &n_read)).n_seq > 0;) {
+        const uint64_t start_us = fxi_now_us(eng);
+        if (fxi_model_forward(m->model, &b, m->logits, NULL) != FX_OK) {
+            drop_all(m, w, n);
+            return sum_us;
+        }
+        take_results(m, w, &b);
+        const double us = (double)(fxi_now_us(eng) - start_us);
+        sum_us += us * (b.n_tok - n_read) / b.n_tok;
+    }
+    return sum_us;
+}
+
+void fxi_draft_model_forget(fx_engine *eng)
+{
+    if (eng->draft_model) (void)free_unused(eng->draft_model, UINT64_MAX);
+}

@@ -1,0 +1,45 @@
+// draft_model.h - a small model of the same vocabulary that says what sequences may go on with.
+//
+// It has its own device, the host's cores (the engine's pool of threads), its own KV manager and a
+// share of the budget that holds as many tokens as the engine's. A SLOT is its cache of one
+// sequence. A cache that falls behind is brought up in the next run, and what it computed of a
+// draft that did not come true is truncated.
+//
+// It draws as the answer is drawn, with the same temperature, cuts, seed, choice and position:
+// where its logits are like those of the model, so is the token. The rules of the request are left
+// out.
+//
+// Engine thread.
+#ifndef FXI_ENGINE_DRAFT_MODEL_H
+#define FXI_ENGINE_DRAFT_MODEL_H
+
+#include "engine/engine.h"
+
+typedef struct fxi_draft_model fxi_draft_model;
+
+// A sequence that a draft is wanted for.
+typedef struct fxi_draft_wish {
+    fxi_seq *s;
+    int most;  // tokens wanted; s->draft->tok has room for them
+    int n_tok; // fxi_draft_model_run: how many there are
+} fxi_draft_wish;
+
+// Loads eng->opt.draft_path into eng->draft_model, if there is one. Errors: FX_EIO, FX_EFORMAT,
+// FX_ENOMEM, FX_EINVAL (it generates nothing, or its vocabulary is another one: the first token
+// that differs is named).
+fx_status fxi_draft_model_load(fx_engine *eng, fx_error *err);
+// Checks the file without its weights. Pre: eng->vocab.
+fx_status fxi_draft_model_check(fx_engine *eng, fx_error *err);
+// Of a budget for both, the bytes that its caches get.
+uint64_t fxi_draft_model_share(const fx_engine *eng, uint64_t budget_bytes);
+// Opens its caches over so many bytes. Errors: FX_ENOSPACE, FX_ENOMEM, FX_EIO.
+fx_status fxi_draft_model_open_kv(fx_engine *eng, uint64_t budget_bytes, fx_error *err);
+void fxi_draft_model_close(fx_engine *eng);
+
+// Drafts for n sequences together, at most max_seq of them. Returns the time that the drafts took,
+// in us; what it took to read prompts is not in it. A sequence without memory, or whose cache is
+// still behind, gets none.
+double fxi_draft_model_run(fx_engine *eng, fxi_draft_wish *w, int n);
+void fxi_draft_model_forget(fx_engine *eng); // gives all caches back: the engine is idle
+
+#endif

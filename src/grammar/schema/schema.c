@@ -1,0 +1,81 @@
+// schema.c - reads a schema: a queue of sets that have a rule but no definition yet, so that
+// nothing recurses over the schema's depth; and the lists of oneOf that were met on the way.
+#include "grammar/schema/schema.h"
+
+#include <stdlib.h>
+
+#include "grammar/schema/schema_parts.h"
+
+// ---- rules --------------------------------------------------------------------------------------
+
+static fx_status add_plain_types(fxi_schema *r, unsigned types, fxi_schema_ways *w)
+{
+    if (types & FXI_SCHEMA_NULL) FX_TRY(fxi_schema_way(r, w, fxi_gram_text(r->g, "null", 4)));
+    if (!(types & FXI_SCHEMA_BOOL)) return FX_OK;
+    FX_TRY(fxi_schema_way(r, w, fxi_gram_text(r->g, "true", 4)));
+    return fxi_schema_way(r, w, fxi_gram_text(r->g, "false", 5));
+}
+
+static fx_status add_alternative(fxi_schema *r, const fxi_schema_set *list, fxi_schema_ways *w)
+{
+    const unsigned types = fxi_schema_types_of(list);
+    if (fxi_schema_has_values(list)) return fxi_schema_values(r, list, w);
+    FX_TRY(add_plain_types(r, types, w));
+    if (types & FXI_SCHEMA_NUMBER) FX_TRY(fxi_schema_numbers(r, list, types & FXI_SCHEMA_WHOLE, w));
+    if (types & FXI_SCHEMA_STRING) FX_TRY(fxi_schema_strings(r, list, w));
+    if (types & FXI_SCHEMA_ARRAY) FX_TRY(fxi_schema_arrays(r, list, w));
+    if (types & FXI_SCHEMA_OBJECT) FX_TRY(fxi_schema_objects(r, list, w));
+    return FX_OK;
+}
+
+static fx_status define_set(fxi_schema *r, const fxi_schema_rule *rule)
+{
+    fxi_schema_lists lists;
+    fxi_schema_ways w = {0};
+    const uint32_t number = rule->rule; // the array may move
+    FX_TRY(fxi_schema_expand(r, &rule->set, &lists));
+    for (size_t i = 0; i < lists.n; i++) FX_TRY(add_alternative(r, &lists.at[i], &w));
+    fxi_gram_rule_define(r->g, number, fxi_gram_alt(r->g, w.node, w.n));
+    return FX_OK;
+}
+
+// The alternatives of oneOf must exclude each other: then it is the same as anyOf.
+static fx_status check_one_of(fxi_schema *r, const json_t *list)
+{
+    for (size_t i = 0; i < json_array_size(list); i++)
+        for (size_t k = 0; k < i; k++) {
+            bool apart;
+            FX_TRY(fxi_schema_apart(r, json_array_get(list, i), json_array_get(list, k), &apart));
+            if (!apart)
+                return fxi_schema_refuse(r, list,
+                                         "\"oneOf\" whose alternatives %zu and %zu may hold "
+                                         "together (anyOf is supported)",
+                                         k, i);
+        }
+    return FX_OK;
+}
+
+static fx_status read_schema(fxi_schema *r, uint32_t *node)
+{
+    fxi_schema_set root = {&r->root, 1};
+    if (!json_is_object(r->root) && !json_is_boolean(r->root))
+        return fxi_fail(r->err, FX_EINVAL, "schema: it must be an object, true or false");
+    FX_TRY(fxi_schema_node(r, &root, node));
+    for (size_t i = 0; i < r->n_rule; i++) {
+        const fxi_schema_rule rule = r->rule[i]; // the array may move
+        FX_TRY(define_set(r, &rule));
+    }
+    for (size_t i = 0; i < r->one_of.n; i++) FX_TRY(check_one_of(r, r->one_of.at[i]));
+    return FX_OK;
+}
+
+fx_status fxi_schema_add(fxi_gram *g, const fxi_gram_json *json, const json_t *schema,
+                         uint32_t *node, fx_error *err)
+{
+    fxi_schema r = {.g = g, .json = json, .root = schema, .err = err};
+    const fx_status st = read_schema(&r, node);
+    free(r.rule);
+    free(r.one_of.at);
+    fxi_arena_free(&r.arena);
+    return st;
+}

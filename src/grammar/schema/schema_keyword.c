@@ -1,0 +1,273 @@
+// schema_keyword.c - the table of keywords, and what is read from a list of schemas at once.
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/text/buf.h"
+#include "grammar/schema/schema_parts.h"
+
+// What a keyword's value must be.
+typedef enum keyword_value {
+    ANY_VALUE, // an annotation: it says nothing of validity
+    A_SCHEMA,
+    SCHEMA_LIST,
+    SCHEMA_MAP,
+    A_STRING,
+    STRING_LIST,
+    A_NUMBER,
+    A_COUNT,
+    A_LIST,
+    A_TYPE,
+    JUST_FALSE, // nothing else is supported
+    NO_VALUE,   // the keyword is not supported
+} keyword_value;
+
+static const struct keyword_row {
+    const char *name;
+    keyword_value value;
+} keyword_rows[] = {
+    {"type", A_TYPE},
+    {"enum", A_LIST},
+    {"const", ANY_VALUE},
+    {"anyOf", SCHEMA_LIST},
+    {"oneOf", SCHEMA_LIST},
+    {"allOf", SCHEMA_LIST},
+    {"$ref", A_STRING},
+    {"minimum", A_NUMBER},
+    {"maximum", A_NUMBER},
+    {"exclusiveMinimum", A_NUMBER},
+    {"exclusiveMaximum", A_NUMBER},
+    {"multipleOf", A_NUMBER},
+    {"minLength", A_COUNT},
+    {"maxLength", A_COUNT},
+    {"pattern", A_STRING},
+    {"format", A_STRING},
+    {"prefixItems", SCHEMA_LIST},
+    {"items", A_SCHEMA},
+    {"minItems", A_COUNT},
+    {"maxItems", A_COUNT},
+    {"uniqueItems", JUST_FALSE},
+    {"properties", SCHEMA_MAP},
+    {"patternProperties", SCHEMA_MAP},
+    {"additionalProperties", A_SCHEMA},
+    {"required", STRING_LIST},
+    {"minProperties", A_COUNT},
+    {"maxProperties", A_COUNT},
+    {"$defs", SCHEMA_MAP},
+    {"definitions", SCHEMA_MAP},
+    {"$anchor", A_STRING},
+    {"$schema", ANY_VALUE},
+    {"$id", ANY_VALUE},
+    {"$comment", ANY_VALUE},
+    {"$vocabulary", ANY_VALUE},
+    {"title", ANY_VALUE},
+    {"description", ANY_VALUE},
+    {"default", ANY_VALUE},
+    {"examples", ANY_VALUE},
+    {"example", ANY_VALUE},
+    {"deprecated", ANY_VALUE},
+    {"readOnly", ANY_VALUE},
+    {"writeOnly", ANY_VALUE},
+    {"contentEncoding", ANY_VALUE},
+    {"contentMediaType", ANY_VALUE},
+    {"contentSchema", ANY_VALUE},
+    {"discriminator", ANY_VALUE},
+};
+
+static const struct keyword_row *find_keyword_row(const char *name)
+{
+    for (size_t i = 0; i < sizeof keyword_rows / sizeof *keyword_rows; i++)
+        if (!strcmp(keyword_rows[i].name, name)) return &keyword_rows[i];
+    return NULL;
+}
+
+// ---- where a schema stands ----------------------------------------------------------------------
+
+// Finds `what` by its address below v and writes the way to it.
+static bool find_schema_path(const json_t *v, const json_t *what, fxi_buf *path)
+{
+    const size_t n = path->n;
+    const char *key;
+    json_t *member;
+    bool found = v == what;
+    json_object_foreach((json_t *)v, key, member)
+    {
+        if (found) break;
+        found = fxi_buf_fmt(path, "/%s", key) && find_schema_path(member, what, path);
+        if (!found) path->n = n;
+    }
+    for (size_t i = 0; !found && i < json_array_size(v); i++) {
+        found = fxi_buf_fmt(path, "/%zu", i) && find_schema_path(json_array_get(v, i), what, path);
+        if (!found) path->n = n;
+    }
+    return found;
+}
+
+fx_status fxi_schema_refuse(fxi_schema *r, const json_t *at, const char *fmt, ...)
+{
+    char what[300];
+    fxi_buf path = {0};
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(what, sizeof what, fmt, ap);
+    va_end(ap);
+    const bool found = fxi_buf_str(&path, "#") && find_schema_path(r->root, at, &path);
+    (void)fxi_fail(r->err, FX_EINVAL, "schema: %s at %.160s", what, found ? path.p : "#");
+    fxi_buf_free(&path);
+    return FX_EINVAL;
+}
+
+// ---- checks -------------------------------------------------------------------------------------
+
+static const struct type_row {
+    const char *name;
+    unsigned types;
+} type_rows[] = {
+    {"null", FXI_SCHEMA_NULL},     {"boolean", FXI_SCHEMA_BOOL},
+    {"number", FXI_SCHEMA_NUMBER}, {"integer", FXI_SCHEMA_NUMBER | FXI_SCHEMA_WHOLE},
+    {"string", FXI_SCHEMA_STRING}, {"array", FXI_SCHEMA_ARRAY},
+    {"object", FXI_SCHEMA_OBJECT},
+};
+
+static const struct type_row *find_type(const json_t *name)
+{
+    for (size_t i = 0; json_is_string(name) && i < sizeof type_rows / sizeof *type_rows; i++)
+        if (!strcmp(type_rows[i].name, json_string_value(name))) return &type_rows[i];
+    return NULL;
+}
+
+static bool is_schema_value(const json_t *v)
+{
+    return json_is_object(v) || json_is_boolean(v);
+}
+
+static bool each_is(const json_t *list, bool (*is)(const json_t *v))
+{
+    size_t i = 0;
+    while (i < json_array_size(list) && is(json_array_get(list, i))) i++;
+    return json_is_array(list) && i == json_array_size(list);
+}
+
+static bool each_member_is_schema(const json_t *map)
+{
+    const char *key;
+    json_t *v;
+    bool ok = json_is_object(map);
+    json_object_foreach((json_t *)map, key, v) ok = ok && is_schema_value(v);
+    return ok;
+}
+
+static bool is_text_value(const json_t *v)
+{
+    return json_is_string(v);
+}
+
+static bool is_type_name(const json_t *v)
+{
+    return find_type(v) != NULL;
+}
+
+static bool is_count_value(const json_t *v)
+{
+    const double d = json_number_value(v);
+    return json_is_number(v) && d >= 0 && d == floor(d);
+}
+
+static const char *want_of(keyword_value kind, const json_t *v)
+{
+    switch (kind) {
+    case A_SCHEMA: return is_schema_value(v) ? NULL : "must be a schema";
+    case SCHEMA_LIST:
+        return json_array_size(v) && each_is(v, is_schema_value) ? NULL : "must list schemas";
+    case SCHEMA_MAP: return each_member_is_schema(v) ? NULL : "must be an object of schemas";
+    case A_STRING: return json_is_string(v) ? NULL : "must be a string";
+    case STRING_LIST: return each_is(v, is_text_value) ? NULL : "must list strings";
+    case A_NUMBER: return json_is_number(v) ? NULL : "must be a number";
+    case A_COUNT: return is_count_value(v) ? NULL : "must be an integer of at least 0";
+    case A_LIST: return json_is_array(v) ? NULL : "must be an array";
+    case A_TYPE:
+        return is_type_name(v) || (json_array_size(v) && each_is(v, is_type_name))
+                   ? NULL
+                   : "must be the name of a type, or list such names";
+    case JUST_FALSE: return json_is_false(v) ? NULL : "is not supported";
+    case NO_VALUE: return "is not supported";
+    default: return NULL;
+    }
+}
+
+fx_status fxi_schema_check(fxi_schema *r, const json_t *schema)
+{
+    const char *key;
+    json_t *v;
+    json_object_foreach((json_t *)schema, key, v)
+    {
+        const struct keyword_row *k = find_keyword_row(key);
+        if (!k && !strncmp(key, "x-", 2)) continue;
+        const char *want = want_of(k ? k->value : NO_VALUE, v);
+        if (want) return fxi_schema_refuse(r, schema, "\"%.60s\" %s", key, want);
+    }
+    if (schema != r->root && json_object_get(schema, "$id"))
+        return fxi_schema_refuse(r, schema, "\"$id\" inside of a schema is not supported");
+    return FX_OK;
+}
+
+// ---- lists --------------------------------------------------------------------------------------
+
+unsigned fxi_schema_types(const json_t *schema)
+{
+    const json_t *type = json_object_get(schema, "type");
+    unsigned all = 0, plain = 0;
+    if (!type) return FXI_SCHEMA_ALL;
+    if (json_is_string(type)) return find_type(type)->types;
+    for (size_t i = 0; i < json_array_size(type); i++) {
+        const unsigned one = find_type(json_array_get(type, i))->types;
+        all |= one;
+        if (!(one & FXI_SCHEMA_WHOLE)) plain |= one;
+    }
+    return plain & FXI_SCHEMA_NUMBER ? all & ~(unsigned)FXI_SCHEMA_WHOLE : all;
+}
+
+unsigned fxi_schema_types_of(const fxi_schema_set *list)
+{
+    unsigned types = FXI_SCHEMA_ALL, whole = 0;
+    for (size_t i = 0; i < list->n; i++) {
+        const unsigned one = fxi_schema_types(list->at[i]);
+        types &= one;
+        whole |= one & FXI_SCHEMA_WHOLE;
+    }
+    return types | (types & FXI_SCHEMA_NUMBER ? whole : 0);
+}
+
+const json_t *fxi_schema_next(const fxi_schema_set *list, const char *keyword, const json_t *before,
+                              const json_t **value)
+{
+    size_t i = 0;
+    while (before && list->at[i++] != before) continue;
+    for (; i < list->n; i++)
+        if ((*value = json_object_get(list->at[i], keyword))) return list->at[i];
+    return NULL;
+}
+
+static uint32_t count_of(const json_t *v)
+{
+    const double d = json_number_value(v);
+    return d < FXI_GRAM_NO_MAX ? (uint32_t)d : FXI_GRAM_NO_MAX;
+}
+
+uint32_t fxi_schema_least(const fxi_schema_set *list, const char *keyword)
+{
+    uint32_t least = 0;
+    const json_t *v;
+    for (const json_t *s = NULL; (s = fxi_schema_next(list, keyword, s, &v));)
+        if (count_of(v) > least) least = count_of(v);
+    return least;
+}
+
+uint32_t fxi_schema_most(const fxi_schema_set *list, const char *keyword)
+{
+    uint32_t most = FXI_GRAM_NO_MAX;
+    const json_t *v;
+    for (const json_t *s = NULL; (s = fxi_schema_next(list, keyword, s, &v));)
+        if (count_of(v) < most) most = count_of(v);
+    return most;
+}

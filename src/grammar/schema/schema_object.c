@@ -1,0 +1,259 @@
+// schema_object.c - objects: the named members in their order, then all others.
+//
+// Between two members there is a comma, so what may follow depends on whether there was one before.
+// From the last member to the first, two nodes say what may follow: behind none, and behind some.
+#include <stdlib.h>
+
+#include "grammar/schema/schema_parts.h"
+
+enum { MAX_NAME = 4096, MAX_PATTERN = 3 };
+
+typedef struct member_list { // in the arena
+    const char **name;       // [n]
+    bool *is_required;       // [n]
+    size_t n;
+} member_list;
+
+// ---- what a member must satisfy -----------------------------------------------------------------
+
+// Adds what one schema says of a member with this name.
+static fx_status put_member(fxi_schema *r, const json_t *s, const char *name, fxi_schema_bag *out)
+{
+    const json_t *own = json_object_get(json_object_get(s, "properties"), name),
+                 *other = json_object_get(s, "additionalProperties");
+    const char *pattern;
+    json_t *v;
+    bool is_named = own != NULL;
+    if (own) FX_TRY(fxi_schema_put(r, out, own));
+    json_object_foreach(json_object_get(s, "patternProperties"), pattern, v)
+    {
+        bool fits;
+        const fxi_schema_text cond = {.at = s, .pattern = pattern};
+        FX_TRY(fxi_schema_matches(r, &cond, name, &fits));
+        if (!fits) continue;
+        is_named = true;
+        FX_TRY(fxi_schema_put(r, out, v));
+    }
+    return is_named || !other ? FX_OK : fxi_schema_put(r, out, other);
+}
+
+fx_status fxi_schema_member(fxi_schema *r, const fxi_schema_set *list, const char *name,
+                            fxi_schema_bag *out)
+{
+    for (size_t i = 0; i < list->n; i++) FX_TRY(put_member(r, list->at[i], name, out));
+    return FX_OK;
+}
+
+// ---- names --------------------------------------------------------------------------------------
+
+static fx_status put_member_name(fxi_schema *r, const fxi_schema_set *list, member_list *m,
+                                 const char *name, bool is_required)
+{
+    for (size_t i = 0; i < m->n; i++)
+        if (!strcmp(m->name[i], name)) {
+            m->is_required[i] = m->is_required[i] || is_required;
+            return FX_OK;
+        }
+    if (m->n == MAX_NAME)
+        return fxi_schema_refuse(r, list->at[0], "more than %d names of members", MAX_NAME);
+    m->name[m->n] = name;
+    m->is_required[m->n++] = is_required;
+    return FX_OK;
+}
+
+static fx_status list_member_names(fxi_schema *r, const fxi_schema_set *list, member_list *m)
+{
+    const json_t *v;
+    m->name = fxi_schema_take(r, MAX_NAME, sizeof *m->name);
+    m->is_required = fxi_schema_take(r, MAX_NAME, sizeof *m->is_required);
+    if (!m->name || !m->is_required) return fxi_schema_no_memory(r);
+    for (const json_t *s = NULL; (s = fxi_schema_next(list, "properties", s, &v));) {
+        const char *name;
+        json_t *unused;
+        json_object_foreach((json_t *)v, name, unused)
+            FX_TRY(put_member_name(r, list, m, name, false));
+    }
+    for (const json_t *s = NULL; (s = fxi_schema_next(list, "required", s, &v));)
+        for (size_t i = 0; i < json_array_size(v); i++)
+            FX_TRY(put_member_name(r, list, m, json_string_value(json_array_get(v, i)), true));
+    return FX_OK;
+}
+
+static uint32_t mark_in(fxi_schema *r, const char *s)
+{
+    return fxi_gram_text(r->g, s, strlen(s));
+}
+
+// "name": value, with space behind.
+static uint32_t pair_node(fxi_schema *r, uint32_t name, uint32_t value)
+{
+    const uint32_t space = r->json->space;
+    const uint32_t part[] = {
+        mark_in(r, "\""), name, mark_in(r, "\""), space, mark_in(r, ":"), space, value, space};
+    return fxi_gram_seq(r->g, part, 8);
+}
+
+static fx_status named_node(fxi_schema *r, const fxi_schema_set *list, const char *name,
+                            uint32_t *node)
+{
+    fxi_schema_bag b = {0};
+    uint32_t value = 0, text = 0;
+    const fxi_schema_text cond = {.name = &name, .n_name = 1};
+    FX_TRY(fxi_schema_member(r, list, name, &b));
+    FX_TRY(fxi_schema_node(r, &b.set, &value));
+    FX_TRY(fxi_schema_texts(r, &cond, 1, &text));
+    *node = pair_node(r, text, value);
+    return FX_OK;
+}
+
+// ---- all other members --------------------------------------------------------------------------
+
+typedef struct other_patterns {
+    const char *pattern[MAX_PATTERN];
+    const json_t *at[MAX_PATTERN];
+    size_t n;
+} other_patterns;
+
+static fx_status list_patterns(fxi_schema *r, const fxi_schema_set *list, other_patterns *p)
+{
+    const json_t *v;
+    for (const json_t *s = NULL; (s = fxi_schema_next(list, "patternProperties", s, &v));) {
+        const char *pattern;
+        json_t *unused;
+        json_object_foreach((json_t *)v, pattern, unused)
+        {
+            size_t i = 0;
+            while (i < p->n && strcmp(p->pattern[i], pattern) != 0) i++;
+            if (i < p->n) continue;
+            if (p->n == MAX_PATTERN)
+                return fxi_schema_refuse(r, s, "\"patternProperties\" of more than %d patterns",
+                                         MAX_PATTERN);
+            p->pattern[p->n] = pattern;
+            p->at[p->n++] = s;
+        }
+    }
+    return FX_OK;
+}
+
+// What a member must satisfy whose name fits just these patterns.
+static fx_status put_fitting(fxi_schema *r, const fxi_schema_set *list, const other_patterns *p,
+                             unsigned fits, fxi_schema_bag *out)
+{
+    for (size_t i = 0; i < list->n; i++) {
+        const json_t *map = json_object_get(list->at[i], "patternProperties"),
+                     *other = json_object_get(list->at[i], "additionalProperties");
+        bool is_named = false;
+        for (size_t k = 0; k < p->n; k++) {
+            const json_t *v = fits >> k & 1 ? json_object_get(map, p->pattern[k]) : NULL;
+            if (!v) continue;
+            is_named = true;
+            FX_TRY(fxi_schema_put(r, out, v));
+        }
+        if (!is_named && other) FX_TRY(fxi_schema_put(r, out, other));
+    }
+    return FX_OK;
+}
+
+// Members whose names fit just these patterns and are none of those that are named.
+static fx_status add_fitting(fxi_schema *r, const fxi_schema_set *list, const other_patterns *p,
+                             const member_list *m, unsigned fits, fxi_schema_ways *w)
+{
+    fxi_schema_bag b = {0};
+    fxi_schema_text cond[MAX_PATTERN + 1];
+    size_t n = 0;
+    uint32_t value = 0, name = 0;
+    FX_TRY(put_fitting(r, list, p, fits, &b));
+    if (fxi_schema_has(&b.set, json_false())) return FX_OK;
+    for (size_t k = 0; k < p->n; k++)
+        cond[n++] =
+            (fxi_schema_text){.at = p->at[k], .pattern = p->pattern[k], .is_not = !(fits >> k & 1)};
+    if (m->n)
+        cond[n++] =
+            (fxi_schema_text){.at = list->at[0], .name = m->name, .n_name = m->n, .is_not = true};
+    FX_TRY(fxi_schema_node(r, &b.set, &value));
+    FX_TRY(fxi_schema_texts(r, cond, n, &name));
+    return fxi_schema_way(r, w, pair_node(r, name, value));
+}
+
+// *node: 0 if there are none.
+static fx_status other_node(fxi_schema *r, const fxi_schema_set *list, const member_list *m,
+                            uint32_t *node)
+{
+    other_patterns p = {.n = 0};
+    fxi_schema_ways w = {0};
+    FX_TRY(list_patterns(r, list, &p));
+    for (unsigned fits = 0; fits < 1u << p.n; fits++) FX_TRY(add_fitting(r, list, &p, m, fits, &w));
+    *node = w.n ? fxi_gram_alt(r->g, w.node, w.n) : 0;
+    return FX_OK;
+}
+
+// ---- objects ------------------------------------------------------------------------------------
+
+typedef struct member_counts {
+    uint32_t min, max;
+} member_counts;
+
+// minProperties and maxProperties count others only where no member is named; elsewhere they must
+// follow from what is required and named.
+static fx_status count_others(fxi_schema *r, const fxi_schema_set *list, const member_list *m,
+                              uint32_t other, member_counts *c)
+{
+    uint32_t n_required = 0;
+    c->min = fxi_schema_least(list, "minProperties");
+    c->max = fxi_schema_most(list, "maxProperties");
+    for (size_t i = 0; i < m->n; i++) n_required += m->is_required[i];
+    if (!m->n) return FX_OK;
+    if (c->min > n_required)
+        return fxi_schema_refuse(r, list->at[0], "\"minProperties\" beside members with names");
+    if (c->max != FXI_GRAM_NO_MAX && (other || c->max < m->n))
+        return fxi_schema_refuse(r, list->at[0], "\"maxProperties\" beside members with names");
+    *c = (member_counts){0, FXI_GRAM_NO_MAX};
+    return FX_OK;
+}
+
+// Members of an object from the i-th on: behind none, and behind some.
+typedef struct rest_nodes {
+    uint32_t first, later;
+} rest_nodes;
+
+static rest_nodes others_rest(fxi_schema *r, uint32_t other, member_counts c)
+{
+    const uint32_t empty = mark_in(r, "");
+    if (!other || !c.max) return (rest_nodes){c.min ? 0 : empty, empty};
+    const uint32_t next[] = {mark_in(r, ","), r->json->space, other};
+    const uint32_t more = fxi_gram_seq(r->g, next, 3);
+    const uint32_t part[] = {other, fxi_gram_repeat(r->g, more, c.min ? c.min - 1 : 0,
+                                                    c.max == FXI_GRAM_NO_MAX ? c.max : c.max - 1)};
+    return (rest_nodes){fxi_gram_repeat(r->g, fxi_gram_seq(r->g, part, 2), c.min > 0, 1),
+                        fxi_gram_repeat(r->g, more, 0, FXI_GRAM_NO_MAX)};
+}
+
+// The same with one more member in front, which may be left out unless it is required.
+static rest_nodes with_member(fxi_schema *r, uint32_t member, bool is_required, rest_nodes rest)
+{
+    const uint32_t first[] = {member, rest.later},
+                   later[] = {mark_in(r, ","), r->json->space, member, rest.later};
+    const uint32_t first_way[] = {fxi_gram_seq(r->g, first, 2), rest.first},
+                   later_way[] = {fxi_gram_seq(r->g, later, 4), rest.later};
+    if (is_required) return (rest_nodes){first_way[0], later_way[0]};
+    return (rest_nodes){fxi_gram_alt(r->g, first_way, 2), fxi_gram_alt(r->g, later_way, 2)};
+}
+
+fx_status fxi_schema_objects(fxi_schema *r, const fxi_schema_set *list, fxi_schema_ways *w)
+{
+    member_list m = {.n = 0};
+    member_counts c;
+    uint32_t other = 0;
+    FX_TRY(list_member_names(r, list, &m));
+    FX_TRY(other_node(r, list, &m, &other));
+    FX_TRY(count_others(r, list, &m, other, &c));
+    if (c.min > c.max) return FX_OK;
+    rest_nodes rest = others_rest(r, other, c);
+    for (size_t i = m.n; i-- > 0;) {
+        uint32_t member = 0;
+        FX_TRY(named_node(r, list, m.name[i], &member));
+        rest = with_member(r, member, m.is_required[i], rest);
+    }
+    const uint32_t part[] = {mark_in(r, "{"), r->json->space, rest.first, mark_in(r, "}")};
+    return fxi_schema_way(r, w, fxi_gram_seq(r->g, part, 4));
+}

@@ -1,0 +1,32 @@
+// fuzz_gram_rules.c - any grammar in GBNF or Lark's notation: it is refused with a line of text, or
+// it makes a form that can be walked.
+#include "fuzz.h"
+#include "gram_walk.h"
+#include "grammar/rules/rules.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
+{
+    char s[MAX_GRAM_WALK];
+    fxi_gram g = {0};
+    fx_error err = {0};
+    uint32_t node = 0;
+    fx_status st = fxi_rules_add(&g, (fxi_str){(const char *)data, n_bytes}, &node, &err);
+    if (!st) st = fxi_gram_finish(&g, node, &err);
+    FUZZ_CHECK(st == FX_OK || (st == FX_EINVAL && err.text[0]));
+    if (!st) (void)walk_gram(&g, 1, s);
+    fxi_gram_free(&g);
+    return 0;
+}
+
+bool fuzz_seed(unsigned i, fxi_buf *out)
+{
+    static const char *const seeds[] = {
+        "root ::= \"a\" b* | [x-z]{2,3} # c\nb ::= root \"\\u00e9\" |\n",
+        "root ::= \"[\" ws (i (\",\" ws i)*)? \"]\"\ni ::= [0-9]+ | .\nws ::= [ \\t]*",
+        "%import common (INT, WS)\n%ignore WS\nstart: sum // c\n?sum: INT | sum \"+\"i INT -> "
+        "add\n",
+        "start: [\"-\"] /[a-z]\\d/ ~2..4 (A|_b)?\nA.2: \"a\"..\"f\"\n!_b: \"x\"+\n",
+        "root ::= root \"x\" | root",
+        "start: x{\"a\"}\n%declare Y\n"};
+    return i < sizeof seeds / sizeof *seeds && fxi_buf_str(out, seeds[i]);
+}

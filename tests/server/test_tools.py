@@ -1,0 +1,83 @@
+"""Calls that must be made, by the real program and a model that was never taught to call: grammars make it, and the
+arguments validate.
+
+Run by CTest through run_pytest.sh, or by hand:
+    FLEXINFER=build/debug/bin/flexinfer build/venv/bin/python -m pytest tests/server/test_tools.py
+"""
+
+import json
+
+import jsonschema_rs
+import openai
+import pytest
+from test_openai import MESSAGES, Server
+
+SCHEMAS = {
+    "paint": {"type": "object", "properties": {"color": {"enum": ["red", "green", "dark blue"]},
+                                               "coats": {"type": "integer", "minimum": 1, "maximum": 40},
+                                               "dry": {"type": "boolean"}},
+              "required": ["color", "coats", "dry"], "additionalProperties": False},
+    "walk": {"type": "object", "properties": {"steps": {"type": "array", "maxItems": 3, "minItems": 1,
+                                                        "items": {"enum": ["left", "right"]}},
+                                              "to": {"anyOf": [{"const": None}, {"const": "home"}]}},
+             "required": ["steps"], "additionalProperties": False},
+    "stop": None,
+}
+TOOLS = [{"type": "function", "function": {"name": name, **({"parameters": schema} if schema else {})}}
+         for name, schema in SCHEMAS.items()]
+
+
+@pytest.fixture(scope="module", params=["auto", "hermes", "mistral_v11"])
+def client(request):
+    server = Server("--tool-parser", request.param)
+    yield openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0, timeout=600)
+    assert server.stop() == 0, "\n".join(server.lines)
+
+
+@pytest.fixture(scope="module")
+def model(client):
+    return client.models.list().data[0].id
+
+
+def check_call(name, arguments):
+    value = json.loads(arguments)
+    schema = SCHEMAS[name]
+    assert jsonschema_rs.is_valid(schema, value) if schema else value == {}, (name, arguments)
+
+
+def test_required_calls_validate(client, model):
+    for seed in range(4):
+        answer = client.chat.completions.create(model=model, messages=MESSAGES, tools=TOOLS, tool_choice="required",
+                                                parallel_tool_calls=False, seed=seed, temperature=1, max_tokens=400)
+        choice = answer.choices[0]
+        assert choice.finish_reason == "tool_calls", choice
+        assert choice.message.content is None and len(choice.message.tool_calls) == 1
+        call = choice.message.tool_calls[0].function
+        check_call(call.name, call.arguments)
+
+
+def test_a_named_function_is_called(client, model):
+    for name in SCHEMAS:
+        stream = client.chat.completions.create(
+            model=model, messages=MESSAGES, tools=TOOLS, tool_choice={"type": "function", "function": {"name": name}},
+            parallel_tool_calls=False, seed=3, temperature=1, max_tokens=400, stream=True)
+        chunks = [chunk.choices[0] for chunk in stream]
+        deltas = [call for chunk in chunks for call in chunk.delta.tool_calls or []]
+        assert deltas[0].function.name == name
+        check_call(name, "".join(delta.function.arguments for delta in deltas))
+        assert not any(chunk.delta.content for chunk in chunks) and chunks[-1].finish_reason == "tool_calls"
+
+
+def test_responses_must_call_too(client, model):
+    tools = [{"type": "function", "name": "paint", "parameters": SCHEMAS["paint"], "strict": True}]
+    answer = client.responses.create(model=model, input="Once upon a time", tools=tools, tool_choice="required",
+                                     parallel_tool_calls=False, temperature=1, max_output_tokens=400)
+    assert [item.type for item in answer.output] == ["function_call"]
+    check_call("paint", answer.output[0].arguments)
+
+
+def test_a_schema_that_is_not_supported_is_refused(client, model):
+    bad = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object", "not": {"required": ["a"]}}}}]
+    with pytest.raises(openai.BadRequestError) as refused:
+        client.chat.completions.create(model=model, messages=MESSAGES, tools=bad, tool_choice="required")
+    assert refused.value.param == "tools" and "not" in str(refused.value)

@@ -1,0 +1,179 @@
+// test_draft_model.c - a draft model: the answers are those without it, to the last bit, whatever
+// it says; where it is like the model, most of its drafts come true, of sampled answers, too; its
+// caches follow preemptions, choices and many sequences in little memory; another vocabulary is
+// refused.
+#include "unit/cmocka_all.h"
+
+#include "unit/engine/support/bits.h"
+#include "unit/engine/support/unthreaded.h"
+
+#include <string.h>
+
+#define VECTORS  FX_SOURCE_DIR "/tests/vectors/"
+#define TINY     VECTORS "logits/tiny-f32.gguf"
+#define LIKE_IT  VECTORS "logits/tiny-bf16.gguf"
+#define WINDOWED VECTORS "models/gemma3.gguf"
+
+enum { N_PROMPT = 50, N_GEN = BITS_MAX_GEN, N_CLIENT = 6, LOOK_US = 500 };
+
+static int32_t prompt[N_CLIENT][N_PROMPT];
+static bits_answer want[N_CLIENT], got[N_CLIENT];
+
+static uint64_t next_look(void *ud)
+{
+    static uint64_t now_us;
+    (void)ud;
+    return now_us += LOOK_US;
+}
+
+static fx_engine *open_with(const char *model, const char *draft, fx_options opt)
+{
+    opt.n_thread = 1;
+    opt.draft_path = draft;
+    if (!opt.max_seq) opt.max_seq = 8;
+    fx_engine *eng = unthreaded_open_single(model, opt);
+    eng->now_us = next_look;
+    for (int i = 0; i < N_CLIENT; i++)
+        for (int t = 0; t < N_PROMPT; t++)
+            prompt[i][t] = t ? 3 + (t * t * 7 + t * 13 + i * 31) % (eng->info.n_vocab - 3) : 1;
+    return eng;
+}
+
+// Client i: the even ones are greedy, the odd ones draw.
+static fx_request request_of(int i, bits_answer *out)
+{
+    fx_request r = bits_request(prompt[i], N_PROMPT, N_GEN, out);
+    r.logprobs = true;
+    r.no_cache = true;
+    if (i % 2) r.sampling = (fx_sampling){.temperature = 0.8f, .top_p = 0.95f, .seed = (uint64_t)i};
+    if (i == 3) r.n_choice = 3;
+    return r;
+}
+
+static void ask_alone(const char *model, int n)
+{
+    fx_engine *eng = open_with(model, NULL, (fx_options){0});
+    for (int i = 0; i < n; i++) {
+        const fx_request r = request_of(i, &want[i]);
+        bits_ask(eng, &r, &want[i]);
+    }
+    unthreaded_close(eng);
+}
+
+static void ask_together(fx_engine *eng, int n, bool preempts)
+{
+    for (int i = 0; i < n; i++) {
+        const fx_request r = request_of(i, &got[i]);
+        (void)bits_submit(eng, &r);
+    }
+    for (int turn = 0; fxi_turn_run(eng); turn++)
+        if (preempts && turn % 3 == 2 && eng->running.head)
+            fxi_preempt_group(eng, eng->running.head, FXI_RECOMPUTE);
+}
+
+static void expect_same(const fx_engine *eng, int n)
+{
+    char what[128];
+    const char *broken = "";
+    for (int i = 0; i < n; i++)
+        if (!bits_same_answer(&got[i], &want[i], what)) fail_msg("client %d: %s", i, what);
+    if (fxi_kv_check(eng->kv, &broken) != FX_OK) fail_msg("%s", broken);
+}
+
+// ---- drafts ------------------------------------------------------------------------------------
+
+// A model drafts for itself: what it draws is what is drawn.
+static void test_a_like_model_is_mostly_right(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) { // greedy, drawn
+        ask_alone(TINY, i + 1);
+        fx_engine *eng = open_with(TINY, TINY, (fx_options){0});
+        const fx_request r = request_of(i, &got[i]);
+        bits_ask(eng, &r, &got[i]);
+        got[1 - i] = want[1 - i];
+        expect_same(eng, i + 1);
+        assert_true(eng->stats.n_accepted_tok > N_GEN / 2);
+        assert_int_equal(eng->stats.n_accepted_tok, eng->stats.n_draft_tok);
+        assert_true(eng->stats.n_step < N_GEN / 2);
+        unthreaded_close(eng);
+    }
+}
+
+// Right and wrong drafts, many sequences, choices, preemptions.
+static void test_no_draft_changes_an_answer(void **state)
+{
+    (void)state;
+    static const char *const drafts[] = {TINY, LIKE_IT};
+    ask_alone(TINY, N_CLIENT);
+    for (int i = 0; i < 4; i++) {
+        fx_engine *eng = open_with(TINY, drafts[i % 2], (fx_options){0});
+        eng->is_unpaced = true;
+        ask_together(eng, N_CLIENT, i >= 2);
+        expect_same(eng, N_CLIENT);
+        assert_true(eng->stats.n_draft > 10);
+        if (i >= 2) assert_true(eng->stats.n_preempt_recompute > 3);
+        unthreaded_close(eng);
+    }
+}
+
+// Windows of the draft model pass nothing that a wrong draft needs again.
+static void test_a_draft_model_with_windows(void **state)
+{
+    (void)state;
+    ask_alone(WINDOWED, N_CLIENT);
+    fx_engine *eng = open_with(WINDOWED, WINDOWED, (fx_options){.speculate = "auto"});
+    eng->is_unpaced = true;
+    ask_together(eng, N_CLIENT, false);
+    expect_same(eng, N_CLIENT);
+    assert_true(eng->stats.n_accepted_tok > 20);
+    unthreaded_close(eng);
+}
+
+// Prompts are read a step at a time, and caches make room for one another.
+static void test_little_memory_and_small_steps(void **state)
+{
+    (void)state;
+    ask_alone(TINY, N_CLIENT);
+    fx_engine *eng = open_with(
+        TINY, TINY, (fx_options){.step_tok = 24, .kv_memory_bytes = 1200 << 10, .max_seq = 8});
+    eng->is_unpaced = true;
+    ask_together(eng, N_CLIENT, false);
+    expect_same(eng, N_CLIENT);
+    assert_true(eng->stats.n_draft > 10);
+    unthreaded_close(eng);
+}
+
+// ---- what is refused ---------------------------------------------------------------------------
+
+static void expect_refused(const char *draft, fx_status st, const char *text)
+{
+    fx_options opt = {.model_path = TINY, .draft_path = draft};
+    fx_engine *eng;
+    fx_model_info info;
+    fx_error err = {0};
+    assert_int_equal(fx_engine_open(&opt, &eng, &err), st);
+    if (!strstr(err.text, text)) fail_msg("%s", err.text);
+    assert_int_equal(fx_options_check(&opt, &info, &err), st);
+    if (!strstr(err.text, text)) fail_msg("%s", err.text);
+}
+
+static void test_other_vocabularies_are_refused(void **state)
+{
+    (void)state;
+    expect_refused(FX_SOURCE_DIR "/models/storyteller.gguf", FX_EINVAL, "vocabulary");
+    expect_refused(FX_SOURCE_DIR "/none.gguf", FX_EIO, "none.gguf");
+    expect_refused(FX_SOURCE_DIR "/README.md", FX_EFORMAT, "README.md");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_like_model_is_mostly_right),
+        cmocka_unit_test(test_no_draft_changes_an_answer),
+        cmocka_unit_test(test_a_draft_model_with_windows),
+        cmocka_unit_test(test_little_memory_and_small_steps),
+        cmocka_unit_test(test_other_vocabularies_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,230 @@
+// test_schema.c - JSON Schema: every valid instance of the public test suite is a text of its
+// schema's grammar and no invalid one is, in any order of members; what the grammar writes at
+// random is valid; what is not supported is refused by name.
+//
+// tests/vectors/make_schema_vectors.py makes the vectors.
+#include "unit/cmocka_all.h"
+
+#include <jansson.h>
+
+#include "base/number/rng.h"
+#include "base/text/buf.h"
+#include "grammar/run/gram_auto.h"
+#include "grammar/schema/schema.h"
+
+#define VECTORS FX_SOURCE_DIR "/tests/vectors/schemas.json"
+
+typedef struct schema_world {
+    fxi_gram form;
+    fxi_auto *a;
+} schema_world;
+
+static fx_status try_schema(schema_world *w, const json_t *schema, fx_error *err)
+{
+    fxi_gram_json json;
+    uint32_t node = 0;
+    *w = (schema_world){0};
+    fx_status st = fxi_gram_json_add(&w->form, &json, err);
+    if (!st) st = fxi_schema_add(&w->form, &json, schema, &node, err);
+    if (!st) st = fxi_gram_finish(&w->form, node, err);
+    if (!st) st = fxi_auto_make(&w->form, 1 << 18, &w->a, err);
+    return st;
+}
+
+static void close_schema(schema_world *w)
+{
+    fxi_auto_free(w->a);
+    fxi_gram_free(&w->form);
+}
+
+// ---- instances ----------------------------------------------------------------------------------
+
+static void write_text(fxi_buf *b, const json_t *v, size_t order);
+
+static void write_members(fxi_buf *b, const json_t *v, size_t order)
+{
+    const char *name[16];
+    size_t n = 0;
+    for (void *it = json_object_iter((json_t *)v); it;
+         it = json_object_iter_next((json_t *)v, it)) {
+        assert_true(n < 16);
+        name[n++] = json_object_iter_key(it);
+    }
+    for (size_t left = n; left; left--) { // a permutation by its number
+        const size_t k = order % left;
+        order /= left;
+        json_t *key = json_string(name[k]);
+        char *s = json_dumps(key, JSON_ENCODE_ANY);
+        fxi_buf_fmt(b, "%s%s: ", left == n ? "" : ", ", s);
+        write_text(b, json_object_get(v, name[k]), order);
+        memmove(name + k, name + k + 1, (left - k - 1) * sizeof *name);
+        free(s);
+        json_decref(key);
+    }
+}
+
+static void write_text(fxi_buf *b, const json_t *v, size_t order)
+{
+    if (json_is_object(v)) {
+        fxi_buf_str(b, "{");
+        write_members(b, v, order);
+        fxi_buf_str(b, "}");
+    } else if (json_is_array(v)) {
+        fxi_buf_str(b, "[");
+        for (size_t i = 0; i < json_array_size(v); i++) {
+            fxi_buf_str(b, i ? ", " : "");
+            write_text(b, json_array_get(v, i), order);
+        }
+        fxi_buf_str(b, "]");
+    } else {
+        char *s = json_dumps(v, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
+        fxi_buf_str(b, s);
+        free(s);
+    }
+}
+
+static bool accepts_text(schema_world *w, const fxi_buf *b)
+{
+    uint32_t at = fxi_auto_start(w->a);
+    for (size_t i = 0; i < b->n; i++)
+        assert_int_equal(fxi_auto_step(w->a, at, (uint8_t)b->p[i], &at, NULL), FX_OK);
+    return fxi_auto_is_final(w->a, at);
+}
+
+static size_t most_members(const json_t *v)
+{
+    size_t most = json_object_size(v);
+    const char *key;
+    json_t *x;
+    json_object_foreach((json_t *)v, key, x) if (most_members(x) > most) most = most_members(x);
+    for (size_t i = 0; i < json_array_size(v); i++)
+        if (most_members(json_array_get(v, i)) > most) most = most_members(json_array_get(v, i));
+    return most;
+}
+
+static bool accepts_value(schema_world *w, const json_t *v)
+{
+    size_t n_order = 1;
+    bool yes = false;
+    for (size_t n = most_members(v); n > 1; n--) n_order *= n;
+    if (n_order > 120) n_order = 120;
+    for (size_t order = 0; !yes && order < n_order; order++) {
+        fxi_buf b = {0};
+        write_text(&b, v, order);
+        yes = accepts_text(w, &b);
+        fxi_buf_free(&b);
+    }
+    return yes;
+}
+
+static void check_group(const json_t *group, size_t *n_case, size_t *n_wrong)
+{
+    schema_world w;
+    fx_error err = {0};
+    const char *name = json_string_value(json_object_get(group, "name"));
+    const json_t *tests = json_object_get(group, "tests");
+    const fx_status st = try_schema(&w, json_object_get(group, "schema"), &err);
+    const bool is_never = st && !strcmp(err.text, "nothing matches the grammar");
+    if (st && !is_never) print_message("%s: %s\n", name, err.text);
+    for (size_t i = 0; i < json_array_size(tests); i++) {
+        const json_t *t = json_array_get(tests, i), *data = json_object_get(t, "data");
+        const bool want = json_is_true(json_object_get(t, "valid"));
+        ++*n_case;
+        if (is_never ? !want : !st && accepts_value(&w, data) == want) continue;
+        ++*n_wrong;
+        char *s = json_dumps(data, JSON_ENCODE_ANY);
+        if (!st) print_message("%s: %s: %d is wanted\n", name, s, want);
+        free(s);
+    }
+    close_schema(&w);
+}
+
+static json_t *load_vectors(void)
+{
+    json_error_t e;
+    json_t *root = json_load_file(VECTORS, 0, &e);
+    if (!root) fail_msg("%s: %s", VECTORS, e.text);
+    return root;
+}
+
+static void test_instances_of_the_public_suite(void **state)
+{
+    (void)state;
+    json_t *root = load_vectors();
+    const json_t *groups = json_object_get(root, "groups");
+    size_t n_case = 0, n_wrong = 0;
+    for (size_t i = 0; i < json_array_size(groups); i++)
+        check_group(json_array_get(groups, i), &n_case, &n_wrong);
+    print_message("%zu cases, %zu wrong\n", n_case, n_wrong);
+    assert_int_equal(n_wrong, 0);
+    json_decref(root);
+}
+
+// ---- refusals -----------------------------------------------------------------------------------
+
+static void test_what_is_not_supported_is_named(void **state)
+{
+    (void)state;
+    json_t *root = load_vectors();
+    const json_t *refused = json_object_get(root, "refused");
+    assert_true(json_array_size(refused) > 20);
+    for (size_t i = 0; i < json_array_size(refused); i++) {
+        schema_world w;
+        fx_error err = {0};
+        const json_t *g = json_array_get(refused, i);
+        const char *what = json_string_value(json_object_get(g, "for"));
+        assert_int_equal(try_schema(&w, json_object_get(g, "schema"), &err), FX_EINVAL);
+        if (!strstr(err.text, what) || !strstr(err.text, " at #"))
+            fail_msg("%s: '%s' does not name '%s'", json_string_value(json_object_get(g, "name")),
+                     err.text, what);
+        close_schema(&w);
+    }
+    json_decref(root);
+}
+
+static void test_broken_schemas_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *schema, *error;
+    } rows[] = {
+        {"3", "must be an object"},
+        {"{\"type\":\"strng\"}", "\"type\" must be the name of a type"},
+        {"{\"type\":[]}", "\"type\" must be"},
+        {"{\"properties\":{\"a\":{\"minLength\":-1}}}", "\"minLength\" must be an integer"},
+        {"{\"properties\":{\"a\":{\"minLength\":-1}}}", "at #/properties/a"},
+        {"{\"properties\":{\"a\":1}}", "\"properties\" must be an object of schemas"},
+        {"{\"anyOf\":[]}", "\"anyOf\" must list schemas"},
+        {"{\"required\":[1]}", "\"required\" must list strings"},
+        {"{\"$ref\":\"#/$defs/a\"}", "\"#/$defs/a\", which is not there"},
+        {"{\"$ref\":\"x.json\"}", "another document"},
+        {"{\"minlength\":1}", "\"minlength\" is not supported"},
+        {"{\"pattern\":\"a(?=b)\",\"type\":\"string\"}", "lookahead"},
+        {"{\"format\":\"iri\",\"type\":\"string\"}", "format \"iri\""},
+        {"{\"type\":\"string\",\"pattern\":\"(a|b|c){1,300}\",\"maxLength\":900,"
+         "\"format\":\"uri\"}",
+         ""},
+        {"{\"type\":\"object\",\"required\":[\"a\"],\"properties\":{\"a\":false}}",
+         "nothing matches"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        schema_world w;
+        fx_error err = {0};
+        json_t *schema = json_loads(rows[i].schema, JSON_DECODE_ANY, NULL);
+        const fx_status st = try_schema(&w, schema, &err);
+        if (rows[i].error[0]) assert_int_equal(st, FX_EINVAL);
+        if (!strstr(err.text, rows[i].error)) fail_msg("%s: %s", rows[i].schema, err.text);
+        close_schema(&w);
+        json_decref(schema);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_instances_of_the_public_suite),
+        cmocka_unit_test(test_what_is_not_supported_is_named),
+        cmocka_unit_test(test_broken_schemas_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
