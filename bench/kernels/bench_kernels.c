@@ -2,7 +2,7 @@
 // each row.
 //
 //   bench_kernels [--threads N] [--path NAME] [--only PART] [--type TYPE] [--tok N] [--n-in N]
-//                 [--n-out N] [--row-ms MS] [--goals] [--sweep]
+//                 [--n-out N] [--row-ms MS] [--cpu-time] [--cached] [--goals] [--sweep]
 //
 // PART is linear, attention, rows or pack. TYPE is a type of weights and selects linear layers and
 // their packing only ("attention" selects attention only). The runs of a row take --row-ms (default
@@ -12,19 +12,24 @@
 // GFLOP/s,ratio. The ratio is to the limit that binds: the memory bandwidth if that takes longer,
 // otherwise the FMA peak or, for block types on paths that multiply integers, the int8 peak.
 //
+// --cpu-time measures the runs and the limits in the CPU time of one thread, which tells more than
+// wall time while others use the machine. With --cached a linear layer runs again and again on the
+// same weights: those of a small one stay in a cache, those of others are read from memory.
+//
 // --goals prints the goals of the kernels on stderr at the end. --sweep times other divisions of
 // the work instead. If a kernel's bits differ from ref's, the program ends with status 1.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/system/clock.h"
 #include "bench_kernels.h"
 
 typedef struct options {
     kernel_bench b;
     int n_thread, row_ms;
     const char *path;
-    bool goals, sweep;
+    bool cpu_time, goals, sweep;
 } options;
 
 static const struct {
@@ -46,6 +51,8 @@ static const struct {
 
 static bool take_flag(options *o, const char *name)
 {
+    if (!strcmp(name, "--cpu-time")) return o->cpu_time = true;
+    if (!strcmp(name, "--cached")) return o->b.cached = true;
     if (!strcmp(name, "--goals")) return o->goals = true;
     if (!strcmp(name, "--sweep")) return o->sweep = true;
     return false;
@@ -74,6 +81,7 @@ static bool take_options(options *o, int argc, char **argv)
         if (i + 1 == argc || !take_value(o, argv[i], argv[i + 1])) return false;
         i++;
     }
+    if (o->cpu_time) o->n_thread = 1, o->b.now_s = fxi_thread_cpu_s;
     return o->b.n_in % 32 == 0;
 }
 
@@ -108,7 +116,7 @@ static int print_usage(void)
     fprintf(stderr,
             "usage: bench_kernels [--threads N] [--path NAME] [--only linear|attention|rows|pack]\n"
             "                     [--type TYPE] [--tok N] [--n-in N] [--n-out N] [--row-ms MS]\n"
-            "                     [--goals] [--sweep]\n");
+            "                     [--cpu-time] [--cached] [--goals] [--sweep]\n");
     return 1;
 }
 
@@ -133,7 +141,8 @@ static int run_bench(options *o)
 
 int main(int argc, char **argv)
 {
-    options o = {.b = {.n_in = 2048, .n_out = 5632}, .n_thread = 2, .row_ms = 300};
+    options o = {
+        .b = {.n_in = 2048, .n_out = 5632, .now_s = fxi_now_s}, .n_thread = 2, .row_ms = 300};
     if (!take_options(&o, argc, argv)) return print_usage();
     if (o.b.only_type && !strcmp(o.b.only_type, "attention"))
         o.b.only = "attention", o.b.only_type = NULL;

@@ -20,10 +20,12 @@ typedef struct kernel_bench {
     const fxi_kernels *k;
     fxi_pool *pool;
     bench_state *state;
+    double (*now_s)(void);  // the clock of runs and limits
     double row_s;           // seconds for the runs of a row
     const char *only;       // a part; NULL: all
     const char *only_type;  // of weights; NULL: all
     int n_in, n_out, n_tok; // of linear layers; n_tok 0: several
+    bool cached;            // the weights of linear layers come from a cache if they fit
 } kernel_bench;
 
 typedef enum bench_peak {
@@ -33,7 +35,9 @@ typedef enum bench_peak {
 
 // ---- tools.c ---------------------------------------------------------------------------
 
-void *bench_lines(size_t n_bytes);    // 64-byte aligned; ends the program if memory runs out
+// 64-byte aligned, large ones on huge pages, as a model's weights are. Ends the program if memory
+// runs out.
+void *bench_lines(size_t n_bytes);
 float *bench_random_floats(size_t n); // in [-0.5, 0.5)
 
 typedef struct bench_timed {

@@ -64,7 +64,7 @@ void bench_print_goals(const kernel_bench *b)
 static void measure_limits(const kernel_bench *b)
 {
     fx_error err;
-    if (fxi_probe_machine(b->pool, &b->state->limit, &err) != FX_OK) {
+    if (fxi_probe_machine(b->pool, b->now_s, &b->state->limit, &err) != FX_OK) {
         fprintf(stderr, "bench_kernels: %s\n", err.text);
         exit(1);
     }

@@ -1,6 +1,7 @@
 // linear.c - linear layers: every type in small and large batches, and other divisions of the work.
 //
-// The layer's weights are copied until no cache can hold all copies, as in a model of many layers.
+// The layer's weights are copied until no cache can hold all copies, as in a model of many layers,
+// unless cached weights are asked for.
 // GB/s counts the weights once per run. Before a kernel is timed, its result is compared with ref's
 // for some panels and tokens.
 #include <stdlib.h>
@@ -57,7 +58,7 @@ static void make_weights(layer *l)
 {
     char *rows = make_rows(&l->w);
     l->copy_bytes = fxi_linear_bytes(l->w.type, l->w.n_in, l->w.n_out);
-    l->n_copy = (int)(WEIGHT_BYTES / l->copy_bytes) + 1;
+    l->n_copy = l->b->cached ? 1 : (int)(WEIGHT_BYTES / l->copy_bytes) + 1;
     l->data = bench_lines((size_t)l->n_copy * l->copy_bytes);
     l->w.data = l->data;
     for (int p = 0; p < fxi_linear_n_panel(l->w.n_out); p++) fxi_linear_pack_panel(&l->w, rows, p);

@@ -1,6 +1,7 @@
 // tools.c - memory, time and comparison for all parts of bench_kernels.
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/number/rng.h"
 #include "base/system/clock.h"
@@ -8,9 +9,15 @@
 
 enum { MIN_RUN = 5 };
 
+#define HUGE_BYTES ((size_t)2 << 20)
+
 void *bench_lines(size_t n_bytes)
 {
-    return need(aligned_alloc(64, (n_bytes + 63) / 64 * 64));
+    const size_t align = n_bytes < HUGE_BYTES ? 64 : HUGE_BYTES;
+    const size_t size = (n_bytes + align - 1) / align * align;
+    void *p = need(aligned_alloc(align, size));
+    if (align == HUGE_BYTES) (void)madvise(p, size, MADV_HUGEPAGE); // a hint
+    return p;
 }
 
 float *bench_random_floats(size_t n)
@@ -20,11 +27,11 @@ float *bench_random_floats(size_t n)
     return p;
 }
 
-static void time_once(bench_timed *t)
+static void time_once(const kernel_bench *b, bench_timed *t)
 {
-    double start = fxi_now_s();
+    double start = b->now_s();
     t->run(t->arg);
-    samples_add(&t->s, fxi_now_s() - start);
+    samples_add(&t->s, b->now_s() - start);
 }
 
 void bench_time(const kernel_bench *b, bench_timed *t, int n, double *s)
@@ -32,7 +39,7 @@ void bench_time(const kernel_bench *b, bench_timed *t, int n, double *s)
     for (int i = 0; i < n; i++) t[i].run(t[i].arg);
     const double end = fxi_now_s() + n * b->row_s;
     for (int r = 0; r < MIN_RUN || fxi_now_s() < end; r++)
-        for (int i = 0; i < n; i++) time_once(&t[i]);
+        for (int i = 0; i < n; i++) time_once(b, &t[i]);
     for (int i = 0; i < n; i++) {
         s[i] = samples_at(&t[i].s, 0.5);
         samples_free(&t[i].s);

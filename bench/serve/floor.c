@@ -8,9 +8,9 @@
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/system/clock.h"
 #include "bench_serve.h"
 
 enum { EVENT_BYTES = 200, STEP_NS = 1000000, N_STEP = 400, N_QUICK_STEP = 20 };
@@ -61,21 +61,14 @@ static void *read_all(void *ud)
     return NULL;
 }
 
-static double thread_cpu_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
 // One event to each connection; returns the CPU time of a send in us.
 static double send_step(const floor_run *r)
 {
     static const char event[EVENT_BYTES];
-    const double start_ns = thread_cpu_ns();
+    const double start_ns = (double)fxi_thread_cpu_ns();
     for (int i = 0; i < r->n_conn; i++)
         if (send(r->writer[i], event, sizeof event, MSG_NOSIGNAL) < 0) die("floor", "send");
-    return (thread_cpu_ns() - start_ns) / 1e3 / r->n_conn;
+    return ((double)fxi_thread_cpu_ns() - start_ns) / 1e3 / r->n_conn;
 }
 
 static void floor_row(bench *b, int n_conn)

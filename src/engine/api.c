@@ -1,4 +1,5 @@
 // api.c - the small public calls: defaults, model info, tokens, conversations, machine limits.
+#include "base/system/clock.h"
 #include "engine/engine.h"
 #include "engine/group/text.h"
 #include "kernels/probe.h"
@@ -208,7 +209,7 @@ fx_status fx_measure_machine(int n_thread, fx_machine *out, fx_error *err)
     fxi_pool *pool;
     fxi_probe probe;
     FX_TRY(fxi_pool_create(n_thread, &pool, err));
-    fx_status st = fxi_probe_machine(pool, &probe, err);
+    fx_status st = fxi_probe_machine(pool, fxi_now_s, &probe, err);
     fxi_pool_destroy(pool);
     if (st == FX_OK)
         *out = (fx_machine){n_thread, probe.read_gb_s, probe.fma_gflop_s, probe.int8_gop_s};

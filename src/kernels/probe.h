@@ -11,7 +11,8 @@ typedef struct fxi_probe {
     double int8_gop_s;  // VPDPBUSD in registers; 0 without VNNI
 } fxi_probe;
 
-// Takes about a second. Errors: FX_ENOMEM.
-fx_status fxi_probe_machine(fxi_pool *pool, fxi_probe *out, fx_error *err);
+// now_s: the clock to measure with: fxi_now_s or, if the pool has no thread but the caller's,
+// fxi_thread_cpu_s. Takes about a second. Errors: FX_ENOMEM.
+fx_status fxi_probe_machine(fxi_pool *pool, double (*now_s)(void), fxi_probe *out, fx_error *err);
 
 #endif

@@ -1,8 +1,11 @@
 """flexinfer run -p: what goes where, reproducibility, the edges of every limit."""
 import re
 import signal
+from pathlib import Path
 
 import cli
+
+STORYTELLER = Path(__file__).resolve().parents[2] / "models" / "storyteller.gguf"
 
 
 class Run(cli.TestCase):
@@ -30,6 +33,14 @@ class Run(cli.TestCase):
         self.assertEqual(draws[0], draws[1])
         self.assertNotEqual(draws[0], draws[2])
         self.assertNotEqual(self.text("--temperature", "1"), self.text("--temperature", "1"))
+
+    def test_drafts_change_nothing(self):
+        for how in (["--temperature", "0"], ["--temperature", "0.9", "--seed", "4"]):
+            plain = self.text(*how, n=200)
+            for options in (["--speculate", "auto"], ["--speculate", "prompt", "--draft-tokens", "20"],
+                            ["--speculate", "prefix"], ["--draft", cli.tiny_model()]):
+                self.assertEqual(self.text(*how, *options, n=200), plain, options)
+        self.fails(1, "vocabulary", "run", "-m", cli.tiny_model(), "-p", "x", "--draft", STORYTELLER)
 
     def test_top_k_of_one_is_greedy(self):
         greedy = self.text("--temperature", "0")

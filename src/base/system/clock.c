@@ -1,12 +1,5 @@
-// clock.c - CLOCK_MONOTONIC in seconds and in nanoseconds, and the processor time of a thread.
+// clock.c - CLOCK_MONOTONIC and CLOCK_THREAD_CPUTIME_ID, in seconds and in nanoseconds.
 #include "base/system/clock.h"
-
-uint64_t fxi_thread_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 uint64_t fxi_now_ns(void)
 {
@@ -20,6 +13,18 @@ double fxi_now_s(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+uint64_t fxi_thread_cpu_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+double fxi_thread_cpu_s(void)
+{
+    return 1e-9 * (double)fxi_thread_cpu_ns();
 }
 
 struct timespec fxi_clock_after(double s)

@@ -1,4 +1,4 @@
-// clock.h - a monotonic clock, and that of a thread's work.
+// clock.h - a monotonic clock, and the CPU time of a thread.
 #ifndef FXI_BASE_CLOCK_H
 #define FXI_BASE_CLOCK_H
 
@@ -8,8 +8,9 @@
 // Since one arbitrary moment.
 double fxi_now_s(void);
 uint64_t fxi_now_ns(void);
-// The processor time of the calling thread so far: what it did, not what it waited for.
-uint64_t fxi_thread_ns(void);
+// The CPU time that the calling thread has used: what it did, not what it waited for.
+double fxi_thread_cpu_s(void);
+uint64_t fxi_thread_cpu_ns(void);
 // The moment in s >= 0 seconds, for waits on CLOCK_MONOTONIC.
 struct timespec fxi_clock_after(double s);
 

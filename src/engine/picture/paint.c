@@ -268,9 +268,10 @@ int fxi_picture_act(fx_engine *eng)
     if (!fxi_gallery_is_open(g)) return 0;
     const uint64_t now_us = fxi_now_us(eng);
     if (now_us < g->due_us) return (int)((g->due_us - now_us) / 1000 + 1);
-    const uint64_t start_ns = fxi_thread_ns();
+    const uint64_t start_ns = fxi_thread_cpu_ns();
     take_picture(eng);
-    const uint64_t took_us = (fxi_thread_ns() - start_ns) / 1000, rest_us = took_us * COST_SHARE;
+    const uint64_t took_us = (fxi_thread_cpu_ns() - start_ns) / 1000,
+                   rest_us = took_us * COST_SHARE;
     pthread_mutex_lock(&eng->mu);
     eng->stats.picture_us += took_us;
     pthread_mutex_unlock(&eng->mu);

@@ -101,7 +101,7 @@ static void send_news(fxi_http_job *job)
 {
     fxi_viewers *vs = &job->srv->viewers;
     fxi_viewer *v = &job->viewer;
-    const uint64_t start_ns = fxi_thread_ns();
+    const uint64_t start_ns = fxi_thread_cpu_ns();
     fxi_buf b = {0};
     pthread_mutex_lock(&vs->mu);
     v->is_owed = false;
@@ -114,7 +114,7 @@ static void send_news(fxi_http_job *job)
         fx_picture_unref(now);
         now = NULL;
     }
-    const double rest_s = 1e-9 * (double)(fxi_thread_ns() - start_ns) * COST_SHARE;
+    const double rest_s = 1e-9 * (double)(fxi_thread_cpu_ns() - start_ns) * COST_SHARE;
     finish_news(vs, v, now, fxi_now_s() + fmax(rest_s, (double)b.n / MAX_BYTES_PER_S));
     fx_picture_unref(seen);
     fxi_buf_free(&b);

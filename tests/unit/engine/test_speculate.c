@@ -13,7 +13,8 @@
 
 #include <string.h>
 
-#define TINY FX_SOURCE_DIR "/tests/vectors/logits/tiny-f32.gguf"
+#define TINY     FX_SOURCE_DIR "/tests/vectors/logits/tiny-f32.gguf"
+#define WINDOWED FX_SOURCE_DIR "/tests/vectors/models/gemma3.gguf"
 
 enum { N_PROMPT = 40, N_GEN = BITS_MAX_GEN, LOOK_US = 500 };
 
@@ -35,7 +36,8 @@ static fx_engine *open_speculating(const char *path, const char *speculate, fx_o
     if (!opt.max_seq) opt.max_seq = 8;
     fx_engine *eng = unthreaded_open_single(path, opt);
     eng->now_us = next_look;
-    for (int i = 0; i < N_PROMPT; i++) prompt[i] = i ? 3 + (i * i * 7 + i * 13) % 310 : 1;
+    for (int i = 0; i < N_PROMPT; i++)
+        prompt[i] = i ? 3 + (i * i * 7 + i * 13) % (eng->info.n_vocab - 3) : 1;
     return eng;
 }
 
@@ -287,6 +289,22 @@ static void test_greedy_draws_of_the_device(void **state)
     unthreaded_close(eng);
 }
 
+// Layers with a window free rows as a sequence grows: none that it needs once drafts are cut off.
+static void test_windows_keep_what_drafts_need_again(void **state)
+{
+    (void)state;
+    for (int kind = ORACLE; kind <= WRONG; kind++) {
+        fx_engine *eng = open_speculating(WINDOWED, "auto", (fx_options){.draft_tok = 12});
+        ask_plain(eng, request_to(&want, N_GEN));
+        set_drafter(eng, (enum drafts)kind);
+        const fx_request r = request_to(&got, N_GEN);
+        bits_ask(eng, &r, &got);
+        expect_same(eng);
+        assert_true(eng->stats.n_draft_tok > N_GEN / 2);
+        unthreaded_close(eng);
+    }
+}
+
 // ---- memory ------------------------------------------------------------------------------------
 
 // The manager's table. A cache that grows by more than a token grows for a draft.
@@ -433,6 +451,7 @@ int main(void)
         cmocka_unit_test(test_an_end_within_a_draft),
         cmocka_unit_test(test_a_cancel_within_a_draft),
         cmocka_unit_test(test_greedy_draws_of_the_device),
+        cmocka_unit_test(test_windows_keep_what_drafts_need_again),
         cmocka_unit_test(test_no_memory_for_drafts_preempts_nobody),
         cmocka_unit_test(test_a_failed_extension_is_no_draft),
         cmocka_unit_test(test_a_failed_truncation_is_computed_again),

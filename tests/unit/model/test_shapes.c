@@ -44,8 +44,9 @@ static const small_shape wide_shapes[] = {
 };
 
 static const fxi_dtype floats[] = {FXI_F32, FXI_F16, FXI_BF16};
-static const fxi_dtype blocks[] = {FXI_Q8_0, FXI_Q4_0, FXI_Q4_1, FXI_Q5_0, FXI_Q5_1};
-static const fxi_dtype wides[] = {FXI_Q2_K, FXI_Q3_K, FXI_Q4_K, FXI_Q5_K, FXI_Q6_K};
+static const fxi_dtype blocks[] = {FXI_Q8_0, FXI_Q4_0,   FXI_Q4_1, FXI_Q5_0,
+                                   FXI_Q5_1, FXI_IQ4_NL, FXI_MXFP4};
+static const fxi_dtype wides[] = {FXI_Q2_K, FXI_Q3_K, FXI_Q4_K, FXI_Q5_K, FXI_Q6_K, FXI_IQ4_XS};
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
@@ -63,9 +64,9 @@ static void for_each_of(model_check *check, const small_shape *s, size_t n, cons
 // rounded.
 static void for_each_mix(model_check *check)
 {
-    static const fxi_dtype all[] = {FXI_Q4_K, FXI_F16,  FXI_Q8_0, FXI_Q6_K, FXI_Q4_0,
-                                    FXI_BF16, FXI_Q2_K, FXI_Q5_1, FXI_F32,  FXI_Q3_K,
-                                    FXI_Q5_0, FXI_Q5_K, FXI_Q4_1};
+    static const fxi_dtype all[] = {FXI_Q4_K, FXI_F16,    FXI_Q8_0,   FXI_Q6_K, FXI_Q4_0, FXI_BF16,
+                                    FXI_Q2_K, FXI_Q5_1,   FXI_F32,    FXI_Q3_K, FXI_Q5_0, FXI_Q5_K,
+                                    FXI_Q4_1, FXI_IQ4_NL, FXI_IQ4_XS, FXI_MXFP4};
     const small_shape s = {"all types in turn", 3, 256, 4, 2, 64, 256, 35, false};
     small_model m = {.shape = s, .types = all, .n_type = COUNT(all)};
     check(&m);

@@ -2,45 +2,43 @@
 // go straight from memory into the sums; memory is the limit.
 #include "kernels/cpu/body/body_codes.h"
 
-#define Q_SMALL_TOK      8    // tokens of a small batch
+#define Q_SMALL_TOK      8    // the most tokens that go over the weights together
 #define Q_PREFETCH_BYTES 3072 // prefetch distance of codes
 
 // The operands: all of k for P neighbouring panels.
 typedef struct q_small {
-    const uint8_t *code, *scale;      // of the first panel; each next one panel_bytes on
-    const uint8_t *next, *next_scale; // those that are read after these, or NULL
+    const uint8_t *code, *scale; // of the first panel; each next one panel_bytes on
     size_t panel_bytes, scale_bytes;
-    const q_token *tok; // [n_in / Q_K_BLOCK][n_tok], the first of T tokens
-    int n_tok, n_block;
-    float *y; // [T][ldy]
+    // Blocks from n_block on are those of the panels that are read after these: as far beyond the
+    // end of these, plus a jump. last_far: the last block that may be prefetched.
+    ptrdiff_t code_jump, scale_jump;
+    int last_far;
+    const q_token *tok; // [n_in / Q_K_BLOCK][n_slot], the first of T tokens
+    int n_slot, n_block;
+    int n_store; // tokens whose results are wanted
+    float *y;    // [n_store][ldy]
     size_t ldy;
     int n_out; // outputs from the first panel on; the last panel may be cut by it
 } q_small;
 
-// What is read for block b, `bytes` a block from `here` on and then from `next` on.
-ALWAYS_INLINE const uint8_t *q_small_far(const q_small *c, int b, size_t bytes, const uint8_t *here,
-                                         const uint8_t *next)
-{
-    return b < c->n_block ? here + (size_t)b * bytes
-           : next         ? next + (size_t)(b - c->n_block) * bytes
-                          : here;
-}
-
-// Scales of 256 numbers lie too far apart for the hardware to prefetch them.
+// What lies Q_PREFETCH_BYTES of codes ahead of block b, in these panels or in those that come next.
+// The hardware does not find scales in time: it has to learn of them again in each panel, and those
+// of 256 numbers lie far apart.
 ALWAYS_INLINE void q_small_prefetch(const int P, const int LINES, const bool BIG, const q_small *c,
                                     int b)
 {
-    const int far = b + Q_PREFETCH_BYTES / (64 * LINES);
-    const uint8_t *at = q_small_far(c, far, 64 * (size_t)LINES, c->code, c->next);
+    const int far = min_int(b + Q_PREFETCH_BYTES / (64 * LINES), c->last_far);
+    const bool here = far < c->n_block;
+    const uint8_t *code = c->code + (size_t)far * 64 * LINES + (here ? 0 : c->code_jump);
+    const uint8_t *scale =
+        c->scale + (size_t)far * c->scale_bytes / (BIG ? 8 : 1) + (here ? 0 : c->scale_jump);
 #pragma GCC unroll 4
-    for (int p = 0; p < P; p++)
+    for (int p = 0; p < P; p++) {
 #pragma GCC unroll 8
         for (int i = 0; i < LINES; i++)
-            __builtin_prefetch(at + (size_t)p * c->panel_bytes + i * 64);
-    if (!BIG) return;
-    at = q_small_far(c, far, c->scale_bytes / 8, c->scale, c->next_scale);
-#pragma GCC unroll 4
-    for (int p = 0; p < P; p++) __builtin_prefetch(at + (size_t)p * c->panel_bytes);
+            __builtin_prefetch(code + (size_t)p * c->panel_bytes + i * 64);
+        __builtin_prefetch(scale + (size_t)p * c->panel_bytes);
+    }
 }
 
 // The run of N vectors from vector g0 of block b on, which share `scale`.
@@ -49,9 +47,10 @@ ALWAYS_INLINE void q_small_run(const int T, const int P, const int LO, const int
                                int b, const int g0, const q_scale *scale,
                                v16 acc[Q_SMALL_TOK][Q_SMALL_MAX_PANELS])
 {
-    const q_token *tok = c->tok + b / Q_MAX_BLOCK * c->n_tok;
+    const q_token *tok = c->tok + b / Q_MAX_BLOCK * c->n_slot;
     const int in = b % Q_MAX_BLOCK, s = (8 * in + g0) / N;
     const uint8_t *code = c->code + (size_t)b * 64 * (LO + HI);
+    const int W = T > 4 ? P : 1; // panels whose codes are in registers together
     vq sum[Q_SMALL_TOK][Q_SMALL_MAX_PANELS];
 #pragma GCC unroll 8
     for (int t = 0; t < T; t++)
@@ -60,13 +59,19 @@ ALWAYS_INLINE void q_small_run(const int T, const int P, const int LO, const int
 #pragma GCC unroll 8
     for (int i = 0; i < N; i++)
 #pragma GCC unroll 4
-        for (int p = 0; p < P; p++) {
-            vb v = code_vector(LO, HI, VALUE, code + (size_t)p * c->panel_bytes, g0 + i);
-            vq_w w = vq_codes(v, Q_WIDE(LO, VALUE));
+        for (int p = 0; p < P; p += W) {
+            vq_w w[Q_SMALL_MAX_PANELS];
+#pragma GCC unroll 4
+            for (int j = 0; j < W; j++)
+                w[j] = vq_codes(
+                    code_vector(LO, HI, VALUE, code + (size_t)(p + j) * c->panel_bytes, g0 + i),
+                    Q_WIDE(LO, VALUE));
 #pragma GCC unroll 8
             for (int t = 0; t < T; t++) {
                 int32_t x = four_bytes(tok[t].q + in * FXI_Q_BLOCK + 4 * (g0 + i));
-                sum[t][p] = vq_dot(sum[t][p], w, x, Q_WIDE(LO, VALUE));
+#pragma GCC unroll 4
+                for (int j = 0; j < W; j++)
+                    sum[t][p + j] = vq_dot(sum[t][p + j], w[j], x, Q_WIDE(LO, VALUE));
             }
         }
 #pragma GCC unroll 4
@@ -119,16 +124,22 @@ ALWAYS_INLINE void q_small_panels(const int T, const int P, const int LO, const 
             q_small_block(T, P, LO, HI, N, BIG, HAS_MIN, VALUE, c, b, head, at, in, acc);
     }
 #pragma GCC unroll 8
-    for (int t = 0; t < T; t++)
+    for (int t = 0; t < T; t++) {
+        if (t == c->n_store) break;
 #pragma GCC unroll 4
         for (int p = 0; p < P; p++)
             panel_store(c->y + (size_t)t * c->ldy + p * FXI_PANEL, acc[t][p],
                         c->n_out - p * FXI_PANEL);
+    }
 }
 
-// The most tokens of types whose runs are N vectors that go over the weights together. The sums of
-// eight tokens lie in memory, which costs less than a second pass where runs are long.
-#define Q_SMALL_MOST(N) ((N) == 8 ? Q_SMALL_MAX_TOK : 4)
+// The most tokens that go over the weights together. The float sums of eight tokens lie in memory,
+// which costs less than a second pass, except where a run has 16 numbers and a minimum.
+#define Q_SMALL_MOST(N, HAS_MIN) ((N) == 4 && (HAS_MIN) ? 4 : Q_SMALL_MAX_TOK)
+
+// The most tokens of a small batch. Passes of eight tokens are faster than the tiles of larger
+// batches, which unpack the codes of each panel first, until that is shared by many tokens.
+#define Q_SMALL_BATCH(N, HAS_MIN) (Q_SMALL_MOST(N, HAS_MIN) == 8 ? 32 : 8)
 
 // How many panels T tokens are multiplied with at a time.
 #define Q_SMALL_PANELS(T)                                           \
