@@ -8,6 +8,8 @@
 // by sqrt(2 * layers) if it adds to the residual stream; the output matrix gives logits a standard
 // deviation of 2. Number i of tensor t depends only on (seed, t, i): equal options give equal
 // files, with any number of threads. Memory: one batch of numbers, whatever the model's size.
+//
+// With --holes all weights are 0 and take no room on the disk: for who fills them in elsewhere.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +36,7 @@ typedef struct options {
     const char *path, *type;
     int n_layer, dim, n_ffn, n_head, n_kv_head, head_dim, n_expert, n_used, n_vocab, n_ctx;
     uint64_t seed;
-    bool tied;
+    bool tied, holes;
 } options;
 
 #define FIELD(f) offsetof(options, f)
@@ -63,6 +65,8 @@ static const fxi_opt opts[] = {
     {"seed", 0, "N", FXI_OPT_U64, 0, 0x1p64, "1", FIELD(seed), 1, "seed of the random weights"},
     {"tied", 0, NULL, FXI_OPT_FLAG, 0, 0, "no", FIELD(tied), 1,
      "the embedding is the output matrix"},
+    {"holes", 0, NULL, FXI_OPT_FLAG, 0, 0, "no", FIELD(holes), 1,
+     "weights are 0, and the file is sparse"},
 };
 
 static const fxi_opt_table opt_table = {
@@ -280,6 +284,7 @@ static void write_tensor(model_maker *m, const tensor *t, int block, uint32_t in
                      .step = (float)(stddev_of(m, t) / byte_sum_stddev),
                      .type = type_of(m, t, block),
                      .dst = m->batch};
+    if (m->o.holes) return fxi_gguf_write_zeros(m->w, encoded_bytes(d.type, n));
     for (; d.first < n && fxi_gguf_writer_status(m->w) == FX_OK; d.first = d.end) {
         d.end = n - d.first < BATCH_ELEMS ? n : d.first + BATCH_ELEMS;
         fxi_pool_run(m->pool, draw_numbers_task, &d,

@@ -64,10 +64,11 @@ typedef struct fx_options {
     // (also "cuda"), where the build has kernels for it. The driver's libcuda.so.1 is loaded for
     // that.
     const char *device;
-    // How a GPU adds: "exact" (NULL), in the CPU's order, which gives the same bits; "law", 16-bit
-    // weights and attention on tensor cores, in a fixed order that batch, chunking, paging and
-    // preemption do not change; "fast", 16-bit weights by NVIDIA's cuBLASLt, which is loaded then,
-    // in whatever order is fastest for the batch: logits depend on it in their last bits.
+    // How a GPU adds: "law" (NULL), 16-bit weights and attention on tensor cores, in a fixed order
+    // that batch, chunking, paging and preemption do not change; "exact", in the CPU's order, which
+    // gives the same bits; "fast", 16-bit weights by NVIDIA's cuBLASLt and attention of decoding by
+    // cuDNN, which are loaded then, in whatever order is fastest for the batch: logits depend on it
+    // in their last bits.
     const char *gpu_math;
     int n_thread;             // compute threads, the engine thread included; 0: one per usable core
     int ctx_tok;              // longest sequence, in tokens; 0: what the model was trained for

@@ -39,6 +39,9 @@ void fxi_gguf_begin_data(fxi_gguf_writer *w);
 // Bytes of the next tensor, in one or several calls; padding between tensors is added.
 void fxi_gguf_write_data(fxi_gguf_writer *w, const void *data, size_t n_bytes);
 
+// The same of bytes that are 0: the file gets a hole, which takes no room on the disk.
+void fxi_gguf_write_zeros(fxi_gguf_writer *w, size_t n_bytes);
+
 // FX_OK while nothing has failed: lets a caller with much data left stop early.
 fx_status fxi_gguf_writer_status(const fxi_gguf_writer *w);
 

@@ -50,7 +50,8 @@ EMU_API void emu_async_commit(void);
 EMU_API void emu_async_wait(int n_left); // until at most so many groups are not done
 
 // What the checked runtime is told; without it these do nothing.
-enum { EMU_READ = 0, EMU_WRITE = 1, EMU_ATOMIC = 2 };
+// EMU_AHEAD: a write that may begin here, and is made later: it must not race with what was before.
+enum { EMU_READ = 0, EMU_WRITE = 1, EMU_ATOMIC = 2, EMU_AHEAD = 4 };
 EMU_API void emu_look_access(const void *at, unsigned n_byte, int flags, const char *file,
                              int line);
 EMU_API void emu_look_sync(

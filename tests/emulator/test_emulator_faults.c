@@ -94,6 +94,7 @@ static const plant faulty[] = {
     {"no_async_wait", 1, 64, 0, 0},
     {"async_wait_without_barrier", 1, 64, 0, 0},
     {"async_never_waited", 1, 64, 0, 0},
+    {"async_overwrites_what_is_read", 1, 64, 0, 0},
     {"async_source_overwritten", 1, 64, 0, 0},
 };
 

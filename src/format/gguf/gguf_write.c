@@ -229,18 +229,40 @@ void fxi_gguf_begin_data(fxi_gguf_writer *w)
     if (!w->in_memory && !write_counts(w, counts)) fail_io(w); // in memory: when all is written
 }
 
-void fxi_gguf_write_data(fxi_gguf_writer *w, const void *data, size_t n_bytes)
+// The last byte is written, so that the file is long enough wherever it ends.
+static void put_hole(fxi_gguf_writer *w, size_t n)
+{
+    if (fseeko(w->f, (off_t)(n - 1), SEEK_CUR) != 0) return fail_io(w);
+    w->pos += n - 1;
+    put_raw(w, "", 1);
+}
+
+// data NULL: zeros
+static void write_some(fxi_gguf_writer *w, const void *data, size_t n_bytes)
 {
     if (w->st != FX_OK || !n_bytes) return;
     if (w->stage != DATA) return fail_use(w, "data before begin_data", "tensors");
     if (w->i_tensor == w->n_tensor || n_bytes > w->size_bytes[w->i_tensor] - w->n_written)
         return fail_use(w, "more data than was declared", "tensors");
-    put_raw(w, data, n_bytes);
+    if (data)
+        put_raw(w, data, n_bytes);
+    else
+        put_hole(w, n_bytes);
     w->n_written += n_bytes;
     if (w->n_written < w->size_bytes[w->i_tensor]) return;
     put_padding(w);
     w->n_written = 0;
     w->i_tensor++;
+}
+
+void fxi_gguf_write_data(fxi_gguf_writer *w, const void *data, size_t n_bytes)
+{
+    write_some(w, data, n_bytes);
+}
+
+void fxi_gguf_write_zeros(fxi_gguf_writer *w, size_t n_bytes)
+{
+    write_some(w, NULL, n_bytes);
 }
 
 //

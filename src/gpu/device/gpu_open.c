@@ -33,8 +33,8 @@ typedef struct gpu_math {
 
 static fx_status read_math(const char *name, const gpu_math **out, fx_error *err)
 {
-    static const gpu_math known[] = {{"exact", FXI_CUDA_EXACT, false},
-                                     {"law", FXI_CUDA_LAW, false},
+    static const gpu_math known[] = {{"law", FXI_CUDA_LAW, false},
+                                     {"exact", FXI_CUDA_EXACT, false},
                                      {"fast", FXI_CUDA_LAW, true}};
     *out = &known[0];
     if (!name) return FX_OK;

@@ -3,11 +3,6 @@
 
 #include <stdlib.h>
 
-struct fxi_gpu_slab {
-    struct fxi_gpu_slab *next;
-    void *at; // of the device
-};
-
 struct fxi_gpu_pin {
     struct fxi_gpu_pin *next;
     char *bytes;
@@ -35,16 +30,17 @@ static size_t slab_bytes(size_t size_bytes, uint64_t more_bytes)
 
 static fx_status alloc_slab(fxi_cu *cu, fxi_gpu_heap *h, size_t least, size_t most, fx_error *err)
 {
-    struct fxi_gpu_slab *slab = malloc(sizeof *slab);
+    fxi_gpu_slab *slab = malloc(sizeof *slab);
     if (!slab) return no_host_memory(cu, err);
     size_t size_bytes = most;
-    fx_status st = fxi_cu_alloc(cu, size_bytes, &slab->at, err);
-    if (st == FX_ENOMEM && most > least) st = fxi_cu_alloc(cu, size_bytes = least, &slab->at, err);
+    void *at = NULL;
+    fx_status st = fxi_cu_alloc(cu, size_bytes, &at, err);
+    if (st == FX_ENOMEM && most > least) st = fxi_cu_alloc(cu, size_bytes = least, &at, err);
     if (st != FX_OK) {
         free(slab);
         return st;
     }
-    slab->next = h->newest;
+    *slab = (fxi_gpu_slab){h->newest, at, size_bytes};
     h->newest = slab;
     h->at = slab->at;
     h->end = h->at + size_bytes;
@@ -73,7 +69,7 @@ fx_status fxi_gpu_heap_take(fxi_cu *cu, fxi_gpu_heap *h, size_t size_bytes, uint
 void fxi_gpu_heap_free(fxi_cu *cu, fxi_gpu_heap *h)
 {
     while (h->newest) {
-        struct fxi_gpu_slab *slab = h->newest;
+        fxi_gpu_slab *slab = h->newest;
         h->newest = slab->next;
         fxi_cu_free(cu, slab->at);
         free(slab);

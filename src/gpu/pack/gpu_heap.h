@@ -10,6 +10,12 @@
 
 enum { FXI_GPU_ALIGN = 256 }; // bytes, of every piece
 
+typedef struct fxi_gpu_slab {
+    struct fxi_gpu_slab *next;
+    char *at; // of the device
+    size_t size_bytes;
+} fxi_gpu_slab;
+
 typedef struct fxi_gpu_heap {    // all zero: empty
     struct fxi_gpu_slab *newest; // of the allocations
     char *at, *end;              // what is left of it

@@ -104,6 +104,18 @@ static void check_written(const emu_access &a, size_t first)
     }
 }
 
+// A write that is not made yet: the cells stay as they are.
+static void try_cells(const emu_access &a, const emu_cell *c)
+{
+    emu_cell past = {};
+    for (unsigned i = 0; i < a.n_byte; i++, c++) {
+        if (i > 0 && memcmp(c, &past, sizeof past) == 0) continue;
+        past = *c;
+        emu_cell trial = *c;
+        write_cell(a, &trial);
+    }
+}
+
 // The bytes of a number mostly have the same past; what becomes of the first becomes of them.
 static void look_at_cells(const emu_access &a, emu_cell *c)
 {
@@ -162,6 +174,10 @@ void emu_look_at(uintptr_t at, unsigned n_byte, int flags, const emu_site &site)
     const size_t first = at - r->at;
     if (a.n_byte > r->n_byte - first) a.n_byte = (unsigned)(r->n_byte - first); // of a piece
     if (!writes || a.atomic) check_written(a, first);
+    if (flags & EMU_AHEAD) {
+        try_cells(a, r->cells + first);
+        return;
+    }
     if (a.atomic) emu_clock_atomic(at, a.me);
     look_at_cells(a, r->cells + first);
     emu_profile_note(at, n_byte, writes, emu_shadow_is_shared(r), site);

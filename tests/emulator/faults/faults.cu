@@ -226,6 +226,20 @@ extern "C" __global__ void async_never_waited(const float *in, float *)
 }
 FXI_CUDA_KERNEL(async_never_waited);
 
+extern "C" __global__ void async_overwrites_what_is_read(const float *in, float *out)
+{
+    __shared__ __align__(16) float row[64];
+    const int at = 4 * (int)threadIdx.x;
+    row[threadIdx.x] = in[threadIdx.x];
+    __syncthreads();
+    out[threadIdx.x] = row[63 - threadIdx.x];
+    if (copies()) ptx_async_copy16(row + at, in + at, 16); // fault: async_overwrites_what_is_read
+    ptx_async_commit();
+    __syncthreads();
+    ptx_async_wait<0>();
+}
+FXI_CUDA_KERNEL(async_overwrites_what_is_read);
+
 extern "C" __global__ void async_source_overwritten(const float *in, float *out)
 {
     __shared__ __align__(16) float row[64];

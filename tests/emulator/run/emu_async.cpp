@@ -1,5 +1,6 @@
 // emu_async.cpp - cp.async: copies are remembered, and done by the wait that asks for them. So a
-// kernel that does not wait reads what was there before.
+// kernel that does not wait reads what was there before. They may also be done at once: what they
+// overwrite must not be read any more.
 #include "emu_run.h"
 
 static emu_fiber *copier(void)
@@ -18,6 +19,7 @@ void emu_async_copy(void *dst, const void *src, int n_byte, int n_read, const ch
     else
         f->copies.push_back({(unsigned char *)dst, (const unsigned char *)src, n_byte, n_read,
                              f->n_group, file, line});
+    emu_look_access(dst, (unsigned)n_byte, EMU_WRITE | EMU_AHEAD, file, line);
 }
 
 void emu_async_commit(void)

@@ -1,10 +1,12 @@
-// gpu_attention_speed.c - how fast attention of one decoded token per sequence reads the cache:
-// batch x positions x KV heads, contiguous and paged, as CSV.
+// gpu_attention_speed.c - how fast attention is over batch x positions x KV heads, contiguous and
+// paged, as CSV: of one decoded token per sequence or, with `prefill`, of the last 512 positions of
+// each, behind a prefix that is in the cache.
 //
-//     gpu_attention_speed [small] [exact|law]
+//     gpu_attention_speed [small] [prefill] [exact|law]
 //
 // The cache's content is arbitrary. A row's time is the mean of launches given one after the other,
-// from which the wait for all of them is not subtracted; GB/s counts keys and values once.
+// from which the wait for all of them is not subtracted; GB/s counts keys and values once, Tflop/s
+// a multiplication and an addition for each number of a key and of a value that a query attends to.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +18,7 @@ enum { N_HEAD = 32, HEAD_DIM = 128, N_ROUND = 20 };
 
 typedef struct speed_case {
     int batch, n_pos, n_kv_head;
+    int n_tok;     // new ones of each sequence
     int block_tok; // 0: contiguous
 } speed_case;
 
@@ -29,7 +32,7 @@ typedef struct speed_rig {
     fxi_cuda_tile *tile, *tile_at;
     int32_t *table, *table_at;
     float *q, *out, *part;
-    int max_batch, max_pos, max_part;
+    int max_batch, max_pos, max_row, max_part;
 } speed_rig;
 
 static void must_run(fx_status st, const fx_error *err)
@@ -53,7 +56,7 @@ static void send_bytes(const speed_rig *r, void *dst, const void *src, size_t si
     must_run(r->d->ops->upload(r->d, dst, src, size_bytes, &err), &err);
 }
 
-static void open_rig(speed_rig *r, const char *math, int max_batch, int max_pos)
+static void open_rig(speed_rig *r, const char *math, int max_batch, int max_pos, int max_tok)
 {
     fx_error err = {0};
     fxi_device_memory m;
@@ -62,16 +65,17 @@ static void open_rig(speed_rig *r, const char *math, int max_batch, int max_pos)
     r->math = fxi_gpu_of(r->d)->math;
     r->max_batch = max_batch;
     r->max_pos = max_pos;
-    const size_t n_row = (size_t)max_batch * N_HEAD,
+    r->max_row = max_batch * max_tok;
+    const size_t n_row = (size_t)r->max_row * N_HEAD,
                  n_block = (size_t)max_batch * (size_t)max_pos / 16;
     r->max_part = (int)(n_row * (size_t)fxi_attn_n_segment(max_pos));
     if (r->max_part > 1 << 19) r->max_part = 1 << 19;
     r->seq = calloc((size_t)max_batch, sizeof *r->seq);
-    r->tile = calloc((size_t)max_batch, sizeof *r->tile);
+    r->tile = calloc((size_t)r->max_row, sizeof *r->tile);
     r->table = calloc(n_block + 1, sizeof *r->table);
     if (!r->seq || !r->tile || !r->table) exit(1);
     r->seq_at = take_bytes(r, (size_t)max_batch * sizeof *r->seq);
-    r->tile_at = take_bytes(r, (size_t)max_batch * sizeof *r->tile);
+    r->tile_at = take_bytes(r, (size_t)r->max_row * sizeof *r->tile);
     r->table_at = take_bytes(r, (n_block + 1) * sizeof *r->table);
     r->q = take_bytes(r, n_row * HEAD_DIM * sizeof(float));
     r->out = take_bytes(r, n_row * HEAD_DIM * sizeof(float));
@@ -97,9 +101,9 @@ static void clear_memory(const speed_rig *r)
     fxi_gpu *g = fxi_gpu_of(r->d);
     must_run(fxi_cu_enter(&g->cu, &err), &err);
     must_run(fxi_cu_zero(&g->cu, g->cu.compute, r->cache, r->cache_bytes, &err), &err);
-    must_run(fxi_cu_zero(&g->cu, g->cu.compute, r->q, (size_t)r->max_batch * N_HEAD * HEAD_DIM * 4,
-                         &err),
-             &err);
+    must_run(
+        fxi_cu_zero(&g->cu, g->cu.compute, r->q, (size_t)r->max_row * N_HEAD * HEAD_DIM * 4, &err),
+        &err);
     must_run(fxi_cu_wait(&g->cu, g->cu.compute, &err), &err);
     fxi_cu_leave(&g->cu);
 }
@@ -144,21 +148,25 @@ static fxi_kv_view view_of(const speed_rig *r, const speed_case *c, int i)
                          .block_stride_bytes = 2 * block * row};
 }
 
-static fxi_cuda_attn_args prepare_case(speed_rig *r, const speed_case *c)
+static fxi_cuda_attn_args prepare_case(speed_rig *r, const speed_case *c, int *n_wide)
 {
     const fxi_gpu *g = fxi_gpu_of(r->d);
     fxi_cuda_plan plan = {.n_head = N_HEAD,
                           .n_kv_head = c->n_kv_head,
                           .n_block = 2 * g->cu.n_sm,
-                          .max_part = r->max_part};
+                          .max_part = r->max_part,
+                          .is_wide = r->math == FXI_CUDA_LAW};
     if (c->block_tok) shuffle_table(r, c->batch * (c->n_pos / c->block_tok));
     for (int i = 0; i < c->batch; i++)
-        r->seq[i] =
-            (fxi_cuda_seq){.view = {view_of(r, c, i)}, .row0 = i, .n_tok = 1, .pos = c->n_pos - 1};
-    for (int i = 0; i < c->batch; i++) fxi_cuda_plan_add(&plan, r->seq, i, 1, r->tile);
+        r->seq[i] = (fxi_cuda_seq){.view = {view_of(r, c, i)},
+                                   .row0 = i * c->n_tok,
+                                   .n_tok = c->n_tok,
+                                   .pos = c->n_pos - c->n_tok};
+    for (int i = 0; i < c->batch; i++) fxi_cuda_plan_add(&plan, r->seq, i, c->n_tok, r->tile);
     fxi_cuda_plan_end(&plan, r->tile);
+    *n_wide = plan.n_wide;
     send_bytes(r, r->seq_at, r->seq, (size_t)c->batch * sizeof *r->seq);
-    send_bytes(r, r->tile_at, r->tile, (size_t)c->batch * sizeof *r->tile);
+    send_bytes(r, r->tile_at, r->tile, (size_t)plan.n_tile * sizeof *r->tile);
     return (fxi_cuda_attn_args){.seq = r->seq_at,
                                 .tile = r->tile_at,
                                 .n_tile = plan.n_tile,
@@ -173,59 +181,84 @@ static fxi_cuda_attn_args prepare_case(speed_rig *r, const speed_case *c)
                                 .scale = 0.088f};
 }
 
-static void run_rounds(const speed_rig *r, const fxi_cuda_attn_args *a, int n)
+// Both kinds of tiles, and what merges the parts of those that are spread.
+static void run_rounds(const speed_rig *r, const fxi_cuda_attn_args *a, int n_wide, int n)
 {
     fx_error err = {0};
     fxi_gpu *g = fxi_gpu_of(r->d);
-    const fxi_cuda_kernel_id id = fxi_cuda_attention_find(FXI_F16, HEAD_DIM, r->math);
+    const fxi_cuda_kernel_id id = fxi_cuda_attention_find(FXI_F16, HEAD_DIM, r->math),
+                             wide = fxi_cuda_attention_wide_find(FXI_F16, HEAD_DIM, r->math);
+    fxi_cuda_attn_args few = *a, many = *a;
+    few.n_tile -= n_wide;
+    many.tile += few.n_tile;
+    many.n_tile = n_wide;
     for (int i = 0; i < n; i++) {
-        must_run(fxi_gpu_launch(g, id, a, &err), &err);
+        must_run(fxi_gpu_launch(g, id, &few, &err), &err);
+        if (n_wide) must_run(fxi_gpu_launch(g, wide, &many, &err), &err);
         if (a->max_range > 1) must_run(fxi_gpu_launch(g, FXI_CUDA_ATTN_MERGE, a, &err), &err);
     }
     must_run(r->d->ops->wait(r->d, &err), &err);
 }
 
+static double case_flop(const speed_case *c)
+{
+    const double attended = (double)c->n_tok * (c->n_pos - (c->n_tok - 1) / 2.0);
+    return attended * c->batch * N_HEAD * HEAD_DIM * 4;
+}
+
 static void measure_case(speed_rig *r, const speed_case *c, const char *math)
 {
-    if (case_bytes(c) > r->cache_bytes) return;
-    const fxi_cuda_attn_args a = prepare_case(r, c);
+    int n_wide;
+    if (case_bytes(c) > r->cache_bytes || c->n_tok > c->n_pos) return;
+    const fxi_cuda_attn_args a = prepare_case(r, c, &n_wide);
     fx_error err = {0};
     fxi_gpu *g = fxi_gpu_of(r->d);
     must_run(fxi_cu_enter(&g->cu, &err), &err);
     must_run(fxi_gpu_stage_drain(&g->cu, &g->stage, &err), &err);
     fxi_cu_leave(&g->cu);
-    run_rounds(r, &a, 2);
+    run_rounds(r, &a, n_wide, 2);
     const double t0 = fxi_now_s();
-    run_rounds(r, &a, N_ROUND);
+    run_rounds(r, &a, n_wide, N_ROUND);
     const double us = (fxi_now_s() - t0) * 1e6 / N_ROUND;
-    printf("%s,%s,%d,%d,%d,%.1f,%.1f\n", math,
+    printf("%s,%s,%d,%d,%d,%d,%.1f,%.1f,%.2f\n", math,
            !c->block_tok        ? "contiguous"
            : c->block_tok == 16 ? "paged-16"
                                 : "paged-256",
-           c->batch, c->n_pos, c->n_kv_head, us, (double)case_bytes(c) / us * 1e-3);
+           c->batch, c->n_pos, c->n_tok, c->n_kv_head, us, (double)case_bytes(c) / us * 1e-3,
+           case_flop(c) / us * 1e-6);
     fflush(stdout);
+}
+
+static void measure_all(speed_rig *r, const char *math, bool small, bool prefill)
+{
+    static const int batch[] = {1, 4, 16, 64}, n_pos[] = {1024, 4096, 8192, 32768},
+                     n_kv[] = {1, 4, 8, 32}, block[] = {0, 16, 256};
+    for (size_t b = 0; b < (small ? 1 : prefill ? 3 : 4); b++)
+        for (size_t p = 0; p < (small ? 1 : 4); p++)
+            for (size_t k = 0; k < (small ? 1 : 4); k++)
+                for (size_t t = 0; t < 3; t++)
+                    measure_case(r,
+                                 &(speed_case){.batch = batch[b],
+                                               .n_pos = small ? 512 : n_pos[p],
+                                               .n_kv_head = small ? 8 : n_kv[k],
+                                               .n_tok = !prefill ? 1
+                                                        : small  ? 8
+                                                                 : 512,
+                                               .block_tok = block[t]},
+                                 math);
 }
 
 int main(int argc, char **argv)
 {
     const bool small = argc > 1 && strcmp(argv[1], "small") == 0;
-    const char *math = argc > 1 + small ? argv[1 + small] : "law";
-    static const int batch[] = {1, 4, 16, 64}, n_pos[] = {1024, 4096, 8192, 32768},
-                     n_kv[] = {1, 4, 8, 32}, block[] = {0, 16, 256};
+    const bool prefill = argc > 1 + small && strcmp(argv[1 + small], "prefill") == 0;
+    const int i = 1 + small + prefill;
+    const char *math = argc > i ? argv[i] : "law";
     speed_rig r = {0};
-    open_rig(&r, math, small ? 2 : 64, small ? 512 : 32768);
+    open_rig(&r, math, small ? 2 : prefill ? 16 : 64, small ? 512 : 32768, prefill ? 512 : 1);
     clear_memory(&r);
-    printf("math,cache,batch,positions,kv_heads,us,gb_per_s\n");
-    for (size_t b = 0; b < (small ? 1 : 4); b++)
-        for (size_t p = 0; p < (small ? 1 : 4); p++)
-            for (size_t k = 0; k < (small ? 1 : 4); k++)
-                for (size_t t = 0; t < 3; t++)
-                    measure_case(&r,
-                                 &(speed_case){.batch = batch[b],
-                                               .n_pos = small ? 512 : n_pos[p],
-                                               .n_kv_head = small ? 8 : n_kv[k],
-                                               .block_tok = block[t]},
-                                 math);
+    printf("math,cache,batch,positions,new_tokens,kv_heads,us,gb_per_s,tflop_per_s\n");
+    measure_all(&r, math, small, prefill);
     close_rig(&r);
     return 0;
 }

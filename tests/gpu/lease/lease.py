@@ -19,8 +19,18 @@ from pathlib import Path
 
 TREE = Path(__file__).resolve().parents[3]
 PROGRAMS = ["flexinfer", "make_model", "test_gpu_vmm", "test_gpu_order", "lease_models", "lease_law", "lease_lost",
-            "gpu_vmm_cost", "gpu_attention_speed"]
+            "lease_whole", "gpu_vmm_cost", "gpu_attention_speed"]
 DATA = ["tests/vectors/models", "tests/vectors/logits", "models/storyteller.gguf", "tests/gpu/lease/lease.py"]
+
+
+
+def whole(options):
+    """Commands of a part that runs a whole model: of its shape, and for the stand-in."""
+    model = "{work}/whole.gguf"
+    tiny = "--layers 2 --dim 128 --ffn 256 --heads 2 --kv-heads 1 --head-dim 64 --vocab 600 --ctx 256"
+    return tuple(f"{{bin}}/make_model -o {model} --type bf16 --holes {o} && {{bin}}/lease_whole {model}{small}; "
+                 f"s=$?; rm -f {model}; exit $s" for o, small in ((options, ""), (tiny, " small")))
+
 
 # Name, limit in seconds, what it shows, command; {bin}, {tree} and {work} are folders. With --small the second command.
 PARTS = [
@@ -30,6 +40,11 @@ PARTS = [
      "{bin}/lease_models {tree} llama.gguf"),
     ("law", 200, "tensor cores: the same bits in every way", "{bin}/lease_law", None),
     ("lost", 60, "an illegal address ends a pass with one line", "{bin}/lease_lost {tree}", None),
+    ("fast", 100, "cuBLASLt and, where it is installed, cuDNN run a model",
+     "{bin}/flexinfer bench -m {tree}/models/storyteller.gguf --device cuda:0 --gpu-math fast --batch 1,8 --prompt 64"
+     " --gen 64 --csv",
+     "{bin}/flexinfer_standin bench -m {tree}/models/storyteller.gguf --ctx 64 --kv-memory 32M --device cuda:0"
+     " --gpu-math fast --batch 2 --prompt 8 --gen 4 --repeat 1 --csv"),
     ("program", 200, "flexinfer run --device cuda:0 tells the host's story",
      "{bin}/flexinfer run -m {tree}/models/storyteller.gguf --device cuda:0 -p 'Once upon' -n 100 --temperature 0"
      " > {work}/gpu.txt && "
@@ -40,12 +55,20 @@ PARTS = [
      "{bin}/gpu_vmm_cost small"),
     ("attention", 300, "decode attention over batch, positions and KV heads (vTensor, figure 7)",
      "{bin}/gpu_attention_speed law", "{bin}/gpu_attention_speed small law"),
+    ("prefill", 300, "attention of prompts behind prefixes, contiguous and paged (vTensor, figure 8)",
+     "{bin}/gpu_attention_speed prefill law", "{bin}/gpu_attention_speed small prefill law"),
+    ("llama_3_8b", 400, "a whole model of Llama-3-8B's shape (vTensor, figures 2, 9, 10, 11; growth; idle memory)",
+     *whole("--layers 32 --dim 4096 --ffn 14336 --heads 32 --kv-heads 8 --vocab 128256 --ctx 8192")),
+    ("yi_6b", 400, "the same of Yi-6B's",
+     whole("--layers 32 --dim 4096 --ffn 11008 --heads 32 --kv-heads 4 --vocab 64000 --ctx 4096")[0], "true"),
     ("sanitizer", 300, "compute-sanitizer finds nothing in a model's kernels",
      "compute-sanitizer --error-exitcode 3 {bin}/lease_models {tree} qwen3moe.gguf", "true"),
     ("decode", 400, "whole models: tokens per second of a 1 B model, batch 1 to 64",
      "{bin}/make_model -o {work}/1b.gguf --layers 16 --dim 2048 --ffn 8192 --heads 32 --kv-heads 8 --vocab 32000"
      " --ctx 4096 --type bf16 --seed 1 && {bin}/flexinfer bench -m {work}/1b.gguf --device cuda:0 --gpu-math law"
      " --batch 1,8,64 --prompt 512 --gen 64 --csv; rm -f {work}/1b.gguf", "true"),
+    ("yi_9b", 500, "and of Yi-9B's",
+     whole("--layers 48 --dim 4096 --ffn 11008 --heads 32 --kv-heads 4 --vocab 64000 --ctx 4096")[0], "true"),
     ("attention_exact", 300, "the same attention in the CPU's order", "{bin}/gpu_attention_speed exact",
      "{bin}/gpu_attention_speed small exact"),
 ]

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -120,6 +121,31 @@ static void test_every_64th_is_refused(void **state)
     }
 }
 
+// Also at the end of the file, which is as long as if they had been written.
+static void test_zeros_are_a_hole(void **state)
+{
+    (void)state;
+    enum { N = 4 << 20 };
+    const uint64_t ne[] = {N};
+    struct stat st;
+    fxi_gguf *g;
+    fxi_gguf_writer *w = open_writer();
+    fxi_gguf_declare_tensor(w, "zeros", FXI_F32, 1, ne);
+    fxi_gguf_begin_data(w);
+    fxi_gguf_write_zeros(w, N * 4 - 8);
+    fxi_gguf_write_zeros(w, 8);
+    assert_int_equal(fxi_gguf_writer_finish(w, NULL), FX_OK);
+    assert_int_equal(stat(path, &st), 0);
+    assert_true(st.st_size > N * 4);
+    assert_true(st.st_blocks * 512 < N);
+    assert_int_equal(fxi_gguf_open(path, &g, NULL), FX_OK);
+    const float *at = fxi_gguf_find_tensor(g, "zeros")->data;
+    for (int i = 0; i < N; i++)
+        if (at[i] != 0) fail_msg("number %d is not 0", i);
+    fxi_gguf_close(g);
+    remove(path);
+}
+
 static void test_metadata_only(void **state)
 {
     (void)state;
@@ -212,7 +238,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip),    cmocka_unit_test(test_every_64th_is_refused),
         cmocka_unit_test(test_metadata_only), cmocka_unit_test(test_misuse_leaves_no_file),
-        cmocka_unit_test(test_no_room),
+        cmocka_unit_test(test_no_room),       cmocka_unit_test(test_zeros_are_a_hole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

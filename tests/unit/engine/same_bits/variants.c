@@ -332,7 +332,7 @@ void rig_check_drafts(const rig *r)
 static const struct model_row {
     const char *name, *path, *kv_type, *manager;
     memory_maker *make_memory; // of the cache; NULL: the device's
-    const char *device, *math; // NULL: the host, or exact
+    const char *device, *math; // NULL: the host, or law
 } models[] = {
     [TINY] = {"tiny-f32", FX_SOURCE_DIR "/tests/vectors/logits/tiny-f32.gguf", NULL, NULL, NULL,
               NULL, NULL},

@@ -56,8 +56,10 @@ void gpu_model_open(gpu_model_rig *g, runner_model m, const gpu_way *way)
     memset(g, 0, sizeof *g);
     g->v = (variant){.what = way->what, .n_thread = 1, .n_other = way->n_other};
     assert_int_equal(fxi_pool_create(1, &g->r.pool, &err), FX_OK);
-    const fxi_gpu_options opt = {
-        .name = "cuda:0", .math = way->math, .pool = g->r.pool, .no_graphs = way->no_graphs};
+    const fxi_gpu_options opt = {.name = "cuda:0",
+                                 .math = way->math ? way->math : "exact",
+                                 .pool = g->r.pool,
+                                 .no_graphs = way->no_graphs};
     if (fxi_gpu_open(&opt, &g->device, &err) != FX_OK) fail_msg("%s", err.text);
     open_model(g, m);
     const fxi_model_shape *s = fxi_model_get_shape(g->r.model);
