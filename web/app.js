@@ -234,6 +234,7 @@ function setReplaying(on) {
   $("player").hidden = !on;
   replaying = on ? { replay: null, s: 0, isPlaying: false } : null;
   chart.clear();
+  map.point(null);
   generated.length = 0;
   $("cells").hidden = $("legend").hidden = on;
   if (!on && watcher.picture) {

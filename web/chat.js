@@ -104,10 +104,11 @@ export class Chat {
   #take(talk, message, chunk) {
     if (chunk.error) throw new Error(chunk.error.message);
     if (chunk.usage) message.facts.usage = chunk.usage;
-    const text = chunk.choices?.[0]?.delta?.content;
-    if (!text) return;
+    const { content = "", reasoning_content: thought = "" } = chunk.choices?.[0]?.delta ?? {};
+    if (!content && !thought) return;
     message.facts.piece(now());
-    message.content += text;
+    message.content += content ?? "";
+    message.thought += thought ?? "";
     this.#redraw(talk, message);
   }
 
@@ -123,6 +124,8 @@ export class Chat {
       const log = this.el.log;
       const isAtEnd = log.scrollHeight - log.scrollTop - log.clientHeight < 60;
       box.querySelector(".text").replaceChildren(render(message.content, document, copyText));
+      box.querySelector(".thought").hidden = !message.thought;
+      box.querySelector(".thought p").textContent = message.thought;
       box.querySelector(".facts").textContent = factsOf(message);
       if (isAtEnd) log.scrollTop = log.scrollHeight;
     });
@@ -154,7 +157,9 @@ export class Chat {
     const head = make("header", {}, make("span", { className: "who", textContent: who }));
     if (m.parent.children.length > 1) head.append(...this.#alternatives(m, who));
     if (!isBusy) head.append(...this.#actions(m));
-    const box = make("article", { className: `message ${m.role}` }, head,
+    const thought = make("details", { className: "thought", hidden: !m.thought },
+      make("summary", { textContent: "Thoughts" }), make("p", { textContent: m.thought }));
+    const box = make("article", { className: `message ${m.role}` }, head, thought,
       make("div", { className: "text" }, render(m.content, document, copyText)));
     if (m.failed) box.append(make("p", { className: "failed", textContent: m.failed }));
     if (m.role === "assistant") box.append(make("p", { className: "facts", textContent: factsOf(m) }));

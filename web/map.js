@@ -16,6 +16,7 @@ export class MemoryMap {
   #row = { height: 16, most: 1, left: 64 };
   #point = null; // {row, index} of a segment, or {chunk}
   #colour = {};
+  #said = "";
   #image = null;
   #drawnN = -1;
   frames = 0; // drawn so far
@@ -228,13 +229,14 @@ export class MemoryMap {
   point(point) {
     if (JSON.stringify(point) === JSON.stringify(this.#point)) return;
     this.#point = point;
-    this.onPoint(this.describe());
+    this.#say();
     this.ask();
   }
 
   #keepPoint() {
     const key = this.#point?.key;
     if (key && !this.#picture.spans.has(key)) this.#point = null;
+    this.#say();
   }
 
   // The chunk that is pointed at, and who maps it.
@@ -245,6 +247,14 @@ export class MemoryMap {
     const chunk = segment ? segment.chunk : this.#point.chunk;
     if (chunk === undefined) return null;
     return { span, segment, chunk, spans: this.#picture.spansWith(chunk) };
+  }
+
+  // What is pointed at, in words; again when it has changed.
+  #say() {
+    const text = this.describe();
+    if (text === this.#said) return;
+    this.#said = text;
+    this.onPoint(text);
   }
 
   describe() {

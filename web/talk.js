@@ -15,7 +15,8 @@ export class Talk {
 
   // Adds a message after `parent`, and chooses it.
   add(parent, role, content) {
-    const message = { id: ++lastId, role, content, parent, children: [], chosen: 0, facts: null, failed: "" };
+    const message = { id: ++lastId, role, content, thought: "", parent, children: [], chosen: 0, facts: null,
+      failed: "" };
     parent.chosen = parent.children.push(message) - 1;
     return message;
   }

@@ -35,7 +35,9 @@ typedef enum bench_peak {
 
 // ---- tools.c ---------------------------------------------------------------------------
 
-void *bench_lines(size_t n_bytes);    // 64-byte aligned; ends the program if memory runs out
+// 64-byte aligned, large ones on huge pages, as a model's weights are. Ends the program if memory
+// runs out.
+void *bench_lines(size_t n_bytes);
 float *bench_random_floats(size_t n); // in [-0.5, 0.5)
 
 typedef struct bench_timed {

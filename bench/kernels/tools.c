@@ -1,6 +1,7 @@
 // tools.c - memory, time and comparison for all parts of bench_kernels.
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/number/rng.h"
 #include "base/system/clock.h"
@@ -8,9 +9,15 @@
 
 enum { MIN_RUN = 5 };
 
+#define HUGE_BYTES ((size_t)2 << 20)
+
 void *bench_lines(size_t n_bytes)
 {
-    return need(aligned_alloc(64, (n_bytes + 63) / 64 * 64));
+    const size_t align = n_bytes < HUGE_BYTES ? 64 : HUGE_BYTES;
+    const size_t size = (n_bytes + align - 1) / align * align;
+    void *p = need(aligned_alloc(align, size));
+    if (align == HUGE_BYTES) (void)madvise(p, size, MADV_HUGEPAGE); // a hint
+    return p;
 }
 
 float *bench_random_floats(size_t n)

@@ -26,8 +26,9 @@ static const char serve_trace_note[] =
     "that the trace gives. What this machine is too slow for is scaled by --shrink and --speed.\n";
 
 static const char top_note[] =
-    "URL: of the server, http://127.0.0.1:8080 if none is given. Of another machine, or where the\n"
-    "server speaks https, forward a port: ssh -L 8080:127.0.0.1:8080 HOST. A server with keys "
+    "URL: of the server, http://127.0.0.1:8080 if none is given. Of another machine, forward a "
+    "port:\n"
+    "ssh -L 8080:127.0.0.1:8080 HOST. https needs a proxy that speaks http. A server with keys "
     "wants\n"
     "an admin's. The key ? shows what the letters mean. NO_COLOR turns colours off.\n";
 

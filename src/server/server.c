@@ -173,6 +173,8 @@ static fx_status start_spans(fxi_server *srv, fx_error *err)
 {
     const fxi_spans_options opt = {.endpoint = srv->opt.otlp_endpoint,
                                    .service_name = srv->opt.service_name,
+                                   .resource = srv->opt.otlp_resource,
+                                   .headers = srv->opt.otlp_headers,
                                    .say = say_of_spans,
                                    .ud = srv};
     return opt.endpoint ? fxi_spans_start(&opt, &srv->spans, err) : FX_OK;

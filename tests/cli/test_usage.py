@@ -33,7 +33,7 @@ class Usage(cli.TestCase):
     def test_help_of_serve(self):
         text = self.ok("help", "serve").stdout.decode()
         for option in ("--kv-memory SIZE", "--swap SIZE", "--swap-dir DIR", "--step-tokens N", "--max-seq N",
-                       "--max-queue N", "--max-queue-tokens N", "--max-queue-bytes SIZE", "--workers N"):
+                       "--max-queue N", "--max-queue-tokens N", "--max-queue-bytes SIZE", "--send-percent P", "--workers N"):
             self.assertIn(option, text)
 
     def test_every_command_has_help(self):

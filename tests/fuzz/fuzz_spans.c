@@ -1,12 +1,14 @@
-// fuzz_spans.c - what spans take from outside: traceparent and tracestate of a client, and a
-// collector's answer. A traceparent that is taken has 32 digits of a trace and 16 of a parent that
-// are not all zeros, and is written back as it came.
+// fuzz_spans.c - what spans take from outside: traceparent and tracestate of a client, a list of
+// pairs, and a collector's answer. A traceparent that is taken has 32 digits of a trace and 16 of a
+// parent that are not all zeros, and is written back as it came.
 //
-// An input is a traceparent, a tracestate and an answer, with a NUL behind each of the first two.
+// An input is a traceparent, a tracestate or list, and an answer, with a NUL behind each of the
+// first two.
 #include "fuzz.h"
 
 #include <string.h>
 
+#include "server/spans/otel_pairs.h"
 #include "server/spans/otlp_json.h"
 
 static void check_context(const char *text)
@@ -30,6 +32,16 @@ static void check_state(const char *text)
     FUZZ_CHECK(text[0] && strlen(text) < FXI_TRACE_STATE_BYTES && !strpbrk(text, "\r\n\x7f"));
 }
 
+static void check_pairs(const char *list)
+{
+    fxi_otel_pair p;
+    while (fxi_otel_pair_next(&list, &p)) {
+        FUZZ_CHECK(p.key[0] && strlen(p.key) < sizeof p.key && strlen(p.value) < sizeof p.value);
+        if (fxi_otel_pair_is_header(&p))
+            FUZZ_CHECK(!strpbrk(p.key, ": \r\n") && !strpbrk(p.value, "\r\n"));
+    }
+}
+
 static void check_answer(const char *text, size_t n)
 {
     char why[32];
@@ -45,6 +57,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
     if (!answer) return 0;
     check_context(parent);
     check_state(state + 1);
+    check_pairs(state + 1);
     check_answer(answer + 1, (size_t)(end - answer - 1));
     return 0;
 }
@@ -54,7 +67,7 @@ bool fuzz_seed(unsigned i, fxi_buf *out)
     static const char *const seeds[][3] = {
         {"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "rojo=00f067,congo=t61",
          "{\"partialSuccess\":{\"rejectedSpans\":\"3\",\"errorMessage\":\"no\"}}"},
-        {"cc-00000000000000000000000000000001-0000000000000001-00-more", "", "{}"},
+        {"cc-00000000000000000000000000000001-0000000000000001-00-more", "a=b%20c,d=e", "{}"},
         {"ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "a",
          "{\"partialSuccess\":{\"rejectedSpans\":4}}"},
     };

@@ -206,6 +206,21 @@ static void test_errors_have_each_apis_form(void **state)
     fixture_expect_in(&f, RESPONSES, "{\"input\":\"full\"}", 429, "\"code\":\"queue_full\"");
 }
 
+// Found before the body is read, and counted under its own status.
+static void test_errors_of_the_doors_have_it_too(void **state)
+{
+    (void)state;
+    fixture g = fixture_open((fxi_server_options){.api_key = "sk-1"});
+    fixture_expect_in(&g, MESSAGES, "{" TURN("a") "}", 401,
+                      "{\"type\":\"error\",\"error\":{\"type\":\"authentication_error\",");
+    g.key = "sk-1";
+    fixture_expect_in(&g, MESSAGES, "{" TURN("closed") "}", 529, "overloaded_error");
+    fxi_buf b = fixture_call(&g, "GET", "/metrics", NULL, 200);
+    assert_non_null(strstr(b.p, "route=\"/v1/messages\",code=\"529\"} 1"));
+    fxi_buf_free(&b);
+    fixture_close(&g);
+}
+
 typedef struct refused_body {
     const char *path, *body, *word;
 } refused_body;
@@ -266,6 +281,7 @@ int main(void)
         cmocka_unit_test(test_message_events_come_in_order),
         cmocka_unit_test(test_tokens_of_messages_are_counted),
         cmocka_unit_test(test_errors_have_each_apis_form),
+        cmocka_unit_test(test_errors_of_the_doors_have_it_too),
         cmocka_unit_test(test_what_is_not_supported_is_refused_by_name),
     };
     return cmocka_run_group_tests(tests, open_once, close_once);

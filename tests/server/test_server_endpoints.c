@@ -352,7 +352,7 @@ static void test_sleep(void **state)
 // What other servers have and this one does not is named.
 static void test_other_paths_are_named(void **state)
 {
-    static const char *const paths[] = {"/v1/responses", "/v1/messages", "/v1/audio/speech"};
+    static const char *const paths[] = {"/v1/rerank", "/v1/messages/batches", "/v1/audio/speech"};
     (void)state;
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
         fixture_expect_in(&f, paths[i], "{}", 404, paths[i]);

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "server/spans/exporter.h"
+#include "server/spans/otel_pairs.h"
 #include "server/spans/otlp_json.h"
 
 #define PARENT "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -248,6 +249,49 @@ static void test_preemptions_are_children(void **state)
     uint64_t from = 0;
     assert_null(fxi_preempts_next(p, 5, &from));
     free(p);
+    free(s);
+}
+
+static void test_lists_of_pairs(void **state)
+{
+    (void)state;
+    const char *list = " a = b ,,=x,c,d=e%2Cf%3d , g=%zz,h=%00,i=,Host=x,bad name=x,j=a\tb";
+    static const char *const want[][2] = {{"a", "b"},    {"d", "e,f="},     {"i", ""},
+                                          {"Host", "x"}, {"bad name", "x"}, {"j", "a\tb"}};
+    fxi_otel_pair p;
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        assert_true(fxi_otel_pair_next(&list, &p));
+        assert_string_equal(p.key, want[i][0]);
+        assert_string_equal(p.value, want[i][1]);
+        assert_int_equal(fxi_otel_pair_is_header(&p), i < 3);
+    }
+    assert_false(fxi_otel_pair_next(&list, &p));
+    list = NULL;
+    assert_false(fxi_otel_pair_next(&list, &p));
+}
+
+// The name of the service: given, in the list, or none.
+static void test_attributes_of_the_process(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *resource, *want;
+    } rows[] = {{"svc", "a=b,service.name=x", "svc"},
+                {"", "a=b,service.name=x", "x"},
+                {NULL, "a=b", "flexinfer"}};
+    fxi_trace_span *s = make_span();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const fxi_otlp o = {.service_name = rows[i].name, .resource = rows[i].resource};
+        fxi_buf b = {0};
+        assert_true(fxi_otlp_write(&b, &o, &s, 1));
+        json_t *v = json_loads(b.p, 0, NULL);
+        json_t *r =
+            json_object_get(json_array_get(json_object_get(v, "resourceSpans"), 0), "resource");
+        assert_string_equal(attribute(r, "service.name", "stringValue"), rows[i].want);
+        assert_string_equal(attribute(r, "a", "stringValue"), "b");
+        json_decref(v);
+        fxi_buf_free(&b);
+    }
     free(s);
 }
 
@@ -541,6 +585,8 @@ int main(void)
         cmocka_unit_test(test_what_is_not_sampled_has_no_span),
         cmocka_unit_test(test_a_request_and_its_phases),
         cmocka_unit_test(test_preemptions_are_children),
+        cmocka_unit_test(test_lists_of_pairs),
+        cmocka_unit_test(test_attributes_of_the_process),
         cmocka_unit_test(test_errors),
         cmocka_unit_test(test_what_a_collector_did_not_take),
         cmocka_unit_test(test_tried_again_until_it_is_taken),

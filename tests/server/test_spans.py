@@ -55,6 +55,7 @@ class Collector(http.server.ThreadingHTTPServer):
 
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
+        self.server.authorization = self.headers["Authorization"]
         body = self.rfile.read(int(self.headers["Content-Length"]))
         assert self.headers["Content-Type"] == "application/json" and self.path == "/v1/traces", self.path
         if self.server.status == 200:
@@ -208,10 +209,14 @@ def test_a_collector_that_is_not_there():
 def test_the_standard_variables(collector, monkeypatch):
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
     monkeypatch.setenv("OTEL_SERVICE_NAME", "stories")
+    monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=a%20test")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "Authorization=Bearer%20x,Content-Length=7")
     server = Server()
     post(server)
     collector.wait(roots)
     assert collector.resources[0]["service.name"] == "stories"
+    assert collector.resources[0]["deployment.environment.name"] == "a test"
+    assert collector.authorization == "Bearer x"
     server.stop()
     monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
     server = Server()

@@ -1,6 +1,6 @@
 """The page in Chromium, over the built program with the embedded model.
 
-Run by CTest through run_pytest.sh; by hand as test_stream.py, with pytest. With FLEXINFER_SHOTS=FOLDER it leaves
+Run by CTest through run_page.sh; by hand as test_stream.py, with pytest. With FLEXINFER_SHOTS=FOLDER it leaves
 pictures of the page there, 1280 and 390 wide, light and dark.
 """
 import json
@@ -11,19 +11,14 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import Select, WebDriverWait
 
-selenium = pytest.importorskip("selenium")
-from selenium import webdriver  # noqa: E402
-from selenium.webdriver.common.by import By  # noqa: E402
-from selenium.webdriver.common.keys import Keys  # noqa: E402
-from selenium.webdriver.support.ui import Select, WebDriverWait  # noqa: E402
-
-import serving  # noqa: E402
+import serving
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-if not CHROMIUM or not DRIVER:
-    print("skipped: there is no chromium with its driver")
-    raise SystemExit(77) if __name__ == "__main__" else pytest.skip("no chromium", allow_module_level=True)
 
 WAIT_S = int(os.environ.get("FLEXINFER_WAIT_S", 120))
 SYSTEM = "You tell long, friendly stories about animals, robots, lakes and forests, and every one of them ends well. " * 2
@@ -241,6 +236,19 @@ def test_model_output_is_never_html(page):
     # Nor could anybody else on the page: the policy takes no HTML, no inline script, no foreign address.
     assert page.run("try { document.body.innerHTML = '<b></b>'; return 'taken' } catch { return 'refused' }") == "refused"
     page.log()
+
+
+def test_thoughts_are_apart(page):
+    """What a model thinks comes in a field of its own, and is folded away."""
+    page.run("""window.fetch = async () => new Response('data: ' + JSON.stringify(
+            {choices: [{delta: {reasoning_content: 'hm <b>'}}]}) + '\\n\\ndata: ' + JSON.stringify(
+            {choices: [{delta: {content: 'yes', reasoning_content: null}}]}) + '\\n\\ndata: [DONE]\\n\\n')""")
+    page.send("Is it?")
+    page.finish()
+    assert page.answer() == "yes"
+    assert not page.find("#log .assistant .thought p").is_displayed()
+    page.find("#log .assistant .thought summary").click()
+    assert page.find("#log .assistant .thought p").text == "hm <b>"
 
 
 def test_files_and_headers(server):

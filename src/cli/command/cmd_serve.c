@@ -83,6 +83,12 @@ static fxi_name_list names_of(const char *const *text)
     return (fxi_name_list){.text = text, .n = *text != NULL};
 }
 
+static const char *otlp_headers(void)
+{
+    const char *traces = getenv("OTEL_EXPORTER_OTLP_TRACES_HEADERS");
+    return traces ? traces : getenv("OTEL_EXPORTER_OTLP_HEADERS");
+}
+
 static fxi_server_options server_options(const fxi_cli_options *o)
 {
     return (fxi_server_options){.host = o->host,
@@ -113,6 +119,8 @@ static fxi_server_options server_options(const fxi_cli_options *o)
                                 .tls_cert = o->tls_cert,
                                 .tls_key = o->tls_key,
                                 .service_name = getenv("OTEL_SERVICE_NAME"),
+                                .otlp_resource = getenv("OTEL_RESOURCE_ATTRIBUTES"),
+                                .otlp_headers = otlp_headers(),
                                 .log_json = logs_json(o),
                                 .log_level = fxi_level_named(o->log_level),
                                 .log_prompts = o->log_prompts};

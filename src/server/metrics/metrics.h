@@ -21,7 +21,7 @@
 #include "server/work/ledger.h"
 #include "server/work/workers.h"
 
-enum { FXI_MAX_ROUTE = 48, FXI_N_STATUS = 20, FXI_N_REJECT = 8 };
+enum { FXI_MAX_ROUTE = 48, FXI_N_STATUS = 21, FXI_N_REJECT = 8 };
 
 // How long a request and its parts took: the buckets count in half milliseconds, so they reach from
 // 0.0005 s to 4194 s; the sums are in microseconds.

@@ -17,11 +17,12 @@ static const char *const driver_ops[] = {FX_DRIVER_OPS(NAME_OP)};
 static const char *const kv_ops[] = {FX_KV_OPS(NAME_OP)};
 static const char *const modes[] = {"recompute", "swap"};
 static const char *const finishes[] = {"stop", "length", "cancel", "abort", "error"};
-static const int status_codes[FXI_N_STATUS - 1] = {200, 204, 400, 401, 403, 404, 405, 408, 411, 413,
-                                                   415, 421, 429, 431, 499, 500, 501, 503, 505};
-static const char *const statuses[FXI_N_STATUS] = {"200", "204", "400", "401", "403", "404",  "405",
-                                                   "408", "411", "413", "415", "421", "429",  "431",
-                                                   "499", "500", "501", "503", "505", "other"};
+static const int status_codes[FXI_N_STATUS - 1] = {200, 204, 400, 401, 403, 404, 405,
+                                                   408, 411, 413, 415, 421, 429, 431,
+                                                   499, 500, 501, 503, 505, 529};
+static const char *const statuses[FXI_N_STATUS] = {
+    "200", "204", "400", "401", "403", "404", "405", "408", "411", "413",  "415",
+    "421", "429", "431", "499", "500", "501", "503", "505", "529", "other"};
 static const char *const rejects[FXI_N_REJECT] = { // codes of errors
     "queue_full", "context_length_exceeded", "kv_budget_exceeded", "kv_exhausted",
     "overloaded", "too_many_connections",    "draining",           "loading"};

@@ -106,12 +106,12 @@ static bool run_rows(fxi_parse *p, const fxi_field *row, size_t n_row, const jso
 
 // ---- fields that nobody knows -----------------------------------------------------------------
 
-static bool is_field(const char *name)
+static bool is_field(fxi_api api, const char *name)
 {
     size_t n;
     const fxi_field *rows = fxi_field_rows(&n);
     for (size_t i = 0; i < n; i++)
-        if (!strcmp(rows[i].name, name)) return true;
+        if (rows[i].apis & 1u << api && !strcmp(rows[i].name, name)) return true;
     return false;
 }
 
@@ -131,7 +131,7 @@ static void note_ignored(fxi_params *par)
     size_t n = 0;
     json_object_foreach(par->root, name, v)
     {
-        if (is_field(name)) continue;
+        if (is_field(par->api, name)) continue;
         const char *text = is_loggable_name(name) ? name : "?";
         if (n + strlen(text) + 2 > sizeof par->ignored) return;
         n +=

@@ -26,7 +26,8 @@
 struct fxi_spans {
     fxi_url url;
     char service_name[128];
-    fxi_spans_options opt; // endpoint and service_name are not valid any more
+    char *resource, *headers; // NULL: none
+    fxi_spans_options opt;    // its texts are not valid any more
     int stop_fd;
     pthread_t thread;
     atomic_int refs; // the owner's and the thread's
@@ -182,7 +183,7 @@ static void send_body(fxi_spans *x, const fxi_buf *body)
     for (;; wait_s = wait_s * 2 < MAX_WAIT_S ? wait_s * 2 : MAX_WAIT_S) {
         const bool was_closing = exporter_is_closing(x);
         const fxi_patience wait = patience_of(x, x->opt.patience_s > 0 ? limit_s : 10);
-        r = fxi_otlp_post(&x->url, body, &wait);
+        r = fxi_otlp_post(&x->url, x->headers, body, &wait);
         if (r.outcome == FXI_POST_TAKEN) {
             count_taken(x, &r);
             return;
@@ -213,8 +214,10 @@ static int64_t epoch_ns(void)
 
 static void send_batch(fxi_spans *x)
 {
-    const fxi_otlp o = {
-        .service_name = x->service_name, .epoch_ns = epoch_ns(), .preempts = &x->preempts};
+    const fxi_otlp o = {.service_name = x->service_name,
+                        .resource = x->resource,
+                        .epoch_ns = epoch_ns(),
+                        .preempts = &x->preempts};
     fxi_buf body = {0};
     if (x->n_batch && fxi_otlp_write(&body, &o, x->batch, x->n_batch))
         send_body(x, &body);
@@ -234,6 +237,8 @@ static void drop_reference(fxi_spans *x)
     pthread_cond_destroy(&x->moved);
     pthread_mutex_destroy(&x->mu);
     pthread_mutex_destroy(&x->eng_mu);
+    free(x->resource);
+    free(x->headers);
     free(x);
 }
 
@@ -259,7 +264,11 @@ static fx_status start_exporter(fxi_spans *x, const fxi_spans_options *opt, fx_e
     if (x->stop_fd < 0) return fxi_fail(err, FX_EIO, "cannot send spans: %s", strerror(errno));
     FX_TRY(fxi_url_parse(opt->endpoint, &x->url, err));
     snprintf(x->service_name, sizeof x->service_name, "%s",
-             opt->service_name && opt->service_name[0] ? opt->service_name : "flexinfer");
+             opt->service_name ? opt->service_name : "");
+    x->resource = opt->resource ? strdup(opt->resource) : NULL;
+    x->headers = opt->headers ? strdup(opt->headers) : NULL;
+    if ((opt->resource && !x->resource) || (opt->headers && !x->headers))
+        return fxi_fail(err, FX_ENOMEM, "out of memory");
     atomic_fetch_add(&x->refs, 1);
     const int e = pthread_create(&x->thread, NULL, exporter_main, x);
     if (!e) return FX_OK;

@@ -19,7 +19,11 @@ typedef struct fxi_spans fxi_spans;
 
 typedef struct fxi_spans_options {
     const char *endpoint;     // the whole URL: http://HOST:PORT/v1/traces
-    const char *service_name; // NULL or "": "flexinfer"
+    const char *service_name; // NULL or "": as `resource` says, or "flexinfer"
+    // Lists as OTEL_RESOURCE_ATTRIBUTES and OTEL_EXPORTER_OTLP_HEADERS have them (otel_pairs.h):
+    // attributes of this process, and headers of each POST. NULL: none. Like the endpoint they are
+    // not needed after the start.
+    const char *resource, *headers;
     // Gets one line, without a newline, where the collector begins or ceases to fail. May be NULL.
     // On the exporter's thread, not after fxi_spans_stop.
     void (*say)(void *ud, bool fails, const char *line);

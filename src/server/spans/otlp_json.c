@@ -9,6 +9,7 @@
 
 #include "base/json/json_doc.h"
 #include "server/reply/json_out.h"
+#include "server/spans/otel_pairs.h"
 
 enum { KIND_INTERNAL = 1, KIND_SERVER = 2, STATUS_ERROR = 2 };
 enum { FLAG_SAMPLED = 1, FLAG_HAS_REMOTE = 0x100, FLAG_IS_REMOTE = 0x200 };
@@ -279,11 +280,31 @@ static void put_span(otlp_out *w, const fxi_trace_span *s)
         if (s->part[i].begun_us) put_prompt_part(w, s, i);
 }
 
+// A name given here counts for more than one in the list.
+static void put_resource(otlp_out *w)
+{
+    const char *list = w->o->resource, *name = w->o->service_name;
+    bool is_named = name && *name;
+    if (is_named) put_attribute(w, "service.name", name);
+    for (fxi_otel_pair p; fxi_otel_pair_next(&list, &p);) {
+        const bool names = !strcmp(p.key, "service.name");
+        if (names && is_named) continue;
+        is_named = is_named || names;
+        PUT(w, "%s{\"key\":", w->has_attribute ? "," : "");
+        put_json_text(w, p.key);
+        PUT(w, ",\"value\":{\"stringValue\":");
+        put_json_text(w, p.value);
+        PUT(w, "}}");
+        w->has_attribute = true;
+    }
+    if (!is_named) put_attribute(w, "service.name", "flexinfer");
+}
+
 bool fxi_otlp_write(fxi_buf *out, const fxi_otlp *o, fxi_trace_span *const *span, size_t n)
 {
     otlp_out w = {.b = out, .o = o, .ok = true};
     PUT(&w, "{\"resourceSpans\":[{\"resource\":{\"attributes\":[");
-    put_attribute(&w, "service.name", o->service_name);
+    put_resource(&w);
     put_attribute(&w, "service.version", fx_version());
     put_int(&w, "process.pid", getpid());
     PUT(&w, "]},\"scopeSpans\":[{\"scope\":{\"name\":\"flexinfer\",\"version\":\"%s\"},\"spans\":[",

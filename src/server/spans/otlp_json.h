@@ -16,7 +16,8 @@
 #include "server/spans/span.h"
 
 typedef struct fxi_otlp {
-    const char *service_name;
+    const char *service_name;     // NULL: as `resource` says, or "flexinfer"
+    const char *resource;         // further attributes, a list of otel_pairs.h; NULL: none
     int64_t epoch_ns;             // what turns the monotonic clock into time since 1970
     const fxi_preempts *preempts; // NULL: none are known
 } fxi_otlp;

@@ -6,22 +6,30 @@
 
 #include "base/fail.h" // defines: fxi_fail, FX_TRY
 #include "base/net/http_reply.h"
+#include "server/spans/otel_pairs.h"
 #include "server/spans/otlp_json.h"
 
 #define MAX_ANSWER_BYTES (64u << 10)
 
-static fx_status send_request(int fd, const fxi_url *url, const fxi_buf *body,
+static bool write_head(fxi_buf *b, const fxi_url *url, const char *headers, size_t n_body_bytes)
+{
+    bool ok = fxi_buf_fmt(b,
+                          "POST %s HTTP/1.1\r\nHost: %s%s%s:%s\r\nUser-Agent: flexinfer\r\n"
+                          "Content-Type: application/json\r\nContent-Length: %zu\r\n",
+                          url->path, url->is_v6 ? "[" : "", url->host, url->is_v6 ? "]" : "",
+                          url->port, n_body_bytes);
+    for (fxi_otel_pair p; ok && fxi_otel_pair_next(&headers, &p);)
+        if (fxi_otel_pair_is_header(&p)) ok = fxi_buf_fmt(b, "%s: %s\r\n", p.key, p.value);
+    return ok && fxi_buf_str(b, "Connection: close\r\n\r\n");
+}
+
+static fx_status send_request(int fd, const fxi_url *url, const char *headers, const fxi_buf *body,
                               const fxi_patience *wait, fx_error *err)
 {
     fxi_buf head = {0};
-    const bool made = fxi_buf_fmt(&head,
-                                  "POST %s HTTP/1.1\r\nHost: %s%s%s:%s\r\n"
-                                  "User-Agent: flexinfer\r\nContent-Type: application/json\r\n"
-                                  "Content-Length: %zu\r\nConnection: close\r\n\r\n",
-                                  url->path, url->is_v6 ? "[" : "", url->host,
-                                  url->is_v6 ? "]" : "", url->port, body->n);
-    fx_status st = made ? fxi_dial_send(fd, head.p, head.n, wait, err)
-                        : fxi_fail(err, FX_ENOMEM, "out of memory");
+    fx_status st = write_head(&head, url, headers, body->n)
+                       ? fxi_dial_send(fd, head.p, head.n, wait, err)
+                       : fxi_fail(err, FX_ENOMEM, "out of memory");
     if (st == FX_OK) st = fxi_dial_send(fd, body->p, body->n, wait, err);
     fxi_buf_free(&head);
     return st;
@@ -42,12 +50,13 @@ static fx_status read_answer(int fd, fxi_http_reply *r, fxi_buf *answer, const f
     return st == FXI_REPLY_WHOLE ? FX_OK : fxi_fail(err, FX_EIO, "it does not answer in HTTP");
 }
 
-static fx_status exchange_texts(const fxi_url *url, const fxi_buf *body, const fxi_patience *wait,
-                                fxi_http_reply *r, fxi_buf *answer, fx_error *err)
+static fx_status exchange_texts(const fxi_url *url, const char *headers, const fxi_buf *body,
+                                const fxi_patience *wait, fxi_http_reply *r, fxi_buf *answer,
+                                fx_error *err)
 {
     int fd;
     FX_TRY(fxi_dial_open(url, wait, &fd, err));
-    fx_status st = send_request(fd, url, body, wait, err);
+    fx_status st = send_request(fd, url, headers, body, wait, err);
     // A collector that refuses early answers before it has read all: what it says counts.
     if (st == FX_OK || st == FX_EIO) {
         fx_error unread;
@@ -63,13 +72,14 @@ static bool may_come_later(int status)
     return status == 429 || status == 502 || status == 503 || status == 504;
 }
 
-fxi_post_result fxi_otlp_post(const fxi_url *url, const fxi_buf *body, const fxi_patience *wait)
+fxi_post_result fxi_otlp_post(const fxi_url *url, const char *headers, const fxi_buf *body,
+                              const fxi_patience *wait)
 {
     fxi_post_result out = {.outcome = FXI_POST_LATER};
     fxi_http_reply r = {0};
     fxi_buf answer = {0};
     fx_error err;
-    if (exchange_texts(url, body, wait, &r, &answer, &err) != FX_OK) {
+    if (exchange_texts(url, headers, body, wait, &r, &answer, &err) != FX_OK) {
         snprintf(out.why, sizeof out.why, "%.200s", err.text);
     } else if (r.status < 300) {
         out.outcome = FXI_POST_TAKEN;

@@ -129,6 +129,17 @@ static void test_control_tokens_are_shown(void **state)
     free(spelled);
 }
 
+// The model has one template, for requests with tools too.
+static void test_the_chat_template_is_there_to_read(void **state)
+{
+    (void)state;
+    size_t n = 0, n_tools = 0;
+    const char *text = fx_chat_template(eng, false, &n);
+    assert_ptr_equal(fx_chat_template(eng, true, &n_tools), text);
+    assert_true(n > 0 && n == n_tools);
+    assert_non_null(memmem(text, n, "messages", 8));
+}
+
 static void test_ids_to_text(void **state)
 {
     (void)state;
@@ -230,6 +241,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_text_begins_where_the_event_says),
         cmocka_unit_test(test_control_tokens_are_shown),
+        cmocka_unit_test(test_the_chat_template_is_there_to_read),
         cmocka_unit_test(test_ids_to_text),
         cmocka_unit_test(test_a_limit_of_tokens),
         cmocka_unit_test(test_long_texts_are_refused_early),

@@ -184,8 +184,8 @@ static layer layer_big(plan p)
 }
 
 // More than is prepared together: for block types 384 tokens, or as many blocks of 512 along k. For
-// 16-bit types so many tokens that weights are widened first. Calls of small batches, of more than
-// 24 tokens, and of more than fit.
+// 16-bit types so many tokens that weights are widened first. Calls of small batches, of those that
+// just fit with copies of their last token, of more than 24 tokens, and of more than fit.
 static void test_layers_too_big_to_prepare(void **state)
 {
     (void)state;
@@ -196,7 +196,8 @@ static void test_layers_too_big_to_prepare(void **state)
         {FXI_Q3_K, 2304, 19, 400},   {FXI_Q4_K, 1280, 35, 400},  {FXI_Q5_K, 1280, 19, 400},
         {FXI_Q6_K, 1280, 35, 400},   {FXI_Q8_0, 8480, 70, 24},   {FXI_Q4_K, 8448, 35, 24},
         {FXI_Q8_0, 25088, 18, 8},    {FXI_Q6_K, 25088, 18, 8},   {FXI_IQ4_NL, 1312, 19, 400},
-        {FXI_IQ4_XS, 1280, 35, 400}, {FXI_MXFP4, 2304, 19, 400}, {FXI_MXFP4, 25088, 18, 8}};
+        {FXI_IQ4_XS, 1280, 35, 400}, {FXI_MXFP4, 2304, 19, 400}, {FXI_MXFP4, 25088, 18, 8},
+        {FXI_Q6_K, 12288, 35, 15},   {FXI_Q4_0, 12288, 35, 16},  {FXI_Q4_K, 6144, 70, 31}};
     const fxi_kernels *k;
     for (size_t i = 0; i < sizeof plans / sizeof plans[0]; i++) {
         layer l = layer_big(plans[i]);

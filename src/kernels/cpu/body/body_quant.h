@@ -38,6 +38,7 @@ typedef struct q_type {
     // n_tok: 1, 2, 4 or small_most; n_panel: Q_SMALL_PANELS(n_tok) or 1
     void (*small)(int n_tok, int n_panel, const q_small *c);
     int small_most;
+    int small_batch; // the most tokens of a small batch
 } q_type;
 
 // NAME, bits of the two planes, vectors that share a scale, type of 256, has minima, table of
@@ -89,7 +90,8 @@ Q_TYPES(Q_TYPE_FNS)
                     .unpack_codes = (LO) == 8 ? NULL : unpack_codes_##NAME, \
                     .unpack_scales = unpack_scales_##NAME,                  \
                     .small = q_small_##NAME,                                \
-                    .small_most = Q_SMALL_MOST(N, HAS_MIN)},
+                    .small_most = Q_SMALL_MOST(N, HAS_MIN),                 \
+                    .small_batch = Q_SMALL_BATCH(N, HAS_MIN)},
 
 static const q_type q_types[FXI_DTYPE_END] = {Q_TYPES(Q_TYPE_ROW)};
 
@@ -114,9 +116,10 @@ typedef struct q_layer {
 typedef struct q_work {
     _Alignas(64) uint8_t code[Q_MAX_PANELS][Q_MAX_BLOCK * 8 * 64];
     _Alignas(64) q_scales scale[Q_MAX_PANELS];
-    _Alignas(64) q_token tok[Q_MAX_TOK]; // [blocks of k][n_tok]
+    _Alignas(64) q_token tok[Q_MAX_TOK]; // [blocks of k][n_slot]
     bool all;                            // tok holds every block of k
     int t0, n_tok;                       // the tokens in tok
+    int n_slot;                          // n_tok and, after the last token, copies of it
 } q_work;
 
 // A step of a call: a block of k and some panels.
@@ -125,24 +128,30 @@ typedef struct q_place {
     int p, n_panel;
 } q_place;
 
-// Prepares one token. q, d, sum: its activations from the block of k on.
+// Prepares one token. q, d, sum: its activations from the block of k on. n_k and sub, the numbers
+// that share a scale, are constants for whole blocks of k.
+ALWAYS_INLINE void prepare_block(int zero, const int sub, const int n_k, const int8_t *q,
+                                 const float *d, const int32_t *sum, q_token *out)
+{
+    memcpy(out->q, q, (size_t)n_k);
+    memcpy(out->d, d, (size_t)(n_k / FXI_Q_BLOCK) * sizeof *d);
+    int32_t total[Q_MAX_SUB];
+    for (int s = 0; s < n_k / sub; s++) total[s] = sub == 16 ? sum[s] : sum[2 * s] + sum[2 * s + 1];
+    for (int s = 0; s < n_k / sub; s++) out->start[s] = Q_MAGIC_BITS - zero * total[s];
+    for (int s = 0; s < n_k / sub; s++)
+        out->dsum[s] = out->d[s * sub / FXI_Q_BLOCK] * (float)total[s];
+}
+
 static void prepare_token(const fxi_qpanel *p, const int8_t *q, const float *d, const int32_t *sum,
                           int n_k, q_token *out)
 {
     const int zero = p->f->zero == 128 ? Q8_ZERO_LEFT : p->f->zero;
-    memcpy(out->q, q, (size_t)n_k);
-    memcpy(out->d, d, (size_t)(n_k / FXI_Q_BLOCK) * sizeof *d);
-    if (p->f->sub == 16)
-        for (int s = 0; s < n_k / 16; s++) {
-            out->start[s] = Q_MAGIC_BITS - zero * sum[s];
-            out->dsum[s] = d[s / 2] * (float)sum[s];
-        }
+    if (n_k < Q_K_BLOCK)
+        prepare_block(zero, p->f->sub, n_k, q, d, sum, out);
+    else if (p->f->sub == 16)
+        prepare_block(zero, 16, Q_K_BLOCK, q, d, sum, out);
     else
-        for (int s = 0; s < n_k / 32; s++) {
-            int32_t both = sum[2 * s] + sum[2 * s + 1];
-            out->start[s] = Q_MAGIC_BITS - zero * both;
-            out->dsum[s] = d[s] * (float)both;
-        }
+        prepare_block(zero, FXI_Q_BLOCK, Q_K_BLOCK, q, d, sum, out);
 }
 
 static int k_left(const q_layer *l, int k0)
@@ -170,6 +179,7 @@ static void prepare_tokens(const q_layer *l, const q_work *work, int k0, q_token
         prepare_token(&l->panel, l->a->q + at, l->a->d + at / FXI_Q_BLOCK, l->a->sum + at / 16,
                       k_left(l, k0), out + i);
     }
+    for (int i = work->n_tok; i < work->n_slot; i++) out[i] = out[work->n_tok - 1];
 }
 
 static const uint8_t *codes_at(const q_layer *l, int p, int k)
@@ -283,10 +293,10 @@ static int n_panel_at(const q_layer *l, const q_work *work, int p)
 static void run_panels(const q_layer *l, q_work *work, int p0)
 {
     for (int k = 0; k < l->w->n_in; k += Q_K_BLOCK)
-        prepare_tokens(l, work, k, work->tok + k / Q_K_BLOCK * work->n_tok);
+        prepare_tokens(l, work, k, work->tok + k / Q_K_BLOCK * work->n_slot);
     for (int p = p0; p < l->panel1; p += n_panel_at(l, work, p))
         for (int k = 0; k < l->w->n_in; k += Q_K_BLOCK)
-            run_place(l, work, work->tok + k / Q_K_BLOCK * work->n_tok,
+            run_place(l, work, work->tok + k / Q_K_BLOCK * work->n_slot,
                       (q_place){k, k_left(l, k), p, n_panel_at(l, work, p)});
 }
 
@@ -316,8 +326,9 @@ static void run_small_tokens(const q_layer *l, const q_work *work, int t, int n,
     q_small c = {.panel_bytes = l->panel_bytes,
                  .scale_bytes = l->panel.scale_bytes,
                  .tok = work->tok + t,
-                 .n_tok = work->n_tok,
+                 .n_slot = work->n_slot,
                  .n_block = l->w->n_in / FXI_Q_BLOCK,
+                 .n_store = min_int(work->n_tok - t, n),
                  .ldy = l->ldy};
     const int most = Q_SMALL_PANELS(n);
     for (int m; p < end; p += m) {
@@ -331,15 +342,31 @@ static void run_small_tokens(const q_layer *l, const q_work *work, int t, int n,
     }
 }
 
+// How many of the tokens that are left go over the weights next: 1, 2, 4 or 8, and copies of the
+// last one if fewer are left, because a second pass costs more.
+static int small_pass(const q_layer *l, int left)
+{
+    int n = 1;
+    while (n < left && n < l->type->small_most) n *= 2;
+    return n;
+}
+
+static int small_slots(const q_layer *l, int n_tok)
+{
+    int n = 0;
+    while (n < n_tok) n += small_pass(l, n_tok - n);
+    return n;
+}
+
 // A small batch: groups of panels, which later tokens find in the second-level cache.
 static void run_small(const q_layer *l, q_work *work, int p0)
 {
     for (int k = 0; k < l->w->n_in; k += Q_K_BLOCK)
-        prepare_tokens(l, work, k, work->tok + k / Q_K_BLOCK * work->n_tok);
+        prepare_tokens(l, work, k, work->tok + k / Q_K_BLOCK * work->n_slot);
     for (int p = p0, end; p < l->panel1; p = end) {
         end = l->panel1 - p > Q_SMALL_MAX_PANELS ? p + Q_SMALL_MAX_PANELS : l->panel1;
         for (int t = 0, n; t < work->n_tok; t += n) {
-            for (n = l->type->small_most; n > work->n_tok - t;) n /= 2;
+            n = small_pass(l, work->n_tok - t);
             run_small_tokens(l, work, t, n, p, end);
         }
     }
@@ -357,11 +384,14 @@ static void linear_quant(const fxi_linear *w, const fxi_act *a, int n_tok, int p
                        .y = y,
                        .ldy = ldy,
                        .panel1 = panel1};
-    const int n_block = (w->n_in + Q_K_BLOCK - 1) / Q_K_BLOCK;
+    const int64_t n_block = (w->n_in + Q_K_BLOCK - 1) / Q_K_BLOCK;
+    const int n_slot = n_tok <= l.type->small_batch ? small_slots(&l, n_tok) : Q_MAX_TOK + 1;
+    const bool small = n_slot * n_block <= Q_MAX_TOK;
     q_work work;
-    work.all = (int64_t)n_tok * n_block <= Q_MAX_TOK;
+    work.all = n_tok * n_block <= Q_MAX_TOK;
     for (work.t0 = 0; work.t0 < n_tok; work.t0 += work.n_tok) {
         work.n_tok = n_tok - work.t0 < Q_MAX_TOK ? n_tok - work.t0 : Q_MAX_TOK;
-        (!work.all ? run_blocks : n_tok > Q_SMALL_TOK ? run_panels : run_small)(&l, &work, panel0);
+        work.n_slot = small ? n_slot : work.n_tok;
+        (small ? run_small : work.all ? run_panels : run_blocks)(&l, &work, panel0);
     }
 }

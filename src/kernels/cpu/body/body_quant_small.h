@@ -2,7 +2,7 @@
 // go straight from memory into the sums; memory is the limit.
 #include "kernels/cpu/body/body_codes.h"
 
-#define Q_SMALL_TOK      8    // tokens of a small batch
+#define Q_SMALL_TOK      8    // the most tokens that go over the weights together
 #define Q_PREFETCH_BYTES 3072 // prefetch distance of codes
 
 // The operands: all of k for P neighbouring panels.
@@ -13,9 +13,10 @@ typedef struct q_small {
     // end of these, plus a jump. last_far: the last block that may be prefetched.
     ptrdiff_t code_jump, scale_jump;
     int last_far;
-    const q_token *tok; // [n_in / Q_K_BLOCK][n_tok], the first of T tokens
-    int n_tok, n_block;
-    float *y; // [T][ldy]
+    const q_token *tok; // [n_in / Q_K_BLOCK][n_slot], the first of T tokens
+    int n_slot, n_block;
+    int n_store; // tokens whose results are wanted
+    float *y;    // [n_store][ldy]
     size_t ldy;
     int n_out; // outputs from the first panel on; the last panel may be cut by it
 } q_small;
@@ -46,7 +47,7 @@ ALWAYS_INLINE void q_small_run(const int T, const int P, const int LO, const int
                                int b, const int g0, const q_scale *scale,
                                v16 acc[Q_SMALL_TOK][Q_SMALL_MAX_PANELS])
 {
-    const q_token *tok = c->tok + b / Q_MAX_BLOCK * c->n_tok;
+    const q_token *tok = c->tok + b / Q_MAX_BLOCK * c->n_slot;
     const int in = b % Q_MAX_BLOCK, s = (8 * in + g0) / N;
     const uint8_t *code = c->code + (size_t)b * 64 * (LO + HI);
     const int W = T > 4 ? P : 1; // panels whose codes are in registers together
@@ -123,16 +124,22 @@ ALWAYS_INLINE void q_small_panels(const int T, const int P, const int LO, const 
             q_small_block(T, P, LO, HI, N, BIG, HAS_MIN, VALUE, c, b, head, at, in, acc);
     }
 #pragma GCC unroll 8
-    for (int t = 0; t < T; t++)
+    for (int t = 0; t < T; t++) {
+        if (t == c->n_store) break;
 #pragma GCC unroll 4
         for (int p = 0; p < P; p++)
             panel_store(c->y + (size_t)t * c->ldy + p * FXI_PANEL, acc[t][p],
                         c->n_out - p * FXI_PANEL);
+    }
 }
 
 // The most tokens that go over the weights together. The float sums of eight tokens lie in memory,
 // which costs less than a second pass, except where a run has 16 numbers and a minimum.
 #define Q_SMALL_MOST(N, HAS_MIN) ((N) == 4 && (HAS_MIN) ? 4 : Q_SMALL_MAX_TOK)
+
+// The most tokens of a small batch. Passes of eight tokens are faster than the tiles of larger
+// batches, which unpack the codes of each panel first, until that is shared by many tokens.
+#define Q_SMALL_BATCH(N, HAS_MIN) (Q_SMALL_MOST(N, HAS_MIN) == 8 ? 32 : 8)
 
 // How many panels T tokens are multiplied with at a time.
 #define Q_SMALL_PANELS(T)                                           \
