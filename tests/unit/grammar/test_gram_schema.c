@@ -1,4 +1,4 @@
-// test_schema.c - JSON Schema: every valid instance of the public test suite is a text of its
+// test_gram_schema.c - JSON Schema: every valid instance of the public test suite is a text of its
 // schema's grammar and no invalid one is, in any order of members; what the grammar writes at
 // random is valid; what is not supported is refused by name.
 //
