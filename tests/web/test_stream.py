@@ -130,7 +130,7 @@ class StreamTest(unittest.TestCase):
         slow.next()
         body = {"prompt": [f"{i} {PROMPT}" for i in range(400)], "max_tokens": 3, "ignore_eos": True}
         n_request = 0
-        while fast.n_change < 8:  # more than the sockets hold
+        while fast.n_change < 8:  # meanwhile the slow one's first picture is not read
             thread = threading.Thread(target=server.call, args=("POST", "/v1/completions", body))
             thread.start()
             n_request += 400

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define LEAST_GAP_US 100000
-#define COST_SHARE   200
+#define COST_SHARE   400
 
 _Static_assert((int)FX_N_CHUNK_STATE == (int)FXI_KV_N_CHUNK_STATE, "one list, in two rooms");
 _Static_assert(FX_SWAP_CHUNK == FXI_KV_SWAP_CHUNK, "one name, in two rooms");

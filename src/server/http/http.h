@@ -220,7 +220,9 @@ bool fxi_http_job_watch(fxi_http_job *job, double (*look)(fxi_http_job *job, dou
 // Adds text to such a stream. ok false: there was no memory for it, and the stream ends. False: it
 // has ended.
 bool fxi_http_job_stream(fxi_http_job *job, bool ok, const fxi_buf *text);
-// Whether such a stream's reader has taken everything.
+// Bytes that the socket holds and the client's machine has not acknowledged.
+uint64_t fxi_http_job_queued_bytes(const fxi_http_job *job);
+// Whether such a stream's reader has taken everything: what lies in the socket has not been taken.
 bool fxi_http_job_waits(fxi_http_job *job);
 // Calls `look`. Returns when to look again; INFINITY: never.
 double fxi_http_job_look(fxi_http_job *job, double now_s);

@@ -9,9 +9,11 @@
 // has brought past MHD; `suspended` says whether there is a connection to resume.
 #include "server/http/http.h"
 
+#include <linux/sockios.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 
 #include "base/system/clock.h" // defines: fxi_now_s
 
@@ -305,10 +307,17 @@ bool fxi_http_job_stream(fxi_http_job *job, bool ok, const fxi_buf *text)
     return ok;
 }
 
+uint64_t fxi_http_job_queued_bytes(const fxi_http_job *job)
+{
+    int n = 0;
+    return ioctl(job->fd, SIOCOUTQ, &n) || n < 0 ? 0 : (uint64_t)n;
+}
+
 bool fxi_http_job_waits(fxi_http_job *job)
 {
     pthread_mutex_lock(&job->mu);
-    const bool waits = job->suspended && !fxi_reply_has_news(&job->reply);
+    const bool waits =
+        job->suspended && !fxi_reply_has_news(&job->reply) && !fxi_http_job_queued_bytes(job);
     pthread_mutex_unlock(&job->mu);
     return waits;
 }

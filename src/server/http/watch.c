@@ -10,12 +10,10 @@
 #include "server/reply/json_out.h"
 
 #include <errno.h>
-#include <linux/sockios.h>
 #include <math.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/fail.h"         // defines: fxi_fail
@@ -49,9 +47,8 @@ static void hang_up_locked(fxi_server *srv, uint64_t serial)
 // Of n_out bytes, those that the client's machine has acknowledged.
 static uint64_t acked_bytes(const fxi_http_job *job, uint64_t n_out)
 {
-    int n_queued = 0;
-    if (ioctl(job->fd, SIOCOUTQ, &n_queued) || n_queued < 0) n_queued = 0;
-    return n_out > (uint64_t)n_queued ? n_out - (uint64_t)n_queued : 0;
+    const uint64_t n_queued = fxi_http_job_queued_bytes(job);
+    return n_out > n_queued ? n_out - n_queued : 0;
 }
 
 // A client that always has something to read must take 1 KiB per second of it, measured over

@@ -13,7 +13,7 @@
 #include <stddef.h>
 
 #define MAX_VIEWER      64
-#define COST_SHARE      400 // of a worker's time, a four-hundredth for each viewer
+#define COST_SHARE      1000 // of a worker's time, a thousandth for each viewer
 #define MAX_BYTES_PER_S (2u << 20)
 #define LOOK_AGAIN_S    0.1 // whether a reader has caught up
 
