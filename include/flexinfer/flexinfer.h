@@ -525,6 +525,12 @@ fx_status fx_submit(fx_engine *eng, const fx_request *req, uint64_t *id, fx_erro
 // finished ids are ignored.
 void fx_cancel(fx_engine *eng, uint64_t id);
 
+// Ends one choice of a request with FX_FINISH_STOP: from the callback of one of its tokens, with
+// that token; otherwise with its next one, whatever min_tok says. The other choices go on. Unknown
+// and finished ids are ignored, and so are choices that are emitted only at their end (n_best,
+// beams). Any thread.
+void fx_stop_choice(fx_engine *eng, uint64_t id, int choice);
+
 // Has `fn` called on the engine's thread after each step, once the events of all requests in it
 // have come: what they cause, such as waking other threads, can be done once for all of them. It
 // must not block. One at a time; fn NULL: none. When this returns, the function set before is not

@@ -129,6 +129,7 @@ struct fxi_group {
     int n_left;               // choices whose end has not been emitted
     fxi_group *prev, *next;   // in the waiting or running list
     atomic_bool cancelled;
+    _Atomic uint64_t stopped;         // choices that fx_stop_choice ends, as bits
     fxi_group *next_inbox;            // guarded by mu
     fxi_group *prev_live, *next_live; // guarded by mu
     fxi_seq seq[];                    // [n_seq]
