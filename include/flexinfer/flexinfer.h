@@ -287,7 +287,12 @@ typedef enum fx_part_kind {
                       // common dialect of docs/grammars.md
     FX_PART_JSON,     // a JSON object (RFC 8259)
     FX_PART_SCHEMA,   // a JSON value that `schema` validates: JSON Schema 2020-12, the subset of
-                      // docs/grammars.md
+                      // docs/grammars.md. text[0..n_bytes): a JSON pointer (RFC 6901) to the part
+                      // of it that counts; none: all of it
+    FX_PART_OBJECT,   // the same, of objects alone
+    FX_PART_STRING,   // the same, of strings alone, as they are: neither quoted nor escaped. Of
+                      // part[0..n_part), up to 16, no FX_PART_TEXT occurs in it, and no
+                      // FX_PART_REGEX matches anywhere in it. schema NULL: any string
     FX_PART_RULES,    // a text of the grammar text[0..n_bytes), in GBNF or in Lark's notation
     FX_N_PART
 } fx_part_kind;

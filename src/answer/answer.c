@@ -88,7 +88,8 @@ static size_t text_marks(const fxi_answer *a, mark_set set[4])
     const fxi_call_format *f = a->spec.calls;
     const fxi_reason_format *r = a->spec.reasoning;
     size_t n = 0;
-    if (f) set[n++] = (mark_set){f->open, COUNT(f->open), OPENS_CALLS};
+    const bool is_text = a->spec.either && a->state == FXI_STATE_TEXT && !a->has_called;
+    if (f && !is_text) set[n++] = (mark_set){f->open, COUNT(f->open), OPENS_CALLS};
     if (r && a->state == FXI_STATE_START)
         set[n++] = (mark_set){r->open, COUNT(r->open), OPENS_REASONING};
     if (a->channels) set[n++] = (mark_set){message_ends, COUNT(message_ends), ENDS_MESSAGE};
@@ -103,8 +104,8 @@ static bool state_text(fxi_answer *a)
     if (found == MAYBE_MARK) return a->at++, true;
     if (found != NO_MARK) return act_on_mark(a, found);
     const char c = a->in.p[a->mark];
-    if (a->state == FXI_STATE_START && a->spec.calls && c == a->spec.calls->bare && c)
-        return a->at = a->mark, open_section(a, true);
+    const bool may_be_bare = a->state == FXI_STATE_START && a->spec.calls && !a->spec.either;
+    if (may_be_bare && c == a->spec.calls->bare && c) return a->at = a->mark, open_section(a, true);
     if (!fxi_is_blank(c)) a->state = FXI_STATE_TEXT;
     return pass_byte(a, FXI_ANSWER_TEXT);
 }

@@ -29,7 +29,8 @@ typedef struct fxi_call_draft {
     bool begun;   // FXI_ANSWER_CALL has been emitted
     bool has_args, escaped, is_first;
     bool wants_name, wants_args; // OBJECT: what the next value is
-    fxi_param_kind kind;         // TAGS: of the value
+    fxi_param_kind kind;         // TAGS: of the value,
+    bool in_json;                // which is a JSON value so far, and goes on
     fxi_json_scan scan;
     char quote;           // PYTHON: of the string
     uint8_t n_hex, depth; // PYTHON

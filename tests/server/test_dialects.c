@@ -212,6 +212,10 @@ static void test_an_answer_ends_with_its_first_call(void **state)
 static void test_tokens_of_messages_are_counted(void **state)
 {
     (void)state;
+    EXPECT(MESSAGES "/count_tokens",
+           "{\"messages\":[{\"role\":\"user\",\"content\":\"abc\"}]," F_CUSTOM
+           ",\"tool_choice\":{\"type\":\"any\"}}",
+           "{\"input_tokens\":");
     EXPECT(MESSAGES "/count_tokens", "{\"messages\":[{\"role\":\"user\",\"content\":\"abc\"}]}",
            "{\"input_tokens\":4}");
 }

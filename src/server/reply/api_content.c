@@ -10,6 +10,7 @@ static fxi_answer_spec answer_spec(const fxi_reply *r)
 {
     return (fxi_answer_spec){.calls = r->spec.calls,
                              .reasoning = r->spec.reasoning,
+                             .either = r->spec.either,
                              .has_tool = fxi_tools_has,
                              .param = fxi_tools_param,
                              .tools = r->spec.tools};

@@ -105,6 +105,7 @@ typedef struct fxi_reply_spec {
     const fxi_call_format *calls;       // calls of tools are parsed; NULL: they are text
     const fxi_reason_format *reasoning; // the same for reasoning,
     bool drop_reasoning;                // which is not emitted
+    bool either;                        // of fxi_answer_spec
     bool one_call;                      // the first call ends an answer: the rest is dropped
     json_t *tools;                      // the request's, or NULL
     const char *mirror;                 // members that a response repeats: JSON; NULL: none
