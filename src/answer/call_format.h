@@ -57,6 +57,7 @@ typedef struct fxi_reason_format {
     const char *about;
     const char *hint[2]; // as above
     const char *open[3], *close[3];
+    const char *text_open[2], *text_close[2]; // around the text behind reasoning; not emitted
     bool channels;                            // harmony's analysis channel
     const char *spelled_open, *spelled_close; // as a model writes it
     const char *spelled_text;                 // in front of text behind it; NULL: nothing

@@ -236,6 +236,55 @@ static const fxi_reason_format reason_rows[] = {
      .close = {"</seed:think>"},
      .spelled_open = "<seed:think>",
      .spelled_close = "</seed:think>"},
+    {.name = "gemma4",
+     .about = "Gemma 4",
+     .hint = {"<|channel>", "<channel|>"},
+     .open = {"<|channel>thought"},
+     .close = {"<channel|>"},
+     .spelled_open = "<|channel>thought\n",
+     .spelled_close = "<channel|>"},
+    {.name = "cohere",
+     .about = "Command A Reasoning",
+     .hint = {"<|START_THINKING|>"},
+     .open = {"<|START_THINKING|>"},
+     .close = {"<|END_THINKING|>"},
+     .text_open = {"<|START_RESPONSE|>"},
+     .text_close = {"<|END_RESPONSE|>"},
+     .spelled_open = "<|START_THINKING|>",
+     .spelled_close = "<|END_THINKING|>"},
+    {.name = "apriel",
+     .about = "Apriel Thinker",
+     .hint = {"[BEGIN FINAL RESPONSE]"},
+     .open = {"Here are my reasoning steps:"},
+     .close = {"[BEGIN FINAL RESPONSE]"},
+     .text_close = {"[END FINAL RESPONSE]"},
+     .spelled_open = "Here are my reasoning steps:\n",
+     .spelled_close = "[BEGIN FINAL RESPONSE]"},
+    {.name = "exaone_deep",
+     .about = "EXAONE Deep",
+     .hint = {"<thought>"},
+     .open = {"<thought>"},
+     .close = {"</thought>"},
+     .spelled_open = "<thought>",
+     .spelled_close = "</thought>"},
+    {.name = "granite33",
+     .about = "Granite 3.3, ERNIE 4.5 Thinking",
+     .hint = {"<response>", "<think>"},
+     .open = {"<think>"},
+     .close = {"</think>"},
+     .text_open = {"<response>"},
+     .text_close = {"</response>"},
+     .spelled_open = "<think>",
+     .spelled_close = "</think>"},
+    {.name = "hunyuan",
+     .about = "Hunyuan-A13B",
+     .hint = {"<answer>", "<think>"},
+     .open = {"<think>"},
+     .close = {"</think>"},
+     .text_open = {"<answer>"},
+     .text_close = {"</answer>"},
+     .spelled_open = "<think>",
+     .spelled_close = "</think>"},
     {.name = "granite",
      .about = "Granite 3.2",
      .hint = {"Here is my thought process"},
@@ -345,11 +394,15 @@ size_t fxi_format_marks(const fxi_call_format *calls, const fxi_reason_format *r
                                            "begin")};
     static const char *const channels[] = {"<|channel|>", "<|message|>", "<|start|>",    "<|end|>",
                                            "<|call|>",    "<|return|>",  "<|constrain|>"};
+    static const char *const thought[] = {"<|channel>"}; // part of a mark
     mark_list l = {mark, 0, max};
     if (calls) add_call_marks(&l, calls);
     if (calls) add_marks(&l, inner, COUNT(inner));
+    if (reasoning) add_marks(&l, thought, COUNT(thought));
     if (reasoning) add_marks(&l, reasoning->open, COUNT(reasoning->open));
     if (reasoning) add_marks(&l, reasoning->close, COUNT(reasoning->close));
+    if (reasoning) add_marks(&l, reasoning->text_open, COUNT(reasoning->text_open));
+    if (reasoning) add_marks(&l, reasoning->text_close, COUNT(reasoning->text_close));
     if ((calls && calls->body == FXI_BODY_CHANNELS) || (reasoning && reasoning->channels))
         add_marks(&l, channels, COUNT(channels));
     return l.n;
