@@ -29,6 +29,7 @@
 #include "engine/grammar/answer_grammar.h"
 #include "engine/group/text.h"
 #include "engine/sampling/prob_log.h"
+#include "engine/sampling/sampler.h"
 #include "flexinfer/flexinfer.h"
 #include "kv/kv.h"
 #include "model/model.h"
@@ -174,6 +175,11 @@ int fxi_seq_n_generated(const fxi_seq *s);
 // next, see fxi_guide_mask. False: it cannot be followed any further, *error says why, a static
 // line.
 bool fxi_seq_follow(fxi_seq *s, uint64_t *mask, const char **error);
+// What a draw behind its last token is to see of it, but for what its grammar allows.
+fxi_sample_view fxi_seq_view(const fxi_seq *s);
+// What its grammar, if it has one, allows next, ends of the answer among them: allowed[n_vocab / 64
+// + 1]. False: as in fxi_seq_follow.
+bool fxi_seq_allowed(const fx_engine *eng, fxi_seq *s, uint64_t *allowed, const char **error);
 // The tokens that the grammar forces next, up to max_tok; 0: there is a choice, or the request's
 // other rules may forbid them. Failures show when it is followed.
 int fxi_seq_forced(fxi_seq *s, int32_t *out, int max_tok);
