@@ -12,8 +12,16 @@
 // Each text is asked for without drafts and with them in turns, on one engine, which goes on
 // learning what drafts are worth; `again` asks for it once more where its answer is recorded. Time
 // counts from the first token to the last.
+//
+//     bench_speculate -m MODEL --adverse
+//
+// asks for texts that drafts are wrong about, of 1, 8 and 32 sequences together, new ones in each
+// turn: `random` tokens, which nothing is drafted for; tokens out of a `few`, whose last ones have
+// always occurred before, but say nothing of the next; and what the model draws when it is `hot`.
+// Their ratios say what drafting costs where it brings nothing: the goal is 0.98 at least.
 #include "figures.h"
 
+#include "base/number/rng.h"
 #include "base/option/opt.h"
 #include "flexinfer/flexinfer.h"
 
@@ -24,11 +32,12 @@
 #include <string.h>
 #include <time.h>
 
-enum { MAX_TEXT = 256, MAX_KIND = 16 };
+enum { MAX_TEXT = 256, MAX_KIND = 16, FIRST_TOK = 3, ADVERSE_PROMPT_TOK = 64 };
 
 typedef struct options {
-    const char *model, *tokenizer, *speculate;
+    const char *model, *tokenizer, *speculate, *only;
     int n_thread, n_repeat, draft_tok, max_tok, max_text;
+    bool adverse;
 } options;
 
 #define FIELD(f) offsetof(options, f)
@@ -45,6 +54,9 @@ static const fxi_opt opts[] = {
      "most tokens of a draft; 0: the engine's choice"},
     {"tokens", 0, "N", FXI_OPT_INT, 2, 1 << 16, "160", FIELD(max_tok), 1,
      "of each answer, at most"},
+    {"adverse", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, FIELD(adverse), 1,
+     "texts that drafts are wrong about, instead of a file"},
+    {"only", 0, "KIND", FXI_OPT_STR, 0, 0, NULL, FIELD(only), 1, "texts of this kind alone"},
     {"texts", 0, "N", FXI_OPT_INT, 1, MAX_TEXT, "256", FIELD(max_text), 1, "of each kind, at most"},
 };
 static const fxi_opt_table table = {opts, sizeof opts / sizeof *opts, "BENCH_", NULL, 0};
@@ -52,6 +64,10 @@ static const fxi_opt_table table = {opts, sizeof opts / sizeof *opts, "BENCH_", 
 typedef struct text {
     char kind[16];
     fx_tokens prompt, answer;
+    // Adverse ones have no answer:
+    int n_choice; // 0: as 1
+    int n_few;    // the answer's tokens are random ones out of so many; 0: the model draws them
+    uint64_t seed;
 } text;
 
 // What is asked for, by whoever waits; the engine's thread fills it.
@@ -74,7 +90,7 @@ typedef struct kind_sums {
     char name[16];
     int n_text;
     way way[N_WAY];
-    samples ratio, again; // of the times of a text, with drafts and without
+    samples ratio, cpu, again; // of the times of a text, with drafts and without
 } kind_sums;
 
 static void die_with(const char *why)
@@ -97,6 +113,8 @@ int32_t __wrap_fxi_sampler_draw(const fx_sampling *p, const float *logits, int n
 {
     const int32_t drawn = __real_fxi_sampler_draw(p, logits, n_vocab, choice, position, cand);
     const size_t at = (size_t)position - wanted->prompt.n;
+    const uint64_t random = fxi_rng_u64(wanted->seed, (uint64_t)choice, at);
+    if (wanted->n_few) return FIRST_TOK + (int32_t)(random % (uint64_t)wanted->n_few);
     return at < wanted->answer.n ? wanted->answer.id[at] : drawn;
 }
 
@@ -124,8 +142,8 @@ static void on_event(void *ud, const fx_event *ev)
     pthread_mutex_unlock(&a->mu);
 }
 
-// Seconds from the first token to the last.
-static double ask_text(fx_engine *eng, const text *t, int max_tok, int how, way *sum)
+// Seconds from the first token to the last, and of CPU in *cpu_s.
+static double ask_text(fx_engine *eng, const text *t, int max_tok, int how, way *sum, double *cpu_s)
 {
     asked a = {.mu = PTHREAD_MUTEX_INITIALIZER, .done = PTHREAD_COND_INITIALIZER};
     fx_request req = fx_request_default();
@@ -135,11 +153,13 @@ static double ask_text(fx_engine *eng, const text *t, int max_tok, int how, way 
     wanted = t;
     req.prompt = t->prompt.id;
     req.n_prompt = t->prompt.n;
-    req.max_tok = (int)t->answer.n < max_tok ? (int)t->answer.n : max_tok;
+    req.max_tok = t->n_choice || (int)t->answer.n > max_tok ? max_tok : (int)t->answer.n;
+    req.n_choice = t->n_choice ? t->n_choice : 1;
+    if (t->n_choice) req.sampling.temperature = 1.5F;
     req.ignore_eos = true;
     req.no_speculate = how == PLAIN;
     req.no_cache = how != AGAIN;
-    req.sampling.seed = 1;
+    req.sampling.seed = t->seed + 1;
     req.on_event = on_event;
     req.ud = &a;
     fx_engine_stats(eng, &before);
@@ -149,7 +169,7 @@ static double ask_text(fx_engine *eng, const text *t, int max_tok, int how, way 
     pthread_mutex_unlock(&a.mu);
     fx_engine_stats(eng, &after);
     sum->s += a.last_s - a.first_s;
-    sum->cpu_s += a.last_cpu_s - a.first_cpu_s;
+    sum->cpu_s += *cpu_s = a.last_cpu_s - a.first_cpu_s;
     sum->n_tok += (uint64_t)a.n_tok - 1;
     sum->n_draft_tok += after.n_draft_tok - before.n_draft_tok;
     sum->n_accepted_tok += after.n_accepted_tok - before.n_accepted_tok;
@@ -157,16 +177,21 @@ static double ask_text(fx_engine *eng, const text *t, int max_tok, int how, way 
 }
 
 // In turns, so that what else the machine does meets all of them alike.
-static void run_text(fx_engine *eng, const options *o, const text *t, kind_sums *k)
+static void run_text(fx_engine *eng, const options *o, text *t, kind_sums *k)
 {
     way unused = {0};
+    double s[N_WAY], cpu_s[N_WAY];
     for (int i = 0; i < o->n_repeat; i++) {
-        const double plain = ask_text(eng, t, o->max_tok, PLAIN, &k->way[PLAIN]);
-        const double drafts = ask_text(eng, t, o->max_tok, DRAFTS, &k->way[DRAFTS]);
-        if (!i) (void)ask_text(eng, t, o->max_tok, AGAIN, &unused); // it is recorded now
-        const double again = ask_text(eng, t, o->max_tok, AGAIN, &k->way[AGAIN]);
-        samples_add(&k->ratio, plain / drafts);
-        samples_add(&k->again, plain / again);
+        for (int how = 0; how < AGAIN; how++) {
+            const int turn = how ^ (i & 1); // who goes first gains nothing by it
+            s[turn] = ask_text(eng, t, o->max_tok, turn, &k->way[turn], &cpu_s[turn]);
+        }
+        if (!i || t->n_choice) (void)ask_text(eng, t, o->max_tok, AGAIN, &unused, cpu_s + AGAIN);
+        t->seed += t->n_choice ? 1 : 0; // what is recorded then is another answer
+        s[AGAIN] = ask_text(eng, t, o->max_tok, AGAIN, &k->way[AGAIN], &cpu_s[AGAIN]);
+        samples_add(&k->ratio, s[PLAIN] / s[DRAFTS]);
+        samples_add(&k->cpu, cpu_s[PLAIN] / cpu_s[DRAFTS]);
+        samples_add(&k->again, s[PLAIN] / s[AGAIN]);
     }
     k->n_text++;
 }
@@ -196,6 +221,33 @@ static int read_texts(const fx_engine *eng, const char *path, text *t)
     return n;
 }
 
+// ---- texts that drafts are wrong about ----------------------------------------------------------
+
+static void make_adverse(text *t, const char *name, int n_few, int n_choice, int n_vocab)
+{
+    *t = (text){.n_few = n_few, .n_choice = n_choice};
+    snprintf(t->kind, sizeof t->kind, "%s %d", name, n_choice);
+    t->prompt.id = calloc(ADVERSE_PROMPT_TOK, sizeof *t->prompt.id);
+    if (!t->prompt.id) die_with("no memory");
+    for (t->prompt.n = 0; t->prompt.n < ADVERSE_PROMPT_TOK; t->prompt.n++)
+        t->prompt.id[t->prompt.n] =
+            FIRST_TOK + (int32_t)(fxi_rng_u64(7, 0, t->prompt.n) %
+                                  (uint64_t)(n_few ? n_few : n_vocab - FIRST_TOK));
+}
+
+static int make_adverse_texts(const fx_engine *eng, text *t)
+{
+    static const int batch[] = {1, 8, 32};
+    const int n_vocab = fx_engine_info(eng)->n_vocab;
+    int n = 0;
+    for (size_t i = 0; i < sizeof batch / sizeof batch[0]; i++) {
+        make_adverse(&t[n++], "random", n_vocab - FIRST_TOK, batch[i], n_vocab);
+        make_adverse(&t[n++], "few", 6, batch[i], n_vocab);
+        make_adverse(&t[n++], "hot", 0, batch[i], n_vocab);
+    }
+    return n;
+}
+
 static kind_sums *find_kind(kind_sums *k, int *n, const char *name)
 {
     int i = 0;
@@ -211,9 +263,10 @@ static void print_kind(kind_sums *k)
     const way *p = &k->way[PLAIN], *d = &k->way[DRAFTS], *a = &k->way[AGAIN];
     const double came_true =
         d->n_draft_tok ? 100.0 * (double)d->n_accepted_tok / (double)d->n_draft_tok : 0;
-    printf("%s,%d,%.1f,%.1f,%.2f,%.3f,%.2f,%.0f,%.1f,%.3f,%.2f\n", k->name, k->n_text,
+    printf("%s,%d,%.1f,%.1f,%.2f,%.3f,%.3f,%.3f,%.0f,%.3f,%.1f,%.3f,%.3f\n", k->name, k->n_text,
            (double)p->n_tok / p->s, (double)d->n_tok / d->s, p->s / d->s,
-           samples_at(&k->ratio, 0.5), p->cpu_s / d->cpu_s, came_true, (double)a->n_tok / a->s,
+           samples_at(&k->ratio, 0.5), p->cpu_s / d->cpu_s, samples_at(&k->cpu, 0.5), came_true,
+           (double)d->n_draft_tok / (double)d->n_tok, (double)a->n_tok / a->s,
            samples_at(&k->again, 0.5), p->cpu_s / a->cpu_s);
 }
 
@@ -227,6 +280,7 @@ static fx_engine *open_engine(const options *o)
     opt.speculate = o->speculate;
     opt.draft_tok = o->draft_tok;
     opt.n_thread = o->n_thread;
+    if (o->adverse) opt.max_seq = 40;
     if (fx_engine_open(&opt, &eng, &err) != FX_OK) die_with(err.text);
     return eng;
 }
@@ -239,16 +293,18 @@ int main(int argc, char **argv)
     fx_error err;
     fxi_opt_rest rest;
     if (fxi_opt_parse(&table, 1, argc - 1, argv + 1, &o, &rest, &err) != FX_OK) die_with(err.text);
-    if (rest.n != 1 || !o.model) die_with("a model (-m) and one file of texts are expected");
+    if (rest.n != !o.adverse || !o.model)
+        die_with("a model (-m) and one file of texts, or --adverse, are expected");
     fx_engine *eng = open_engine(&o);
     int n_kind = 0;
-    const int n = read_texts(eng, rest.arg[0], t);
+    const int n = o.adverse ? make_adverse_texts(eng, t) : read_texts(eng, rest.arg[0], t);
     for (int i = 0; i < n; i++) {
+        if (o.only && strcmp(o.only, t[i].kind) != 0) continue;
         kind_sums *k = find_kind(kinds, &n_kind, t[i].kind);
         if (k->n_text < o.max_text) run_text(eng, &o, &t[i], k);
     }
-    printf("kind,texts,plain tok/s,drafts tok/s,ratio,median ratio,CPU ratio,came true %%,"
-           "again tok/s,again median ratio,again CPU ratio\n");
+    printf("kind,texts,plain tok/s,drafts tok/s,ratio,median ratio,CPU ratio,median CPU ratio,"
+           "came true %%,drafted per token,again tok/s,again median ratio,again CPU ratio\n");
     for (int i = 0; i < n_kind; i++) print_kind(&kinds[i]);
     fx_engine_close(eng);
     for (int i = 0; i < n; i++) fx_tokens_free(&t[i].prompt), fx_tokens_free(&t[i].answer);

@@ -36,8 +36,8 @@ class Run(cli.TestCase):
 
     def test_drafts_change_nothing(self):
         for how in (["--temperature", "0"], ["--temperature", "0.9", "--seed", "4"]):
-            plain = self.text(*how, n=200)
-            for options in (["--speculate", "auto"], ["--speculate", "prompt", "--draft-tokens", "20"],
+            plain = self.text(*how, "--speculate", "off", n=200)
+            for options in ([], ["--speculate", "auto"], ["--speculate", "prompt", "--draft-tokens", "20"],
                             ["--speculate", "prefix"], ["--draft", cli.tiny_model()]):
                 self.assertEqual(self.text(*how, *options, n=200), plain, options)
         self.fails(1, "vocabulary", "run", "-m", cli.tiny_model(), "-p", "x", "--draft", STORYTELLER)

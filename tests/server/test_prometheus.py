@@ -36,7 +36,7 @@ def complete(server, prompt, n_tok):
 
 
 def test_the_page_is_what_the_parser_expects():
-    server = Server()
+    server = Server("--speculate", "off")  # steps are counted
     try:
         used = [complete(server, "Once upon a time there was a little robot", 7) for _ in range(2)]
         f = read(server)

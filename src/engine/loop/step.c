@@ -130,7 +130,7 @@ void fxi_step_run(fx_engine *eng, int n_tok)
     fxi_step *st = eng->step;
     const fxi_batch batch = fxi_step_batch(eng);
     const int n_prompt_tok = fxi_step_n_prompt(st);
-    const uint64_t start_us = fxi_now_us(eng);
+    const uint64_t start_us = fxi_now_us(eng), from_us = fxi_speculate_clock_us(eng);
     note_step(eng, FX_RECORD_step_begin, n_tok, st->n_seq, FX_OK);
     const fx_status passed = compute_batch(eng, &batch);
     if (passed != FX_OK) {
@@ -138,13 +138,13 @@ void fxi_step_run(fx_engine *eng, int n_tok)
         note_step(eng, FX_RECORD_step_end, 0, 0, passed);
         return;
     }
-    const uint64_t us = fxi_now_us(eng) - start_us;
-    fxi_preempt_measure(eng, n_prompt_tok, n_tok, us);
+    const uint64_t pass_us = fxi_speculate_clock_us(eng) - from_us;
+    fxi_preempt_measure(eng, n_prompt_tok, n_tok, fxi_now_us(eng) - start_us);
     mark_cancelled(eng);
     st->n_draw = 0;
     for (int i = 0; i < st->n_seq; i++) advance_seq(eng, i);
     const int n_generated_tok = draw_rounds(eng);
-    fxi_speculate_settle(eng, us);
+    fxi_speculate_settle(eng, pass_us);
     fxi_inbox_count_step(eng, n_tok, n_prompt_tok, n_generated_tok);
     note_step(eng, FX_RECORD_step_end, n_generated_tok, 0, FX_OK);
 }

@@ -2,6 +2,7 @@
 #include "engine/speculate/draft_model.h"
 
 #include "engine/sampling/sampler.h"
+#include "engine/speculate/speculate.h"
 #include "format/model_file.h"
 #include "format/vocab.h"
 #include "model/device.h"
@@ -385,13 +386,13 @@ double fxi_draft_model_run(fx_engine *eng, fxi_draft_wish *w, int n)
     int n_read;
     begin_run(m, w, n, fxi_now_ms(eng));
     for (fxi_batch b; (b = next_batch(m, w, n, &n_read)).n_seq > 0;) {
-        const uint64_t start_us = fxi_now_us(eng);
+        const uint64_t start_us = fxi_speculate_clock_us(eng);
         if (fxi_model_forward(m->model, &b, m->logits, NULL) != FX_OK) {
             drop_all(m, w, n);
             return sum_us;
         }
         take_results(eng, w, &b);
-        const double us = (double)(fxi_now_us(eng) - start_us);
+        const double us = (double)(fxi_speculate_clock_us(eng) - start_us);
         sum_us += us * (b.n_tok - n_read) / b.n_tok;
     }
     return sum_us;

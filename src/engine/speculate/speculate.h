@@ -27,6 +27,7 @@ enum { FXI_SPECULATE_PROMPT = 1, FXI_SPECULATE_PREFIX = 2 };
 typedef struct fxi_speculator {
     unsigned sources;
     int most_tok; // in a draft
+    bool on_host; // the host's cores compute
     fxi_pace pace;
     int n_offer;
     fxi_pace_offer *offer; // [max_seq]
@@ -44,6 +45,10 @@ bool fxi_speculate_sources(const char *name, unsigned *sources);
 // eng->spec, if the options ask for it and the KV manager can truncate. Errors: FX_ENOMEM.
 fx_status fxi_speculate_open(fx_engine *eng, fx_error *err);
 void fxi_speculate_close(fx_engine *eng);
+// The clock by which passes are measured for the pace. Where the host computes it is what the
+// engine's thread has done: on a machine that others use, too, a pass that had to wait for a core
+// tells nothing of what its rows take.
+uint64_t fxi_speculate_clock_us(const fx_engine *eng);
 
 // speculate_find.c: finds a draft for a sequence that decodes, of at most `most` tokens; fills
 // s->draft. Returns how many tokens it has; 0: there is none.
@@ -55,7 +60,8 @@ int fxi_speculate_find(fx_engine *eng, fxi_seq *s, int most);
 void fxi_speculate_plan(fx_engine *eng, int n_tok, int max_row);
 // Whether the token that s has just drawn is the i-th of its draft, and it goes on behind it.
 bool fxi_speculate_came_true(const fxi_seq *s, int i);
-// After the draws of a step whose pass took us: truncates caches, counts what came true.
+// After the draws of a step whose pass took us, by fxi_speculate_clock_us: truncates caches, counts
+// what came true.
 void fxi_speculate_settle(fx_engine *eng, uint64_t us);
 
 #endif

@@ -1,6 +1,9 @@
 // speculate_open.c - what an engine needs to speculate.
 #include "engine/speculate/speculate.h"
 
+#include "base/system/clock.h" // defines: fxi_thread_cpu_ns
+#include "model/device.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,6 +30,13 @@ bool fxi_speculate_sources(const char *name, unsigned *sources)
     return !name;
 }
 
+static bool is_host(const fx_engine *eng)
+{
+    fxi_device_memory m = {0};
+    eng->device->ops->memory(eng->device, &m);
+    return m.is_host;
+}
+
 fx_status fxi_speculate_open(fx_engine *eng, fx_error *err)
 {
     const size_t n = (size_t)eng->opt.max_seq;
@@ -38,6 +48,7 @@ fx_status fxi_speculate_open(fx_engine *eng, fx_error *err)
     eng->spec = x;
     if (x) {
         x->sources = sources;
+        x->on_host = is_host(eng);
         x->most_tok = eng->opt.draft_tok ? eng->opt.draft_tok : PRESET_TOK;
         x->offer = calloc(n, sizeof *x->offer);
         x->seq = calloc(n, sizeof *x->seq);
@@ -56,4 +67,11 @@ void fxi_speculate_close(fx_engine *eng)
     free(x->wish);
     free(x);
     eng->spec = NULL;
+}
+
+uint64_t fxi_speculate_clock_us(const fx_engine *eng)
+{
+    const bool own_clock = eng->now_us != fxi_engine_clock_us;
+    if (!eng->spec || !eng->spec->on_host || own_clock) return fxi_now_us(eng);
+    return fxi_thread_cpu_ns() / 1000;
 }
