@@ -2,10 +2,11 @@
 // needed it may end with an error, all others answer what they answer alone, nothing leaks, and the
 // engine goes on. Among the requests are forked choices and a beam search; in a second round groups
 // are preempted again and again, by swap and by recompute, and the budget changes; and all of that
-// once more with drafts. Then forks that fail in a row: they are retried, and a group that makes no
-// progress ends.
+// once more with drafts, and with the next call failing, too. Then forks that fail in a row: they
+// are retried, and a group that makes no progress ends.
 #include "unit/cmocka_all.h"
 
+#include "model/model_base.h"
 #include "unit/engine/support/company.h"
 #include "unit/engine/support/unthreaded.h"
 
@@ -18,14 +19,16 @@ enum { N_TOGETHER = 4 };
 static struct {
     fxi_kv_ops ops;
     const fxi_kv_ops *real;
-    int n_call, fail_at;     // the fail_at-th call fails, counted from 1
+    int n_call, fail_at;     // the fail_at-th call fails, counted from 1,
+    int n_in_a_row;          // and with it as many as this, 1 or more
     int n_fork, n_fork_fail; // forks so far; this many fail first
     fx_status how;
 } fault;
 
 static bool fails_now(void)
 {
-    return ++fault.n_call == fault.fail_at;
+    const int n_since = ++fault.n_call - fault.fail_at;
+    return fault.fail_at && n_since >= 0 && n_since < fault.n_in_a_row;
 }
 
 static fx_status faulty_domain(fxi_kv *kv, const char *key, size_t key_bytes, fxi_kv_domain **out)
@@ -97,8 +100,33 @@ static void inject(fx_engine *eng, int fail_at, fx_status how)
     fault.ops.set_budget = faulty_budget;
     fault.n_call = fault.n_fork = fault.n_fork_fail = 0;
     fault.fail_at = fail_at;
+    fault.n_in_a_row = 1;
     fault.how = how;
     eng->kv->ops = &fault.ops;
+}
+
+// The model's table, with a pass that looks at its batch: each run has tokens, and no more rows of
+// logits than tokens.
+static struct {
+    fxi_model_ops ops;
+    const fxi_model_ops *real;
+} pass;
+
+static fx_status checked_pass(fxi_model *m, const fxi_batch *b, float *logits, fx_error *err)
+{
+    for (int i = 0; i < b->n_seq; i++) {
+        assert_true(b->seq[i].n_tok > 0);
+        assert_in_range(b->seq[i].n_logit, 0, b->seq[i].n_tok);
+    }
+    return pass.real->submit(m, b, logits, err);
+}
+
+static void check_passes(fx_engine *eng)
+{
+    pass.real = eng->model->ops;
+    pass.ops = *pass.real;
+    pass.ops.submit = checked_pass;
+    eng->model->ops = &pass.ops;
 }
 
 static bool ended_well(const client *c, int i)
@@ -191,8 +219,10 @@ static int guess_alone(void *ud, const fxi_seq *s, int32_t *tok, int most)
     return most;
 }
 
-// One run with one fault. Returns the number of calls made; *n_bad is how many requests failed.
-static int run(int fail_at, fx_status how, bool is_disturbed, bool drafts, int *n_bad)
+// One run in which n_in_a_row calls fail. Returns the number of calls made; *n_bad is how many
+// requests failed.
+static int run(int fail_at, int n_in_a_row, fx_status how, bool is_disturbed, bool drafts,
+               int *n_bad)
 {
     static client c[N_TOGETHER];
     static prompt p[N_TOGETHER];
@@ -202,6 +232,8 @@ static int run(int fail_at, fx_status how, bool is_disturbed, bool drafts, int *
                                                          .speculate = drafts ? "auto" : NULL});
     if (drafts) eng->drafter = guess_alone;
     inject(eng, fail_at, how);
+    check_passes(eng);
+    fault.n_in_a_row = n_in_a_row;
     for (int i = 0; i < N_TOGETHER; i++) start_one_of(&c[i], &p[i], eng, i);
     for (int turn = 0; fxi_turn_run(eng); turn++)
         if (is_disturbed) disturb(eng, turn);
@@ -220,12 +252,15 @@ static int run(int fail_at, fx_status how, bool is_disturbed, bool drafts, int *
 
 static void sweep_calls(bool is_disturbed, bool drafts, fx_status how)
 {
-    int n_bad, n_call = run(0, how, is_disturbed, drafts, &n_bad);
+    int n_bad, n_call = run(0, 1, how, is_disturbed, drafts, &n_bad);
     assert_int_equal(n_bad, 0);
     assert_true(n_call > N_TOGETHER * N_GEN);
     for (int i = 1; i <= n_call; i += 1 + i / 5) { // all of the first calls, then fewer and fewer
-        run(i, how, is_disturbed, drafts, &n_bad);
+        run(i, 1, how, is_disturbed, drafts, &n_bad);
         assert_in_range(n_bad, 0, 1);
+        if (!drafts || is_disturbed) continue;
+        run(i, 2, how, is_disturbed, drafts, &n_bad);
+        assert_in_range(n_bad, 0, 2);
     }
 }
 
