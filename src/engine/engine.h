@@ -82,6 +82,7 @@ struct fx_engine {
     int n_swapped;                   // sequences in the swap, or on their way there or back
     int n_leaving, n_coming;         // those on their way
     int n_planned_tok;               // in the last turn
+    bool budget_waits;               // a smaller budget, for memory on its way: nobody is admitted
     int headroom_tok;                // room promised to each running sequence at an admission
     uint64_t n_turn;
     uint64_t n_freed;        // grows whenever a group that found no room may find some

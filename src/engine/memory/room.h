@@ -35,7 +35,7 @@ fx_status fxi_budget_check(const fx_engine *eng, uint64_t bytes, fx_error *err);
 // FX_EINVAL: more than the machine has. From any thread.
 fx_status fxi_budget_check_machine(const fx_engine *eng, uint64_t bytes, fx_error *err);
 // Puts eng->budget_bytes into effect, preempting groups if necessary. If that is not possible yet,
-// the next turn tries again.
+// the next turn tries again; if only because memory is on its way, eng->budget_waits.
 void fxi_budget_apply(fx_engine *eng);
 
 // ---- preempt.c ---------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 // engine goes on. Among the requests are forked choices and a beam search; in a second round groups
 // are preempted again and again, by swap and by recompute, and the budget changes; and all of that
 // once more with drafts, and with the next call failing, too. Then forks that fail in a row: they
-// are retried, and a group that makes no progress ends.
+// are retried, and a group that makes no progress ends. And a smaller budget that has to wait.
 #include "unit/cmocka_all.h"
 
 #include "model/model_base.h"
@@ -22,6 +22,7 @@ static struct {
     int n_call, fail_at;     // the fail_at-th call fails, counted from 1,
     int n_in_a_row;          // and with it as many as this, 1 or more
     int n_fork, n_fork_fail; // forks so far; this many fail first
+    int n_budget_fail;       // calls of set_budget that are still to fail
     fx_status how;
 } fault;
 
@@ -81,7 +82,8 @@ static fx_status faulty_swap_in(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving)
 
 static fx_status faulty_budget(fxi_kv *kv, uint64_t budget_bytes)
 {
-    return fails_now() ? fault.how : fault.real->set_budget(kv, budget_bytes);
+    if (fails_now() || fault.n_budget_fail-- > 0) return fault.how;
+    return fault.real->set_budget(kv, budget_bytes);
 }
 
 static void inject(fx_engine *eng, int fail_at, fx_status how)
@@ -98,7 +100,7 @@ static void inject(fx_engine *eng, int fail_at, fx_status how)
     fault.ops.seq_swap_out = faulty_swap_out;
     fault.ops.seq_swap_in = faulty_swap_in;
     fault.ops.set_budget = faulty_budget;
-    fault.n_call = fault.n_fork = fault.n_fork_fail = 0;
+    fault.n_call = fault.n_fork = fault.n_fork_fail = fault.n_budget_fail = 0;
     fault.fail_at = fail_at;
     fault.n_in_a_row = 1;
     fault.how = how;
@@ -363,6 +365,36 @@ static void test_beams_that_can_never_be_forked_find_the_same_answer(void **stat
     client_free(&bad);
 }
 
+// Memory that the old budget still has would be promised again: until the smaller one is in effect,
+// nobody runs. A budget that fails for another reason stops nobody.
+static void test_smaller_budget_that_waits_admits_nobody(void **state)
+{
+    (void)state;
+    static const struct {
+        fx_status how;
+        int n_run;
+    } row[] = {{FX_ENOSPACE, 0}, {FX_EIO, 1}};
+    for (int i = 0; i < 2; i++) {
+        client c;
+        prompt p;
+        fx_engine *eng = unthreaded_open(MODEL, (fx_options){.n_thread = 1, .step_tok = 64});
+        inject(eng, 0, row[i].how);
+        fault.n_budget_fail = 3;
+        assert_int_equal(fx_set_kv_memory(eng, eng->budget_bytes / 2, NULL), FX_OK);
+        start_client(&c, eng, &p, 0);
+        for (int turn = 0; turn < 3; turn++) {
+            (void)fxi_turn_run(eng);
+            assert_int_equal(eng->running.n_seq, row[i].n_run);
+            assert_int_equal(fxi_turn_is_blocked(eng), !row[i].n_run);
+        }
+        client_run(&c);
+        assert_true(ended_well(&c, 0));
+        client_free(&c);
+        check_nothing_is_held(eng);
+        unthreaded_close(eng);
+    }
+}
+
 static void test_device_failure(void **state)
 {
     (void)state;
@@ -388,6 +420,7 @@ int main(void)
         cmocka_unit_test(test_choices_outwait_a_request_beside_which_forks_fail),
         cmocka_unit_test(test_choices_that_can_never_be_forked_end_with_an_error),
         cmocka_unit_test(test_beams_that_can_never_be_forked_find_the_same_answer),
+        cmocka_unit_test(test_smaller_budget_that_waits_admits_nobody),
         cmocka_unit_test(test_device_failure),
         cmocka_unit_test(test_no_host_memory),
         cmocka_unit_test(test_out_of_kv_memory)};
