@@ -35,18 +35,12 @@ static void note_last(void *ud, const fx_event *ev)
 
 static uint64_t ask(fx_engine *eng, const prompt *p, int n_choice, bool *last)
 {
-    uint64_t id;
     fx_request req = fx_request_default();
-    req.prompt = p->tok;
-    req.n_prompt = PROMPT_TOK;
-    req.max_tok = ANSWER_TOK;
     req.n_choice = n_choice;
-    req.ignore_eos = true;
     req.on_event = note_last;
     req.ud = last;
     *last = false;
-    assert_int_equal(fx_submit(eng, &req, &id, NULL), FX_OK);
-    return id;
+    return unthreaded_submit(eng, req, p->tok, PROMPT_TOK, ANSWER_TOK);
 }
 
 static void turns(fx_engine *eng, int n)

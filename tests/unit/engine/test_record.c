@@ -127,16 +127,10 @@ static void note_last(void *ud, const fx_event *ev)
 
 static uint64_t submit(fx_engine *eng, fx_request req, const prompt *p, bool *last)
 {
-    uint64_t id;
-    req.prompt = p->tok;
-    req.n_prompt = PROMPT_TOK;
-    req.max_tok = ANSWER_TOK;
-    req.ignore_eos = true;
     req.on_event = note_last;
     req.ud = last;
     *last = false;
-    assert_int_equal(fx_submit(eng, &req, &id, NULL), FX_OK);
-    return id;
+    return unthreaded_submit(eng, req, p->tok, PROMPT_TOK, ANSWER_TOK);
 }
 
 static void finish(fx_engine *eng, const bool *last)
