@@ -39,6 +39,12 @@ struct fxi_draft_model {
 
 // ---- loading -----------------------------------------------------------------------------------
 
+// Of a piece in a message: it does not end with a NUL.
+static int shown_bytes(size_t n)
+{
+    return n < 40 ? (int)n : 40;
+}
+
 static fx_status match_vocab(const fx_engine *eng, const fxi_vocab *v, fx_error *err)
 {
     const int n = fxi_vocab_size(eng->vocab);
@@ -49,8 +55,8 @@ static fx_status match_vocab(const fx_engine *eng, const fxi_vocab *v, fx_error 
         size_t n_a, n_b;
         const char *a = fxi_vocab_piece(eng->vocab, id, &n_a), *b = fxi_vocab_piece(v, id, &n_b);
         if (n_a != n_b || memcmp(a, b, n_a) != 0)
-            return fxi_fail(err, FX_EINVAL, "draft model: token %d is '%.40s', the model's '%.40s'",
-                            (int)id, b, a);
+            return fxi_fail(err, FX_EINVAL, "draft model: token %d is '%.*s', the model's '%.*s'",
+                            (int)id, shown_bytes(n_b), b, shown_bytes(n_a), a);
     }
     return FX_OK;
 }
