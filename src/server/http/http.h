@@ -165,9 +165,10 @@ struct fxi_http_job {
     // The workers' queue's own: the body's work, and the rendering of a large answer.
     fxi_work work, render;
 
+    int fd; // the connection's; set before the job is listed. Sent to only while it is suspended
+
     // Guarded by server.mu.
     uint64_t serial;
-    int fd;
     double window_s;     // watch.c: a reader is measured from here on; 0: not yet
     uint64_t window_ack; // bytes that it had acknowledged by then
     fxi_http_job *prev, *next;
@@ -248,8 +249,6 @@ void fxi_http_job_sent(fxi_http_job *job, size_t n);
 // Since when there has been something to read all the time, and how many bytes MHD has taken so
 // far; 0: there is nothing to read.
 double fxi_http_job_unread(fxi_http_job *job, uint64_t *n_out);
-// Whether the request came with an admin's key. Any thread that holds a reference.
-bool fxi_http_job_is_admin(const fxi_http_job *job);
 
 // ---- conn.c: connections -----------------------------------------------------------------------
 

@@ -53,11 +53,6 @@ void fxi_http_job_unref(fxi_http_job *job)
     free(job);
 }
 
-bool fxi_http_job_is_admin(const fxi_http_job *job)
-{
-    return job->tenant->is_admin;
-}
-
 // ---- bytes ------------------------------------------------------------------------------------
 
 // Bills the reply's text as it is now. False: the ledger is beyond its limit.

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-// The largest difference of a from b, [n] each, relative to the largest of b; NaN if either has one.
+// The largest difference of a from b, [n] each, relative to the largest of b. NaN: one has a NaN.
 static inline double logit_distance(const float *a, const float *b, int n)
 {
     double diff = 0, most = 0;
