@@ -124,6 +124,7 @@ fx_status fxi_schema_matches(fxi_schema *r, const fxi_schema_text *cond, const c
 
 // ---- strings ------------------------------------------------------------------------------------
 
+// Up to MAX_CONDITION + 1 of them: more than there may be.
 static fx_status list_conditions(fxi_schema *r, const fxi_schema_set *list, fxi_schema_text *cond,
                                  size_t *n)
 {
@@ -131,24 +132,24 @@ static fx_status list_conditions(fxi_schema *r, const fxi_schema_set *list, fxi_
     const uint32_t min = fxi_schema_least(list, "minLength"),
                    max = fxi_schema_most(list, "maxLength");
     for (const json_t *s = NULL;
-         (s = fxi_schema_next(list, "pattern", s, &v)) && *n < MAX_CONDITION;)
+         (s = fxi_schema_next(list, "pattern", s, &v)) && *n <= MAX_CONDITION;)
         cond[(*n)++] = (fxi_schema_text){.at = s, .pattern = json_string_value(v)};
     for (const json_t *s = NULL;
-         (s = fxi_schema_next(list, "format", s, &v)) && *n < MAX_CONDITION;) {
+         (s = fxi_schema_next(list, "format", s, &v)) && *n <= MAX_CONDITION;) {
         const char *whole = fxi_schema_format(json_string_value(v));
         if (!whole)
             return fxi_schema_refuse(r, s, "the format \"%.60s\" is not supported",
                                      json_string_value(v));
         cond[(*n)++] = (fxi_schema_text){.at = s, .whole = whole};
     }
-    if ((min || max != FXI_GRAM_NO_MAX) && *n < MAX_CONDITION)
+    if ((min || max != FXI_GRAM_NO_MAX) && *n <= MAX_CONDITION)
         cond[(*n)++] = (fxi_schema_text){.at = list->at[0], .min = min, .max = max};
     return FX_OK;
 }
 
 fx_status fxi_schema_strings(fxi_schema *r, const fxi_schema_set *list, fxi_schema_ways *w)
 {
-    fxi_schema_text cond[MAX_CONDITION];
+    fxi_schema_text cond[MAX_CONDITION + 1];
     size_t n = 0;
     uint32_t text = 0;
     FX_TRY(list_conditions(r, list, cond, &n));
