@@ -108,7 +108,7 @@ void wire_free(wire *w);
 // False: this is no chunked response with status 200.
 bool wire_take(wire *w, const char *p, size_t n);
 int wire_pieces(wire *w); // events with text since the last call
-// Appends the text of a whole answer. FX_EINVAL: an event is not as expected, or the end is missing.
+// Appends the text of a whole answer. FX_EINVAL: an event is not as expected, or there is no end.
 fx_status wire_answer(const wire *w, fxi_buf *out, fx_error *err);
 
 // ---- passes

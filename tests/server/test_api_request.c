@@ -36,7 +36,13 @@ static const struct bad {
     {C, "{\"prompt\":\"a\",\"seed\":99999999999999999999}", 400, "", "invalid_json"},
     {C, "{\"prompt\":\"\xff\"}", 400, "", "invalid_json"},
     {C, "{\"prompt\":\"\\ud800\"}", 400, "", "invalid_json"},
-    {C, "{\"prompt\":\"a\\u0000b\"}", 400, "", "invalid_json"},
+    // U+0000 where it is no text for the model
+    {C, "{\"prompt\":\"a\",\"stop\":[\"b\",\"a\\u0000b\"]}", 400, "stop", "invalid_value"},
+    {C, "{\"prompt\":\"a\",\"model\":\"m\\u0000\"}", 400, "model", "invalid_value"},
+    {C, "{\"prompt\":\"a\",\"unknown\":{\"x\":[[\"\\u0000\"]]}}", 400, "x", "invalid_value"},
+    {C, "{\"prompt\":\"a\",\"a\\u0000\":1}", 400, "", "invalid_json"},
+    {H, "{\"messages\":[{\"role\":\"user\\u0000\",\"content\":\"a\"}]}", 400, "role",
+     "invalid_value"},
     // the prompt
     {C, "{}", 400, "prompt", "missing_required_parameter"},
     {C, "{\"prompt\":null}", 400, "prompt", "missing_required_parameter"},
@@ -614,6 +620,10 @@ static void test_prompts(void **state)
     par = parse(C, "{\"prompt\":[[1],[2,3]]}");
     assert_int_equal(par.n_prompt, 2);
     assert_int_equal(par.prompt[1].ids.id[1], 3);
+    fxi_params_free(&par);
+    par = parse(C, "{\"prompt\":[\"a\\u0000b\"]}");
+    assert_int_equal(par.prompt[0].n_bytes, 3);
+    assert_memory_equal(par.prompt[0].text, "a\0b", 3);
     fxi_params_free(&par);
 }
 
