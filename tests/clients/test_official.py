@@ -164,6 +164,20 @@ def test_chat_stream(client, model):
         update={"prompt_tokens_details": chunks[-1].usage.prompt_tokens_details})
 
 
+def test_chat_goes_on_with_the_last_message(client, model):
+    """An answer that is cut and sent back is gone on with as if it had not been cut."""
+    args = {"model": model, "temperature": 0, "extra_body": {"ignore_eos": True}}
+    whole = client.chat.completions.create(messages=MESSAGES, max_tokens=40, **args).choices[0].message.content
+    part = client.chat.completions.create(messages=MESSAGES, max_tokens=15, **args).choices[0].message.content
+    said = [*MESSAGES, {"role": "assistant", "content": part}]
+    args["extra_body"] |= {"continue_final_message": True}
+    rest = client.chat.completions.create(messages=said, max_tokens=25, **args).choices[0].message.content
+    assert part + rest == whole and rest
+    with pytest.raises(openai.BadRequestError) as e:
+        client.chat.completions.create(messages=[*MESSAGES, {"role": "assistant", "content": ""}], **args)
+    assert e.value.param == "messages"
+
+
 def test_chat_stream_helper(client, model):
     """The client's own way to gather a stream finds the answer that is sent whole. (It refuses those cut short.)"""
     args = {"model": model, "messages": MESSAGES, "temperature": 0, "stop": "."}

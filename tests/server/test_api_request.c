@@ -249,7 +249,9 @@ static const struct bad_field {
     {"\"tool_choice\":{\"type\":\"allowed_tools\"}", 400, "tool_choice", "unsupported_parameter",
      2},
     {"\"mirostat\":1", 400, "mirostat", "unsupported_parameter", 3},
-    {"\"continue_final_message\":true", 400, "continue_final_message", "unsupported_parameter", 2},
+    {"\"continue_final_message\":true,\"add_generation_prompt\":true", 400,
+     "continue_final_message", "invalid_value", 2},
+    {"\"continue_final_message\":1", 400, "continue_final_message", "invalid_type", 2},
     {"\"chat_template\":\"x\"", 400, "chat_template", "unsupported_parameter", 2},
     // what an answer says
     {"\"echo\":1", 400, "echo", "invalid_type", 1},
@@ -651,7 +653,12 @@ static void test_messages(void **state)
     assert_null(q.tools);
     assert_null(q.kwargs);
     assert_false(q.no_answer);
+    assert_false(q.continue_final);
     assert_int_equal(par.max_completion_tok, 9);
+    fxi_params_free(&par);
+    par = parse(H, "{\"messages\":[{\"role\":\"assistant\",\"content\":\"I\"}],"
+                   "\"continue_final_message\":true}");
+    assert_true(fxi_params_chat(&par).continue_final);
     fxi_params_free(&par);
 }
 

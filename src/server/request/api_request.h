@@ -65,7 +65,7 @@ typedef struct fxi_params {
     int thinking;                            // 0: nothing was said; 1: it should; -1: it should not
     bool parallel_calls, include_reasoning, separate_reasoning;
     const fxi_formats *formats; // as in fxi_limits
-    bool add_generation_prompt, add_special, parse_special;
+    bool add_generation_prompt, continue_final, add_special, parse_special;
     int64_t truncate;                    // 0: not at all; -1: to the context
     int64_t max_tok, max_completion_tok; // -1: absent
     int64_t n, best_of;                  // best_of -1: absent

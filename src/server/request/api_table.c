@@ -248,7 +248,7 @@ static const fxi_field rows[] = {
     {"timings_per_token", BOTH, B, 0, 0, fxi_only_false, 0, "not supported: only false", NULL, NULL, NULL},
     {"audio", CHAT, O, 0, 0, fxi_only_absent, 0, "not supported", NULL, NULL, NULL},
     {"web_search_options", CHAT, O, 0, 0, fxi_only_absent, 0, "not supported", NULL, NULL, NULL},
-    {"continue_final_message", CHATS, B, 0, 0, fxi_only_false, 0, "not supported: only false", NULL, NULL, NULL},
+    {"continue_final_message", CHATS, B, 0, 0, fxi_set_bool, AT(continue_final), "the text ends where the last message's does, for the answer to go on with it", "false", NULL, NULL},
     {"chat_template", CHATS, S, 0, 0, fxi_only_absent, 0, "not supported: the server has the template", NULL, NULL, NULL},
     {"truncate_prompt_tokens", EMBED, I, 0, 0, fxi_only_absent, 0, "not supported", NULL, NULL, NULL},
 };
