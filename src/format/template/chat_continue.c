@@ -8,15 +8,15 @@
 #include "base/text/str.h"
 #include "format/template/chat_impl.h"
 
-static bool is_blank(char c)
+static bool is_white(char c)
 {
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
 static fxi_str trim_blanks(fxi_str s)
 {
-    while (s.n && is_blank(s.p[s.n - 1])) s.n--;
-    while (s.n && is_blank(*s.p)) s.p++, s.n--;
+    while (s.n && is_white(s.p[s.n - 1])) s.n--;
+    while (s.n && is_white(*s.p)) s.p++, s.n--;
     return s;
 }
 
@@ -34,7 +34,7 @@ static fxi_str final_text(const json_t *messages)
 // Whether text[begin..end), blanks at its end aside, ends with `said`.
 static bool ends_with(const char *text, size_t begin, size_t end, fxi_str said)
 {
-    while (end > begin && is_blank(text[end - 1])) end--;
+    while (end > begin && is_white(text[end - 1])) end--;
     return end - begin >= said.n && !memcmp(text + end - said.n, said.p, said.n);
 }
 
