@@ -173,6 +173,9 @@ def test_chat_goes_on_with_the_last_message(client, model):
     args["extra_body"] |= {"continue_final_message": True}
     rest = client.chat.completions.create(messages=said, max_tokens=25, **args).choices[0].message.content
     assert part + rest == whole and rest
+    begun = client.post("/messages", cast_to=object, body={"model": model, "system": said[0]["content"], "max_tokens": 25,
+                                                           "messages": said[1:], "temperature": 0, "ignore_eos": True})
+    assert begun["content"][0]["text"] == rest  # as Anthropic's API has it
     with pytest.raises(openai.BadRequestError) as e:
         client.chat.completions.create(messages=[*MESSAGES, {"role": "assistant", "content": ""}], **args)
     assert e.value.param == "messages"
