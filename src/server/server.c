@@ -278,6 +278,7 @@ void fxi_server_serve(fxi_server *srv, fx_engine *eng)
                             .cut_first = srv->opt.cut_first,
                             .processed_logprobs = srv->opt.processed_logprobs,
                             .formats = &srv->formats,
+                            .infill = fxi_infill_find(eng),
                             .refuse_excess = srv->opt.refuse_excess};
     // Without a sender, or where it cannot be started, the engine's thread sends.
     if (leaves_a_core(m))
