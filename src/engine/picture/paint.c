@@ -1,15 +1,15 @@
 // paint.c - a picture of the engine: requests and spans from the groups, chunks, segments and nodes
 // from the KV manager, figures as they were published last.
 //
-// Taking it costs the engine thread time that grows with what there is to see. Pictures are so far
-// apart that it is a two-hundredth of the time at most.
+// Taking it costs the engine thread time that grows with what there is to see, and showing it costs
+// others. The next one is taken so much later that both together are a small share of the time:
+// one budget for all who look, however many they are.
 #include "engine/picture/paint.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define LEAST_GAP_US 100000
-#define COST_SHARE   400
 
 _Static_assert((int)FX_N_CHUNK_STATE == (int)FXI_KV_N_CHUNK_STATE, "one list, in two rooms");
 _Static_assert(FX_SWAP_CHUNK == FXI_KV_SWAP_CHUNK, "one name, in two rooms");
@@ -262,20 +262,34 @@ static void take_picture(fx_engine *eng)
     fxi_gallery_hang(&eng->gallery, to.p);
 }
 
+static uint64_t picture_due_us(const fxi_gallery *g, uint64_t charged_us)
+{
+    const uint64_t rest_us = (g->took_us + charged_us) * FX_PICTURE_SHARE;
+    if (!g->taken_us) return 0;
+    return g->taken_us + (rest_us > LEAST_GAP_US ? rest_us : LEAST_GAP_US);
+}
+
+static void take_timed_picture(fx_engine *eng, uint64_t now_us)
+{
+    fxi_gallery *g = &eng->gallery;
+    const uint64_t start_ns = fxi_thread_cpu_ns();
+    g->taken_us = now_us;
+    take_picture(eng);
+    g->took_us = (fxi_thread_cpu_ns() - start_ns) / 1000;
+    pthread_mutex_lock(&eng->mu);
+    eng->stats.picture_us += g->took_us;
+    pthread_mutex_unlock(&eng->mu);
+}
+
 int fxi_picture_act(fx_engine *eng)
 {
     fxi_gallery *g = &eng->gallery;
     if (!fxi_gallery_is_open(g)) return 0;
-    const uint64_t now_us = fxi_now_us(eng);
-    if (now_us < g->due_us) return (int)((g->due_us - now_us) / 1000 + 1);
-    const uint64_t start_ns = fxi_thread_cpu_ns();
-    take_picture(eng);
-    const uint64_t took_us = (fxi_thread_cpu_ns() - start_ns) / 1000,
-                   rest_us = took_us * COST_SHARE;
-    pthread_mutex_lock(&eng->mu);
-    eng->stats.picture_us += took_us;
-    pthread_mutex_unlock(&eng->mu);
-    g->due_us = now_us + (rest_us > LEAST_GAP_US ? rest_us : LEAST_GAP_US);
+    const uint64_t now_us = fxi_now_us(eng), charged_us = atomic_load(&g->charged_us),
+                   due_us = picture_due_us(g, charged_us);
+    if (now_us < due_us) return (int)((due_us - now_us) / 1000 + 1);
+    atomic_fetch_sub(&g->charged_us, charged_us); // paid for; what comes now is the next one's
+    take_timed_picture(eng, now_us);
     return 0;
 }
 
@@ -294,13 +308,23 @@ static void count_viewers(fx_engine *eng, int more)
     fx_picture_unref(drop ? &drop->head : NULL);
 }
 
+void fx_picture_want(fx_engine *eng)
+{
+    pthread_mutex_lock(&eng->mu);
+    eng->wants_picture = true;
+    pthread_cond_signal(&eng->wake);
+    pthread_mutex_unlock(&eng->mu);
+}
+
 void fx_picture_begin(fx_engine *eng)
 {
     count_viewers(eng, 1);
-    pthread_mutex_lock(&eng->mu);
-    eng->has_new_viewer = true;
-    pthread_cond_signal(&eng->wake);
-    pthread_mutex_unlock(&eng->mu);
+    fx_picture_want(eng);
+}
+
+void fx_picture_charge(fx_engine *eng, uint64_t us)
+{
+    atomic_fetch_add(&eng->gallery.charged_us, us);
 }
 
 void fx_picture_end(fx_engine *eng)

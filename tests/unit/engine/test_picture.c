@@ -352,6 +352,44 @@ static void test_pictures_keep_their_distance(void **state)
     unthreaded_close(eng);
 }
 
+// Whoever shows pictures says what each costs. However many are shown them, taking and showing
+// together stay a bounded share of the time.
+static void stays_a_share(int n_viewer, uint64_t each_us)
+{
+    enum { END_US = 100000000 };
+    fx_engine *eng = open_with((fx_options){.max_seq = 2});
+    for (int i = 0; i < n_viewer; i++) fx_picture_begin(eng);
+    const uint64_t start_us = clock_us, cost_us = each_us * (uint64_t)n_viewer;
+    uint64_t paid_us = 0, all_us = 0, n_shown = 0; // paid: for all pictures but the last
+    while (clock_us - start_us < END_US) {
+        fx_stats st;
+        fxi_inbox_publish(eng);
+        const int wait_ms = fxi_picture_act(eng);
+        clock_us += wait_ms ? (uint64_t)wait_ms * 1000 : 0;
+        const fx_picture *p = fx_picture_get(eng, n_shown);
+        if (!p) continue;
+        n_shown = p->number;
+        fx_picture_unref(p);
+        fx_picture_charge(eng, cost_us);
+        fx_engine_stats(eng, &st);
+        paid_us = all_us;
+        all_us = st.picture_us + cost_us * n_shown;
+    }
+    assert_true(n_shown > 1);
+    assert_true(paid_us * FX_PICTURE_SHARE <= clock_us - start_us);
+    for (int i = 0; i < n_viewer; i++) fx_picture_end(eng);
+    unthreaded_close(eng);
+}
+
+static void test_all_viewers_share_one_budget(void **state)
+{
+    (void)state;
+    stays_a_share(1, 300);
+    stays_a_share(4, 300);
+    stays_a_share(64, 300);
+    stays_a_share(64, 3000);
+}
+
 static void post_semaphore(void *ud)
 {
     sem_post(ud);
@@ -400,6 +438,7 @@ int main(void)
         T(test_the_queue_is_seen),
         T(test_every_manager_has_spans),
         T(test_pictures_keep_their_distance),
+        T(test_all_viewers_share_one_budget),
         T(test_an_idle_engine_is_seen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
