@@ -24,7 +24,8 @@ typedef struct painting {
     fxi_exhibit *p;
     fxi_buf cache;    // of span_of_cache, by address once complete
     span_of_cache at; // found last
-    bool chunks_rise; // so far, the names of chunks have grown
+    bool chunks_rise; // so far, the names of chunks have grown,
+    bool nodes_rise;  // and those of nodes
     bool ok;          // there was memory
 } painting;
 
@@ -192,6 +193,10 @@ static void show_node(void *ud, const fxi_kv_node *node)
                                   .held_bytes = node->held_bytes,
                                   .n_tok = (uint32_t)node->n_tok,
                                   .n_seq = (uint32_t)node->n_seq};
+    const fxi_buf *list = &to->p->node;
+    const fx_prefix_node *last =
+        list->n ? ITEMS(fx_prefix_node, list) + COUNT(fx_prefix_node, list) - 1 : NULL;
+    to->nodes_rise = to->nodes_rise && (!last || last->id < node->id);
     keep_item(to, &to->p->node, &shown, sizeof shown);
 }
 
@@ -216,7 +221,7 @@ static bool paint_memory(painting *to, fxi_kv *kv)
                                     .node = show_node};
     if (fxi_kv_paint(kv, &painter) != FX_OK) return false;
     if (!to->chunks_rise) sort_items(&to->p->chunk, sizeof(fx_chunk_run), compare_chunks);
-    sort_items(&to->p->node, sizeof(fx_prefix_node), compare_nodes);
+    if (!to->nodes_rise) sort_items(&to->p->node, sizeof(fx_prefix_node), compare_nodes);
     // Not before: caches know their spans by number.
     sort_items(&to->p->span, sizeof(fx_span), compare_spans);
     return to->ok;
@@ -249,7 +254,7 @@ static void fill_head(fx_engine *eng, fxi_exhibit *p)
 // Without memory there is no picture now; the next one may find some.
 static void take_picture(fx_engine *eng)
 {
-    painting to = {.p = fxi_exhibit_make(), .chunks_rise = true, .ok = true};
+    painting to = {.p = fxi_exhibit_make(), .chunks_rise = true, .nodes_rise = true, .ok = true};
     if (!to.p) return;
     paint_engine(&to, eng);
     const bool ok = to.ok && paint_memory(&to, eng->kv);

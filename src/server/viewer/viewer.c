@@ -14,7 +14,7 @@
 // ---- the list ----------------------------------------------------------------------------------
 
 // Counted before it is listed.
-static bool take_place(fxi_viewers *vs)
+static bool take_viewer_place(fxi_viewers *vs)
 {
     pthread_mutex_lock(&vs->mu);
     const bool has_room = vs->count.n_viewer < FXI_MAX_VIEWER;
@@ -107,7 +107,7 @@ static void say_hello(fxi_http_job *job)
 bool fxi_viewer_begin(fxi_http_job *job, fxi_http_error *err)
 {
     fxi_viewers *vs = &job->srv->viewers;
-    if (!take_place(vs))
+    if (!take_viewer_place(vs))
         return fxi_http_fail(err, 503, "overloaded", NULL, "%d clients watch already",
                              FXI_MAX_VIEWER);
     job->viewer = (fxi_viewer){.job = job};
