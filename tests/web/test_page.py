@@ -345,6 +345,39 @@ def test_by_keyboard_alone(page):
         assert wanted in reached, reached
 
 
+ROWS = """
+const done = arguments[arguments.length - 1];
+(async () => {
+  const { Picture } = await import("/web/picture.js");
+  const { map, watcher } = document.querySelector("main").flexinfer;
+  watcher.onPicture = () => {};
+  const shown = (first) => Picture.whole({number: first, at_us: 0, version: "", manager: "vtensor",
+    groups: [{chunk_bytes: 4096, chunk_tokens: 32}], stats: {}, chunks: [[0, 30, 2, 0]], nodes: [], requests: [],
+    spans: [0, 1, 2, 3].map((i) => ({request: first + i, choice: 0, tokens: 64, generating: 1,
+      segments: [[0, 0, i * 2, 2]]}))});
+  const press = (key) => map.scroller.dispatchEvent(new KeyboardEvent("keydown", {key, cancelable: true}));
+  const at = () => map.pointed() && [map.pointed().span.request, map.pointed().segment.at];
+  const found = [];
+  map.show(shown(1));
+  for (const key of ["ArrowDown", "ArrowDown", "ArrowRight"]) press(key);
+  found.push(at());
+  map.show(shown(11));
+  found.push(at());
+  press("ArrowDown");
+  found.push(at());
+  done(found);
+})().catch((e) => done(String(e)));
+"""
+
+
+def test_arrow_keys_go_on_where_a_sequence_has_ended(server):
+    page = Page(server.url)
+    page.until_live()
+    found = page.browser.execute_async_script(ROWS)
+    page.quit()
+    assert found == [[2, 1], None, [13, 1]], found
+
+
 def test_axe_finds_no_serious_fault(page):
     axe = Path(__import__("axe_selenium_python").__file__).parent
     source = next(p for p in axe.rglob("axe.min.js"))

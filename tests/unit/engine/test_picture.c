@@ -304,7 +304,39 @@ static void test_the_queue_is_seen(void **state)
     unthreaded_close(eng);
 }
 
-// Managers that show no chunks: spans and requests all the same.
+static uint64_t positions_of(const fx_picture *p, const fx_span *span)
+{
+    uint64_t n = 0;
+    for (size_t i = span->first_run; i < span->first_run + span->n_run; i++) n += p->segment[i].n;
+    return n;
+}
+
+// Of a span that is alone: segments from its first position on, at least as many as its tokens
+// need, each of a chunk that it owns.
+static void check_span(const fx_picture *p)
+{
+    const fx_span *span = &p->span[0];
+    const uint64_t n = positions_of(p, span), chunk_tok = p->group[0].chunk_tok;
+    assert_true(span->n_run > 0 && n * chunk_tok >= span->n_tok);
+    assert_int_equal(p->segment[span->first_run].at, 0);
+    for (size_t i = span->first_run; i < span->first_run + span->n_run; i++)
+        for (uint32_t k = 0; k < p->segment[i].n; k++) {
+            const unsigned is = state_of_chunk(p, p->segment[i].chunk + k);
+            assert_true(is == FX_CHUNK_owned || is == FX_CHUNK_shared);
+        }
+}
+
+// Pools that are divided by sequences' own sizes: what is reserved, and what is left.
+static void check_reserved(const fx_picture *p)
+{
+    const uint64_t owned = bytes_in(p, FX_CHUNK_owned), spare = bytes_in(p, FX_CHUNK_spare);
+    const uint64_t n = positions_of(p, &p->span[0]);
+    assert_int_equal(owned, n * p->group[0].chunk_bytes);
+    assert_in_range(owned + spare, p->stats.kv_mapped_bytes - p->group[0].chunk_bytes,
+                    p->stats.kv_mapped_bytes + p->group[0].chunk_bytes);
+}
+
+// Whoever manages the memory: requests, spans, and the chunks that back them.
 static void test_every_manager_has_spans(void **state)
 {
     (void)state;
@@ -321,6 +353,16 @@ static void test_every_manager_has_spans(void **state)
         assert_int_equal(p->n_span, 1);
         assert_int_equal(p->span[0].n_tok, PROMPT_TOK + 2);
         check_form(p);
+        check_span(p);
+        if (strncmp(p->manager, "reserve-", 8) != 0)
+            check_bytes(p);
+        else
+            check_reserved(p);
+        fx_picture_unref(p);
+        while (!last) turns(eng, 1);
+        p = look(eng);
+        assert_int_equal(p->n_span, 0);
+        assert_int_equal(bytes_in(p, FX_CHUNK_owned), 0);
         fx_picture_unref(p);
         fx_picture_end(eng);
         unthreaded_close(eng);
