@@ -13,7 +13,7 @@
 // Rates, overheads and CPU times are medians of repeats, with the minimum and maximum in brackets;
 // server and engine run in turn, with the same requests. What onlookers cost is less than repeats
 // differ by: its median comes with an interval that holds it with 95 %. On a machine that does
-// other work, "more CPU" says more than "more time": it is little disturbed, but leaves out waiting.
+// other work, "more CPU" says more than "more time": it is disturbed little, but leaves out waits.
 // Quantiles of times are over all requests, or all pieces of text, of all repeats. A time between
 // tokens is one between two pieces of text: tokens without text show nothing.
 #include "bench_serve.h"

@@ -438,7 +438,7 @@ static uint32_t cells_of(const reserve_cells *c, const reserved_seq *s)
     return s->order > c->order ? 1u << (s->order - c->order) : 1;
 }
 
-static void count_blocks(const kv_reserve *k, reserve_cells *c)
+static void count_cell_blocks(const kv_reserve *k, reserve_cells *c)
 {
     for (const reserved_seq *s = k->first; s; s = s->next)
         for (uint32_t i = 0; i < cells_of(c, s); i++) {
@@ -455,7 +455,7 @@ static fx_status reserve_paint(fxi_kv *kv, const fxi_kv_painter *to)
     const kv_reserve *k = reserve_of(kv);
     reserve_cells c;
     if (!open_cells(k, &c)) return FX_ENOMEM;
-    count_blocks(k, &c);
+    count_cell_blocks(k, &c);
     to->group(to->ud, block_bytes(k, c.order), (int)block_tok(k, c.order));
     for (uint32_t i = 0; i < c.n; i++) to->chunk(to->ud, 0, i, states[c.n_block[i]]);
     for (const reserved_seq *s = k->first; s; s = s->next)

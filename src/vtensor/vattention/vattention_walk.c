@@ -5,9 +5,12 @@ static void walk_request(const vt_va *va, uint32_t reqid,
                          void (*fn)(void *ud, const vt_va_group *group), void *ud)
 {
     const vti_va_req *r = &va->req[reqid];
-    const uint32_t n = r->n_mapped + r->n_torn;
+    const uint32_t n_mapped = r->n_mapped, n = n_mapped + r->n_torn,
+                   n_need = !r->is_active          ? 0
+                            : r->n_need < n_mapped ? r->n_need
+                                                   : n_mapped;
     for (uint32_t i = 0; i < n; i++) {
-        const vt_va_group g = {r->name[i], reqid, i, r->is_active && i < r->n_need};
+        const vt_va_group g = {r->name[i], reqid, i, i < n_need};
         fn(ud, &g);
     }
 }
