@@ -117,7 +117,7 @@ struct fx_engine {
     int64_t n_queued_tok; // their prompt tokens, each prompt once
     bool has_new_budget;  // wakes the engine thread
     bool must_clear;      // the same: prefixes are to be forgotten
-    bool has_new_viewer;  // the same: somebody looks
+    bool wants_picture;   // the same: somebody who looks has none, or an old one
     uint64_t next_id;
     bool closing;
     fx_stats stats;

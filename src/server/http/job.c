@@ -287,7 +287,7 @@ bool fxi_http_job_watch(fxi_http_job *job, double (*look)(fxi_http_job *job, dou
     return is_here;
 }
 
-bool fxi_http_job_stream(fxi_http_job *job, bool ok, const fxi_buf *text)
+bool fxi_http_job_add(fxi_http_job *job, bool ok, const fxi_buf *text)
 {
     fxi_http_error e;
     pthread_mutex_lock(&job->mu);
@@ -297,7 +297,6 @@ bool fxi_http_job_stream(fxi_http_job *job, bool ok, const fxi_buf *text)
         (void)fxi_http_fail_memory(&e);
         fxi_reply_fail(&job->reply, &e);
     }
-    if (is_open) wake_locked(job);
     pthread_mutex_unlock(&job->mu);
     return ok;
 }
