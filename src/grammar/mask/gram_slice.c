@@ -124,11 +124,12 @@ void fxi_slice_moves_free(fxi_slice_moves *m)
     *m = (fxi_slice_moves){0};
 }
 
-fx_status fxi_slice_find_run(fxi_slice_moves *m, size_t slice, uint32_t state, fxi_slice_run *out,
-                             fx_error *err)
+fx_status fxi_slice_find_run(fxi_slice_moves *m, fxi_mask_pay_book *pay, size_t slice,
+                             uint32_t state, fxi_slice_run *out, fx_error *err)
 {
     *out = (fxi_slice_run){.state = {state}};
     while (out->n < FXI_SLICE_CHARS) {
+        FX_TRY(fxi_mask_pay(pay, 2, err));
         if (!reach_slices(m, state)) return fxi_fail(err, FX_ENOMEM, "out of memory");
         const uint32_t *next = &m->move[state * FXI_SLICE_REST + slice];
         if (*next == NOT_KNOWN) FX_TRY(find_common(m, slice, state, err));

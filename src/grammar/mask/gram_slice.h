@@ -2,6 +2,7 @@
 #ifndef FXI_GRAMMAR_SLICE_H
 #define FXI_GRAMMAR_SLICE_H
 
+#include "grammar/mask/gram_pay.h"
 #include "grammar/mask/gram_tokens.h"
 #include "grammar/run/gram_auto.h"
 
@@ -20,8 +21,8 @@ typedef struct fxi_slice_run {
 
 void fxi_slice_moves_free(fxi_slice_moves *m);
 
-// Errors: those of fxi_auto_step.
-fx_status fxi_slice_find_run(fxi_slice_moves *m, size_t slice, uint32_t state, fxi_slice_run *out,
-                             fx_error *err);
+// Errors: those of fxi_auto_step and fxi_mask_pay.
+fx_status fxi_slice_find_run(fxi_slice_moves *m, fxi_mask_pay_book *pay, size_t slice,
+                             uint32_t state, fxi_slice_run *out, fx_error *err);
 
 #endif

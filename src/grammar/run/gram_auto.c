@@ -56,9 +56,25 @@ const uint8_t *fxi_auto_classes(const fxi_auto *a)
     return a->class_of;
 }
 
+size_t fxi_auto_n_work(const fxi_auto *a)
+{
+    return a->close.n_work_done;
+}
+
+void fxi_auto_set_patience(fxi_auto *a, size_t max_step)
+{
+    a->close.max_step = max_step;
+}
+
 size_t fxi_auto_n_set(const fxi_auto *a)
 {
     return a->stacks.n_set;
+}
+
+size_t fxi_auto_n_bytes(const fxi_auto *a)
+{
+    return sizeof *a + fxi_gram_stacks_n_bytes(&a->stacks) + fxi_gram_close_n_bytes(&a->close) +
+           a->cap_row * sizeof *a->row + a->cap_move * a->n_class * sizeof *a->move;
 }
 
 const fxi_gram *fxi_auto_form(const fxi_auto *a)

@@ -223,3 +223,9 @@ void fxi_gram_stacks_free(fxi_gram_stacks *s)
     free(s->joined);
     *s = (fxi_gram_stacks){0};
 }
+
+size_t fxi_gram_stacks_n_bytes(const fxi_gram_stacks *s)
+{
+    return s->cap_set * sizeof *s->set + s->cap_frame * sizeof *s->frame +
+           (s->mask + 1) * sizeof *s->slot + N_JOINED * sizeof *s->joined;
+}
