@@ -1,7 +1,7 @@
 // gram_pay.c - what moves cost beside nodes.
 #include "grammar/mask/gram_pay.h"
 
-enum { NODES_PER_WORK = 10 }; // of a closure
+enum { NODES_PER_WORK = 12 }; // of a closure
 
 fx_status fxi_mask_pay(fxi_mask_pay_book *p, size_t n, fx_error *err)
 {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NODES_PER_PAY = 256 };
+enum { NODES_PER_PAY = 256, COST_OF_ROOT = 10, WORDS_PER_NODE = 8 };
 
 static void allow_ids(uint64_t *mask, const uint32_t *id, size_t n)
 {
@@ -30,12 +30,14 @@ static fx_status walk_nodes(fxi_mask_walk *w, const fxi_token_trie *t, size_t i,
 {
     const uint8_t *class_of = fxi_auto_classes(w->pay.a);
     look_up_rows(w, 1);
-    for (size_t n = 1; i < end; n++) {
+    size_t n = 0;
+    while (i < end) {
         const fxi_token_node *x = &t->node[i];
         const uint32_t *row = w->row[x->depth - 1];
         uint32_t next = row ? row[class_of[x->byte]] : FXI_AUTO_UNKNOWN;
-        if (next == FXI_AUTO_UNKNOWN || n % NODES_PER_PAY == 0) {
-            FX_TRY(fxi_mask_pay(&w->pay, n % NODES_PER_PAY ? 1 : NODES_PER_PAY, err));
+        if (next == FXI_AUTO_UNKNOWN || ++n == NODES_PER_PAY) {
+            FX_TRY(fxi_mask_pay(&w->pay, n, err));
+            n = 0;
             FX_TRY(fxi_auto_step(w->pay.a, w->path[x->depth - 1], x->byte, &next, err));
             look_up_rows(w, x->depth);
         }
@@ -48,7 +50,7 @@ static fx_status walk_nodes(fxi_mask_walk *w, const fxi_token_trie *t, size_t i,
         allow_ids(w->mask, t->id + x->id, x->n_id);
         i++;
     }
-    return FX_OK;
+    return fxi_mask_pay(&w->pay, n + COST_OF_ROOT, err);
 }
 
 static fx_status walk_trie(fxi_mask_walk *w, const fxi_token_trie *t, uint32_t state, fx_error *err)
@@ -72,11 +74,12 @@ static fx_status walk_tails(fxi_mask_walk *w, const fxi_token_tails *t, const fx
 }
 
 // known: of up to 1, 2, .. characters.
-static void allow_known(const fxi_mask_walk *w, const uint64_t *known, int n_char)
+static fx_status allow_known(fxi_mask_walk *w, const uint64_t *known, int n_char, fx_error *err)
 {
-    if (n_char <= 0) return;
+    if (n_char <= 0) return FX_OK;
     known += (size_t)(n_char - 1) * w->tokens->n_word;
     for (size_t i = 0; i < w->tokens->n_word; i++) w->mask[i] |= known[i];
+    return fxi_mask_pay(&w->pay, w->tokens->n_word / WORDS_PER_NODE, err);
 }
 
 // A slice of which any characters may follow is known; of another, tails or all of it are walked.
@@ -86,8 +89,7 @@ static fx_status walk_slice(fxi_mask_walk *w, size_t slice, uint32_t state, fxi_
     const fxi_gram_tokens *t = w->tokens;
     FX_TRY(fxi_slice_find_run(w->moves, &w->pay, slice, state, run, err));
     if (run->n < 0) return walk_trie(w, &t->slice[slice].trie, state, err);
-    allow_known(w, t->slice[slice].mask, run->n);
-    return FX_OK;
+    return allow_known(w, t->slice[slice].mask, run->n, err);
 }
 
 // Where words may follow a mark, all tokens of this mark are known but for their length.
@@ -103,6 +105,7 @@ static fx_status walk_mark(fxi_mask_walk *w, uint32_t root, uint32_t state, fx_e
     FX_TRY(fxi_slice_find_run(w->moves, &w->pay, FXI_SLICE_WORDS, next, &words, err));
     w->path[0] = state;
     if (words.n < 0) return walk_nodes(w, x, root, first->end, err);
+    FX_TRY(fxi_mask_pay(&w->pay, (fxi_trie_ids_end(x, first) - first->id) / 4, err));
     const uint32_t *id = x->id + first->id, *end = x->id + fxi_trie_ids_end(x, first);
     if (words.n + 1 >= FXI_SLICE_CHARS) allow_ids(w->mask, id, (size_t)(end - id));
     for (; words.n + 1 < FXI_SLICE_CHARS && id < end; id++)
@@ -127,8 +130,8 @@ static fx_status walk_printed(fxi_mask_walk *w, uint32_t state, const fxi_slice_
     const fxi_gram_tokens *t = w->tokens;
     fxi_slice_run run;
     FX_TRY(fxi_slice_find_run(w->moves, &w->pay, FXI_SLICE_PRINTED, state, &run, err));
-    allow_known(w, t->slice[FXI_SLICE_MARKED].mask, run.n);
-    allow_known(w, t->slice[FXI_SLICE_PRINTED].mask, run.n);
+    FX_TRY(allow_known(w, t->slice[FXI_SLICE_MARKED].mask, run.n, err));
+    FX_TRY(allow_known(w, t->slice[FXI_SLICE_PRINTED].mask, run.n, err));
     if (run.n >= 0) return FX_OK;
     FX_TRY(walk_marked(w, state, err));
     if (words->n >= 0) return walk_tails(w, &t->word_tails, words, err);
@@ -152,7 +155,7 @@ static fx_status walk_tokens(fxi_mask_walk *w, uint32_t state, fx_error *err)
     fxi_slice_run run;
     FX_TRY(fxi_slice_find_run(w->moves, &w->pay, FXI_SLICE_CHARS_ALL, state, &run, err));
     if (run.n < 0) return walk_slices(w, state, err);
-    allow_known(w, t->chars_mask, run.n);
+    FX_TRY(allow_known(w, t->chars_mask, run.n, err));
     return walk_tails(w, &t->char_tails, &run, err);
 }
 
@@ -230,7 +233,7 @@ fx_status fxi_mask_walk_run(fxi_mask_walk *w, uint32_t state, fx_error *err)
 {
     uint32_t like;
     memset(w->mask, 0, w->tokens->n_word * sizeof *w->mask);
-    FX_TRY(fxi_mask_pay(&w->pay, w->tokens->n_word / NODES_PER_PAY, err));
+    FX_TRY(fxi_mask_pay(&w->pay, w->tokens->n_word / WORDS_PER_NODE, err));
     FX_TRY(find_like(w, state, &like, err));
     if (!like) return walk_tokens(w, state, err);
     FX_TRY(walk_tokens(w, like, err));

@@ -37,6 +37,7 @@ size_t fxi_gram_close_n_bytes(const fxi_gram_close *c)
 void fxi_gram_close_begin(fxi_gram_close *c)
 {
     c->n_work = c->n_top = c->n_seen = c->n_step = 0;
+    c->n_work_done += 8; // what each takes besides
     c->has_empty = false;
     if (++c->turn) return;
     for (size_t i = 0; c->seen && i <= c->seen_mask; i++) c->seen[i].turn = 0;

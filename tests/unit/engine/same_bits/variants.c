@@ -243,12 +243,34 @@ static void follow(rig *r, const variant *v, uint64_t id, const bits_answer *got
     }
 }
 
+static fx_grammar *make_grammar(const fx_engine *eng)
+{
+    static const char words[] = "(?:[^E]{1,9}[0-9 ,.])+";
+    const fx_part root = {.kind = FX_PART_REGEX, .text = words, .n_bytes = sizeof words - 1};
+    fx_error err = {0};
+    fx_grammar *g;
+    if (fx_grammar_compile(eng, &root, &g, &err) != FX_OK) fail_msg("%s", err.text);
+    return g;
+}
+
+// One that has learnt nothing. On one of the engines the engine's thread finds out nothing itself:
+// sequences are late for each of its states.
+static void renew_grammar(rig *r, int thread)
+{
+    fx_engine *eng = r->eng[thread];
+    fx_grammar_release(r->grammar[thread]);
+    fxi_answer_forget(&eng->answer_vocab);
+    r->grammar[thread] = make_grammar(eng);
+    eng->mask_spend = thread ? 0 : FXI_GUIDE_NO_LIMIT;
+}
+
 static void run(rig *r, const variant *v, bits_answer *out)
 {
     static bits_answer twin;
     static company others;
     fx_engine *eng = r->eng[v->thread];
     const struct start_row *start = &starts[v->start];
+    if (v->kind == ALL_RULES) renew_grammar(r, v->thread);
     fx_request req = request_to(r, eng, v->kind, out), req2 = request_to(r, eng, v->kind, &twin);
     set_step(eng, v, fxi_request_n_seq(&req) * (1 + start->has_twin));
     r->drafter.kind = v->draft;
@@ -377,16 +399,6 @@ static fx_engine *open_engine(const struct model_row *m, int ctx_tok, int n_thre
 
 // Words without one letter, of up to 9 characters, and a digit or a mark behind each: every model's
 // vocabulary has digits.
-static fx_grammar *make_grammar(const fx_engine *eng)
-{
-    static const char words[] = "(?:[^E]{1,9}[0-9 ,.])+";
-    const fx_part root = {.kind = FX_PART_REGEX, .text = words, .n_bytes = sizeof words - 1};
-    fx_error err = {0};
-    fx_grammar *g;
-    if (fx_grammar_compile(eng, &root, &g, &err) != FX_OK) fail_msg("%s", err.text);
-    return g;
-}
-
 static rig *open_rig(const struct model_row *m, int ctx_tok, int n_prompt, int n_gen)
 {
     rig *r = calloc(1, sizeof *r);
