@@ -60,7 +60,7 @@ fx_grammar *fxi_answer_find(fxi_answer_vocab *v, const fxi_buf *key); // a refer
 void fxi_answer_keep(fxi_answer_vocab *v, fx_grammar *g); // the one asked for first makes way
 void fxi_answer_forget(fxi_answer_vocab *v);              // all; before the vocabulary is freed
 
-// answer_worker.c. Until fxi_answer_start no grammar has a worker, and all is found where it is
+// answer_worker.c. Until it is started no grammar has a worker, and all is found where it is
 // needed. A thread that does not start changes nothing.
 bool fxi_answer_worker_init(fxi_answer_worker *w); // false: no memory
 void fxi_answer_worker_start(fxi_answer_worker *w);

@@ -44,7 +44,7 @@ static void take_out(fxi_answer_worker *w, const fx_grammar *g)
     if (w->last == g) w->last = before;
 }
 
-static bool is_listed(const fxi_answer_worker *w, const fx_grammar *g)
+static bool waits_in_list(const fxi_answer_worker *w, const fx_grammar *g)
 {
     const fx_grammar *x = w->first;
     while (x && x != g) x = x->next_work;
@@ -58,7 +58,7 @@ void fxi_answer_worker_add(fxi_answer_worker *w, fx_grammar *g, bool is_urgent)
         g->is_queued = true;
         fx_grammar_retain(g);
         (is_urgent ? put_first : put_last)(w, g);
-    } else if (is_urgent && is_listed(w, g)) {
+    } else if (is_urgent && waits_in_list(w, g)) {
         take_out(w, g);
         put_first(w, g);
     }
@@ -97,7 +97,7 @@ static void work_once(fxi_answer_worker *w)
     pthread_mutex_lock(&w->mu);
 }
 
-static void *worker_main(void *arg)
+static void *answer_worker_main(void *arg)
 {
     fxi_answer_worker *w = arg;
     pthread_mutex_lock(&w->mu);
@@ -114,7 +114,7 @@ void fxi_answer_worker_start(fxi_answer_worker *w)
 {
     pthread_mutex_lock(&w->mu);
     if (!w->has_thread && !w->is_ending)
-        w->has_thread = !pthread_create(&w->thread, NULL, worker_main, w);
+        w->has_thread = !pthread_create(&w->thread, NULL, answer_worker_main, w);
     pthread_mutex_unlock(&w->mu);
 }
 

@@ -18,7 +18,8 @@ fx_status fxi_guide_begin_again(fxi_guide *g, fx_error *err)
     g->masks = NULL;
     g->n_forced = 0;
     g->n_asked = 0;
-    fxi_guide_ahead_reset(g);
+    g->lost = FXI_AUTO_DEAD;
+    g->ahead.n = g->ahead.at = g->ahead.n_seen = g->ahead.spent = 0;
     g->epoch += g->epoch == UINT32_MAX ? 2 : 1;
     fx_status st = fxi_auto_make(&g->form, g->limits.max_set, &g->a, err);
     if (!st) st = fxi_gram_masks_make(g->tokens, g->a, g->limits.max_mask, &g->masks, err);

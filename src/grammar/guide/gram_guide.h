@@ -71,9 +71,9 @@ fx_status fxi_guide_prepare(fxi_guide *g, const int32_t *tok, size_t n_tok, fxi_
                             bool may_force, size_t *left, bool *is_ready, fx_error *err);
 #define FXI_GUIDE_NO_LIMIT SIZE_MAX
 
-// Finds out one thing: what fxi_guide_prepare left, or what is likely to be asked for. Other threads
-// may use the guide meanwhile: they wait for about 20 us at most. False: there is nothing left to do
-// until fxi_guide_prepare leaves something again.
+// Finds out one thing: what fxi_guide_prepare left, or what is likely to be asked for. Other
+// threads may use the guide meanwhile: they wait for about 20 us at most. False: there is nothing
+// left to do until fxi_guide_prepare leaves something again.
 bool fxi_guide_work(fxi_guide *g);
 
 static inline size_t fxi_guide_n_word(size_t n_vocab)

@@ -60,7 +60,7 @@ static fx_status find_within(fxi_guide *g, uint32_t state, bool may_force, size_
     return tok >= 0 ? FX_OK : fxi_gram_masks_of(g->masks, state, left, &mask, err);
 }
 
-static bool is_known(fxi_guide *g, uint32_t state, bool may_force)
+static bool is_found(fxi_guide *g, uint32_t state, bool may_force)
 {
     int32_t tok = FXI_NOT_FORCED;
     if (g->lost == state) return true;
@@ -74,7 +74,7 @@ static bool is_known(fxi_guide *g, uint32_t state, bool may_force)
 // Errors other than that of the bound are told who draws.
 static bool prepare_locked(fxi_guide *g, uint32_t state, bool may_force, size_t *left)
 {
-    if (state == FXI_AUTO_DEAD || is_known(g, state, may_force)) return true;
+    if (state == FXI_AUTO_DEAD || is_found(g, state, may_force)) return true;
     if (is_asked(g, state)) return false;
     if (*left != FXI_GUIDE_NO_LIMIT) fxi_auto_set_patience(g->a, PATIENCE);
     const fx_status st = *left ? find_within(g, state, may_force, left, NULL) : FX_ENOSPACE;
@@ -96,13 +96,6 @@ fx_status fxi_guide_prepare(fxi_guide *g, const int32_t *tok, size_t n_tok, fxi_
 }
 
 // ---- what is likely to be asked for -------------------------------------------------------------
-
-void fxi_guide_ahead_reset(fxi_guide *g)
-{
-    fxi_guide_ahead *q = &g->ahead;
-    q->n = q->at = q->n_seen = q->spent = 0;
-    g->lost = FXI_AUTO_DEAD;
-}
 
 static bool push_ahead(fxi_guide_ahead *q, uint32_t state)
 {

@@ -48,7 +48,6 @@ struct fxi_guide {
 
 void fxi_guide_lock(fxi_guide *g); // takes it
 fx_status fxi_guide_begin_again(fxi_guide *g, fx_error *err);
-void fxi_guide_ahead_reset(fxi_guide *g);
 fx_status fxi_guide_follow_locked(fxi_guide *g, const int32_t *tok, size_t n_tok,
                                   fxi_guide_place *at, fx_error *err);
 fx_status fxi_guide_step_token(fxi_guide *g, fxi_guide_place *at, int32_t tok, fx_error *err);

@@ -1,5 +1,5 @@
 // gram_walk.c - slices whose characters may all follow are known; of others, the tries of their
-// tails or of all their tokens are walked; and where a state is like another one, only what differs.
+// tails or of all their tokens are walked; where a state is like another one, what differs.
 #include "grammar/mask/gram_walk.h"
 
 #include <stdlib.h>

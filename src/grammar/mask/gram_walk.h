@@ -23,8 +23,8 @@ bool fxi_mask_walk_make(fxi_mask_walk *w, const fxi_gram_tokens *tokens); // fal
 void fxi_mask_walk_free(fxi_mask_walk *w);
 size_t fxi_mask_walk_n_bytes(const fxi_gram_tokens *tokens); // memory that a walk holds
 
-// w->mask: bit id % 64 of word id / 64: the text may go on with all bytes of token id. Errors: those
-// of fxi_auto_step and fxi_mask_pay.
+// w->mask: bit id % 64 of word id / 64: the text may go on with all bytes of token id. Errors:
+// those of fxi_auto_step and fxi_mask_pay.
 fx_status fxi_mask_walk_run(fxi_mask_walk *w, uint32_t state, fx_error *err);
 
 #endif

@@ -230,12 +230,19 @@ static void check_rows(rig *r, const variant *v, const fxi_seq *s, watch *w)
              d.position, d.in_values ? "values" : "keys", d.layer);
 }
 
+// The worker of grammars does only what somebody waits for.
+static void run_turn(fx_engine *eng)
+{
+    fxi_answer_worker_pause(&eng->answer_vocab.worker, !eng->n_held);
+    (void)fxi_turn_run(eng);
+}
+
 // Runs turns until the last event, and does to the request what the variant says.
 static void follow(rig *r, const variant *v, uint64_t id, const bits_answer *got)
 {
     fx_engine *eng = r->eng[v->thread];
     watch w[BITS_MAX_CHOICE] = {{NULL, 0}};
-    for (int n_tok = 0; (void)fxi_turn_run(eng), !got->last;) {
+    for (int n_tok = 0; run_turn(eng), !got->last;) {
         fxi_group *g = bits_group(eng, id);
         for (int i = 0; i < g->n_seq; i++)
             if (g->state == FXI_RUNNING) check_rows(r, v, &g->seq[i], &w[i]);
@@ -254,7 +261,7 @@ static fx_grammar *make_grammar(const fx_engine *eng)
 }
 
 // One that has learnt nothing. On one of the engines the engine's thread finds out nothing itself:
-// sequences are late for each of its states.
+// sequences are late for each of its states (run_turn).
 static void renew_grammar(rig *r, int thread)
 {
     fx_engine *eng = r->eng[thread];
