@@ -16,8 +16,8 @@ typedef struct fxi_reader {
 } fxi_reader;
 
 // Tokens that a sequence can compute in one step. Beams stop one token short of their ends until
-// all have got that far, and so does one whose grammar is not ready for a draw. A prompt whose probabilities are emitted needs a row of logits for each
-// token.
+// all have got that far, and so does one whose grammar is not ready for a draw. A prompt whose
+// probabilities are emitted needs a row of logits for each token.
 static int can_compute(const fxi_seq *s, int *rows)
 {
     const fxi_group *g = s->group;

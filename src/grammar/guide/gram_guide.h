@@ -63,10 +63,10 @@ fx_status fxi_guide_mask(fxi_guide *g, const int32_t *tok, size_t n_tok, fxi_gui
 fx_status fxi_guide_forced(fxi_guide *g, const int32_t *tok, size_t n_tok, fxi_guide_place *at,
                            int32_t *out, size_t max_tok, size_t *n, fx_error *err);
 
-// Whether fxi_guide_mask, or with may_force fxi_guide_forced, can tell from what is known what comes
-// next. *left: what may be spent on finding it out, in units of 3 to 8 ns; what is left of it is
-// stored. Where it does not suffice *is_ready is false, and fxi_guide_work finds it out. Errors: as
-// fxi_guide_follow.
+// Whether fxi_guide_mask, or with may_force fxi_guide_forced, can tell from what is known what
+// comes next. *left: what may be spent on finding it out, in units of 3 to 8 ns; what is left of it
+// is stored. Where it does not suffice *is_ready is false, and fxi_guide_work finds it out. Errors:
+// as fxi_guide_follow.
 fx_status fxi_guide_prepare(fxi_guide *g, const int32_t *tok, size_t n_tok, fxi_guide_place *at,
                             bool may_force, size_t *left, bool *is_ready, fx_error *err);
 #define FXI_GUIDE_NO_LIMIT SIZE_MAX
