@@ -8,8 +8,8 @@
 // token, with a grammar that has just been compiled: what it may spend on finding out what comes
 // next, and the mask with its copy; `again`: with the same grammar and the same answers. held: of
 // the first tokens, those that were left to the worker. With --ahead the worker has first found out
-// what is likely to be asked for, for ahead_us. The row "all" has all tokens of all forms. A line on
-// stderr tells the vocabulary's tokens and the time of its trie.
+// what is likely to be asked for, for ahead_us. The row "all" has all tokens of all forms. A line
+// on stderr tells the vocabulary's tokens and the time of its tries.
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-// answer_worker.c - the thread that works on grammars while nobody waits, and for sequences that sit
-// out steps until it is done. It is started with the first grammar.
+// answer_worker.c - the thread that works on grammars while nobody waits, and for sequences that
+// sit out steps until it is done. It is started with the first grammar.
 #include "engine/engine.h"
 #include "engine/grammar/answer_grammar.h"
 

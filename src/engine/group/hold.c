@@ -3,9 +3,9 @@
 // Finding it out takes the engine's thread a bounded time in each step, for all sequences together.
 // What takes longer a worker finds out (answer_worker.c) while the step's pass runs, and the others
 // go on. A sequence whose grammar is not ready when its row has been computed is late: it draws
-// nothing, its last token is computed again, and until the grammar is ready it sits out steps. Where
-// rows cannot be computed again it sits out from the beginning. When a token is drawn does not
-// change which one it is.
+// nothing, its last token is computed again, and until the grammar is ready it sits out steps.
+// Where rows cannot be computed again it sits out from the beginning. When a token is drawn does
+// not change which one it is.
 #include "engine/engine.h"
 #include "engine/group/group.h"
 
