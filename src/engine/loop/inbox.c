@@ -82,6 +82,16 @@ void fx_cancel(fx_engine *eng, uint64_t id)
     pthread_mutex_unlock(&eng->mu);
 }
 
+void fx_stop_choice(fx_engine *eng, uint64_t id, int choice)
+{
+    _Static_assert(FX_MAX_CHOICE <= 64, "a bit for each choice");
+    if (choice < 0 || choice >= FX_MAX_CHOICE) return;
+    pthread_mutex_lock(&eng->mu);
+    for (fxi_group *g = eng->live; g; g = g->next_live)
+        if (g->id == id) atomic_fetch_or(&g->stopped, (uint64_t)1 << choice);
+    pthread_mutex_unlock(&eng->mu);
+}
+
 fx_status fx_set_kv_memory(fx_engine *eng, uint64_t kv_memory_bytes, fx_error *err)
 {
     FX_TRY(fxi_budget_check(eng, kv_memory_bytes, err));

@@ -212,11 +212,13 @@ void fxi_http_job_on_event(void *ud, const fx_event *ev)
     pthread_mutex_lock(&job->mu);
     bool was_ended = job->reply.ended;
     add_event_locked(part, ev);
+    const bool is_full = fxi_reply_is_full(&job->reply, part->index, ev);
     bool failed = !was_ended && job->reply.err.status;
     const bool has_news = !was_ended && fxi_reply_has_news(&job->reply);
     if (has_news && !post_render_locked(job)) wake_after_step_locked(job);
     pthread_mutex_unlock(&job->mu);
     if (failed) cancel_parts(job);
+    if (is_full) fx_stop_choice(job->eng, ev->request_id, ev->choice);
     if (ev->last) fxi_http_job_unref(job);
 }
 
