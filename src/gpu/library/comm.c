@@ -61,12 +61,24 @@ fx_status fxi_comm_open(fxi_comm *c, fxi_cu *const *cu, int n_rank, fx_error *er
     return st;
 }
 
-void fxi_comm_close(fxi_comm *c)
+// abort or destroy of the library
+static void end_ranks(fxi_comm *c, fxi_nccl_status (*end)(fxi_nccl_comm comm))
 {
     const bool entered = c->comm[0] && fxi_cu_enter(c->cu[0], NULL) == FX_OK;
     for (int i = 0; i < c->n_rank; i++)
-        if (c->comm[i]) (void)(c->is_broken ? c->api.abort : c->api.destroy)(c->comm[i]);
+        if (c->comm[i]) (void)end(c->comm[i]);
     if (entered) fxi_cu_leave(c->cu[0]);
+    memset(c->comm, 0, sizeof c->comm);
+}
+
+void fxi_comm_abort(fxi_comm *c)
+{
+    end_ranks(c, c->api.abort);
+}
+
+void fxi_comm_close(fxi_comm *c)
+{
+    end_ranks(c, c->is_broken ? c->api.abort : c->api.destroy);
     fxi_dl_unload(&c->api);
     *c = (fxi_comm){0};
 }

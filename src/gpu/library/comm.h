@@ -12,7 +12,7 @@
 //
 // Threads: one at a time. No context need be current: calls enter that of rank 0 and leave it.
 // Errors: as cu.h, with lines such as "cuda:0, cuda:1: ncclAllReduce: unhandled cuda error". After
-// one the ranks do not go together any more: close is all that is left.
+// one the ranks do not go together any more: abort and close are all that is left.
 #ifndef FXI_GPU_COMM_H
 #define FXI_GPU_COMM_H
 
@@ -35,6 +35,9 @@ typedef struct fxi_comm {
 // Makes ranks of open devices, all different; they are borrowed until close. Errors: also
 // FX_EINVAL: there is no NCCL, or too many ranks. *c is then closed.
 fx_status fxi_comm_open(fxi_comm *c, fxi_cu *const *cu, int n_rank, fx_error *err);
+// Gives up what the ranks still do together, so that none of them waits for one that is lost; for
+// any state. Only close may follow.
+void fxi_comm_abort(fxi_comm *c);
 void fxi_comm_close(fxi_comm *c); // also one that is not open, or all zero. Pre: nothing runs
 bool fxi_comm_is_open(const fxi_comm *c);
 

@@ -275,6 +275,21 @@ static void test_every_call_failing_is_one_line_and_leaks_nothing(void **state)
     close_rig(&rig);
 }
 
+// As when a rank's context is lost.
+static void test_ranks_are_given_up(void **state)
+{
+    (void)state;
+    comm_rig rig;
+    open_rig(&rig, 2, N);
+    assert_int_equal(use_comm(&rig, NULL), FX_OK);
+    fxi_comm_abort(&rig.comm);
+    fxi_comm_abort(&rig.comm);
+    assert_int_equal(standin_nccl_look().n_aborted, 2);
+    assert_int_equal(standin_library_count(&standin_nccl, -1), 0);
+    assert_true(fxi_comm_is_open(&rig.comm));
+    close_rig(&rig);
+}
+
 static void test_names_of_errors(void **state)
 {
     (void)state;
@@ -361,6 +376,7 @@ int main(void)
         TEST(test_a_sum_waits_for_every_rank),
         TEST(test_what_is_missing_is_said_in_one_line),
         TEST(test_every_call_failing_is_one_line_and_leaks_nothing),
+        TEST(test_ranks_are_given_up),
         TEST(test_names_of_errors),
         TEST(test_the_stand_in_finds_what_would_hang),
     };
