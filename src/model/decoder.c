@@ -212,15 +212,22 @@ static fx_status begin_all(crew *c, fxi_transformer *m, const fxi_batch *batch, 
     return FX_OK;
 }
 
+static fx_status give_steps(crew *c, fxi_transformer *m, const fxi_batch *batch, float *logits)
+{
+    FX_TRY(begin_all(c, m, batch, logits));
+    FX_TRY(run_layers(c));
+    if (c->on[0].n_row) FX_TRY(finish_rows(&c->on[0], batch->best != NULL));
+    for (int k = 0; k < c->n; k++) FX_TRY(c->on[k].dev->ops->submit(c->on[k].dev, c->err));
+    return FX_OK;
+}
+
 fx_status fxi_decoder_submit(fxi_model *model, const fxi_batch *batch, float *logits, fx_error *err)
 {
     fxi_transformer *m = (fxi_transformer *)model;
     crew c = {.all = m->ranks.n ? m->dev : NULL, .err = err};
-    FX_TRY(begin_all(&c, m, batch, logits));
-    FX_TRY(run_layers(&c));
-    if (c.on[0].n_row) FX_TRY(finish_rows(&c.on[0], batch->best != NULL));
-    for (int k = 0; k < c.n; k++) FX_TRY(c.on[k].dev->ops->submit(c.on[k].dev, err));
-    return FX_OK;
+    const fx_status st = give_steps(&c, m, batch, logits);
+    if (st != FX_OK && c.all) c.all->ranks->give_up(c.all);
+    return st;
 }
 
 fx_status fxi_decoder_wait(fxi_model *model, fx_error *err)

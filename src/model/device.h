@@ -221,6 +221,8 @@ typedef struct fxi_device_ranks {
     // h of every device becomes the sum of h of all, ((h0 + h1) + h2) .., in the order of each
     // device's work. Pre: the same steps have been given to all of them.
     fx_status (*sum)(fxi_device *all, fx_error *err);
+    // A step of the pass failed on one of them: it is given up on all. If one is lost, all are.
+    void (*give_up)(fxi_device *all);
 } fxi_device_ranks;
 
 // The first member of every device.

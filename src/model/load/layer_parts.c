@@ -30,11 +30,11 @@ fx_status fxi_affine_load(fxi_loading *l, const fxi_part_of *m, fxi_affine *out,
 fx_status fxi_ffn_cut(const fxi_loading *l, fxi_tensor_key down, int n_ffn, int *first, int *count,
                       fx_error *err)
 {
-    enum { LEAST_UNIT = 32 }; // numbers that activations are rounded together with
+    enum { EVEN_UNIT = 32 }; // of floats, where there are enough
     const fxi_gguf_tensor *t = fxi_loader_find(l->ld, down);
-    const bool is_block = t && t->type->block_elems > LEAST_UNIT;
-    fxi_cut_range(l->ld->cut, n_ffn, is_block ? (int)t->type->block_elems : LEAST_UNIT, first,
-                  count);
+    int unit = t ? (int)t->type->block_elems : 1;
+    if (unit == 1 && n_ffn / l->ld->cut.n_rank >= EVEN_UNIT) unit = EVEN_UNIT;
+    fxi_cut_range(l->ld->cut, n_ffn, unit, first, count);
     if (*count > 0) return FX_OK;
     return fxi_fail(err, FX_EINVAL,
                     "%s: %d devices cannot share out the %d numbers of a feed-forward block",
