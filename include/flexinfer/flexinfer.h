@@ -233,9 +233,10 @@ typedef struct fx_chat_request {
     const struct json_t *tools;    // array of tools that the model may call; NULL: none
     const struct json_t *kwargs;   // object with further variables, like {"enable_thinking":
                                    // false}; NULL: none
-    bool no_answer; // the text does not end with the header of the assistant's answer
-    int64_t now_s;  // seconds since 1970, for templates that write the date; 0: the clock's
-    size_t max_tok; // FX_ECONTEXT as soon as there are certainly more tokens; 0: no limit
+    bool no_answer;      // the text does not end with the header of the assistant's answer
+    bool continue_final; // the text ends where the last message's does, for the model to go on with
+    int64_t now_s;       // seconds since 1970, for templates that write the date; 0: the clock's
+    size_t max_tok;      // FX_ECONTEXT as soon as there are certainly more tokens; 0: no limit
 } fx_chat_request;
 
 // Like fx_chat_tokenize, for an fx_chat_request. Messages are fitted to the template: parts are
@@ -243,8 +244,9 @@ typedef struct fx_chat_request {
 // them, content that is null beside tool_calls becomes "", arguments of tool calls given as JSON
 // text become the object. Nothing of the request becomes a control token. Any thread. Errors:
 // FX_EINVAL (a value of the wrong type, no messages, a role or content that the template does not
-// take; the template's own error with its line), FX_EFORMAT (the model's template cannot be used),
-// FX_ECONTEXT (more than max_tok tokens), FX_ENOMEM; then *out is unchanged.
+// take; a last message to continue that has no text, or that the template changes; the template's
+// own error with its line), FX_EFORMAT (the model's template cannot be used), FX_ECONTEXT (more
+// than max_tok tokens), FX_ENOMEM; then *out is unchanged.
 fx_status fx_chat_request_tokenize(const fx_engine *eng, const fx_chat_request *q, fx_tokens *out,
                                    fx_error *err);
 

@@ -55,8 +55,9 @@ static int find_mark(const fxi_answer *a, const mark_set *set, size_t n_set)
     int found = NO_MARK;
     for (size_t k = 0; k < n_set; k++)
         for (size_t i = 0; i < set[k].max && set[k].mark[i]; i++) {
-            if (strncmp(set[k].mark[i], p, n) != 0) continue;
-            if (!set[k].mark[i][n]) return set[k].meaning;
+            const size_t n_mark = strlen(set[k].mark[i]);
+            if (n_mark < n || memcmp(set[k].mark[i], p, n) != 0) continue;
+            if (n_mark == n) return set[k].meaning;
             found = MAYBE_MARK;
         }
     const bool is_last = a->ending && a->at + 1 == a->in.n;

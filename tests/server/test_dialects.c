@@ -281,8 +281,9 @@ static const refused_body refused[] = {
      "blocks of type 'tool_use' are not supported here"},
     {MESSAGES,
      "{\"max_tokens\":1,\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":"
-     "\"assistant\",\"content\":\"b\"}]}",
-     "the last message must be a user's"},
+     "\"assistant\",\"content\":[{\"type\":\"tool_use\",\"id\":\"i\",\"name\":\"f\",\"input\":{}}]}"
+     "]}",
+     "results must follow the last calls"},
     {MESSAGES, "{" TURN("a") ",\"tools\":[{\"type\":\"bash_20250124\",\"name\":\"bash\"}]}",
      "tools of type 'bash_20250124' are not supported"},
     {MESSAGES, "{" TURN("a") ",\"tool_choice\":{\"type\":\"tool\",\"name\":\"g\"}," F_CUSTOM "}",

@@ -95,7 +95,8 @@ static void measure_step(fxi_pace *p, int n_row, double us)
 
 // ---- odds --------------------------------------------------------------------------------------
 
-double fxi_pace_odds_of(const fxi_pace *p, const fxi_pace_seq *s, fxi_draft_kind kind)
+// The probability that a token of such a draft comes true, if all before it have.
+static double odds_of(const fxi_pace *p, const fxi_pace_seq *s, fxi_draft_kind kind)
 {
     const fxi_pace_odds *all = &p->odds[kind], *own = &s->odds[kind];
     const double others = (all->n_true + ALL_PRIOR * first_odds[kind]) / (all->n_tried + ALL_PRIOR);
@@ -137,7 +138,7 @@ static fxi_pace_offer *best_offer(const fxi_pace *p, fxi_pace_offer *o, int n, d
     fxi_pace_offer *best = NULL;
     for (int i = 0; i < n; i++) {
         if (o[i].n_taken == o[i].n) continue;
-        const double odds = fxi_pace_odds_of(p, o[i].seq, o[i].kind);
+        const double odds = odds_of(p, o[i].seq, o[i].kind);
         const double g = pow(odds, o[i].n_taken + 1) * of_token_us;
         if (best && g <= *gain) continue;
         best = &o[i];
@@ -192,7 +193,7 @@ int fxi_pace_length(const fxi_pace *p, const fxi_pace_seq *s, fxi_draft_kind kin
                     int n_row, int n_decode, int most)
 {
     if (!may_draft(p, n_decode)) return 0;
-    const double odds = fxi_pace_odds_of(p, s, kind), of_token_us = token_us(p, n_decode);
+    const double odds = odds_of(p, s, kind), of_token_us = token_us(p, n_decode);
     double sum = 0, largest = 0;
     int best = 0, tried = 0;
     for (int k = 1; k <= most; k++) {

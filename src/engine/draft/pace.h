@@ -69,9 +69,6 @@ typedef struct fxi_pace_offer {
 // What a step of so many rows takes, by what was measured of its like; 0: nothing was.
 double fxi_pace_step_us(const fxi_pace *p, int n_row);
 
-// The probability that a token of such a draft comes true, if all before it have.
-double fxi_pace_odds_of(const fxi_pace *p, const fxi_pace_seq *s, fxi_draft_kind kind);
-
 // Sets n_taken of each offer, at most max_row of them together. The step has n_row rows without
 // them, of which n_decode draw a token.
 void fxi_pace_choose(fxi_pace *p, fxi_pace_offer *o, int n, int n_row, int n_decode, int max_row);

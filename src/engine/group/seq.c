@@ -65,6 +65,20 @@ int fxi_seq_forced(fxi_seq *s, int32_t *out, int max_tok)
     return (int)n;
 }
 
+// A failure shows when it is followed.
+bool fxi_seq_may_draw(fxi_seq *s, size_t *left)
+{
+    bool is_ready;
+    const fx_request *req = &s->group->req;
+    fx_grammar *g = req->grammar;
+    if (!fxi_answer_worker_runs(g->worker)) return true;
+    if (fxi_guide_prepare(g->guide, s->tok + req->n_prompt, (size_t)fxi_seq_n_generated(s),
+                          &s->place, may_force(req), left, &is_ready, NULL))
+        return true;
+    if (!is_ready) fxi_answer_worker_add(g->worker, g, true);
+    return is_ready;
+}
+
 void fxi_seq_fail(fxi_seq *s, const char *error)
 {
     s->finish = FX_FINISH_ERROR;

@@ -142,7 +142,7 @@ fxi_group *fxi_inbox_take(fx_engine *eng)
     pthread_mutex_lock(&eng->mu);
     fxi_group *g = eng->inbox_head;
     eng->inbox_head = eng->inbox_tail = NULL;
-    eng->has_new_budget = eng->has_new_viewer = false;
+    eng->has_new_budget = eng->wants_picture = false;
     pthread_mutex_unlock(&eng->mu);
     return g;
 }
@@ -171,7 +171,7 @@ void fxi_inbox_wait(fx_engine *eng, int max_ms)
     struct timespec until;
     pthread_mutex_lock(&eng->mu);
     const bool nothing = !eng->closing && !eng->inbox_head && !eng->has_new_budget &&
-                         !eng->must_clear && !eng->has_new_viewer;
+                         !eng->must_clear && !eng->wants_picture;
     if (nothing && max_ms) {
         clock_gettime(CLOCK_MONOTONIC, &until);
         until.tv_nsec += max_ms % 1000 * 1000000l;

@@ -40,6 +40,12 @@ struct fxi_draft_model {
 
 // ---- loading -----------------------------------------------------------------------------------
 
+// Of a piece in a message: it does not end with a NUL.
+static int shown_bytes(size_t n)
+{
+    return n < 40 ? (int)n : 40;
+}
+
 static fx_status match_vocab(const fx_engine *eng, const fxi_vocab *v, fx_error *err)
 {
     const int n = fxi_vocab_size(eng->vocab);
@@ -50,8 +56,8 @@ static fx_status match_vocab(const fx_engine *eng, const fxi_vocab *v, fx_error 
         size_t n_a, n_b;
         const char *a = fxi_vocab_piece(eng->vocab, id, &n_a), *b = fxi_vocab_piece(v, id, &n_b);
         if (n_a != n_b || memcmp(a, b, n_a) != 0)
-            return fxi_fail(err, FX_EINVAL, "draft model: token %d is '%.40s', the model's '%.40s'",
-                            (int)id, b, a);
+            return fxi_fail(err, FX_EINVAL, "draft model: token %d is '%.*s', the model's '%.*s'",
+                            (int)id, shown_bytes(n_b), b, shown_bytes(n_a), a);
     }
     return FX_OK;
 }
@@ -297,16 +303,27 @@ static fxi_batch next_batch(fxi_draft_model *m, fxi_draft_wish *w, int n, int *n
     return b;
 }
 
-// The token that would be drawn of this row, if the draft so far came true; -1: none, or it cannot
-// be told.
-static int32_t draw_drafted(const fx_engine *eng, fxi_draft_model *m, fxi_draft_wish *w,
-                            const float *row)
+// What the step may spend on grammars is for its draws first: a draft gets half of what is left.
+static bool may_draw_drafted(fx_engine *eng, fxi_seq *s)
 {
+    const size_t own = eng->mask_left / 2;
+    size_t left = own;
+    const bool may = !s->group->req.grammar || fxi_seq_may_draw(s, &left);
+    eng->mask_left -= own - left;
+    return may;
+}
+
+// The token that would be drawn of this row, if the draft so far came true; -1: none, or it cannot
+// be told, or takes too long.
+static int32_t draw_drafted(fx_engine *eng, fxi_draft_wish *w, const float *row)
+{
+    fxi_draft_model *m = eng->draft_model;
     fxi_seq s = *w->s; // with its tokens, and the drafted ones behind them
     int32_t tok;
     const char *error;
     s.n_tok += w->n_tok;
     s.place = w->place;
+    if (!may_draw_drafted(eng, &s)) return -1;
     const bool forced = fxi_seq_forced(&s, &tok, 1) > 0;
     fxi_sample_view v = fxi_seq_view(&s);
     if (s.group->req.grammar) v.allowed = m->scratch.allowed;
@@ -329,7 +346,7 @@ static void add_drafted(fxi_draft_wish *w, int32_t tok)
 }
 
 // A row's token is the draft's next; a cache that is still behind has none, and waits.
-static void take_results(const fx_engine *eng, fxi_draft_wish *w, const fxi_batch *b)
+static void take_results(fx_engine *eng, fxi_draft_wish *w, const fxi_batch *b)
 {
     fxi_draft_model *m = eng->draft_model;
     const float *row = m->logits;
@@ -348,7 +365,7 @@ static void take_results(const fx_engine *eng, fxi_draft_wish *w, const fxi_batc
             w[i].most = w[i].n_tok;
             continue;
         }
-        add_drafted(&w[i], draw_drafted(eng, m, &w[i], row));
+        add_drafted(&w[i], draw_drafted(eng, &w[i], row));
         row += m->n_vocab;
     }
 }

@@ -7,7 +7,7 @@
 //
 // It draws as the answer is drawn, by all rules of the request, its grammar among them, and with
 // the same temperature, cuts, seed, choice and position: where its logits are like those of the
-// model, so is the token.
+// model, so is the token. A draft ends where a grammar takes too long to say what may come next.
 //
 // Engine thread.
 #ifndef FXI_ENGINE_DRAFT_MODEL_H

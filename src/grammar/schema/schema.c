@@ -70,6 +70,69 @@ static fx_status define_sets(fxi_schema *r)
     return check_one_ofs(r);
 }
 
+// ---- strings as they are ------------------------------------------------------------------------
+
+// The listed texts of one alternative that satisfy all of the set: names of a condition.
+static fx_status list_texts(fxi_schema *r, const fxi_schema_set *set, const json_t *values,
+                            fxi_schema_text *cond)
+{
+    const size_t n = json_array_size(values);
+    const char **name = fxi_schema_take(r, n, sizeof *name);
+    if (!name) return fxi_schema_no_memory(r);
+    *cond = (fxi_schema_text){.at = set->at[0], .name = name};
+    for (size_t i = 0; i < n; i++) {
+        const json_t *v = json_array_get(values, i);
+        bool fits = false;
+        if (json_is_string(v)) FX_TRY(fxi_schema_accepts(r, v, set, &fits));
+        if (fits) name[cond->n_name++] = json_string_value(v);
+    }
+    return FX_OK;
+}
+
+static fx_status list_values(fxi_schema *r, const fxi_schema_set *set, const fxi_schema_set *list,
+                             fxi_schema_text *cond)
+{
+    const json_t *v;
+    if (!fxi_schema_next(list, "const", NULL, &v)) {
+        (void)fxi_schema_next(list, "enum", NULL, &v);
+        return list_texts(r, set, v, cond);
+    }
+    json_t *one = json_pack("[O]", v);
+    const fx_status st = one ? list_texts(r, set, one, cond) : fxi_schema_no_memory(r);
+    json_decref(one);
+    return st;
+}
+
+static fx_status add_plain_way(fxi_schema *r, const fxi_schema_set *set, const fxi_schema_set *list,
+                               const fxi_schema_text *more, size_t n_more, fxi_schema_ways *w)
+{
+    fxi_schema_text cond[2 * FXI_SCHEMA_MAX_CONDITION];
+    size_t n = 0;
+    uint32_t node = 0;
+    if (!(fxi_schema_types_of(list) & FXI_SCHEMA_STRING)) return FX_OK;
+    if (fxi_schema_has_values(list))
+        FX_TRY(list_values(r, set, list, &cond[n++]));
+    else
+        FX_TRY(fxi_schema_conditions(r, list, cond, &n));
+    if (n == 1 && fxi_schema_has_values(list) && !cond[0].n_name) return FX_OK;
+    for (size_t i = 0; i < n_more && n < 2 * FXI_SCHEMA_MAX_CONDITION; i++) {
+        cond[n] = more[i];
+        cond[n++].at = set->n ? set->at[0] : r->root;
+    }
+    FX_TRY(fxi_schema_texts(r, cond, n, &node));
+    return fxi_schema_way(r, w, node);
+}
+
+static fx_status add_plain_strings(fxi_schema *r, fxi_schema_set *set, const fxi_schema_text *more,
+                                   size_t n_more, fxi_schema_ways *w)
+{
+    fxi_schema_lists lists;
+    FX_TRY(fxi_schema_expand(r, set, &lists));
+    for (size_t i = 0; i < lists.n; i++)
+        FX_TRY(add_plain_way(r, set, &lists.at[i], more, n_more, w));
+    return FX_OK;
+}
+
 // ---- what is asked for --------------------------------------------------------------------------
 
 // The schemas that a value must satisfy.
@@ -110,7 +173,7 @@ static fx_status read_plain(fxi_schema *r, const fxi_schema_ask *ask, uint32_t *
     if (ask->n_mark) more[n++] = (fxi_schema_text){.mark = ask->mark, .n_mark = ask->n_mark};
     for (size_t i = 0; i < ask->n_pattern && n < MAX_WITHOUT; i++)
         more[n++] = (fxi_schema_text){.pattern = ask->pattern[i], .is_not = true};
-    FX_TRY(fxi_schema_plain(r, &b.set, more, n, &w));
+    FX_TRY(add_plain_strings(r, &b.set, more, n, &w));
     *node = fxi_gram_alt(r->g, w.node, w.n);
     return check_one_ofs(r);
 }

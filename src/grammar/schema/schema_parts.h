@@ -60,7 +60,12 @@ enum {
     FXI_SCHEMA_WHOLE = 64, // of numbers: integers alone
 };
 
-enum { FXI_SCHEMA_MAX_LIST = 256, FXI_SCHEMA_MAX_WORK = 200000, FXI_SCHEMA_MAX_DEPTH = 64 };
+enum {
+    FXI_SCHEMA_MAX_LIST = 256,
+    FXI_SCHEMA_MAX_WORK = 200000,
+    FXI_SCHEMA_MAX_DEPTH = 64,
+    FXI_SCHEMA_MAX_CONDITION = 64, // on a text
+};
 
 // ---- schema_rules.c -----------------------------------------------------------------------------
 
@@ -166,9 +171,9 @@ typedef struct fxi_schema_text {
 
 // Texts under all conditions, without quotes, spelled as r->spelling says. n = 0: any text.
 fx_status fxi_schema_texts(fxi_schema *r, const fxi_schema_text *cond, size_t n, uint32_t *node);
-// Adds the strings that satisfy all schemas of the set, and more[0..n_more) besides, as texts.
-fx_status fxi_schema_plain(fxi_schema *r, fxi_schema_set *set, const fxi_schema_text *more,
-                           size_t n_more, fxi_schema_ways *w);
+// Adds what a list says of strings to cond[FXI_SCHEMA_MAX_CONDITION], of which there are *n.
+fx_status fxi_schema_conditions(fxi_schema *r, const fxi_schema_set *list, fxi_schema_text *cond,
+                                size_t *n);
 // Whether a text is such.
 fx_status fxi_schema_matches(fxi_schema *r, const fxi_schema_text *cond, const char *text,
                              bool *out);

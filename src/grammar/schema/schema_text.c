@@ -8,7 +8,7 @@
 #include "grammar/run/gram_auto.h"
 #include "grammar/schema/schema_parts.h"
 
-enum { MAX_CONDITION = 64, MAX_MATCH_SET = 1 << 14 };
+enum { MAX_CONDITION = FXI_SCHEMA_MAX_CONDITION, MAX_MATCH_SET = 1 << 14 };
 
 // ---- one condition ------------------------------------------------------------------------------
 
@@ -126,99 +126,37 @@ fx_status fxi_schema_matches(fxi_schema *r, const fxi_schema_text *cond, const c
 
 // ---- strings ------------------------------------------------------------------------------------
 
-static fx_status list_conditions(fxi_schema *r, const fxi_schema_set *list, fxi_schema_text *cond,
-                                 size_t *n)
+// Up to MAX_CONDITION + 1 of them: more than there may be.
+fx_status fxi_schema_conditions(fxi_schema *r, const fxi_schema_set *list, fxi_schema_text *cond,
+                                size_t *n)
 {
     const json_t *v;
     const uint32_t min = fxi_schema_least(list, "minLength"),
                    max = fxi_schema_most(list, "maxLength");
     for (const json_t *s = NULL;
-         (s = fxi_schema_next(list, "pattern", s, &v)) && *n < MAX_CONDITION;)
+         (s = fxi_schema_next(list, "pattern", s, &v)) && *n <= MAX_CONDITION;)
         cond[(*n)++] = (fxi_schema_text){.at = s, .pattern = json_string_value(v)};
     for (const json_t *s = NULL;
-         (s = fxi_schema_next(list, "format", s, &v)) && *n < MAX_CONDITION;) {
+         (s = fxi_schema_next(list, "format", s, &v)) && *n <= MAX_CONDITION;) {
         const char *whole = fxi_schema_format(json_string_value(v));
         if (!whole)
             return fxi_schema_refuse(r, s, "the format \"%.60s\" is not supported",
                                      json_string_value(v));
         cond[(*n)++] = (fxi_schema_text){.at = s, .whole = whole};
     }
-    if ((min || max != FXI_GRAM_NO_MAX) && *n < MAX_CONDITION)
+    if ((min || max != FXI_GRAM_NO_MAX) && *n <= MAX_CONDITION)
         cond[(*n)++] = (fxi_schema_text){.at = list->at[0], .min = min, .max = max};
     return FX_OK;
 }
 
 fx_status fxi_schema_strings(fxi_schema *r, const fxi_schema_set *list, fxi_schema_ways *w)
 {
-    fxi_schema_text cond[MAX_CONDITION];
+    fxi_schema_text cond[MAX_CONDITION + 1];
     size_t n = 0;
     uint32_t text = 0;
-    FX_TRY(list_conditions(r, list, cond, &n));
+    FX_TRY(fxi_schema_conditions(r, list, cond, &n));
     if (!n) return fxi_schema_way(r, w, r->json->string);
     FX_TRY(fxi_schema_texts(r, cond, n, &text));
     const uint32_t part[] = {fxi_gram_text(r->g, "\"", 1), text, fxi_gram_text(r->g, "\"", 1)};
     return fxi_schema_way(r, w, fxi_gram_seq(r->g, part, 3));
-}
-
-// ---- strings as they are ------------------------------------------------------------------------
-
-// The listed texts of one alternative that satisfy all of the set: names of a condition.
-static fx_status list_texts(fxi_schema *r, const fxi_schema_set *set, const json_t *values,
-                            fxi_schema_text *cond)
-{
-    const size_t n = json_array_size(values);
-    const char **name = fxi_schema_take(r, n, sizeof *name);
-    if (!name) return fxi_schema_no_memory(r);
-    *cond = (fxi_schema_text){.at = set->at[0], .name = name};
-    for (size_t i = 0; i < n; i++) {
-        const json_t *v = json_array_get(values, i);
-        bool fits = false;
-        if (json_is_string(v)) FX_TRY(fxi_schema_accepts(r, v, set, &fits));
-        if (fits) name[cond->n_name++] = json_string_value(v);
-    }
-    return FX_OK;
-}
-
-static fx_status list_values(fxi_schema *r, const fxi_schema_set *set, const fxi_schema_set *list,
-                             fxi_schema_text *cond)
-{
-    const json_t *v;
-    if (!fxi_schema_next(list, "const", NULL, &v)) {
-        (void)fxi_schema_next(list, "enum", NULL, &v);
-        return list_texts(r, set, v, cond);
-    }
-    json_t *one = json_pack("[O]", v);
-    const fx_status st = one ? list_texts(r, set, one, cond) : fxi_schema_no_memory(r);
-    json_decref(one);
-    return st;
-}
-
-static fx_status add_plain_way(fxi_schema *r, const fxi_schema_set *set, const fxi_schema_set *list,
-                               const fxi_schema_text *more, size_t n_more, fxi_schema_ways *w)
-{
-    fxi_schema_text cond[2 * MAX_CONDITION];
-    size_t n = 0;
-    uint32_t node = 0;
-    if (!(fxi_schema_types_of(list) & FXI_SCHEMA_STRING)) return FX_OK;
-    if (fxi_schema_has_values(list))
-        FX_TRY(list_values(r, set, list, &cond[n++]));
-    else
-        FX_TRY(list_conditions(r, list, cond, &n));
-    if (n == 1 && fxi_schema_has_values(list) && !cond[0].n_name) return FX_OK;
-    for (size_t i = 0; i < n_more && n < 2 * MAX_CONDITION; i++) {
-        cond[n] = more[i];
-        cond[n++].at = set->n ? set->at[0] : r->root;
-    }
-    FX_TRY(fxi_schema_texts(r, cond, n, &node));
-    return fxi_schema_way(r, w, node);
-}
-
-fx_status fxi_schema_plain(fxi_schema *r, fxi_schema_set *set, const fxi_schema_text *more,
-                           size_t n_more, fxi_schema_ways *w)
-{
-    fxi_schema_lists lists;
-    FX_TRY(fxi_schema_expand(r, set, &lists));
-    for (size_t i = 0; i < lists.n; i++)
-        FX_TRY(add_plain_way(r, set, &lists.at[i], more, n_more, w));
-    return FX_OK;
 }

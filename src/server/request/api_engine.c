@@ -149,11 +149,9 @@ fx_request fxi_params_request(const fxi_params *par, uint64_t seed)
 static const struct field_name {
     const char *engine, *client;
 } field_names[] = {
-    {"min_tok:", "min_tokens"},
-    {"allow:", "allowed_token_ids"},
-    {"temperature:", "temperature"},
-    {"the model ", "model"},
-    {"repetition_penalty:", "repetition_penalty"},
+    {"min_tok:", "min_tokens"},      {"allow:", "allowed_token_ids"},
+    {"temperature:", "temperature"}, {"the model ", "model"},
+    {"this model ", "model"},        {"repetition_penalty:", "repetition_penalty"},
 };
 
 // FX_EINVAL: the values have been checked by then. If the line names none of them, the request has

@@ -25,6 +25,11 @@ typedef struct fxi_formats {
     size_t n_mark;
 } fxi_formats;
 
+// The marks by which a model fills in the text between two others: control tokens.
+typedef struct fxi_infill {
+    const char *before, *after, *between; // what precedes prompt, suffix and answer
+} fxi_infill;
+
 typedef struct fxi_prompt { // text, or ids if text is NULL
     const char *text;       // in the JSON tree
     size_t n_bytes;
@@ -65,8 +70,10 @@ typedef struct fxi_params {
     const char *effort;                      // reasoning_effort; NULL: none
     int thinking;                            // 0: nothing was said; 1: it should; -1: it should not
     bool parallel_calls, include_reasoning, separate_reasoning;
-    const fxi_formats *formats; // as in fxi_limits
-    bool add_generation_prompt, add_special, parse_special;
+    const fxi_formats *formats; // as in fxi_limits, like
+    const fxi_infill *infill;
+    const json_t *suffix; // a string in root; NULL: none
+    bool add_generation_prompt, continue_final, add_special, parse_special;
     int64_t truncate;                    // 0: not at all; -1: to the context
     int64_t max_tok, max_completion_tok; // -1: absent
     int64_t n, best_of;                  // best_of -1: absent
@@ -116,6 +123,7 @@ typedef struct fxi_limits { // what a request is checked against
     int max_top;    // likeliest tokens that a request may ask for; 0: FX_MAX_TOP
     bool cut_first, processed_logprobs; // of fx_sampling and fx_request
     const fxi_formats *formats;         // NULL: answers are not taken apart
+    const fxi_infill *infill;           // NULL: the model has no such marks
     bool refuse_excess; // max_tokens beyond the context is an error; false: it is clamped
     fxi_bill *bill;     // of the request: its tree, ids and biases are billed; NULL: nothing is
 } fxi_limits;

@@ -152,6 +152,44 @@ static void test_drafts_follow_the_rules(void **state)
     }
 }
 
+// Masks that a grammar has made when its answer has come to where they take too long, and the worker
+// that would make them stands still.
+static size_t masks_before_the_worker(const char *draft, int *n_tok)
+{
+    static const char pattern[] =
+        "[ab]{6}(?:[a-z ]{0,40}[a-y ]{0,40}[b-z ]{0,40}[a-x ]{0,40}){3,40}";
+    const fx_part form = {.kind = FX_PART_REGEX, .text = pattern, .n_bytes = sizeof pattern - 1};
+    fx_engine *eng = open_with(TINY, draft, (fx_options){0});
+    fx_grammar *g = NULL;
+    fx_error err;
+    eng->is_unpaced = true;
+    if (fx_grammar_compile(eng, &form, &g, &err) != FX_OK) fail_msg("%s", err.text);
+    fxi_answer_worker_pause(&eng->answer_vocab.worker, true);
+    fx_request r = request_of(1, &got[0]);
+    r.grammar = g;
+    const uint64_t id = bits_submit(eng, &r);
+    for (int i = 0; i < 40; i++) (void)fxi_turn_run(eng);
+    assert_true(fxi_guide_read(g->guide).n_left > 0);
+    const size_t n_mask = fxi_guide_read(g->guide).n_mask_made;
+    *n_tok = got[0].choice[0].n_tok;
+    fx_cancel(eng, id);
+    fxi_answer_worker_pause(&eng->answer_vocab.worker, false);
+    while (fxi_turn_run(eng)) {
+    }
+    fx_grammar_release(g);
+    unthreaded_close(eng);
+    return n_mask;
+}
+
+static void test_a_draft_ends_where_its_grammar_takes_too_long(void **state)
+{
+    (void)state;
+    int n_plain, n_drafted;
+    const size_t plain = masks_before_the_worker(NULL, &n_plain);
+    assert_int_equal(masks_before_the_worker(TINY, &n_drafted), plain);
+    assert_int_equal(n_plain, n_drafted);
+}
+
 // Right and wrong drafts, many sequences, choices, preemptions.
 static void test_no_draft_changes_an_answer(void **state)
 {
@@ -223,6 +261,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_like_model_is_mostly_right),
         cmocka_unit_test(test_drafts_follow_the_rules),
+        cmocka_unit_test(test_a_draft_ends_where_its_grammar_takes_too_long),
         cmocka_unit_test(test_no_draft_changes_an_answer),
         cmocka_unit_test(test_a_draft_model_with_windows),
         cmocka_unit_test(test_little_memory_and_small_steps),

@@ -34,6 +34,14 @@ bool fxi_tool_is_wanted(const fxi_params *par, const json_t *tool)
     return !par->only_tool || !strcmp(par->only_tool, name);
 }
 
+bool fxi_tools_are_strict(const fxi_params *par)
+{
+    if (!fxi_params_calls(par)) return false;
+    for (size_t i = 0; i < json_array_size(par->tools); i++)
+        if (fxi_tool_is_strict(json_array_get(par->tools, i))) return true;
+    return false;
+}
+
 // ---- whether a grammar can say the calls --------------------------------------------------------
 
 enum { MAX_TOOL_NAME = 200 };

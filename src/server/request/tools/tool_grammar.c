@@ -240,14 +240,6 @@ static void add_answer(builder *b, fxi_part_list *l)
 
 // ---- the whole ----------------------------------------------------------------------------------
 
-bool fxi_tools_are_strict(const fxi_params *par)
-{
-    if (!fxi_params_calls(par)) return false;
-    for (size_t i = 0; i < json_array_size(par->tools); i++)
-        if (fxi_tool_is_strict(json_array_get(par->tools, i))) return true;
-    return false;
-}
-
 // The prompt is rendered to see its end.
 static bool look_at_prompt(builder *b, fx_error *err)
 {
