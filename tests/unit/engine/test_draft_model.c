@@ -152,8 +152,8 @@ static void test_drafts_follow_the_rules(void **state)
     }
 }
 
-// Masks that a grammar has made when its answer has come to where they take too long, and the worker
-// that would make them stands still.
+// How many masks a grammar has made when its answer has come to one that takes too long, and the
+// worker that would make it stands still.
 static size_t masks_before_the_worker(const char *draft, int *n_tok)
 {
     static const char pattern[] =
