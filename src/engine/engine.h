@@ -130,9 +130,6 @@ struct fx_engine {
     fx_details details;
 };
 
-// open.c: the clock of every engine, but of tests that have their own. `ud` is not used.
-uint64_t fxi_engine_clock_us(void *ud);
-
 static inline uint64_t fxi_now_us(const fx_engine *eng)
 {
     return eng->now_us(eng->now_ud);

@@ -22,15 +22,9 @@
 
 // ---- before anything is loaded -----------------------------------------------------------------
 
-uint64_t fxi_engine_clock_us(void *ud)
-{
-    (void)ud;
-    return (uint64_t)(fxi_now_s() * 1e6);
-}
-
 fx_status fxi_engine_init(fx_engine *eng, fx_error *err)
 {
-    eng->now_us = fxi_engine_clock_us;
+    eng->now_us = fxi_monotonic_us;
     eng->headroom_tok = FXI_MIN_HEADROOM_TOK;
     eng->ahead_tok = AHEAD_TOK;
     eng->tile_tok = FXI_KV_TILE_TOK;

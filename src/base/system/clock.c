@@ -15,6 +15,12 @@ double fxi_now_s(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+uint64_t fxi_monotonic_us(void *ud)
+{
+    (void)ud;
+    return (uint64_t)(fxi_now_s() * 1e6);
+}
+
 uint64_t fxi_thread_cpu_ns(void)
 {
     struct timespec t;

@@ -71,7 +71,7 @@ void fxi_speculate_close(fx_engine *eng)
 
 uint64_t fxi_speculate_clock_us(const fx_engine *eng)
 {
-    const bool own_clock = eng->now_us != fxi_engine_clock_us;
+    const bool own_clock = eng->now_us != fxi_monotonic_us;
     if (!eng->spec || !eng->spec->on_host || own_clock) return fxi_now_us(eng);
     return fxi_thread_cpu_ns() / 1000;
 }
