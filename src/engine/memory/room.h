@@ -81,7 +81,9 @@ void fxi_cache_forget_idle(fx_engine *eng); // every recorded prefix that no seq
 fxi_kv_expect fxi_cache_expect(const fxi_seq *s);
 // Call after a step that computed tokens of s: records its prompt as far as it is computed.
 void fxi_cache_record_progress(fx_engine *eng, fxi_seq *s);
-void fxi_cache_record_all(fx_engine *eng, fxi_seq *s);    // all computed tokens
+void fxi_cache_record_all(fx_engine *eng, fxi_seq *s); // all computed tokens
+// Removes rows behind those that are computed. Whatever fails, s is computed again.
+void fxi_cache_cut(fx_engine *eng, fxi_seq *s);
 void fxi_cache_release(fx_engine *eng, fxi_seq *s);       // no effect if it has no cache
 void fxi_cache_release_all(fx_engine *eng, fxi_group *g); // of all its sequences
 

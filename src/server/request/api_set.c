@@ -80,6 +80,13 @@ bool fxi_set_model(fxi_parse *p, const fxi_field *f, const json_t *v)
     return p->par->model || fxi_limits_no_model(p->lim, f->name, json_string_value(v), p->err);
 }
 
+bool fxi_set_suffix(fxi_parse *p, const fxi_field *f, const json_t *v)
+{
+    if (!json_string_length(v)) return true;
+    p->par->suffix = v;
+    return p->lim->infill || fxi_not_supported(p, f->name);
+}
+
 // ---- fields that are not supported -------------------------------------------------------------
 
 static bool only_if(fxi_parse *p, const fxi_field *f, bool neutral)

@@ -134,6 +134,7 @@ static const struct neutral {
     {fxi_only_empty,
      "\"anyOf\":[{\"type\":\"string\",\"maxLength\":0},{\"type\":\"array\",\"maxItems\":0},"
      "{\"type\":\"object\",\"maxProperties\":0},{\"type\":\"null\"}]"},
+    {fxi_set_suffix, "\"type\":[\"string\",\"null\"],\"maxLength\":0"},
     {fxi_only_free_choice, "\"enum\":[\"none\",\"auto\",null]"},
 };
 
@@ -155,7 +156,8 @@ static bool add_models(fxi_buf *b, const fxi_limits *lim)
 static bool add_shape(fxi_buf *b, const fxi_field *f, const fxi_limits *lim)
 {
     if (f->set == fxi_set_model) return add_models(b, lim);
-    const char *neutral = neutral_shape(f);
+    const bool fills_in = f->set == fxi_set_suffix && lim->infill;
+    const char *neutral = fills_in ? NULL : neutral_shape(f);
     if (neutral) return fxi_buf_str(b, neutral);
     if (f->words) return add_words(b, f);
     if (!f->shape) return add_types(b, f) && add_bounds(b, f);
