@@ -36,7 +36,7 @@ typedef struct bench_findings {
     double more_time, more_cpu; // of the server, at the worst level, in %
     double idle;                // CPU of the idle server, in %
     double victim;              // worst p99 of a victim beside abusers over its own
-    double watch;               // more time with onlookers, at the worst level, in %
+    double watch; // the most that more time with onlookers may be, at the worst level, in %
 } bench_findings;
 
 // The server that is measured.

@@ -172,6 +172,7 @@ static void say_of_spans(void *ud, bool fails, const char *line)
 static fx_status start_spans(fxi_server *srv, fx_error *err)
 {
     const fxi_spans_options opt = {.endpoint = srv->opt.otlp_endpoint,
+                                   .ca_file = srv->opt.otlp_ca_file,
                                    .service_name = srv->opt.service_name,
                                    .resource = srv->opt.otlp_resource,
                                    .headers = srv->opt.otlp_headers,

@@ -24,10 +24,21 @@ static fxi_name_list names_of(const char *const *text)
     return (fxi_name_list){.text = text, .n = *text != NULL};
 }
 
+// A variable for spans alone, or the one for all that is sent to collectors.
+static const char *otlp_variable(const char *of_traces, const char *of_all)
+{
+    const char *traces = getenv(of_traces);
+    return traces ? traces : getenv(of_all);
+}
+
 static const char *otlp_headers(void)
 {
-    const char *traces = getenv("OTEL_EXPORTER_OTLP_TRACES_HEADERS");
-    return traces ? traces : getenv("OTEL_EXPORTER_OTLP_HEADERS");
+    return otlp_variable("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS");
+}
+
+static const char *otlp_ca_file(void)
+{
+    return otlp_variable("OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "OTEL_EXPORTER_OTLP_CERTIFICATE");
 }
 
 fxi_server_options fxi_cli_server_options(const fxi_cli_options *o)
@@ -62,6 +73,7 @@ fxi_server_options fxi_cli_server_options(const fxi_cli_options *o)
                                 .service_name = getenv("OTEL_SERVICE_NAME"),
                                 .otlp_resource = getenv("OTEL_RESOURCE_ATTRIBUTES"),
                                 .otlp_headers = otlp_headers(),
+                                .otlp_ca_file = otlp_ca_file(),
                                 .log_json = !strcasecmp(o->log_format, "json"),
                                 .log_level = fxi_level_named(o->log_level),
                                 .log_prompts = o->log_prompts};

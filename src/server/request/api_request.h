@@ -66,6 +66,7 @@ typedef struct fxi_params {
     bool hide_tools;                         // tool_choice "none"
     bool must_call;                          // "required", or a name:
     const char *only_tool;                   // NULL: any tool
+    bool plain_calls;                        // the model's format cannot say the calls
     const char *effort;                      // reasoning_effort; NULL: none
     int thinking;                            // 0: nothing was said; 1: it should; -1: it should not
     bool parallel_calls, include_reasoning, separate_reasoning;
@@ -152,16 +153,13 @@ size_t fxi_params_max_prompt(const fxi_params *par, const fx_engine *eng);
 bool fxi_params_encode(const fxi_params *par, const fx_engine *eng, size_t i, fx_tokens *out,
                        fxi_http_error *err);
 
-// ---- api_form.c ---------------------------------------------------------------------------------
-
-// Compiles par->form, if there is one, to par->grammar. False: *err says why.
-bool fxi_params_compile(fxi_params *par, const fx_engine *eng, fxi_http_error *err);
-
 // ---- tools --------------------------------------------------------------------------------------
 
-// Compiles the calls that the answer must have, and those of strict tools, to par->grammar. False:
-// *err says why.
-bool fxi_tools_compile(fxi_params *par, const fx_engine *eng, fxi_http_error *err);
+// Compiles what the answer must look like to par->grammar: its form, the calls that it must have,
+// those of strict tools. False: *err says why.
+bool fxi_params_compile(fxi_params *par, const fx_engine *eng, fxi_http_error *err);
+// Whether there are strict tools, and the answer may call.
+bool fxi_tools_are_strict(const fxi_params *par);
 // Whether the answer may call it.
 bool fxi_tool_is_wanted(const fxi_params *par, const json_t *tool);
 

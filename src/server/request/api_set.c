@@ -99,11 +99,6 @@ bool fxi_only_false(fxi_parse *p, const fxi_field *f, const json_t *v)
     return only_if(p, f, json_is_false(v));
 }
 
-bool fxi_only_true(fxi_parse *p, const fxi_field *f, const json_t *v)
-{
-    return only_if(p, f, json_is_true(v));
-}
-
 bool fxi_only_zero(fxi_parse *p, const fxi_field *f, const json_t *v)
 {
     return only_if(p, f, json_number_value(v) == 0);

@@ -180,7 +180,7 @@ static bool bill_words(fxi_params *par, fxi_http_error *err)
 bool fxi_params_resolve(fxi_params *par, const fx_engine *eng, fxi_http_error *err)
 {
     const size_t n = json_array_size(par->bad_words);
-    if (!fxi_params_compile(par, eng, err) || !fxi_tools_compile(par, eng, err)) return false;
+    if (!fxi_params_compile(par, eng, err)) return false;
     if (!n) return true;
     if (!bill_words(par, err)) return false;
     par->ban = calloc(2 * n, sizeof *par->ban);
