@@ -6,8 +6,7 @@
 
 #include "server/request/api_fields.h"
 
-#define FORM_BYTES    (256u << 10) // billed for a grammar: what it usually learns while it is used,
-#define FORM_COPIES   32           // and this many times the bytes of its text
+#define FORM_COPIES   32 // of a body, billed while its grammar is compiled
 #define MAX_CHOICES   10000
 #define SCHEMA_SHAPES "an object, true or false"
 
@@ -174,13 +173,11 @@ static fx_status compile_form(const fxi_form *form, const fx_engine *eng, fx_gra
 bool fxi_params_compile(fxi_params *par, const fx_engine *eng, fxi_http_error *err)
 {
     fx_error e;
-    const size_t n_bytes = FORM_BYTES + FORM_COPIES * par->n_body_bytes;
+    const size_t n_bytes = FORM_COPIES * par->n_body_bytes;
     if (!par->form.field) return true;
-    if (par->bill) {
-        if (!fxi_bytes_granted(err, fxi_bill_take(par->bill, FXI_BYTES_TREE, n_bytes)))
-            return false;
-        par->list_bytes += n_bytes;
-    }
-    return compile_form(&par->form, eng, &par->grammar, &e) == FX_OK ||
-           fxi_http_fail_fx(err, &e, par->form.field);
+    if (par->bill && !fxi_bytes_granted(err, fxi_bill_take(par->bill, FXI_BYTES_TREE, n_bytes)))
+        return false;
+    const fx_status st = compile_form(&par->form, eng, &par->grammar, &e);
+    if (par->bill) fxi_bill_give(par->bill, FXI_BYTES_TREE, n_bytes);
+    return st == FX_OK || fxi_http_fail_fx(err, &e, par->form.field);
 }

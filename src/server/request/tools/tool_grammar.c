@@ -13,7 +13,7 @@
 
 #define PARTS_PER_TOOL 24 // of a grammar
 #define PARTS_BESIDE   96
-#define TOOL_BYTES     (256u << 10) // billed for a grammar, as for a form
+#define TOOL_BYTES     (256u << 10) // billed while a grammar is compiled
 
 enum { MAX_SEQ = 16 };
 
@@ -254,14 +254,6 @@ static fx_status compile_calls(tool_builder *b, fx_grammar **out, fx_error *err)
     return st;
 }
 
-static bool bill_grammar(fxi_params *par, fxi_http_error *err)
-{
-    if (!par->bill) return true;
-    if (!fxi_bytes_granted(err, fxi_bill_take(par->bill, FXI_BYTES_TREE, TOOL_BYTES))) return false;
-    par->list_bytes += TOOL_BYTES;
-    return true;
-}
-
 bool fxi_tools_compile(fxi_params *par, const fx_engine *eng, fxi_http_error *err)
 {
     fx_error e = {0};
@@ -270,7 +262,10 @@ bool fxi_tools_compile(fxi_params *par, const fx_engine *eng, fxi_http_error *er
                       .eng = eng,
                       .calls = fxi_params_calls(par),
                       .reasoning = fxi_params_reasoning(par)};
-    if (!bill_grammar(par, err)) return false;
     if (!look_at_prompt(&b, &e)) return fxi_http_fail_fx(err, &e, par->input);
-    return compile_calls(&b, &par->grammar, &e) == FX_OK || fxi_http_fail_fx(err, &e, "tools");
+    if (par->bill && !fxi_bytes_granted(err, fxi_bill_take(par->bill, FXI_BYTES_TREE, TOOL_BYTES)))
+        return false;
+    const fx_status st = compile_calls(&b, &par->grammar, &e);
+    if (par->bill) fxi_bill_give(par->bill, FXI_BYTES_TREE, TOOL_BYTES);
+    return st == FX_OK || fxi_http_fail_fx(err, &e, "tools");
 }
