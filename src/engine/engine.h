@@ -86,6 +86,7 @@ struct fx_engine {
     int n_swapped;                   // sequences in the swap, or on their way there or back
     int n_leaving, n_coming;         // those on their way
     int n_planned_tok;               // in the last turn
+    bool budget_waits;               // a smaller budget, for memory on its way: nobody is admitted
     int headroom_tok;                // room promised to each running sequence at an admission
     uint64_t n_turn;
     size_t mask_left;   // what the step may still spend on grammars (hold.c)
@@ -122,7 +123,7 @@ struct fx_engine {
     int64_t n_queued_tok; // their prompt tokens, each prompt once
     bool has_new_budget;  // wakes the engine thread
     bool must_clear;      // the same: prefixes are to be forgotten
-    bool has_new_viewer;  // the same: somebody looks
+    bool wants_picture;   // the same: somebody who looks has none, or an old one
     uint64_t next_id;
     bool closing;
     fx_stats stats;

@@ -18,6 +18,7 @@ typedef struct allocation {
     size_t pages_bytes;
     vti_cu_ptr at;
     size_t size_bytes;
+    int device;
 } allocation;
 
 static allocation *allocs;
@@ -34,10 +35,11 @@ static void protect_alloc(const allocation *a, bool open)
     mprotect(a->pages, a->pages_bytes, open ? PROT_READ | PROT_WRITE : PROT_NONE);
 }
 
-void standin_device_open(void)
+void standin_device_open(int device)
 {
     if (n_open++ > 0) return;
-    for (const allocation *a = allocs; a; a = a->next) protect_alloc(a, true);
+    for (const allocation *a = allocs; a; a = a->next)
+        if (device < 0 || a->device == device) protect_alloc(a, true);
     if (getenv("STANDIN_HIDE")) standin_protect_mappings(true);
 }
 
@@ -88,6 +90,13 @@ bool standin_alloc_holds(vti_cu_ptr addr, size_t size_bytes)
     return false;
 }
 
+int standin_alloc_device(vti_cu_ptr addr)
+{
+    for (const allocation *a = allocs; a; a = a->next)
+        if (addr >= a->at && addr - a->at < a->size_bytes) return a->device;
+    return -1;
+}
+
 void standin_each_alloc(void (*act)(vti_cu_ptr at, size_t size_bytes))
 {
     for (const allocation *a = allocs; a; a = a->next) act(a->at, a->size_bytes);
@@ -115,6 +124,7 @@ static vti_cu_result allocate(vti_cu_ptr *at, size_t size_bytes)
     }
     a->pages = all + RED_BYTES;
     a->size_bytes = size_bytes;
+    a->device = standin_current_device();
     a->at = (uintptr_t)a->pages + a->pages_bytes - round_up(size_bytes, ALIGN);
     fill_alloc(a);
     a->next = allocs;

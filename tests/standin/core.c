@@ -9,7 +9,7 @@
 
 pthread_mutex_t standin_mu = PTHREAD_MUTEX_INITIALIZER;
 
-static struct CUctx_st contexts[STANDIN_N_DEVICE] = {{0}, {1}};
+static struct CUctx_st contexts[STANDIN_N_DEVICE] = {{0}, {1}, {2}, {3}};
 static _Thread_local vti_cu_context stack[MAX_DEPTH];
 static _Thread_local int depth;
 static _Thread_local vti_cu_capture_mode mode = VTI_CU_CAPTURE_MODE_GLOBAL;
@@ -211,6 +211,11 @@ void standin_use_context(int device)
 {
     depth = device >= 0;
     stack[0] = device >= 0 ? &contexts[device] : NULL;
+}
+
+int standin_current_device(void)
+{
+    return depth > 0 ? stack[depth - 1]->device : -1;
 }
 
 int standin_context_depth(void)

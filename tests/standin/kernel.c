@@ -21,10 +21,12 @@ struct CUfunc_st {
     struct CUfunc_st *next;
     const emu_kernel *kernel;
     int dynamic_shared; // allowed
+    int device;
 };
 
 struct CUmod_st {
     struct CUmod_st *next;
+    int device;
     struct CUfunc_st *functions;
 };
 
@@ -154,6 +156,7 @@ vti_cu_result cuModuleLoadData(standin_module *module, const void *image)
     struct CUmod_st *m = calloc(1, sizeof *m);
     if (!m) return standin_end(VTI_CU_OUT_OF_MEMORY);
     m->next = modules;
+    m->device = standin_current_device();
     *module = modules = m;
     return standin_end(VTI_CU_SUCCESS);
 }
@@ -181,7 +184,7 @@ vti_cu_result cuModuleGetFunction(standin_function *function, standin_module mod
     if (!f) {
         f = calloc(1, sizeof *f);
         if (!f) return standin_end(VTI_CU_OUT_OF_MEMORY);
-        *f = (struct CUfunc_st){(*link)->functions, kernel, PLAIN_SHARED};
+        *f = (struct CUfunc_st){(*link)->functions, kernel, PLAIN_SHARED, (*link)->device};
         (*link)->functions = f;
     }
     *function = f;
@@ -237,7 +240,9 @@ static size_t param_room(const emu_kernel *k)
 static bool odd_launch(const standin_node_params *p, const struct CUfunc_st *f)
 {
     const unsigned *g = p->grid, *b = p->block;
-    if (!f || p->extra || (!p->params && f->kernel->n_arg > 0)) return true;
+    if (!f || f->device != standin_current_device() || p->extra ||
+        (!p->params && f->kernel->n_arg > 0))
+        return true;
     if (g[0] == 0 || g[1] == 0 || g[2] == 0 || b[0] == 0 || b[1] == 0 || b[2] == 0) return true;
     if (g[0] > 0x7FFFFFFF || g[1] > 65535 || g[2] > 65535 || b[2] > 64) return true;
     if ((uint64_t)b[0] * b[1] * b[2] > MAX_THREAD) return true;
@@ -277,7 +282,7 @@ void standin_work_free(standin_work *w)
     free(w);
 }
 
-void standin_work_run(const standin_work *w)
+void standin_work_run(const standin_work *w, int device)
 {
     static const vti_cu_result results[] = {
         [EMU_FAULT_NONE] = VTI_CU_SUCCESS,
@@ -296,7 +301,7 @@ void standin_work_run(const standin_work *w)
     emu_launch l = {.kernel = w->kernel, .dynamic_bytes = w->shared_bytes, .args = args};
     memcpy(l.grid, w->grid, sizeof l.grid);
     memcpy(l.block, w->block, sizeof l.block);
-    standin_device_open();
+    standin_device_open(device);
     int fault = library->launch(&l);
     standin_device_close();
     if (fault != EMU_FAULT_NONE) standin_break(results[fault]);

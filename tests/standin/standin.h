@@ -47,7 +47,7 @@
 #include <stdint.h>
 
 enum {
-    STANDIN_N_DEVICE = 2,
+    STANDIN_N_DEVICE = 4,
     STANDIN_GRANULARITY = 64 << 10,
     STANDIN_FREE_BYTES = 128 << 20,
     STANDIN_ALLOC_BYTES = 1 << 30

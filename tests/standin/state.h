@@ -72,6 +72,7 @@ extern pthread_mutex_t standin_mu;
 // device. Those that free or destroy do so nevertheless.
 void standin_break(int result);
 vti_cu_context standin_context_of(int device);
+int standin_current_device(void); // of the calling thread's context; -1: it has none
 bool standin_is_broken(void);
 void standin_mend(void);
 vti_cu_result standin_begin(standin_call f); // not success: the mutex is not held
@@ -98,8 +99,9 @@ void standin_alloc_reset(void);
 void standin_alloc_look(standin_report *r);
 bool standin_alloc_holds(vti_cu_ptr addr, size_t size_bytes); // one allocation, the whole range
 void standin_each_alloc(void (*act)(vti_cu_ptr at, size_t size_bytes));
-// The host may touch device memory between the two; they nest.
-void standin_device_open(void);
+int standin_alloc_device(vti_cu_ptr addr); // whose memory it is; -1: not of cuMemAlloc
+// The host may touch the memory of a device (-1: of all) between the two; they nest.
+void standin_device_open(int device);
 void standin_device_close(void);
 
 // device.c
@@ -115,7 +117,7 @@ void standin_kernel_memory(vti_cu_ptr at, size_t size_bytes, int state); // EMU_
 vti_cu_result standin_work_make(const standin_node_params *p, standin_work **out);
 standin_work *standin_work_copy(const standin_work *w);
 void standin_work_free(standin_work *w);
-void standin_work_run(const standin_work *w);
+void standin_work_run(const standin_work *w, int device);
 
 // graph.c
 void standin_graph_reset(void);
@@ -132,16 +134,20 @@ void standin_stream_reset(void);
 void standin_stream_look(standin_report *r);
 // Work of another library: a function of the host that runs in the order of the stream, with the
 // device's memory open. `arg` is from malloc and freed when it is done; also where this fails.
+typedef struct standin_range {
+    vti_cu_ptr at;
+    size_t size_bytes; // 0: none
+    bool writes;
+} standin_range;
 typedef struct standin_task {
     void (*run)(void *arg);
     void *arg;
-    struct {
-        vti_cu_ptr at;
-        size_t size_bytes; // 0: none
-        bool writes;
-    } range[4]; // of the device that it touches
+    standin_range range[2 * STANDIN_N_DEVICE]; // of devices, that it touches
 } standin_task;
 vti_cu_result standin_give_task(vti_cu_stream stream, const standin_task *t);
+// What is given to a stream from now on waits for what another has been given.
+vti_cu_result standin_give_order(vti_cu_stream stream, vti_cu_stream after);
+int standin_stream_device(vti_cu_stream stream); // -1: the default one, or none
 // Some work that is not done yet reads or writes there, or just writes.
 bool standin_works_at(vti_cu_ptr addr, size_t size_bytes, bool writes_alone);
 bool standin_captures(void); // some stream is being captured

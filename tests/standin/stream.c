@@ -31,6 +31,7 @@ typedef struct op {
 struct CUstream_st {
     struct CUstream_st *next;
     bool blocking, captured, broken; // broken: its capture
+    int device;                      // -1: of every one
     op *head, **tail;
     uint64_t n_given, n_done;
 };
@@ -42,7 +43,7 @@ struct CUevent_st {
     bool captured; // it was recorded in a stream that was being captured
 };
 
-static struct CUstream_st default_stream = {.tail = &default_stream.head};
+static struct CUstream_st default_stream = {.tail = &default_stream.head, .device = -1};
 static vti_cu_stream streams;
 static vti_cu_event events;
 static pthread_cond_t kernel_ended = PTHREAD_COND_INITIALIZER;
@@ -109,7 +110,7 @@ static void perform_transfer(const op *o)
         (void)standin_breach("work on memory that is not there when it runs");
         return;
     }
-    standin_device_open();
+    standin_device_open(-1);
     if (o->src)
         memmove((void *)o->dst, (const void *)o->src, o->size_bytes);
     else
@@ -133,7 +134,7 @@ static void perform_task(const standin_task *t)
         (void)standin_breach("a library's work on memory that is not there when it runs");
         return;
     }
-    standin_device_open();
+    standin_device_open(-1);
     t->run(t->arg);
     standin_device_close();
     for (size_t i = 0; i < sizeof t->range / sizeof *t->range; i++)
@@ -141,10 +142,10 @@ static void perform_task(const standin_task *t)
             standin_kernel_memory(t->range[i].at, t->range[i].size_bytes, EMU_MEMORY_WRITTEN);
 }
 
-static void perform(const op *o)
+static void perform(const op *o, int device)
 {
     if (standin_is_broken()) return;
-    if (o->work) standin_work_run(o->work);
+    if (o->work) standin_work_run(o->work, device);
     if (o->writes) perform_transfer(o);
     if (o->task.run) perform_task(&o->task);
 }
@@ -215,11 +216,13 @@ static bool is_held_up(const op *o)
            (o->word && *o->word < o->least);
 }
 
-static void progress(vti_cu_stream s)
+// Does work until so much of the stream's is done. An operation waits for older ones alone, so that
+// streams which wait for each other in turn come to an end.
+static void progress(vti_cu_stream s, uint64_t target)
 {
     if (s->blocking && has_kernel(&default_stream)) return;
-    while (s->head && !is_held_up(s->head)) {
-        perform(s->head);
+    while (s->n_done < target && !is_held_up(s->head)) {
+        perform(s->head, s->device);
         pop(s);
     }
 }
@@ -228,14 +231,14 @@ static void progress(vti_cu_stream s)
 static bool is_done(vti_cu_stream s, uint64_t target)
 {
     if (s != &default_stream && !link_of(s)) return true;
-    progress(s);
+    progress(s, target);
     return s->n_done >= target;
 }
 
 void standin_finish_all(void)
 {
-    progress(&default_stream);
-    for (vti_cu_stream s = streams; s; s = s->next) progress(s);
+    progress(&default_stream, default_stream.n_given);
+    for (vti_cu_stream s = streams; s; s = s->next) progress(s, s->n_given);
 }
 
 void standin_settle(void)
@@ -256,7 +259,7 @@ static void do_one_somewhere(uint64_t *random)
     vti_cu_stream s = &default_stream;
     for (size_t i = 0; i < pick; i++) s = i == 0 ? streams : s->next;
     if (!s->head || is_held_up(s->head) || (s->blocking && has_kernel(&default_stream))) return;
-    perform(s->head);
+    perform(s->head, s->device);
     pop(s);
 }
 
@@ -345,10 +348,24 @@ static vti_cu_result give_checked(vti_cu_stream stream, op what)
     return give(stream, &what);
 }
 
+int standin_stream_device(vti_cu_stream stream)
+{
+    const struct CUstream_st *s = stream_of(stream);
+    return s ? s->device : -1;
+}
+
+// Whether the stream is of the device whose context is current, as kernels want it.
+static bool is_here(vti_cu_stream stream)
+{
+    const int device = standin_stream_device(stream);
+    return device < 0 || device == standin_current_device();
+}
+
 vti_cu_result standin_give_work(vti_cu_stream stream, standin_work *w)
 {
     op o = {.work = w};
-    vti_cu_result r = give(stream, &o);
+    vti_cu_result r = is_here(stream) ? give(stream, &o)
+                                      : standin_breach("a launch in a stream of another device");
     if (r != VTI_CU_SUCCESS) standin_work_free(w);
     return r;
 }
@@ -360,6 +377,13 @@ vti_cu_result standin_give_task(vti_cu_stream stream, const standin_task *t)
                                   : standin_breach("a library's work on memory that is not there");
     if (r != VTI_CU_SUCCESS) free(t->arg);
     return r;
+}
+
+vti_cu_result standin_give_order(vti_cu_stream stream, vti_cu_stream after)
+{
+    const vti_cu_stream s = stream_of(after);
+    const op o = {.after = s, .after_target = s ? s->n_given : 0};
+    return give(stream, &o);
 }
 
 vti_cu_result standin_give_transfer(vti_cu_stream stream, const standin_transfer *t)
@@ -407,6 +431,7 @@ static vti_cu_result make_stream(vti_cu_stream *stream, bool blocking)
     if (!s) return VTI_CU_OUT_OF_MEMORY;
     s->tail = &s->head;
     s->blocking = blocking;
+    s->device = standin_current_device();
     s->next = streams;
     *stream = streams = s;
     return VTI_CU_SUCCESS;
@@ -416,7 +441,7 @@ static vti_cu_result end_stream(vti_cu_stream stream)
 {
     vti_cu_stream *at = link_of(stream);
     if (!at) return standin_breach("a stream destroyed that is none");
-    progress(stream);
+    progress(stream, stream->n_given);
     throw_away(stream);
     *at = stream->next;
     free(stream);
@@ -682,7 +707,7 @@ vti_cu_result cuMemcpyDtoH_v2(void *dst, vti_cu_ptr src, size_t size_bytes)
     wait_for(&default_stream, default_stream.n_given);
     if (!standin_is_open(src, size_bytes, false))
         return standin_end(standin_breach("a copy from memory that is not there"));
-    standin_device_open();
+    standin_device_open(-1);
     memcpy(dst, (const void *)(uintptr_t)src, size_bytes);
     standin_device_close();
     return standin_end(VTI_CU_SUCCESS);
@@ -694,7 +719,7 @@ vti_cu_result cuMemcpyHtoD_v2(vti_cu_ptr dst, const void *src, size_t size_bytes
     wait_for(&default_stream, default_stream.n_given);
     if (!standin_is_open(dst, size_bytes, true))
         return standin_end(standin_breach("a copy to memory that is not there"));
-    standin_device_open();
+    standin_device_open(-1);
     memcpy((void *)(uintptr_t)dst, src, size_bytes);
     standin_device_close();
     standin_kernel_memory(dst, size_bytes, EMU_MEMORY_WRITTEN);

@@ -293,6 +293,46 @@ static void test_memory_runs_out(void **state)
     standin_limit_allocs(STANDIN_ALLOC_BYTES);
 }
 
+static void enter_device(int device)
+{
+    vti_cu_context context;
+    OK(cuDevicePrimaryCtxRetain(&context, device));
+    OK(cuCtxPushCurrent_v2(context));
+}
+
+static void leave_device(int device)
+{
+    vti_cu_context context;
+    OK(cuCtxPopCurrent_v2(&context));
+    OK(cuDevicePrimaryCtxRelease_v2(device));
+}
+
+// A kernel reaches the memory of its own device, and runs where its module was loaded.
+static void test_devices_are_apart(void **state)
+{
+    (void)state;
+    const float x[32] = {1};
+    struct {
+        vti_cu_ptr x;
+        float by;
+        int n;
+    } a = {.by = 3, .n = 32};
+    vti_cu_stream here, there;
+    OK(cuStreamCreate(&here, VTI_CU_STREAM_NON_BLOCKING));
+    enter_device(1);
+    OK(cuStreamCreate(&there, VTI_CU_STREAM_NON_BLOCKING));
+    a.x = new_memory(x, sizeof x);
+    assert_int_equal(launch("sample_scale", there, (void *[]){&a}), CU_INVALID_VALUE);
+    leave_device(1);
+    assert_int_equal(standin_look().n_breach, 0);
+    assert_int_equal(launch("sample_scale", there, (void *[]){&a}), CU_INVALID_VALUE);
+    assert_int_equal(standin_look().n_breach, 1);
+    OK(launch("sample_scale", here, (void *[]){&a}));
+    assert_int_equal(cuStreamSynchronize(here), CU_ILLEGAL_ADDRESS);
+    standin_reset();
+    (void)open_world(NULL);
+}
+
 static bool is_there(const int *word)
 {
     pthread_mutex_lock(&standin_mu); // which the thread holds while it works
@@ -334,6 +374,7 @@ int main(void)
         TEST(test_graphs_copy_and_fill),
         TEST(test_devices_and_versions_as_the_test_wants_them),
         TEST(test_memory_runs_out),
+        TEST(test_devices_are_apart),
         TEST(test_a_thread_does_what_nobody_waits_for),
     };
     setenv("STANDIN_KERNELS", EMU_SAMPLE, 1);

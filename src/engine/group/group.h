@@ -29,6 +29,7 @@
 #include "engine/grammar/answer_grammar.h"
 #include "engine/group/text.h"
 #include "engine/sampling/prob_log.h"
+#include "engine/sampling/sampler.h"
 #include "flexinfer/flexinfer.h"
 #include "kv/kv.h"
 #include "model/model.h"
@@ -131,6 +132,7 @@ struct fxi_group {
     int n_left;               // choices whose end has not been emitted
     fxi_group *prev, *next;   // in the waiting or running list
     atomic_bool cancelled;
+    _Atomic uint64_t stopped;         // choices that fx_stop_choice ends, as bits
     fxi_group *next_inbox;            // guarded by mu
     fxi_group *prev_live, *next_live; // guarded by mu
     fxi_seq seq[];                    // [n_seq]
@@ -185,6 +187,11 @@ bool fxi_seq_follow(fxi_seq *s, uint64_t *mask, const char **error);
 // Whether what comes next in the grammar is known, or was found out at the expense of *left
 // (fxi_guide_prepare). If not, the grammar's worker finds it out.
 bool fxi_seq_may_draw(fxi_seq *s, size_t *left);
+// What a draw behind its last token is to see of it, but for what its grammar allows.
+fxi_sample_view fxi_seq_view(const fxi_seq *s);
+// What its grammar, if it has one, allows next, ends of the answer among them: allowed[n_vocab / 64
+// + 1]. False: as in fxi_seq_follow.
+bool fxi_seq_allowed(const fx_engine *eng, fxi_seq *s, uint64_t *allowed, const char **error);
 // The tokens that the grammar forces next, up to max_tok; 0: there is a choice, or the request's
 // other rules may forbid them. Failures show when it is followed.
 int fxi_seq_forced(fxi_seq *s, int32_t *out, int max_tok);

@@ -1,5 +1,5 @@
 // seq.c - one sequence as data: its tokens, its text, its end.
-#include "engine/group/group.h"
+#include "engine/engine.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +19,32 @@ bool fxi_seq_follow(fxi_seq *s, uint64_t *mask, const char **error)
                  ? "no memory to follow the grammar"
                  : "the answer is nested too deeply, or its grammar is too ambiguous, to go on";
     return false;
+}
+
+fxi_sample_view fxi_seq_view(const fxi_seq *s)
+{
+    const fxi_group *g = s->group;
+    return (fxi_sample_view){.rule = &g->req.sampling,
+                             .tok = s->tok,
+                             .n_prompt = (int)g->req.n_prompt,
+                             .n_tok = s->n_tok,
+                             .end = g->end,
+                             .n_end = g->n_end};
+}
+
+// End-of-text tokens come first in g->end.
+static void allow_ends(const fx_engine *eng, const fxi_group *g, uint64_t *allowed)
+{
+    for (int i = g->req.ignore_eos ? eng->n_end_tok : 0; i < g->n_end; i++)
+        allowed[g->end[i] / 64] |= (uint64_t)1 << (g->end[i] % 64);
+}
+
+bool fxi_seq_allowed(const fx_engine *eng, fxi_seq *s, uint64_t *allowed, const char **error)
+{
+    if (!s->group->req.grammar) return true;
+    if (!fxi_seq_follow(s, allowed, error)) return false;
+    if (s->place.may_end) allow_ends(eng, s->group, allowed);
+    return true;
 }
 
 // Nothing may revive a banned token, and beams are ranked by what they draw.

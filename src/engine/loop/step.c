@@ -52,8 +52,8 @@ static void advance_seq(fx_engine *eng, int i)
     fxi_step *st = eng->step;
     fxi_seq *s = st->seq[i];
     const int first_pos = s->n_computed, row = st->row[i];
-    const int n_row = fxi_step_n_row(eng, s) - s->n_draft;
-    s->n_computed += s->n_step - s->n_draft;
+    const int n_row = st->batch[i].n_logit - s->n_draft;
+    s->n_computed += st->batch[i].n_tok - s->n_draft; // n_step of cancelled ones is 0
     s->n_step = 0;
     if (s->finish != FX_FINISH_NONE) return; // cancelled while the model computed
     const bool at_end = s->n_computed == s->n_tok;

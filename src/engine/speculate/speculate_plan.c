@@ -108,9 +108,12 @@ static void grow_caches(fx_engine *eng)
         x->seq[n] = x->seq[i];
         n_more[n++] = x->offer[i].n_taken;
     }
-    x->n_offer = fxi_room_try_many(eng, x->seq, n_more, n);
-    for (int i = 0; i < x->n_offer; i++) {
+    n = fxi_room_try_many(eng, x->seq, n_more, n);
+    x->n_offer = 0;
+    for (int i = 0; i < n; i++) {
         fxi_seq *s = x->seq[i];
+        if (!s->n_step) continue; // its group has failed with a later one
+        x->seq[x->n_offer++] = s;
         s->n_draft = n_more[i];
         s->n_step += s->n_draft;
         s->draft->n_true = 0;

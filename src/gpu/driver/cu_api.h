@@ -10,6 +10,7 @@
 #include <stddef.h>
 
 #include "base/fail.h"
+#include "gpu/driver/dl_load.h"
 
 #ifndef FXI_CU_TYPES // the comparison supplies those of cuda.h instead
 typedef int fxi_cu_result;
@@ -60,72 +61,72 @@ enum {
     FXI_CU_EVENT_DISABLE_TIMING = 2,
 };
 
-// X(member of fxi_cu_api, name in libcuda.so.1, parameters)
-#define FXI_CU_FUNCTIONS(X)                                                                   \
-    X(init, cuInit, (unsigned flags))                                                         \
-    X(driver_get_version, cuDriverGetVersion, (int *version))                                 \
-    X(get_error_name, cuGetErrorName, (fxi_cu_result r, const char **name))                   \
-    X(device_get_count, cuDeviceGetCount, (int *n))                                           \
-    X(device_get, cuDeviceGet, (fxi_cu_device * device, int ordinal))                         \
-    X(device_get_name, cuDeviceGetName, (char *name, int size, fxi_cu_device device))         \
-    X(device_get_attribute, cuDeviceGetAttribute,                                             \
-      (int *value, fxi_cu_attribute attribute, fxi_cu_device device))                         \
-    X(ctx_retain, cuDevicePrimaryCtxRetain, (fxi_cu_context * context, fxi_cu_device device)) \
-    X(ctx_release, cuDevicePrimaryCtxRelease_v2, (fxi_cu_device device))                      \
-    X(ctx_push, cuCtxPushCurrent_v2, (fxi_cu_context context))                                \
-    X(ctx_pop, cuCtxPopCurrent_v2, (fxi_cu_context * context))                                \
-    X(mem_get_info, cuMemGetInfo_v2, (size_t * free_bytes, size_t * total_bytes))             \
-    X(mem_alloc, cuMemAlloc_v2, (fxi_cu_ptr * at, size_t size_bytes))                         \
-    X(mem_free, cuMemFree_v2, (fxi_cu_ptr at))                                                \
-    X(mem_host_alloc, cuMemHostAlloc, (void **bytes, size_t size_bytes, unsigned flags))      \
-    X(mem_free_host, cuMemFreeHost, (void *bytes))                                            \
-    X(memset_async, cuMemsetD8Async,                                                          \
-      (fxi_cu_ptr dst, unsigned char value, size_t size_bytes, fxi_cu_stream stream))         \
-    X(memcpy_htod_async, cuMemcpyHtoDAsync_v2,                                                \
-      (fxi_cu_ptr dst, const void *src, size_t size_bytes, fxi_cu_stream stream))             \
-    X(memcpy_dtoh_async, cuMemcpyDtoHAsync_v2,                                                \
-      (void *dst, fxi_cu_ptr src, size_t size_bytes, fxi_cu_stream stream))                   \
-    X(memcpy_dtod_async, cuMemcpyDtoDAsync_v2,                                                \
-      (fxi_cu_ptr dst, fxi_cu_ptr src, size_t size_bytes, fxi_cu_stream stream))              \
-    X(stream_create, cuStreamCreate, (fxi_cu_stream * stream, unsigned flags))                \
-    X(stream_destroy, cuStreamDestroy_v2, (fxi_cu_stream stream))                             \
-    X(stream_synchronize, cuStreamSynchronize, (fxi_cu_stream stream))                        \
-    X(stream_wait_event, cuStreamWaitEvent,                                                   \
-      (fxi_cu_stream stream, fxi_cu_event event, unsigned flags))                             \
-    X(event_create, cuEventCreate, (fxi_cu_event * event, unsigned flags))                    \
-    X(event_destroy, cuEventDestroy_v2, (fxi_cu_event event))                                 \
-    X(event_record, cuEventRecord, (fxi_cu_event event, fxi_cu_stream stream))                \
-    X(event_synchronize, cuEventSynchronize, (fxi_cu_event event))                            \
-    X(module_load_data, cuModuleLoadData, (fxi_cu_module * module, const void *image))        \
-    X(module_unload, cuModuleUnload, (fxi_cu_module module))                                  \
-    X(module_get_function, cuModuleGetFunction,                                               \
-      (fxi_cu_function * function, fxi_cu_module module, const char *name))                   \
-    X(func_set_attribute, cuFuncSetAttribute,                                                 \
-      (fxi_cu_function function, fxi_cu_func_attribute attribute, int value))                 \
-    X(launch_kernel, cuLaunchKernel,                                                          \
-      (fxi_cu_function function, unsigned grid_x, unsigned grid_y, unsigned grid_z,           \
-       unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,           \
-       fxi_cu_stream stream, void **params, void **extra))                                    \
-    X(graph_create, cuGraphCreate, (fxi_cu_graph * graph, unsigned flags))                    \
-    X(graph_destroy, cuGraphDestroy, (fxi_cu_graph graph))                                    \
-    X(graph_add_kernel, cuGraphAddKernelNode_v2,                                              \
-      (fxi_cu_node * node, fxi_cu_graph graph, const fxi_cu_node *after, size_t n_after,      \
-       const fxi_cu_kernel_node *kernel))                                                     \
-    X(graph_instantiate, cuGraphInstantiateWithFlags,                                         \
-      (fxi_cu_exec * exec, fxi_cu_graph graph, unsigned long long flags))                     \
-    X(graph_launch, cuGraphLaunch, (fxi_cu_exec exec, fxi_cu_stream stream))                  \
-    X(exec_destroy, cuGraphExecDestroy, (fxi_cu_exec exec))
+// X(member of fxi_cu_api, type of the result, name in libcuda.so.1, parameters)
+#define FXI_CU_FUNCTIONS(X)                                                                      \
+    X(init, fxi_cu_result, cuInit, (unsigned flags))                                             \
+    X(driver_get_version, fxi_cu_result, cuDriverGetVersion, (int *version))                     \
+    X(get_error_name, fxi_cu_result, cuGetErrorName, (fxi_cu_result r, const char **name))       \
+    X(device_get_count, fxi_cu_result, cuDeviceGetCount, (int *n))                               \
+    X(device_get, fxi_cu_result, cuDeviceGet, (fxi_cu_device * device, int ordinal))             \
+    X(device_get_name, fxi_cu_result, cuDeviceGetName,                                           \
+      (char *name, int size, fxi_cu_device device))                                              \
+    X(device_get_attribute, fxi_cu_result, cuDeviceGetAttribute,                                 \
+      (int *value, fxi_cu_attribute attribute, fxi_cu_device device))                            \
+    X(ctx_retain, fxi_cu_result, cuDevicePrimaryCtxRetain,                                       \
+      (fxi_cu_context * context, fxi_cu_device device))                                          \
+    X(ctx_release, fxi_cu_result, cuDevicePrimaryCtxRelease_v2, (fxi_cu_device device))          \
+    X(ctx_push, fxi_cu_result, cuCtxPushCurrent_v2, (fxi_cu_context context))                    \
+    X(ctx_pop, fxi_cu_result, cuCtxPopCurrent_v2, (fxi_cu_context * context))                    \
+    X(mem_get_info, fxi_cu_result, cuMemGetInfo_v2, (size_t * free_bytes, size_t * total_bytes)) \
+    X(mem_alloc, fxi_cu_result, cuMemAlloc_v2, (fxi_cu_ptr * at, size_t size_bytes))             \
+    X(mem_free, fxi_cu_result, cuMemFree_v2, (fxi_cu_ptr at))                                    \
+    X(mem_host_alloc, fxi_cu_result, cuMemHostAlloc,                                             \
+      (void **bytes, size_t size_bytes, unsigned flags))                                         \
+    X(mem_free_host, fxi_cu_result, cuMemFreeHost, (void *bytes))                                \
+    X(memset_async, fxi_cu_result, cuMemsetD8Async,                                              \
+      (fxi_cu_ptr dst, unsigned char value, size_t size_bytes, fxi_cu_stream stream))            \
+    X(memcpy_htod_async, fxi_cu_result, cuMemcpyHtoDAsync_v2,                                    \
+      (fxi_cu_ptr dst, const void *src, size_t size_bytes, fxi_cu_stream stream))                \
+    X(memcpy_dtoh_async, fxi_cu_result, cuMemcpyDtoHAsync_v2,                                    \
+      (void *dst, fxi_cu_ptr src, size_t size_bytes, fxi_cu_stream stream))                      \
+    X(memcpy_dtod_async, fxi_cu_result, cuMemcpyDtoDAsync_v2,                                    \
+      (fxi_cu_ptr dst, fxi_cu_ptr src, size_t size_bytes, fxi_cu_stream stream))                 \
+    X(stream_create, fxi_cu_result, cuStreamCreate, (fxi_cu_stream * stream, unsigned flags))    \
+    X(stream_destroy, fxi_cu_result, cuStreamDestroy_v2, (fxi_cu_stream stream))                 \
+    X(stream_synchronize, fxi_cu_result, cuStreamSynchronize, (fxi_cu_stream stream))            \
+    X(stream_query, fxi_cu_result, cuStreamQuery, (fxi_cu_stream stream))                        \
+    X(stream_wait_event, fxi_cu_result, cuStreamWaitEvent,                                       \
+      (fxi_cu_stream stream, fxi_cu_event event, unsigned flags))                                \
+    X(event_create, fxi_cu_result, cuEventCreate, (fxi_cu_event * event, unsigned flags))        \
+    X(event_destroy, fxi_cu_result, cuEventDestroy_v2, (fxi_cu_event event))                     \
+    X(event_record, fxi_cu_result, cuEventRecord, (fxi_cu_event event, fxi_cu_stream stream))    \
+    X(event_synchronize, fxi_cu_result, cuEventSynchronize, (fxi_cu_event event))                \
+    X(module_load_data, fxi_cu_result, cuModuleLoadData,                                         \
+      (fxi_cu_module * module, const void *image))                                               \
+    X(module_unload, fxi_cu_result, cuModuleUnload, (fxi_cu_module module))                      \
+    X(module_get_function, fxi_cu_result, cuModuleGetFunction,                                   \
+      (fxi_cu_function * function, fxi_cu_module module, const char *name))                      \
+    X(func_set_attribute, fxi_cu_result, cuFuncSetAttribute,                                     \
+      (fxi_cu_function function, fxi_cu_func_attribute attribute, int value))                    \
+    X(launch_kernel, fxi_cu_result, cuLaunchKernel,                                              \
+      (fxi_cu_function function, unsigned grid_x, unsigned grid_y, unsigned grid_z,              \
+       unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,              \
+       fxi_cu_stream stream, void **params, void **extra))                                       \
+    X(graph_create, fxi_cu_result, cuGraphCreate, (fxi_cu_graph * graph, unsigned flags))        \
+    X(graph_destroy, fxi_cu_result, cuGraphDestroy, (fxi_cu_graph graph))                        \
+    X(graph_add_kernel, fxi_cu_result, cuGraphAddKernelNode_v2,                                  \
+      (fxi_cu_node * node, fxi_cu_graph graph, const fxi_cu_node *after, size_t n_after,         \
+       const fxi_cu_kernel_node *kernel))                                                        \
+    X(graph_instantiate, fxi_cu_result, cuGraphInstantiateWithFlags,                             \
+      (fxi_cu_exec * exec, fxi_cu_graph graph, unsigned long long flags))                        \
+    X(graph_launch, fxi_cu_result, cuGraphLaunch, (fxi_cu_exec exec, fxi_cu_stream stream))      \
+    X(exec_destroy, fxi_cu_result, cuGraphExecDestroy, (fxi_cu_exec exec))
 
-#define FXI_CU_MEMBER(member, symbol, parameters) fxi_cu_result(*member) parameters;
 typedef struct fxi_cu_api {
     void *library; // NULL: not loaded
-    FXI_CU_FUNCTIONS(FXI_CU_MEMBER)
+    FXI_CU_FUNCTIONS(FXI_DL_MEMBER)
 } fxi_cu_api;
-#undef FXI_CU_MEMBER
 
-// Loads libcuda.so.1 and every function above. Errors: FX_EINVAL: there is no driver, or it is too
-// old; *cu is then not loaded.
-fx_status fxi_cu_api_load(fxi_cu_api *cu, fx_error *err);
-void fxi_cu_api_unload(fxi_cu_api *cu); // also one that is not loaded
+extern const fxi_dl_source fxi_cu_source; // libcuda.so.1, a driver of CUDA 12 or later
 
 #endif

@@ -97,7 +97,7 @@ fx_status fxi_cu_open(fxi_cu *cu, int ordinal, fx_error *err)
     memset(cu, 0, sizeof *cu);
     cu->ordinal = ordinal;
     snprintf(cu->label, sizeof cu->label, "cuda:%d", ordinal);
-    fx_status st = fxi_cu_api_load(&cu->api, err);
+    fx_status st = fxi_dl_load(&fxi_cu_source, &cu->api, err);
     if (st != FX_OK) return err ? fxi_fail_in(err, "%s", cu->label) : st;
     st = pick_device(cu, err);
     if (st == FX_OK) st = check_attributes(cu, err);
@@ -120,7 +120,7 @@ void fxi_cu_close(fxi_cu *cu)
         free_streams(cu);
         (void)cu->api.ctx_release(cu->device);
     }
-    fxi_cu_api_unload(&cu->api);
+    fxi_dl_unload(&cu->api);
     cu->context = NULL;
     cu->compute = cu->copy = NULL;
 }

@@ -25,7 +25,7 @@ static fx_status open_handle(fxi_dnn *dnn, fx_error *err)
 fx_status fxi_dnn_open(fxi_dnn *dnn, fxi_cu *cu, fx_error *err)
 {
     *dnn = (fxi_dnn){.cu = cu};
-    fx_status st = fxi_dnn_api_load(&dnn->api, err);
+    fx_status st = fxi_dl_load(&fxi_dnn_source, &dnn->api, err);
     if (st == FX_OK) st = open_handle(dnn, err);
     st = name_device(dnn, st, err);
     if (st != FX_OK) fxi_dnn_close(dnn);
@@ -36,7 +36,7 @@ void fxi_dnn_close(fxi_dnn *dnn)
 {
     for (int i = 0; i < FXI_DNN_MAX_SHAPE; i++) fxi_sdpa_close(&dnn->kept[i].sdpa);
     if (dnn->handle) (void)dnn->api.close(dnn->handle);
-    fxi_dnn_api_unload(&dnn->api);
+    fxi_dl_unload(&dnn->api);
     *dnn = (fxi_dnn){0};
 }
 

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/fail.h"
+#include "gpu/driver/dl_load.h"
 
 #ifndef FXI_DNN_TYPES // the comparison supplies those of cudnn_graph.h instead
 typedef int fxi_dnn_status;
@@ -103,13 +103,9 @@ enum {
 
 typedef struct fxi_dnn_api {
     void *library; // NULL: not loaded
-#define FXI_DNN_MEMBER(member, result, symbol, parameters) result(*member) parameters;
-    FXI_DNN_FUNCTIONS(FXI_DNN_MEMBER)
-#undef FXI_DNN_MEMBER
+    FXI_DNN_FUNCTIONS(FXI_DL_MEMBER)
 } fxi_dnn_api;
 
-// Loads libcudnn.so.9. Errors: FX_EINVAL: there is none, or it lacks a function.
-fx_status fxi_dnn_api_load(fxi_dnn_api *dnn, fx_error *err);
-void fxi_dnn_api_unload(fxi_dnn_api *dnn); // also one that is not loaded
+extern const fxi_dl_source fxi_dnn_source; // libcudnn.so.9
 
 #endif

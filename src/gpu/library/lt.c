@@ -49,8 +49,8 @@ static fx_status make_handle(fxi_lt *lt, fx_error *err)
 fx_status fxi_lt_open(fxi_lt *lt, fxi_cu *cu, fx_error *err)
 {
     *lt = (fxi_lt){.cu = cu};
-    fx_status st = fxi_lt_api_load(&lt->api, err);
-    if (st != FX_OK) return err ? fxi_fail_in(err, "%s", cu->label) : st;
+    fx_status st = fxi_dl_load(&fxi_lt_source, &lt->api, err);
+    if (st != FX_OK) return err ? fxi_fail_in(err, "%s: GPU arithmetic 'fast'", cu->label) : st;
     st = make_handle(lt, err);
     if (st != FX_OK) fxi_lt_close(lt);
     return st;
@@ -71,7 +71,7 @@ void fxi_lt_close(fxi_lt *lt)
     if (lt->preference) (void)lt->api.preference_destroy(lt->preference);
     if (lt->product) (void)lt->api.product_destroy(lt->product);
     if (lt->handle) (void)lt->api.destroy(lt->handle);
-    fxi_lt_api_unload(&lt->api);
+    fxi_dl_unload(&lt->api);
     *lt = (fxi_lt){0};
 }
 

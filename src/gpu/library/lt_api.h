@@ -10,7 +10,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/fail.h"
 #include "gpu/driver/cu_api.h"
 
 #ifndef FXI_LT_TYPES // the comparison supplies those of cublasLt.h instead
@@ -87,13 +86,9 @@ enum {
 
 typedef struct fxi_lt_api {
     void *library; // NULL: not loaded
-#define FXI_LT_MEMBER(member, result, symbol, parameters) result(*member) parameters;
-    FXI_LT_FUNCTIONS(FXI_LT_MEMBER)
-#undef FXI_LT_MEMBER
+    FXI_LT_FUNCTIONS(FXI_DL_MEMBER)
 } fxi_lt_api;
 
-// Loads libcublasLt.so.13 or .12. Errors: FX_EINVAL: there is none, or it lacks a function.
-fx_status fxi_lt_api_load(fxi_lt_api *lt, fx_error *err);
-void fxi_lt_api_unload(fxi_lt_api *lt); // also one that is not loaded
+extern const fxi_dl_source fxi_lt_source; // libcublasLt.so.13 or .12
 
 #endif

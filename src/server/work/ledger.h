@@ -67,7 +67,6 @@ fxi_take fxi_bill_take(fxi_bill *b, fxi_bytes_of of, size_t n_bytes);
 // now, or one kind takes more than half of it, and who can should give back.
 bool fxi_bill_force(fxi_bill *b, fxi_bytes_of of, size_t n_bytes);
 void fxi_bill_give(fxi_bill *b, fxi_bytes_of of, size_t n_bytes); // pre: taken
-size_t fxi_bill_held(const fxi_bill *b, fxi_bytes_of of);
 // What is held now of a kind that is in no bill, whatever the limit.
 void fxi_ledger_note(fxi_ledger *l, fxi_bytes_of of, size_t n_bytes);
 void fxi_bill_close(fxi_bill *b); // gives everything back, drops the ledger

@@ -16,6 +16,7 @@ enum {
     WORKSPACE_BYTES = 4096,
     GARBAGE = 0xA5,
     MAX_HEAD = 256,
+    HANDLE = 1000, // a kind of object
 };
 
 typedef struct dnn_value {
@@ -26,13 +27,13 @@ typedef struct dnn_value {
 } dnn_value;
 
 typedef struct dnn_thing {
-    struct dnn_thing *next;
-    fxi_dnn_kind kind;
+    standin_object object; // of the library's kinds; HANDLE: a handle
     bool finished;
     dnn_value *values;
 } dnn_thing;
 
 struct cudnnContext {
+    standin_object object;
     fxi_dnn_stream stream;
 };
 
@@ -40,10 +41,8 @@ struct cudnnContext {
 FXI_DNN_FUNCTIONS(DECLARE)
 #undef DECLARE
 
-static dnn_thing *things;
+standin_library standin_dnn;
 static standin_dnn_report counts;
-static uint64_t fail_at = UINT64_MAX;
-static int fail_status;
 static int64_t refused_seq;
 
 // ---- rules that all calls share ----------------------------------------------------------------
@@ -54,51 +53,22 @@ static fxi_dnn_status dnn_breach(const char *what)
     return BAD_PARAM;
 }
 
-// Takes the mutex; every call that may fail begins so. Not success: the call is over.
-static fxi_dnn_status enter_call(void)
-{
-    pthread_mutex_lock(&standin_mu);
-    if (counts.n_call++ != fail_at) return FXI_DNN_SUCCESS;
-    counts.n_failed++;
-    return fail_status;
-}
-
-static fxi_dnn_status leave_call(fxi_dnn_status r)
-{
-    pthread_mutex_unlock(&standin_mu);
-    return r;
-}
-
 static dnn_thing *thing_of(const void *object, int kind)
 {
-    for (dnn_thing *t = things; t; t = t->next)
-        if (t == object) return kind < 0 || t->kind == kind ? t : NULL;
-    return NULL;
+    dnn_thing *t = standin_library_find(&standin_dnn, object, kind);
+    return t && t->object.kind != HANDLE ? t : NULL;
 }
 
 void standin_dnn_reset(void)
 {
-    pthread_mutex_lock(&standin_mu);
-    counts.n_call = counts.n_plan = counts.n_execute = counts.n_failed = 0;
-    fail_at = UINT64_MAX;
+    standin_library_reset(&standin_dnn);
+    counts = (standin_dnn_report){0};
     refused_seq = 0;
-    pthread_mutex_unlock(&standin_mu);
 }
 
 standin_dnn_report standin_dnn_look(void)
 {
-    pthread_mutex_lock(&standin_mu);
-    const standin_dnn_report r = counts;
-    pthread_mutex_unlock(&standin_mu);
-    return r;
-}
-
-void standin_dnn_fail(uint64_t i, int status)
-{
-    pthread_mutex_lock(&standin_mu);
-    fail_at = counts.n_call + i;
-    fail_status = status;
-    pthread_mutex_unlock(&standin_mu);
+    return counts;
 }
 
 void standin_dnn_refuse(int64_t n_seq)
@@ -131,60 +101,49 @@ void cudnnGetLastErrorString(char *text, size_t size_bytes)
 
 fxi_dnn_status cudnnCreate(fxi_dnn_handle *handle)
 {
-    fxi_dnn_status r = enter_call();
-    if (r != FXI_DNN_SUCCESS) return leave_call(r);
-    if (standin_context_depth() == 0) return leave_call(NOT_INITIALIZED);
-    *handle = calloc(1, sizeof **handle);
-    if (!*handle) return leave_call(FXI_DNN_ALLOC_FAILED);
-    counts.n_handle++;
-    return leave_call(r);
+    fxi_dnn_status r = standin_library_enter(&standin_dnn);
+    if (r != FXI_DNN_SUCCESS) return standin_library_leave(r);
+    if (standin_context_depth() == 0) return standin_library_leave(NOT_INITIALIZED);
+    *handle = standin_library_make(&standin_dnn, HANDLE, sizeof **handle);
+    return standin_library_leave(*handle ? r : FXI_DNN_ALLOC_FAILED);
 }
 
 fxi_dnn_status cudnnDestroy(fxi_dnn_handle handle)
 {
-    pthread_mutex_lock(&standin_mu);
-    counts.n_handle--;
-    free(handle);
-    return leave_call(FXI_DNN_SUCCESS);
+    standin_library_hold();
+    const bool dropped = standin_library_drop(&standin_dnn, handle, HANDLE);
+    return standin_library_leave(dropped ? FXI_DNN_SUCCESS
+                                         : dnn_breach("cuDNN: closes what it did not open"));
 }
 
 fxi_dnn_status cudnnSetStream(fxi_dnn_handle handle, fxi_dnn_stream stream)
 {
-    fxi_dnn_status r = enter_call();
+    fxi_dnn_status r = standin_library_enter(&standin_dnn);
     if (r == FXI_DNN_SUCCESS) handle->stream = stream;
-    return leave_call(r);
+    return standin_library_leave(r);
 }
 
 // ---- objects -----------------------------------------------------------------------------------
 
 fxi_dnn_status cudnnBackendCreateDescriptor(fxi_dnn_kind kind, fxi_dnn_object *object)
 {
-    fxi_dnn_status r = enter_call();
-    if (r != FXI_DNN_SUCCESS) return leave_call(r);
-    dnn_thing *t = calloc(1, sizeof *t);
-    if (!t) return leave_call(FXI_DNN_ALLOC_FAILED);
-    *t = (dnn_thing){.next = things, .kind = kind};
-    things = t;
-    counts.n_object++;
-    *object = t;
-    return leave_call(r);
+    fxi_dnn_status r = standin_library_enter(&standin_dnn);
+    if (r != FXI_DNN_SUCCESS) return standin_library_leave(r);
+    *object = standin_library_make(&standin_dnn, kind, sizeof(dnn_thing));
+    return standin_library_leave(*object ? r : FXI_DNN_ALLOC_FAILED);
 }
 
 fxi_dnn_status cudnnBackendDestroyDescriptor(fxi_dnn_object object)
 {
-    pthread_mutex_lock(&standin_mu);
-    dnn_thing **at = &things;
-    while (*at && *at != object) at = &(*at)->next;
-    dnn_thing *t = *at;
-    if (!t) return leave_call(dnn_breach("cuDNN: drops what it did not make"));
-    *at = t->next;
+    standin_library_hold();
+    dnn_thing *t = thing_of(object, -1);
+    if (!t) return standin_library_leave(dnn_breach("cuDNN: drops what it did not make"));
     for (dnn_value *v = t->values, *next; v; v = next) {
         next = v->next;
         free(v);
     }
-    free(t);
-    counts.n_object--;
-    return leave_call(FXI_DNN_SUCCESS);
+    (void)standin_library_drop(&standin_dnn, t, -1);
+    return standin_library_leave(FXI_DNN_SUCCESS);
 }
 
 static size_t elem_bytes_of(fxi_dnn_type type)
@@ -206,20 +165,22 @@ static bool knows_objects(fxi_dnn_type type, int64_t n, const void *values)
 fxi_dnn_status cudnnBackendSetAttribute(fxi_dnn_object object, fxi_dnn_attribute which,
                                         fxi_dnn_type type, int64_t n, const void *values)
 {
-    fxi_dnn_status r = enter_call();
-    if (r != FXI_DNN_SUCCESS) return leave_call(r);
+    fxi_dnn_status r = standin_library_enter(&standin_dnn);
+    if (r != FXI_DNN_SUCCESS) return standin_library_leave(r);
     dnn_thing *t = thing_of(object, -1);
     if (!t || t->finished || n < 1)
-        return leave_call(dnn_breach("cuDNN: an attribute of no object, or of a finished one"));
+        return standin_library_leave(
+            dnn_breach("cuDNN: an attribute of no object, or of a finished one"));
     if (!knows_objects(type, n, values))
-        return leave_call(dnn_breach("cuDNN: an attribute that is an unfinished object"));
+        return standin_library_leave(
+            dnn_breach("cuDNN: an attribute that is an unfinished object"));
     const size_t size_bytes = (size_t)n * elem_bytes_of(type);
     dnn_value *v = malloc(sizeof *v + size_bytes);
-    if (!v) return leave_call(FXI_DNN_ALLOC_FAILED);
+    if (!v) return standin_library_leave(FXI_DNN_ALLOC_FAILED);
     *v = (dnn_value){.next = t->values, .which = which, .n = n};
     memcpy(v->bytes, values, size_bytes);
     t->values = v;
-    return leave_call(r);
+    return standin_library_leave(r);
 }
 
 // NULL: it was not set.
@@ -249,16 +210,17 @@ static int64_t number_at(const dnn_thing *t, fxi_dnn_attribute which, int i)
 
 fxi_dnn_status cudnnBackendFinalize(fxi_dnn_object object)
 {
-    fxi_dnn_status r = enter_call();
-    if (r != FXI_DNN_SUCCESS) return leave_call(r);
+    fxi_dnn_status r = standin_library_enter(&standin_dnn);
+    if (r != FXI_DNN_SUCCESS) return standin_library_leave(r);
     dnn_thing *t = thing_of(object, -1);
-    if (!t || t->finished) return leave_call(dnn_breach("cuDNN: finishes what is none, or again"));
-    if (t->kind == FXI_DNN_PLAN &&
+    if (!t || t->finished)
+        return standin_library_leave(dnn_breach("cuDNN: finishes what is none, or again"));
+    if (t->object.kind == FXI_DNN_PLAN &&
         (!linked(t, FXI_DNN_PLAN_CONFIG) || !linked(t, FXI_DNN_PLAN_DEVICE)))
-        return leave_call(dnn_breach("cuDNN: a plan of nothing, or for no device"));
-    counts.n_plan += t->kind == FXI_DNN_PLAN;
+        return standin_library_leave(dnn_breach("cuDNN: a plan of nothing, or for no device"));
+    counts.n_plan += t->object.kind == FXI_DNN_PLAN;
     t->finished = true;
-    return leave_call(r);
+    return standin_library_leave(r);
 }
 
 // ---- answers -----------------------------------------------------------------------------------
@@ -301,18 +263,18 @@ fxi_dnn_status cudnnBackendGetAttribute(const fxi_dnn_object object, fxi_dnn_att
                                         void *values)
 {
     const int64_t workspace_bytes = WORKSPACE_BYTES;
-    fxi_dnn_status r = enter_call();
-    if (r != FXI_DNN_SUCCESS) return leave_call(r);
+    fxi_dnn_status r = standin_library_enter(&standin_dnn);
+    if (r != FXI_DNN_SUCCESS) return standin_library_leave(r);
     const dnn_thing *t = thing_of(object, -1);
     if (!t || !t->finished || n_wanted < 1)
-        return leave_call(dnn_breach("cuDNN: asks what is not finished"));
-    if (t->kind == FXI_DNN_HEURISTIC && which == FXI_DNN_HEURISTIC_RESULTS)
-        return leave_call(give_configs(t, n, values));
-    if (t->kind != FXI_DNN_PLAN || which != FXI_DNN_PLAN_WORKSPACE || type != FXI_DNN_INT64)
-        return leave_call(dnn_breach("cuDNN: an odd question"));
+        return standin_library_leave(dnn_breach("cuDNN: asks what is not finished"));
+    if (t->object.kind == FXI_DNN_HEURISTIC && which == FXI_DNN_HEURISTIC_RESULTS)
+        return standin_library_leave(give_configs(t, n, values));
+    if (t->object.kind != FXI_DNN_PLAN || which != FXI_DNN_PLAN_WORKSPACE || type != FXI_DNN_INT64)
+        return standin_library_leave(dnn_breach("cuDNN: an odd question"));
     *n = 1;
     memcpy(values, &workspace_bytes, sizeof workspace_bytes);
-    return leave_call(r);
+    return standin_library_leave(r);
 }
 
 // ---- attention ---------------------------------------------------------------------------------
@@ -452,16 +414,17 @@ static bool has_operands(const sdpa_task *t)
 fxi_dnn_status cudnnBackendExecute(fxi_dnn_handle handle, fxi_dnn_object plan,
                                    fxi_dnn_object variant)
 {
-    fxi_dnn_status r = enter_call();
-    if (r != FXI_DNN_SUCCESS) return leave_call(r);
+    fxi_dnn_status r = standin_library_enter(&standin_dnn);
+    if (r != FXI_DNN_SUCCESS) return standin_library_leave(r);
     const dnn_thing *p = thing_of(plan, FXI_DNN_PLAN), *v = thing_of(variant, FXI_DNN_VARIANT);
     if (!p || !p->finished || !v || !v->finished || !handle->stream)
-        return leave_call(dnn_breach("cuDNN: executes what is no plan, or without a stream"));
+        return standin_library_leave(
+            dnn_breach("cuDNN: executes what is no plan, or without a stream"));
     sdpa_task *t = task_of(p, v);
-    if (!t) return leave_call(FXI_DNN_ALLOC_FAILED);
+    if (!t) return standin_library_leave(FXI_DNN_ALLOC_FAILED);
     if (!has_operands(t)) {
         free(t);
-        return leave_call(dnn_breach("cuDNN: an execution without all operands"));
+        return standin_library_leave(dnn_breach("cuDNN: an execution without all operands"));
     }
     const size_t n = (size_t)(t->n_seq * t->n_head * t->dim) * 2;
     const standin_task task = {
@@ -472,5 +435,6 @@ fxi_dnn_status cudnnBackendExecute(fxi_dnn_handle handle, fxi_dnn_object plan,
                   {(vti_cu_ptr)t->kv_at, ((size_t)t->n_seq + 1) * sizeof(int64_t), false},
                   {(vti_cu_ptr)t->workspace, WORKSPACE_BYTES, true}}};
     counts.n_execute++;
-    return leave_call(standin_give_task(handle->stream, &task) == VTI_CU_SUCCESS ? r : 5000);
+    return standin_library_leave(standin_give_task(handle->stream, &task) == VTI_CU_SUCCESS ? r
+                                                                                            : 5000);
 }

@@ -14,21 +14,17 @@
 #ifndef VT_TEST_STANDIN_DNN_H
 #define VT_TEST_STANDIN_DNN_H
 
-#include <stdint.h>
+#include "standin/library/standin_library.h"
 
-// Since the last reset, but for what is there now.
-typedef struct standin_dnn_report {
-    uint64_t n_object, n_handle; // there now
-    uint64_t n_call;             // that may fail
-    uint64_t n_plan, n_execute, n_failed;
+extern standin_library standin_dnn; // its objects are all that it makes
+
+typedef struct standin_dnn_report { // since the last reset
+    uint64_t n_plan, n_execute;
 } standin_dnn_report;
 
-void standin_dnn_reset(void); // counts and orders, not what is there
+void standin_dnn_reset(void); // also standin_dnn
 standin_dnn_report standin_dnn_look(void);
 
-// The i-th call from now on (0: the next) answers `status` and does nothing. Calls that drop or
-// close do not count.
-void standin_dnn_fail(uint64_t i, int status);
 // From now on it supports no attention of so many sequences; 0: of any number.
 void standin_dnn_refuse(int64_t n_seq);
 

@@ -18,30 +18,26 @@ enum {
     MAGIC = 0x4C54616C,
 };
 
-// Each object begins so. `kind` is its address while it lives.
-typedef struct lt_object {
-    struct lt_object *next;
-    const char *kind;
-} lt_object;
+enum { HANDLE, PRODUCT, LAYOUT, PREFERENCE }; // kinds of objects
 
 struct cublasLtContext {
-    lt_object object;
+    standin_object object;
 };
 
 struct fxi_lt_product_ {
-    lt_object object;
+    standin_object object;
     int32_t trans_a;
 };
 
 struct fxi_lt_layout_ {
-    lt_object object;
+    standin_object object;
     fxi_lt_number type;
     uint64_t n_row, n_col;
     int64_t ld;
 };
 
 struct fxi_lt_preference_ {
-    lt_object object;
+    standin_object object;
     uint64_t workspace_bytes;
 };
 
@@ -49,12 +45,9 @@ struct fxi_lt_preference_ {
 FXI_LT_FUNCTIONS(DECLARE)
 #undef DECLARE
 
-static const char handle_kind[] = "handle", product_kind[] = "product", layout_kind[] = "layout",
-                  preference_kind[] = "preference";
-static lt_object *objects;
+standin_library standin_lt;
 static standin_lt_report counts;
-static uint64_t fail_at = UINT64_MAX, refused_cols;
-static int fail_status;
+static uint64_t refused_cols;
 
 // ---- rules that all calls share ----------------------------------------------------------------
 
@@ -64,82 +57,35 @@ static fxi_lt_status breach(const char *what)
     return 7; // INVALID_VALUE
 }
 
-// Takes the mutex; every call that may fail begins so. Not success: the call is over.
-static fxi_lt_status begin_call(void)
+static bool lives(const void *object, int kind)
 {
-    pthread_mutex_lock(&standin_mu);
-    if (counts.n_call++ != fail_at) return FXI_LT_SUCCESS;
-    counts.n_failed++;
-    return fail_status;
+    return standin_library_find(&standin_lt, object, kind) != NULL;
 }
 
-static fxi_lt_status end_call(fxi_lt_status r)
+static fxi_lt_status make_object(int kind, size_t size_bytes, void **out)
 {
-    pthread_mutex_unlock(&standin_mu);
-    return r;
+    *out = standin_library_make(&standin_lt, kind, size_bytes);
+    return *out ? FXI_LT_SUCCESS : FXI_LT_ALLOC_FAILED;
 }
 
-static bool lives(const void *object, const char *kind)
+static fxi_lt_status drop_object(void *object, int kind)
 {
-    for (const lt_object *o = objects; o; o = o->next)
-        if (o == object) return o->kind == kind;
-    return false;
-}
-
-static uint64_t *count_of(const char *kind)
-{
-    if (kind == handle_kind) return &counts.n_handle;
-    if (kind == product_kind) return &counts.n_product;
-    return kind == layout_kind ? &counts.n_layout : &counts.n_preference;
-}
-
-static fxi_lt_status make_object(const char *kind, size_t size_bytes, void **out)
-{
-    lt_object *o = calloc(1, size_bytes);
-    if (!o) return FXI_LT_ALLOC_FAILED;
-    *o = (lt_object){objects, kind};
-    objects = o;
-    ++*count_of(kind);
-    *out = o;
-    return FXI_LT_SUCCESS;
-}
-
-static fxi_lt_status drop_object(const void *object, const char *kind)
-{
-    pthread_mutex_lock(&standin_mu);
-    if (!lives(object, kind)) return end_call(breach("cuBLASLt: destroys what it did not make"));
-    lt_object **at = &objects;
-    while (*at != object) at = &(*at)->next;
-    lt_object *o = *at;
-    *at = o->next;
-    free(o);
-    --*count_of(kind);
-    return end_call(FXI_LT_SUCCESS);
+    standin_library_hold();
+    const bool dropped = standin_library_drop(&standin_lt, object, kind);
+    return standin_library_leave(dropped ? FXI_LT_SUCCESS
+                                         : breach("cuBLASLt: destroys what it did not make"));
 }
 
 void standin_lt_reset(void)
 {
-    pthread_mutex_lock(&standin_mu);
-    counts.n_call = counts.n_find = counts.n_multiply = counts.n_failed = 0;
-    fail_at = UINT64_MAX;
+    standin_library_reset(&standin_lt);
+    counts = (standin_lt_report){0};
     refused_cols = 0;
-    pthread_mutex_unlock(&standin_mu);
 }
 
 standin_lt_report standin_lt_look(void)
 {
-    pthread_mutex_lock(&standin_mu);
-    const standin_lt_report r = counts;
-    pthread_mutex_unlock(&standin_mu);
-    return r;
-}
-
-void standin_lt_fail(uint64_t i, int status)
-{
-    pthread_mutex_lock(&standin_mu);
-    fail_at = counts.n_call + i;
-    fail_status = status;
-    pthread_mutex_unlock(&standin_mu);
+    return counts;
 }
 
 void standin_lt_refuse(uint64_t n_col)
@@ -164,99 +110,99 @@ const char *cublasLtGetStatusName(fxi_lt_status status)
 
 fxi_lt_status cublasLtCreate(fxi_lt_handle *handle)
 {
-    fxi_lt_status r = begin_call();
-    if (r != FXI_LT_SUCCESS) return end_call(r);
-    if (standin_context_depth() == 0) return end_call(NOT_INITIALIZED);
-    return end_call(make_object(handle_kind, sizeof **handle, (void **)handle));
+    fxi_lt_status r = standin_library_enter(&standin_lt);
+    if (r != FXI_LT_SUCCESS) return standin_library_leave(r);
+    if (standin_context_depth() == 0) return standin_library_leave(NOT_INITIALIZED);
+    return standin_library_leave(make_object(HANDLE, sizeof **handle, (void **)handle));
 }
 
 fxi_lt_status cublasLtDestroy(fxi_lt_handle handle)
 {
-    return drop_object(handle, handle_kind);
+    return drop_object(handle, HANDLE);
 }
 
 fxi_lt_status cublasLtMatmulDescCreate(fxi_lt_product *product, fxi_lt_compute compute,
                                        fxi_lt_number scale)
 {
-    fxi_lt_status r = begin_call();
-    if (r != FXI_LT_SUCCESS) return end_call(r);
+    fxi_lt_status r = standin_library_enter(&standin_lt);
+    if (r != FXI_LT_SUCCESS) return standin_library_leave(r);
     if (compute != FXI_LT_COMPUTE_32F || scale != FXI_LT_32F)
-        return end_call(breach("cuBLASLt: arithmetic that is not f32"));
-    return end_call(make_object(product_kind, sizeof **product, (void **)product));
+        return standin_library_leave(breach("cuBLASLt: arithmetic that is not f32"));
+    return standin_library_leave(make_object(PRODUCT, sizeof **product, (void **)product));
 }
 
 fxi_lt_status cublasLtMatmulDescDestroy(fxi_lt_product product)
 {
-    return drop_object(product, product_kind);
+    return drop_object(product, PRODUCT);
 }
 
 fxi_lt_status cublasLtMatmulDescSetAttribute(fxi_lt_product product, fxi_lt_attribute which,
                                              const void *value, size_t size_bytes)
 {
-    fxi_lt_status r = begin_call();
-    if (r != FXI_LT_SUCCESS) return end_call(r);
-    if (!lives(product, product_kind) || which != FXI_LT_PRODUCT_TRANSA ||
+    fxi_lt_status r = standin_library_enter(&standin_lt);
+    if (r != FXI_LT_SUCCESS) return standin_library_leave(r);
+    if (!lives(product, PRODUCT) || which != FXI_LT_PRODUCT_TRANSA ||
         size_bytes != sizeof product->trans_a)
-        return end_call(breach("cuBLASLt: an odd attribute of a product"));
+        return standin_library_leave(breach("cuBLASLt: an odd attribute of a product"));
     memcpy(&product->trans_a, value, size_bytes);
-    return end_call(FXI_LT_SUCCESS);
+    return standin_library_leave(FXI_LT_SUCCESS);
 }
 
 fxi_lt_status cublasLtMatrixLayoutCreate(fxi_lt_layout *layout, fxi_lt_number type, uint64_t n_row,
                                          uint64_t n_col, int64_t ld)
 {
-    fxi_lt_status r = begin_call();
-    if (r != FXI_LT_SUCCESS) return end_call(r);
+    fxi_lt_status r = standin_library_enter(&standin_lt);
+    if (r != FXI_LT_SUCCESS) return standin_library_leave(r);
     if (!n_row || !n_col || ld < (int64_t)n_row)
-        return end_call(breach("cuBLASLt: a layout of nothing, or rows that overlap"));
-    r = make_object(layout_kind, sizeof **layout, (void **)layout);
-    if (r != FXI_LT_SUCCESS) return end_call(r);
+        return standin_library_leave(breach("cuBLASLt: a layout of nothing, or rows that overlap"));
+    r = make_object(LAYOUT, sizeof **layout, (void **)layout);
+    if (r != FXI_LT_SUCCESS) return standin_library_leave(r);
     (*layout)->type = type;
     (*layout)->n_row = n_row;
     (*layout)->n_col = n_col;
     (*layout)->ld = ld;
-    return end_call(r);
+    return standin_library_leave(r);
 }
 
 fxi_lt_status cublasLtMatrixLayoutDestroy(fxi_lt_layout layout)
 {
-    return drop_object(layout, layout_kind);
+    return drop_object(layout, LAYOUT);
 }
 
 fxi_lt_status cublasLtMatrixLayoutSetAttribute(fxi_lt_layout layout, fxi_lt_side which,
                                                const void *value, size_t size_bytes)
 {
-    fxi_lt_status r = begin_call();
-    if (r != FXI_LT_SUCCESS) return end_call(r);
-    if (!lives(layout, layout_kind) || which != FXI_LT_LAYOUT_COLS ||
-        size_bytes != sizeof layout->n_col)
-        return end_call(breach("cuBLASLt: an odd attribute of a layout"));
+    fxi_lt_status r = standin_library_enter(&standin_lt);
+    if (r != FXI_LT_SUCCESS) return standin_library_leave(r);
+    if (!lives(layout, LAYOUT) || which != FXI_LT_LAYOUT_COLS || size_bytes != sizeof layout->n_col)
+        return standin_library_leave(breach("cuBLASLt: an odd attribute of a layout"));
     memcpy(&layout->n_col, value, size_bytes);
-    return end_call(layout->n_col ? FXI_LT_SUCCESS : breach("cuBLASLt: a layout of no columns"));
+    return standin_library_leave(layout->n_col ? FXI_LT_SUCCESS
+                                               : breach("cuBLASLt: a layout of no columns"));
 }
 
 fxi_lt_status cublasLtMatmulPreferenceCreate(fxi_lt_preference *preference)
 {
-    fxi_lt_status r = begin_call();
-    if (r != FXI_LT_SUCCESS) return end_call(r);
-    return end_call(make_object(preference_kind, sizeof **preference, (void **)preference));
+    fxi_lt_status r = standin_library_enter(&standin_lt);
+    if (r != FXI_LT_SUCCESS) return standin_library_leave(r);
+    return standin_library_leave(make_object(PREFERENCE, sizeof **preference, (void **)preference));
 }
 
 fxi_lt_status cublasLtMatmulPreferenceDestroy(fxi_lt_preference preference)
 {
-    return drop_object(preference, preference_kind);
+    return drop_object(preference, PREFERENCE);
 }
 
 fxi_lt_status cublasLtMatmulPreferenceSetAttribute(fxi_lt_preference preference, fxi_lt_wish which,
                                                    const void *value, size_t size_bytes)
 {
-    fxi_lt_status r = begin_call();
-    if (r != FXI_LT_SUCCESS) return end_call(r);
-    if (!lives(preference, preference_kind) || which != FXI_LT_WISH_WORKSPACE ||
+    fxi_lt_status r = standin_library_enter(&standin_lt);
+    if (r != FXI_LT_SUCCESS) return standin_library_leave(r);
+    if (!lives(preference, PREFERENCE) || which != FXI_LT_WISH_WORKSPACE ||
         size_bytes != sizeof preference->workspace_bytes)
-        return end_call(breach("cuBLASLt: an odd attribute of a preference"));
+        return standin_library_leave(breach("cuBLASLt: an odd attribute of a preference"));
     memcpy(&preference->workspace_bytes, value, size_bytes);
-    return end_call(FXI_LT_SUCCESS);
+    return standin_library_leave(FXI_LT_SUCCESS);
 }
 
 // ---- algorithms --------------------------------------------------------------------------------
@@ -269,10 +215,10 @@ static bool is_half(fxi_lt_number type)
 // What is wrong with the descriptions; NULL: nothing.
 static const char *odd_product(fxi_lt_handle handle, fxi_lt_product p, const fxi_lt_layout l[4])
 {
-    if (!lives(handle, handle_kind) || !lives(p, product_kind))
+    if (!lives(handle, HANDLE) || !lives(p, PRODUCT))
         return "cuBLASLt: a handle or product that is none";
     for (int i = 0; i < 4; i++)
-        if (!lives(l[i], layout_kind)) return "cuBLASLt: a layout that is none";
+        if (!lives(l[i], LAYOUT)) return "cuBLASLt: a layout that is none";
     if (p->trans_a != FXI_LT_OP_T) return "cuBLASLt: the first matrix is not transposed";
     if (!is_half(l[0]->type) || l[1]->type != l[0]->type || l[2]->type != FXI_LT_32F)
         return "cuBLASLt: types that do not go together";
@@ -294,19 +240,19 @@ fxi_lt_status cublasLtMatmulAlgoGetHeuristic(fxi_lt_handle handle, fxi_lt_produc
                                              int *n_found)
 {
     const fxi_lt_layout all[4] = {a, b, c, d};
-    fxi_lt_status r = begin_call();
-    if (r != FXI_LT_SUCCESS) return end_call(r);
+    fxi_lt_status r = standin_library_enter(&standin_lt);
+    if (r != FXI_LT_SUCCESS) return standin_library_leave(r);
     const char *odd = odd_product(handle, product, all);
-    if (odd) return end_call(breach(odd));
-    if (!lives(preference, preference_kind) || preference->workspace_bytes < USED_WORKSPACE ||
+    if (odd) return standin_library_leave(breach(odd));
+    if (!lives(preference, PREFERENCE) || preference->workspace_bytes < USED_WORKSPACE ||
         n_wanted < 1)
-        return end_call(breach("cuBLASLt: an odd wish for algorithms"));
+        return standin_library_leave(breach("cuBLASLt: an odd wish for algorithms"));
     counts.n_find++;
     *n_found = refused_cols != b->n_col;
     if (*n_found)
         candidate[0] = (fxi_lt_candidate){
             .algo = algo_for(all), .workspace_bytes = USED_WORKSPACE, .waves = 1};
-    return end_call(FXI_LT_SUCCESS);
+    return standin_library_leave(FXI_LT_SUCCESS);
 }
 
 // ---- products ----------------------------------------------------------------------------------
@@ -401,12 +347,12 @@ fxi_lt_status cublasLtMatmul(fxi_lt_handle handle, fxi_lt_product product, const
                              fxi_cu_stream stream)
 {
     const fxi_lt_layout all[4] = {a_layout, b_layout, c_layout, d_layout};
-    fxi_lt_status r = begin_call();
-    if (r != FXI_LT_SUCCESS) return end_call(r);
+    fxi_lt_status r = standin_library_enter(&standin_lt);
+    if (r != FXI_LT_SUCCESS) return standin_library_leave(r);
     const char *odd = odd_product(handle, product, all);
-    if (odd) return end_call(breach(odd));
+    if (odd) return standin_library_leave(breach(odd));
     if (*(const float *)alpha != 1 || *(const float *)beta != 0 || c != d)
-        return end_call(breach("cuBLASLt: something is scaled or added"));
+        return standin_library_leave(breach("cuBLASLt: something is scaled or added"));
     const lt_task t = {.w = a,
                        .a = b,
                        .y = d,
@@ -419,8 +365,9 @@ fxi_lt_status cublasLtMatmul(fxi_lt_handle handle, fxi_lt_product product, const
                        .ld_y = d_layout->ld,
                        .is_bf16 = a_layout->type == FXI_LT_16BF};
     odd = odd_operands(&t, all, algo, workspace_bytes);
-    if (odd) return end_call(breach(odd));
+    if (odd) return standin_library_leave(breach(odd));
     counts.n_multiply++;
-    if (standin_context_depth() == 0) return end_call(breach("cuBLASLt: no context is current"));
-    return end_call(give_product(&t, all, stream));
+    if (standin_context_depth() == 0)
+        return standin_library_leave(breach("cuBLASLt: no context is current"));
+    return standin_library_leave(give_product(&t, all, stream));
 }

@@ -15,21 +15,17 @@
 #ifndef VT_TEST_STANDIN_LT_H
 #define VT_TEST_STANDIN_LT_H
 
-#include <stdint.h>
+#include "standin/library/standin_library.h"
 
-// Since the last reset, but for what is there now.
-typedef struct standin_lt_report {
-    uint64_t n_handle, n_product, n_layout, n_preference; // there now
-    uint64_t n_call;                                      // that may fail
-    uint64_t n_find, n_multiply, n_failed;
+extern standin_library standin_lt; // its objects are all that it makes
+
+typedef struct standin_lt_report { // since the last reset
+    uint64_t n_find, n_multiply;
 } standin_lt_report;
 
-void standin_lt_reset(void); // counts and orders, not what is there
+void standin_lt_reset(void); // also standin_lt
 standin_lt_report standin_lt_look(void);
 
-// The i-th call from now on (0: the next) answers `status` and does nothing. Calls that destroy do
-// not count.
-void standin_lt_fail(uint64_t i, int status);
 // From now on the heuristic knows no algorithm for products of so many columns; 0: it knows all.
 void standin_lt_refuse(uint64_t n_col);
 

@@ -331,6 +331,15 @@ static void test_grammars_are_refused_by_name(void **state)
     expect_refused((fx_part){.kind = FX_PART_REPEAT, .part = &a, .n_part = 1, .min = 2, .max = 1},
                    "2 to 1");
     expect_refused((fx_part){.kind = FX_PART_FREE, .part = &empty, .n_part = 1}, "empty");
+    expect_refused((fx_part){.kind = FX_PART_STRING, .part = deep, .n_part = 17}, "more than 16");
+    json_t *schema = json_pack("{s:{s:{s:s}}}", "properties", "a", "type", "string");
+    fx_part member = text_part(FX_PART_OBJECT, "/properties/b");
+    member.schema = schema;
+    expect_refused(member, "\"/properties/b\" is no schema in it");
+    member = text_part(FX_PART_OBJECT, "/properties/a");
+    member.schema = schema; // a string is no object
+    expect_refused(member, "nothing matches");
+    json_decref(schema);
     expect_refused((fx_part){.kind = FX_N_PART}, "not known");
 }
 

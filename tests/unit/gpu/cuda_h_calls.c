@@ -19,7 +19,7 @@ typedef CUgraphExec fxi_cu_exec;
 typedef CUDA_KERNEL_NODE_PARAMS fxi_cu_kernel_node;
 #include "gpu/driver/cu_api.h"
 
-#define SAME_TYPE(member, symbol, parameters)                                                     \
+#define SAME_TYPE(member, result, symbol, parameters)                                             \
     _Static_assert(                                                                               \
         __builtin_types_compatible_p(__typeof__(((fxi_cu_api *)0)->member), __typeof__(&symbol)), \
         #symbol);

@@ -1,38 +1,16 @@
 // test_cu_driver.c - the driver as it is called here: a device opened and used, what is said where
 // there is none, and every call of the driver failing once.
 //
-// It runs on the stand-in for libcuda.so.1. The linker sends dlopen and dlsym of the library here,
-// so that a driver can be missing, or old.
+// It runs on the stand-in for libcuda.so.1, which can be missing, or old (gpu_missing.h).
 #include "unit/cmocka_all.h"
 
-#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "gpu/driver/cu.h"
+#include "gpu_missing.h"
 #include "kernels/cuda/cuda_args.h"
 #include "standin/standin.h"
-
-static const char *missing_symbol;
-static bool library_is_missing;
-
-#define VISIBLE __attribute__((visibility("default"))) // to the stand-in, too
-
-void *__real_dlopen(const char *name, int flags);
-VISIBLE void *__wrap_dlopen(const char *name, int flags);
-void *__real_dlsym(void *library, const char *symbol);
-VISIBLE void *__wrap_dlsym(void *library, const char *symbol);
-
-void *__wrap_dlopen(const char *name, int flags)
-{
-    return library_is_missing ? NULL : __real_dlopen(name, flags);
-}
-
-void *__wrap_dlsym(void *library, const char *symbol)
-{
-    const bool missing = missing_symbol && strcmp(symbol, missing_symbol) == 0;
-    return missing ? NULL : __real_dlsym(library, symbol);
-}
 
 enum { N = 40 }; // numbers of a row
 
@@ -42,8 +20,7 @@ static int begin_test(void **state)
 {
     (void)state;
     standin_reset();
-    library_is_missing = false;
-    missing_symbol = NULL;
+    gpu_missing_library = gpu_missing_symbol = NULL;
     return 0;
 }
 
@@ -89,11 +66,11 @@ static void test_without_a_driver_one_line_says_so(void **state)
     (void)state;
     fxi_cu cu;
     fx_error err = {0};
-    library_is_missing = true;
+    gpu_missing_library = "libcuda.so";
     assert_int_equal(fxi_cu_open(&cu, 0, &err), FX_EINVAL);
     assert_text(&err, FX_EINVAL, "cuda:0: libcuda.so.1, NVIDIA's driver, cannot be loaded");
-    library_is_missing = false;
-    missing_symbol = "cuGraphLaunch";
+    gpu_missing_library = NULL;
+    gpu_missing_symbol = "cuGraphLaunch";
     assert_int_equal(fxi_cu_open(&cu, 0, &err), FX_EINVAL);
     assert_text(&err, FX_EINVAL,
                 "cuda:0: NVIDIA's driver is too old: libcuda.so.1 has no function cuGraphLaunch");
@@ -106,11 +83,11 @@ static void test_without_a_device_one_line_says_so(void **state)
     fxi_cu cu;
     fx_error err = {0};
     assert_int_equal(fxi_cu_open(&cu, 7, &err), FX_EINVAL);
-    assert_text(&err, FX_EINVAL, "cuda:7: this machine has 2 NVIDIA GPUs: cuda:0 and so on");
+    assert_text(&err, FX_EINVAL, "cuda:7: this machine has 4 NVIDIA GPUs: cuda:0 and so on");
     standin_set_device_count(0);
     assert_int_equal(fxi_cu_open(&cu, 0, &err), FX_EINVAL);
     assert_text(&err, FX_EINVAL, "cuda:0: this machine has no NVIDIA GPU");
-    standin_set_device_count(2);
+    standin_set_device_count(STANDIN_N_DEVICE);
     standin_set_vmm(false);
     assert_int_equal(fxi_cu_open(&cu, 0, &err), FX_EINVAL);
     assert_non_null(strstr(err.text, "has no virtual memory management"));
@@ -258,9 +235,7 @@ static void test_an_image_of_something_else_is_refused(void **state)
 
 // ---- every call failing ------------------------------------------------------------------------
 
-#define NAME(member, symbol, parameters) #symbol,
-static const char *const symbols[] = {FXI_CU_FUNCTIONS(NAME)};
-#undef NAME
+static const char *const symbols[] = {FXI_CU_FUNCTIONS(FXI_DL_SYMBOL)};
 
 // Calls that give something back: if one fails, that stays, and nobody is told.
 static bool gives_back(const char *symbol)

@@ -4,12 +4,11 @@
 // a library can be missing.
 //
 // The logits are near the host's in every way to run a sequence; the bits may differ.
+#include "gpu_missing.h"
 #include "gpu_model_rig.h"
 
 #include "unit/cmocka_all.h"
 
-#include <dlfcn.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,31 +19,10 @@
 #include "standin/dnn/standin_dnn.h"
 #include "standin/lt/standin_lt.h"
 #include "standin/standin.h"
+#include "unit/model/logit_distance.h"
 #include "unit/model/small_model.h"
 
 enum { STATUS_EXECUTION_FAILED = 13 };
-
-static const char *missing_symbol;
-static const char *missing_library;
-
-#define VISIBLE __attribute__((visibility("default")))
-
-void *__real_dlopen(const char *name, int flags);
-VISIBLE void *__wrap_dlopen(const char *name, int flags);
-void *__real_dlsym(void *library, const char *symbol);
-VISIBLE void *__wrap_dlsym(void *library, const char *symbol);
-
-void *__wrap_dlopen(const char *name, int flags)
-{
-    const bool missing = missing_library && name && strstr(name, missing_library);
-    return missing ? NULL : __real_dlopen(name, flags);
-}
-
-void *__wrap_dlsym(void *library, const char *symbol)
-{
-    const bool missing = missing_symbol && strcmp(symbol, missing_symbol) == 0;
-    return missing ? NULL : __real_dlsym(library, symbol);
-}
 
 static char path[64];
 
@@ -54,18 +32,15 @@ static int begin_test(void **state)
     standin_reset();
     standin_lt_reset();
     standin_dnn_reset();
-    missing_library = missing_symbol = NULL;
+    gpu_missing_library = gpu_missing_symbol = NULL;
     return 0;
 }
 
 static bool is_clean(void)
 {
     const standin_report r = standin_look();
-    const standin_lt_report lt = standin_lt_look();
-    const standin_dnn_report dnn = standin_dnn_look();
     return !(r.n_stream | r.n_event | r.n_pinned | r.n_module | r.n_alloc | r.n_context |
-             lt.n_handle | lt.n_product | lt.n_layout | lt.n_preference | dnn.n_object |
-             dnn.n_handle);
+             standin_library_count(&standin_lt, -1) | standin_library_count(&standin_dnn, -1));
 }
 
 static int end_test(void **state)
@@ -103,18 +78,6 @@ static const gpu_way ways[N_WAY] = {
     {"a paged cache", .n_prompt = 22, .chunk = 21, .n_other = 1, .kv = "paged", .math = "fast"},
 };
 
-// The largest difference, relative to the largest logit.
-static double relative_distance(const float *a, const float *b, int n)
-{
-    double diff = 0, most = 0;
-    for (int i = 0; i < n; i++) {
-        const double d = fabs((double)a[i] - (double)b[i]);
-        diff = d <= diff ? diff : d; // NaN stays
-        most = fmax(most, fabs((double)b[i]));
-    }
-    return diff / most;
-}
-
 // In the first n_way ways.
 static void check_near(const small_model *model, double bound, int n_way)
 {
@@ -127,7 +90,7 @@ static void check_near(const small_model *model, double bound, int n_way)
         gpu_model_open(&g, m, &ways[i]);
         gpu_model_run(&g, &ways[i], N_TOK);
         assert_int_equal(g.r.n_out, n_host);
-        const double far = relative_distance(g.out, host, n_host);
+        const double far = logit_distance(g.out, host, n_host);
         gpu_model_close(&g);
         if (!(far < bound))
             fail_msg("%s: %.2e away from the host (bound %.0e)", ways[i].what, far, bound);
@@ -209,7 +172,7 @@ static void assert_law_computes_it(void)
 static void test_block_types_go_the_way_of_law(void **state)
 {
     (void)state;
-    missing_library = "cudnn";
+    gpu_missing_library = "cudnn";
     assert_law_computes_it();
 }
 
@@ -312,14 +275,14 @@ static void test_each_call_of_cudnn_may_fail(void **state)
     enum { DNN_EXECUTION_FAILED = 5000 };
     fx_error err = {0};
     if (use_cudnn(&err) != FX_OK) fail_msg("%s", err.text);
-    const uint64_t n = standin_dnn_look().n_call;
+    const uint64_t n = standin_dnn.n_call;
     assert_int_equal(standin_dnn_look().n_execute, 1);
     assert_true(n > 60);
     for (uint64_t i = 0; i < n; i++) {
         standin_dnn_reset();
-        standin_dnn_fail(i, i % 2 ? DNN_EXECUTION_FAILED : FXI_DNN_ALLOC_FAILED);
+        standin_library_fail(&standin_dnn, i, i % 2 ? DNN_EXECUTION_FAILED : FXI_DNN_ALLOC_FAILED);
         const fx_status st = use_cudnn(&err);
-        assert_int_equal(standin_dnn_look().n_failed, 1);
+        assert_int_equal(standin_dnn.n_failed, 1);
         assert_int_equal(st, i % 2 ? FX_EINTERNAL : FX_ENOMEM);
         assert_non_null(strstr(err.text, "cuda:0: cudnn"));
         assert_non_null(strstr(err.text, ": CUDNN_STATUS_"));
@@ -367,12 +330,13 @@ static void assert_refused(const char *text)
 static void test_without_the_library_one_line_says_so(void **state)
 {
     (void)state;
-    missing_library = "cublasLt";
-    assert_refused("cuda:0: GPU arithmetic 'fast' needs NVIDIA's cuBLASLt, and neither "
-                   "libcublasLt.so.13 nor libcublasLt.so.12 can be loaded");
-    missing_library = NULL;
-    missing_symbol = "cublasLtMatmul";
-    assert_refused("cuda:0: NVIDIA's cuBLASLt has no function cublasLtMatmul");
+    gpu_missing_library = "cublasLt";
+    assert_refused("cuda:0: GPU arithmetic 'fast': libcublasLt.so.13 or libcublasLt.so.12, "
+                   "NVIDIA's cuBLASLt, cannot be loaded");
+    gpu_missing_library = NULL;
+    gpu_missing_symbol = "cublasLtMatmul";
+    assert_refused("cuda:0: GPU arithmetic 'fast': NVIDIA's cuBLASLt is too old: "
+                   "libcublasLt.so.13 has no function cublasLtMatmul");
 }
 
 // Products of a shape, one of them of 5 rows. With `pass` the products themselves.
@@ -420,14 +384,14 @@ static void test_each_call_may_fail(void **state)
     (void)state;
     fx_error err = {0};
     assert_int_equal(use_library(&err), FX_OK);
-    const uint64_t n = standin_lt_look().n_call;
+    const uint64_t n = standin_lt.n_call;
     assert_true(n > 12);
     for (uint64_t i = 0; i < n; i++) {
         const int status = i % 2 ? STATUS_EXECUTION_FAILED : FXI_LT_ALLOC_FAILED;
         standin_lt_reset();
-        standin_lt_fail(i, status);
+        standin_library_fail(&standin_lt, i, status);
         const fx_status st = use_library(&err);
-        assert_int_equal(standin_lt_look().n_failed, 1);
+        assert_int_equal(standin_lt.n_failed, 1);
         assert_int_equal(st, i % 2 ? FX_EINTERNAL : FX_ENOMEM);
         assert_non_null(strstr(err.text, "cuda:0: cublasLt"));
         assert_non_null(strstr(err.text, i % 2 ? ": CUBLAS_STATUS_EXECUTION_FAILED"
@@ -443,13 +407,12 @@ static void test_closing_a_lost_device_drops_the_library(void **state)
     fxi_device *device;
     fx_error err = {0};
     assert_int_equal(open_fast(NULL, &device, &err), FX_OK);
-    assert_int_equal(standin_lt_look().n_handle, 1);
+    assert_true(standin_library_count(&standin_lt, -1) > 0);
     standin_fail("cuCtxPushCurrent_v2", 0, UINT64_MAX, 700);
     device->ops->close(device);
     standin_fail(NULL, 0, 0, 0);
-    const standin_lt_report lt = standin_lt_look();
-    assert_false(lt.n_handle | lt.n_product | lt.n_layout | lt.n_preference);
-    assert_int_equal(standin_dnn_look().n_handle, 0);
+    assert_int_equal(standin_library_count(&standin_lt, -1), 0);
+    assert_int_equal(standin_library_count(&standin_dnn, -1), 0);
     standin_reset(); // of the driver what the context's end would free is left
 }
 

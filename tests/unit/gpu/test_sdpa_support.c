@@ -80,7 +80,7 @@ static fxi_dnn_status counted_finish(fxi_dnn_object object)
 static void load_library(void)
 {
     fx_error err = {0};
-    if (fxi_dnn_api_load(&real, &err) != FX_OK) print_message("%s\n", err.text);
+    if (fxi_dl_load(&fxi_dnn_source, &real, &err) != FX_OK) print_message("%s\n", err.text);
     dnn = real;
     dnn.make = counted_make;
     dnn.drop = counted_drop;

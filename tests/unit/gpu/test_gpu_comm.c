@@ -1,0 +1,384 @@
+// test_gpu_comm.c - several GPUs that add and gather together, on the stand-ins for the driver and
+// for NCCL: what comes out, in which order it happens, and every call failing once.
+#include "gpu_missing.h"
+
+#include "unit/cmocka_all.h"
+
+#include <string.h>
+
+#include "gpu/library/comm.h"
+#include "standin/nccl/standin_nccl.h"
+#include "standin/standin.h"
+
+enum { MAX_RANK = STANDIN_N_DEVICE, N = 100, LARGE = STANDIN_NCCL_SMALL + 1 };
+
+static int begin_test(void **state)
+{
+    (void)state;
+    standin_reset();
+    standin_nccl_reset();
+    gpu_missing_library = gpu_missing_symbol = NULL;
+    return 0;
+}
+
+static int end_test(void **state)
+{
+    (void)state;
+    const standin_report r = standin_look();
+    if (r.n_breach) print_error("%s\n", r.breach);
+    return r.n_breach || r.n_stream || r.n_event || r.n_pinned || r.n_alloc || r.n_context ||
+           standin_library_count(&standin_nccl, -1);
+}
+
+// ---- devices with a row of numbers each --------------------------------------------------------
+
+typedef struct comm_rig {
+    int n_rank;
+    size_t n;
+    fxi_cu cu[MAX_RANK];
+    fxi_cu *all[MAX_RANK];
+    float *host[MAX_RANK]; // pinned, [n]
+    float *row[MAX_RANK];  // of the devices, [n_rank][n]
+    fxi_comm comm;
+} comm_rig;
+
+static void open_rank(comm_rig *rig, int i)
+{
+    fxi_cu *cu = rig->all[i] = &rig->cu[i];
+    void *host = NULL, *row = NULL;
+    assert_int_equal(fxi_cu_open(cu, i, NULL), FX_OK);
+    assert_int_equal(fxi_cu_enter(cu, NULL), FX_OK);
+    assert_int_equal(fxi_cu_pin(cu, rig->n_rank * rig->n * sizeof(float), &host, NULL), FX_OK);
+    assert_int_equal(fxi_cu_alloc(cu, rig->n_rank * rig->n * sizeof(float), &row, NULL), FX_OK);
+    fxi_cu_leave(cu);
+    rig->host[i] = host;
+    rig->row[i] = row;
+}
+
+static void open_rig(comm_rig *rig, int n_rank, size_t n)
+{
+    *rig = (comm_rig){.n_rank = n_rank, .n = n};
+    for (int i = 0; i < n_rank; i++) open_rank(rig, i);
+}
+
+static void close_rig(comm_rig *rig)
+{
+    fxi_comm_close(&rig->comm);
+    for (int i = 0; i < rig->n_rank; i++) {
+        assert_int_equal(fxi_cu_enter(&rig->cu[i], NULL), FX_OK);
+        fxi_cu_unpin(&rig->cu[i], rig->host[i]);
+        fxi_cu_free(&rig->cu[i], rig->row[i]);
+        fxi_cu_leave(&rig->cu[i]);
+        fxi_cu_close(&rig->cu[i]);
+    }
+}
+
+// So that the order of a sum of three or more shows.
+static float number_of(int rank, size_t i)
+{
+    static const float size[MAX_RANK] = {1e8f, -1e8f, 1.25f, 0.37f};
+    return size[rank] + (float)i * 0.01f;
+}
+
+static void upload_rows(comm_rig *rig)
+{
+    for (int r = 0; r < rig->n_rank; r++) {
+        fxi_cu *cu = &rig->cu[r];
+        for (size_t i = 0; i < rig->n; i++) rig->host[r][i] = number_of(r, i);
+        assert_int_equal(fxi_cu_enter(cu, NULL), FX_OK);
+        assert_int_equal(
+            fxi_cu_upload(cu, cu->compute, rig->row[r], rig->host[r], rig->n * sizeof(float), NULL),
+            FX_OK);
+        fxi_cu_leave(cu);
+    }
+}
+
+static void give_download(comm_rig *rig, int rank, size_t n_number)
+{
+    fxi_cu *cu = &rig->cu[rank];
+    assert_int_equal(fxi_cu_enter(cu, NULL), FX_OK);
+    assert_int_equal(fxi_cu_download(cu, cu->compute, rig->host[rank], rig->row[rank],
+                                     n_number * sizeof(float), NULL),
+                     FX_OK);
+    fxi_cu_leave(cu);
+}
+
+// Waits for one rank only, and shows its n_number numbers in host[rank].
+static void download_row(comm_rig *rig, int rank, size_t n_number)
+{
+    fxi_cu *cu = &rig->cu[rank];
+    give_download(rig, rank, n_number);
+    assert_int_equal(fxi_cu_enter(cu, NULL), FX_OK);
+    assert_int_equal(fxi_cu_wait(cu, cu->compute, NULL), FX_OK);
+    fxi_cu_leave(cu);
+}
+
+// ---- sums and gathers --------------------------------------------------------------------------
+
+static float sum_from(int first, int n_rank, size_t i)
+{
+    float sum = number_of(first, i);
+    for (int k = 1; k < n_rank; k++) sum += number_of((first + k) % n_rank, i);
+    return sum;
+}
+
+// Each rank is asked last first, so that none waits for its elders by chance.
+static void check_sum(int n_rank, size_t n, int first)
+{
+    comm_rig rig;
+    open_rig(&rig, n_rank, n);
+    assert_int_equal(fxi_comm_open(&rig.comm, rig.all, n_rank, NULL), FX_OK);
+    upload_rows(&rig);
+    assert_int_equal(fxi_comm_sum(&rig.comm, rig.row, n, NULL), FX_OK);
+    for (int r = n_rank - 1; r >= 0; r--) {
+        download_row(&rig, r, n);
+        for (size_t i = 0; i < n; i++)
+            assert_true(rig.host[r][i] ==
+                        (n_rank > 1 ? sum_from(first, n_rank, i) : number_of(r, i)));
+    }
+    close_rig(&rig);
+}
+
+static void test_every_rank_gets_the_sum(void **state)
+{
+    (void)state;
+    for (int n_rank = 1; n_rank <= MAX_RANK; n_rank++) check_sum(n_rank, N, 0);
+    assert_int_equal(standin_nccl_look().n_sum, MAX_RANK - 1); // one rank needs no library
+}
+
+// What the library does not promise shows on the stand-in, too: who needs one order gathers.
+static void test_with_three_ranks_the_order_depends_on_the_size(void **state)
+{
+    (void)state;
+    assert_true(sum_from(0, 3, 1) != sum_from(1, 3, 1));
+    check_sum(2, LARGE, 0);
+    check_sum(2, LARGE, 1);
+    check_sum(3, LARGE, 1);
+}
+
+static void check_gather(int n_rank, bool in_place)
+{
+    comm_rig rig;
+    float *from[MAX_RANK];
+    open_rig(&rig, n_rank, N);
+    assert_int_equal(fxi_comm_open(&rig.comm, rig.all, n_rank, NULL), FX_OK);
+    upload_rows(&rig);
+    for (int r = 0; r < n_rank; r++) {
+        fxi_cu *cu = &rig.cu[r];
+        void *apart = NULL;
+        from[r] = rig.row[r] + (size_t)r * N;
+        assert_int_equal(fxi_cu_enter(cu, NULL), FX_OK);
+        if (!in_place) assert_int_equal(fxi_cu_alloc(cu, N * sizeof(float), &apart, NULL), FX_OK);
+        if (!in_place) from[r] = apart;
+        assert_int_equal(
+            fxi_cu_upload(cu, cu->compute, from[r], rig.host[r], N * sizeof(float), NULL), FX_OK);
+        fxi_cu_leave(cu);
+    }
+    assert_int_equal(fxi_comm_gather(&rig.comm, (const float *const *)from, rig.row, N, NULL),
+                     FX_OK);
+    for (int r = n_rank - 1; r >= 0; r--) {
+        download_row(&rig, r, (size_t)n_rank * N);
+        for (size_t i = 0; i < (size_t)n_rank * N; i++)
+            assert_true(rig.host[r][i] == number_of((int)(i / N), i % N));
+        assert_int_equal(fxi_cu_enter(&rig.cu[r], NULL), FX_OK);
+        if (!in_place) fxi_cu_free(&rig.cu[r], from[r]);
+        fxi_cu_leave(&rig.cu[r]);
+    }
+    close_rig(&rig);
+}
+
+static void test_every_rank_gets_all_rows(void **state)
+{
+    (void)state;
+    for (int n_rank = 1; n_rank <= MAX_RANK; n_rank++) {
+        check_gather(n_rank, false);
+        check_gather(n_rank, true);
+    }
+    assert_int_equal(standin_nccl_look().n_gather, 2 * (MAX_RANK - 1));
+}
+
+// A kernel that still runs on one rank holds up the sum of the other, and nothing before it.
+static void test_a_sum_waits_for_every_rank(void **state)
+{
+    (void)state;
+    comm_rig rig;
+    open_rig(&rig, 2, N);
+    assert_int_equal(fxi_comm_open(&rig.comm, rig.all, 2, NULL), FX_OK);
+    upload_rows(&rig);
+    standin_settle();
+    standin_launch(rig.cu[1].compute, (uintptr_t)rig.row[1], 0, N * sizeof(float));
+    assert_int_equal(fxi_comm_sum(&rig.comm, rig.row, N, NULL), FX_OK);
+    rig.host[0][0] = -1;
+    give_download(&rig, 0, N);
+    standin_settle();
+    assert_true(rig.host[0][0] == -1);
+    standin_end_kernels(rig.cu[1].compute, 1);
+    download_row(&rig, 0, N);
+    for (size_t i = 0; i < N; i++) assert_true(rig.host[0][i] == number_of(0, i));
+    close_rig(&rig);
+}
+
+// ---- refusals and failures ---------------------------------------------------------------------
+
+static void assert_no_comm(int n_rank, const char *text)
+{
+    comm_rig rig;
+    fx_error err = {0};
+    open_rig(&rig, 2, N);
+    assert_int_equal(fxi_comm_open(&rig.comm, rig.all, n_rank, &err), FX_EINVAL);
+    assert_string_equal(err.text, text);
+    assert_false(fxi_comm_is_open(&rig.comm));
+    close_rig(&rig);
+}
+
+static void test_what_is_missing_is_said_in_one_line(void **state)
+{
+    (void)state;
+    gpu_missing_library = "libnccl";
+    assert_no_comm(2, "cuda:0, cuda:1: libnccl.so.2, NVIDIA's NCCL, cannot be loaded");
+    gpu_missing_library = NULL;
+    gpu_missing_symbol = "ncclAllGather";
+    assert_no_comm(2, "cuda:0, cuda:1: NVIDIA's NCCL is too old: libnccl.so.2 has no function "
+                      "ncclAllGather");
+    assert_no_comm(9, "9 GPUs cannot compute together: at most 8 can");
+    assert_no_comm(0, "0 GPUs cannot compute together: at most 8 can");
+}
+
+static fx_status use_comm(comm_rig *rig, fx_error *err)
+{
+    FX_TRY(fxi_comm_open(&rig->comm, rig->all, 2, err));
+    FX_TRY(fxi_comm_sum(&rig->comm, rig->row, 1, err));
+    const float *const from[] = {rig->row[0], rig->row[1] + 1};
+    return fxi_comm_gather(&rig->comm, from, rig->row, 1, err);
+}
+
+// A group that fails is ended, and its ranks are given up; the next ones work.
+static void test_every_call_failing_is_one_line_and_leaks_nothing(void **state)
+{
+    (void)state;
+    comm_rig rig;
+    open_rig(&rig, 2, N);
+    for (uint64_t i = 0;; i++) {
+        fx_error err = {0};
+        standin_nccl_reset();
+        standin_library_fail(&standin_nccl, i, i % 2 ? 1 : FXI_NCCL_SYSTEM_ERROR);
+        const fx_status st = use_comm(&rig, &err);
+        if (!standin_nccl.n_failed) break;
+        assert_int_equal(st, i % 2 ? FX_EINTERNAL : FX_ENOMEM);
+        assert_memory_equal(err.text, "cuda:0, cuda:1: nccl", 20);
+        assert_null(strchr(err.text, '\n'));
+        fxi_comm_close(&rig.comm);
+        assert_int_equal(standin_nccl_look().n_aborted, i > 0 ? 2 : 0);
+        assert_int_equal(standin_library_count(&standin_nccl, -1), 0);
+    }
+    assert_int_equal(standin_nccl.n_call, 9);
+    close_rig(&rig);
+}
+
+// As when a rank's context is lost.
+static void test_ranks_are_given_up(void **state)
+{
+    (void)state;
+    comm_rig rig;
+    open_rig(&rig, 2, N);
+    assert_int_equal(use_comm(&rig, NULL), FX_OK);
+    fxi_comm_abort(&rig.comm);
+    fxi_comm_abort(&rig.comm);
+    assert_int_equal(standin_nccl_look().n_aborted, 2);
+    assert_int_equal(standin_library_count(&standin_nccl, -1), 0);
+    assert_true(fxi_comm_is_open(&rig.comm));
+    close_rig(&rig);
+}
+
+static void test_names_of_errors(void **state)
+{
+    (void)state;
+    comm_rig rig;
+    fx_error err = {0};
+    open_rig(&rig, 2, N);
+    standin_library_fail(&standin_nccl, 3, 1);
+    assert_int_equal(use_comm(&rig, &err), FX_EINTERNAL);
+    assert_string_equal(err.text, "cuda:0, cuda:1: ncclAllReduce: unhandled cuda error");
+    close_rig(&rig);
+}
+
+// ---- the stand-in finds what would hang --------------------------------------------------------
+
+static void give_sum(const comm_rig *rig, int rank, size_t n, int stream_of)
+{
+    const fxi_comm *c = &rig->comm;
+    (void)c->api.all_reduce(rig->row[rank], rig->row[rank], n, FXI_NCCL_F32, FXI_NCCL_SUM,
+                            c->comm[rank], rig->cu[stream_of].compute);
+}
+
+static void give_outside(const comm_rig *rig)
+{
+    give_sum(rig, 0, N, 0);
+}
+
+static void give_one_rank(const comm_rig *rig)
+{
+    (void)rig->comm.api.group_start();
+    give_sum(rig, 0, N, 0);
+    (void)rig->comm.api.group_end();
+}
+
+static void give_different_sizes(const comm_rig *rig)
+{
+    (void)rig->comm.api.group_start();
+    give_sum(rig, 0, N, 0);
+    give_sum(rig, 1, N - 1, 1);
+    (void)rig->comm.api.group_end();
+}
+
+static void give_foreign_stream(const comm_rig *rig)
+{
+    (void)rig->comm.api.group_start();
+    give_sum(rig, 0, N, 0);
+    give_sum(rig, 1, N, 0);
+    (void)rig->comm.api.group_end();
+}
+
+static void test_the_stand_in_finds_what_would_hang(void **state)
+{
+    (void)state;
+    static const struct {
+        void (*give)(const comm_rig *rig);
+        const char *breach;
+    } plants[] = {
+        {give_outside, "NCCL: one rank of several outside of a group; it would hang"},
+        {give_one_rank, "NCCL: a group without all ranks; it would hang"},
+        {give_different_sizes, "NCCL: ranks that do different things; they would hang"},
+        {give_foreign_stream, "NCCL: a foreign stream"},
+    };
+    for (size_t i = 0; i < sizeof plants / sizeof *plants; i++) {
+        comm_rig rig;
+        open_rig(&rig, 2, N);
+        assert_int_equal(fxi_comm_open(&rig.comm, rig.all, 2, NULL), FX_OK);
+        plants[i].give(&rig);
+        const standin_report r = standin_look();
+        assert_int_equal(r.n_breach, 1);
+        assert_string_equal(r.breach, plants[i].breach);
+        close_rig(&rig);
+        standin_reset();
+        standin_nccl_reset();
+    }
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin_test, end_test)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_every_rank_gets_the_sum),
+        TEST(test_with_three_ranks_the_order_depends_on_the_size),
+        TEST(test_every_rank_gets_all_rows),
+        TEST(test_a_sum_waits_for_every_rank),
+        TEST(test_what_is_missing_is_said_in_one_line),
+        TEST(test_every_call_failing_is_one_line_and_leaks_nothing),
+        TEST(test_ranks_are_given_up),
+        TEST(test_names_of_errors),
+        TEST(test_the_stand_in_finds_what_would_hang),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
