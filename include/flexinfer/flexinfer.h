@@ -320,7 +320,8 @@ typedef struct fx_grammar fx_grammar;
 // Compiles a grammar. It takes from microseconds to about a second: not on a thread that others
 // wait for. *out is the caller's first reference. Any thread. Errors: FX_EINVAL (one line that
 // names the construct and where it is: what is not supported, contradicts itself so that no text
-// matches, or exceeds a limit of size, depth or ambiguity), FX_ENOMEM; *out is NULL then.
+// matches, or exceeds a limit of size, depth or ambiguity), FX_EQUEUE (the grammars of requests
+// hold all the memory that grammars may), FX_ENOMEM; *out is NULL then.
 fx_status fx_grammar_compile(const fx_engine *eng, const fx_part *root, fx_grammar **out,
                              fx_error *err);
 
@@ -329,6 +330,12 @@ void fx_grammar_retain(fx_grammar *g);
 // Gives a reference back; the last one frees it. NULL is allowed. Any thread, at the latest before
 // fx_engine_close; a request has a reference of its own from fx_submit to its last event.
 void fx_grammar_release(fx_grammar *g);
+
+// What the grammars of an engine hold, the latest that were asked for included, and what they may
+// hold; 128 MiB at first. Beyond that those that nobody uses go, and those in use begin to learn
+// again. Any thread.
+size_t fx_grammar_memory(const fx_engine *eng);
+void fx_set_grammar_memory(fx_engine *eng, size_t bytes);
 
 // ---- requests ----------------------------------------------------------------------------------
 

@@ -32,9 +32,10 @@
 #include "server/log/log_line.h" // defines: fxi_level
 #include "server/viewer/viewer.h"
 
-#define MAX_CHOICE 1024
-#define IDLE_S     1
-#define OWN_FILES  112 // open files that are not connections in their places
+#define MAX_CHOICE    1024
+#define IDLE_S        1
+#define GRAMMAR_SHARE 4   // grammars may hold a quarter of the ledger
+#define OWN_FILES     112 // open files that are not connections in their places
 
 // ---- options ----------------------------------------------------------------------------------
 
@@ -287,6 +288,7 @@ void fxi_server_serve(fxi_server *srv, fx_engine *eng)
     fx_engine_on_step(eng, fxi_http_wake_after_step, srv);
     fx_engine_on_picture(eng, fxi_viewer_on_picture, srv);
     fxi_spans_watch(srv->spans, eng);
+    fx_set_grammar_memory(eng, srv->opt.max_queue_bytes / GRAMMAR_SHARE);
     srv->eng = eng; // publishes the rest
 }
 

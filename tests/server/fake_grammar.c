@@ -52,6 +52,18 @@ fx_status fx_grammar_compile(const fx_engine *e, const fx_part *root, fx_grammar
     return FX_OK;
 }
 
+size_t fx_grammar_memory(const fx_engine *e)
+{
+    (void)e;
+    return 0;
+}
+
+void fx_set_grammar_memory(fx_engine *e, size_t bytes)
+{
+    (void)e;
+    (void)bytes;
+}
+
 void fx_grammar_retain(fx_grammar *g)
 {
     atomic_fetch_add(&g->n_ref, 1);

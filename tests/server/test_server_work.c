@@ -78,6 +78,29 @@ static void *hammer_ledger(void *ud)
     return NULL;
 }
 
+// What belongs to no request takes its part of the limit, too.
+static void test_ledger_counts_what_is_in_no_bill(void **state)
+{
+    (void)state;
+    const size_t mib = 1 << 20;
+    fxi_ledger *l = fxi_ledger_new(64 * mib);
+    fxi_ledger_gauges now;
+    fxi_bill b = {0};
+    fxi_bill_open(&b, l);
+    fxi_ledger_note(l, FXI_BYTES_GRAMMAR, 40 * mib);
+    assert_int_equal(fxi_bill_take(&b, FXI_BYTES_TREE, 30 * mib), FXI_TAKE_FULL);
+    fxi_ledger_note(l, FXI_BYTES_GRAMMAR, 10 * mib);
+    assert_int_equal(fxi_bill_take(&b, FXI_BYTES_TREE, 30 * mib), FXI_TAKE_OK);
+    fxi_ledger_read(l, &now);
+    assert_int_equal(now.of_bytes[FXI_BYTES_GRAMMAR], 10 * mib);
+    assert_int_equal(now.used_bytes, 40 * mib);
+    assert_int_equal(now.peak_bytes, 40 * mib);
+    fxi_bill_close(&b);
+    fxi_ledger_read(l, &now);
+    assert_int_equal(now.used_bytes, 10 * mib);
+    fxi_ledger_unref(l);
+}
+
 static void test_ledger_balances_over_threads(void **state)
 {
     (void)state;
@@ -507,6 +530,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ledger_refuses_beyond_its_limit),
+        cmocka_unit_test(test_ledger_counts_what_is_in_no_bill),
         cmocka_unit_test(test_ledger_balances_over_threads),
         cmocka_unit_test(test_default_limit_has_bounds),
         cmocka_unit_test(test_body_is_billed_before_it_grows),

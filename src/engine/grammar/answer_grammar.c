@@ -7,14 +7,18 @@
 #include "engine/engine.h"
 #include "grammar/form/gram_form.h"
 
-// What a grammar may learn before it begins again. A state takes about 100 bytes and a row of the
-// table of moves, a mask a bit per token: a few MiB in all.
-static const fxi_guide_limits guide_limits = {.max_set = 1 << 14, .max_mask = 256};
+// What a grammar may learn before it begins again, and what all may hold unless that is set.
+static const fxi_guide_limits guide_limits = {
+    .max_set = 1 << 14, .max_mask = 256, .max_bytes = 16 << 20};
+
+enum { POOL_BYTES = 128 << 20 };
 
 // ---- the vocabulary -----------------------------------------------------------------------------
 
 bool fxi_answer_vocab_init(fxi_answer_vocab *v)
 {
+    atomic_init(&v->pool.used_bytes, 0);
+    atomic_init(&v->pool.limit_bytes, POOL_BYTES);
     if (!fxi_answer_worker_init(&v->worker)) return false;
     if (!pthread_mutex_init(&v->mu, NULL)) return true;
     fxi_answer_worker_free(&v->worker);
@@ -112,7 +116,9 @@ static fx_status make_guide(const fx_engine *eng, const fx_part *root, fxi_guide
     if (!st) st = fxi_answer_part(&form, eng->vocab, root, &node, err);
     if (!st) st = fxi_gram_finish(&form, node, err);
     const fxi_guide_speller speller = {spell_first_token, (void *)eng, FXI_CONTROL_MARK[0]};
-    if (!st) return fxi_guide_make(&form, tokens, speller, guide_limits, out, err);
+    fxi_guide_limits limits = guide_limits;
+    limits.pool = &((fx_engine *)eng)->answer_vocab.pool; // atomic
+    if (!st) return fxi_guide_make(&form, tokens, speller, limits, out, err);
     fxi_gram_free(&form);
     return st;
 }
@@ -145,11 +151,33 @@ static fx_status make_answer_grammar(const fx_engine *eng, const fx_part *root, 
     return st;
 }
 
+static bool is_over(const fxi_guide_pool *p)
+{
+    return atomic_load(&p->used_bytes) > atomic_load(&p->limit_bytes);
+}
+
+// Forgets those that were asked for first while grammars hold more memory than they may. False:
+// those in use alone hold more.
+static bool make_room(fxi_answer_vocab *v)
+{
+    const fxi_guide_pool *p = &v->pool;
+    while (is_over(p)) {
+        fx_grammar *g = fxi_answer_take_oldest(v);
+        if (!g) break;
+        fx_grammar_release(g);
+    }
+    if (is_over(p)) fxi_answer_worker_forget(&v->worker); // it may have the last references
+    return !is_over(p);
+}
+
 fx_status fx_grammar_compile(const fx_engine *eng, const fx_part *root, fx_grammar **out,
                              fx_error *err)
 {
     fxi_answer_vocab *v = &((fx_engine *)eng)->answer_vocab; // with a lock of its own
     fxi_buf key = {0};
+    if (!make_room(v))
+        return fxi_fail(err, FX_EQUEUE, "the grammars in use hold %zu MiB, all that grammars may",
+                        atomic_load(&v->pool.used_bytes) >> 20);
     const bool has_key = fxi_answer_key(root, &key);
     *out = has_key ? fxi_answer_find(v, &key) : NULL;
     fx_status st = *out ? FX_OK : make_answer_grammar(eng, root, out, err);
@@ -164,4 +192,16 @@ fx_status fx_grammar_compile(const fx_engine *eng, const fx_part *root, fx_gramm
     }
     fxi_buf_free(&key);
     return st;
+}
+
+// ---- memory -------------------------------------------------------------------------------------
+
+size_t fx_grammar_memory(const fx_engine *eng)
+{
+    return atomic_load(&eng->answer_vocab.pool.used_bytes);
+}
+
+void fx_set_grammar_memory(fx_engine *eng, size_t bytes)
+{
+    atomic_store(&eng->answer_vocab.pool.limit_bytes, bytes);
 }

@@ -45,6 +45,7 @@ typedef struct fxi_answer_vocab {
     size_t n_kept;
     bool has_tokens;
     fxi_answer_worker worker;
+    fxi_guide_pool pool;    // what the grammars hold, without lock
     fxi_gram_tokens tokens; // a control token is FXI_CONTROL_MARK, its piece and the mark again
 } fxi_answer_vocab;
 
@@ -59,6 +60,8 @@ bool fxi_answer_key(const fx_part *root, fxi_buf *key);
 fx_grammar *fxi_answer_find(fxi_answer_vocab *v, const fxi_buf *key); // a reference; NULL: none
 void fxi_answer_keep(fxi_answer_vocab *v, fx_grammar *g); // the one asked for first makes way
 void fxi_answer_forget(fxi_answer_vocab *v);              // all; before the vocabulary is freed
+// The reference to the one that was asked for first, which is forgotten; NULL: none is kept.
+fx_grammar *fxi_answer_take_oldest(fxi_answer_vocab *v);
 
 // answer_worker.c. Until it is started no grammar has a worker, and all is found where it is
 // needed. A thread that does not start changes nothing.
@@ -70,6 +73,8 @@ void fxi_answer_worker_free(fxi_answer_worker *w);
 bool fxi_answer_worker_runs(fxi_answer_worker *w);
 // There is work in g. is_urgent: somebody waits for it. Any thread.
 void fxi_answer_worker_add(fxi_answer_worker *w, fx_grammar *g, bool is_urgent);
+// Leaves all work undone, until it is added again.
+void fxi_answer_worker_forget(fxi_answer_worker *w);
 void fxi_answer_worker_pause(fxi_answer_worker *w, bool is_paused); // for tests
 
 // answer_parts.c: adds a part to a form. Errors: as fx_grammar_compile.

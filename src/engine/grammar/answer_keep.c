@@ -89,6 +89,14 @@ void fxi_answer_keep(fxi_answer_vocab *v, fx_grammar *g)
     fx_grammar_release(last);
 }
 
+fx_grammar *fxi_answer_take_oldest(fxi_answer_vocab *v)
+{
+    pthread_mutex_lock(&v->mu);
+    fx_grammar *g = v->n_kept ? v->kept[--v->n_kept] : NULL;
+    pthread_mutex_unlock(&v->mu);
+    return g;
+}
+
 void fxi_answer_forget(fxi_answer_vocab *v)
 {
     while (v->n_kept) fx_grammar_release(v->kept[--v->n_kept]);

@@ -66,6 +66,19 @@ void fxi_answer_worker_add(fxi_answer_worker *w, fx_grammar *g, bool is_urgent)
     pthread_mutex_unlock(&w->mu);
 }
 
+void fxi_answer_worker_forget(fxi_answer_worker *w)
+{
+    pthread_mutex_lock(&w->mu);
+    while (w->first) {
+        fx_grammar *g = take_first(w);
+        g->is_queued = false;
+        pthread_mutex_unlock(&w->mu);
+        fx_grammar_release(g);
+        pthread_mutex_lock(&w->mu);
+    }
+    pthread_mutex_unlock(&w->mu);
+}
+
 // ---- the thread ---------------------------------------------------------------------------------
 
 // Sequences may wait for what was found out.
@@ -127,7 +140,7 @@ void fxi_answer_worker_stop(fxi_answer_worker *w)
     pthread_cond_signal(&w->wake);
     pthread_mutex_unlock(&w->mu);
     if (has_thread) pthread_join(w->thread, NULL);
-    while (w->first) fx_grammar_release(take_first(w));
+    fxi_answer_worker_forget(w);
 }
 
 void fxi_answer_worker_free(fxi_answer_worker *w)

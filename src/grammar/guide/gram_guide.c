@@ -11,19 +11,57 @@ void fxi_guide_lock(fxi_guide *g)
     atomic_fetch_sub(&g->n_wait, 1);
 }
 
+static size_t bytes_of_guide(const fxi_guide *g)
+{
+    size_t n = sizeof *g + fxi_gram_n_bytes(&g->form) + g->cap_forced * sizeof *g->forced +
+               g->ahead.cap * sizeof *g->ahead.state + g->ahead.cap_seen +
+               fxi_mask_walk_n_bytes(g->tokens);
+    if (g->a) n += fxi_auto_n_bytes(g->a) + fxi_gram_masks_n_bytes(g->masks);
+    return n;
+}
+
+static void bill_bytes(fxi_guide *g, size_t n)
+{
+    fxi_guide_pool *pool = g->limits.pool;
+    if (pool) atomic_fetch_add(&pool->used_bytes, n - g->n_billed);
+    g->n_billed = n;
+}
+
+void fxi_guide_unlock(fxi_guide *g)
+{
+    bill_bytes(g, bytes_of_guide(g));
+    pthread_mutex_unlock(&g->mu);
+}
+
+// Whether it holds more than it may.
+static bool is_too_large(const fxi_guide *g)
+{
+    const fxi_guide_pool *pool = g->limits.pool;
+    return (g->limits.max_bytes && g->n_billed > g->limits.max_bytes) ||
+           (pool && g->n_billed > FXI_GUIDE_LEAST_BYTES &&
+            atomic_load(&pool->used_bytes) > atomic_load(&pool->limit_bytes));
+}
+
 fx_status fxi_guide_begin_again(fxi_guide *g, fx_error *err)
 {
     fxi_gram_masks_free(g->masks);
     fxi_auto_free(g->a);
     g->masks = NULL;
-    g->n_forced = 0;
+    free(g->forced);
+    g->forced = NULL;
+    g->n_forced = g->cap_forced = 0;
     g->n_asked = 0;
     g->lost = FXI_AUTO_DEAD;
-    g->ahead.n = g->ahead.at = g->ahead.n_seen = g->ahead.spent = 0;
+    free(g->ahead.state);
+    free(g->ahead.is_seen);
+    g->ahead = (fxi_guide_ahead){0};
     g->epoch += g->epoch == UINT32_MAX ? 2 : 1;
     fx_status st = fxi_auto_make(&g->form, g->limits.max_set, &g->a, err);
     if (!st) st = fxi_gram_masks_make(g->tokens, g->a, g->limits.max_mask, &g->masks, err);
-    if (!st) return FX_OK;
+    if (!st) {
+        bill_bytes(g, bytes_of_guide(g));
+        return FX_OK;
+    }
     fxi_auto_free(g->a);
     g->a = NULL;
     return st;
@@ -60,6 +98,7 @@ fx_status fxi_guide_make(fxi_gram *form, const fxi_gram_tokens *tokens, fxi_guid
 void fxi_guide_free(fxi_guide *g)
 {
     if (!g) return;
+    bill_bytes(g, 0);
     fxi_gram_masks_free(g->masks);
     fxi_auto_free(g->a);
     fxi_gram_free(&g->form);
@@ -91,7 +130,7 @@ bool fxi_guide_has_next(const fxi_auto *a, uint32_t state)
 fx_status fxi_guide_follow_locked(fxi_guide *g, const int32_t *tok, size_t n_tok,
                                   fxi_guide_place *at, fx_error *err)
 {
-    if (!g->a) FX_TRY(fxi_guide_begin_again(g, err));
+    if (!g->a || is_too_large(g)) FX_TRY(fxi_guide_begin_again(g, err));
     if (at->epoch != g->epoch || at->n_tok > n_tok)
         *at = (fxi_guide_place){.epoch = g->epoch, .state = fxi_auto_start(g->a)};
     while (at->n_tok < n_tok) {
@@ -128,14 +167,8 @@ fx_status fxi_guide_mask(fxi_guide *g, const int32_t *tok, size_t n_tok, fxi_gui
         if (!st) st = mask_locked(g, tok, n_tok, at, mask, err);
     }
     if (st) *at = (fxi_guide_place){0};
-    pthread_mutex_unlock(&g->mu);
+    fxi_guide_unlock(g);
     return st;
-}
-
-fx_status fxi_guide_follow(fxi_guide *g, const int32_t *tok, size_t n_tok, fxi_guide_place *at,
-                           fx_error *err)
-{
-    return fxi_guide_mask(g, tok, n_tok, at, NULL, err);
 }
 
 // ---- figures ------------------------------------------------------------------------------------
@@ -147,13 +180,10 @@ fxi_guide_stats fxi_guide_read(fxi_guide *g)
     if (g->a) {
         s.n_set = fxi_auto_n_set(g->a);
         s.n_mask_made = fxi_gram_masks_n_made(g->masks);
-        s.n_bytes = fxi_auto_n_bytes(g->a) + fxi_gram_masks_n_bytes(g->masks);
     }
     s.n_restart = g->epoch - 1;
     s.n_left = g->n_left;
-    s.n_bytes += sizeof *g + fxi_gram_n_bytes(&g->form) + g->cap_forced * sizeof *g->forced +
-                 g->ahead.cap * sizeof *g->ahead.state + g->ahead.cap_seen +
-                 fxi_mask_walk_n_bytes(g->tokens);
-    pthread_mutex_unlock(&g->mu);
+    s.n_bytes = bytes_of_guide(g);
+    fxi_guide_unlock(g);
     return s;
 }

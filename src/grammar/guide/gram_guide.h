@@ -13,6 +13,8 @@
 #ifndef FXI_GRAMMAR_GUIDE_H
 #define FXI_GRAMMAR_GUIDE_H
 
+#include <stdatomic.h>
+
 #include "grammar/form/gram_form.h"
 #include "grammar/mask/gram_tokens.h"
 
@@ -26,9 +28,19 @@ typedef struct fxi_guide_place { // all zero: before any text
     bool is_dead;                // no match begins with it
 } fxi_guide_place;
 
+// Memory that guides share. While they hold more than limit_bytes together, none looks ahead, and
+// those that hold more than FXI_GUIDE_LEAST_BYTES begin again when they are used.
+typedef struct fxi_guide_pool {
+    atomic_size_t used_bytes, limit_bytes;
+} fxi_guide_pool;
+
+enum { FXI_GUIDE_LEAST_BYTES = 1 << 20 };
+
 typedef struct fxi_guide_limits {
-    size_t max_set;  // states, and other sets of stacks
-    size_t max_mask; // masks, of n_vocab / 8 bytes each; >= 1
+    size_t max_set;       // states, and other sets of stacks
+    size_t max_mask;      // masks, of n_vocab / 8 bytes each; >= 1
+    size_t max_bytes;     // in all: a guide that holds more begins again; 0: no limit
+    fxi_guide_pool *pool; // outlives the guide; NULL: none
 } fxi_guide_limits;
 
 // How a text is spelled by tokens: the first token of text[0..n), which is UTF-8, and *n_tok, how
@@ -49,10 +61,8 @@ void fxi_guide_free(fxi_guide *g); // NULL is allowed
 // or that of a beginning of it, and is brought up to date. Errors: FX_EINVAL (the text is nested
 // too deeply, or the grammar is too ambiguous to be followed), FX_ENOMEM; a later call may succeed.
 
-fx_status fxi_guide_follow(fxi_guide *g, const int32_t *tok, size_t n_tok, fxi_guide_place *at,
-                           fx_error *err);
-
-// The same, and which tokens may come next: mask[fxi_guide_n_word], bit id % 64 of word id / 64.
+// Follows the text. mask: NULL, or which tokens may come next: [fxi_guide_n_word], bit id % 64 of
+// word id / 64.
 fx_status fxi_guide_mask(fxi_guide *g, const int32_t *tok, size_t n_tok, fxi_guide_place *at,
                          uint64_t *mask, fx_error *err);
 
@@ -66,7 +76,7 @@ fx_status fxi_guide_forced(fxi_guide *g, const int32_t *tok, size_t n_tok, fxi_g
 // Whether fxi_guide_mask, or with may_force fxi_guide_forced, can tell from what is known what
 // comes next. *left: what may be spent on finding it out, in units of 3 to 8 ns; what is left of it
 // is stored. Where it does not suffice *is_ready is false, and fxi_guide_work finds it out. Errors:
-// as fxi_guide_follow.
+// as fxi_guide_mask.
 fx_status fxi_guide_prepare(fxi_guide *g, const int32_t *tok, size_t n_tok, fxi_guide_place *at,
                             bool may_force, size_t *left, bool *is_ready, fx_error *err);
 #define FXI_GUIDE_NO_LIMIT SIZE_MAX

@@ -91,7 +91,7 @@ fx_status fxi_guide_prepare(fxi_guide *g, const int32_t *tok, size_t n_tok, fxi_
     const fx_status st = fxi_guide_follow_locked(g, tok, n_tok, at, err);
     if (!st) *is_ready = prepare_locked(g, at->state, may_force, left);
     if (st) *at = (fxi_guide_place){0};
-    pthread_mutex_unlock(&g->mu);
+    fxi_guide_unlock(g);
     return st;
 }
 
@@ -135,6 +135,9 @@ static fx_status push_next(fxi_guide *g, uint32_t state, fx_error *err)
 // A grammar that had to begin again has no room for what nobody asks for.
 static bool may_look_ahead(const fxi_guide *g)
 {
+    const fxi_guide_pool *pool = g->limits.pool;
+    if (pool && atomic_load(&pool->used_bytes) > atomic_load(&pool->limit_bytes) / 4 * 3)
+        return false;
     return g->epoch == FIRST_EPOCH && g->ahead.spent < AHEAD_SPEND &&
            4 * fxi_gram_masks_n_kept(g->masks) < 3 * g->limits.max_mask &&
            2 * fxi_auto_n_set(g->a) < g->limits.max_set;
@@ -209,6 +212,6 @@ bool fxi_guide_work(fxi_guide *g)
             is_done = true;
         g->is_working = false;
     }
-    pthread_mutex_unlock(&g->mu);
+    fxi_guide_unlock(g);
     return !is_done;
 }

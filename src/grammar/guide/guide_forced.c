@@ -91,6 +91,6 @@ fx_status fxi_guide_forced(fxi_guide *g, const int32_t *tok, size_t n_tok, fxi_g
         if (!st) st = forced_locked(g, tok, n_tok, at, out, max_tok, n, err);
     }
     if (st) *at = (fxi_guide_place){0};
-    pthread_mutex_unlock(&g->mu);
+    fxi_guide_unlock(g);
     return st;
 }

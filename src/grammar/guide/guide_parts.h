@@ -40,13 +40,15 @@ struct fxi_guide {
     size_t n_asked, n_left;
     uint32_t lost; // a state that fxi_guide_work cannot find out: its error is told who draws
     fxi_guide_ahead ahead;
+    size_t n_billed;    // bytes of it that are in the pool
     bool is_working;    // a thread is in fxi_guide_work,
     fxi_mask_walk walk; // which this belongs to
 };
 
 // The calls below: mu is held.
 
-void fxi_guide_lock(fxi_guide *g); // takes it
+void fxi_guide_lock(fxi_guide *g);   // takes it
+void fxi_guide_unlock(fxi_guide *g); // tells the pool what the guide holds, and gives it back
 fx_status fxi_guide_begin_again(fxi_guide *g, fx_error *err);
 fx_status fxi_guide_follow_locked(fxi_guide *g, const int32_t *tok, size_t n_tok,
                                   fxi_guide_place *at, fx_error *err);

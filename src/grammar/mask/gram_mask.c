@@ -18,7 +18,7 @@ struct fxi_gram_masks {
     fxi_mask_walk walk;
     uint32_t *place;   // [n_place] of a state: its mask among those kept, or NOT_KEPT
     mask_owner *owner; // [n_kept]
-    uint64_t *word;    // [n_kept][n_word]
+    uint64_t **mask;   // [n_kept][n_word]
     size_t n_place, cap_place, n_kept, cap_owner, cap_mask, max_mask, n_word, n_made;
     size_t hand; // the kept mask that makes way next
 };
@@ -47,7 +47,8 @@ void fxi_gram_masks_free(fxi_gram_masks *m)
     fxi_mask_walk_free(&m->walk);
     free(m->place);
     free(m->owner);
-    free(m->word);
+    for (size_t i = 0; i < m->n_kept; i++) free(m->mask[i]);
+    free(m->mask);
     free(m);
 }
 
@@ -70,7 +71,8 @@ size_t fxi_gram_masks_n_bytes(const fxi_gram_masks *m)
 {
     return sizeof *m + fxi_mask_walk_n_bytes(m->walk.tokens) +
            m->moves.cap * FXI_SLICE_REST * sizeof *m->moves.move + m->cap_place * sizeof *m->place +
-           m->cap_owner * sizeof *m->owner + m->cap_mask * m->n_word * sizeof *m->word;
+           m->cap_owner * sizeof *m->owner + m->cap_mask * sizeof *m->mask +
+           m->n_kept * m->n_word * sizeof **m->mask;
 }
 
 // The next place whose mask was not asked for since the hand last came by.
@@ -92,8 +94,10 @@ static bool take_place(fxi_gram_masks *m, uint32_t *place)
         return true;
     }
     if (!fxi_grow(&m->owner, sizeof *m->owner, m->n_kept, &m->cap_owner) ||
-        !fxi_grow(&m->word, m->n_word * sizeof *m->word, m->n_kept, &m->cap_mask))
+        !fxi_grow(&m->mask, sizeof *m->mask, m->n_kept, &m->cap_mask))
         return false;
+    m->mask[m->n_kept] = calloc(m->n_word, sizeof **m->mask);
+    if (!m->mask[m->n_kept]) return false;
     *place = (uint32_t)m->n_kept++;
     return true;
 }
@@ -111,7 +115,7 @@ const uint64_t *fxi_gram_masks_find(fxi_gram_masks *m, uint32_t state)
 {
     if (state >= m->n_place || m->place[state] == NOT_KEPT) return NULL;
     m->owner[m->place[state]].is_wanted = true;
-    return m->word + m->place[state] * m->n_word;
+    return m->mask[m->place[state]];
 }
 
 fx_status fxi_gram_masks_keep(fxi_gram_masks *m, uint32_t state, const uint64_t *mask,
@@ -121,7 +125,7 @@ fx_status fxi_gram_masks_keep(fxi_gram_masks *m, uint32_t state, const uint64_t 
     if (fxi_gram_masks_find(m, state)) return FX_OK;
     if (!reach_state(m, state) || !take_place(m, &place))
         return fxi_fail(err, FX_ENOMEM, "out of memory");
-    memcpy(m->word + place * m->n_word, mask, m->n_word * sizeof *mask);
+    memcpy(m->mask[place], mask, m->n_word * sizeof *mask);
     m->owner[place] = (mask_owner){state, false};
     m->place[state] = place;
     m->n_made++;

@@ -29,6 +29,7 @@ fxi_http_job *fxi_http_job_new(fxi_server *srv, struct MHD_Connection *conn)
     }
     atomic_init(&job->refs, 1);
     fxi_bill_open(&job->bill, srv->ledger);
+    if (srv->eng) fxi_ledger_note(srv->ledger, FXI_BYTES_GRAMMAR, fx_grammar_memory(srv->eng));
     job->srv = srv;
     job->eng = srv->eng;
     job->metrics = fxi_metrics_ref(srv->metrics);

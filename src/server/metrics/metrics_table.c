@@ -30,7 +30,8 @@ _Static_assert(offsetof(fx_stats, n_preempt_swap) ==
                    offsetof(fx_stats, n_preempt_recompute) + sizeof(uint64_t),
                "the modes of preemption are neighbours");
 
-static const char *const bytes_of[FXI_N_BYTES_OF] = {"body", "tree", "prompt", "queue", "answer"};
+static const char *const bytes_of[FXI_N_BYTES_OF] = {"body",  "tree",   "prompt",
+                                                     "queue", "answer", "grammar"};
 
 static const char *const positions[] = {
     "0",  "1",  "2",  "3",  "4",  "5",  "6",  "7",  "8",  "9",  "10", "11", "12", "13", "14", "15",

@@ -49,7 +49,8 @@ void fxi_ledger_read(const fxi_ledger *l, fxi_ledger_gauges *out)
 
 const char *fxi_bytes_name(fxi_bytes_of of)
 {
-    static const char *const names[FXI_N_BYTES_OF] = {"body", "tree", "prompt", "queue", "answer"};
+    static const char *const names[FXI_N_BYTES_OF] = {"body",  "tree",   "prompt",
+                                                      "queue", "answer", "grammar"};
     return names[of];
 }
 
@@ -120,6 +121,12 @@ void fxi_bill_give(fxi_bill *b, fxi_bytes_of of, size_t n_bytes)
     atomic_fetch_sub(&b->of[of], n_bytes);
     atomic_fetch_sub(&b->ledger->of[of], n_bytes);
     atomic_fetch_sub(&b->ledger->used, n_bytes);
+}
+
+void fxi_ledger_note(fxi_ledger *l, fxi_bytes_of of, size_t n_bytes)
+{
+    const size_t was = atomic_exchange(&l->of[of], n_bytes);
+    raise_peak(l, atomic_fetch_add(&l->used, n_bytes - was) + n_bytes - was);
 }
 
 void fxi_bill_close(fxi_bill *b)

@@ -6,6 +6,7 @@
 //   prompt  rendered chats and token ids on their way to the engine
 //   queue   what the engine copied: ids, once for each sequence, stop strings, biases
 //   answer  text that waits for its reader
+//   grammar what the engine's grammars hold: they outlive the requests that asked for them
 //
 // A request has one bill. Bills of less than FXI_SMALL_BILL_BYTES may fill the whole limit, larger
 // ones leave an eighth of it free: small requests are served while large ones fill the ledger.
@@ -26,6 +27,7 @@ typedef enum fxi_bytes_of {
     FXI_BYTES_PROMPT,
     FXI_BYTES_QUEUE,
     FXI_BYTES_ANSWER,
+    FXI_BYTES_GRAMMAR,
     FXI_N_BYTES_OF
 } fxi_bytes_of;
 
@@ -65,6 +67,8 @@ fxi_take fxi_bill_take(fxi_bill *b, fxi_bytes_of of, size_t n_bytes);
 // now, or one kind takes more than half of it, and who can should give back.
 bool fxi_bill_force(fxi_bill *b, fxi_bytes_of of, size_t n_bytes);
 void fxi_bill_give(fxi_bill *b, fxi_bytes_of of, size_t n_bytes); // pre: taken
+// What is held now of a kind that is in no bill, whatever the limit.
+void fxi_ledger_note(fxi_ledger *l, fxi_bytes_of of, size_t n_bytes);
 void fxi_bill_close(fxi_bill *b); // gives everything back, drops the ledger
 
 #endif

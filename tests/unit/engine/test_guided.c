@@ -8,6 +8,7 @@
 #include "unit/engine/support/unthreaded.h"
 
 #include <jansson.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -429,6 +430,45 @@ static void test_an_expensive_grammar_holds_up_its_own_answers_only(void **state
     client_free(&other);
 }
 
+// What a grammar holds is counted; those that nobody uses go first, then nobody gets another.
+static void test_the_memory_of_grammars_is_bounded(void **state)
+{
+    (void)state;
+    fx_grammar *g[8];
+    fx_error err;
+    fx_part part = text_part(FX_PART_JSON, "");
+    fxi_answer_forget(&eng->answer_vocab);
+    while (fx_grammar_memory(eng)) sched_yield(); // the worker has one in hand
+    fxi_answer_worker_pause(&eng->answer_vocab.worker, true);
+    fx_grammar *one = compile(part);
+    const size_t n_one = fx_grammar_memory(eng);
+    assert_int_equal(n_one, fxi_guide_read(one->guide).n_bytes);
+    assert_true(n_one > 10000);
+    fx_set_grammar_memory(eng, 2 * n_one);
+    for (int i = 0; i < 8; i++) { // kept by nobody but the engine
+        char text[] = "some text 0";
+        text[10] += (char)i;
+        fx_grammar_release(compile(text_part(FX_PART_TEXT, text)));
+    }
+    assert_true(fx_grammar_memory(eng) < 4 * n_one);
+    int n = 0;
+    for (fx_status st = FX_OK; n < 8 && !st; n += !st) {
+        char pattern[] = "[a-z]{1,9}0";
+        pattern[10] += (char)n;
+        part = text_part(FX_PART_REGEX, pattern);
+        st = fx_grammar_compile(eng, &part, &g[n], &err);
+        if (st) assert_int_equal(st, FX_EQUEUE);
+    }
+    assert_in_range(n, 1, 7);
+    fx_grammar_release(one);
+    while (n) fx_grammar_release(g[--n]);
+    fxi_answer_worker_pause(&eng->answer_vocab.worker, false);
+    fx_grammar *last = compile((fx_part){.kind = FX_PART_JSON});
+    assert_non_null(last);
+    fx_grammar_release(last);
+    fx_set_grammar_memory(eng, 128 << 20);
+}
+
 static void test_a_grammar_belongs_to_its_engine(void **state)
 {
     (void)state;
@@ -459,6 +499,7 @@ int main(void)
         cmocka_unit_test(test_grammars_are_refused_by_name),
         cmocka_unit_test(test_grammars_that_were_asked_for_last_are_kept),
         cmocka_unit_test(test_an_expensive_grammar_holds_up_its_own_answers_only),
+        cmocka_unit_test(test_the_memory_of_grammars_is_bounded),
         cmocka_unit_test(test_a_grammar_belongs_to_its_engine),
     };
     return cmocka_run_group_tests(tests, open_once, close_once);

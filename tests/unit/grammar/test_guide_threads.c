@@ -12,7 +12,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-enum { N_VOCAB = 400, MAX_TOKEN = 6, N_WORD = N_VOCAB / 64 + 1, N_FOLLOWER = 3, N_TEXT = 16 };
+enum { N_VOCAB = 400, MAX_TOKEN = 6, N_WORD = N_VOCAB / 64 + 1, N_FOLLOWER = 3, N_TEXT = 10 };
 enum { MAX_TEXT = 16 };
 
 static const char *const patterns[] = {

@@ -17,7 +17,7 @@
 
 #include "server/request/tools/tool_parts.h"
 
-#define TOOL_BYTES  (256u << 10) // billed for a grammar: what it usually learns while it is used,
+#define TOOL_BYTES  (256u << 10) // billed while a grammar is compiled,
 #define FORM_COPIES 32           // and this many times the bytes of a form's text
 
 #define COUNT(list) (sizeof(list) / sizeof(list)[0])
@@ -279,15 +279,6 @@ static bool fail_compile(builder *b, const fx_error *e, fxi_http_error *err)
     return fxi_http_fail_fx(err, e, "tools");
 }
 
-static bool bill_grammar(fxi_params *par, fxi_http_error *err)
-{
-    const size_t n = TOOL_BYTES + (par->form.field ? FORM_COPIES * par->n_body_bytes : 0);
-    if (!par->bill) return true;
-    if (!fxi_bytes_granted(err, fxi_bill_take(par->bill, FXI_BYTES_TREE, n))) return false;
-    par->list_bytes += n;
-    return true;
-}
-
 bool fxi_params_compile(fxi_params *par, const fx_engine *eng, fxi_http_error *err)
 {
     fx_error e = {0};
@@ -296,7 +287,11 @@ bool fxi_params_compile(fxi_params *par, const fx_engine *eng, fxi_http_error *e
                  .eng = eng,
                  .calls = fxi_params_calls(par),
                  .reasoning = fxi_params_reasoning(par)};
-    if (!bill_grammar(par, err)) return false;
+    const size_t n = TOOL_BYTES + (par->form.field ? FORM_COPIES * par->n_body_bytes : 0);
     if (!look_at_prompt(&b, &e)) return fxi_http_fail_fx(err, &e, par->input);
-    return compile_answer(&b, &par->grammar, &e) == FX_OK || fail_compile(&b, &e, err);
+    if (par->bill && !fxi_bytes_granted(err, fxi_bill_take(par->bill, FXI_BYTES_TREE, n)))
+        return false;
+    const fx_status st = compile_answer(&b, &par->grammar, &e);
+    if (par->bill) fxi_bill_give(par->bill, FXI_BYTES_TREE, n);
+    return st == FX_OK || fail_compile(&b, &e, err);
 }

@@ -1,0 +1,169 @@
+// test_guide_memory.c - what guides say they hold is what they have allocated, and a pool bounds it
+// without changing a mask.
+#include "unit/cmocka_all.h"
+
+#include "base/number/rng.h"
+#include "grammar/guide/gram_guide.h"
+#include "grammar/read/gram_regex.h"
+
+#include <malloc.h>
+#include <stdlib.h>
+
+enum { N_VOCAB = 90000, N_WORD = N_VOCAB / 64 + 1, MAX_TEXT = 150, N_GUIDE = 6 };
+
+// ---- what is allocated --------------------------------------------------------------------------
+
+static size_t n_held;
+
+void *__real_malloc(size_t n);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *p, size_t n);
+void __real_free(void *p);
+void *__wrap_malloc(size_t n);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *p, size_t n);
+void *__wrap_reallocarray(void *p, size_t n, size_t size);
+void __wrap_free(void *p);
+
+static void *count_new(void *p)
+{
+    n_held += malloc_usable_size(p);
+    return p;
+}
+
+void *__wrap_malloc(size_t n)
+{
+    return count_new(__real_malloc(n));
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+    return count_new(__real_calloc(n, size));
+}
+
+void *__wrap_realloc(void *p, size_t n)
+{
+    n_held -= malloc_usable_size(p);
+    return count_new(__real_realloc(p, n));
+}
+
+void *__wrap_reallocarray(void *p, size_t n, size_t size)
+{
+    return __wrap_realloc(p, n * size);
+}
+
+void __wrap_free(void *p)
+{
+    n_held -= malloc_usable_size(p);
+    __real_free(p);
+}
+
+// ---- guides -------------------------------------------------------------------------------------
+
+static char bytes[N_VOCAB][6];
+static fxi_gram_tokens tokens;
+
+static int make_tokens(void **state)
+{
+    (void)state;
+    fxi_str *token = calloc(N_VOCAB, sizeof *token);
+    for (size_t i = 0; i < N_VOCAB; i++) {
+        const size_t n = i < 26 ? 1 : 1 + fxi_rng_u64(5, 0, i) % 6;
+        for (size_t k = 0; k < n; k++)
+            bytes[i][k] = (char)('a' + (i < 26 ? i : fxi_rng_u64(5, i, k) % 26));
+        token[i] = (fxi_str){bytes[i], n};
+    }
+    const fx_status st = fxi_gram_tokens_make(&tokens, token, N_VOCAB, NULL);
+    free(token);
+    return st;
+}
+
+static int free_tokens(void **state)
+{
+    (void)state;
+    fxi_gram_tokens_free(&tokens);
+    return 0;
+}
+
+static fxi_guide *make_guide(int i, fxi_guide_pool *pool)
+{
+    char pattern[] = "([a-z]{1,400},){1,40}0";
+    pattern[sizeof pattern - 2] += (char)i;
+    fxi_gram form = {0};
+    uint32_t node;
+    fxi_guide *g;
+    const fxi_guide_limits limits = {.max_set = 1 << 14, .max_mask = 100, .pool = pool};
+    assert_int_equal(fxi_gram_regex(&form, fxi_str_of(pattern), 0, FXI_SPELL_UTF8, &node, NULL),
+                     FX_OK);
+    assert_int_equal(fxi_gram_finish(&form, node, NULL), FX_OK);
+    assert_int_equal(fxi_guide_make(&form, &tokens, (fxi_guide_speller){0}, limits, &g, NULL),
+                     FX_OK);
+    return g;
+}
+
+// The mask before token n of the text, which it allows.
+static void follow_token(fxi_guide *g, size_t n, fxi_guide_place *at, uint64_t *mask)
+{
+    int32_t tok[MAX_TEXT];
+    for (size_t i = 0; i < n; i++) tok[i] = (int32_t)(fxi_rng_u64(9, 0, i) % 26);
+    assert_int_equal(fxi_guide_mask(g, tok, n, at, mask, NULL), FX_OK);
+}
+
+static void test_guides_know_what_they_hold(void **state)
+{
+    (void)state;
+    static uint64_t mask[N_WORD];
+    const size_t before = n_held;
+    fxi_guide_pool pool = {0, SIZE_MAX};
+    fxi_guide *g = make_guide(0, &pool);
+    fxi_guide_place at = {0};
+    for (size_t n = 0; n < MAX_TEXT; n++) {
+        follow_token(g, n, &at, mask);
+        for (int i = 0; i < 3; i++) (void)fxi_guide_work(g);
+        const size_t held = n_held - before, told = fxi_guide_read(g).n_bytes;
+        if (told > held || held > told + told / 50 + 4096)
+            fail_msg("%zu bytes are held, %zu told", held, told);
+        assert_int_equal(atomic_load(&pool.used_bytes), told);
+    }
+    print_message("%zu KiB\n", atomic_load(&pool.used_bytes) >> 10);
+    fxi_guide_free(g);
+    assert_int_equal(atomic_load(&pool.used_bytes), 0);
+    assert_int_equal(n_held, before);
+}
+
+static void test_a_pool_bounds_its_guides(void **state)
+{
+    (void)state;
+    static uint64_t mask[N_WORD], want[N_WORD];
+    fxi_guide_pool pool = {0, 4 << 20};
+    fxi_guide *g[N_GUIDE], *own = make_guide(0, NULL);
+    fxi_guide_place at[N_GUIDE] = {{0}}, own_at = {0};
+    size_t peak = 0, n_restart = 0;
+    for (int i = 0; i < N_GUIDE; i++) g[i] = make_guide(i, &pool);
+    for (size_t n = 0; n < MAX_TEXT; n++) {
+        follow_token(own, n, &own_at, want);
+        for (int i = 0; i < N_GUIDE; i++) {
+            follow_token(g[i], n, &at[i], mask);
+            if (i == 0) assert_memory_equal(mask, want, sizeof mask);
+            if (atomic_load(&pool.used_bytes) > peak) peak = atomic_load(&pool.used_bytes);
+        }
+    }
+    for (int i = 0; i < N_GUIDE; i++) {
+        n_restart += fxi_guide_read(g[i]).n_restart;
+        fxi_guide_free(g[i]);
+    }
+    print_message("%zu KiB at most, %zu times begun again\n", peak >> 10, n_restart);
+    assert_true(peak < (4 << 20) + N_GUIDE * (size_t)FXI_GUIDE_LEAST_BYTES);
+    assert_true(n_restart > 0 && n_restart < N_GUIDE * MAX_TEXT);
+    assert_int_equal(atomic_load(&pool.used_bytes), 0);
+    fxi_guide_free(own);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_guides_know_what_they_hold),
+        cmocka_unit_test(test_a_pool_bounds_its_guides),
+    };
+    return cmocka_run_group_tests(tests, make_tokens, free_tokens);
+}
