@@ -9,8 +9,9 @@
 #include "base/system/pool.h"
 #include "model/device.h"
 
-// Whether a device's name is of this kind: "cuda" or "cuda:N".
+// Whether a device's name is of this kind: "cuda" or "cuda:N", or a list of them.
 bool fxi_gpu_is_name(const char *name);
+bool fxi_gpu_is_list(const char *name); // of several: "cuda:0,cuda:1"
 
 typedef struct fxi_gpu_options {
     const char *name; // "cuda:0"; "cuda" is the same
@@ -29,5 +30,12 @@ typedef struct fxi_gpu_options {
 // FX_EINVAL: there is no driver, no such GPU, one that is too old, this build has no kernels for
 // it, or "fast" does not find cuBLASLt; FX_ENOMEM; FX_EINTERNAL: the driver failed.
 fx_status fxi_gpu_open(const fxi_gpu_options *opt, fxi_device **out, fx_error *err);
+
+// Opens the GPUs of a list, of one or more names with commas between them, as one device with ranks
+// (model/device.h): those of the list, in its order. More than one need NCCL. They add the results
+// of a half of a layer in the order of the ranks, so "exact" and "law" give bits that depend on how
+// many there are, and on nothing else; of one, they are those of that GPU alone. Errors: also
+// FX_EINVAL: the list names a GPU twice or too many, or there is no NCCL.
+fx_status fxi_gpu_ranks_open(const fxi_gpu_options *opt, fxi_device **out, fx_error *err);
 
 #endif

@@ -16,7 +16,8 @@
 
 enum {
     FXI_KV_MAX_GROUP = 4,
-    FXI_KV_TILE_TOK = 16 // rows that a kernel reads at once: no block of a cache may hold fewer
+    FXI_KV_TILE_TOK = 16, // rows that a kernel reads at once: no block of a cache may hold fewer
+    FXI_MAX_RANK = 8      // devices that compute one model together
 };
 
 typedef struct fxi_kv_group {
@@ -44,6 +45,9 @@ typedef struct fxi_kv_view {
 
 typedef struct fxi_kv_views {
     fxi_kv_view group[FXI_KV_MAX_GROUP]; // as in the layout
+    // Of a cache that several devices share out, each with the rows of its own heads: group[] is
+    // the first device's view; in that of device 1 + k only `base` differs, and is this.
+    char *rank_base[FXI_MAX_RANK - 1][FXI_KV_MAX_GROUP];
 } fxi_kv_views;
 
 // Bytes of one token in all planes.

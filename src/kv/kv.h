@@ -50,7 +50,9 @@ typedef struct fxi_kv_shape {
     uint64_t swap_bytes;   // size of the swap; 0: no swap
     struct vt_vmm *vmm;    // for tests: the memory to manage; owned by the manager once open has
                            // succeeded. NULL: the host's
-    bool is_unguarded;     // for tests: memory that several sequences share can be written
+    int n_rank; // devices that share every row out, each whole heads; 0: one has all. RANKS
+    struct vt_vmm *rank_vmm[FXI_MAX_RANK]; // [n_rank] instead of vmm, as vmm; NULL: the host's
+    bool is_unguarded;  // for tests: memory that several sequences share can be written
     bool single_thread; // for tests: work ahead is done inside fxi_kv_step, on the caller's thread
 } fxi_kv_shape;
 
@@ -197,6 +199,7 @@ typedef enum fxi_kv_cap {
     FXI_KV_BESIDE = 128, // swapping goes on beside the caller; otherwise it waits for the copies
     FXI_KV_TRUNCATE = 256, // truncate
     FXI_KV_CONTINUE = 512, // tell_next
+    FXI_KV_RANKS = 1024,   // a cache that several devices share out
 } fxi_kv_cap;
 
 // What a manager implements. The inline functions of the same names say what each slot must do.

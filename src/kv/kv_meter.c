@@ -11,9 +11,10 @@ typedef struct meter_cell {
 typedef struct kv_meter {
     vt_vmm vmm;
     vt_vmm_ops ops;
-    vt_vmm *inner; // owned
+    vt_vmm *inner; // owned, unless `leaves`
     meter_cell cell[FXI_KV_N_DRIVER_OP];
     _Atomic uint64_t moved_bytes, moved_ns;
+    bool leaves; // close leaves `inner` open
 } kv_meter;
 
 static kv_meter *meter_of(const vt_vmm *vmm)
@@ -216,7 +217,7 @@ static void meter_swap_drop(vt_vmm *vmm, uint64_t offset, size_t size_bytes)
 
 static void meter_close(vt_vmm *vmm)
 {
-    inner_of(vmm)->ops->close(inner_of(vmm));
+    if (!meter_of(vmm)->leaves) inner_of(vmm)->ops->close(inner_of(vmm));
     free(meter_of(vmm));
 }
 
@@ -275,6 +276,11 @@ void fxi_meter_cancel(vt_vmm *meter, const vt_vmm *inner)
     if (!meter) return;
     if (!inner) inner_of(meter)->ops->close(inner_of(meter));
     free(meter_of(meter));
+}
+
+void fxi_meter_leave(vt_vmm *meter, const vt_vmm *inner)
+{
+    meter_of(meter)->leaves = inner != NULL;
 }
 
 void fxi_meter_read(const vt_vmm *meter, fxi_kv_calls out[FXI_KV_N_DRIVER_OP])

@@ -32,11 +32,20 @@ static fx_status no_manager(const char *name, fx_error *err)
     return fxi_fail(err, FX_EINVAL, "there is no KV manager '%s'; there are: %s", name, list);
 }
 
+static fx_status open_manager(const fxi_kv_ops *ops, const fxi_kv_shape *shape, fxi_kv **out,
+                              fx_error *err)
+{
+    if (!shape->n_rank || ops->caps & FXI_KV_RANKS) return ops->open(shape, out, err);
+    return fxi_fail(err, FX_EINVAL,
+                    "KV manager '%s' cannot share a cache out among devices; '%s' can", ops->name,
+                    fxi_kv_vtensor.name);
+}
+
 fx_status fxi_kv_open(const char *manager, const fxi_kv_shape *shape, fxi_kv **out, fx_error *err)
 {
     *out = NULL;
     for (int i = 0; i < N_MANAGER; i++)
         if (!manager || strcmp(managers[i]->name, manager) == 0)
-            return managers[i]->open(shape, out, err);
+            return open_manager(managers[i], shape, out, err);
     return no_manager(manager, err);
 }

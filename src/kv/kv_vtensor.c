@@ -1,14 +1,8 @@
 // kv_vtensor.c - the KV manager over libvtensor: each sequence is one contiguous range of
 // addresses.
 //
-// A group of the layout is a group of planes of libvtensor, with its window. An fxi_kv_seq is a
-// vt_seq, an fxi_kv_domain a vt_domain.
-//
-// The host's pages are small, and mapping one costs little: each plane has a span of its own
-// (SPLIT), where the rows of successive tokens are neighbours. Pages of devices are large, and each
-// mapping is a call of the driver: the planes of a group lie side by side in one span (PACKED), so
-// that a chunk is one slice with few tokens of all planes, not one of many tokens for each plane
-// (vAttention's tensor slicing, arXiv 2405.04437, section 6.1).
+// An fxi_kv_seq is a vt_seq, an fxi_kv_domain a vt_domain. kv_chunks.h has how memory is divided.
+#include "kv/kv_chunks.h"
 #include "kv/kv_managers.h"
 #include "kv/kv_status.h"
 
@@ -16,39 +10,15 @@
 #include "vtensor/vtensor.h"
 
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-// Tokens that a slice holds at least, unless the caller says how many.
-#define SPLIT_SLICE_TOK  32
-#define PACKED_SLICE_TOK 8
-
-// Part of the budget that released memory may keep before it goes back to the system.
-#define SPARE_SHARE 16
-
-#define LARGE_PAGE_BYTES (64u << 10)
 
 // Jobs that kvv_step runs itself where there is no mapper thread.
 #define MAX_JOB_PER_STEP 8
-
-typedef struct chunk_shape { // of a group
-    size_t tok_bytes;        // of a token in a slice
-    size_t slice_bytes;
-    uint64_t chunk_bytes; // of all its slices
-    int window_tok;       // as the group's
-} chunk_shape;
 
 typedef struct kv_vtensor {
     fxi_kv kv;
     vt_manager *vt; // owned
     vt_vmm *meter;  // owned by vt
-    fxi_kv_layout layout;
-    vt_layout packing;
-    vt_group group[FXI_KV_MAX_GROUP]; // as libvtensor was told
-    chunk_shape chunk[FXI_KV_MAX_GROUP];
-    uint32_t plane0[FXI_KV_MAX_GROUP]; // the first plane of each group
-    int ctx_tok, step_tok;
-    int whole_tok; // smallest number of tokens whose rows end where a chunk ends, in all groups
+    fxi_kv_chunks chunks;
     bool single_thread;
 } kv_vtensor;
 
@@ -82,110 +52,30 @@ static bool may_try_again(fxi_kv *kv, vt_status st, int *n_try)
 
 // ---- life --------------------------------------------------------------------------------------
 
-// Chunks are as small as the memory's granularity and the least tokens of a slice allow.
-static chunk_shape shape_of(const fxi_kv_group *g, vt_layout packing, int slice_tok,
-                            size_t granularity)
+static fx_status open_one(const fxi_kv_shape *shape, fxi_kv **out, fx_error *err)
 {
-    const bool packed = packing == VT_LAYOUT_PACKED;
-    const size_t tok_bytes = packed ? (size_t)g->n_plane * g->row_bytes : g->row_bytes;
-    const size_t least = (size_t)slice_tok * tok_bytes;
-    const size_t slice_bytes = (least + granularity - 1) / granularity * granularity;
-    return (chunk_shape){.tok_bytes = tok_bytes,
-                         .slice_bytes = slice_bytes,
-                         .chunk_bytes = packed ? slice_bytes : slice_bytes * (size_t)g->n_plane,
-                         .window_tok = g->window_tok};
-}
-
-static void fill_groups(kv_vtensor *k, const fxi_kv_shape *shape)
-{
-    vt_vmm *vmm = shape->vmm;
-    const size_t granularity = vmm ? vmm->ops->granularity(vmm) : (size_t)sysconf(_SC_PAGESIZE);
-    uint32_t n_plane = 0;
-    k->layout = shape->layout;
-    k->packing = granularity >= LARGE_PAGE_BYTES ? VT_LAYOUT_PACKED : VT_LAYOUT_SPLIT;
-    const int preset = k->packing == VT_LAYOUT_PACKED ? PACKED_SLICE_TOK : SPLIT_SLICE_TOK;
-    const int slice_tok = shape->block_tok ? shape->block_tok : preset;
-    for (int g = 0; g < k->layout.n_group; g++) {
-        const fxi_kv_group *from = &k->layout.group[g];
-        k->chunk[g] = shape_of(from, k->packing, slice_tok, granularity);
-        k->group[g] = (vt_group){.n_plane = (uint32_t)from->n_plane,
-                                 .row_bytes = from->row_bytes,
-                                 .window_tok = (uint32_t)from->window_tok,
-                                 .slice_bytes = k->chunk[g].slice_bytes};
-        k->plane0[g] = n_plane;
-        n_plane += k->group[g].n_plane;
+    kv_vtensor *k = calloc(1, sizeof *k);
+    if (!k) return fxi_fail(err, FX_ENOMEM, "KV cache: no memory");
+    fxi_chunks_plan(shape, shape->vmm, &k->chunks);
+    vt_status st = fxi_meter_open(shape->vmm, &k->meter);
+    const vt_config cfg = fxi_chunks_config(&k->chunks, shape, k->meter);
+    if (st == VT_OK) st = vt_manager_create(&cfg, &k->vt);
+    if (st != VT_OK) {
+        fxi_meter_cancel(k->meter, shape->vmm);
+        const fx_status failed = fxi_chunks_fail(&k->chunks, cfg.budget_bytes, st, err);
+        free(k);
+        return failed;
     }
-}
-
-static vt_config config_of(const kv_vtensor *k, const fxi_kv_shape *shape)
-{
-    vt_config cfg = vt_config_default();
-    cfg.group = k->group;
-    cfg.n_group = (uint32_t)k->layout.n_group;
-    cfg.layout = k->packing;
-    cfg.max_tok = (uint32_t)shape->ctx_tok;
-    cfg.max_seq = (uint32_t)shape->max_seq;
-    cfg.budget_bytes = shape->budget_bytes;
-    cfg.spare_high_bytes = shape->budget_bytes / SPARE_SHARE;
-    cfg.swap_dir = shape->swap_dir;
-    cfg.swap_bytes = shape->swap_bytes;
-    cfg.no_guard = shape->is_unguarded;
-    cfg.mapper = shape->single_thread ? VT_MAPPER_OWNER : VT_MAPPER_THREAD;
-    return cfg;
-}
-
-static size_t common_divisor(size_t a, size_t b)
-{
-    return b ? common_divisor(b, a % b) : a;
-}
-
-static int whole_tok_of(const kv_vtensor *k)
-{
-    size_t whole = 1;
-    for (int g = 0; g < k->layout.n_group; g++) {
-        const chunk_shape *c = &k->chunk[g];
-        const size_t n = c->slice_bytes / common_divisor(c->slice_bytes, c->tok_bytes);
-        whole = whole / common_divisor(whole, n) * n;
-    }
-    return whole < INT32_MAX ? (int)whole : INT32_MAX;
-}
-
-// A budget below the largest chunk is the caller's mistake, anything else the system's.
-static fx_status fail_open(const kv_vtensor *k, uint64_t budget_bytes, vt_status st, fx_error *err)
-{
-    size_t most = 0;
-    for (int g = 0; g < k->layout.n_group; g++)
-        if (k->chunk[g].chunk_bytes > most) most = k->chunk[g].chunk_bytes;
-    if (st == VT_NOSPACE && most > budget_bytes)
-        return fxi_fail(err, FX_ENOSPACE,
-                        "%llu bytes of KV memory; the smallest unit of it takes %zu",
-                        (unsigned long long)budget_bytes, most);
-    return fxi_fail(err, fxi_kv_status_of(st), "KV cache: manager: %s", vt_status_name(st));
+    k->kv.ops = &fxi_kv_vtensor;
+    k->single_thread = shape->single_thread;
+    *out = &k->kv;
+    return FX_OK;
 }
 
 static fx_status kvv_open(const fxi_kv_shape *shape, fxi_kv **out, fx_error *err)
 {
     *out = NULL;
-    kv_vtensor *k = calloc(1, sizeof *k);
-    if (!k) return fxi_fail(err, FX_ENOMEM, "KV cache: no memory");
-    fill_groups(k, shape);
-    vt_config cfg = config_of(k, shape);
-    vt_status st = fxi_meter_open(shape->vmm, &k->meter);
-    cfg.vmm = k->meter;
-    if (st == VT_OK) st = vt_manager_create(&cfg, &k->vt);
-    if (st != VT_OK) {
-        fxi_meter_cancel(k->meter, shape->vmm);
-        const fx_status failed = fail_open(k, cfg.budget_bytes, st, err);
-        free(k);
-        return failed;
-    }
-    k->kv.ops = &fxi_kv_vtensor;
-    k->ctx_tok = shape->ctx_tok;
-    k->step_tok = shape->step_tok ? shape->step_tok : shape->ctx_tok;
-    k->whole_tok = whole_tok_of(k);
-    k->single_thread = shape->single_thread;
-    *out = &k->kv;
-    return FX_OK;
+    return (shape->n_rank ? fxi_kv_team_open : open_one)(shape, out, err);
 }
 
 static void kvv_close(fxi_kv *kv)
@@ -258,7 +148,7 @@ static fx_status kvv_seq_record(fxi_kv *kv, fxi_kv_seq *s, fxi_kv_domain *d, con
 // A row that crosses the border of two chunks makes neither shareable without the other.
 static int kvv_whole_tok(const fxi_kv *kv, int n_tok)
 {
-    const int whole_tok = manager_of(kv)->whole_tok;
+    const int whole_tok = manager_of(kv)->chunks.whole_tok;
     return n_tok / whole_tok * whole_tok;
 }
 
@@ -349,16 +239,7 @@ static void kvv_seq_release(fxi_kv *kv, fxi_kv_seq *s)
 
 static void kvv_seq_views(const fxi_kv *kv, const fxi_kv_seq *s, fxi_kv_views *out)
 {
-    const kv_vtensor *k = manager_of(kv);
-    for (int g = 0; g < k->layout.n_group; g++) {
-        const uint32_t plane = k->plane0[g];
-        out->group[g] = (fxi_kv_view){
-            .base = vt_seq_plane(vt_of(s), plane),
-            .plane_stride_bytes = vt_plane_distance(k->vt, plane),
-            .tok_stride_bytes = vt_plane_stride(k->vt, plane),
-            .first_tok = (int)vt_seq_front(vt_of(s), plane),
-        };
-    }
+    fxi_chunks_view(&manager_of(kv)->chunks, manager_of(kv)->vt, vt_of(s), out);
 }
 
 // ---- memory ------------------------------------------------------------------------------------
@@ -368,89 +249,19 @@ static uint64_t kvv_bytes_for(const fxi_kv *kv, int len_tok)
     return vt_bytes_for(manager_of(kv)->vt, (uint32_t)len_tok);
 }
 
-static uint64_t chunks_up_to(const chunk_shape *c, int len_tok)
-{
-    return ((uint64_t)len_tok * c->tok_bytes + c->slice_bytes - 1) / c->slice_bytes;
-}
-
-// Chunks that tokens [0, len_tok) fill.
-static uint64_t chunks_filled(const chunk_shape *c, int len_tok)
-{
-    return len_tok > 0 ? (uint64_t)len_tok * c->tok_bytes / c->slice_bytes : 0;
-}
-
-// The first token that a sequence of len_tok tokens still needs.
-static int front_of(const chunk_shape *c, int len_tok)
-{
-    const int w = (int)c->window_tok;
-    return w && len_tok >= w ? len_tok + 1 - w : 0;
-}
-
-// Most chunks that a sequence holds while it grows to end_tok: an extend begins with the window of
-// the old length.
-static uint64_t peak_chunks(const kv_vtensor *k, const chunk_shape *c, int end_tok)
-{
-    const uint64_t all = chunks_up_to(c, end_tok);
-    if (!c->window_tok) return all;
-    const uint64_t some = chunks_up_to(c, (int)c->window_tok - 1 + k->step_tok) + 1;
-    return some < all ? some : all;
-}
-
-// Chunks of a sequence of end_tok tokens that another one holds too, which has its first hit_tok.
-static uint64_t shared_chunks(const chunk_shape *c, int end_tok, int hit_tok)
-{
-    const uint64_t from = chunks_filled(c, front_of(c, end_tok)), to = chunks_filled(c, hit_tok);
-    return to > from ? to - from : 0;
-}
-
-// Each sequence of several may hold one chunk more while it gets a copy of a shared one.
-static uint64_t group_cost(const kv_vtensor *k, const chunk_shape *c, const fxi_kv_need *need)
-{
-    const uint64_t n = (uint64_t)need->n_seq, whole = peak_chunks(k, c, need->end_tok);
-    const uint64_t hit = shared_chunks(c, need->end_tok, need->hit_tok);
-    if (n == 1) return whole - (hit < whole ? hit : whole);
-    if (need->is_apart) return n * (whole + 1);
-    const uint64_t shared = shared_chunks(c, need->end_tok, need->each.begin_tok);
-    const uint64_t prompt = peak_chunks(k, c, need->each.begin_tok);
-    return prompt + n * (whole - (shared < whole ? shared : whole) + 1);
-}
-
 static uint64_t kvv_cost(const fxi_kv *kv, const fxi_kv_need *need)
 {
-    const kv_vtensor *k = manager_of(kv);
-    uint64_t sum = 0;
-    for (int g = 0; g < k->layout.n_group; g++)
-        sum += group_cost(k, &k->chunk[g], need) * k->chunk[g].chunk_bytes;
-    return sum;
+    return fxi_chunks_cost(&manager_of(kv)->chunks, need);
 }
 
 static uint64_t kvv_swap_gain(const fxi_kv *kv, const fxi_kv_seq *s, int n_recorded)
 {
-    const kv_vtensor *k = manager_of(kv);
-    const int len_tok = (int)vt_seq_len(vt_of(s));
-    uint64_t sum = 0;
-    for (int g = 0; g < k->layout.n_group; g++) {
-        const chunk_shape *c = &k->chunk[g];
-        const uint64_t passed = chunks_filled(c, front_of(c, len_tok));
-        const uint64_t kept = chunks_filled(c, n_recorded), end = chunks_up_to(c, len_tok);
-        const uint64_t from = kept > passed ? kept : passed;
-        sum += end > from ? (end - from) * c->chunk_bytes : 0;
-    }
-    return sum;
+    return fxi_chunks_gain(&manager_of(kv)->chunks, (int)vt_seq_len(vt_of(s)), n_recorded);
 }
 
 static uint64_t kvv_seq_growth(const fxi_kv *kv, const fxi_kv_seq *s, int end_tok)
 {
-    const kv_vtensor *k = manager_of(kv);
-    const int len_tok = (int)vt_seq_len(vt_of(s));
-    uint64_t sum = 0;
-    for (int g = 0; g < k->layout.n_group; g++) {
-        const chunk_shape *c = &k->chunk[g];
-        const uint64_t has = chunks_up_to(c, len_tok) - chunks_filled(c, front_of(c, len_tok));
-        const uint64_t wants = peak_chunks(k, c, end_tok);
-        sum += wants > has ? (wants - has) * c->chunk_bytes : 0;
-    }
-    return sum;
+    return fxi_chunks_growth(&manager_of(kv)->chunks, (int)vt_seq_len(vt_of(s)), end_tok);
 }
 
 static void kvv_step(fxi_kv *kv, int ahead_tok, uint64_t now_ms)
@@ -488,46 +299,12 @@ static fx_status kvv_forget_idle(fxi_kv *kv)
 
 static void kvv_stats(const fxi_kv *kv, fxi_kv_stats *out)
 {
-    vt_stats st;
-    vt_get_stats(manager_of(kv)->vt, &st);
-    const uint64_t held = st.owned_bytes + st.shared_bytes - st.quarantined_bytes;
-    const uint64_t unused = st.slack_bytes + st.leaving_bytes;
-    const uint64_t internal = unused < held ? unused : held;
-    *out = (fxi_kv_stats){
-        .budget_bytes = st.budget_bytes,
-        .usable_bytes = st.budget_bytes,
-        .mapped_bytes = st.mapped_bytes,
-        .used_bytes = held - internal,
-        .internal_bytes = internal,
-        .external_bytes = st.quarantined_bytes,
-        .cached_bytes = st.cached_bytes,
-        .shared_bytes = st.shared_bytes,
-        .spare_bytes = st.spare_bytes,
-        .held_bytes = held + st.quarantined_bytes,
-        .live_bytes = st.live_bytes,
-        .retired_bytes = st.quarantined_bytes,
-        .n_mapping = st.mappings,
-        .max_mapping = st.max_mappings,
-        .swapped_bytes = st.swapped_bytes,
-        .n_evicted = st.prefix_evicted,
-        .peak_mapped_bytes = st.peak_mapped_bytes,
-        .peak_live_bytes = st.peak_live_bytes,
-    };
-}
-
-static fxi_kv_ages ages_of(const vt_ages *a)
-{
-    fxi_kv_ages to = {.sum_ms = a->sum_ms};
-    _Static_assert(sizeof to.count == sizeof a->count, "the same sizes are told apart");
-    memcpy(to.count, a->count, sizeof to.count);
-    return to;
+    *out = fxi_chunks_stats(manager_of(kv)->vt);
 }
 
 static void kvv_prefix_ages(const fxi_kv *kv, fxi_kv_prefix_ages *out)
 {
-    vt_prefix_ages a;
-    vt_get_prefix_ages(manager_of(kv)->vt, &a);
-    *out = (fxi_kv_prefix_ages){ages_of(&a.life), ages_of(&a.idle), ages_of(&a.reuse)};
+    *out = fxi_chunks_ages(manager_of(kv)->vt);
 }
 
 static void kvv_moved(const fxi_kv *kv, fxi_kv_moved *out)
@@ -619,9 +396,9 @@ static fx_status kvv_paint(fxi_kv *kv, const fxi_kv_painter *to)
     vt_snapshot *snap;
     const vt_status st = vt_snapshot_take(k->vt, &snap);
     if (st != VT_OK) return fxi_kv_status_of(st);
-    for (int g = 0; g < k->layout.n_group; g++)
-        to->group(to->ud, k->chunk[g].chunk_bytes,
-                  (int)(k->chunk[g].slice_bytes / k->chunk[g].tok_bytes));
+    for (int g = 0; g < k->chunks.n_group; g++)
+        to->group(to->ud, k->chunks.chunk[g].chunk_bytes,
+                  (int)(k->chunks.chunk[g].slice_bytes / k->chunks.chunk[g].tok_bytes));
     paint_chunks(snap, to);
     each_position(snap, to, paint_swapped);
     each_position(snap, to, paint_segment);
@@ -638,7 +415,8 @@ static fx_status kvv_check(fxi_kv *kv, const char **what)
 const fxi_kv_ops fxi_kv_vtensor = {
     .name = "vtensor",
     .caps = FXI_KV_PREFIX | FXI_KV_EXACT | FXI_KV_FORK | FXI_KV_SWAP | FXI_KV_ELASTIC |
-            FXI_KV_WINDOWS | FXI_KV_ZEROED | FXI_KV_BESIDE | FXI_KV_TRUNCATE | FXI_KV_CONTINUE,
+            FXI_KV_WINDOWS | FXI_KV_ZEROED | FXI_KV_BESIDE | FXI_KV_TRUNCATE | FXI_KV_CONTINUE |
+            FXI_KV_RANKS,
     .open = kvv_open,
     .close = kvv_close,
     .domain_open = kvv_domain_open,

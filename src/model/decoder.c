@@ -1,5 +1,6 @@
 // decoder.c - the forward pass of a transformer: its layers one after the other, as plan.h states
-// them, in the steps of a device (device.h).
+// them, in the steps of a device (device.h). Where several devices share the model out, each half
+// of a layer is done by all of them, and ends with the sum of what they have computed.
 #include "model/decoder.h"
 
 #include "model/device.h"
@@ -98,25 +99,59 @@ static fx_status feed_layer(pass *p, const fxi_layer *l)
     return FX_OK;
 }
 
-static fx_status run_branches(pass *p, const fxi_layer *l)
+// ---- all devices -------------------------------------------------------------------------------
+
+// A pass on each of the devices that compute the model: one, or several that each have a part.
+typedef struct crew {
+    pass on[FXI_MAX_RANK];
+    int n;
+    fxi_device *all; // all of them; NULL: one has the whole model
+    fx_error *err;
+} crew;
+
+// What a device does in layer i up to the end of attention, and from there on. Each end leaves in h
+// what the branch adds to x, or this device's addend of it.
+typedef fx_status layer_half(pass *p, int i);
+
+static fx_status run_attention(pass *p, int i)
 {
-    FX_TRY(attend_layer(p, l));
+    const fxi_layer *l = &p->m->layer[i];
+    FX_TRY(project_layer(p, l));
+    if (i == p->m->model.shape.n_layer - 1) {
+        if (!p->n_row) return FX_OK;
+        FX_TRY(p->dev->ops->keep_rows(p->dev, p->err));
+    }
+    return attend_layer(p, l);
+}
+
+static fx_status run_feed(pass *p, int i)
+{
+    const fxi_layer *l = &p->m->layer[i];
     FX_TRY((p->m->rules.is_parallel ? hold_branch : next_norm)(p, &l->ffn_in, read_by_feed(l)));
     return feed_layer(p, l);
 }
 
-// After the K and V of the last layer, only the rows that are wanted are computed.
-static fx_status run_layers(pass *p)
+static fx_status run_half(crew *c, layer_half *half, int i)
 {
-    const int n_layer = p->m->model.shape.n_layer;
+    for (int k = 0; k < c->n; k++) FX_TRY(half(&c->on[k], i));
+    return FX_OK;
+}
+
+static fx_status add_up(crew *c)
+{
+    return c->all ? c->all->ranks->sum(c->all, c->err) : FX_OK;
+}
+
+// After the K and V of the last layer, only the rows that are wanted are computed.
+static fx_status run_layers(crew *c)
+{
+    const int n_layer = c->on[0].m->model.shape.n_layer;
     for (int i = 0; i < n_layer; i++) {
-        const fxi_layer *l = &p->m->layer[i];
-        FX_TRY(project_layer(p, l));
-        if (i == n_layer - 1) {
-            if (!p->n_row) return FX_OK;
-            FX_TRY(p->dev->ops->keep_rows(p->dev, p->err));
-        }
-        FX_TRY(run_branches(p, l));
+        FX_TRY(run_half(c, run_attention, i));
+        if (i == n_layer - 1 && !c->on[0].n_row) return FX_OK;
+        FX_TRY(add_up(c));
+        FX_TRY(run_half(c, run_feed, i));
+        FX_TRY(add_up(c));
     }
     return FX_OK;
 }
@@ -141,16 +176,58 @@ static void reach_angles(fxi_transformer *m, const fxi_batch *batch)
             fxi_rope_reach(m->model.pool, &m->rope[r], batch->seq[i].pos, batch->seq[i].n_tok);
 }
 
+static fx_status begin_pass(pass *p, const fxi_batch *batch, float *logits)
+{
+    reach_angles((fxi_transformer *)p->m, batch);
+    return p->dev->ops->begin(p->dev, batch, logits, p->err);
+}
+
+// The batch as device k of several sees it: with the addresses of its part of the caches. The first
+// one returns the results.
+static const fxi_batch *rank_batch(fxi_model_ranks *r, int k, const fxi_batch *batch)
+{
+    if (!k) return batch;
+    fxi_batch_seq *seq = r->seq + (size_t)(k - 1) * (size_t)r->max_seq;
+    for (int i = 0; i < batch->n_seq; i++) {
+        seq[i] = batch->seq[i];
+        for (int g = 0; g < FXI_KV_MAX_GROUP; g++)
+            seq[i].views.group[g].base = batch->seq[i].views.rank_base[k - 1][g];
+    }
+    r->batch[k] = (fxi_batch){
+        .token = batch->token, .n_tok = batch->n_tok, .seq = seq, .n_seq = batch->n_seq};
+    return &r->batch[k];
+}
+
+static fx_status begin_all(crew *c, fxi_transformer *m, const fxi_batch *batch, float *logits)
+{
+    int n_logit;
+    const int n_row = fxi_batch_wanted(batch, NULL, &n_logit);
+    c->n = c->all ? m->ranks.n : 1;
+    for (int k = 0; k < c->n; k++) {
+        const fxi_transformer *part = c->all ? m->ranks.part[k] : m;
+        c->on[k] =
+            (pass){.m = part, .dev = part->dev, .n_row = n_row, .n_logit = n_logit, .err = c->err};
+        FX_TRY(begin_pass(&c->on[k], rank_batch(&m->ranks, k, batch), k ? NULL : logits));
+    }
+    return FX_OK;
+}
+
+static fx_status give_steps(crew *c, fxi_transformer *m, const fxi_batch *batch, float *logits)
+{
+    FX_TRY(begin_all(c, m, batch, logits));
+    FX_TRY(run_layers(c));
+    if (c->on[0].n_row) FX_TRY(finish_rows(&c->on[0], batch->best != NULL));
+    for (int k = 0; k < c->n; k++) FX_TRY(c->on[k].dev->ops->submit(c->on[k].dev, c->err));
+    return FX_OK;
+}
+
 fx_status fxi_decoder_submit(fxi_model *model, const fxi_batch *batch, float *logits, fx_error *err)
 {
     fxi_transformer *m = (fxi_transformer *)model;
-    pass p = {.m = m, .dev = m->dev, .err = err};
-    p.n_row = fxi_batch_wanted(batch, NULL, &p.n_logit);
-    reach_angles(m, batch);
-    FX_TRY(p.dev->ops->begin(p.dev, batch, logits, err));
-    FX_TRY(run_layers(&p));
-    if (p.n_row) FX_TRY(finish_rows(&p, batch->best != NULL));
-    return p.dev->ops->submit(p.dev, err);
+    crew c = {.all = m->ranks.n ? m->dev : NULL, .err = err};
+    const fx_status st = give_steps(&c, m, batch, logits);
+    if (st != FX_OK && c.all) c.all->ranks->give_up(c.all);
+    return st;
 }
 
 fx_status fxi_decoder_wait(fxi_model *model, fx_error *err)

@@ -206,6 +206,25 @@ typedef struct fxi_device_ops {
     fx_status (*wait)(fxi_device *d, fx_error *err);
 } fxi_device_ops;
 
+// Devices that compute one model together (tensor parallelism; Shoeybi et al., Megatron-LM, arXiv
+// 1909.08053). Each has a part of every layer: whole heads of queries, keys and values and the
+// columns of the output projection that read them, with their part of the cache; and a part of the
+// numbers between the two halves of a feed-forward block. So each computes an addend of what a
+// branch adds to x, and `sum` adds them up. The rest - embeddings, norms, x - each has and computes
+// for itself; the first one alone has the output matrix and returns results.
+//
+// They are one device for whoever holds them: `close`, `memory`, `take_host`, `is_lost` and `wait`
+// are those of all of them. Loading and the other steps of a pass are done on each by itself.
+typedef struct fxi_device_ranks {
+    int n;                     // up to FXI_MAX_RANK
+    fxi_device *const *device; // [n]
+    // h of every device becomes the sum of h of all, ((h0 + h1) + h2) .., in the order of each
+    // device's work. Pre: the same steps have been given to all of them.
+    fx_status (*sum)(fxi_device *all, fx_error *err);
+    // A step of the pass failed on one of them: it is given up on all. If one is lost, all are.
+    void (*give_up)(fxi_device *all);
+} fxi_device_ranks;
+
 // The first member of every device.
 struct fxi_device {
     const fxi_device_ops *ops;
@@ -213,6 +232,7 @@ struct fxi_device {
     const char *path; // its kernels: "avx512-vnni", "sm_90 exact"
     // Where `best` suffices it is asked for, and logits are not: they would have to be copied.
     bool prefers_best;
+    const fxi_device_ranks *ranks; // NULL: it computes whole models by itself
 };
 
 // The cores of this machine: the threads of `pool`, which is borrowed and outlives the device, run

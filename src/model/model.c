@@ -14,7 +14,10 @@ fx_status fxi_model_load(const fxi_gguf *g, const fxi_model_options *opt, fxi_mo
 {
     fxi_transformer *m;
     *out = NULL;
-    FX_TRY(fxi_transformer_load(g, opt, false, &m, err));
+    if (opt->device && opt->device->ranks)
+        FX_TRY(fxi_ranks_load(g, opt, &m, err));
+    else
+        FX_TRY(fxi_transformer_load(g, opt, (fxi_cut){0, 1}, false, &m, err));
     m->model.ops = &decoder_ops;
     *out = &m->model;
     return FX_OK;
@@ -25,7 +28,7 @@ fx_status fxi_model_inspect(const fxi_gguf *g, const fxi_model_options *opt, fxi
 {
     fxi_transformer *m;
     *out = NULL;
-    FX_TRY(fxi_transformer_load(g, opt, true, &m, err));
+    FX_TRY(fxi_transformer_load(g, opt, (fxi_cut){0, 1}, true, &m, err));
     m->model.ops = &decoder_ops;
     *out = &m->model;
     return FX_OK;

@@ -6,6 +6,8 @@
 //            gpu_stream, gpu_attend, gpu_feed, gpu_mixture    steps: arguments of kernels
 //            gpu_finish    results, submit and wait, errors
 //
+//   several  gpu_ranks     GPUs that compute one model together
+//
 //            gpu_graph     the launches of a pass of decoding, kept as a graph for the next one
 //
 // Every kernel runs in the compute stream, in the order of the steps, so no step waits for another.
@@ -41,6 +43,7 @@ typedef struct fxi_gpu_operands {
     fxi_cuda_act att_in;     // [n_tok][n_head][head_dim] att, as o reads it
     float *gate, *up;        // [n_tok or n_place][n_ffn]
     fxi_cuda_act mid;        // the same, joined
+    float *addends;          // [n_addend][n_tok][dim] h of all ranks
     float *part;             // partial results of attention
     float *logits;           // [n_logit][n_vocab]
     int32_t *best;           // [n_logit]
@@ -174,6 +177,7 @@ typedef struct fxi_gpu {
     fxi_gpu_tables tables;
     fxi_gpu_pass pass;
     bool no_graphs;
+    int n_addend; // ranks whose h are gathered and added here; 0: none are
     fxi_gpu_graph graph[FXI_GPU_MAX_GRAPH];
     uint64_t n_pass;
     fx_error lost; // why the device is of no more use; FX_OK: it is not

@@ -158,6 +158,7 @@ static fx_status cut_rows(fxi_gpu *g, const operand_needs *need, fx_error *err)
                  fused_bytes = fxi_gpu_fused_bytes(g);
     const gpu_buffer list[] = {
         {(void **)&s->x, n * dim, sizeof(float)},
+        {(void **)&s->addends, (size_t)g->n_addend * n * dim, sizeof(float)},
         {(void **)&s->held, need->holds ? n * dim : 0, sizeof(float)},
         {(void **)&s->q, n * n_q, sizeof(float)},
         {(void **)&s->att, n * n_q, sizeof(float)},

@@ -75,6 +75,7 @@ fx_status fxi_cu_zero(fxi_cu *cu, fxi_cu_stream s, void *dst, size_t size_bytes,
 // ---- cu_stream.c -------------------------------------------------------------------------------
 
 fx_status fxi_cu_wait(fxi_cu *cu, fxi_cu_stream s, fx_error *err); // sleeps until it is idle
+fx_status fxi_cu_is_idle(fxi_cu *cu, fxi_cu_stream s, bool *is_idle, fx_error *err);
 
 // Events mark the work given to a stream so far. NULL may be freed.
 fx_status fxi_cu_event_make(fxi_cu *cu, fxi_cu_event *event, fx_error *err);

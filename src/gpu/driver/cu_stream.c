@@ -6,6 +6,13 @@ fx_status fxi_cu_wait(fxi_cu *cu, fxi_cu_stream s, fx_error *err)
     return fxi_cu_done(cu, cu->api.stream_synchronize(s), err, "cuStreamSynchronize");
 }
 
+fx_status fxi_cu_is_idle(fxi_cu *cu, fxi_cu_stream s, bool *is_idle, fx_error *err)
+{
+    const fxi_cu_result r = cu->api.stream_query(s);
+    *is_idle = r == FXI_CU_SUCCESS;
+    return r == FXI_CU_NOT_READY ? FX_OK : fxi_cu_done(cu, r, err, "cuStreamQuery");
+}
+
 fx_status fxi_cu_event_make(fxi_cu *cu, fxi_cu_event *event, fx_error *err)
 {
     *event = NULL;

@@ -240,6 +240,13 @@ typedef struct fxi_cuda_combine_args {
     float *y;            // [n_row][dim]
 } fxi_cuda_combine_args;
 
+// add_ranks: y = the sum of what several devices have computed, ((r0 + r1) + r2) .. Grid: rows.
+typedef struct fxi_cuda_add_ranks_args {
+    const float *from; // [n_rank][n_row][n]
+    int32_t n_rank, n_row, n;
+    float *y; // [n_row][n]
+} fxi_cuda_add_ranks_args;
+
 // ---- logits ------------------------------------------------------------------------------------
 
 // logits: y + bias, x scale, limited to [-cap, cap]. Grid: rows.

@@ -46,6 +46,7 @@
     X(EMBED, embed, embed, embed)                       \
     X(ADD_NORM, add_norm, add_norm, add_norm)           \
     X(ROWS, rows, rows, rows)                           \
+    X(ADD_RANKS, add_ranks, add_ranks, add_ranks)       \
     X(JOIN, join, join, join)                           \
     X(ROPE_STORE, rope_store, rope_store, store)        \
     X(ATTENTION, attention, attn, attention)            \

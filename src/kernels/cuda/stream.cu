@@ -95,6 +95,17 @@ FXI_KERNEL(rows, rows, 256)
 }
 FXI_CUDA_KERNEL(fxi_cuda_rows);
 
+FXI_KERNEL(add_ranks, add_ranks, 256)
+{
+    const size_t n = (size_t)a.n, rank = (size_t)a.n_row * n, at = blockIdx.x * n;
+    for (size_t i = threadIdx.x; i < n; i += 256) {
+        float sum = a.from[at + i];
+        for (size_t k = 1; k < (size_t)a.n_rank; k++) sum += a.from[k * rank + at + i];
+        a.y[at + i] = sum;
+    }
+}
+FXI_CUDA_KERNEL(fxi_cuda_add_ranks);
+
 FXI_KERNEL(logits, logits, 256)
 {
     const int row = (int)blockIdx.x;

@@ -79,17 +79,21 @@ static fx_status load_head_norm(fxi_loading *l, const char *name, int i, int n_h
         (l->family->qk_norm == FXI_QK_MAYBE && !fxi_loading_has(l, name, i)))
         return FX_OK;
     if (l->family->qk_norm == FXI_QK_ROW) m.n_out = n_head * head_dim;
-    if (l->family->qk_norm == FXI_QK_MAYBE) m.n_slice = n_head;
+    if (l->family->qk_norm == FXI_QK_MAYBE) {
+        m.n_slice = n_head;
+        m.n_all_slice = n_head * l->ld->cut.n_rank;
+        m.slice0 = n_head * l->ld->cut.rank;
+    }
     return load_norm(l, &m, l->family->qk_norm == FXI_QK_ROW ? m.n_out : head_dim, out, err);
 }
 
 // ---- attention ---------------------------------------------------------------------------------
 
-// The rows of queries, keys or values: `heads` heads, from number `first` on of a tensor that has
-// all of them.
+// The rows of queries, keys or values: `heads` heads of this device. Where one tensor has those of
+// all three, these begin behind `before` heads, counted as this device's, too.
 typedef struct heads_of {
     const char *name;
-    int heads, first;
+    int heads, before;
     int n_rot;
     fxi_affine *dst;
 } heads_of;
@@ -98,11 +102,14 @@ static fx_status load_heads(fxi_loading *l, int i, const heads_of *h, fx_error *
 {
     const fxi_model_shape *s = &l->m->model.shape;
     const bool fused = fxi_loading_has(l, "attn_qkv", i);
+    const fxi_cut cut = l->ld->cut;
+    const int all = fused ? s->n_head + 2 * s->n_kv_head : h->heads;
+    const int before = fused ? h->before * cut.n_rank : 0;
     const fxi_part_of m = {.key = fxi_weight_key(fused ? "attn_qkv" : h->name, i),
                            .n_in = s->dim,
                            .n_out = h->heads * s->head_dim,
-                           .n_row = fused ? (s->n_head + 2 * s->n_kv_head) * s->head_dim : 0,
-                           .row0 = fused ? h->first * s->head_dim : 0,
+                           .n_row = all * cut.n_rank * s->head_dim,
+                           .row0 = (before + h->heads * cut.rank) * s->head_dim,
                            .head_dim = s->head_dim,
                            .n_rot = h->n_rot};
     return fxi_affine_load(l, &m, h->dst, err);
@@ -112,18 +119,24 @@ static fx_status load_attention(fxi_loading *l, int i, fxi_layer *out, fx_error 
 {
     const fxi_model_shape *s = &l->m->model.shape;
     const int n_q = s->n_head, n_kv = s->n_kv_head, n_rot = turned_rows(l);
+    const fxi_cut cut = l->ld->cut;
     const heads_of all[] = {{"attn_q", n_q, 0, n_rot, &out->q},
                             {"attn_k", n_kv, n_q, n_rot, &out->k},
                             {"attn_v", n_kv, n_q + n_kv, 0, &out->v}};
     for (size_t h = 0; h < sizeof all / sizeof *all; h++) FX_TRY(load_heads(l, i, &all[h], err));
     FX_TRY(load_head_norm(l, "attn_q_norm", i, n_q, &out->q_norm, err));
     FX_TRY(load_head_norm(l, "attn_k_norm", i, n_kv, &out->k_norm, err));
-    if (l->family->flags & FXI_SINKS)
-        FX_TRY(fxi_load_vector(l->ld,
-                               &(fxi_part_of){.key = fxi_weight_key("attn_sinks", i), .n_out = n_q},
-                               &out->sink, err));
-    const fxi_part_of o = {
-        .key = fxi_weight_key("attn_output", i), .n_in = n_q * s->head_dim, .n_out = s->dim};
+    const fxi_part_of sinks = {.key = fxi_weight_key("attn_sinks", i),
+                               .n_out = n_q,
+                               .n_row = n_q * cut.n_rank,
+                               .row0 = n_q * cut.rank};
+    if (l->family->flags & FXI_SINKS) FX_TRY(fxi_load_vector(l->ld, &sinks, &out->sink, err));
+    const int n_in = n_q * s->head_dim;
+    const fxi_part_of o = {.key = fxi_weight_key("attn_output", i),
+                           .n_in = n_in,
+                           .n_out = s->dim,
+                           .n_col = cut.n_rank > 1 ? n_in * cut.n_rank : 0,
+                           .col0 = n_in * cut.rank};
     return fxi_affine_load(l, &o, &out->o, err);
 }
 
@@ -204,7 +217,8 @@ static fx_status load_embedding(fxi_loading *l, fx_error *err)
         l->family->flags & FXI_SMALL_OPT && t->ne[0] >= 1 && t->ne[0] <= 1 << 17;
     const int width = may_differ ? (int)t->ne[0] : s->dim;
     FX_TRY(load_projections(l, width, err));
-    if (!s->generates) return fxi_load_rows(l->ld, embd, s->dim, s->n_vocab, &m->embd, err);
+    if (!s->generates || l->ld->cut.rank)
+        return fxi_load_rows(l->ld, embd, width, s->n_vocab, &m->embd, err);
     fxi_part_of out = {.key = embd, .n_in = width, .n_out = s->n_vocab};
     if (!fxi_loader_find(l->ld, output)) return fxi_load_linear(l->ld, &out, &m->output.w, err);
     FX_TRY(fxi_load_rows(l->ld, embd, width, s->n_vocab, &m->embd, err));

@@ -7,6 +7,9 @@
 
 void fxi_transformer_free(fxi_transformer *m)
 {
+    for (int k = 0; k < m->ranks.n; k++)
+        if (m->ranks.part[k]) fxi_transformer_free(m->ranks.part[k]);
+    free(m->ranks.seq);
     if (m->owns_dev) m->dev->ops->close(m->dev);
     fxi_arena_free(&m->mem);
     for (int i = 0; i < 2; i++) fxi_rope_close(&m->rope[i]);
@@ -55,11 +58,13 @@ static fx_status load_checked(fxi_loading *l, fx_error *err)
     const fxi_model_options *opt = l->ld->opt;
     FX_TRY(read_family(l, err));
     FX_TRY(fxi_rules_read(l, err));
+    FX_TRY(fxi_rules_cut(l, err));
     FX_TRY(read_kv_type(l, err));
     m->ctx_tok = opt->ctx_tok ? opt->ctx_tok : m->model.shape.train_ctx_tok;
     FX_TRY(fxi_ropes_read(l, err));
     FX_TRY(fxi_layers_load(l, err));
-    FX_TRY(fxi_loader_finish(l->ld, err));
+    if (!l->ld->cut.rank) FX_TRY(fxi_loader_finish(l->ld, err));
+    if (l->ld->cut.rank) m->model.shape.generates = false; // the first device has the output
     m->model.shape.type = main_type(m);
     m->model.shape.n_param = l->ld->n_param;
     fxi_work_count(m);
@@ -90,8 +95,8 @@ static fx_status make_transformer(const fxi_gguf *g, const fxi_model_options *op
     return FX_OK;
 }
 
-fx_status fxi_transformer_load(const fxi_gguf *g, const fxi_model_options *opt, bool is_dry,
-                               fxi_transformer **out, fx_error *err)
+fx_status fxi_transformer_load(const fxi_gguf *g, const fxi_model_options *opt, fxi_cut cut,
+                               bool is_dry, fxi_transformer **out, fx_error *err)
 {
     fxi_transformer *m;
     fxi_loader ld = {0};
@@ -99,7 +104,7 @@ fx_status fxi_transformer_load(const fxi_gguf *g, const fxi_model_options *opt, 
     FX_TRY(make_transformer(g, opt, &m, err));
     fxi_loading l = {.ld = &ld, .m = m};
     fx_status st = choose_device(m, opt, err);
-    if (st == FX_OK) st = fxi_loader_init(&ld, g, opt, &m->mem, is_dry ? NULL : m->dev, err);
+    if (st == FX_OK) st = fxi_loader_init(&ld, g, opt, cut, &m->mem, is_dry ? NULL : m->dev, err);
     if (st == FX_OK) st = load_checked(&l, err);
     fxi_loader_free(&ld);
     if (st == FX_OK)

@@ -151,6 +151,31 @@ static fx_status read_experts(const fxi_loading *l, fxi_rules *r, fx_error *err)
     return FX_OK;
 }
 
+// ---- parts of a model --------------------------------------------------------------------------
+
+static fx_status not_shared_out(const fxi_loading *l, const char *what, int n, fx_error *err)
+{
+    return fxi_fail(err, FX_EINVAL, "%s: %d devices cannot share out %d %s",
+                    fxi_gguf_name(l->ld->g), l->ld->cut.n_rank, n, what);
+}
+
+fx_status fxi_rules_cut(fxi_loading *l, fx_error *err)
+{
+    fxi_model_shape *s = &l->m->model.shape;
+    const int n_rank = l->ld->cut.n_rank;
+    if (n_rank == 1) return FX_OK;
+    if (l->m->rules.n_expert)
+        return fxi_loading_fail_as(l, FX_EINVAL, "several devices cannot share out experts", err);
+    if (l->family->qk_norm == FXI_QK_ROW)
+        return fxi_loading_fail_as(
+            l, FX_EINVAL, "several devices cannot share out a norm over the queries of all heads",
+            err);
+    if (s->n_kv_head % n_rank) return not_shared_out(l, "KV heads", s->n_kv_head, err);
+    s->n_head /= n_rank;
+    s->n_kv_head /= n_rank;
+    return FX_OK;
+}
+
 // ---- what differs from layer to layer ----------------------------------------------------------
 
 // A key that says something of each layer: a flag for each or, if may_be_number, a number for all.

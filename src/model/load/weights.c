@@ -29,10 +29,11 @@ static uint64_t all_tensor_bytes(const fxi_gguf *g)
 }
 
 fx_status fxi_loader_init(fxi_loader *ld, const fxi_gguf *g, const fxi_model_options *opt,
-                          fxi_arena *mem, fxi_device *dev, fx_error *err)
+                          fxi_cut cut, fxi_arena *mem, fxi_device *dev, fx_error *err)
 {
     *ld = (fxi_loader){.g = g,
                        .opt = opt,
+                       .cut = cut,
                        .mem = mem,
                        .dev = dev,
                        .is_dry = !dev,
@@ -48,6 +49,15 @@ void fxi_loader_free(fxi_loader *ld)
     free(ld->rows);
     ld->taken = NULL;
     ld->rows = NULL;
+}
+
+void fxi_cut_range(fxi_cut cut, int n, int unit, int *first, int *count)
+{
+    const int64_t n_unit = ((int64_t)n + unit - 1) / unit;
+    const int64_t from = n_unit * cut.rank / cut.n_rank * unit;
+    const int64_t to = n_unit * (cut.rank + 1) / cut.n_rank * unit;
+    *first = (int)from;
+    *count = (int)((to < n ? to : n) - from);
 }
 
 fx_status fxi_loader_finish(const fxi_loader *ld, fx_error *err)
@@ -74,15 +84,29 @@ const fxi_gguf_tensor *fxi_loader_find(const fxi_loader *ld, fxi_tensor_key key)
 static void expected_shape(const fxi_part_of *m, int ne[3])
 {
     const int n_row = m->n_row ? m->n_row : m->n_out, n_slice = m->n_slice ? m->n_slice : 1;
-    ne[0] = m->n_in ? m->n_in : n_row;
-    ne[1] = m->n_in ? n_row : n_slice;
-    ne[2] = m->n_in ? n_slice : 1;
+    const int n_all = m->n_all_slice ? m->n_all_slice : n_slice;
+    ne[0] = !m->n_in ? n_row : m->n_col ? m->n_col : m->n_in;
+    ne[1] = m->n_in ? n_row : n_all;
+    ne[2] = m->n_in ? n_all : 1;
 }
 
 static bool has_shape(const fxi_gguf_tensor *t, const int ne[3])
 {
     return t->ne[0] == (uint64_t)ne[0] && t->ne[1] == (uint64_t)ne[1] &&
            t->ne[2] == (uint64_t)ne[2] && t->ne[3] == 1;
+}
+
+// Columns are cut where blocks end.
+static fx_status check_columns(const fxi_loader *ld, const fxi_gguf_tensor *t, const fxi_part_of *m,
+                               const char *name, fx_error *err)
+{
+    const int n = (int)t->type->block_elems;
+    if (!m->n_in || !m->n_col || (m->n_in % n == 0 && m->col0 % n == 0)) return FX_OK;
+    return fxi_fail(
+        err, FX_EINVAL,
+        "%s: tensor '%s' is of type %s: a device's %d columns of it would cut blocks of "
+        "%d numbers",
+        fxi_gguf_name(ld->g), name, t->type->name, m->n_in, n);
 }
 
 // Finds the tensor of m, checks it and records it as loaded.
@@ -103,6 +127,7 @@ static fx_status take_tensor(fxi_loader *ld, const fxi_part_of *m, const fxi_ggu
     if (!t->type->runs)
         return fxi_fail(err, FX_EFORMAT, "%s: tensor '%s' is of type %s, which we cannot run", file,
                         name, t->type->name);
+    FX_TRY(check_columns(ld, t, m, name, err));
     ld->taken[t - fxi_gguf_tensor_at(ld->g, 0)] = true;
     ld->n_param += (uint64_t)(m->n_in ? m->n_in : 1) * (uint64_t)m->n_out * (uint64_t)ne[2];
     *out = t;
@@ -116,8 +141,9 @@ static _Alignas(64) char nothing[64]; // where weights are that are only checked
 // How much the rest of the model will need, at a guess: panels are somewhat larger than rows.
 static uint64_t rest_bytes(const fxi_loader *ld)
 {
-    const uint64_t rest = ld->total_bytes - ld->done_bytes, file = fxi_gguf_size(ld->g);
-    const uint64_t more = rest < file ? rest : file;
+    const uint64_t n_rank = (uint64_t)ld->cut.n_rank, own = ld->total_bytes / n_rank;
+    const uint64_t rest = own > ld->done_bytes ? own - ld->done_bytes : 0;
+    const uint64_t file = fxi_gguf_size(ld->g), more = rest < file ? rest : file;
     return more + more / 32;
 }
 
@@ -190,10 +216,11 @@ typedef struct load_job {
     const fxi_part_of *m;
     const char *src; // its rows in the file
     size_t row_bytes;
+    size_t from_bytes, cut_bytes; // what is taken of each row; only if they are ordered
     int n_row;
     const fxi_linear *w; // NULL: rows are copied to dst
     char *dst;
-    char *rows; // of a part, if they get another order
+    char *rows; // of a part, if they get another order or are cut
     int first;  // row of this part
 } load_job;
 
@@ -209,8 +236,8 @@ static void order_task(void *arg, int row)
 {
     const load_job *job = arg;
     const size_t from = (size_t)source_row(job->m, job->first + row);
-    memcpy(job->rows + (size_t)row * job->row_bytes, job->src + from * job->row_bytes,
-           job->row_bytes);
+    memcpy(job->rows + (size_t)row * job->cut_bytes,
+           job->src + from * job->row_bytes + job->from_bytes, job->cut_bytes);
 }
 
 // Hands n rows of this part to the device.
@@ -256,9 +283,14 @@ static fx_status put_rows(fxi_loader *ld, load_job *job, fx_error *err)
 
 // ---- kinds of weights --------------------------------------------------------------------------
 
+static size_t bytes_of_numbers(const fxi_gguf_tensor *t, size_t n)
+{
+    return n / t->type->block_elems * t->type->block_bytes;
+}
+
 static size_t row_bytes_of(const fxi_gguf_tensor *t)
 {
-    return (size_t)t->ne[0] / t->type->block_elems * t->type->block_bytes;
+    return bytes_of_numbers(t, (size_t)t->ne[0]);
 }
 
 // Packs a matrix; slice: which one of its tensor's.
@@ -272,11 +304,13 @@ static fx_status pack_matrix(fxi_loader *ld, const fxi_gguf_tensor *t, const fxi
                     .m = m,
                     .src = (const char *)t->data + row0 * row_bytes,
                     .row_bytes = row_bytes,
+                    .from_bytes = bytes_of_numbers(t, (size_t)m->col0),
+                    .cut_bytes = bytes_of_numbers(t, (size_t)m->n_in),
                     .n_row = m->n_out,
                     .w = w};
     if (ld->is_dry) return FX_OK;
-    if (m->n_rot) {
-        FX_TRY(reserve_rows(ld, (size_t)rows_per_part(&job) * row_bytes, err));
+    if (m->n_rot || m->n_col) {
+        FX_TRY(reserve_rows(ld, (size_t)rows_per_part(&job) * job.cut_bytes, err));
         job.rows = ld->rows;
     }
     return put_rows(ld, &job, err);
@@ -339,7 +373,7 @@ static fx_status read_numbers(fxi_loader *ld, const fxi_gguf_tensor *t, const fx
     FX_TRY(fxi_gguf_fetch(ld->g, t, 0, t->size_bytes, ld->opt->pool, err));
     for (size_t i = 0; i < n * (size_t)(m->n_slice ? m->n_slice : 1); i++) {
         const size_t row = (size_t)(m->row0 + source_row(m, (int)(i % n)));
-        v[i] = number_at(t, i / n * n_row + row);
+        v[i] = number_at(t, ((size_t)m->slice0 + i / n) * n_row + row);
         if (!isfinite(v[i]))
             return fxi_fail(err, FX_EFORMAT, "%s: tensor '%.*s' has a number that is not finite",
                             fxi_gguf_name(ld->g), (int)t->name.n, t->name.p);

@@ -14,9 +14,20 @@
 
 #include "model/device.h"
 
+// Which part of the model is loaded: that of device `rank` of n_rank. Of layers with heads and of
+// feed-forward blocks it is 1 / n_rank, of everything else all.
+typedef struct fxi_cut {
+    int rank, n_rank; // 0, 1: the whole
+} fxi_cut;
+
+// The part [*first, *first + *count) of n numbers: whole units, but for the end; the parts of all
+// ranks are about as long, and follow each other. *count 0: there are fewer units than ranks.
+void fxi_cut_range(fxi_cut cut, int n, int unit, int *first, int *count);
+
 typedef struct fxi_loader {
     const fxi_gguf *g;
     const fxi_model_options *opt;
+    fxi_cut cut;
     fxi_arena *mem;  // of the host: what lists layers and experts
     fxi_device *dev; // NULL: dry
     bool is_dry;
@@ -29,7 +40,7 @@ typedef struct fxi_loader {
 
 // dev: NULL for a dry loader
 fx_status fxi_loader_init(fxi_loader *ld, const fxi_gguf *g, const fxi_model_options *opt,
-                          fxi_arena *mem, fxi_device *dev, fx_error *err);
+                          fxi_cut cut, fxi_arena *mem, fxi_device *dev, fx_error *err);
 // FX_EFORMAT, with its name, if the file has a tensor that was not loaded.
 fx_status fxi_loader_finish(const fxi_loader *ld, fx_error *err);
 void fxi_loader_free(fxi_loader *ld);
@@ -49,7 +60,9 @@ typedef struct fxi_part_of {
     fxi_tensor_key key;
     int n_in, n_out;
     int n_row, row0; // it is n_out rows from row0 on of a tensor of n_row rows; n_row 0: all
+    int n_col, col0; // it is n_in columns from col0 on, whole blocks, of n_col; n_col 0: all
     int n_slice;     // of a tensor of several such matrices; 0: it has one
+    int n_all_slice, slice0; // the slices from slice0 on of n_all_slice; n_all_slice 0: all
     // Its rows are those of heads of head_dim, and get another order: rows 2i and 2i + 1 below
     // n_rot are those at i and i + n_rot / 2, so that rotation by halves is one by pairs. 0: none.
     int head_dim, n_rot;

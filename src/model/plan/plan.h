@@ -102,11 +102,24 @@ typedef struct fxi_rules {
     float expert_scale; // of the chosen experts' weights
 } fxi_rules;
 
+struct fxi_transformer;
+
+// The parts of a model that several devices compute together (device.h), and what of a batch
+// differs between them.
+typedef struct fxi_model_ranks {
+    int n;                                      // 0: one device has the whole model
+    struct fxi_transformer *part[FXI_MAX_RANK]; // [n] owned
+    fxi_batch batch[FXI_MAX_RANK];              // [n] of the pass that runs
+    fxi_batch_seq *seq; // [n - 1][max_seq] its sequences, with the views of devices 1 and on
+    int max_seq;
+} fxi_model_ranks;
+
 typedef struct fxi_transformer {
     fxi_model model;        // first: a fxi_model is cast to this
     struct fxi_device *dev; // where the weights are; NULL: it was only inspected
     bool owns_dev;
-    int ctx_tok; // most positions of a sequence
+    fxi_model_ranks ranks; // not empty: this one says what the whole model is and has no weights
+    int ctx_tok;           // most positions of a sequence
     fxi_rules rules;
     fxi_rope rope[2];   // of layers without and with windows; n_pair 0: not used
     fxi_arena mem;      // of what lists layers and experts

@@ -5,6 +5,7 @@
 // there. What the manager's own thread maps, it maps beside it. No time is measured.
 #include "unit/cmocka_all.h"
 
+#include "standin/nccl/standin_nccl.h"
 #include "standin/standin.h"
 #include "unit/engine/support/bits.h"
 #include "unit/engine/support/unthreaded.h"
@@ -25,9 +26,11 @@ static uint64_t test_clock(void *ud)
     return clock_us;
 }
 
+static const char *devices = "cuda:0";
+
 static fx_engine *open_gpu(bool single_thread)
 {
-    const fx_options opt = {.device = "cuda:0",
+    const fx_options opt = {.device = devices,
                             .gpu_math = "law",
                             .n_thread = 1,
                             .ctx_tok = 256,
@@ -199,6 +202,70 @@ static void test_a_lost_device_is_said_to_be_lost(void **state)
     unthreaded_close(eng);
 }
 
+// ---- three devices -----------------------------------------------------------------------------
+
+// They share the cache out: what each maps is its part of every row, and all of it goes back.
+static void test_devices_share_the_cache_out(void **state)
+{
+    (void)state;
+    fx_stats s;
+    devices = "cuda:0,cuda:1,cuda:2";
+    fx_engine *eng = open_gpu(true);
+    for (int i = 0; i < N_REQUEST; i++) ask_request(eng, i, &want[i]);
+    for (int i = 0; i < N_REQUEST; i++)
+        assert_int_equal(want[i].choice[0].finish, FX_FINISH_LENGTH);
+    fx_engine_stats(eng, &s);
+    assert_int_equal(s.kv_mapped_bytes, standin_look().memory_bytes);
+    expect_sound(eng);
+    unthreaded_close(eng);
+    assert_int_equal(standin_look().memory_bytes, 0);
+    devices = "cuda:0";
+}
+
+// NCCL fails: no pass can run any more.
+static void test_devices_that_do_not_add_are_lost(void **state)
+{
+    (void)state;
+    fx_stats s;
+    devices = "cuda:0,cuda:1,cuda:2";
+    fx_engine *eng = open_gpu(true);
+    ask_request(eng, 0, &got[0]);
+    standin_library_fail(&standin_nccl, 0, 1);
+    for (int i = 0; i < 2; i++) {
+        ask_request(eng, i, &got[i]);
+        assert_int_equal(got[i].choice[0].finish, FX_FINISH_ERROR);
+        assert_begins(got[i].choice[0].error,
+                      "the device that computes the model failed: cuda:0, cuda:1, cuda:2: nccl");
+    }
+    (void)fxi_turn_run(eng);
+    fx_engine_stats(eng, &s);
+    assert_int_equal(s.device_is_lost, 1);
+    unthreaded_close(eng);
+    devices = "cuda:0";
+}
+
+static void expect_refused(fx_options opt, const char *want_text)
+{
+    fx_engine *eng;
+    fx_error err = {0};
+    opt.model_path = MODEL;
+    opt.n_thread = 1;
+    assert_int_equal(fx_engine_open(&opt, &eng, &err), FX_EINVAL);
+    assert_string_equal(err.text, want_text);
+}
+
+static void test_what_devices_cannot_share_is_refused(void **state)
+{
+    (void)state;
+    standin_reset();
+    expect_refused((fx_options){.device = "cuda:0,cuda:0"},
+                   "device 'cuda:0,cuda:0' names cuda:0 twice");
+    expect_refused((fx_options){.device = "cuda:0,cuda:1,cuda:2", .kv_manager = "paged"},
+                   "KV manager 'paged' cannot share a cache out among devices; 'vtensor' can");
+    expect_refused((fx_options){.device = "cpu,cuda:0"},
+                   "device 'cpu,cuda:0' is unknown (cpu, cuda:N, cuda:N,cuda:M)");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -206,6 +273,9 @@ int main(void)
         cmocka_unit_test(test_idle_memory_is_the_drivers_within_a_turn),
         cmocka_unit_test(test_a_failed_call_ends_the_requests_it_hit),
         cmocka_unit_test(test_a_lost_device_is_said_to_be_lost),
+        cmocka_unit_test(test_devices_share_the_cache_out),
+        cmocka_unit_test(test_devices_that_do_not_add_are_lost),
+        cmocka_unit_test(test_what_devices_cannot_share_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

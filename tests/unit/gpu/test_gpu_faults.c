@@ -1,5 +1,6 @@
 // test_gpu_faults.c - a GPU that fails: every call of the driver in turn, while a model is loaded,
-// while it runs and while it ends, and a device that is lost.
+// while it runs and while it ends, and a device that is lost. The same of two that compute a model
+// together, and of NCCL.
 //
 // Whatever fails, one line says so, a pass that succeeds afterwards is right, and all is given back
 // but what the driver refused to take.
@@ -11,10 +12,13 @@
 #include <string.h>
 
 #include "format/model_file.h"
+#include "standin/nccl/standin_nccl.h"
 #include "standin/standin.h"
 #include "vtensor/vmm.h"
 
 #define MODEL FX_SOURCE_DIR "/tests/vectors/logits/tiny-q8_0.gguf"
+
+static const char *devices = "cuda:0"; // with a comma: they compute the model together
 
 enum { N_TOK = 6, N_VOCAB = 320 };
 
@@ -49,6 +53,21 @@ static fx_status load_model(faulty *f, fx_error *err)
     return st;
 }
 
+static fx_status open_ranks(const fxi_device_ranks *all, fxi_kv_shape *shape, fx_error *err)
+{
+    for (; shape->n_rank < all->n; shape->n_rank++) {
+        fxi_device *d = all->device[shape->n_rank];
+        FX_TRY(d->ops->open_vmm(d, &shape->rank_vmm[shape->n_rank], err));
+    }
+    return FX_OK;
+}
+
+static void close_memory(const fxi_kv_shape *shape)
+{
+    if (shape->vmm) shape->vmm->ops->close(shape->vmm);
+    for (int k = 0; k < shape->n_rank; k++) shape->rank_vmm[k]->ops->close(shape->rank_vmm[k]);
+}
+
 static fx_status open_memory(faulty *f, fx_error *err)
 {
     fxi_kv_shape shape = {.layout = fxi_model_get_shape(f->model)->kv,
@@ -58,9 +77,10 @@ static fx_status open_memory(faulty *f, fx_error *err)
     void *logits;
     FX_TRY(f->device->ops->take_host(f->device, N_VOCAB * sizeof *f->logits, &logits, err));
     f->logits = logits;
-    FX_TRY(f->device->ops->open_vmm(f->device, &shape.vmm, err));
-    fx_status st = fxi_kv_open("vtensor", &shape, &f->kv, err);
-    if (st != FX_OK) shape.vmm->ops->close(shape.vmm);
+    fx_status st = f->device->ranks ? open_ranks(f->device->ranks, &shape, err)
+                                    : f->device->ops->open_vmm(f->device, &shape.vmm, err);
+    if (st == FX_OK) st = fxi_kv_open("vtensor", &shape, &f->kv, err);
+    if (st != FX_OK) close_memory(&shape);
     return st;
 }
 
@@ -68,8 +88,8 @@ static fx_status open_all(faulty *f, fx_error *err)
 {
     memset(f, 0, sizeof *f);
     FX_TRY(fxi_pool_create(1, &f->pool, err));
-    const fxi_gpu_options opt = {.name = "cuda:0", .pool = f->pool};
-    FX_TRY(fxi_gpu_open(&opt, &f->device, err));
+    const fxi_gpu_options opt = {.name = devices, .pool = f->pool};
+    FX_TRY((fxi_gpu_is_list(devices) ? fxi_gpu_ranks_open : fxi_gpu_open)(&opt, &f->device, err));
     FX_TRY(load_model(f, err));
     FX_TRY(open_memory(f, err));
     return fxi_kv_create(f->kv, &(fxi_kv_expect){0}, &f->seq);
@@ -96,14 +116,16 @@ static void must_pass(faulty *f, int from, int to)
 
 static void assert_line(const fx_error *err, const char *when)
 {
-    if (strncmp(err->text, "cuda:0: ", 8) != 0 || strchr(err->text, '\n'))
-        fail_msg("%s: '%s'", when, err->text);
+    const bool is_ours = fxi_gpu_is_list(devices) ? !strncmp(err->text, "cuda:", 5)
+                                                  : !strncmp(err->text, "cuda:0: ", 8);
+    if (!is_ours || strchr(err->text, '\n')) fail_msg("%s: '%s'", when, err->text);
 }
 
 // Nothing is left of a trial before; a failing cuCtxPopCurrent leaves a context.
 static void begin_trial(void)
 {
     standin_reset();
+    standin_nccl_reset();
     standin_use_context(-1);
 }
 
@@ -114,6 +136,7 @@ static void assert_nothing_left(const char *when)
     if (r.n_stream | r.n_event | r.n_pinned | r.n_module | r.n_graph | r.n_exec | r.n_alloc |
         r.n_context | r.n_memory | r.n_reservation)
         fail_msg("%s: something is left", when);
+    if (standin_library_count(&standin_nccl, -1)) fail_msg("%s: a communicator is left", when);
 }
 
 static float want[N_VOCAB]; // the logits after all tokens
@@ -175,27 +198,48 @@ static void test_a_call_that_fails_while_loading(void **state)
 
 // ---- passes ------------------------------------------------------------------------------------
 
+// Devices that do not go together any more say so again.
+static void must_be_lost(faulty *f, int from, int to, const fx_error *why)
+{
+    fx_status st;
+    fx_error again = {0};
+    assert_true(try_pass(f, from, to, &st, &again));
+    assert_true(st != FX_OK);
+    assert_string_equal(again.text, why->text);
+}
+
+// Tokens [from, to) after a pass that failed. False: the devices are lost, which one that computes
+// alone never is.
+static bool go_on(faulty *f, int from, int to, const fx_error *why)
+{
+    const bool is_lost = f->device->ops->is_lost(f->device);
+    assert_true(!is_lost || f->device->ranks);
+    (is_lost ? (void)must_be_lost(f, from, to, why) : must_pass(f, from, to));
+    return !is_lost;
+}
+
 // The i-th call of any function fails in one of the passes; the pass is run again. False: there are
 // not so many calls.
 static bool fail_pass(uint64_t i)
 {
+    bool is_lost = false;
     faulty f;
     fx_error err = {0};
     begin_trial();
     if (open_all(&f, &err) != FX_OK) fail_msg("%s", err.text);
     standin_fail(NULL, i, 1, STANDIN_UNKNOWN);
-    for (int from = 0, to; from < N_TOK; from = to) {
+    for (int from = 0, to; from < N_TOK && !is_lost; from = to) {
         fx_status st = FX_OK;
         to = from ? from + 1 : 3;
         const bool extended = try_pass(&f, from, to, &st, &err);
         if (extended && st == FX_OK) continue;
         if (extended) assert_line(&err, "a pass");
-        assert_false(f.device->ops->is_lost(f.device));
-        must_pass(&f, from, to);
+        is_lost = !go_on(&f, from, to, &err);
     }
     const bool fired = standin_fired() > 0;
     standin_fail(NULL, 0, 0, 0);
-    if (memcmp(f.logits, want, sizeof want) != 0) fail_msg("other bits after call %d", (int)i);
+    if (!is_lost && memcmp(f.logits, want, sizeof want) != 0)
+        fail_msg("other bits after call %d", (int)i);
     close_all(&f);
     return fired;
 }
@@ -206,6 +250,73 @@ static void test_a_call_that_fails_in_a_pass(void **state)
     make_reference();
     begin_trial();
     for (uint64_t i = 0; i < 4000 && fail_pass(i); i += 1 + i / 16) continue;
+}
+
+// ---- two devices -------------------------------------------------------------------------------
+
+static void test_a_call_that_fails_with_two_devices(void **state)
+{
+    devices = "cuda:0,cuda:1";
+    test_a_call_that_fails_while_loading(state);
+    make_reference();
+    begin_trial();
+    for (uint64_t i = 0; i < 4000 && fail_pass(i); i += 1 + i / 16) continue;
+    devices = "cuda:0";
+}
+
+// The i-th call of NCCL fails. False: there are not so many.
+static bool fail_together(uint64_t i)
+{
+    faulty f;
+    fx_status st = FX_OK;
+    fx_error err = {0};
+    begin_trial();
+    standin_library_fail(&standin_nccl, (int)i, 1);
+    const bool is_open = open_all(&f, &err) == FX_OK;
+    if (is_open) {
+        assert_true(try_pass(&f, 0, 3, &st, &err));
+        if (st != FX_OK) must_be_lost(&f, 0, 3, &err);
+        assert_int_equal(f.device->ops->is_lost(f.device), st != FX_OK);
+    }
+    const bool failed = !is_open || st != FX_OK;
+    if (failed) assert_line(&err, "NCCL");
+    close_all(&f);
+    assert_nothing_left("NCCL");
+    return failed;
+}
+
+static void test_a_call_of_nccl_that_fails(void **state)
+{
+    (void)state;
+    devices = "cuda:0,cuda:1";
+    uint64_t n = 0;
+    while (n < 100 && fail_together(n)) n++;
+    assert_in_range(n, 5, 99);
+    devices = "cuda:0";
+}
+
+// A kernel of cuda:1 reads where there is no memory: no call of that device works any more. The
+// other one does not wait for it for ever, and they are lost together.
+static void test_one_lost_device_is_both(void **state)
+{
+    (void)state;
+    faulty f;
+    fx_error err = {0};
+    devices = "cuda:0,cuda:1";
+    begin_trial();
+    if (open_all(&f, &err) != FX_OK) fail_msg("%s", err.text);
+    must_pass(&f, 0, 3);
+    assert_int_equal(fxi_kv_extend(f.kv, f.seq, 4), FX_OK);
+    fxi_batch_seq seq = {
+        .views = fxi_kv_get_views(f.kv, f.seq), .pos = 3, .n_tok = 1, .n_logit = 1};
+    seq.views.rank_base[0][0] += (size_t)1 << 40;
+    const fxi_batch b = {.token = tokens + 3, .n_tok = 1, .seq = &seq, .n_seq = 1};
+    assert_int_equal(fxi_model_forward(f.model, &b, f.logits, &err), FX_EINTERNAL);
+    assert_line(&err, "cuda:1 reads where there is nothing");
+    assert_true(f.device->ops->is_lost(f.device));
+    must_be_lost(&f, 3, 4, &err);
+    close_all(&f);
+    devices = "cuda:0";
 }
 
 // ---- a lost device -----------------------------------------------------------------------------
@@ -274,6 +385,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_call_that_fails_while_loading),
         cmocka_unit_test(test_a_call_that_fails_in_a_pass),
+        cmocka_unit_test(test_a_call_that_fails_with_two_devices),
+        cmocka_unit_test(test_a_call_of_nccl_that_fails),
+        cmocka_unit_test(test_one_lost_device_is_both),
         cmocka_unit_test(test_a_lost_device_says_why_again),
         cmocka_unit_test(test_too_little_memory_is_one_line),
         cmocka_unit_test(test_a_call_that_fails_at_the_end_breaks_nothing),

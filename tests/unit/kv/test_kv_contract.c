@@ -1,4 +1,5 @@
-// test_kv_contract.c - what kv.h promises, of every manager that the registry lists.
+// test_kv_contract.c - what kv.h promises, of every manager that the registry lists, and of that of
+// vtensor for several devices.
 #include "unit/cmocka_all.h"
 
 #include "unit/kv/support/kv_world.h"
@@ -22,6 +23,8 @@ static void each_manager(case_fn fn)
 {
     make_texts();
     for (int i = 0; fxi_kv_manager_name(i); i++) fn(fxi_kv_manager_name(i));
+    for (kv_world_n_rank = 1; kv_world_n_rank <= 2; kv_world_n_rank++) fn("vtensor");
+    kv_world_n_rank = 0;
 }
 
 static fxi_kv_expect of_length(int n_tok)

@@ -221,6 +221,17 @@ static void make_texts(void)
     for (int i = 0; i < KV_WORLD_CTX; i++) text[0][i] = i % 71, text[1][i] = 100 + i % 31;
 }
 
+// Of a cache that two devices share out, each one's.
+static void test_every_call_of_a_devices_backend_fails(void **state)
+{
+    (void)state;
+    make_texts();
+    kv_world_n_rank = 2;
+    for (kv_world_faulty_rank = 1; kv_world_faulty_rank >= 0; kv_world_faulty_rank--)
+        for (size_t k = 0; k < sizeof calls / sizeof *calls; k++) sweep_call("vtensor", &calls[k]);
+    kv_world_n_rank = kv_world_faulty_rank = 0;
+}
+
 static void test_every_call_of_the_backend_fails(void **state)
 {
     (void)state;
@@ -232,45 +243,86 @@ static void test_every_call_of_the_backend_fails(void **state)
 
 // ---- opening and closing -----------------------------------------------------------------------
 
-// A manager that does not open leaves the backend to the caller, with nothing in it.
-static bool open_fails_well(const char *manager, uint64_t i, vt_status how)
+typedef struct memory {
+    vt_vmm *fault;
+    vt_fake_report end; // of the fake below it
+} memory;
+
+static void open_fake(memory *m)
+{
+    vt_vmm *fake = vt_fake_open();
+    vt_fake_set_epitaph(fake, &m->end);
+    m->fault = vt_fault_open(fake);
+}
+
+// n_rank: devices that share the cache out; 0: one has all
+static bool open_over(const char *manager, int n_rank, memory *m, fxi_kv **kv, fx_error *err)
 {
     fxi_kv_shape shape = kv_world_shape(BUDGET, true);
-    vt_fake_report end;
+    shape.n_rank = n_rank;
+    for (int k = 0; k < n_rank; k++) shape.rank_vmm[k] = m[k].fault;
+    if (!n_rank) shape.vmm = m[0].fault;
+    return fxi_kv_open(manager, &shape, kv, err) == FX_OK;
+}
+
+// A manager that does not open leaves the backends to the caller, with nothing in them.
+static bool open_fails_well(const char *manager, int n_rank, uint64_t i, vt_status how)
+{
+    memory m[2] = {{0}};
+    const int n = n_rank ? n_rank : 1;
     fx_error err = {0};
     fxi_kv *kv;
-    vt_vmm *fake = vt_fake_open();
-    vt_fake_set_epitaph(fake, &end);
-    vt_vmm *fault = shape.vmm = vt_fault_open(fake);
-    vt_fault_arm(fault, i, 0, how);
-    const fx_status st = fxi_kv_open(manager, &shape, &kv, &err);
-    const bool fired = vt_fault_fired(fault) > 0;
-    vt_fault_disarm(fault);
-    if (st == FX_OK) {
-        fxi_kv_close(kv);
-    } else {
-        assert_null(kv);
-        assert_true(err.text[0]);
-        fault->ops->close(fault);
+    for (int k = 0; k < n; k++) open_fake(&m[k]);
+    vt_fault_arm(m[n - 1].fault, i, 0, how);
+    const bool is_open = open_over(manager, n_rank, m, &kv, &err);
+    const bool fired = vt_fault_fired(m[n - 1].fault) > 0;
+    vt_fault_disarm(m[n - 1].fault);
+    if (is_open) fxi_kv_close(kv);
+    assert_true(is_open || (!kv && err.text[0]));
+    for (int k = 0; k < n; k++) {
+        if (!is_open) m[k].fault->ops->close(m[k].fault);
+        if (m[k].end.n_violation) fail_msg("%s, call %d: %s", manager, (int)i, m[k].end.violation);
+        assert_int_equal(m[k].end.n_created + m[k].end.n_mapped + m[k].end.reserved_bytes, 0);
     }
-    if (end.n_violation) fail_msg("%s, call %d: %s", manager, (int)i, end.violation);
-    assert_int_equal(end.n_created + end.n_mapped + end.reserved_bytes, 0);
     return fired;
+}
+
+static void sweep_open(const char *manager, int n_rank)
+{
+    for (uint64_t i = 0; open_fails_well(manager, n_rank, i, VT_EDEVICE); i++)
+        (void)open_fails_well(manager, n_rank, i, VT_NOSPACE);
 }
 
 static void test_opening_fails_well(void **state)
 {
     (void)state;
-    for (int m = 0; fxi_kv_manager_name(m); m++)
-        for (uint64_t i = 0; open_fails_well(fxi_kv_manager_name(m), i, VT_EDEVICE); i++)
-            (void)open_fails_well(fxi_kv_manager_name(m), i, VT_NOSPACE);
+    for (int m = 0; fxi_kv_manager_name(m); m++) sweep_open(fxi_kv_manager_name(m), 0);
+    sweep_open("vtensor", 1);
+    sweep_open("vtensor", 2);
+}
+
+static void test_devices_need_a_manager_that_can(void **state)
+{
+    (void)state;
+    fxi_kv_shape shape = kv_world_shape(BUDGET, false);
+    fx_error err = {0};
+    fxi_kv *kv;
+    shape.n_rank = 2;
+    assert_int_equal(fxi_kv_open("paged", &shape, &kv, &err), FX_EINVAL);
+    assert_string_equal(err.text,
+                        "KV manager 'paged' cannot share a cache out among devices; 'vtensor' can");
+    shape.n_rank = 5;
+    assert_int_equal(fxi_kv_open("vtensor", &shape, &kv, &err), FX_EINVAL);
+    assert_string_equal(err.text, "KV cache: 5 devices cannot share out rows of 192 bytes");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_call_of_the_backend_fails),
+        cmocka_unit_test(test_every_call_of_a_devices_backend_fails),
         cmocka_unit_test(test_opening_fails_well),
+        cmocka_unit_test(test_devices_need_a_manager_that_can),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -270,6 +270,22 @@ static void test_random_failures_with_windows(void **state)
     run_traces(true, true);
 }
 
+// Each of two devices has its part of every row; calls of one of them fail.
+static void test_random_calls_on_two_devices(void **state)
+{
+    (void)state;
+    kv_world_n_rank = 2;
+    kv_world_faulty_rank = 1;
+    t.manager = "vtensor";
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        t.windows = seed % 2;
+        t.faults = seed > 2;
+        t.budget_bytes = seed % 3 ? 700 << 10 : 4 << 20;
+        run_trace(seed, N_STEP);
+    }
+    kv_world_n_rank = kv_world_faulty_rank = 0;
+}
+
 // Pages as large as a device's: vtensor lays the planes of a group side by side.
 static void test_random_calls_on_large_pages(void **state)
 {
@@ -301,6 +317,7 @@ int main(void)
         cmocka_unit_test(test_random_failures_with_windows),
         cmocka_unit_test(test_random_calls_with_other_blocks),
         cmocka_unit_test(test_random_calls_on_large_pages),
+        cmocka_unit_test(test_random_calls_on_two_devices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

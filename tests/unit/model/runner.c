@@ -32,29 +32,45 @@ static int32_t token(const runner *r, int seq, int i)
     return any % r->n_vocab;
 }
 
-void runner_open(runner *r, runner_model m, const variant *v)
+static bool load_on(runner *r, fxi_device *device, runner_model m, const variant *v, fx_error *err)
 {
     fxi_gguf *g;
-    fx_error err = {0};
-    if (fxi_model_file_open(m.path, &g, &err) != FX_OK) fail_msg("%s", err.text);
-    assert_int_equal(fxi_pool_create(v->n_thread, &r->pool, &err), FX_OK);
+    if (fxi_model_file_open(m.path, &g, err) != FX_OK) fail_msg("%s", err->text);
     fxi_model_options opt = {.pool = r->pool,
+                             .device = device,
                              .max_batch_tok = RUNNER_MAX_TOK * (1 + RUNNER_OTHERS),
                              .max_batch_logit = RUNNER_MAX_TOK,
                              .kernel_path = v->kernel_path,
                              .kv_type = m.kv_type};
-    if (fxi_model_load(g, &opt, &r->model, &err) != FX_OK) fail_msg("%s", err.text);
+    const fx_status st = fxi_model_load(g, &opt, &r->model, err);
     fxi_gguf_close(g);
+    return st == FX_OK;
+}
+
+bool runner_open_on(runner *r, fxi_device *device, runner_model m, const variant *v, fx_error *err)
+{
+    if (!load_on(r, device, m, v, err)) return false;
     const fxi_model_shape *s = fxi_model_get_shape(r->model);
-    fxi_kv_shape shape = {
-        .layout = s->kv, .ctx_tok = s->train_ctx_tok, .max_seq = 8, .budget_bytes = 64 << 20};
+    fxi_kv_shape shape = {.layout = s->kv,
+                          .ctx_tok = s->train_ctx_tok,
+                          .max_seq = 8,
+                          .budget_bytes = 64 << 20,
+                          .n_rank = device && device->ranks ? device->ranks->n : 0};
     const char *manager = v->kv_manager ? v->kv_manager : fxi_kv_manager_name(0);
-    if (fxi_kv_open(manager, &shape, &r->kv, &err) != FX_OK) fail_msg("%s", err.text);
+    if (fxi_kv_open(manager, &shape, &r->kv, err) != FX_OK) fail_msg("%s", err->text);
     for (int i = 0; i <= v->n_other; i++)
         assert_int_equal(fxi_kv_create(r->kv, &(fxi_kv_expect){0}, &r->seq[i]), FX_OK);
     r->n_vocab = s->n_vocab;
     r->embeds = !s->generates;
     r->n_out = r->embeds ? s->dim : s->n_vocab;
+    return true;
+}
+
+void runner_open(runner *r, runner_model m, const variant *v)
+{
+    fx_error err = {0};
+    assert_int_equal(fxi_pool_create(v->n_thread, &r->pool, &err), FX_OK);
+    if (!runner_open_on(r, NULL, m, v, &err)) fail_msg("%s", err.text);
 }
 
 void runner_close(runner *r)
@@ -81,16 +97,22 @@ void runner_pass(runner *r, const variant *v, int from, int n, int n_row, float 
     assert_int_equal(fxi_model_forward(r->model, &b, r->embeds ? NULL : out, NULL), FX_OK);
 }
 
+float *runner_run(runner *r, const variant *v, int n_tok)
+{
+    float *out = malloc((size_t)r->n_out * sizeof *out);
+    const int chunk = fxi_model_get_shape(r->model)->is_causal ? v->chunk : n_tok;
+    for (int from = 0; from < n_tok; from += chunk) {
+        int n = n_tok - from < chunk ? n_tok - from : chunk;
+        runner_pass(r, v, from, n, from + n == n_tok, out); // chunks before the last want none
+    }
+    return out;
+}
+
 static float *run(runner_model m, const variant *v, int n_tok, int *n_out)
 {
     runner r;
     runner_open(&r, m, v);
-    float *out = malloc((size_t)r.n_out * sizeof *out);
-    const int chunk = fxi_model_get_shape(r.model)->is_causal ? v->chunk : n_tok;
-    for (int from = 0; from < n_tok; from += chunk) {
-        int n = n_tok - from < chunk ? n_tok - from : chunk;
-        runner_pass(&r, v, from, n, from + n == n_tok, out); // chunks before the last want none
-    }
+    float *out = runner_run(&r, v, n_tok);
     *n_out = r.n_out;
     runner_close(&r);
     return out;

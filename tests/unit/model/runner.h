@@ -3,6 +3,7 @@
 #define TESTS_MODEL_RUNNER_H
 
 #include "kv/kv.h"
+#include "model/device.h"
 #include "model/model.h"
 
 #define RUNNER_MAX_TOK 90
@@ -31,11 +32,18 @@ typedef struct runner_model {
 } runner_model;
 
 void runner_open(runner *r, runner_model m, const variant *v);
+// The same on a device, which the caller opened with r->pool and closes; its cache is the host's.
+// Returns false, with the line in *err and nothing open, if the model cannot be loaded on it.
+bool runner_open_on(runner *r, fxi_device *device, runner_model m, const variant *v, fx_error *err);
 void runner_close(runner *r);
 
 // One pass: n tokens of sequence 0, starting at `from`, and as many of the other sequences, which
 // come first in the batch. out: logits of the last n_row tokens of sequence 0, or their rows.
 void runner_pass(runner *r, const variant *v, int from, int n, int n_row, float *out);
+
+// Computes n_tok tokens of sequence 0 in the variant's chunks: the logits after the last of them,
+// or its row, [n_out], freed with free().
+float *runner_run(runner *r, const variant *v, int n_tok);
 
 // The logits after the last of n_tok tokens of sequence 0, or its row, [n_out], freed with free().
 // Models that are not causal get all of them in one pass, in every variant.

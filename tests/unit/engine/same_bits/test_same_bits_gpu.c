@@ -1,4 +1,5 @@
-// test_same_bits_gpu.c - the same bits on a GPU: an engine on cuda:0 answers as the host does.
+// test_same_bits_gpu.c - the same bits on a GPU: an engine on cuda:0 answers as the host does, and
+// one on two that share the model out gives the same answers whatever happens.
 //
 // Under what the engine does to a request: choices and beams are forked, sequences preempted,
 // swapped and computed again, prefixes found; see test_same_bits.c. The GPU is the stand-in for the
@@ -10,12 +11,17 @@
 
 enum { N_PROMPT = 20, N_GEN = 4, N_LEVEL = 3 };
 
+static rig *open_gpus(int model, const char *devices, const char *math)
+{
+    rig *r = rig_open_device(model, devices, math, N_PROMPT, N_GEN);
+    r->settle = standin_settle;
+    assert_string_equal(r->eng[0]->info.device, devices);
+    return r;
+}
+
 static rig *open_gpu(int model, const char *math)
 {
-    rig *r = rig_open_device(model, "cuda:0", math, N_PROMPT, N_GEN);
-    r->settle = standin_settle;
-    assert_string_equal(r->eng[0]->info.device, "cuda:0");
-    return r;
+    return open_gpus(model, "cuda:0", math);
 }
 
 static void close_gpu(rig *r)
@@ -62,12 +68,33 @@ static void test_law_gives_the_same_answers(void **state)
     close_gpu(r);
 }
 
+// Each has its heads and its part of the cache; chunks, company, preemptions, swaps and prefixes
+// change no bit. With one device in the list it is that device.
+static void test_two_devices_give_the_same_answers(void **state)
+{
+    (void)state;
+    char what[128];
+    rig *alone = open_gpu(TINY_BF16, "law"), *one = open_gpus(TINY_BF16, "cuda:1", "law");
+    if (!bits_same_answer(rig_want(one, BEAMS), rig_want(alone, BEAMS), what)) fail_msg("%s", what);
+    rig_close(one);
+    close_gpu(alone);
+    rig *r = open_gpus(TINY_BF16, "cuda:0,cuda:1", "law");
+    rig_compare_pairs(r, N_LEVEL);
+    rig_compare(r, &(variant){.kind = BEAMS, .chunk = 2, .batch = 1, .preempt = 2});
+    close_gpu(r);
+    r = open_gpus(TINY, "cuda:0,cuda:1", "exact");
+    for (int i = 0; i < N_LEVEL; i++)
+        rig_compare(r, &(variant){.kind = BEAMS, .start = i, .chunk = i, .preempt = i + 1});
+    close_gpu(r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_an_engine_gives_the_hosts_answers),
         cmocka_unit_test(test_windows_give_the_hosts_answers),
         cmocka_unit_test(test_law_gives_the_same_answers),
+        cmocka_unit_test(test_two_devices_give_the_same_answers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

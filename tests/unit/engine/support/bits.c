@@ -3,6 +3,8 @@
 
 #include "unit/cmocka_all.h"
 
+#include "model/device.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -141,6 +143,7 @@ enum { N_SLOT = 1 << 16 };
 
 struct bits_ledger {
     fxi_kv_layout layout;
+    int n_rank; // devices that have a part of each row
     size_t tok_bytes;
     char *row; // [cap][tok_bytes] the planes of a token, group after group
     size_t n, cap;
@@ -156,6 +159,7 @@ bits_ledger *bits_ledger_make(const fx_engine *eng)
     bits_ledger *l = calloc(1, sizeof *l);
     assert_non_null(l);
     l->layout = fxi_model_get_shape(eng->model)->kv;
+    l->n_rank = eng->device->ranks ? eng->device->ranks->n : 1;
     l->tok_bytes = fxi_kv_tok_bytes(&l->layout);
     return l;
 }
@@ -190,14 +194,25 @@ static void add_row(bits_ledger *l, struct slot *to, uint64_t key)
     *to = (struct slot){.key = key, .row = l->n++};
 }
 
-// Compares the planes of one group at a position with those that were seen first, at `seen`.
-static bool same_planes(const fxi_kv_group *g, bool is_first, char *seen, const fxi_kv_view *v,
-                        int position, bits_diff *diff)
+// Where device `rank` has its part of a row.
+static const char *part_of_row(const fxi_kv_views *v, int group, int rank, int plane, int position)
 {
-    for (int p = 0; p < g->n_plane; p++, seen += g->row_bytes) {
-        const char *row = fxi_kv_row(v, p, position);
-        if (is_first) memcpy(seen, row, g->row_bytes);
-        if (memcmp(seen, row, g->row_bytes) == 0) continue;
+    fxi_kv_view of = v->group[group];
+    if (rank) of.base = v->rank_base[rank - 1][group];
+    return fxi_kv_row(&of, plane, position);
+}
+
+// Compares the planes of one group at a position with those that were seen first, at `seen`.
+static bool same_planes(const bits_ledger *l, int group, bool is_first, char *seen,
+                        const fxi_kv_views *v, int position, bits_diff *diff)
+{
+    const fxi_kv_group *g = &l->layout.group[group];
+    const size_t n = g->row_bytes / (size_t)l->n_rank;
+    for (int i = 0; i < g->n_plane * l->n_rank; i++, seen += n) {
+        const int p = i / l->n_rank;
+        const char *part = part_of_row(v, group, i % l->n_rank, p, position);
+        if (is_first) memcpy(seen, part, n);
+        if (memcmp(seen, part, n) == 0) continue;
         *diff = (bits_diff){position, diff->layer + p / 2, p % 2};
         return false;
     }
@@ -213,8 +228,7 @@ static bool same_rows(bits_ledger *l, struct slot *of, const fxi_kv_views *v, in
         const fxi_kv_group *gr = &l->layout.group[g];
         const bool is_there = position >= v->group[g].first_tok;
         const bool is_first = !(of->groups & 1u << g);
-        if (is_there && !same_planes(gr, is_first, seen, &v->group[g], position, diff))
-            return false;
+        if (is_there && !same_planes(l, g, is_first, seen, v, position, diff)) return false;
         if (is_there) of->groups |= 1u << g;
         seen += (size_t)gr->n_plane * gr->row_bytes;
         diff->layer += gr->n_plane / 2;

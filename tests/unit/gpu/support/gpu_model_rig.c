@@ -22,6 +22,17 @@ static void open_model(gpu_model_rig *g, runner_model m)
     fxi_gguf_close(file);
 }
 
+static void open_memory(fxi_device *d, fxi_kv_shape *shape)
+{
+    const fxi_device_ranks *all = d->ranks;
+    fx_error err = {0};
+    shape->n_rank = all ? all->n : 0;
+    if (!all && d->ops->open_vmm(d, &shape->vmm, &err) != FX_OK) fail_msg("%s", err.text);
+    for (int k = 0; k < shape->n_rank; k++)
+        if (all->device[k]->ops->open_vmm(all->device[k], &shape->rank_vmm[k], &err) != FX_OK)
+            fail_msg("%s", err.text);
+}
+
 static void open_cache(gpu_model_rig *g, const gpu_way *way)
 {
     fx_error err = {0};
@@ -30,7 +41,7 @@ static void open_cache(gpu_model_rig *g, const gpu_way *way)
                           .ctx_tok = s->train_ctx_tok < 1024 ? s->train_ctx_tok : 1024,
                           .max_seq = 8,
                           .budget_bytes = 48 << 20};
-    if (g->device->ops->open_vmm(g->device, &shape.vmm, &err) != FX_OK) fail_msg("%s", err.text);
+    open_memory(g->device, &shape);
     if (fxi_kv_open(way->kv ? way->kv : "vtensor", &shape, &g->r.kv, &err) != FX_OK)
         fail_msg("%s", err.text);
     for (int i = 0; i <= way->n_other; i++)
@@ -56,11 +67,12 @@ void gpu_model_open(gpu_model_rig *g, runner_model m, const gpu_way *way)
     memset(g, 0, sizeof *g);
     g->v = (variant){.what = way->what, .n_thread = 1, .n_other = way->n_other};
     assert_int_equal(fxi_pool_create(1, &g->r.pool, &err), FX_OK);
-    const fxi_gpu_options opt = {.name = "cuda:0",
+    const fxi_gpu_options opt = {.name = way->ranks ? way->ranks : "cuda:0",
                                  .math = way->math ? way->math : "exact",
                                  .pool = g->r.pool,
                                  .no_graphs = way->no_graphs};
-    if (fxi_gpu_open(&opt, &g->device, &err) != FX_OK) fail_msg("%s", err.text);
+    if ((way->ranks ? fxi_gpu_ranks_open : fxi_gpu_open)(&opt, &g->device, &err) != FX_OK)
+        fail_msg("%s", err.text);
     open_model(g, m);
     const fxi_model_shape *s = fxi_model_get_shape(g->r.model);
     g->r.n_vocab = s->n_vocab;

@@ -9,11 +9,12 @@
 // A way to run the sequence that must not change its logits.
 typedef struct gpu_way {
     const char *what;
-    int n_prompt;     // tokens of the prompt; the rest is decoded, token by token
-    int chunk;        // tokens of the prompt in one pass
-    int n_other;      // sequences beside it
-    const char *kv;   // manager; NULL: vtensor
-    const char *math; // NULL: exact
+    int n_prompt;      // tokens of the prompt; the rest is decoded, token by token
+    int chunk;         // tokens of the prompt in one pass
+    int n_other;       // sequences beside it
+    const char *kv;    // manager; NULL: vtensor
+    const char *math;  // NULL: exact
+    const char *ranks; // a list of devices: they share the model out; NULL: cuda:0 has all of it
     bool no_graphs;
     bool unpinned; // results go to memory of the process
 } gpu_way;

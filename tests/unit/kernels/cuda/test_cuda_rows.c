@@ -269,6 +269,20 @@ static void test_logits_are_finished_as_by_ref(void **state)
     free(y), free(bias), free(want);
 }
 
+static void test_ranks_are_added_in_their_order(void **state)
+{
+    (void)state;
+    enum { N = 300, N_RANK = 4, ALL = N_ROW * N };
+    float *from = random_floats((size_t)N_RANK * ALL, EVEN, 1), *y = floats(ALL);
+    float *want = floats(ALL);
+    memcpy(want, from, ALL * sizeof *want);
+    for (int k = 1; k < N_RANK; k++) ref_path()->add(want, from + k * ALL, ALL);
+    fxi_cuda_add_ranks_args a = {.from = from, .n_rank = N_RANK, .n_row = N_ROW, .n = N, .y = y};
+    launch(FXI_CUDA_ADD_RANKS, &a);
+    assert_same("ranks", y, want, ALL);
+    free(from), free(y), free(want);
+}
+
 static void test_the_first_of_the_largest_is_best(void **state)
 {
     (void)state;
@@ -295,6 +309,7 @@ int main(void)
         cmocka_unit_test(test_the_branch_may_be_overwritten),
         cmocka_unit_test(test_rows_are_rounded_as_by_ref),
         cmocka_unit_test(test_activations_have_the_bits_of_ref),
+        cmocka_unit_test(test_ranks_are_added_in_their_order),
         cmocka_unit_test(test_logits_are_finished_as_by_ref),
         cmocka_unit_test(test_the_first_of_the_largest_is_best),
     };

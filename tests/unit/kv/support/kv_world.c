@@ -25,15 +25,33 @@ static uint64_t row_word(uint64_t state, int group, int plane)
     return mix_hash(state, (uint64_t)(group * 64 + plane) + 1000);
 }
 
+static int n_device(void)
+{
+    return kv_world_n_rank ? kv_world_n_rank : 1;
+}
+
+// What a device has of it.
+static size_t part_bytes(void)
+{
+    return ROW_BYTES / (size_t)n_device();
+}
+
+static char *part_of_row(const fxi_kv_views *v, int rank, int group, int plane, int tok)
+{
+    fxi_kv_view of = v->group[group];
+    if (rank) of.base = v->rank_base[rank - 1][group];
+    return fxi_kv_row(&of, plane, tok);
+}
+
 static void fill_row(char *row, uint64_t word)
 {
-    for (size_t i = 0; i < ROW_BYTES; i += sizeof word) memcpy(row + i, &word, sizeof word);
+    for (size_t i = 0; i < part_bytes(); i += sizeof word) memcpy(row + i, &word, sizeof word);
 }
 
 static bool is_filled(const char *row, uint64_t word)
 {
     uint64_t got;
-    for (size_t i = 0; i < ROW_BYTES; i += sizeof got) {
+    for (size_t i = 0; i < part_bytes(); i += sizeof got) {
         memcpy(&got, row + i, sizeof got);
         if (got != word) return false;
     }
@@ -47,8 +65,8 @@ static void write_rows(kv_world *w, const kv_world_seq *s, int from)
     for (int t = 0; t < s->len_tok; t++) {
         state = next_state(state, s->tok[t]);
         for (int g = 0; t >= from && g < w->layout.n_group; g++)
-            for (int p = 0; p < w->layout.group[g].n_plane; p++) {
-                char *row = fxi_kv_row(&v.group[g], p, t);
+            for (int p = 0; p < w->layout.group[g].n_plane * n_device(); p++) {
+                char *row = part_of_row(&v, p % n_device(), g, p / n_device(), t);
                 if (fxi_kv_can(w->kv, FXI_KV_ZEROED) && t >= s->dirty_tok)
                     assert_true(is_filled(row, 0));
                 fill_row(row, row_word(state, g, p));
@@ -75,10 +93,11 @@ static void verify_rows(kv_world *w, int i)
                 assert_false(must_be_there(gr, s->len_tok, t));
                 continue;
             }
-            for (int p = 0; p < gr->n_plane; p++)
-                if (!is_filled(fxi_kv_row(&v.group[g], p, t), row_word(state, g, p)))
+            for (int p = 0; p < gr->n_plane * n_device(); p++)
+                if (!is_filled(part_of_row(&v, p % n_device(), g, p / n_device(), t),
+                               row_word(state, g, p)))
                     fail_msg("%s: sequence %d: token %d in plane %d of group %d is not its own",
-                             w->kv->ops->name, i, t, p, g);
+                             w->kv->ops->name, i, t, p / n_device(), g);
         }
     }
 }
@@ -86,6 +105,16 @@ static void verify_rows(kv_world *w, int i)
 // ---- life --------------------------------------------------------------------------------------
 
 size_t kv_world_page_bytes;
+int kv_world_n_rank, kv_world_faulty_rank;
+
+static vt_vmm *open_memory(void)
+{
+    vt_vmm *host;
+    assert_int_equal(vt_vmm_host_open(&host), VT_OK);
+    vt_vmm *fault = vt_fault_open(host);
+    vt_fault_set_granularity(fault, kv_world_page_bytes);
+    return fault;
+}
 
 fxi_kv_shape kv_world_shape(uint64_t budget_bytes, bool windows)
 {
@@ -109,12 +138,12 @@ void kv_world_open(kv_world *w, const char *manager, const fxi_kv_shape *shape)
     fx_error err = {0};
     fxi_kv_shape s = *shape;
     memset(w, 0, sizeof *w);
-    if (!s.vmm) {
-        vt_vmm *host;
-        assert_int_equal(vt_vmm_host_open(&host), VT_OK);
-        s.vmm = w->fault = vt_fault_open(host);
-        vt_fault_set_granularity(w->fault, kv_world_page_bytes);
-    }
+    s.n_rank = kv_world_n_rank;
+    for (int k = 0; k < s.n_rank; k++) s.rank_vmm[k] = open_memory();
+    if (s.n_rank)
+        w->fault = s.rank_vmm[kv_world_faulty_rank];
+    else if (!s.vmm)
+        s.vmm = w->fault = open_memory();
     w->layout = s.layout;
     if (fxi_kv_open(manager, &s, &w->kv, &err) != FX_OK) fail_msg("%s: %s", manager, err.text);
     if (!fxi_kv_can(w->kv, FXI_KV_PREFIX)) return;

@@ -5,6 +5,8 @@
 // wrong sequence, copied, moved, swapped or wiped wrongly is found.
 //
 //   the manager -> fault backend -> host
+//
+// Of a cache that several devices share out, each has such a backend, and its part of each row.
 #ifndef TESTS_KV_WORLD_H
 #define TESTS_KV_WORLD_H
 
@@ -31,7 +33,7 @@ typedef struct kv_world_record {
 
 typedef struct kv_world {
     fxi_kv *kv;
-    vt_vmm *fault; // the manager's
+    vt_vmm *fault; // the manager's, or that of device kv_world_faulty_rank
     fxi_kv_layout layout;
     fxi_kv_domain *domain[KV_WORLD_N_DOMAIN]; // NULL without PREFIX
     kv_world_seq seq[KV_WORLD_MAX_SEQ];
@@ -46,6 +48,10 @@ fxi_kv_shape kv_world_shape(uint64_t budget_bytes, bool windows);
 
 // Granularity of the memory of managers that are opened; 0, and at first: the host's.
 extern size_t kv_world_page_bytes;
+
+// Devices that share out the caches of managers that are opened; 0, and at first: one has all. The
+// fault backend of one of them is the world's.
+extern int kv_world_n_rank, kv_world_faulty_rank;
 
 // Opens the manager; errors end the test.
 void kv_world_open(kv_world *w, const char *manager, const fxi_kv_shape *shape);

@@ -1,0 +1,58 @@
+// kv_chunks.h - how the managers over libvtensor divide memory: the planes, slices and chunks of a
+// layout, and what sequences cost in them.
+//
+// A group of the layout is a group of planes of libvtensor, with its window.
+//
+// The host's pages are small, and mapping one costs little: each plane has a span of its own
+// (SPLIT), where the rows of successive tokens are neighbours. Pages of devices are large, and each
+// mapping is a call of the driver: the planes of a group lie side by side in one span (PACKED), so
+// that a chunk is one slice with few tokens of all planes, not one of many tokens for each plane
+// (vAttention's tensor slicing, arXiv 2405.04437, section 6.1).
+#ifndef FXI_KV_CHUNKS_H
+#define FXI_KV_CHUNKS_H
+
+#include "kv/kv.h"
+#include "vtensor/vtensor.h"
+
+typedef struct fxi_chunk_shape { // of a group
+    size_t tok_bytes;            // of a token in a slice
+    size_t slice_bytes;
+    uint64_t chunk_bytes; // of all its slices
+    int window_tok;       // as the group's
+} fxi_chunk_shape;
+
+// Of one manager: where several share a cache out, each has 1 / n_rank of every row.
+typedef struct fxi_kv_chunks {
+    int n_group;
+    vt_layout packing;
+    vt_group group[FXI_KV_MAX_GROUP]; // as libvtensor is told
+    fxi_chunk_shape chunk[FXI_KV_MAX_GROUP];
+    uint32_t plane0[FXI_KV_MAX_GROUP]; // the first plane of each group
+    int step_tok;                      // most that an extend adds
+    int whole_tok; // smallest number of tokens whose rows end where a chunk ends, in all groups
+} fxi_kv_chunks;
+
+// vmm: whose granularity counts; NULL: the host's.
+void fxi_chunks_plan(const fxi_kv_shape *shape, struct vt_vmm *vmm, fxi_kv_chunks *out);
+
+// How a manager of them is opened over the memory `vmm`, with this part of the budget and the swap.
+// It borrows c until it is open.
+vt_config fxi_chunks_config(const fxi_kv_chunks *c, const fxi_kv_shape *shape, struct vt_vmm *vmm);
+// What to say when that failed.
+fx_status fxi_chunks_fail(const fxi_kv_chunks *c, uint64_t budget_bytes, vt_status st,
+                          fx_error *err);
+
+// The view of a sequence.
+void fxi_chunks_view(const fxi_kv_chunks *c, const vt_manager *m, const vt_seq *s,
+                     fxi_kv_views *out);
+
+// In bytes of one manager, as kv.h has it: fxi_kv_cost, fxi_kv_swap_gain, fxi_kv_growth.
+uint64_t fxi_chunks_cost(const fxi_kv_chunks *c, const fxi_kv_need *need);
+uint64_t fxi_chunks_gain(const fxi_kv_chunks *c, int len_tok, int n_recorded);
+uint64_t fxi_chunks_growth(const fxi_kv_chunks *c, int len_tok, int end_tok);
+
+// A manager's own numbers as those of kv.h.
+fxi_kv_stats fxi_chunks_stats(const vt_manager *m);
+fxi_kv_prefix_ages fxi_chunks_ages(const vt_manager *m);
+
+#endif

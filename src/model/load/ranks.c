@@ -1,0 +1,54 @@
+// ranks.c - a model in parts, one for each of the devices that compute it together.
+#include <stdlib.h>
+
+#include "model/load/loading.h"
+
+// Progress of the parts, one after the other, as one.
+typedef struct part_progress {
+    const fxi_model_options *opt;
+    int rank, n_rank;
+} part_progress;
+
+static void report_part(void *ud, uint64_t done_bytes, uint64_t total_bytes)
+{
+    const part_progress *p = ud;
+    const uint64_t n = (uint64_t)p->n_rank, before = (uint64_t)p->rank * total_bytes;
+    p->opt->on_progress(p->opt->progress_ud, (before + done_bytes) / n, total_bytes);
+}
+
+static fx_status load_part(const fxi_gguf *g, const fxi_model_options *opt, int rank,
+                           fxi_transformer *m, fx_error *err)
+{
+    const fxi_device_ranks *all = opt->device->ranks;
+    part_progress progress = {opt, rank, all->n};
+    fxi_model_options own = *opt;
+    own.device = all->device[rank];
+    own.on_progress = opt->on_progress ? report_part : NULL;
+    own.progress_ud = &progress;
+    return fxi_transformer_load(g, &own, (fxi_cut){rank, all->n}, false, &m->ranks.part[rank], err);
+}
+
+static fx_status load_all_parts(const fxi_gguf *g, const fxi_model_options *opt, fxi_transformer *m,
+                                fx_error *err)
+{
+    fxi_model_ranks *r = &m->ranks;
+    r->max_seq = opt->max_batch_tok;
+    r->seq = calloc((size_t)opt->device->ranks->n * (size_t)r->max_seq, sizeof *r->seq);
+    if (!r->seq) return fxi_fail(err, FX_ENOMEM, "%s: no memory", fxi_gguf_name(g));
+    for (int k = 0; k < opt->device->ranks->n; k++, r->n++) FX_TRY(load_part(g, opt, k, m, err));
+    return FX_OK;
+}
+
+fx_status fxi_ranks_load(const fxi_gguf *g, const fxi_model_options *opt, fxi_transformer **out,
+                         fx_error *err)
+{
+    fxi_transformer *m;
+    *out = NULL;
+    FX_TRY(fxi_transformer_load(g, opt, (fxi_cut){0, 1}, true, &m, err));
+    const fx_status st = load_all_parts(g, opt, m, err);
+    if (st == FX_OK)
+        *out = m;
+    else
+        fxi_transformer_free(m);
+    return st;
+}

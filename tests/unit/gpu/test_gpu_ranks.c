@@ -1,0 +1,215 @@
+// test_gpu_ranks.c - several GPUs that compute one model together: in the CPU's order of sums they
+// have the bits of hosts that do so, and in any fixed order they have bits of their own, whatever
+// the batch, the chunking of the prompt and the sequences beside it.
+//
+// It runs on the stand-ins for the driver, which has four devices, and for NCCL, whose order of
+// three addends depends on how many numbers there are, as the library's does.
+#include "gpu_model_rig.h"
+
+#include "unit/cmocka_all.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "standin/nccl/standin_nccl.h"
+#include "standin/standin.h"
+#include "unit/model/host_ranks.h"
+#include "unit/model/small_model.h"
+
+#define MODELS FX_SOURCE_DIR "/tests/vectors/models/"
+
+enum { N_TOK = 26 };
+
+static const gpu_way ways[] = {
+    {"one pass", .n_prompt = N_TOK, .chunk = N_TOK},
+    {"one token at a time", .chunk = 1},
+    {"chunks of 7, then decoding", .n_prompt = 21, .chunk = 7},
+    {"beside three others", .n_prompt = 22, .chunk = 11, .n_other = 3},
+    {"results not pinned", .n_prompt = 23, .chunk = 23, .unpinned = true},
+};
+
+enum { N_WAY = sizeof ways / sizeof *ways };
+
+static int begin_test(void **state)
+{
+    (void)state;
+    standin_reset();
+    standin_nccl_reset();
+    return 0;
+}
+
+static int end_test(void **state)
+{
+    (void)state;
+    const standin_report r = standin_look();
+    if (r.n_breach) print_error("%s\n", r.breach);
+    return r.n_breach || r.n_stream || r.n_event || r.n_pinned || r.n_module || r.n_alloc ||
+           r.n_context || r.n_mapping || r.n_reservation || r.n_memory ||
+           standin_library_count(&standin_nccl, -1);
+}
+
+// The reference: as many hosts, which add in plain C.
+static float *run_hosts(runner_model m, int n_rank, int n_tok)
+{
+    static const variant v = {"hosts", RUNNER_MAX_TOK, 1, 0, NULL, NULL};
+    runner r = {0};
+    host_ranks hosts;
+    fx_error err = {0};
+    assert_int_equal(fxi_pool_create(1, &r.pool, &err), FX_OK);
+    host_ranks_open(&hosts, n_rank, r.pool, NULL);
+    if (!runner_open_on(&r, &hosts.dev, m, &v, &err)) fail_msg("%s", err.text);
+    float *out = runner_run(&r, &v, n_tok);
+    fxi_kv_close(r.kv);
+    fxi_model_free(r.model);
+    hosts.dev.ops->close(&hosts.dev);
+    fxi_pool_destroy(r.pool);
+    return out;
+}
+
+static const char *const lists[] = {NULL, "cuda:0", "cuda:0,cuda:1", "cuda:2,cuda:0,cuda:1",
+                                    "cuda:0,cuda:1,cuda:2,cuda:3"};
+
+static void check_exact(runner_model m, int n_rank, gpu_way way)
+{
+    float *want = run_hosts(m, n_rank, N_TOK);
+    way.ranks = lists[n_rank];
+    check_gpu_model(m, m.path, &way, N_TOK, want);
+    free(want);
+}
+
+// ---- exact -------------------------------------------------------------------------------------
+
+static void test_models_of_many_kinds(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *file;
+        int n_rank;
+    } models[] = {{"gemma2.gguf", 2},   {"qwen3.gguf", 2}, {"gpt2.gguf", 3}, {"gptneox.gguf", 3},
+                  {"stablelm.gguf", 3}, {"llama.gguf", 3}, {"phi2.gguf", 3}, {"bert.gguf", 3}};
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        char path[256];
+        snprintf(path, sizeof path, MODELS "%s", models[i].file);
+        check_exact((runner_model){path, NULL}, models[i].n_rank, ways[i % N_WAY]);
+    }
+}
+
+// Written for the test: quantized weights, blocks of 256 that are not cut, tied embeddings.
+static const small_model quantized = {.shape = {"", 2, 256, 8, 4, 64, 768, 300, true},
+                                      .type = FXI_Q4_K};
+static const small_model halves = {.shape = {"", 2, 128, 8, 4, 64, 160, 300, false},
+                                   .type = FXI_F16};
+
+static void test_quantized_weights_and_caches(void **state)
+{
+    (void)state;
+    small_model_write("gpu-ranks.gguf", &quantized);
+    check_exact((runner_model){"gpu-ranks.gguf", "q8_0"}, 2, ways[2]);
+    remove("gpu-ranks.gguf");
+}
+
+static void test_one_rank_is_that_gpu_alone(void **state)
+{
+    (void)state;
+    int n_out;
+    for (int i = 0; i < N_WAY; i++) {
+        const runner_model m = {MODELS "gemma2.gguf", NULL};
+        float *want = run_plain(m, N_TOK, &n_out);
+        gpu_way way = ways[i];
+        way.ranks = "cuda:1";
+        check_gpu_model(m, m.path, &way, N_TOK, want);
+        free(want);
+    }
+}
+
+// ---- law ---------------------------------------------------------------------------------------
+
+static float *run_law(runner_model m, const char *ranks, gpu_way way)
+{
+    gpu_model_rig g;
+    way.math = "law";
+    way.ranks = ranks;
+    gpu_model_open(&g, m, &way);
+    gpu_model_run(&g, &way, N_TOK);
+    float *out = malloc((size_t)g.r.n_out * sizeof *out);
+    memcpy(out, g.out, (size_t)g.r.n_out * sizeof *out);
+    gpu_model_close(&g);
+    return out;
+}
+
+static void check_law(const char *ranks, int n_vocab)
+{
+    const runner_model m = {"gpu-ranks.gguf", NULL};
+    float *want = run_law(m, ranks, ways[0]);
+    for (int i = 1; i < N_WAY; i++) {
+        float *got = run_law(m, ranks, ways[i]);
+        if (memcmp(got, want, (size_t)n_vocab * sizeof *got) != 0)
+            fail_msg("%s: %s gives other bits", ranks ? ranks : "cuda:0", ways[i].what);
+        free(got);
+    }
+    free(want);
+}
+
+static void test_the_law_depends_on_nothing_but_the_ranks(void **state)
+{
+    (void)state;
+    small_model_write("gpu-ranks.gguf", &halves);
+    check_law("cuda:0,cuda:1", 300);
+    check_law("cuda:0,cuda:1,cuda:2,cuda:3", 300);
+    remove("gpu-ranks.gguf");
+}
+
+static void test_two_add_by_the_library_and_four_by_a_kernel(void **state)
+{
+    (void)state;
+    small_model_write("gpu-ranks.gguf", &halves);
+    free(run_law((runner_model){"gpu-ranks.gguf", NULL}, "cuda:0,cuda:1", ways[0]));
+    const standin_nccl_report two = standin_nccl_look();
+    assert_true(two.n_sum > 0 && two.n_gather == 0);
+    standin_nccl_reset();
+    free(run_law((runner_model){"gpu-ranks.gguf", NULL}, lists[4], ways[0]));
+    const standin_nccl_report four = standin_nccl_look();
+    assert_true(four.n_sum == 0 && four.n_gather > 0);
+    remove("gpu-ranks.gguf");
+}
+
+// ---- names -------------------------------------------------------------------------------------
+
+static void test_bad_lists_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *list, *want;
+    } bad[] = {
+        {"cuda:0,cuda:0", "device 'cuda:0,cuda:0' names cuda:0 twice"},
+        {"cuda,cuda:0", "device 'cuda,cuda:0' names cuda:0 twice"},
+        {"cuda:0,", "device 'cuda:0,': '' is not cuda:N"},
+        {"cuda:0,cpu", "device 'cuda:0,cpu': 'cpu' is not cuda:N"},
+        {"cuda:0,cuda:x", "device 'cuda:x' is not cuda:N with a number N"},
+        {"cuda:1,cuda:9", "cuda:9: this machine has 4 NVIDIA GPUs: cuda:0 and so on"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        const fxi_gpu_options opt = {.name = bad[i].list};
+        fxi_device *d;
+        fx_error err = {0};
+        assert_int_equal(fxi_gpu_ranks_open(&opt, &d, &err), FX_EINVAL);
+        assert_null(d);
+        assert_string_equal(err.text, bad[i].want);
+    }
+}
+
+#define RANKS_TEST(name) cmocka_unit_test_setup_teardown(name, begin_test, end_test)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        RANKS_TEST(test_models_of_many_kinds),
+        RANKS_TEST(test_quantized_weights_and_caches),
+        RANKS_TEST(test_one_rank_is_that_gpu_alone),
+        RANKS_TEST(test_the_law_depends_on_nothing_but_the_ranks),
+        RANKS_TEST(test_two_add_by_the_library_and_four_by_a_kernel),
+        RANKS_TEST(test_bad_lists_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
