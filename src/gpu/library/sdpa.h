@@ -1,11 +1,11 @@
 // sdpa.h - attention by cuDNN, over caches that lie at arbitrary addresses: its graph, whether the
 // library supports it, and its execution.
 //
-// One call treats a batch of sequences, each with one new token or several. K and V of a sequence are
-// [n_tok][n_kv_head][head_dim] with `token_step` numbers from token to token, as in a cache whose
-// layers are interleaved; the sequence begins at an offset of its own, a 64-bit number of the
-// tensor's elements ("ragged"). So the caches of a batch need not lie side by side: offsets count
-// from the lowest of them.
+// One call treats a batch of sequences, each with one new token or several. K and V of a
+// sequence are [n_tok][n_kv_head][head_dim] with `token_step` numbers from token to token, as in
+// a cache whose layers are interleaved; the sequence begins at an offset of its own, a 64-bit
+// number of the tensor's elements ("ragged"). So the caches of a batch need not lie side by
+// side: offsets count from the lowest of them.
 //
 // As the library sees it:
 //   Q, OUT    [n_seq][n_head][max_q_tok][head_dim], ragged, too: it wants all of them so, or none
