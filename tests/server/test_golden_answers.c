@@ -74,6 +74,31 @@ static void test_echo_with_logprobs(void **state)
                          ",\"stop_reason\":null}]," USAGE(2, 1, 3) "}");
 }
 
+#define TIMINGS(n, ms, each, rate)                                                              \
+    ",\"timings\":{\"cache_n\":0,\"prompt_n\":2,\"prompt_ms\":3.000,\"prompt_per_token_ms\":1." \
+    "500,"                                                                                      \
+    "\"prompt_per_second\":666.667,\"predicted_n\":" #n ",\"predicted_ms\":" #ms                \
+    ",\"predicted_per_"                                                                         \
+    "token_ms\":" #each ",\"predicted_per_second\":" #rate "}"
+
+// The times are those that the fake engine makes up: 3 ms, then 1 ms between tokens.
+static void test_timings(void **state)
+{
+    (void)state;
+    fixture_expect_in(&f, TEXT,
+                      "{\"prompt\":[257,258],\"max_tokens\":3,\"timings_per_token\":true}", 200,
+                      "}" TIMINGS(3, 2.000, 0.667, 1500.000) "}");
+    fixture_expect_in(
+        &f, TEXT,
+        "{\"prompt\":[257,258],\"max_tokens\":3,\"timings_per_token\":true,\"stream\":true}", 200,
+        "\"finish_reason\":null}]" TIMINGS(1, 0.000, 0.000, 0.000) "}\n\n");
+    fixture_expect_in(
+        &f, TEXT,
+        "{\"prompt\":[257,258],\"max_tokens\":3,\"timings_per_token\":true,\"stream\":true}", 200,
+        "\"finish_reason\":\"length\"}]" TIMINGS(3, 2.000, 0.667,
+                                                 1500.000) "}\n\ndata: [DONE]\n\n");
+}
+
 // max_tokens 0: the prompt is scored and nothing is generated.
 static void test_scoring(void **state)
 {
@@ -210,7 +235,7 @@ int main(void)
         cmocka_unit_test(test_scoring),        cmocka_unit_test(test_echo_of_several),
         cmocka_unit_test(test_echo_of_a_text), cmocka_unit_test(test_streamed_logprobs),
         cmocka_unit_test(test_chat_logprobs),  cmocka_unit_test(test_token_ids),
-        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_names),          cmocka_unit_test(test_timings),
     };
     return cmocka_run_group_tests(tests, open_once, close_once);
 }

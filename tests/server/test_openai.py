@@ -497,6 +497,12 @@ def test_embeddings(model):
 # ---- together -----------------------------------------------------------------------------------
 
 
+def test_embeddings_of_a_model_that_embeds_none(client, model):
+    with pytest.raises(openai.BadRequestError) as refused:
+        client.embeddings.create(model=model, input="a cat")
+    assert refused.value.param == "model"
+
+
 def test_batch_mates_change_nothing(client, model):
     """Eight concurrent requests get the answers that each gets alone."""
     orders = [dict(prompt=f"{PROMPT} there was a {w}", seed=i, temperature=1 if i % 2 else 0,

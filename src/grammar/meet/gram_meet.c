@@ -8,6 +8,11 @@
 
 enum { MAX_SET = 1 << 15, N_SLOT = 4 * FXI_MEET_MAX_STATE };
 
+typedef enum meet_how {
+    MEET_BOTH,    // what a and b match
+    MEET_WITHOUT, // what a matches and b does not
+} meet_how;
+
 typedef struct state_pair {
     uint32_t a, b;
     uint32_t rule;
@@ -21,7 +26,7 @@ typedef struct byte_group { // the bytes that lead to one pair
 typedef struct meet_search {
     fxi_gram *out;
     fxi_auto *a, *b;
-    fxi_meet how;
+    meet_how how;
     fx_error *err;
     state_pair *pair; // [n]
     size_t n, cap;
@@ -64,7 +69,7 @@ static fx_status step_pair(meet_search *m, const state_pair *p, uint8_t byte, ui
     uint32_t a, b;
     FX_TRY(fxi_auto_step(m->a, p->a, byte, &a, m->err));
     FX_TRY(fxi_auto_step(m->b, p->b, byte, &b, m->err));
-    *is_dead = a == FXI_AUTO_DEAD || (m->how == FXI_MEET_BOTH && b == FXI_AUTO_DEAD);
+    *is_dead = a == FXI_AUTO_DEAD || (m->how == MEET_BOTH && b == FXI_AUTO_DEAD);
     return *is_dead ? FX_OK : find_state_pair(m, a, b, next);
 }
 
@@ -78,8 +83,7 @@ static void add_to_group(byte_group *group, size_t *n, uint32_t pair, uint8_t by
 
 static bool is_final_pair(const meet_search *m, const state_pair *p)
 {
-    return fxi_auto_is_final(m->a, p->a) &&
-           fxi_auto_is_final(m->b, p->b) == (m->how == FXI_MEET_BOTH);
+    return fxi_auto_is_final(m->a, p->a) && fxi_auto_is_final(m->b, p->b) == (m->how == MEET_BOTH);
 }
 
 static fx_status define_pair(meet_search *m, uint32_t at)
@@ -112,8 +116,9 @@ static fx_status search_pairs(meet_search *m)
     return FX_OK;
 }
 
-fx_status fxi_gram_meet(fxi_gram *out, const fxi_gram *a, const fxi_gram *b, fxi_meet how,
-                        uint32_t *node, fx_error *err)
+// Adds it to `out`, which is another form than the two finished ones.
+static fx_status meet_forms(fxi_gram *out, const fxi_gram *a, const fxi_gram *b, meet_how how,
+                            uint32_t *node, size_t *n_pair, fx_error *err)
 {
     meet_search m = {.out = out, .how = how, .err = err, .slot = calloc(N_SLOT, sizeof *m.slot)};
     fx_status st = m.slot ? FX_OK : fail_memory(err);
@@ -121,6 +126,7 @@ fx_status fxi_gram_meet(fxi_gram *out, const fxi_gram *a, const fxi_gram *b, fxi
     if (!st) st = fxi_auto_make(b, MAX_SET, &m.b, err);
     if (!st) st = search_pairs(&m);
     if (!st) *node = fxi_gram_ref(out, m.pair[0].rule);
+    *n_pair += m.n;
     fxi_auto_free(m.a);
     fxi_auto_free(m.b);
     free(m.pair);
@@ -140,7 +146,7 @@ static fx_status finish_form(fxi_gram *g, uint32_t root, bool *is_never, fx_erro
 
 // part[0] becomes what it and the part allow, in `to`.
 static fx_status meet_part(fxi_meet_part *first, fxi_meet_part *part, fxi_gram *to, uint32_t *node,
-                           fx_error *err)
+                           size_t *n_pair, fx_error *err)
 {
     bool a_is_never, b_is_never;
     FX_TRY(finish_form(&first->form, first->root, &a_is_never, err));
@@ -149,17 +155,18 @@ static fx_status meet_part(fxi_meet_part *first, fxi_meet_part *part, fxi_gram *
     if (a_is_never || (b_is_never && !part->is_not)) return FX_OK;
     const fxi_gram *b = b_is_never ? &first->form : &part->form; // no condition at all
     const bool is_not = part->is_not && !b_is_never;
-    return fxi_gram_meet(to, &first->form, b, is_not ? FXI_MEET_WITHOUT : FXI_MEET_BOTH, node, err);
+    return meet_forms(to, &first->form, b, is_not ? MEET_WITHOUT : MEET_BOTH, node, n_pair, err);
 }
 
 fx_status fxi_gram_meet_all(fxi_gram *out, fxi_meet_part *part, size_t n, uint32_t *node,
-                            fx_error *err)
+                            size_t *n_pair, fx_error *err)
 {
     fx_status st = FX_OK;
+    *n_pair = 0;
     for (size_t i = 1; !st && i < n; i++) {
         fxi_gram next = {0};
         const bool is_last = i + 1 == n;
-        st = meet_part(&part[0], &part[i], is_last ? out : &next, node, err);
+        st = meet_part(&part[0], &part[i], is_last ? out : &next, node, n_pair, err);
         fxi_gram_free(&part[0].form);
         part[0].form = next;
         part[0].root = *node;

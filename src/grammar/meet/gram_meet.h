@@ -10,16 +10,6 @@
 
 enum { FXI_MEET_MAX_STATE = 1 << 14 };
 
-typedef enum fxi_meet {
-    FXI_MEET_BOTH,    // what a and b match
-    FXI_MEET_WITHOUT, // what a matches and b does not
-} fxi_meet;
-
-// Adds it to `out`, which is another form than the two finished ones. Errors: FX_EINVAL (more than
-// FXI_MEET_MAX_STATE pairs), FX_ENOMEM.
-fx_status fxi_gram_meet(fxi_gram *out, const fxi_gram *a, const fxi_gram *b, fxi_meet how,
-                        uint32_t *node, fx_error *err);
-
 typedef struct fxi_meet_part {
     fxi_gram form;
     uint32_t root;
@@ -27,8 +17,8 @@ typedef struct fxi_meet_part {
 } fxi_meet_part;
 
 // Adds what all parts allow, of which the first is not an is_not. Frees their forms, which need not
-// be finished, whatever the result. A part may match nothing.
+// be finished, whatever the result. A part may match nothing. *n_pair: how many pairs it took.
 fx_status fxi_gram_meet_all(fxi_gram *out, fxi_meet_part *part, size_t n, uint32_t *node,
-                            fx_error *err);
+                            size_t *n_pair, fx_error *err);
 
 #endif

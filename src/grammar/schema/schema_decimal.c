@@ -217,10 +217,12 @@ static uint32_t multiples_of(fxi_gram *g, uint32_t modulus)
     return fxi_gram_ref(g, first);
 }
 
-fx_status fxi_decimal_node(fxi_gram *g, const fxi_magnitudes *m, uint32_t *node, fx_error *err)
+fx_status fxi_decimal_node(fxi_gram *g, const fxi_magnitudes *m, uint32_t *node, size_t *n_pair,
+                           fx_error *err)
 {
     fxi_meet_part part[4] = {{.root = 0}};
     size_t n = 1;
+    *n_pair = 0;
     if (!m->least && !m->most && m->modulus < 2) return all_numbers(g, m, node, err);
     const fx_status st = all_numbers(&part[0].form, m, &part[0].root, err);
     if (st) {
@@ -239,5 +241,5 @@ fx_status fxi_decimal_node(fxi_gram *g, const fxi_magnitudes *m, uint32_t *node,
         part[n].root = multiples_of(&part[n].form, m->modulus);
         n++;
     }
-    return fxi_gram_meet_all(g, part, n, node, err);
+    return fxi_gram_meet_all(g, part, n, node, n_pair, err);
 }

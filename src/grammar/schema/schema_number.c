@@ -106,6 +106,7 @@ static fx_status magnitudes_node(fxi_schema *r, const number_range *range, const
 {
     static const fxi_decimal zero = {"0", ""};
     fxi_decimal a, b;
+    size_t n_pair;
     fxi_magnitudes m = {.n_part = range->n_part, .modulus = range->modulus};
     if (above_zero) {
         m.least = &zero;
@@ -121,7 +122,8 @@ static fx_status magnitudes_node(fxi_schema *r, const number_range *range, const
         m.most = &b;
         m.below = most->strict;
     }
-    return fxi_decimal_node(r->g, &m, node, r->err);
+    FX_TRY(fxi_decimal_node(r->g, &m, node, &n_pair, r->err));
+    return fxi_schema_met(r, 0, n_pair);
 }
 
 static fx_status add_negative(fxi_schema *r, const number_range *range, fxi_schema_ways *w)

@@ -8,7 +8,7 @@
 
 enum { MAX_NAME = 4096, MAX_PATTERN = 3 };
 
-typedef struct member_list { // in the arena
+typedef struct member_list { // in the arena, with room for all there may be
     const char **name;       // [n]
     bool *is_required;       // [n]
     size_t n;
@@ -61,11 +61,24 @@ static fx_status put_member_name(fxi_schema *r, const fxi_schema_set *list, memb
     return FX_OK;
 }
 
+// As many as there may be in the list at most, those that stand there twice counted twice.
+static size_t most_member_names(const fxi_schema_set *list)
+{
+    size_t n = 1;
+    const json_t *v;
+    for (const json_t *s = NULL; (s = fxi_schema_next(list, "properties", s, &v));)
+        n += json_object_size(v);
+    for (const json_t *s = NULL; (s = fxi_schema_next(list, "required", s, &v));)
+        n += json_array_size(v);
+    return n < MAX_NAME ? n : MAX_NAME;
+}
+
 static fx_status list_member_names(fxi_schema *r, const fxi_schema_set *list, member_list *m)
 {
     const json_t *v;
-    m->name = fxi_schema_take(r, MAX_NAME, sizeof *m->name);
-    m->is_required = fxi_schema_take(r, MAX_NAME, sizeof *m->is_required);
+    const size_t most = most_member_names(list);
+    m->name = fxi_schema_take(r, most, sizeof *m->name);
+    m->is_required = fxi_schema_take(r, most, sizeof *m->is_required);
     if (!m->name || !m->is_required) return fxi_schema_no_memory(r);
     for (const json_t *s = NULL; (s = fxi_schema_next(list, "properties", s, &v));) {
         const char *name;

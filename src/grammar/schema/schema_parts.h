@@ -61,14 +61,19 @@ enum {
 };
 
 enum { FXI_SCHEMA_MAX_LIST = 256, FXI_SCHEMA_MAX_WORK = 200000, FXI_SCHEMA_MAX_DEPTH = 64 };
+enum { FXI_SCHEMA_LOOKS = 256 }; // values that are looked at for a piece of work
 
 // ---- schema_rules.c -----------------------------------------------------------------------------
 
 fx_status fxi_schema_no_memory(fxi_schema *r);
 // Memory of the arena, cleared; NULL: none.
 void *fxi_schema_take(fxi_schema *r, size_t n, size_t elem_bytes);
-// Counts work. Error: FX_EINVAL.
+// Counts n pieces of work, of some 10 us at most: a schema may make so many of them that it takes
+// seconds, not minutes. Error: FX_EINVAL.
 fx_status fxi_schema_work(fxi_schema *r, size_t n);
+// The same for n conditions on a text that met in so many pairs of states; n is 0 for bounds of a
+// number, whose automata are small.
+fx_status fxi_schema_met(fxi_schema *r, size_t n, size_t n_pair);
 // The values that satisfy all schemas of a set; *set is sorted.
 fx_status fxi_schema_node(fxi_schema *r, fxi_schema_set *set, uint32_t *node);
 
@@ -193,7 +198,8 @@ typedef struct fxi_magnitudes {
     uint32_t modulus;                // of which integers are multiples; 0, 1: of none
 } fxi_magnitudes;
 
-// Numbers >= 0 within bounds, without an exponent.
-fx_status fxi_decimal_node(fxi_gram *g, const fxi_magnitudes *m, uint32_t *node, fx_error *err);
+// Numbers >= 0 within bounds, without an exponent. *n_pair: as fxi_gram_meet_all.
+fx_status fxi_decimal_node(fxi_gram *g, const fxi_magnitudes *m, uint32_t *node, size_t *n_pair,
+                           fx_error *err);
 
 #endif

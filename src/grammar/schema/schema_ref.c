@@ -37,21 +37,22 @@ static const json_t *step_into(const json_t *v, const char *step)
     return *end ? NULL : json_array_get(v, i);
 }
 
-// Below v, the schema with this anchor; NULL: there is none.
-static const json_t *find_anchor(const json_t *v, const char *name)
+// Below v, the schema with this anchor; NULL: there is none. *n_look: values looked at.
+static const json_t *find_anchor(const json_t *v, const char *name, size_t *n_look)
 {
     const char *key;
     json_t *member;
     const json_t *found = NULL;
     const char *own = json_string_value(json_object_get(v, "$anchor"));
+    ++*n_look;
     if (own && !strcmp(own, name)) return v;
     json_object_foreach((json_t *)v, key, member)
     {
         if (!found && strcmp(key, "const") != 0 && strcmp(key, "enum") != 0)
-            found = find_anchor(member, name);
+            found = find_anchor(member, name, n_look);
     }
     for (size_t i = 0; !found && i < json_array_size(v); i++)
-        found = find_anchor(json_array_get(v, i), name);
+        found = find_anchor(json_array_get(v, i), name, n_look);
     return found;
 }
 
@@ -73,13 +74,15 @@ fx_status fxi_schema_at(fxi_schema *r, const char *at, const json_t **out)
 fx_status fxi_schema_resolve(fxi_schema *r, const json_t *schema, const json_t **out)
 {
     const char *ref = json_string_value(json_object_get(schema, "$ref"));
+    size_t n_look = 0;
     *out = NULL;
     if (ref[0] != '#')
         return fxi_schema_refuse(r, schema, "a \"$ref\" to another document (\"%.100s\")", ref);
     if (!ref[1] || ref[1] == '/')
         FX_TRY(fxi_schema_at(r, ref + 1, out));
     else
-        *out = find_anchor(r->root, ref + 1);
+        *out = find_anchor(r->root, ref + 1, &n_look);
+    FX_TRY(fxi_schema_work(r, n_look / FXI_SCHEMA_LOOKS));
     if (json_is_object(*out) || json_is_boolean(*out)) return FX_OK;
     return fxi_schema_refuse(r, schema, "\"$ref\" names \"%.100s\", which is not there", ref);
 }

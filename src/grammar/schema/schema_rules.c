@@ -24,6 +24,12 @@ fx_status fxi_schema_work(fxi_schema *r, size_t n)
     return fxi_fail(r->err, FX_EINVAL, "schema: its alternatives are too many to be written down");
 }
 
+fx_status fxi_schema_met(fxi_schema *r, size_t n, size_t n_pair)
+{
+    enum { WORK_PER_MEET = 100, PAIRS_PER_WORK = 4 };
+    return fxi_schema_work(r, n * WORK_PER_MEET + n_pair / PAIRS_PER_WORK);
+}
+
 // ---- sets ---------------------------------------------------------------------------------------
 
 bool fxi_schema_has(const fxi_schema_set *s, const json_t *schema)

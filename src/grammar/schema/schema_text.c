@@ -66,7 +66,7 @@ static fx_status meet_conditions(fxi_schema *r, const fxi_schema_text *cond, siz
     fxi_meet_part part[MAX_CONDITION + 1] = {{.root = 0}};
     fx_status st = FX_OK;
     fx_error e = {0};
-    size_t first = 0, n_part = 0;
+    size_t first = 0, n_part = 0, n_pair;
     while (first < n && cond[first].is_not) first++;
     st = read_condition(r, &part[0].form, first < n ? &cond[first] : &any, r->spelling,
                         &part[0].root);
@@ -81,11 +81,11 @@ static fx_status meet_conditions(fxi_schema *r, const fxi_schema_text *cond, siz
         for (size_t i = 0; i < n_part; i++) fxi_gram_free(&part[i].form);
         return st;
     }
-    st = fxi_gram_meet_all(r->g, part, n_part, node, &e);
+    st = fxi_gram_meet_all(r->g, part, n_part, node, &n_pair, &e);
     return st == FX_EINVAL
                ? fxi_schema_refuse(r, cond[0].at, "conditions on a text: %.200s", e.text)
            : st ? fxi_schema_no_memory(r)
-                : FX_OK;
+                : fxi_schema_met(r, n_part, n_pair);
 }
 
 fx_status fxi_schema_texts(fxi_schema *r, const fxi_schema_text *cond, size_t n, uint32_t *node)

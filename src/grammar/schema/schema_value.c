@@ -149,14 +149,20 @@ static fx_status fits_object(fxi_schema *r, const fxi_schema_set *list, const js
     return FX_OK;
 }
 
-static bool is_listed_value(const fxi_schema_set *list, const json_t *value)
+// Whether each const and enum has it, but for the enum that it comes from.
+static fx_status fits_values(fxi_schema *r, const fxi_schema_set *list, const json_t *value,
+                             const json_t *source, bool *out)
 {
     const json_t *v;
-    for (const json_t *s = NULL; (s = fxi_schema_next(list, "const", s, &v));)
-        if (!equals_value(v, value)) return false;
-    for (const json_t *s = NULL; (s = fxi_schema_next(list, "enum", s, &v));)
-        if (!has_value(v, value)) return false;
-    return true;
+    *out = true;
+    for (const json_t *s = NULL; *out && (s = fxi_schema_next(list, "const", s, &v));)
+        *out = equals_value(v, value);
+    for (const json_t *s = NULL; *out && (s = fxi_schema_next(list, "enum", s, &v));) {
+        if (v == source) continue;
+        FX_TRY(fxi_schema_work(r, json_array_size(v) / FXI_SCHEMA_LOOKS));
+        *out = has_value(v, value);
+    }
+    return FX_OK;
 }
 
 static bool is_whole_number(const json_t *v)
@@ -165,10 +171,11 @@ static bool is_whole_number(const json_t *v)
 }
 
 static fx_status fits_list(fxi_schema *r, const fxi_schema_set *list, const json_t *value,
-                           bool *out)
+                           const json_t *source, bool *out)
 {
     const unsigned types = fxi_schema_types_of(list), type = type_of_value(value);
-    *out = types & type && is_listed_value(list, value);
+    *out = types & type;
+    if (*out) FX_TRY(fits_values(r, list, value, source, out));
     if (type == FXI_SCHEMA_NUMBER) {
         if (types & FXI_SCHEMA_WHOLE) *out = *out && is_whole_number(value);
         for (size_t i = 0; *out && i < list->n; i++) *out = fits_number(list->at[i], value);
@@ -189,7 +196,8 @@ fx_status fxi_schema_accepts(fxi_schema *r, const json_t *value, const fxi_schem
         return fxi_schema_refuse(r, value, "a value nested deeper than %d", FXI_SCHEMA_MAX_DEPTH);
     r->depth++;
     FX_TRY(fxi_schema_expand(r, set, &lists));
-    for (size_t i = 0; !*out && i < lists.n; i++) FX_TRY(fits_list(r, &lists.at[i], value, out));
+    for (size_t i = 0; !*out && i < lists.n; i++)
+        FX_TRY(fits_list(r, &lists.at[i], value, NULL, out));
     r->depth--;
     return FX_OK;
 }
@@ -284,12 +292,12 @@ bool fxi_schema_has_values(const fxi_schema_set *list)
 }
 
 static fx_status add_spelled(fxi_schema *r, const fxi_schema_set *list, const json_t *v,
-                             fxi_schema_ways *w)
+                             const json_t *source, fxi_schema_ways *w)
 {
     bool fits;
     uint32_t node = 0;
     FX_TRY(fxi_schema_work(r, 1));
-    FX_TRY(fits_list(r, list, v, &fits));
+    FX_TRY(fits_list(r, list, v, source, &fits));
     if (!fits) return FX_OK;
     FX_TRY(spell_value(r, v, &node));
     return fxi_schema_way(r, w, node);
@@ -298,9 +306,9 @@ static fx_status add_spelled(fxi_schema *r, const fxi_schema_set *list, const js
 fx_status fxi_schema_values(fxi_schema *r, const fxi_schema_set *list, fxi_schema_ways *w)
 {
     const json_t *v;
-    if (fxi_schema_next(list, "const", NULL, &v)) return add_spelled(r, list, v, w);
+    if (fxi_schema_next(list, "const", NULL, &v)) return add_spelled(r, list, v, NULL, w);
     if (!fxi_schema_next(list, "enum", NULL, &v)) return FX_OK;
     for (size_t i = 0; i < json_array_size(v); i++)
-        FX_TRY(add_spelled(r, list, json_array_get(v, i), w));
+        FX_TRY(add_spelled(r, list, json_array_get(v, i), v, w));
     return FX_OK;
 }

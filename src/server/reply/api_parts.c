@@ -29,6 +29,32 @@ bool fxi_usage_add(fxi_buf *b, const fxi_reply *r)
            fxi_buf_str(b, "}");
 }
 
+// `n` tokens in the time `us`, as llama.cpp's server tells it.
+static bool add_rate(fxi_buf *b, const char *what, int n, uint64_t us)
+{
+    const double ms = (double)us / 1e3;
+    return fxi_buf_fmt(b,
+                       ",\"%s_n\":%d,\"%s_ms\":%.3f,\"%s_per_token_ms\":%.3f,"
+                       "\"%s_per_second\":%.3f",
+                       what, n, what, ms, what, n ? ms / n : 0, what,
+                       us ? n * 1e6 / (double)us : 0);
+}
+
+// Prompts that are computed side by side took as long as the longest of them.
+bool fxi_timings_add(fxi_buf *b, const fxi_reply *r)
+{
+    const fxi_usage use = fxi_usage_of(r);
+    uint64_t prefill_us = 0, decode_us = 0;
+    if (!r->spec.timings) return true;
+    for (int i = 0; r->use && i < r->spec.n_prompt; i++) {
+        if (r->use[i].prefill_us > prefill_us) prefill_us = r->use[i].prefill_us;
+        if (r->use[i].decode_us > decode_us) decode_us = r->use[i].decode_us;
+    }
+    return fxi_buf_fmt(b, ",\"timings\":{\"cache_n\":%d", use.n_cached) &&
+           add_rate(b, "prompt", use.n_prompt - use.n_cached, prefill_us) &&
+           add_rate(b, "predicted", use.n_generated, decode_us) && fxi_buf_str(b, "}");
+}
+
 // The client's string or integer, or NULL.
 static bool add_stop_reason(fxi_buf *b, const json_t *v)
 {

@@ -285,7 +285,8 @@ void fxi_reply_event(fxi_reply *r, int prompt, const fx_event *ev)
     size_t before = r->out.n;
     const size_t kept = fxi_reply_prompt_bytes(r, prompt) + choice_bytes(&r->choice[k]);
     if (r->ended || r->choice[k].finish != FX_FINISH_NONE) return;
-    r->use[prompt] = (fxi_prompt_use){ev->n_prompt, ev->n_cached, ev->n_discarded};
+    r->use[prompt] = (fxi_prompt_use){ev->n_prompt, ev->n_cached, ev->n_discarded, ev->prefill_us,
+                                      ev->decode_us};
     r->choice[k].n_generated = ev->n_generated;
     if (bad_ends[ev->finish].status) {
         fail_with_finish(r, ev);

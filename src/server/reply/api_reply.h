@@ -76,6 +76,7 @@ typedef struct fxi_choice {
 typedef struct fxi_prompt_use {
     int n_prompt, n_cached; // tokens
     int n_discarded;        // tokens of the choices that best_of dropped
+    uint64_t prefill_us, decode_us;
 } fxi_prompt_use;
 
 // What a reply says of a prompt. Set before the prompt is submitted; after that only its events
@@ -93,7 +94,7 @@ typedef struct fxi_prompt_part {
 // What the client asked for.
 typedef struct fxi_reply_spec {
     fxi_api api;
-    bool stream, include_usage, continuous_usage;
+    bool stream, include_usage, continuous_usage, timings;
     bool echo, logprobs, prompt_logprobs;
     int n_top, n_prompt_top;            // likeliest tokens beside each
     bool return_ids;                    // token ids of prompts and choices
@@ -244,6 +245,8 @@ typedef struct fxi_usage {  // tokens
 
 fxi_usage fxi_usage_of(const fxi_reply *r);
 bool fxi_usage_add(fxi_buf *b, const fxi_reply *r); // {"prompt_tokens":..}
+// ,"timings":{..} as llama.cpp's server has it, where the request wants it.
+bool fxi_timings_add(fxi_buf *b, const fxi_reply *r);
 // "finish_reason":..,"stop_reason":.. of a choice that ended with f. Streams leave out a
 // stop_reason that is null.
 bool fxi_finish_add(fxi_buf *b, const fxi_reply *r, const fxi_choice *c, fx_finish f);

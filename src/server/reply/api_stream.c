@@ -82,7 +82,7 @@ static bool add_chunk(fxi_reply *r, int k, chunk_part s, fx_finish finish)
            add_chunk_probs(r, s.probs) && add_chunk_finish(r, k, finish) &&
            add_chunk_ids(r, s.ids) && add_prompt_ids(r, k, s.first && !chat) &&
            fxi_buf_str(b, "}]") && add_prompt_ids(r, k, s.first && chat) && add_chunk_usage(r) &&
-           fxi_buf_str(b, "}\n\n");
+           fxi_timings_add(b, r) && fxi_buf_str(b, "}\n\n");
 }
 
 static bool add_role_chunk(fxi_reply *r, int k)
@@ -212,8 +212,9 @@ static bool stream_content(fxi_reply *r, int k, const fxi_answer_event *ev)
 static bool stream_end(fxi_reply *r)
 {
     fxi_buf *b = &r->out;
-    bool ok = !r->spec.include_usage || (begin_chunk(r) && fxi_buf_str(b, "],\"usage\":") &&
-                                         fxi_usage_add(b, r) && fxi_buf_str(b, "}\n\n"));
+    bool ok = !r->spec.include_usage ||
+              (begin_chunk(r) && fxi_buf_str(b, "],\"usage\":") && fxi_usage_add(b, r) &&
+               fxi_timings_add(b, r) && fxi_buf_str(b, "}\n\n"));
     return ok && fxi_buf_str(b, "data: [DONE]\n\n");
 }
 

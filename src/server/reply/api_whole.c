@@ -110,7 +110,7 @@ static bool write_answer(fxi_buf *b, const fxi_reply *r)
               fxi_json_cstr(b, r->fingerprint) && fxi_buf_str(b, ",\"choices\":[");
     for (int k = 0; ok && k < r->spec.n_prompt * r->spec.n_per_prompt; k++)
         ok = add_choice(b, r, k);
-    return ok && fxi_buf_str(b, "],\"usage\":") && fxi_usage_add(b, r) &&
+    return ok && fxi_buf_str(b, "],\"usage\":") && fxi_usage_add(b, r) && fxi_timings_add(b, r) &&
            (r->spec.api != FXI_API_CHAT || add_of_prompt(b, r, &r->prompt[0])) &&
            fxi_buf_str(b, "}");
 }

@@ -181,6 +181,7 @@ fxi_reply_spec fxi_params_reply(const fxi_params *par)
                             .stream = par->stream,
                             .include_usage = par->include_usage,
                             .continuous_usage = par->continuous_usage,
+                            .timings = par->timings,
                             .echo = par->echo,
                             .logprobs = wants_logprobs(par),
                             .return_ids = par->return_ids,

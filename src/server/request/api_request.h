@@ -82,7 +82,7 @@ typedef struct fxi_params {
     double repetition_penalty, presence_penalty, frequency_penalty, length_penalty;
     int64_t seed;
     const json_t *stream_options; // in root; NULL: absent
-    bool has_seed, stream, include_usage, continuous_usage;
+    bool has_seed, stream, include_usage, continuous_usage, timings;
     bool ignore_eos, include_stop, cache_prompt, speculate, beam;
     bool echo, logprobs, return_ids, tokens_as_ids, skip_special;
     int64_t n_logprob, n_prompt_logprob; // likeliest tokens; -1: absent

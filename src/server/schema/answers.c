@@ -62,6 +62,15 @@ static const struct answer_member {
     {"Usage", "total_tokens", true, INT},
     {"Usage", "prompt_tokens_details", true, REF("CachedTokens")},
     {"Usage", "completion_tokens_details", false, REF("ReasoningTokens")},
+    {"Timings", "cache_n", true, INT},
+    {"Timings", "prompt_n", true, INT},
+    {"Timings", "prompt_ms", true, NUM},
+    {"Timings", "prompt_per_token_ms", true, NUM},
+    {"Timings", "prompt_per_second", true, NUM},
+    {"Timings", "predicted_n", true, INT},
+    {"Timings", "predicted_ms", true, NUM},
+    {"Timings", "predicted_per_token_ms", true, NUM},
+    {"Timings", "predicted_per_second", true, NUM},
     {"PromptUsage", "prompt_tokens", true, INT},
     {"PromptUsage", "total_tokens", true, INT},
 
@@ -84,6 +93,7 @@ static const struct answer_member {
     {"Completion", "system_fingerprint", true, STR},
     {"Completion", "choices", true, LIST(REF("TextChoice"))},
     {"Completion", "usage", true, REF("Usage")},
+    {"Completion", "timings", false, REF("Timings")},
 
     {"TopLogprob", "token", true, STR},
     {"TopLogprob", "logprob", true, NUM},
@@ -117,6 +127,7 @@ static const struct answer_member {
     {"ChatCompletion", "system_fingerprint", true, STR},
     {"ChatCompletion", "choices", true, LIST(REF("ChatChoice"))},
     {"ChatCompletion", "usage", true, REF("Usage")},
+    {"ChatCompletion", "timings", false, REF("Timings")},
     {"ChatCompletion", "prompt_token_ids", false, LIST(INT)},
     {"ChatCompletion", "prompt_logprobs", false, LIST(NULL_MAP)},
 
