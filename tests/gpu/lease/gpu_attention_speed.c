@@ -4,11 +4,13 @@
 //
 //     gpu_attention_speed [small] [prefill] [exact|law]
 //
-// Beside each contiguous case, NVIDIA's cuDNN on the same cache, where it is installed and takes it.
+// Beside each contiguous case, NVIDIA's cuDNN on the same cache, where it is installed and takes
+// it.
 //
-// The cache's content is arbitrary. A row's time is the mean of launches given one after the other,
-// from which the wait for all of them is not subtracted; GB/s counts keys and values once, Tflop/s
-// a multiplication and an addition for each number of a key and of a value that a query attends to.
+// The cache's content is arbitrary. A row's time is the mean of launches given one after the
+// other, from which the wait for all of them is not subtracted; GB/s counts keys and values
+// once, Tflop/s a multiplication and an addition for each number of a key and of a value that a
+// query attends to.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
