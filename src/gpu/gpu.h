@@ -20,7 +20,7 @@ typedef struct fxi_gpu_options {
                       //   "law"    attention and layers of 16-bit weights on tensor cores, in an
                       //            order of their own that depends on nothing but the sequence
                       //   "fast"   as law, but layers of 16-bit weights by NVIDIA's cuBLASLt, and
-                      //            attention of decoding by cuDNN where there is one, in orders
+                      //            attention by cuDNN where there is one, in orders
                       //            that depend on the number of rows, too
     fxi_pool *pool;   // packs weights while a model is loaded; borrowed until then
     bool no_graphs;   // every launch of a pass is a call of the driver, also while decoding

@@ -137,12 +137,22 @@ typedef struct fxi_gpu_fused_group {
     size_t plane_stride_bytes, tok_stride_bytes;
 } fxi_gpu_fused_group;
 
-// cuDNN, and what a pass of decoding gives it.
+enum { FXI_GPU_FUSED_DECODE, FXI_GPU_FUSED_PROMPT, FXI_GPU_FUSED_CALLS };
+
+// Sequences of a pass that are one call of cuDNN.
+typedef struct fxi_gpu_fused_call {
+    int n_seq, max_q_tok;
+    size_t begin; // of its arrays, in bytes
+} fxi_gpu_fused_call;
+
+// cuDNN, and what a pass gives it.
 typedef struct fxi_gpu_fused {
     fxi_dnn dnn;       // not open: no pass goes this way
     char *host, *at;   // arrays of a pass, pinned, and on the device; NULL: as if it were not open
-    uint16_t *q, *out; // [max_logit][n_head][head_dim] of the cache's type
+    uint16_t *q, *out; // [max_tok][n_head][head_dim] of the cache's type
     int n_seq;         // of this pass; 0: it does not go this way
+    bool wants_all;    // its rows are one of each sequence, all of them wanted
+    fxi_gpu_fused_call call[FXI_GPU_FUSED_CALLS];
     fxi_gpu_fused_group group[FXI_KV_MAX_GROUP];
 } fxi_gpu_fused;
 

@@ -172,8 +172,8 @@ static fx_status cut_rows(fxi_gpu *g, const operand_needs *need, fx_error *err)
         {(void **)&g->block, g->pass.at.size_bytes, 1},
         {&s->workspace, fxi_lt_is_open(&g->lt) ? FXI_LT_WORKSPACE_BYTES : 0, 1},
         {(void **)&g->fused.at, fused_bytes, 1},
-        {(void **)&g->fused.q, fused_bytes ? n_logit * n_q : 0, sizeof(uint16_t)},
-        {(void **)&g->fused.out, fused_bytes ? n_logit * n_q : 0, sizeof(uint16_t)},
+        {(void **)&g->fused.q, fused_bytes ? n * n_q : 0, sizeof(uint16_t)},
+        {(void **)&g->fused.out, fused_bytes ? n * n_q : 0, sizeof(uint16_t)},
     };
     FX_TRY(cut_buffers(g, list, (int)(sizeof list / sizeof *list), err));
     FX_TRY(cut_forms(g, &s->h, n * dim, need->h.types, err));

@@ -49,7 +49,8 @@ static bool is_shape(const fxi_sdpa_shape *a, const fxi_sdpa_shape *b)
 {
     return a->type == b->type && a->n_seq == b->n_seq && a->n_head == b->n_head &&
            a->n_kv_head == b->n_kv_head && a->head_dim == b->head_dim &&
-           a->max_kv_tok == b->max_kv_tok && a->token_step == b->token_step;
+           a->max_q_tok == b->max_q_tok && a->max_kv_tok == b->max_kv_tok &&
+           a->token_step == b->token_step;
 }
 
 // The place of the shape, or the one that it takes.

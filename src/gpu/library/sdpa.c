@@ -1,10 +1,10 @@
 // sdpa.c - the graph of attention; see sdpa.h.
-#include "gpu/library/sdpa.h"
+#include "gpu/library/sdpa_impl.h"
 
-#include <stdbool.h>
+#include <float.h>
 #include <string.h>
 
-enum { N_SIZE = 4, TEXT_BYTES = 200 };
+enum { TEXT_BYTES = 200 };
 
 static fx_status check_dnn(const fxi_sdpa *s, fxi_dnn_status r, const char *what, fx_error *err)
 {
@@ -20,24 +20,33 @@ static fx_status check_dnn(const fxi_sdpa *s, fxi_dnn_status r, const char *what
 
 // ---- objects with attributes -------------------------------------------------------------------
 
-typedef struct dnn_value {
-    fxi_dnn_attribute which;
-    fxi_dnn_type type;
-    int64_t n; // 0: left out
-    const void *values;
-} dnn_value;
-
-// Makes an object, and sets and finishes it.
-static fx_status make_object(const fxi_sdpa *s, fxi_dnn_kind kind, const dnn_value *list, int n,
-                             fxi_dnn_object *out, fx_error *err)
+static fx_status set_and_finish(const fxi_sdpa *s, fxi_dnn_object object,
+                                const fxi_sdpa_value *list, int n, fx_error *err)
 {
-    FX_TRY(check_dnn(s, s->dnn->make(kind, out), "cudnnBackendCreateDescriptor", err));
     for (int i = 0; i < n; i++)
         if (list[i].n)
             FX_TRY(check_dnn(
-                s, s->dnn->set(*out, list[i].which, list[i].type, list[i].n, list[i].values),
+                s, s->dnn->set(object, list[i].which, list[i].type, list[i].n, list[i].values),
                 "cudnnBackendSetAttribute", err));
-    return check_dnn(s, s->dnn->finish(*out), "cudnnBackendFinalize", err);
+    return check_dnn(s, s->dnn->finish(object), "cudnnBackendFinalize", err);
+}
+
+// One that the caller drops, also where this fails.
+static fx_status make_alone(const fxi_sdpa *s, fxi_dnn_kind kind, const fxi_sdpa_value *list, int n,
+                            fxi_dnn_object *out, fx_error *err)
+{
+    FX_TRY(check_dnn(s, s->dnn->make(kind, out), "cudnnBackendCreateDescriptor", err));
+    return set_and_finish(s, *out, list, n, err);
+}
+
+fx_status fxi_sdpa_make(fxi_sdpa *s, fxi_dnn_kind kind, const fxi_sdpa_value *list, int n,
+                        fxi_dnn_object *out, fx_error *err)
+{
+    fxi_dnn_object *kept = &s->object[s->n_object];
+    FX_TRY(check_dnn(s, s->dnn->make(kind, kept), "cudnnBackendCreateDescriptor", err));
+    s->n_object++;
+    *out = *kept;
+    return set_and_finish(s, *kept, list, n, err);
 }
 
 static void drop_object(const fxi_sdpa *s, fxi_dnn_object object)
@@ -45,105 +54,124 @@ static void drop_object(const fxi_sdpa *s, fxi_dnn_object object)
     if (object) (void)s->dnn->drop(object);
 }
 
-#define N_OF(list) ((int)(sizeof(list) / sizeof *(list)))
-
 // ---- tensors -----------------------------------------------------------------------------------
 
-typedef struct sdpa_space {
-    int64_t size[N_SIZE], stride[N_SIZE]; // in elements
-} sdpa_space;
-
-typedef struct sdpa_operand {
-    fxi_sdpa_tensor id;
-    int type;            // of its data
-    int64_t align_bytes; // of an element, or of a load
-    const sdpa_space *space;
-    int at; // the tensor of its offsets; -1: none
-    bool is_by_value;
-} sdpa_operand;
-
-static fx_status describe_tensor(fxi_sdpa *s, const sdpa_operand *t, fx_error *err)
+fx_status fxi_sdpa_describe(fxi_sdpa *s, const fxi_sdpa_operand *t, fxi_dnn_object *out,
+                            fx_error *err)
 {
-    const int64_t id = t->id;
-    const bool by_value = t->is_by_value;
-    const dnn_value list[] = {
+    const fxi_sdpa_value list[] = {
         {FXI_DNN_TENSOR_TYPE, FXI_DNN_DATA_TYPE, 1, &t->type},
-        {FXI_DNN_TENSOR_SIZES, FXI_DNN_INT64, N_SIZE, t->space->size},
-        {FXI_DNN_TENSOR_STRIDES, FXI_DNN_INT64, N_SIZE, t->space->stride},
-        {FXI_DNN_TENSOR_ID, FXI_DNN_INT64, 1, &id},
+        {FXI_DNN_TENSOR_SIZES, FXI_DNN_INT64, 4, t->space->size},
+        {FXI_DNN_TENSOR_STRIDES, FXI_DNN_INT64, 4, t->space->stride},
+        {FXI_DNN_TENSOR_ID, FXI_DNN_INT64, 1, &t->id},
         {FXI_DNN_TENSOR_ALIGNMENT, FXI_DNN_INT64, 1, &t->align_bytes},
-        {FXI_DNN_TENSOR_BY_VALUE, FXI_DNN_BOOLEAN, by_value, &by_value},
-        {FXI_DNN_TENSOR_RAGGED, FXI_DNN_OBJECT, t->at >= 0, t->at >= 0 ? &s->tensor[t->at] : NULL},
+        {FXI_DNN_TENSOR_VIRTUAL, FXI_DNN_BOOLEAN, t->is_virtual, &t->is_virtual},
+        {FXI_DNN_TENSOR_BY_VALUE, FXI_DNN_BOOLEAN, t->is_by_value, &t->is_by_value},
+        {FXI_DNN_TENSOR_RAGGED, FXI_DNN_OBJECT, t->at != NULL, &t->at},
     };
-    return make_object(s, FXI_DNN_TENSOR, list, N_OF(list), &s->tensor[t->id], err);
+    return fxi_sdpa_make(s, FXI_DNN_TENSOR, list, FXI_SDPA_N_OF(list), out, err);
 }
 
-static fx_status describe_tensors(fxi_sdpa *s, const fxi_sdpa_shape *p, fx_error *err)
+// tensor: [FXI_SDPA_N_TENSOR]
+static fx_status describe_tensors(fxi_sdpa *s, const fxi_sdpa_shape *p, fxi_dnn_object *tensor,
+                                  fx_error *err)
 {
     const int type = p->type == FXI_F16 ? FXI_DNN_HALF : FXI_DNN_BFLOAT16;
-    const int64_t n = p->n_seq, dim = p->head_dim, row = p->n_head * dim, step = p->token_step;
-    const sdpa_space queries = {{n, p->n_head, 1, dim}, {row, dim, row, 1}};
-    const sdpa_space cache = {{n, p->n_kv_head, p->max_kv_tok, dim},
-                              {p->max_kv_tok * step, dim, step, 1}};
-    const sdpa_space one = {{1, 1, 1, 1}, {1, 1, 1, 1}}, counts = {{n, 1, 1, 1}, {1, 1, 1, 1}},
-                     offsets = {{n + 1, 1, 1, 1}, {1, 1, 1, 1}};
-    const sdpa_operand list[] = {
+    const int64_t n = p->n_seq, dim = p->head_dim, row = p->n_head * dim, step = p->token_step,
+                  q = p->max_q_tok, kv = p->max_kv_tok, n_kv = p->n_kv_head;
+    const fxi_sdpa_space queries = {{n, p->n_head, q, dim}, {q * row, dim, row, 1}},
+                         values = {{n, n_kv, kv, dim}, {kv * step, dim, step, 1}},
+                         turned = {{n, n_kv, dim, kv}, {kv * step, dim, 1, step}};
+    const fxi_sdpa_space one = {{1, 1, 1, 1}, {1, 1, 1, 1}}, counts = {{n, 1, 1, 1}, {1, 1, 1, 1}},
+                         offsets = {{n + 1, 1, 1, 1}, {1, 1, 1, 1}};
+    const struct {
+        fxi_sdpa_tensor id;
+        int type;
+        int64_t align_bytes;
+        const fxi_sdpa_space *space;
+        int at; // -1: no offsets
+        bool is_by_value;
+    } list[] = {
         {FXI_SDPA_Q_AT, FXI_DNN_DATA_INT64, 8, &offsets, -1, false},
         {FXI_SDPA_KV_AT, FXI_DNN_DATA_INT64, 8, &offsets, -1, false},
         {FXI_SDPA_Q, type, 16, &queries, FXI_SDPA_Q_AT, false},
-        {FXI_SDPA_K, type, 16, &cache, FXI_SDPA_KV_AT, false},
-        {FXI_SDPA_V, type, 16, &cache, FXI_SDPA_KV_AT, false},
+        {FXI_SDPA_K, type, 16, s->is_masked ? &turned : &values, FXI_SDPA_KV_AT, false},
+        {FXI_SDPA_V, type, 16, &values, FXI_SDPA_KV_AT, false},
         {FXI_SDPA_OUT, type, 16, &queries, FXI_SDPA_Q_AT, false},
         {FXI_SDPA_SCALE, FXI_DNN_FLOAT, 4, &one, -1, true},
         {FXI_SDPA_N_Q, FXI_DNN_INT32, 4, &counts, -1, false},
         {FXI_SDPA_N_KV, FXI_DNN_INT32, 4, &counts, -1, false},
+        {FXI_SDPA_LOWEST, FXI_DNN_FLOAT, 4, &one, -1, true},
     };
-    for (int i = 0; i < N_OF(list); i++) FX_TRY(describe_tensor(s, &list[i], err));
+    for (int i = 0; i < FXI_SDPA_N_OF(list) - !s->is_masked; i++) {
+        const fxi_sdpa_operand t = {list[i].id,
+                                    list[i].type,
+                                    list[i].align_bytes,
+                                    list[i].space,
+                                    list[i].at >= 0 ? tensor[list[i].at] : NULL,
+                                    list[i].is_by_value,
+                                    false};
+        FX_TRY(fxi_sdpa_describe(s, &t, &tensor[t.id], err));
+    }
     return FX_OK;
 }
 
 // ---- the graph ---------------------------------------------------------------------------------
 
-static fx_status make_graph(fxi_sdpa *s, fx_error *err)
+// The library's own operation.
+static fx_status attend_unmasked(fxi_sdpa *s, const fxi_dnn_object *tensor, fxi_dnn_object *out,
+                                 fx_error *err)
 {
-    const dnn_value operands[] = {
-        {FXI_DNN_SDPA_Q, FXI_DNN_OBJECT, 1, &s->tensor[FXI_SDPA_Q]},
-        {FXI_DNN_SDPA_K, FXI_DNN_OBJECT, 1, &s->tensor[FXI_SDPA_K]},
-        {FXI_DNN_SDPA_V, FXI_DNN_OBJECT, 1, &s->tensor[FXI_SDPA_V]},
-        {FXI_DNN_SDPA_OUT, FXI_DNN_OBJECT, 1, &s->tensor[FXI_SDPA_OUT]},
-        {FXI_DNN_SDPA_SCALE, FXI_DNN_OBJECT, 1, &s->tensor[FXI_SDPA_SCALE]},
-        {FXI_DNN_SDPA_N_Q, FXI_DNN_OBJECT, 1, &s->tensor[FXI_SDPA_N_Q]},
-        {FXI_DNN_SDPA_N_KV, FXI_DNN_OBJECT, 1, &s->tensor[FXI_SDPA_N_KV]},
+    const fxi_sdpa_value operands[] = {
+        {FXI_DNN_SDPA_Q, FXI_DNN_OBJECT, 1, &tensor[FXI_SDPA_Q]},
+        {FXI_DNN_SDPA_K, FXI_DNN_OBJECT, 1, &tensor[FXI_SDPA_K]},
+        {FXI_DNN_SDPA_V, FXI_DNN_OBJECT, 1, &tensor[FXI_SDPA_V]},
+        {FXI_DNN_SDPA_OUT, FXI_DNN_OBJECT, 1, &tensor[FXI_SDPA_OUT]},
+        {FXI_DNN_SDPA_SCALE, FXI_DNN_OBJECT, 1, &tensor[FXI_SDPA_SCALE]},
+        {FXI_DNN_SDPA_N_Q, FXI_DNN_OBJECT, 1, &tensor[FXI_SDPA_N_Q]},
+        {FXI_DNN_SDPA_N_KV, FXI_DNN_OBJECT, 1, &tensor[FXI_SDPA_N_KV]},
     };
-    const dnn_value operations[] = {{FXI_DNN_GRAPH_OPERATIONS, FXI_DNN_OBJECT, 1, &s->operation}};
-    FX_TRY(make_object(s, FXI_DNN_SDPA, operands, N_OF(operands), &s->operation, err));
-    return make_object(s, FXI_DNN_GRAPH, operations, N_OF(operations), &s->graph, err);
+    return fxi_sdpa_make(s, FXI_DNN_SDPA, operands, FXI_SDPA_N_OF(operands), out, err);
 }
 
-static fx_status ask_heuristic(fxi_sdpa *s, const fxi_sdpa_device *d, fx_error *err)
+static fx_status make_graph(fxi_sdpa *s, const fxi_sdpa_shape *p, fx_error *err)
+{
+    fxi_dnn_object tensor[FXI_SDPA_N_TENSOR] = {0}, operation[FXI_SDPA_MAX_OPERATION];
+    int n = 1;
+    FX_TRY(describe_tensors(s, p, tensor, err));
+    if (s->is_masked)
+        FX_TRY(fxi_sdpa_mask(s, p, tensor, operation, &n, err));
+    else
+        FX_TRY(attend_unmasked(s, tensor, operation, err));
+    const fxi_sdpa_value list[] = {{FXI_DNN_GRAPH_OPERATIONS, FXI_DNN_OBJECT, n, operation}};
+    return fxi_sdpa_make(s, FXI_DNN_GRAPH, list, FXI_SDPA_N_OF(list), &s->graph, err);
+}
+
+static fx_status ask_heuristic(fxi_sdpa *s, const fxi_sdpa_device *d, fxi_dnn_object *out,
+                               fx_error *err)
 {
     const int mode = FXI_DNN_MODE_A;
-    const dnn_value device[] = {
+    const fxi_sdpa_value device[] = {
         {FXI_DNN_DEVICE_HANDLE, FXI_DNN_HANDLE, d->handle != NULL, &d->handle},
         {FXI_DNN_DEVICE_JSON, FXI_DNN_CHAR, d->handle ? 0 : (int64_t)strlen(d->json), d->json}};
-    const dnn_value question[] = {
+    const fxi_sdpa_value question[] = {
         {FXI_DNN_HEURISTIC_GRAPH, FXI_DNN_OBJECT, 1, &s->graph},
         {FXI_DNN_HEURISTIC_MODE_VALUE, FXI_DNN_HEURISTIC_MODE, 1, &mode},
         {FXI_DNN_HEURISTIC_DEVICE, FXI_DNN_OBJECT, 1, &s->device},
     };
-    FX_TRY(make_object(s, FXI_DNN_DEVICE, device, N_OF(device), &s->device, err));
-    return make_object(s, FXI_DNN_HEURISTIC, question, N_OF(question), &s->heuristic, err);
+    FX_TRY(fxi_sdpa_make(s, FXI_DNN_DEVICE, device, FXI_SDPA_N_OF(device), &s->device, err));
+    return fxi_sdpa_make(s, FXI_DNN_HEURISTIC, question, FXI_SDPA_N_OF(question), out, err);
 }
 
 // Takes the ways to compute it. The library looks at as many of its ideas as there is room for, and
 // leaves out those that do not work here.
-static fx_status take_configs(fxi_sdpa *s, fx_error *err)
+static fx_status take_configs(fxi_sdpa *s, fxi_dnn_object heuristic, fx_error *err)
 {
     for (int i = 0; i < FXI_SDPA_MAX_CONFIG; i++)
         FX_TRY(check_dnn(s, s->dnn->make(FXI_DNN_ENGINE_CONFIG, &s->config[i]),
                          "cudnnBackendCreateDescriptor", err));
     return check_dnn(s,
-                     s->dnn->get(s->heuristic, FXI_DNN_HEURISTIC_RESULTS, FXI_DNN_OBJECT,
+                     s->dnn->get(heuristic, FXI_DNN_HEURISTIC_RESULTS, FXI_DNN_OBJECT,
                                  FXI_SDPA_MAX_CONFIG, &s->n_config, s->config),
                      "cudnnBackendGetAttribute", err);
 }
@@ -151,10 +179,10 @@ static fx_status take_configs(fxi_sdpa *s, fx_error *err)
 static fx_status describe_all(fxi_sdpa *s, const fxi_sdpa_shape *shape,
                               const fxi_sdpa_device *device, fx_error *err)
 {
-    FX_TRY(describe_tensors(s, shape, err));
-    FX_TRY(make_graph(s, err));
-    FX_TRY(ask_heuristic(s, device, err));
-    FX_TRY(take_configs(s, err));
+    fxi_dnn_object heuristic;
+    FX_TRY(make_graph(s, shape, err));
+    FX_TRY(ask_heuristic(s, device, &heuristic, err));
+    FX_TRY(take_configs(s, heuristic, err));
     if (s->n_config > 0) return FX_OK;
     return fxi_fail(err, FX_EINVAL,
                     "cuDNN has no attention of %d heads of %d %s numbers over %d heads of KV cache",
@@ -165,7 +193,7 @@ static fx_status describe_all(fxi_sdpa *s, const fxi_sdpa_shape *shape,
 fx_status fxi_sdpa_open(fxi_sdpa *s, const fxi_dnn_api *dnn, const fxi_sdpa_shape *shape,
                         const fxi_sdpa_device *device, fx_error *err)
 {
-    *s = (fxi_sdpa){.dnn = dnn};
+    *s = (fxi_sdpa){.dnn = dnn, .is_masked = shape->max_q_tok > 1};
     fx_status st = describe_all(s, shape, device, err);
     if (st != FX_OK) fxi_sdpa_close(s);
     return st;
@@ -175,10 +203,10 @@ fx_status fxi_sdpa_open(fxi_sdpa *s, const fxi_dnn_api *dnn, const fxi_sdpa_shap
 
 static fx_status plan_config(fxi_sdpa *s, fxi_dnn_object config, fx_error *err)
 {
-    const dnn_value list[] = {{FXI_DNN_PLAN_CONFIG, FXI_DNN_OBJECT, 1, &config},
-                              {FXI_DNN_PLAN_DEVICE, FXI_DNN_OBJECT, 1, &s->device}};
+    const fxi_sdpa_value list[] = {{FXI_DNN_PLAN_CONFIG, FXI_DNN_OBJECT, 1, &config},
+                                   {FXI_DNN_PLAN_DEVICE, FXI_DNN_OBJECT, 1, &s->device}};
     int64_t n = 0;
-    FX_TRY(make_object(s, FXI_DNN_PLAN, list, N_OF(list), &s->plan, err));
+    FX_TRY(make_alone(s, FXI_DNN_PLAN, list, FXI_SDPA_N_OF(list), &s->plan, err));
     return check_dnn(
         s, s->dnn->get(s->plan, FXI_DNN_PLAN_WORKSPACE, FXI_DNN_INT64, 1, &n, &s->workspace_bytes),
         "cudnnBackendGetAttribute", err);
@@ -201,15 +229,19 @@ fx_status fxi_sdpa_plan(fxi_sdpa *s, int64_t max_workspace_bytes, fx_error *err)
 fx_status fxi_sdpa_run(const fxi_sdpa *s, fxi_dnn_handle handle, void *const *data, void *workspace,
                        fx_error *err)
 {
+    static const float lowest = -FLT_MAX;
     int64_t ids[FXI_SDPA_N_TENSOR];
+    const void *pointers[FXI_SDPA_N_TENSOR] = {[FXI_SDPA_LOWEST] = &lowest};
+    const int64_t n = s->is_masked ? FXI_SDPA_N_TENSOR : FXI_SDPA_N_DATA;
     fxi_dnn_object variant = NULL;
-    for (int i = 0; i < FXI_SDPA_N_TENSOR; i++) ids[i] = i;
-    const dnn_value list[] = {
-        {FXI_DNN_VARIANT_IDS, FXI_DNN_INT64, FXI_SDPA_N_TENSOR, ids},
-        {FXI_DNN_VARIANT_POINTERS, FXI_DNN_POINTER, FXI_SDPA_N_TENSOR, data},
+    memcpy(pointers, data, FXI_SDPA_N_DATA * sizeof *pointers);
+    for (int i = 0; i < n; i++) ids[i] = i;
+    const fxi_sdpa_value list[] = {
+        {FXI_DNN_VARIANT_IDS, FXI_DNN_INT64, n, ids},
+        {FXI_DNN_VARIANT_POINTERS, FXI_DNN_POINTER, n, pointers},
         {FXI_DNN_VARIANT_WORKSPACE, FXI_DNN_POINTER, s->workspace_bytes > 0, &workspace},
     };
-    fx_status st = make_object(s, FXI_DNN_VARIANT, list, N_OF(list), &variant, err);
+    fx_status st = make_alone(s, FXI_DNN_VARIANT, list, FXI_SDPA_N_OF(list), &variant, err);
     if (st == FX_OK)
         st = check_dnn(s, s->dnn->execute(handle, s->plan, variant), "cudnnBackendExecute", err);
     drop_object(s, variant);
@@ -218,9 +250,8 @@ fx_status fxi_sdpa_run(const fxi_sdpa *s, fxi_dnn_handle handle, void *const *da
 
 void fxi_sdpa_close(fxi_sdpa *s)
 {
-    const fxi_dnn_object all[] = {s->plan, s->heuristic, s->device, s->graph, s->operation};
+    drop_object(s, s->plan);
     for (int i = 0; i < FXI_SDPA_MAX_CONFIG; i++) drop_object(s, s->config[i]);
-    for (int i = 0; i < N_OF(all); i++) drop_object(s, all[i]);
-    for (int i = 0; i < FXI_SDPA_N_TENSOR; i++) drop_object(s, s->tensor[i]);
+    while (s->n_object > 0) drop_object(s, s->object[--s->n_object]);
     *s = (fxi_sdpa){0};
 }

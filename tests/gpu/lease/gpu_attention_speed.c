@@ -4,9 +4,13 @@
 //
 //     gpu_attention_speed [small] [prefill] [exact|law]
 //
-// The cache's content is arbitrary. A row's time is the mean of launches given one after the other,
-// from which the wait for all of them is not subtracted; GB/s counts keys and values once, Tflop/s
-// a multiplication and an addition for each number of a key and of a value that a query attends to.
+// Beside each contiguous case, NVIDIA's cuDNN on the same cache, where it is installed and takes
+// it.
+//
+// The cache's content is arbitrary. A row's time is the mean of launches given one after the
+// other, from which the wait for all of them is not subtracted; GB/s counts keys and values
+// once, Tflop/s a multiplication and an addition for each number of a key and of a value that a
+// query attends to.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,13 +18,21 @@
 #include "base/system/clock.h"
 #include "gpu/device/gpu_impl.h"
 
-enum { N_HEAD = 32, HEAD_DIM = 128, N_ROUND = 20 };
+enum { N_HEAD = 32, HEAD_DIM = 128 };
 
 typedef struct speed_case {
     int batch, n_pos, n_kv_head;
     int n_tok;     // new ones of each sequence
     int block_tok; // 0: contiguous
 } speed_case;
+
+enum { MAX_BATCH = 64 };
+
+// What cuDNN is told of a batch.
+typedef struct speed_arrays {
+    int64_t q_at[MAX_BATCH + 1], kv_at[MAX_BATCH + 1];
+    int32_t n_q[MAX_BATCH], n_kv[MAX_BATCH];
+} speed_arrays;
 
 // What a case needs on the device.
 typedef struct speed_rig {
@@ -33,6 +45,10 @@ typedef struct speed_rig {
     int32_t *table, *table_at;
     float *q, *out, *part;
     int max_batch, max_pos, max_row, max_part;
+    int n_round; // launches of a case
+    fxi_dnn dnn; // not open: it is not installed
+    speed_arrays *arrays_at;
+    void *workspace;
 } speed_rig;
 
 static void must_run(fx_status st, const fx_error *err)
@@ -86,8 +102,29 @@ static void open_rig(speed_rig *r, const char *math, int max_batch, int max_pos,
     r->cache = take_bytes(r, r->cache_bytes);
 }
 
+// Its rows are left out where it is not installed.
+static void open_cudnn(speed_rig *r)
+{
+    fx_error err = {0};
+    fxi_gpu *g = fxi_gpu_of(r->d);
+    must_run(fxi_cu_enter(&g->cu, &err), &err);
+    if (fxi_dnn_open(&r->dnn, &g->cu, &err) != FX_OK) printf("# no rows of cuDNN: %s\n", err.text);
+    fxi_cu_leave(&g->cu);
+    r->arrays_at = take_bytes(r, sizeof *r->arrays_at);
+    r->workspace = take_bytes(r, FXI_DNN_WORKSPACE_BYTES);
+}
+
+static void close_cudnn(speed_rig *r)
+{
+    fxi_gpu *g = fxi_gpu_of(r->d);
+    if (fxi_cu_enter(&g->cu, NULL) != FX_OK) return;
+    fxi_dnn_close(&r->dnn);
+    fxi_cu_leave(&g->cu);
+}
+
 static void close_rig(speed_rig *r)
 {
+    close_cudnn(r);
     r->d->ops->close(r->d);
     free(r->seq);
     free(r->tile);
@@ -206,6 +243,17 @@ static double case_flop(const speed_case *c)
     return attended * c->batch * N_HEAD * HEAD_DIM * 4;
 }
 
+static void print_row(const speed_case *c, const char *math, double us)
+{
+    printf("%s,%s,%d,%d,%d,%d,%.1f,%.1f,%.2f\n", math,
+           !c->block_tok        ? "contiguous"
+           : c->block_tok == 16 ? "paged-16"
+                                : "paged-256",
+           c->batch, c->n_pos, c->n_tok, c->n_kv_head, us, (double)case_bytes(c) / us * 1e-3,
+           case_flop(c) / us * 1e-6);
+    fflush(stdout);
+}
+
 static void measure_case(speed_rig *r, const speed_case *c, const char *math)
 {
     int n_wide;
@@ -216,17 +264,81 @@ static void measure_case(speed_rig *r, const speed_case *c, const char *math)
     must_run(fxi_cu_enter(&g->cu, &err), &err);
     must_run(fxi_gpu_stage_drain(&g->cu, &g->stage, &err), &err);
     fxi_cu_leave(&g->cu);
-    run_rounds(r, &a, n_wide, 2);
+    run_rounds(r, &a, n_wide, 1);
     const double t0 = fxi_now_s();
-    run_rounds(r, &a, n_wide, N_ROUND);
-    const double us = (fxi_now_s() - t0) * 1e6 / N_ROUND;
-    printf("%s,%s,%d,%d,%d,%d,%.1f,%.1f,%.2f\n", math,
-           !c->block_tok        ? "contiguous"
-           : c->block_tok == 16 ? "paged-16"
-                                : "paged-256",
-           c->batch, c->n_pos, c->n_tok, c->n_kv_head, us, (double)case_bytes(c) / us * 1e-3,
-           case_flop(c) / us * 1e-6);
-    fflush(stdout);
+    run_rounds(r, &a, n_wide, r->n_round);
+    print_row(c, math, (fxi_now_s() - t0) * 1e6 / r->n_round);
+}
+
+// ---- cuDNN -------------------------------------------------------------------------------------
+
+static void send_arrays(const speed_rig *r, const speed_case *c)
+{
+    speed_arrays a = {0};
+    for (int i = 0; i < c->batch; i++) {
+        a.n_q[i] = c->n_tok;
+        a.n_kv[i] = c->n_pos;
+        a.q_at[i + 1] = a.q_at[i] + (int64_t)c->n_tok * N_HEAD * HEAD_DIM;
+        a.kv_at[i + 1] = a.kv_at[i] + (int64_t)c->n_pos * c->n_kv_head * HEAD_DIM * 2;
+    }
+    send_bytes(r, r->arrays_at, &a, sizeof a);
+}
+
+// Queries are zeros, as of f32, so of f16.
+static void run_cudnn(speed_rig *r, const speed_case *c, const fxi_sdpa *plan, int n)
+{
+    fx_error err = {0};
+    float scale = 0.088f;
+    char *keys = r->cache;
+    void *const data[FXI_SDPA_N_DATA] = {[FXI_SDPA_Q] = r->q,
+                                         [FXI_SDPA_K] = keys,
+                                         [FXI_SDPA_V] =
+                                             keys + (size_t)c->n_pos * row_bytes_of_case(c),
+                                         [FXI_SDPA_OUT] = r->out,
+                                         [FXI_SDPA_SCALE] = &scale,
+                                         [FXI_SDPA_N_Q] = r->arrays_at->n_q,
+                                         [FXI_SDPA_N_KV] = r->arrays_at->n_kv,
+                                         [FXI_SDPA_Q_AT] = r->arrays_at->q_at,
+                                         [FXI_SDPA_KV_AT] = r->arrays_at->kv_at};
+    for (int i = 0; i < n; i++)
+        must_run(fxi_dnn_run(&r->dnn, plan, data, r->workspace, &err), &err);
+    fxi_gpu *g = fxi_gpu_of(r->d);
+    must_run(fxi_cu_wait(&g->cu, g->cu.compute, &err), &err);
+}
+
+static void measure_cudnn(speed_rig *r, const speed_case *c)
+{
+    const fxi_sdpa_shape shape = {.type = FXI_F16,
+                                  .n_seq = c->batch,
+                                  .n_head = N_HEAD,
+                                  .n_kv_head = c->n_kv_head,
+                                  .head_dim = HEAD_DIM,
+                                  .max_q_tok = c->n_tok,
+                                  .max_kv_tok = c->n_pos,
+                                  .token_step = (int64_t)c->n_kv_head * HEAD_DIM};
+    const fxi_sdpa *plan = NULL;
+    fx_error err = {0};
+    fxi_gpu *g = fxi_gpu_of(r->d);
+    if (!fxi_dnn_is_open(&r->dnn) || case_bytes(c) > r->cache_bytes || c->n_tok > c->n_pos) return;
+    send_arrays(r, c);
+    must_run(fxi_cu_enter(&g->cu, &err), &err);
+    must_run(fxi_gpu_stage_drain(&g->cu, &g->stage, &err), &err);
+    must_run(fxi_dnn_find(&r->dnn, &shape, &plan, &err), &err);
+    if (plan) {
+        run_cudnn(r, c, plan, 1);
+        const double t0 = fxi_now_s();
+        run_cudnn(r, c, plan, r->n_round);
+        print_row(c, "cudnn", (fxi_now_s() - t0) * 1e6 / r->n_round);
+    }
+    fxi_cu_leave(&g->cu);
+}
+
+// ---- all cases ---------------------------------------------------------------------------------
+
+static void measure_both(speed_rig *r, const speed_case *c, const char *math)
+{
+    measure_case(r, c, math);
+    if (!c->block_tok) measure_cudnn(r, c);
 }
 
 static void measure_all(speed_rig *r, const char *math, bool small, bool prefill)
@@ -237,7 +349,7 @@ static void measure_all(speed_rig *r, const char *math, bool small, bool prefill
         for (size_t p = 0; p < (small ? 1 : 4); p++)
             for (size_t k = 0; k < (small ? 1 : 4); k++)
                 for (size_t t = 0; t < 3; t++)
-                    measure_case(r,
+                    measure_both(r,
                                  &(speed_case){.batch = batch[b],
                                                .n_pos = small ? 512 : n_pos[p],
                                                .n_kv_head = small ? 8 : n_kv[k],
@@ -254,8 +366,9 @@ int main(int argc, char **argv)
     const bool prefill = argc > 1 + small && strcmp(argv[1 + small], "prefill") == 0;
     const int i = 1 + small + prefill;
     const char *math = argc > i ? argv[i] : "law";
-    speed_rig r = {0};
+    speed_rig r = {.n_round = small ? 1 : 20};
     open_rig(&r, math, small ? 2 : prefill ? 16 : 64, small ? 512 : 32768, prefill ? 512 : 1);
+    open_cudnn(&r);
     clear_memory(&r);
     printf("math,cache,batch,positions,new_tokens,kv_heads,us,gb_per_s,tflop_per_s\n");
     measure_all(&r, math, small, prefill);

@@ -2,7 +2,8 @@
 """What is worth knowing from half an hour on a machine with an NVIDIA GPU, the most valuable first.
 
     lease.py pack DIR     copies what the parts run, with the libraries and files it needs, from a build with the preset
-                          cuda; DIR then has all, this script, too
+                          cuda; DIR then has all, this script, too. --python FOLDER: and Python's packages from there,
+                          such as torch and flashinfer (pip install --target FOLDER ..)
     lease.py run DIR OUT  runs the parts that have no result in OUT yet; each has a limit, and none stops the others
     lease.py list         the parts
 
@@ -20,8 +21,8 @@ from pathlib import Path
 TREE = Path(__file__).resolve().parents[3]
 PROGRAMS = ["flexinfer", "make_model", "test_gpu_vmm", "test_gpu_order", "lease_models", "lease_law", "lease_lost",
             "lease_whole", "gpu_vmm_cost", "gpu_attention_speed"]
-DATA = ["tests/vectors/models", "tests/vectors/logits", "models/storyteller.gguf", "tests/gpu/lease/lease.py"]
-
+DATA = ["tests/vectors/models", "tests/vectors/logits", "models/storyteller.gguf", "tests/gpu/lease/lease.py",
+        "tests/gpu/lease/attention_torch.py"]
 
 
 def whole(options):
@@ -32,7 +33,8 @@ def whole(options):
                  f"s=$?; rm -f {model}; exit $s" for o, small in ((options, ""), (tiny, " small")))
 
 
-# Name, limit in seconds, what it shows, command; {bin}, {tree} and {work} are folders. With --small the second command.
+# Name, limit in seconds, what it shows, command; {bin}, {tree} and {work} are folders, {python} is a program. With
+# --small the second command.
 PARTS = [
     ("contract", 120, "libvtensor's backend keeps the port's contract on this driver", "{bin}/test_gpu_vmm", None),
     ("order", 120, "queued work, several streams, captures", "{bin}/test_gpu_order", None),
@@ -57,6 +59,11 @@ PARTS = [
      "{bin}/gpu_attention_speed law", "{bin}/gpu_attention_speed small law"),
     ("prefill", 300, "attention of prompts behind prefixes, contiguous and paged (vTensor, figure 8)",
      "{bin}/gpu_attention_speed prefill law", "{bin}/gpu_attention_speed small prefill law"),
+    ("attention_torch", 300, "the same decoding by PyTorch's SDPA and FlashInfer, where they are installed",
+     "{python} {tree}/tests/gpu/lease/attention_torch.py", "{python} {tree}/tests/gpu/lease/attention_torch.py small"),
+    ("prefill_torch", 300, "the same prompts by them",
+     "{python} {tree}/tests/gpu/lease/attention_torch.py prefill",
+     "{python} {tree}/tests/gpu/lease/attention_torch.py small prefill"),
     ("llama_3_8b", 400, "a whole model of Llama-3-8B's shape (vTensor, figures 2, 9, 10, 11; growth; idle memory)",
      *whole("--layers 32 --dim 4096 --ffn 14336 --heads 32 --kv-heads 8 --vocab 128256 --ctx 8192")),
     ("yi_6b", 400, "the same of Yi-6B's",
@@ -83,8 +90,10 @@ def libraries_of(program):
             yield Path(parts[2])
 
 
-def pack(build, to):
+def pack(build, to, python):
     to = Path(to)
+    if python:
+        shutil.copytree(python, to / "python", dirs_exist_ok=True)
     (to / "lib").mkdir(parents=True, exist_ok=True)
     for name in PROGRAMS:
         source = Path(build) / "bin" / name
@@ -125,9 +134,11 @@ def run_part(part, args, folders, env):
 def run(args):
     out = Path(args.out)
     (out / "work").mkdir(parents=True, exist_ok=True)
-    folders = {"bin": Path(args.bin).resolve(), "tree": TREE, "work": out / "work"}
+    folders = {"bin": Path(args.bin).resolve(), "tree": TREE, "work": out / "work", "python": sys.executable}
     paths = [str(folders["bin"] / "lib"), os.environ.get("LD_LIBRARY_PATH", "")]
     env = {**os.environ, "LD_LIBRARY_PATH": ":".join(p for p in paths if p)}
+    if (folders["bin"] / "python").exists():
+        env["PYTHONPATH"] = str(folders["bin"] / "python")
     end = time.monotonic() + args.minutes * 60
     good = True
     for part in PARTS:
@@ -146,6 +157,7 @@ def main():
     c = commands.add_parser("pack")
     c.add_argument("to")
     c.add_argument("--build", default=TREE / "build" / "cuda")
+    c.add_argument("--python")
     c = commands.add_parser("run")
     c.add_argument("bin")
     c.add_argument("out")
@@ -157,7 +169,7 @@ def main():
     if args.command == "list":
         print(*(f"{name:16} {limit:4} s  {what}" for name, limit, what, _, _ in PARTS), sep="\n")
         return 0
-    return pack(args.build, args.to) if args.command == "pack" else run(args)
+    return pack(args.build, args.to, args.python) if args.command == "pack" else run(args)
 
 
 if __name__ == "__main__":

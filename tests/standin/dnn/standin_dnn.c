@@ -1,36 +1,18 @@
 // standin_dnn.c - objects as lists of attributes, and attention as plain loops; see standin_dnn.h.
-#include "standin/dnn/standin_dnn.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/number/dtype.h"
 #include "gpu/library/sdpa.h"
-#include "standin/state.h"
+#include "standin/dnn/standin_dnn_impl.h"
 
 enum {
     NOT_INITIALIZED = 1001,
     BAD_PARAM = 2000,
-    WORKSPACE_BYTES = 4096,
-    GARBAGE = 0xA5,
     MAX_HEAD = 256,
     HANDLE = 1000, // a kind of object
 };
-
-typedef struct dnn_value {
-    struct dnn_value *next;
-    fxi_dnn_attribute which;
-    int64_t n;
-    unsigned char bytes[];
-} dnn_value;
-
-typedef struct dnn_thing {
-    standin_object object; // of the library's kinds; HANDLE: a handle
-    bool finished;
-    dnn_value *values;
-} dnn_thing;
 
 struct cudnnContext {
     standin_object object;
@@ -183,29 +165,44 @@ fxi_dnn_status cudnnBackendSetAttribute(fxi_dnn_object object, fxi_dnn_attribute
     return standin_library_leave(r);
 }
 
-// NULL: it was not set.
-static const dnn_value *value_of(const dnn_thing *t, fxi_dnn_attribute which)
+const dnn_value *standin_dnn_value(const dnn_thing *t, fxi_dnn_attribute which)
 {
     for (const dnn_value *v = t ? t->values : NULL; v; v = v->next)
         if (v->which == which) return v;
     return NULL;
 }
 
-// The object that an attribute names.
-static dnn_thing *linked(const dnn_thing *t, fxi_dnn_attribute which)
+dnn_thing *standin_dnn_linked(const dnn_thing *t, fxi_dnn_attribute which, int i)
 {
-    const dnn_value *v = value_of(t, which);
+    const dnn_value *v = standin_dnn_value(t, which);
     void *object = NULL;
-    if (v) memcpy(&object, v->bytes, sizeof object);
+    if (v && i < v->n) memcpy(&object, v->bytes + (size_t)i * sizeof object, sizeof object);
     return thing_of(object, -1);
 }
 
-static int64_t number_at(const dnn_thing *t, fxi_dnn_attribute which, int i)
+static dnn_thing *linked(const dnn_thing *t, fxi_dnn_attribute which)
 {
-    const dnn_value *v = value_of(t, which);
+    return standin_dnn_linked(t, which, 0);
+}
+
+int64_t standin_dnn_number(const dnn_thing *t, fxi_dnn_attribute which, int i)
+{
+    const dnn_value *v = standin_dnn_value(t, which);
     int64_t n = 0;
     if (v && i < v->n) memcpy(&n, v->bytes + (size_t)i * sizeof n, sizeof n);
     return n;
+}
+
+void *standin_dnn_operand(const dnn_thing *variant, const dnn_thing *tensor)
+{
+    const dnn_value *ids = standin_dnn_value(variant, FXI_DNN_VARIANT_IDS),
+                    *pointers = standin_dnn_value(variant, FXI_DNN_VARIANT_POINTERS);
+    const int64_t id = standin_dnn_number(tensor, FXI_DNN_TENSOR_ID, 0);
+    void *at = NULL;
+    for (int64_t i = 0; ids && pointers && tensor && i < ids->n && i < pointers->n; i++)
+        if (standin_dnn_number(variant, FXI_DNN_VARIANT_IDS, (int)i) == id)
+            memcpy(&at, pointers->bytes + (size_t)i * sizeof at, sizeof at);
+    return at;
 }
 
 fxi_dnn_status cudnnBackendFinalize(fxi_dnn_object object)
@@ -230,12 +227,18 @@ static dnn_thing *operation_of(const dnn_thing *graph)
     return linked(graph, FXI_DNN_GRAPH_OPERATIONS);
 }
 
+// A graph that begins so is one of simple steps.
+static bool is_product(const dnn_thing *operation)
+{
+    return operation && operation->object.kind == FXI_DNN_OPERATION_MATMUL;
+}
+
 static bool supports(const dnn_thing *heuristic)
 {
-    const dnn_thing *q =
-        linked(operation_of(linked(heuristic, FXI_DNN_HEURISTIC_GRAPH)), FXI_DNN_SDPA_Q);
-    const int64_t n_seq = number_at(q, FXI_DNN_TENSOR_SIZES, 0),
-                  dim = number_at(q, FXI_DNN_TENSOR_SIZES, 3);
+    const dnn_thing *op = operation_of(linked(heuristic, FXI_DNN_HEURISTIC_GRAPH)),
+                    *q = linked(op, is_product(op) ? FXI_DNN_MATMUL_A : FXI_DNN_SDPA_Q);
+    const int64_t n_seq = standin_dnn_number(q, FXI_DNN_TENSOR_SIZES, 0),
+                  dim = standin_dnn_number(q, FXI_DNN_TENSOR_SIZES, 3);
     return q && n_seq != refused_seq && dim % 8 == 0 && dim <= 128;
 }
 
@@ -262,7 +265,7 @@ fxi_dnn_status cudnnBackendGetAttribute(const fxi_dnn_object object, fxi_dnn_att
                                         fxi_dnn_type type, int64_t n_wanted, int64_t *n,
                                         void *values)
 {
-    const int64_t workspace_bytes = WORKSPACE_BYTES;
+    const int64_t workspace_bytes = STANDIN_DNN_WORKSPACE_BYTES;
     fxi_dnn_status r = standin_library_enter(&standin_dnn);
     if (r != FXI_DNN_SUCCESS) return standin_library_leave(r);
     const dnn_thing *t = thing_of(object, -1);
@@ -342,7 +345,7 @@ static const char *odd_sequence(const sdpa_task *t, int64_t seq)
 static void run_attention(void *arg)
 {
     const sdpa_task *t = arg;
-    memset(t->workspace, GARBAGE, WORKSPACE_BYTES);
+    memset(t->workspace, STANDIN_DNN_GARBAGE, STANDIN_DNN_WORKSPACE_BYTES);
     for (int64_t seq = 0; seq < t->n_seq; seq++) {
         const char *odd = odd_sequence(t, seq);
         if (odd) {
@@ -355,31 +358,18 @@ static void run_attention(void *arg)
 
 // ---- executions --------------------------------------------------------------------------------
 
-// The pointer of a tensor of the operation, by its id.
-static void *operand_of(const dnn_thing *variant, const dnn_thing *tensor)
-{
-    const dnn_value *ids = value_of(variant, FXI_DNN_VARIANT_IDS),
-                    *pointers = value_of(variant, FXI_DNN_VARIANT_POINTERS);
-    const int64_t id = number_at(tensor, FXI_DNN_TENSOR_ID, 0);
-    void *at = NULL;
-    for (int64_t i = 0; ids && pointers && tensor && i < ids->n && i < pointers->n; i++)
-        if (number_at(variant, FXI_DNN_VARIANT_IDS, (int)i) == id)
-            memcpy(&at, pointers->bytes + (size_t)i * sizeof at, sizeof at);
-    return at;
-}
-
 static void take_sizes(const dnn_thing *q, const dnn_thing *k, sdpa_task *t)
 {
-    const dnn_value *type = value_of(q, FXI_DNN_TENSOR_TYPE);
+    const dnn_value *type = standin_dnn_value(q, FXI_DNN_TENSOR_TYPE);
     int data_type = 0;
     if (type) memcpy(&data_type, type->bytes, sizeof data_type);
     t->is_bf16 = data_type == FXI_DNN_BFLOAT16;
-    t->n_seq = number_at(q, FXI_DNN_TENSOR_SIZES, 0);
-    t->n_head = number_at(q, FXI_DNN_TENSOR_SIZES, 1);
-    t->dim = number_at(q, FXI_DNN_TENSOR_SIZES, 3);
-    t->n_kv_head = number_at(k, FXI_DNN_TENSOR_SIZES, 1);
-    t->max_kv = number_at(k, FXI_DNN_TENSOR_SIZES, 2);
-    t->step = number_at(k, FXI_DNN_TENSOR_STRIDES, 2);
+    t->n_seq = standin_dnn_number(q, FXI_DNN_TENSOR_SIZES, 0);
+    t->n_head = standin_dnn_number(q, FXI_DNN_TENSOR_SIZES, 1);
+    t->dim = standin_dnn_number(q, FXI_DNN_TENSOR_SIZES, 3);
+    t->n_kv_head = standin_dnn_number(k, FXI_DNN_TENSOR_SIZES, 1);
+    t->max_kv = standin_dnn_number(k, FXI_DNN_TENSOR_SIZES, 2);
+    t->step = standin_dnn_number(k, FXI_DNN_TENSOR_STRIDES, 2);
 }
 
 static sdpa_task *task_of(const dnn_thing *plan, const dnn_thing *variant)
@@ -387,19 +377,19 @@ static sdpa_task *task_of(const dnn_thing *plan, const dnn_thing *variant)
     const dnn_thing *op =
         operation_of(linked(linked(plan, FXI_DNN_PLAN_CONFIG), FXI_DNN_HEURISTIC_GRAPH));
     const dnn_thing *q = linked(op, FXI_DNN_SDPA_Q), *k = linked(op, FXI_DNN_SDPA_K);
-    const float *scale = operand_of(variant, linked(op, FXI_DNN_SDPA_SCALE));
-    const dnn_value *room = value_of(variant, FXI_DNN_VARIANT_WORKSPACE);
+    const float *scale = standin_dnn_operand(variant, linked(op, FXI_DNN_SDPA_SCALE));
+    const dnn_value *room = standin_dnn_value(variant, FXI_DNN_VARIANT_WORKSPACE);
     sdpa_task *t = calloc(1, sizeof *t);
     if (!t) return NULL;
     take_sizes(q, k, t);
-    t->q = operand_of(variant, q);
-    t->k = operand_of(variant, k);
-    t->v = operand_of(variant, linked(op, FXI_DNN_SDPA_V));
-    t->out = operand_of(variant, linked(op, FXI_DNN_SDPA_OUT));
-    t->n_q = operand_of(variant, linked(op, FXI_DNN_SDPA_N_Q));
-    t->n_kv = operand_of(variant, linked(op, FXI_DNN_SDPA_N_KV));
-    t->q_at = operand_of(variant, linked(q, FXI_DNN_TENSOR_RAGGED));
-    t->kv_at = operand_of(variant, linked(k, FXI_DNN_TENSOR_RAGGED));
+    t->q = standin_dnn_operand(variant, q);
+    t->k = standin_dnn_operand(variant, k);
+    t->v = standin_dnn_operand(variant, linked(op, FXI_DNN_SDPA_V));
+    t->out = standin_dnn_operand(variant, linked(op, FXI_DNN_SDPA_OUT));
+    t->n_q = standin_dnn_operand(variant, linked(op, FXI_DNN_SDPA_N_Q));
+    t->n_kv = standin_dnn_operand(variant, linked(op, FXI_DNN_SDPA_N_KV));
+    t->q_at = standin_dnn_operand(variant, linked(q, FXI_DNN_TENSOR_RAGGED));
+    t->kv_at = standin_dnn_operand(variant, linked(k, FXI_DNN_TENSOR_RAGGED));
     if (scale) t->scale = *scale;
     if (room) memcpy(&t->workspace, room->bytes, sizeof t->workspace);
     return t;
@@ -411,6 +401,22 @@ static bool has_operands(const sdpa_task *t)
            t->workspace && t->scale != 0 && t->n_kv_head > 0 && t->dim <= MAX_HEAD;
 }
 
+static fxi_dnn_status execute_graph(fxi_dnn_handle handle, const dnn_thing *graph,
+                                    const dnn_thing *variant)
+{
+    const dnn_value *room = standin_dnn_value(variant, FXI_DNN_VARIANT_WORKSPACE);
+    void *workspace = NULL;
+    if (room) memcpy(&workspace, room->bytes, sizeof workspace);
+    const standin_task task = {
+        .run = standin_dnn_graph_run,
+        .arg = workspace ? standin_dnn_graph_make(graph, variant, workspace) : NULL,
+        .range = {{(vti_cu_ptr)workspace, STANDIN_DNN_WORKSPACE_BYTES, true}}};
+    if (!task.arg) return dnn_breach("cuDNN: a graph that is odd, or without all operands");
+    counts.n_execute++;
+    counts.n_masked++;
+    return standin_give_task(handle->stream, &task) == VTI_CU_SUCCESS ? FXI_DNN_SUCCESS : 5000;
+}
+
 fxi_dnn_status cudnnBackendExecute(fxi_dnn_handle handle, fxi_dnn_object plan,
                                    fxi_dnn_object variant)
 {
@@ -420,6 +426,9 @@ fxi_dnn_status cudnnBackendExecute(fxi_dnn_handle handle, fxi_dnn_object plan,
     if (!p || !p->finished || !v || !v->finished || !handle->stream)
         return standin_library_leave(
             dnn_breach("cuDNN: executes what is no plan, or without a stream"));
+    const dnn_thing *graph = linked(linked(p, FXI_DNN_PLAN_CONFIG), FXI_DNN_HEURISTIC_GRAPH);
+    if (is_product(operation_of(graph)))
+        return standin_library_leave(execute_graph(handle, graph, v));
     sdpa_task *t = task_of(p, v);
     if (!t) return standin_library_leave(FXI_DNN_ALLOC_FAILED);
     if (!has_operands(t)) {
@@ -433,7 +442,7 @@ fxi_dnn_status cudnnBackendExecute(fxi_dnn_handle handle, fxi_dnn_object plan,
         .range = {{(vti_cu_ptr)t->q, n, false},
                   {(vti_cu_ptr)t->out, n, true},
                   {(vti_cu_ptr)t->kv_at, ((size_t)t->n_seq + 1) * sizeof(int64_t), false},
-                  {(vti_cu_ptr)t->workspace, WORKSPACE_BYTES, true}}};
+                  {(vti_cu_ptr)t->workspace, STANDIN_DNN_WORKSPACE_BYTES, true}}};
     counts.n_execute++;
     return standin_library_leave(standin_give_task(handle->stream, &task) == VTI_CU_SUCCESS ? r
                                                                                             : 5000);

@@ -35,6 +35,7 @@ static fxi_sdpa_shape packed_cache(int n_seq, int head_dim)
                             .n_head = 32,
                             .n_kv_head = N_KV_HEAD,
                             .head_dim = head_dim,
+                            .max_q_tok = 1,
                             .max_kv_tok = 4096,
                             .token_step = (int64_t)2 * N_LAYER * N_KV_HEAD * head_dim};
 }
@@ -139,6 +140,20 @@ static void test_a_plan_goes_as_far_as_the_driver(void **state)
     if (st != FX_OK && !strstr(err.text, "cuLibraryLoadData")) fail_msg("%s", err.text);
 }
 
+// Prompts: the same caches with several new tokens in a sequence, each of which sees what is before
+// it.
+static void test_prompts_with_a_mask(void **state)
+{
+    (void)state;
+    fxi_sdpa_shape shape = packed_cache(4, 128);
+    shape.max_q_tok = 512;
+    assert_supported(shape);
+    shape = packed_cache(1, 64);
+    shape.max_q_tok = 16;
+    shape.type = FXI_F16;
+    assert_supported(shape);
+}
+
 static void test_f16_and_other_heads(void **state)
 {
     (void)state;
@@ -158,19 +173,27 @@ static void test_odd_heads_are_refused(void **state)
     assert_null(strchr(err.text, '\n'));
 }
 
-static void test_each_call_may_fail(void **state)
+static void fail_each_call(fxi_sdpa_shape shape)
 {
-    (void)state;
     fx_error err = {0};
     n_call = 0;
-    assert_int_equal(ask_support(packed_cache(4, 128), 90, &err), FX_OK);
+    assert_int_equal(ask_support(shape, 90, &err), FX_OK);
     const int n = n_call;
     for (fail_at = 0; fail_at < n; fail_at++) {
         n_call = 0;
-        assert_int_equal(ask_support(packed_cache(4, 128), 90, &err), FX_ENOMEM);
+        assert_int_equal(ask_support(shape, 90, &err), FX_ENOMEM);
         assert_non_null(strstr(err.text, "cudnnBackend"));
     }
     fail_at = -1;
+}
+
+static void test_each_call_may_fail(void **state)
+{
+    (void)state;
+    fxi_sdpa_shape shape = packed_cache(4, 128);
+    fail_each_call(shape);
+    shape.max_q_tok = 32;
+    fail_each_call(shape);
 }
 
 int main(void)
@@ -179,6 +202,7 @@ int main(void)
         cmocka_unit_test(test_caches_anywhere_with_interleaved_layers),
         cmocka_unit_test(test_layers_side_by_side),
         cmocka_unit_test(test_a_plan_goes_as_far_as_the_driver),
+        cmocka_unit_test(test_prompts_with_a_mask),
         cmocka_unit_test(test_f16_and_other_heads),
         cmocka_unit_test(test_odd_heads_are_refused),
         cmocka_unit_test(test_each_call_may_fail),
