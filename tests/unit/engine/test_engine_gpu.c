@@ -202,7 +202,7 @@ static void test_a_lost_device_is_said_to_be_lost(void **state)
     unthreaded_close(eng);
 }
 
-// ---- three devices -------------------------------------------------------------------------------
+// ---- three devices -----------------------------------------------------------------------------
 
 // They share the cache out: what each maps is its part of every row, and all of it goes back.
 static void test_devices_share_the_cache_out(void **state)
