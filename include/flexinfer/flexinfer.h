@@ -74,9 +74,9 @@ typedef struct fx_options {
     const char *gpu_math;
     int n_thread; // compute threads, the engine thread included; 0: one per usable core
     int ctx_tok;  // longest sequence, in tokens; 0: what the model was trained for
-    uint64_t
-        kv_memory_bytes; // budget of the KV cache, of all GPUs together; 0: half of the memory that the machine, or
-                         // its cgroup, has free once the model is loaded; of a GPU nine tenths
+    // Budget of the KV cache, of all devices together; 0: half of the memory that the machine, or
+    // its cgroup, has free once the model is loaded; of GPUs nine tenths.
+    uint64_t kv_memory_bytes;
     const char *kv_manager; // who manages the KV cache, see fx_kv_manager_name; NULL: the first
     int kv_block_tok;       // tokens in a unit of its memory, at least; 0: the manager's choice
     const char *kv_type;    // element type of the KV cache: "f16", "bf16", "f32", or "q8_0" (head

@@ -101,11 +101,22 @@ static const small_model quantized = {.shape = {"", 2, 256, 8, 4, 64, 768, 300, 
 static const small_model halves = {.shape = {"", 2, 128, 8, 4, 64, 160, 300, false},
                                    .type = FXI_F16};
 
+static const small_model mixture = {
+    .shape = {"", 2, 64, 4, 2, 32, 96, 300, false}, .type = FXI_Q8_0, .n_expert = 4, .n_used = 2};
+
 static void test_quantized_weights_and_caches(void **state)
 {
     (void)state;
     small_model_write("gpu-ranks.gguf", &quantized);
     check_exact((runner_model){"gpu-ranks.gguf", "q8_0"}, 2, ways[2]);
+    remove("gpu-ranks.gguf");
+}
+
+static void test_experts_are_cut(void **state)
+{
+    (void)state;
+    small_model_write("gpu-ranks.gguf", &mixture);
+    check_exact((runner_model){"gpu-ranks.gguf", NULL}, 2, ways[3]);
     remove("gpu-ranks.gguf");
 }
 
@@ -206,6 +217,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         RANKS_TEST(test_models_of_many_kinds),
         RANKS_TEST(test_quantized_weights_and_caches),
+        RANKS_TEST(test_experts_are_cut),
         RANKS_TEST(test_one_rank_is_that_gpu_alone),
         RANKS_TEST(test_the_law_depends_on_nothing_but_the_ranks),
         RANKS_TEST(test_two_add_by_the_library_and_four_by_a_kernel),
