@@ -53,17 +53,10 @@ static int end_test(void **state)
 static float *run_hosts(runner_model m, int n_rank, int n_tok)
 {
     static const variant v = {"hosts", RUNNER_MAX_TOK, 1, 0, NULL, NULL};
-    runner r = {0};
-    host_ranks hosts;
+    int n_out;
     fx_error err = {0};
-    assert_int_equal(fxi_pool_create(1, &r.pool, &err), FX_OK);
-    host_ranks_open(&hosts, n_rank, r.pool, NULL);
-    if (!runner_open_on(&r, &hosts.dev, m, &v, &err)) fail_msg("%s", err.text);
-    float *out = runner_run(&r, &v, n_tok);
-    fxi_kv_close(r.kv);
-    fxi_model_free(r.model);
-    hosts.dev.ops->close(&hosts.dev);
-    fxi_pool_destroy(r.pool);
+    float *out = host_ranks_run(m, n_rank, &v, n_tok, &n_out, &err);
+    if (!out) fail_msg("%s", err.text);
     return out;
 }
 
