@@ -43,6 +43,26 @@ double samples_at(samples *s, double quantile)
     return s->v[i < s->n ? i : s->n - 1];
 }
 
+// How many samples may lie on one side of the median with a probability above 2.5 %: the sums of
+// the binomial distribution.
+static size_t rare_count(size_t n)
+{
+    double p = pow(0.5, (double)n), sum = p;
+    size_t k = 0;
+    for (; sum <= 0.025 && k < n; k++) {
+        p *= (double)(n - k) / (double)(k + 1);
+        sum += p;
+    }
+    return k ? k - 1 : 0;
+}
+
+double samples_bound(samples *s, bool greatest)
+{
+    const size_t i = rare_count(s->n);
+    (void)samples_at(s, 0);
+    return s->n ? s->v[greatest ? s->n - 1 - i : i] : NAN;
+}
+
 void samples_clear(samples *s)
 {
     s->n = 0;

@@ -4,6 +4,7 @@
 #ifndef BENCH_FIGURES_H
 #define BENCH_FIGURES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -17,7 +18,10 @@ typedef struct samples {
 
 void samples_add(samples *s, double v);
 double samples_at(samples *s, double quantile); // sorts; 0: the least, 0.5: the median, 1: the most
-void samples_clear(samples *s);                 // keeps the memory
+// The least or greatest value that the median of what is sampled may have, with 95 % between the
+// two, whatever the distribution (the sign test): a sample itself. Fewer than 6 samples say less.
+double samples_bound(samples *s, bool greatest);
+void samples_clear(samples *s); // keeps the memory
 void samples_free(samples *s);
 
 // Print a line that says pass, FAIL, or not measured (if `is` is NaN): the figure should be at most

@@ -69,6 +69,17 @@ void row_spread(results *r, const char *what, samples *s, const char *unit)
     samples_clear(s);
 }
 
+void row_interval(results *r, const char *what, samples *s, const char *unit)
+{
+    const double mid = samples_at(s, 0.5), low = samples_bound(s, false),
+                 high = samples_bound(s, true);
+    if (r->table) fprintf(r->table, "  %s %.2f (95 %%: %.2f..%.2f) %s", what, mid, low, high, unit);
+    csv_cell(r, what, "", mid, unit);
+    csv_cell(r, what, " low", low, unit);
+    csv_cell(r, what, " high", high, unit);
+    samples_clear(s);
+}
+
 void row_end(results *r)
 {
     if (r->table) fprintf(r->table, "\n"), fflush(r->table);

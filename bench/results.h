@@ -24,6 +24,8 @@ void row_begin(results *r, const char *format, ...) __attribute__((format(printf
 void row_cell(results *r, const char *what, double value, const char *unit);
 // The median of the repeats, with their minimum and maximum. Empties s.
 void row_spread(results *r, const char *what, samples *s, const char *unit);
+// The median of the repeats, with the interval that samples_bound gives. Empties s.
+void row_interval(results *r, const char *what, samples *s, const char *unit);
 void row_end(results *r);
 
 #endif

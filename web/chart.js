@@ -52,12 +52,21 @@ export class Chart {
     ctx.fillStyle = ctx.strokeStyle = style.color;
     ctx.font = "12px system-ui, \"DejaVu Sans\", sans-serif";
     ctx.fillText(bytes(most), 2, 11);
+    this.#drawSpan(ctx, to - from, width);
     if (this.#range) {
       ctx.beginPath();
       ctx.moveTo(x(this.#range.now), 0);
       ctx.lineTo(x(this.#range.now), height);
       ctx.stroke();
     }
+  }
+
+  // How much time the chart covers.
+  #drawSpan(ctx, s, width) {
+    const text = `${this.#range ? "" : "last "}${s < 10 ? s.toFixed(1) : Math.round(s)} s`;
+    ctx.textAlign = "right";
+    ctx.fillText(text, width - 2, 11);
+    ctx.textAlign = "left";
   }
 
   // Values hold until the next one.

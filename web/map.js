@@ -12,9 +12,11 @@ const MOST_LINES = 60; // from a segment to chunks and from a chunk to rows
 export class MemoryMap {
   #picture = null;
   #rows = []; // spans by request, then choice
+  #was = []; // the keys of the picture before, in this order
   #grid = { size: MOST_CELL, perRow: 1, gap: 2 };
   #row = { height: 16, most: 1, left: 64 };
-  #point = null; // {row, index} of a segment, or {chunk}
+  #point = null; // {key, index} of a segment, or {chunk}
+  #lost = null; // {row, index} of the segment that was pointed at when its sequence ended
   #colour = {};
   #said = "";
   #image = null;
@@ -53,6 +55,7 @@ export class MemoryMap {
   show(picture) {
     if (this.#picture !== picture) this.#drawnN = -1;
     this.#picture = picture;
+    this.#was = this.#rows.map((span) => span.key);
     this.#rows = [...picture.spans.values()].sort((a, b) => a.request - b.request || a.choice - b.choice);
     this.#keepPoint();
     this.ask();
@@ -213,10 +216,10 @@ export class MemoryMap {
     const by = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[e.key];
     if (!by || !this.#rows.length) return;
     e.preventDefault();
-    const now = this.#point?.key ? this.#rows.findIndex((s) => s.key === this.#point.key) : -1;
-    const row = Math.min(this.#rows.length - 1, Math.max(0, now < 0 ? 0 : now + by[0]));
+    const from = this.#place();
+    const row = Math.min(this.#rows.length - 1, Math.max(0, from ? from.row + by[0] : 0));
     const last = this.#picture.segmentsOf(this.#rows[row]).length - 1;
-    const index = now < 0 ? 0 : Math.min(last, Math.max(0, this.#point.index + by[1]));
+    const index = from ? Math.min(last, Math.max(0, from.index + by[1])) : 0;
     this.point({ key: this.#rows[row].key, index });
     const y = row * this.#row.height;
     if (y < this.scroller.scrollTop) this.scroller.scrollTop = y;
@@ -224,9 +227,16 @@ export class MemoryMap {
       this.scroller.scrollTop = y + this.#row.height - this.scroller.clientHeight;
   }
 
+  // Where the arrow keys start from: the row of a sequence that has ended is as good as its own.
+  #place() {
+    if (!this.#point?.key) return this.#lost;
+    return { row: this.#rows.findIndex((s) => s.key === this.#point.key), index: this.#point.index };
+  }
+
   // ---- what is pointed at
 
   point(point) {
+    this.#lost = null;
     if (JSON.stringify(point) === JSON.stringify(this.#point)) return;
     this.#point = point;
     this.#say();
@@ -235,7 +245,10 @@ export class MemoryMap {
 
   #keepPoint() {
     const key = this.#point?.key;
-    if (key && !this.#picture.spans.has(key)) this.#point = null;
+    if (key && !this.#picture.spans.has(key)) {
+      this.#lost = { row: this.#was.indexOf(key), index: this.#point.index };
+      this.#point = null;
+    }
     this.#say();
   }
 

@@ -36,7 +36,7 @@ typedef struct bench_findings {
     double more_time, more_cpu; // of the server, at the worst level, in %
     double idle;                // CPU of the idle server, in %
     double victim;              // worst p99 of a victim beside abusers over its own
-    double watch;               // more time with onlookers, at the worst level, in %
+    double watch; // the most that more time with onlookers may be, at the worst level, in %
 } bench_findings;
 
 // The server that is measured.
@@ -107,8 +107,9 @@ void wire_reset(wire *w);
 void wire_free(wire *w);
 // False: this is no chunked response with status 200.
 bool wire_take(wire *w, const char *p, size_t n);
-int wire_pieces(wire *w);                      // events with text since the last call
-bool wire_answer(const wire *w, fxi_buf *out); // appends the text; false: an event is no such JSON
+int wire_pieces(wire *w); // events with text since the last call
+// Appends the text of a whole answer. FX_EINVAL: an event is not as expected, or there is no end.
+fx_status wire_answer(const wire *w, fxi_buf *out, fx_error *err);
 
 // ---- passes
 

@@ -104,11 +104,19 @@ static void run_streams(http_run *r)
     }
 }
 
+static void take_answer(http_run *r, int i)
+{
+    fx_error err = {0};
+    if (r->wire[i].at != WIRE_DONE) return; // fail_order said why
+    if (wire_answer(&r->wire[i], &r->p->answer[i], &err) == FX_OK) return;
+    fprintf(stderr, "bench_serve: an answer is wrong: %s\n", err.text);
+    r->p->n_failed++;
+}
+
 static void take_answers(http_run *r)
 {
     for (int i = 0; i < r->w->n_order; i++) {
-        const bool whole = r->wire[i].at == WIRE_DONE;
-        if (whole && !wire_answer(&r->wire[i], &r->p->answer[i])) r->p->n_failed++;
+        take_answer(r, i);
         wire_free(&r->wire[i]);
     }
 }

@@ -2,7 +2,10 @@
 // of chunks are lines.
 #include <jansson.h>
 
+#include "base/fail.h" // defines: fxi_fail, FX_TRY
 #include "bench_serve.h"
+
+#define SHOWN_BYTES 160 // of an event that is wrong
 
 void wire_reset(wire *w)
 {
@@ -109,27 +112,32 @@ int wire_pieces(wire *w)
     return n;
 }
 
-static bool add_event_text(const char *json, size_t n, fxi_buf *out)
+// A text may have a NUL: models that know single bytes can write one.
+static fx_status add_event_text(const char *json, size_t n, fxi_buf *out, fx_error *err)
 {
-    json_error_t err;
-    json_t *event = json_loadb(json, n, 0, &err);
+    json_error_t fault = {.text = ""};
+    json_t *event = json_loadb(json, n, JSON_ALLOW_NUL, &fault);
     const json_t *choice = json_array_get(json_object_get(event, "choices"), 0);
     const json_t *text = json_object_get(choice, "text");
-    const bool ok =
-        json_is_string(text) && fxi_buf_add(out, json_string_value(text), json_string_length(text));
+    fx_status st = FX_OK;
+    if (!json_is_string(text))
+        st = fxi_fail(err, FX_EINVAL, "an event without a text: %s: %.*s", fault.text,
+                      (int)(n < SHOWN_BYTES ? n : SHOWN_BYTES), json);
+    else if (!fxi_buf_add(out, json_string_value(text), json_string_length(text)))
+        st = fxi_fail(err, FX_ENOMEM, "no memory");
     json_decref(event);
-    return ok;
+    return st;
 }
 
-bool wire_answer(const wire *w, fxi_buf *out)
+fx_status wire_answer(const wire *w, fxi_buf *out, fx_error *err)
 {
     static const char begin[] = "data: ", done[] = "[DONE]";
     const char *at = w->body.p;
     for (const char *end; at && (end = strstr(at, "\n\n")); at = end + 2) {
         if (strncmp(at, begin, sizeof begin - 1)) continue; // a comment
         at += sizeof begin - 1;
-        if (!strncmp(at, done, sizeof done - 1)) return true;
-        if (!add_event_text(at, (size_t)(end - at), out)) return false;
+        if (!strncmp(at, done, sizeof done - 1)) return FX_OK;
+        FX_TRY(add_event_text(at, (size_t)(end - at), out, err));
     }
-    return false;
+    return fxi_fail(err, FX_EINVAL, "no [DONE] after %zu bytes of events", w->body.n);
 }

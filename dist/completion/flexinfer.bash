@@ -186,6 +186,7 @@ _flexinfer() {
         'bench serve':--draft-tokens) return ;;
         'bench serve':--record-events) return ;;
         'top':--api-key-file) kind=-f ;;
+        'top':--ca-file) kind=-f ;;
         'serve':*)
             words="
                 --model
@@ -416,6 +417,7 @@ _flexinfer() {
         'top':*)
             words="
                 --api-key-file
+                --ca-file
                 --once
                 --help"
             kind=-f

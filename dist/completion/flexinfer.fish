@@ -209,5 +209,6 @@ complete -c flexinfer -n '__flexinfer_runs bench serve' -l draft -r -F -d 'small
 complete -c flexinfer -n '__flexinfer_runs bench serve' -l draft-tokens -x -d 'most tokens drafted for a sequence in a step; 0: 8'
 complete -c flexinfer -n '__flexinfer_runs bench serve' -l record-events -x -d 'events that the flight recorder keeps for traces, 32 bytes each; 0: none'
 complete -c flexinfer -n '__flexinfer_runs top' -l api-key-file -r -F -d 'the server'\''s file of keys, of which an admin'\''s is taken, or a file with one key (default: no key is sent)'
+complete -c flexinfer -n '__flexinfer_runs top' -l ca-file -r -F -d 'whose certificates an https server may have, PEM (default: the system'\''s authorities)'
 complete -c flexinfer -n '__flexinfer_runs top' -l once -f -d 'print one screen as plain text, and exit'
 complete -c flexinfer -n '__flexinfer_runs help' -f -a 'serve run tokenize inspect convert quantize bench top help'

@@ -236,9 +236,10 @@ typedef struct fx_chat_request {
     const struct json_t *tools;    // array of tools that the model may call; NULL: none
     const struct json_t *kwargs;   // object with further variables, like {"enable_thinking":
                                    // false}; NULL: none
-    bool no_answer; // the text does not end with the header of the assistant's answer
-    int64_t now_s;  // seconds since 1970, for templates that write the date; 0: the clock's
-    size_t max_tok; // FX_ECONTEXT as soon as there are certainly more tokens; 0: no limit
+    bool no_answer;      // the text does not end with the header of the assistant's answer
+    bool continue_final; // the text ends where the last message's does, for the model to go on with
+    int64_t now_s;       // seconds since 1970, for templates that write the date; 0: the clock's
+    size_t max_tok;      // FX_ECONTEXT as soon as there are certainly more tokens; 0: no limit
 } fx_chat_request;
 
 // Like fx_chat_tokenize, for an fx_chat_request. Messages are fitted to the template: parts are
@@ -246,8 +247,9 @@ typedef struct fx_chat_request {
 // them, content that is null beside tool_calls becomes "", arguments of tool calls given as JSON
 // text become the object. Nothing of the request becomes a control token. Any thread. Errors:
 // FX_EINVAL (a value of the wrong type, no messages, a role or content that the template does not
-// take; the template's own error with its line), FX_EFORMAT (the model's template cannot be used),
-// FX_ECONTEXT (more than max_tok tokens), FX_ENOMEM; then *out is unchanged.
+// take; a last message to continue that has no text, or that the template changes; the template's
+// own error with its line), FX_EFORMAT (the model's template cannot be used), FX_ECONTEXT (more
+// than max_tok tokens), FX_ENOMEM; then *out is unchanged.
 fx_status fx_chat_request_tokenize(const fx_engine *eng, const fx_chat_request *q, fx_tokens *out,
                                    fx_error *err);
 
@@ -290,7 +292,12 @@ typedef enum fx_part_kind {
                       // common dialect of docs/grammars.md
     FX_PART_JSON,     // a JSON object (RFC 8259)
     FX_PART_SCHEMA,   // a JSON value that `schema` validates: JSON Schema 2020-12, the subset of
-                      // docs/grammars.md
+                      // docs/grammars.md. text[0..n_bytes): a JSON pointer (RFC 6901) to the part
+                      // of it that counts; none: all of it
+    FX_PART_OBJECT,   // the same, of objects alone
+    FX_PART_STRING,   // the same, of strings alone, as they are: neither quoted nor escaped. Of
+                      // part[0..n_part), up to 16, no FX_PART_TEXT occurs in it, and no
+                      // FX_PART_REGEX matches anywhere in it. schema NULL: any string
     FX_PART_RULES,    // a text of the grammar text[0..n_bytes), in GBNF or in Lark's notation
     FX_N_PART
 } fx_part_kind;
@@ -527,6 +534,12 @@ fx_status fx_submit(fx_engine *eng, const fx_request *req, uint64_t *id, fx_erro
 // Cancels a request: its remaining choices end with FX_FINISH_CANCEL at the next step. Unknown and
 // finished ids are ignored.
 void fx_cancel(fx_engine *eng, uint64_t id);
+
+// Ends one choice of a request with FX_FINISH_STOP: from the callback of one of its tokens, with
+// that token; otherwise with its next one, whatever min_tok says. The other choices go on. Unknown
+// and finished ids are ignored, and so are choices that are emitted only at their end (n_best,
+// beams). Any thread.
+void fx_stop_choice(fx_engine *eng, uint64_t id, int choice);
 
 // Has `fn` called on the engine's thread after each step, once the events of all requests in it
 // have come: what they cause, such as waking other threads, can be done once for all of them. It

@@ -24,8 +24,8 @@
 // that they can be compared byte by byte.
 //
 // Cost. While somebody looks, the engine takes a picture after a turn, at most every 100 ms, and so
-// seldom that taking them is at most half a percent of its time. While nobody looks it does
-// nothing.
+// seldom that taking them, with what whoever shows them says that this costs (fx_picture_charge),
+// is at most 1/FX_PICTURE_SHARE of the time. While nobody looks it does nothing.
 //
 // A picture never changes once it is taken; it is freed with its last reference. All functions may
 // be called from any thread.
@@ -139,6 +139,14 @@ typedef struct fx_picture {
 // at once, even if it is idle. What changes while it is idle is in a picture, too.
 void fx_picture_begin(fx_engine *eng);
 void fx_picture_end(fx_engine *eng);
+
+enum { FX_PICTURE_SHARE = 250 };
+
+// The CPU time of other threads that the newest picture took: the next one is taken so much later.
+// Without it, only the engine thread's own time counts.
+void fx_picture_charge(fx_engine *eng, uint64_t us);
+// Has a picture taken once one is due, even if the engine is idle and nothing has changed.
+void fx_picture_want(fx_engine *eng);
 
 // The newest picture, with a reference for the caller, if its number is greater than `after`; NULL:
 // there is none, or nobody looks.

@@ -221,6 +221,18 @@ typedef struct vt_va_request {
 // All zero if there is no such request. As of this moment, while a look-ahead may be at work.
 VT_API vt_va_request vt_va_look(const vt_va *va, uint32_t reqid);
 
+// A page group that exists.
+typedef struct vt_va_group {
+    uint32_t name;  // constant while it exists; names are small numbers and used again
+    uint32_t reqid; // in which it is mapped; UINT32_MAX: nowhere
+    uint32_t at;    // its position there: it holds the tokens of the at-th pages
+    bool is_needed; // by the length of that request, which is active
+} vt_va_group;
+
+// Calls fn for each page group that exists: those of each request by position, then those that are
+// mapped nowhere. fn must not call this manager. Waits for the look-ahead. Owner thread.
+VT_API void vt_va_each_group(vt_va *va, void (*fn)(void *ud, const vt_va_group *group), void *ud);
+
 // Proves the invariants, and that the system holds and maps exactly as much. Waits for the
 // look-ahead. Slow: for tests, debug builds and idle moments. Returns VT_OK, or VT_EINVAL with the
 // first broken invariant in *what (a static string; what may be NULL), or VT_EDEVICE if the backend

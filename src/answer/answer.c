@@ -11,6 +11,8 @@
 //   BETWEEN after a call: marks that go on or close the section, or text
 //   HEADER  of a message of harmony (answer_channels.c)
 //
+// Marks around the text behind reasoning are read over, in START and TEXT.
+//
 // START -> REASON -> START -> TEXT -> FIRST -> OPEN -> CALL -> LIST, BETWEEN -> OPEN, TEXT.
 // Whatever is no call after all goes back to TEXT.
 #include <stdlib.h>
@@ -30,7 +32,17 @@ typedef struct mark_set { // marks with one meaning
     int meaning;
 } mark_set;
 
-enum { OPENS_CALLS, OPENS_REASONING, ENDS_MESSAGE, BEGINS_HEADER, CLOSES, AGAIN, SKIP };
+enum {
+    OPENS_CALLS,
+    OPENS_REASONING,
+    OPENS_TEXT,
+    CLOSES_TEXT,
+    ENDS_MESSAGE,
+    BEGINS_HEADER,
+    CLOSES,
+    AGAIN,
+    SKIP,
+};
 
 static const char *const message_ends[] = {"<|end|>", "<|return|>", "<|call|>"};
 static const char *const header_begins[] = {"<|start|>", "<|channel|>"};
@@ -58,7 +70,7 @@ static bool pass_byte(fxi_answer *a, fxi_answer_kind kind)
 {
     const char c = a->in.p[a->mark];
     const bool waits = a->spec.calls || a->channels || kind != FXI_ANSWER_TEXT || a->space.n ||
-                       a->state == FXI_STATE_START;
+                       a->state == FXI_STATE_START || a->in_marks;
     fxi_answer_settle(a, a->mark + 1);
     return waits || a->trim ? fxi_emit_byte(a, kind, c) : fxi_emit_bytes(a, kind, &c, 1);
 }
@@ -71,26 +83,41 @@ static bool open_section(fxi_answer *a, bool bare)
     return true;
 }
 
+// Where text has a closing mark alone, what closes the reasoning opens it.
+static void note_reasoning(fxi_answer *a)
+{
+    const fxi_reason_format *r = a->spec.reasoning;
+    a->has_reasoned = true;
+    a->in_marks = r->text_close[0] && !r->text_open[0];
+}
+
 static bool act_on_mark(fxi_answer *a, int meaning)
 {
     const size_t begin = a->mark;
     a->mark = ++a->at;
     if (meaning == OPENS_CALLS) return open_section(a, false);
     fxi_answer_settle(a, meaning == BEGINS_HEADER ? begin : a->at);
-    fxi_answer_enter(a, meaning == OPENS_REASONING ? FXI_STATE_REASON
-                        : meaning == CLOSES        ? FXI_STATE_START
-                                                   : FXI_STATE_HEADER);
+    if (meaning == CLOSES) note_reasoning(a);
+    if (meaning == OPENS_TEXT) a->in_marks = true;
+    if (meaning == CLOSES_TEXT) a->in_marks = a->has_reasoned = false;
+    fxi_answer_enter(a, meaning == OPENS_REASONING                     ? FXI_STATE_REASON
+                        : meaning >= ENDS_MESSAGE && meaning != CLOSES ? FXI_STATE_HEADER
+                                                                       : FXI_STATE_START);
     return true;
 }
 
-static size_t text_marks(const fxi_answer *a, mark_set set[4])
+static size_t text_marks(const fxi_answer *a, mark_set set[6])
 {
     const fxi_call_format *f = a->spec.calls;
     const fxi_reason_format *r = a->spec.reasoning;
     size_t n = 0;
-    if (f) set[n++] = (mark_set){f->open, COUNT(f->open), OPENS_CALLS};
+    const bool is_text = a->spec.either && a->state == FXI_STATE_TEXT && !a->has_called;
+    if (f && !is_text) set[n++] = (mark_set){f->open, COUNT(f->open), OPENS_CALLS};
     if (r && a->state == FXI_STATE_START)
         set[n++] = (mark_set){r->open, COUNT(r->open), OPENS_REASONING};
+    if (r && a->state == FXI_STATE_START && a->has_reasoned && !a->in_marks)
+        set[n++] = (mark_set){r->text_open, COUNT(r->text_open), OPENS_TEXT};
+    if (r && a->in_marks) set[n++] = (mark_set){r->text_close, COUNT(r->text_close), CLOSES_TEXT};
     if (a->channels) set[n++] = (mark_set){message_ends, COUNT(message_ends), ENDS_MESSAGE};
     if (a->channels) set[n++] = (mark_set){header_begins, COUNT(header_begins), BEGINS_HEADER};
     return n;
@@ -98,13 +125,13 @@ static size_t text_marks(const fxi_answer *a, mark_set set[4])
 
 static bool state_text(fxi_answer *a)
 {
-    mark_set set[4];
+    mark_set set[6];
     const int found = find_mark(a, set, text_marks(a, set));
     if (found == MAYBE_MARK) return a->at++, true;
     if (found != NO_MARK) return act_on_mark(a, found);
     const char c = a->in.p[a->mark];
-    if (a->state == FXI_STATE_START && a->spec.calls && c == a->spec.calls->bare && c)
-        return a->at = a->mark, open_section(a, true);
+    const bool may_be_bare = a->state == FXI_STATE_START && a->spec.calls && !a->spec.either;
+    if (may_be_bare && c == a->spec.calls->bare && c) return a->at = a->mark, open_section(a, true);
     if (!fxi_is_blank(c)) a->state = FXI_STATE_TEXT;
     return pass_byte(a, FXI_ANSWER_TEXT);
 }

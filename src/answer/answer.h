@@ -46,6 +46,7 @@ typedef enum fxi_param_kind { FXI_PARAM_UNKNOWN, FXI_PARAM_TEXT, FXI_PARAM_OTHER
 typedef struct fxi_answer_spec {
     const fxi_call_format *calls;       // NULL: calls are text
     const fxi_reason_format *reasoning; // NULL: reasoning is text
+    bool either; // the answer is text or calls, behind their mark: text is not searched for calls
     // The tools: whether there is one of this name, and what its parameter is. NULL: any name is a
     // tool's, every parameter unknown.
     bool (*has_tool)(void *tools, const char *name, size_t n);

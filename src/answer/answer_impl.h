@@ -29,7 +29,8 @@ typedef struct fxi_call_draft {
     bool begun;   // FXI_ANSWER_CALL has been emitted
     bool has_args, escaped, is_first;
     bool wants_name, wants_args; // OBJECT: what the next value is
-    fxi_param_kind kind;         // TAGS: of the value
+    fxi_param_kind kind;         // TAGS: of the value,
+    bool in_json;                // which is a JSON value so far, and goes on
     fxi_json_scan scan;
     char quote;           // PYTHON: of the string
     uint8_t n_hex, depth; // PYTHON
@@ -40,18 +41,20 @@ typedef struct fxi_call_draft {
 struct fxi_answer {
     fxi_answer_spec spec;
     int state;
-    bool channels;   // harmony
-    bool ending;     // there are no more bytes
-    bool bare;       // the section was opened without a mark
-    bool in_list;    // the calls stand in a list
-    bool trim;       // white space that comes now is not emitted
-    bool has_called; // a call is complete
-    unsigned begun;  // harmony: states of messages that have begun, as bits
-    fxi_buf in;      // bytes that are not decided yet, and those behind them
-    size_t from;     // where what is being decided begins; all before it is emitted
-    size_t mark;     // where a mark may have begun; from <= mark <= at
-    size_t at;       // the next byte
-    size_t emitted;  // of a call: all before it has been
+    bool channels;     // harmony
+    bool ending;       // there are no more bytes
+    bool bare;         // the section was opened without a mark
+    bool in_list;      // the calls stand in a list
+    bool trim;         // white space that comes now is not emitted
+    bool has_called;   // a call is complete
+    bool has_reasoned; // reasoning has closed: text may come between marks of its own,
+    bool in_marks;     // and it does
+    unsigned begun;    // harmony: states of messages that have begun, as bits
+    fxi_buf in;        // bytes that are not decided yet, and those behind them
+    size_t from;       // where what is being decided begins; all before it is emitted
+    size_t mark;       // where a mark may have begun; from <= mark <= at
+    size_t at;         // the next byte
+    size_t emitted;    // of a call: all before it has been
     size_t n_back;
     fxi_buf space;        // white space that waits for what follows it
     fxi_answer_kind kind; // of `out`

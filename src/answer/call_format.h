@@ -22,10 +22,14 @@ typedef enum fxi_call_body {
     FXI_BODY_CHANNELS,
 } fxi_call_body;
 
-// How a call is written where it must be one: first before NAME name_end {..} after
-// {between before NAME name_end {..} after} last. before NULL: not in this format.
+// How calls are written where a grammar says what they are: first call {between call} last.
+//
+//   OBJECT, HEAD   before NAME name_end {..} after;  where the head is the id: NAME:NUMBER
+//   TAGS           before NAME name_end {key KEY key_end VALUE value_end} after
+//   PYTHON         before NAME name_end [KEY=VALUE {, KEY=VALUE}] after
 typedef struct fxi_call_spelling {
     const char *first, *before, *name_end, *after, *between, *last;
+    const char *key, *key_end, *value_end; // TAGS
 } fxi_call_spelling;
 
 // A NULL ends each list of marks. Of the marks that are looked for at one place none begins with
@@ -53,15 +57,17 @@ typedef struct fxi_reason_format {
     const char *about;
     const char *hint[2]; // as above
     const char *open[3], *close[3];
+    const char *text_open[2], *text_close[2]; // around the text behind reasoning; not emitted
     bool channels;                            // harmony's analysis channel
     const char *spelled_open, *spelled_close; // as a model writes it
+    const char *spelled_text;                 // in front of text behind it; NULL: nothing
 } fxi_reason_format;
 
 // The i-th row; NULL: there are no more. Static.
 const fxi_call_format *fxi_call_format_at(size_t i);
 const fxi_reason_format *fxi_reason_format_at(size_t i);
 // A list of objects without marks: for calls that must be made by a model whose own format cannot
-// be spelled, or is not known. Not among the rows.
+// say them, or is not known. Not among the rows.
 const fxi_call_format *fxi_call_format_plain(void);
 // By its name; NULL: there is none.
 const fxi_call_format *fxi_call_format_named(const char *name);

@@ -1,6 +1,7 @@
 // call_tags.c - a call as its tool's name and one tag per argument. Values have no quotes: the
 // tool's schema says which are text. Others are JSON, Python's True, False and None, or, where they
-// are neither, text after all. A line break at each end of a value belongs to the tag.
+// are neither, text after all. A line break at each end of a value belongs to the tag. Within a
+// string of JSON no tag ends a value.
 #include <string.h>
 
 #include "answer/answer_impl.h"
@@ -73,6 +74,8 @@ static fxi_body_step begin_value(fxi_answer *a)
     d->step = T_VALUE;
     d->kind = tags_kind(a);
     d->escaped = true; // nothing of the value has come
+    d->in_json = d->kind != FXI_PARAM_TEXT;
+    d->scan = (fxi_json_scan){0};
     fxi_buf_clear(&d->word);
     fxi_buf_clear(&d->args);
     if (!emit_quoted(a, d->is_first ? "\"" : ", \"", d->key.p, d->key.n, "\": "))
@@ -130,7 +133,9 @@ static fxi_body_step end_value(fxi_answer *a)
 
 static bool add_to_value(fxi_answer *a, char c)
 {
-    if (a->call.kind != FXI_PARAM_TEXT) return fxi_buf_add(&a->call.args, &c, 1);
+    fxi_call_draft *d = &a->call;
+    if (d->in_json) d->in_json = fxi_json_scan_byte(&d->scan, c) == FXI_SCAN_MORE;
+    if (d->kind != FXI_PARAM_TEXT) return fxi_buf_add(&d->args, &c, 1);
     return emit_quoted(a, "", &c, 1, "");
 }
 
@@ -150,6 +155,8 @@ static fxi_body_step tags_value(fxi_answer *a, char c)
     const bool is_first = d->escaped;
     d->escaped = false;
     if (is_first && c == '\n') return FXI_BODY_MORE;
+    if (d->in_json && !d->word.n && fxi_json_scan_in_text(&d->scan))
+        return more_if(add_to_value(a, c));
     if (!fxi_buf_add(&d->word, &c, 1)) return FXI_BODY_NO_MEMORY;
     int match;
     while (d->word.n && !(match = match_end(a))) {

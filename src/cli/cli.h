@@ -102,6 +102,7 @@ typedef struct fxi_cli_options {
     int n_record;      // 0: none are kept
     // top
     const char *client_key_file; // NULL: not given
+    const char *ca_file;         // the same
     bool once;
     // bench replay, bench serve
     const char *managers, *geometry, *device;

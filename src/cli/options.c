@@ -106,6 +106,7 @@ static const fxi_opt rows[] = {
     {"csv", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(csv), TRACE, "CSV instead of a table"},
 
     {"api-key-file", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(client_key_file), FXI_CMD_TOP, "the server's file of keys, of which an admin's is taken, or a file with one key (default: no key is sent)"},
+    {"ca-file", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(ca_file), FXI_CMD_TOP, "whose certificates an https server may have, PEM (default: the system's authorities)"},
     {"once", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(once), FXI_CMD_TOP, "print one screen as plain text, and exit"},
 
     {"device", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(compute_device), ENGINE, "where the model is computed: cpu, an NVIDIA GPU, cuda:0, cuda:1, .., or several that share it out, cuda:0,cuda:1 (default: cpu)"},

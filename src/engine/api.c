@@ -142,7 +142,8 @@ static fxi_conversation conversation_of(const fx_chat_request *q)
     return (fxi_conversation){.messages = q->messages,
                               .tools = q->tools,
                               .kwargs = q->kwargs,
-                              .add_generation_prompt = !q->no_answer,
+                              .add_generation_prompt = !q->no_answer && !q->continue_final,
+                              .continue_final = q->continue_final,
                               .now = local_time(q->now_s)};
 }
 

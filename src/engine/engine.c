@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#define MOVE_WAIT_MS 1 // while all wait for rows that move to the swap or back
+#define MOVE_WAIT_MS 1 // while all wait for rows that move to the swap or back, or for memory
 
 static void *engine_main(void *arg)
 {

@@ -45,7 +45,10 @@
 
 #include <pthread.h>
 
-enum { FXI_MIN_HEADROOM_TOK = 32 }; // of headroom_tok
+enum {
+    FXI_MIN_HEADROOM_TOK = 32, // of headroom_tok
+    FXI_MASK_SPEND = 4000,     // of mask_spend: 10 to 40 us
+};
 
 struct fx_engine {
     // constant once open
@@ -64,7 +67,8 @@ struct fx_engine {
     // s and returns how many.
     int (*drafter)(void *ud, const fxi_seq *s, int32_t *tok, int most);
     void *drafter_ud;
-    bool is_unpaced; // for tests: all that can be drafted is computed, whatever it takes
+    size_t mask_spend; // what a step may spend on grammars, as in fxi_guide_prepare
+    bool is_unpaced;   // for tests: all that can be drafted is computed, whatever it takes
     uint64_t (*now_us)(void *ud); // the clock; called from any thread
     void *now_ud;
 
@@ -82,10 +86,13 @@ struct fx_engine {
     int n_swapped;                   // sequences in the swap, or on their way there or back
     int n_leaving, n_coming;         // those on their way
     int n_planned_tok;               // in the last turn
+    bool budget_waits;               // a smaller budget, for memory on its way: nobody is admitted
     int headroom_tok;                // room promised to each running sequence at an admission
     uint64_t n_turn;
-    uint64_t n_freed;        // grows whenever a group that found no room may find some
-    double us_per_tok;       // measured time of a prompt token; 0: not yet
+    size_t mask_left;   // what the step may still spend on grammars (hold.c)
+    _Atomic int n_held; // sequences that sit out the step for their grammar; any thread reads it
+    uint64_t n_freed;   // grows whenever a group that found no room may find some
+    double us_per_tok;  // measured time of a prompt token; 0: not yet
     double swap_us_per_byte; // measured, of the copies, one way
     fxi_kv_moved measured;   // of them: what swap_us_per_byte has seen
     double copy_share;       // of the steps' time that a copy takes from those that run beside it
@@ -116,7 +123,7 @@ struct fx_engine {
     int64_t n_queued_tok; // their prompt tokens, each prompt once
     bool has_new_budget;  // wakes the engine thread
     bool must_clear;      // the same: prefixes are to be forgotten
-    bool has_new_viewer;  // the same: somebody looks
+    bool wants_picture;   // the same: somebody who looks has none, or an old one
     uint64_t next_id;
     bool closing;
     fx_stats stats;

@@ -43,6 +43,7 @@ fx_status fxi_engine_init(fx_engine *eng, fx_error *err)
     if (!rc) rc = pthread_cond_init(&eng->wake, &attr);
     if (!rc) rc = pthread_mutex_init(&eng->step_mu, NULL);
     if (!rc) rc = !fxi_answer_vocab_init(&eng->answer_vocab);
+    eng->mask_spend = FXI_MASK_SPEND;
     if (!rc) rc = fxi_gallery_init(&eng->gallery);
     pthread_condattr_destroy(&attr);
     return rc ? fxi_fail(err, FX_EINTERNAL, "the engine's lock could not be made") : FX_OK;
@@ -303,6 +304,7 @@ fx_status fxi_engine_check(fx_engine *eng, const fx_options *opt, fx_model_info 
 
 void fxi_engine_unload(fx_engine *eng)
 {
+    fxi_answer_worker_stop(&eng->answer_vocab.worker);
     fxi_speculate_close(eng);
     fxi_step_free(eng);
     fxi_clients_free(eng);

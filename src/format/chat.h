@@ -54,12 +54,15 @@ typedef struct fxi_conversation {
     const struct json_t *tools;  // array; NULL: none
     const struct json_t *kwargs; // object with further variables; NULL: none
     bool add_generation_prompt;
-    struct tm now; // for strftime_now
+    bool continue_final; // the text ends where the last message's does, without the marks that end
+                         // a message; not with add_generation_prompt
+    struct tm now;       // for strftime_now
 } fxi_conversation;
 
 // Appends the conversation's text, with an owner for every byte. Messages are fitted to the
 // template first: template/chat_fit.c says how. Errors: FX_EINVAL (values of another type, no
-// messages, one that is not an object with a role, bad UTF-8; what the template itself refuses, in
+// messages, one that is not an object with a role, one to continue that has no text or that the
+// template changes, bad UTF-8; what the template itself refuses, in
 // its words; a limit), FX_EFORMAT (the model's template could not be compiled), FX_ENOMEM; then
 // *out is as before.
 fx_status fxi_chat_render(const fxi_chat *c, const fxi_conversation *q, fxi_marked *out,

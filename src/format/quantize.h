@@ -15,9 +15,7 @@
 // A mixture of types by name: "F16", "Q4_K_M". NULL: unknown.
 typedef struct fxi_mixture fxi_mixture;
 const fxi_mixture *fxi_mixture_find(const char *name); // in upper or lower case
-const char *fxi_mixture_name(const fxi_mixture *m);
-bool fxi_mixture_quantizes(const fxi_mixture *m); // not F32, F16 or BF16
-const char *fxi_mixture_names(void);              // all of them, for errors; static
+const char *fxi_mixture_names(void);                   // all of them, for errors; static
 
 // ---- quantize/imatrix.c: importance matrices ----------------------------------------------------
 

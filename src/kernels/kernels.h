@@ -110,6 +110,9 @@ typedef struct fxi_attn {
     float *out;        // same shape
     float scale;       // multiplies every q . k
     float *scratch;    // fxi_attn_scratch floats
+    // NULL, or the call that this thread makes next, of the same kv_type: its first rows are
+    // prefetched.
+    const struct fxi_attn *then;
 } fxi_attn;
 
 // Attention is defined for each query row on its own. With q' = q * scale, all positions are cut

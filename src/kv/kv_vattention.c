@@ -350,6 +350,42 @@ static void kva_stats(const fxi_kv *kv, fxi_kv_stats *out)
     };
 }
 
+// ---- pictures ----------------------------------------------------------------------------------
+
+// Memory that is mapped beyond what a sequence needs waits for the next one, as vAttention keeps
+// it: it is spare.
+static void paint_group_state(void *ud, const vt_va_group *g)
+{
+    const fxi_kv_painter *to = ud;
+    to->chunk(to->ud, 0, g->name, g->is_needed ? FXI_KV_CHUNK_OWNED : FXI_KV_CHUNK_SPARE);
+}
+
+typedef struct row_painter {
+    const kv_vattention *k;
+    const fxi_kv_painter *to;
+} row_painter;
+
+static void paint_group_place(void *ud, const vt_va_group *g)
+{
+    const row_painter *p = ud;
+    if (g->is_needed)
+        p->to->segment(p->to->ud, (const fxi_kv_seq *)&p->k->row[g->reqid], 0, (int)g->at, g->name);
+}
+
+static fx_status kva_paint(fxi_kv *kv, const fxi_kv_painter *to)
+{
+    const kv_vattention *k = batch_of(kv);
+    row_painter p = {k, to};
+    vt_va_stats st;
+    vt_va_get_stats(k->va, &st);
+    to->group(to->ud, k->group_bytes, (int)(st.page_bytes / k->layout.group[0].row_bytes));
+    vt_va_each_group(k->va, paint_group_state, (void *)to);
+    vt_va_each_group(k->va, paint_group_place, &p);
+    return FX_OK;
+}
+
+// ---- checks ------------------------------------------------------------------------------------
+
 static const char *check_rows(const kv_vattention *k)
 {
     uint64_t live_tok = 0;
@@ -397,5 +433,6 @@ const fxi_kv_ops fxi_kv_vattention = {
     .set_budget = kva_set_budget,
     .trim = kva_trim,
     .stats = kva_stats,
+    .paint = kva_paint,
     .check = kva_check,
 };

@@ -1,4 +1,5 @@
-// formats.c - the formats of a model's answers: by name, or by its chat template.
+// formats.c - the formats of a model's answers: by name, or by its chat template; and its marks for
+// filling in, by its vocabulary.
 #include "server/formats.h"
 
 #include <string.h>
@@ -43,17 +44,24 @@ fx_status fxi_formats_check(const char *tool_parser, const char *reasoning_parse
     return FX_OK;
 }
 
-static void add_control_mark(fxi_formats *f, const fx_engine *eng, const char *mark)
+// The control token that is spelled like this; -1: there is none.
+static int32_t control_token(const fx_engine *eng, const char *mark)
 {
     fx_tokens t = {0};
-    size_t n_bytes;
+    size_t n_bytes = 1;
     const unsigned flags = FX_TOKENIZE_CONTROL | FX_TOKENIZE_INNER;
-    const bool fits = f->n_mark < sizeof f->mark / sizeof f->mark[0];
-    if (fits && fx_tokenize(eng, mark, strlen(mark), flags, &t, NULL) == FX_OK && t.n == 1) {
-        (void)fx_token_bytes(eng, t.id[0], &n_bytes);
-        if (!n_bytes) f->mark[f->n_mark++] = t.id[0];
-    }
+    const bool is_one = fx_tokenize(eng, mark, strlen(mark), flags, &t, NULL) == FX_OK && t.n == 1;
+    const int32_t id = is_one ? t.id[0] : -1;
+    if (is_one) (void)fx_token_bytes(eng, id, &n_bytes);
     fx_tokens_free(&t);
+    return n_bytes ? -1 : id;
+}
+
+static void add_control_mark(fxi_formats *f, const fx_engine *eng, const char *mark)
+{
+    const bool fits = f->n_mark < sizeof f->mark / sizeof f->mark[0];
+    const int32_t id = fits ? control_token(eng, mark) : -1;
+    if (id >= 0) f->mark[f->n_mark++] = id;
 }
 
 void fxi_formats_choose(fxi_formats *f, const fx_engine *eng, const char *tool_parser,
@@ -74,4 +82,23 @@ void fxi_formats_choose(fxi_formats *f, const fx_engine *eng, const char *tool_p
         f->reasoning = fxi_reason_format_named(reasoning_parser);
     const size_t n_mark = fxi_format_marks(f->calls, f->reasoning, mark, MAX_MARK);
     for (size_t i = 0; i < n_mark; i++) add_control_mark(f, eng, mark[i]);
+}
+
+// In the order in which all of these models were trained: what stands before, what stands after.
+const fxi_infill *fxi_infill_find(const fx_engine *eng)
+{
+    static const fxi_infill known[] = {
+        {"<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"},    // Qwen coder
+        {"<fim_prefix>", "<fim_suffix>", "<fim_middle>"},          // StarCoder, Granite code
+        {"<fim-prefix>", "<fim-suffix>", "<fim-middle>"},          // SantaCoder
+        {"<|code_prefix|>", "<|code_suffix|>", "<|code_middle|>"}, // GLM
+        {"\u2581<PRE>", "\u2581<SUF>", "\u2581<MID>"},             // Code Llama
+        {"<\uff5cfim\u2581begin\uff5c>", "<\uff5cfim\u2581hole\uff5c>",
+         "<\uff5cfim\u2581end\uff5c>"}, // DeepSeek coder
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (control_token(eng, known[i].before) >= 0 && control_token(eng, known[i].after) >= 0 &&
+            control_token(eng, known[i].between) >= 0)
+            return &known[i];
+    return NULL;
 }

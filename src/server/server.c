@@ -172,6 +172,7 @@ static void say_of_spans(void *ud, bool fails, const char *line)
 static fx_status start_spans(fxi_server *srv, fx_error *err)
 {
     const fxi_spans_options opt = {.endpoint = srv->opt.otlp_endpoint,
+                                   .ca_file = srv->opt.otlp_ca_file,
                                    .service_name = srv->opt.service_name,
                                    .resource = srv->opt.otlp_resource,
                                    .headers = srv->opt.otlp_headers,
@@ -278,6 +279,7 @@ void fxi_server_serve(fxi_server *srv, fx_engine *eng)
                             .cut_first = srv->opt.cut_first,
                             .processed_logprobs = srv->opt.processed_logprobs,
                             .formats = &srv->formats,
+                            .infill = fxi_infill_find(eng),
                             .refuse_excess = srv->opt.refuse_excess};
     // Without a sender, or where it cannot be started, the engine's thread sends.
     if (leaves_a_core(m))

@@ -63,10 +63,10 @@ typedef struct fxi_server_options {
     bool log_json;                  // lines are JSON objects
     int log_level;                  // an fxi_level (log_line.h): what is below it is not written
     bool log_prompts;               // the bodies of requests are written, too, up to 16 KiB of each
-    // Where a span of each finished request goes, http://HOST:PORT/v1/traces; NULL: nowhere. Then
-    // the name of this service, more attributes and headers of each POST, as fxi_spans_options has
-    // them (exporter.h); NULL: none.
-    const char *otlp_endpoint, *service_name, *otlp_resource, *otlp_headers;
+    // Where a span of each finished request goes, http[s]://HOST:PORT/v1/traces; NULL: nowhere.
+    // Then the name of this service, more attributes, headers of each POST, and whom an https
+    // collector must be certified by, as fxi_spans_options has them (exporter.h); NULL: none.
+    const char *otlp_endpoint, *service_name, *otlp_resource, *otlp_headers, *otlp_ca_file;
     // Gets one line, without a newline, per finished request; text of prompts only with
     // log_prompts, never text of answers. May be NULL. Called on the server's threads, one at a
     // time; must not call back into the server.

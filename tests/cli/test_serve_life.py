@@ -137,6 +137,23 @@ class ServeLife(cli.TestCase):
             slow.sendall(b"GET /health HTTP/1.1\r\n")
             self.assertTrue(slow.recv(100).startswith(b"HTTP/1.1 408 "))
 
+    def test_an_idle_server_forgets_prefixes_as_the_option_says(self):
+        """After 5 s at the earliest; by default after 10 minutes, which is longer than this test may take."""
+        _, port = self.serve("--cache-idle", "1")
+        connection = self.connect(port)
+
+        def cached_bytes():
+            connection.request("GET", "/stats")
+            return json.load(connection.getresponse())["kv_cached_bytes"]
+
+        connection.request("POST", "/v1/completions", json.dumps({"prompt": "a b c d " * 100, "max_tokens": 1}),
+                           {"Content-Type": "application/json"})
+        self.assertEqual(connection.getresponse().read()[:1], b"{")
+        while not cached_bytes():  # the answer is sent first
+            time.sleep(0.1)
+        while cached_bytes():
+            time.sleep(0.1)
+
     # ---- a log that nobody reads -----------------------------------------------------------------------------------
 
     def test_a_log_that_nobody_reads_holds_nobody_up(self):

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import cli
 
+TLS = Path(__file__).resolve().parents[1] / "vectors" / "tls"
 STORYTELLER = Path(__file__).resolve().parents[2] / "models" / "storyteller.gguf"
 LIMIT_S = 90  # on a busy machine, with sanitizers
 UNITS = ["B", "KiB", "MiB", "GiB", "TiB"]
@@ -38,7 +39,7 @@ class Server:
         self.process = cli.start("serve", "-m", STORYTELLER, "--port", port, "--kv-memory", "64M", *options)
         self.headers = {}
         for raw in self.process.stderr:
-            if match := re.match(r"listening on (http://\S+)$", raw.decode().strip()):
+            if match := re.match(r"listening on (https?://\S+)$", raw.decode().strip()):
                 self.url = match.group(1)
                 break
         else:
@@ -271,10 +272,19 @@ class Top(cli.TestCase):
         pane = self.top(server.url)
         pane.wait(r"^no connection: status 401")
 
+    def test_a_server_behind_https(self):
+        """Believed if its certificate is from an authority that is named, and the host's; otherwise one line says why."""
+        cert, key = TLS / "localhost-cert.pem", TLS / "localhost-key.pem"
+        server = self.serve("--tls-cert", cert, "--tls-key", key)
+        self.assertTrue(server.url.startswith("https://"), server.url)
+        screen = self.ok("top", server.url, "--once", "--ca-file", cert).stdout.decode()
+        self.assertIn(server.url + "  vtensor", screen)
+        self.fails(1, "is not trusted", "top", server.url, "--once")
+        self.fails(1, "no such file", "top", server.url, "--once", "--ca-file", "no such file")
+
     def test_errors(self):
         url = f"http://127.0.0.1:{free_port()}"
         self.fails(1, f"{url}: Connection refused", "top", url, "--once")
-        self.fails(1, "https is not spoken here", "top", "https://h", "--once")
         self.fails(1, "is not a URL like", "top", "h:80", "--once")
         self.fails(1, "there is no terminal: --once prints one screen", "top", url)
         self.fails(1, "No such file", "top", url, "--once", "--api-key-file", "/nowhere")

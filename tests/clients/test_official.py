@@ -8,12 +8,15 @@ Run by CTest, or by hand:
 import asyncio
 import math
 import threading
+from typing import Literal
 
 import openai
+import pydantic
 import pytest
 import serving
 from openai.types import Completion, CreateEmbeddingResponse, Model
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
+from openai.types.responses import Response
 
 PROMPT = "Once upon a time there was a"
 MESSAGES = [{"role": "system", "content": "Tell stories."}, {"role": "user", "content": "One of a cat."}]
@@ -161,6 +164,23 @@ def test_chat_stream(client, model):
         update={"prompt_tokens_details": chunks[-1].usage.prompt_tokens_details})
 
 
+def test_chat_goes_on_with_the_last_message(client, model):
+    """An answer that is cut and sent back is gone on with as if it had not been cut."""
+    args = {"model": model, "temperature": 0, "extra_body": {"ignore_eos": True}}
+    whole = client.chat.completions.create(messages=MESSAGES, max_tokens=40, **args).choices[0].message.content
+    part = client.chat.completions.create(messages=MESSAGES, max_tokens=15, **args).choices[0].message.content
+    said = [*MESSAGES, {"role": "assistant", "content": part}]
+    args["extra_body"] |= {"continue_final_message": True}
+    rest = client.chat.completions.create(messages=said, max_tokens=25, **args).choices[0].message.content
+    assert part + rest == whole and rest
+    begun = client.post("/messages", cast_to=object, body={"model": model, "system": said[0]["content"], "max_tokens": 25,
+                                                           "messages": said[1:], "temperature": 0, "ignore_eos": True})
+    assert begun["content"][0]["text"] == rest  # as Anthropic's API has it
+    with pytest.raises(openai.BadRequestError) as e:
+        client.chat.completions.create(messages=[*MESSAGES, {"role": "assistant", "content": ""}], **args)
+    assert e.value.param == "messages"
+
+
 def test_chat_stream_helper(client, model):
     """The client's own way to gather a stream finds the answer that is sent whole. (It refuses those cut short.)"""
     args = {"model": model, "messages": MESSAGES, "temperature": 0, "stop": "."}
@@ -171,6 +191,73 @@ def test_chat_stream_helper(client, model):
     whole = client.chat.completions.create(**args).choices[0]
     assert gathered.choices[0].message.content == whole.message.content
     assert gathered.choices[0].finish_reason == whole.finish_reason
+
+
+# ---- responses ----------------------------------------------------------------------------------
+
+ASKED = {"instructions": MESSAGES[0]["content"], "input": MESSAGES[1]["content"], "temperature": 0}
+
+
+def test_response(client, model):
+    """A response is the chat of its instructions and input, in the types of its own; as a list of items, too."""
+    chat = client.chat.completions.create(model=model, messages=MESSAGES, temperature=0, max_tokens=20)
+    whole = client.responses.create(model=model, max_output_tokens=20, **ASKED)
+    assert isinstance(whole, Response) and whole.object == "response"
+    assert whole.output_text == chat.choices[0].message.content
+    assert (whole.status, whole.incomplete_details.reason) == ("incomplete", "max_output_tokens")
+    assert [whole.usage.input_tokens, whole.usage.output_tokens] == [chat.usage.prompt_tokens, 20]
+    items = client.responses.create(model=model, input=MESSAGES, temperature=0, max_output_tokens=20)
+    assert items.output_text == whole.output_text
+    again = client.responses.create(model=model, max_output_tokens=20, store=False, **ASKED)
+    assert again.output_text == whole.output_text and again.id != whole.id
+
+
+def test_response_stream(client, model):
+    whole = client.responses.create(model=model, max_output_tokens=20, **ASKED)
+    events = list(client.responses.create(model=model, max_output_tokens=20, stream=True, **ASKED))
+    assert [one.sequence_number for one in events] == list(range(len(events)))
+    kinds = [one.type for one in events]
+    assert kinds[:4] == ["response.created", "response.in_progress", "response.output_item.added",
+                         "response.content_part.added"]
+    assert kinds[-4:] == ["response.output_text.done", "response.content_part.done", "response.output_item.done",
+                          "response.incomplete"]
+    assert set(kinds[4:-4]) == {"response.output_text.delta"}
+    assert "".join(one.delta for one in events[4:-4]) == events[-4].text == whole.output_text
+    assert events[-1].response.output_text == whole.output_text and events[-1].response.usage == whole.usage.model_copy(
+        update={"input_tokens_details": events[-1].response.usage.input_tokens_details})
+
+
+def test_response_stream_helper(client, model):
+    with client.responses.stream(model=model, max_output_tokens=20, **ASKED) as stream:
+        text = "".join(one.delta for one in stream if one.type == "response.output_text.delta")
+    assert text == client.responses.create(model=model, max_output_tokens=20, **ASKED).output_text
+
+
+def test_response_of_a_form(client, model):
+    """Parsed into a type of the caller's."""
+    class Cat(pydantic.BaseModel):
+        name: Literal["Tom", "Kit"]
+        age: int = pydantic.Field(ge=0, le=20)
+
+    cat = client.responses.parse(model=model, text_format=Cat, max_output_tokens=100, **ASKED).output_parsed
+    assert cat.name in ("Tom", "Kit") and 0 <= cat.age <= 20
+
+
+@pytest.mark.parametrize("field, value", [("previous_response_id", "resp_1"), ("background", True), ("store", True),
+                                          ("input", 5)])
+def test_response_that_is_refused(client, model, field, value):
+    with pytest.raises(openai.BadRequestError) as e:
+        client.responses.create(**{"model": model} | ASKED | {field: value})
+    assert e.value.param == field
+
+
+def test_responses_are_not_kept(client, model):
+    one = client.responses.create(model=model, max_output_tokens=1, **ASKED)
+    with pytest.raises(openai.NotFoundError):
+        client.responses.retrieve(one.id)
+
+
+# ---- many at a time -----------------------------------------------------------------------------
 
 
 def test_async_client(server, client, model):

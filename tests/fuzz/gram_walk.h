@@ -39,4 +39,15 @@ static inline size_t walk_gram(const fxi_gram *form, uint64_t seed, char s[MAX_G
     return n_end;
 }
 
+// What a compiler made of an input, with the status it returned: a refusal has a line of text, and
+// what was accepted can be walked. Frees the form.
+static inline void check_gram(fxi_gram *g, uint32_t node, fx_status st, fx_error *err)
+{
+    char s[MAX_GRAM_WALK];
+    if (!st) st = fxi_gram_finish(g, node, err);
+    FUZZ_CHECK(st == FX_OK || (st == FX_EINVAL && err->text[0]));
+    if (!st) (void)walk_gram(g, 1, s);
+    fxi_gram_free(g);
+}
+
 #endif

@@ -14,7 +14,7 @@
 typedef struct sweep_row {
     const char *method, *path, *body;
     int status;
-    const char *in_body; // of a stream: in its last chunk
+    const char *in_body; // of a stream: in its last chunk, or where its client leaves
 } sweep_row;
 
 typedef struct sweep {

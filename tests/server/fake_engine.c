@@ -39,6 +39,7 @@ typedef struct fake_request {
     double every_s, due_s;
     int pos; // tokens emitted by each choice
     bool cancelled;
+    uint64_t stopped, ended; // choices, as bits
 } fake_request;
 
 struct fx_engine {
@@ -132,16 +133,41 @@ static void call_back(const fake_request *r, const fx_event *ev)
     is_own = true;
 }
 
+static bool is_ended(const fake_request *r, int choice)
+{
+    return r->ended >> choice & 1;
+}
+
+static bool all_ended(const fake_request *r)
+{
+    int c = 0;
+    while (c < r->req.n_choice && is_ended(r, c)) c++;
+    return c == r->req.n_choice;
+}
+
+static void end_choice(fake_request *r, int c, fx_finish finish, const char *error)
+{
+    fx_event ev = event_of(r, c);
+    ev.finish = finish;
+    ev.error = error;
+    if (finish == FX_FINISH_STOP && !strcmp(r->kind, "halt")) name_stop(r, &ev);
+    r->ended |= (uint64_t)1 << c;
+    ev.last = all_ended(r);
+    call_back(r, &ev);
+}
+
 static void end_all(fake_request *r, fx_finish finish, const char *error)
 {
-    for (int c = 0; c < r->req.n_choice; c++) {
-        fx_event ev = event_of(r, c);
-        ev.finish = finish;
-        ev.error = error;
-        if (finish == FX_FINISH_STOP && !strcmp(r->kind, "halt")) name_stop(r, &ev);
-        ev.last = c == r->req.n_choice - 1;
-        call_back(r, &ev);
-    }
+    for (int c = 0; c < r->req.n_choice; c++)
+        if (!is_ended(r, c)) end_choice(r, c, finish, error);
+}
+
+// Those that fx_stop_choice has named. True: all have ended.
+static bool end_stopped(fake_request *r)
+{
+    for (int c = 0; c < r->req.n_choice; c++)
+        if (!is_ended(r, c) && r->stopped >> c & 1) end_choice(r, c, FX_FINISH_STOP, NULL);
+    return all_ended(r);
 }
 
 // The vector of a text: fake_engine.h.
@@ -204,6 +230,7 @@ static void emit_all(fake_request *r)
         fxi_buf b = {0};
         fx_token_prob p;
         fx_logprob top[FX_MAX_TOP];
+        if (is_ended(r, c)) continue;
         token_text(r, c, &b);
         fx_event ev = event_of(r, c);
         ev.token = token_of(r, &b);
@@ -237,7 +264,7 @@ static bool step(fake_request *r, bool cancelled, bool closing)
     else if (cut)
         end_all(r, FX_FINISH_LENGTH, NULL);
     else if (r->pos < r->n_token)
-        return emit_all(r), false;
+        return emit_all(r), end_stopped(r);
     else if (!strcmp(r->kind, "fail"))
         end_all(r, FX_FINISH_ERROR, "the script says so");
     else if (r->req.task == FX_TASK_EMBED)
@@ -390,46 +417,6 @@ void fx_engine_stats(const fx_engine *e, fx_stats *out)
 void fake_engine_lose_device(fx_engine *e, bool is_lost)
 {
     e->is_lost = is_lost;
-}
-
-void fx_engine_details(const fx_engine *e, fx_details *out)
-{
-    (void)e;
-    *out = (fx_details){.kv[FX_KV_extend] = {5, 1, 2500000000}};
-    out->step_tok.count[3] = 7;
-    out->step_tok.sum = 50;
-}
-
-// What a request of two choices makes, after 7 events that are lost; one step goes on.
-size_t fx_record_copy(const fx_engine *e, uint64_t from, fx_record *out, size_t max_n,
-                      uint64_t *first)
-{
-    static const fx_record events[] = {
-        {.kind = FX_RECORD_arrive, .at_us = 1000, .request = 9, .n_tok = 5, .n = 2},
-        {.kind = FX_RECORD_match, .at_us = 1010, .took_ns = 2500, .request = 9, .n = 1},
-        {.kind = FX_RECORD_admit, .at_us = 1010, .request = 9, .n_tok = 5, .n = 2},
-        {.kind = FX_RECORD_step_begin, .at_us = 1020, .n_tok = 5, .n = 1},
-        {.kind = FX_RECORD_step_end, .at_us = 2020, .n_tok = 2},
-        {.kind = FX_RECORD_release, .at_us = 2030, .request = 9, .n_tok = 6, .n = 1},
-        {.kind = FX_RECORD_finish, .at_us = 2040, .request = 9, .n_tok = 5, .n = 2, .finish = 1},
-        {.kind = FX_RECORD_step_begin, .at_us = 2050, .n_tok = 1, .n = 1},
-        {.kind = FX_RECORD_evict, .at_us = 2060, .n = 3},
-        {.kind = FX_RECORD_memory, .at_us = 2060, .mapped_kib = 64, .live_kib = 40},
-    };
-    const uint64_t n_lost = 7, end = n_lost + sizeof events / sizeof events[0];
-    (void)e;
-    *first = from < n_lost ? n_lost : from < end ? from : end;
-    size_t n = 0;
-    for (uint64_t k = *first; k < end && n < max_n; k++) out[n++] = events[k - n_lost];
-    return n;
-}
-
-const char *fx_record_name(int kind)
-{
-#define RECORD_NAME(name) #name,
-    static const char *const names[] = {FX_RECORDS(RECORD_NAME)};
-#undef RECORD_NAME
-    return names[kind];
 }
 
 const char *fx_version(void)
@@ -723,6 +710,14 @@ void fx_cancel(fx_engine *e, uint64_t id)
     for (fake_request *r = e->list; r; r = r->next)
         if (r->id == id) r->cancelled = true;
     pthread_cond_signal(&e->cond);
+    pthread_mutex_unlock(&e->mu);
+}
+
+void fx_stop_choice(fx_engine *e, uint64_t id, int choice)
+{
+    pthread_mutex_lock(&e->mu);
+    for (fake_request *r = e->list; r; r = r->next)
+        if (r->id == id) r->stopped |= (uint64_t)1 << choice;
     pthread_mutex_unlock(&e->mu);
 }
 

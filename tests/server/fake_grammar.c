@@ -15,11 +15,12 @@ struct fx_grammar {
 
 static bool describe_part(fxi_buf *b, const fx_part *p)
 {
-    static const char *const kinds[FX_N_PART] = {"text", "control", "seq",  "alt",    "repeat",
-                                                 "free", "regex",   "json", "schema", "rules"};
+    static const char *const kinds[FX_N_PART] = {"text",   "control", "seq",    "alt",
+                                                 "repeat", "free",    "regex",  "json",
+                                                 "schema", "object",  "string", "rules"};
     fxi_buf_str(b, kinds[p->kind]);
     if (p->n_bytes) fxi_buf_fmt(b, " %.*s", (int)p->n_bytes, p->text);
-    if (p->kind == FX_PART_SCHEMA) {
+    if (p->schema) {
         char *text = json_dumps(p->schema, JSON_COMPACT | JSON_ENCODE_ANY);
         fxi_buf_fmt(b, " %s", text ? text : "");
         free(text);

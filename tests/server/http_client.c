@@ -138,28 +138,24 @@ static bool read_head(int fd, http_reply *r)
     return true;
 }
 
-http_reply http_read(int fd)
-{
-    http_reply r = {0};
-    if (!read_head(fd, &r)) return r;
-    const char *length = header(&r, "\r\nContent-Length:");
-    if (length)
-        r.cut = !read_bytes(fd, &r.body, strtoul(length, NULL, 10));
-    else if (header(&r, "\r\nTransfer-Encoding: chunked"))
-        while (read_chunk(fd, &r)) {
-        }
-    fxi_buf_reserve(&r.body, 0);
-    return r;
-}
-
+// A body of known length is read whole, whatever there is to stop at; until NULL: so is a stream.
 http_reply http_read_until(int fd, const char *until)
 {
     http_reply r = {0};
     if (!read_head(fd, &r)) return r;
+    const char *length = header(&r, "\r\nContent-Length:");
     fxi_buf_reserve(&r.body, 0);
-    while (!strstr(r.body.p, until) && read_chunk(fd, &r)) {
-    }
+    if (length)
+        r.cut = !read_bytes(fd, &r.body, strtoul(length, NULL, 10));
+    else if (header(&r, "\r\nTransfer-Encoding: chunked"))
+        while (!(until && strstr(r.body.p, until)) && read_chunk(fd, &r)) {
+        }
     return r;
+}
+
+http_reply http_read(int fd)
+{
+    return http_read_until(fd, NULL);
 }
 
 void http_reset(int fd)

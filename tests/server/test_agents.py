@@ -88,9 +88,10 @@ def test_raw_deltas(client):
 
 
 def test_parallel_calls_may_be_refused(client):
-    answer = client.chat.completions.create(model="m", messages=order(CALL % "a" + CALL % "b"), tools=TOOLS,
+    answer = client.chat.completions.create(model="m", messages=order(CALL % "a" + " and " + CALL % "b"), tools=TOOLS,
                                             parallel_tool_calls=False)
     assert len(answer.choices[0].message.tool_calls) == 1
+    assert answer.choices[0].message.content is None and answer.choices[0].finish_reason == "tool_calls"
 
 
 def test_no_tools_no_calls(client):

@@ -8,7 +8,10 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <jansson.h>
 
+#include "base/number/rng.h"
+#include "base/text/utf8.h"
 #include "server/http/http.h"
 #include "server/reply/json_out.h"
 
@@ -322,6 +325,52 @@ static void test_json_strings(void **state)
     }
 }
 
+// What a text is shown as: a byte that belongs to no character is one U+FFFD.
+static void show_text(fxi_buf *b, const char *s, size_t n)
+{
+    while (n) {
+        const size_t len = (size_t)fxi_utf8_len((unsigned char)*s);
+        const bool good = len && len <= n && fxi_utf8_check(s, len) == len;
+        assert_true(good ? fxi_buf_add(b, s, len) : fxi_buf_str(b, "\xef\xbf\xbd"));
+        s += good ? len : 1;
+        n -= good ? len : 1;
+    }
+}
+
+static void expect_read_back(const char *s, size_t n)
+{
+    fxi_buf json = {0}, want = {0};
+    json_error_t e;
+    assert_true(fxi_json_str(&json, s, n));
+    show_text(&want, s, n);
+    json_t *v = json_loadb(json.p, json.n, JSON_DECODE_ANY | JSON_ALLOW_NUL, &e);
+    if (!v) fail_msg("%s: %s", json.p, e.text);
+    assert_int_equal(json_string_length(v), want.n);
+    if (want.n) assert_memory_equal(json_string_value(v), want.p, want.n);
+    assert_null(memchr(json.p, '\n', json.n)); // an event is a line
+    json_decref(v);
+    fxi_buf_free(&json);
+    fxi_buf_free(&want);
+}
+
+// All texts of up to two bytes, and many of the bytes that make characters and break them.
+static void test_any_bytes_are_a_json_string(void **state)
+{
+    static const char likely[] =
+        "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\xed\xa0\xbf\xf4\x90\xff\0\"\\\na";
+    (void)state;
+    expect_read_back("", 0);
+    for (int i = 0; i < 256; i++) expect_read_back(&(char){(char)i}, 1);
+    for (int i = 0; i < 1 << 16; i++) expect_read_back((char[]){(char)i, (char)(i >> 8)}, 2);
+    for (uint64_t k = 0; k < 20000; k++) {
+        char s[12];
+        const size_t n = fxi_rng_u64(1, k, 0) % (sizeof s + 1);
+        for (size_t i = 0; i < n; i++)
+            s[i] = likely[fxi_rng_u64(1, k, i + 1) % (sizeof likely - 1)];
+        expect_read_back(s, n);
+    }
+}
+
 static void test_routes(void **state)
 {
     static const struct {
@@ -380,6 +429,7 @@ int main(void)
         cmocka_unit_test(test_ping),
         cmocka_unit_test(test_take_in_pieces),
         cmocka_unit_test(test_json_strings),
+        cmocka_unit_test(test_any_bytes_are_a_json_string),
         cmocka_unit_test(test_routes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -36,7 +36,13 @@ static const struct bad {
     {C, "{\"prompt\":\"a\",\"seed\":99999999999999999999}", 400, "", "invalid_json"},
     {C, "{\"prompt\":\"\xff\"}", 400, "", "invalid_json"},
     {C, "{\"prompt\":\"\\ud800\"}", 400, "", "invalid_json"},
-    {C, "{\"prompt\":\"a\\u0000b\"}", 400, "", "invalid_json"},
+    // U+0000 where it is no text for the model
+    {C, "{\"prompt\":\"a\",\"stop\":[\"b\",\"a\\u0000b\"]}", 400, "stop", "invalid_value"},
+    {C, "{\"prompt\":\"a\",\"model\":\"m\\u0000\"}", 400, "model", "invalid_value"},
+    {C, "{\"prompt\":\"a\",\"unknown\":{\"x\":[[\"\\u0000\"]]}}", 400, "x", "invalid_value"},
+    {C, "{\"prompt\":\"a\",\"a\\u0000\":1}", 400, "", "invalid_json"},
+    {H, "{\"messages\":[{\"role\":\"user\\u0000\",\"content\":\"a\"}]}", 400, "role",
+     "invalid_value"},
     // the prompt
     {C, "{}", 400, "prompt", "missing_required_parameter"},
     {C, "{\"prompt\":null}", 400, "prompt", "missing_required_parameter"},
@@ -243,7 +249,9 @@ static const struct bad_field {
     {"\"tool_choice\":{\"type\":\"allowed_tools\"}", 400, "tool_choice", "unsupported_parameter",
      2},
     {"\"mirostat\":1", 400, "mirostat", "unsupported_parameter", 3},
-    {"\"continue_final_message\":true", 400, "continue_final_message", "unsupported_parameter", 2},
+    {"\"continue_final_message\":true,\"add_generation_prompt\":true", 400,
+     "continue_final_message", "invalid_value", 2},
+    {"\"continue_final_message\":1", 400, "continue_final_message", "invalid_type", 2},
     {"\"chat_template\":\"x\"", 400, "chat_template", "unsupported_parameter", 2},
     // what an answer says
     {"\"echo\":1", 400, "echo", "invalid_type", 1},
@@ -615,6 +623,10 @@ static void test_prompts(void **state)
     assert_int_equal(par.n_prompt, 2);
     assert_int_equal(par.prompt[1].ids.id[1], 3);
     fxi_params_free(&par);
+    par = parse(C, "{\"prompt\":[\"a\\u0000b\"]}");
+    assert_int_equal(par.prompt[0].n_bytes, 3);
+    assert_memory_equal(par.prompt[0].text, "a\0b", 3);
+    fxi_params_free(&par);
 }
 
 static void assert_json(const json_t *v, const char *text)
@@ -641,7 +653,12 @@ static void test_messages(void **state)
     assert_null(q.tools);
     assert_null(q.kwargs);
     assert_false(q.no_answer);
+    assert_false(q.continue_final);
     assert_int_equal(par.max_completion_tok, 9);
+    fxi_params_free(&par);
+    par = parse(H, "{\"messages\":[{\"role\":\"assistant\",\"content\":\"I\"}],"
+                   "\"continue_final_message\":true}");
+    assert_true(fxi_params_chat(&par).continue_final);
     fxi_params_free(&par);
 }
 

@@ -93,6 +93,31 @@ static void test_each_request_becomes_a_chat(void **state)
     }
 }
 
+// An assistant's message at the end begins the answer.
+static void test_a_begun_answer_is_continued(void **state)
+{
+    static const struct {
+        const char *last;
+        bool is_begun;
+    } rows[] = {
+        {"{\"role\":\"assistant\",\"content\":\"I\"}", true},
+        {"{\"role\":\"assistant\",\"content\":[{\"type\":\"text\",\"text\":\"I\"}]}", true},
+        {"{\"role\":\"assistant\",\"content\":\"I\"},{\"role\":\"user\",\"content\":\"b\"}", false},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char body[256];
+        fxi_params par;
+        fxi_http_error e = {0};
+        snprintf(body, sizeof body,
+                 "{\"max_tokens\":7,\"messages\":[{\"role\":\"user\",\"content\":\"a\"},%s]}",
+                 rows[i].last);
+        assert_true(fxi_params_parse(&par, FXI_API_MESSAGES, body, strlen(body), &limits, &e));
+        assert_int_equal(fxi_params_chat(&par).continue_final, rows[i].is_begun);
+        fxi_params_free(&par);
+    }
+}
+
 static fxi_params parse_messages(const char *choice)
 {
     char body[512];
@@ -129,6 +154,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_request_becomes_a_chat),
+        cmocka_unit_test(test_a_begun_answer_is_continued),
         cmocka_unit_test(test_choices_of_tools),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

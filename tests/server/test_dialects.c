@@ -185,9 +185,37 @@ static void test_message_events_come_in_order(void **state)
         "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"api_error\",\"message\":");
 }
 
+// Where one call is wanted, nothing behind it is generated: CALLS are 9 tokens up to its end.
+static void test_an_answer_ends_with_its_first_call(void **state)
+{
+    (void)state;
+    EXPECT(RESPONSES, "{\"input\":\"" CALLS " b c\"," F_TOOL ",\"parallel_tool_calls\":false}",
+           "\"status\":\"completed\"", "\"type\":\"function_call\",\"status\":\"completed\"",
+           "\"arguments\":\"{\\\"a\\\": 1}\"}],", "\"output_tokens\":9");
+    EXPECT(RESPONSES,
+           "{\"input\":\"" CALLS " b c\"," F_TOOL ",\"parallel_tool_calls\":false,\"stream\":true}",
+           "event: response.function_call_arguments.done", "\"arguments\":\"{\\\"a\\\": 1}\"}],",
+           "\"output_tokens\":9");
+    EXPECT(MESSAGES,
+           "{" TURN(CALLS " b c") "," F_CUSTOM ",\"tool_choice\":{\"type\":\"auto\","
+                                  "\"disable_parallel_tool_use\":true}}",
+           "\"type\":\"tool_use\"", "\"input\":{\"a\": 1}}],", "\"stop_reason\":\"tool_use\"",
+           "\"output_tokens\":9");
+    EXPECT(MESSAGES,
+           "{" TURN(CALLS " b c") "," F_CUSTOM
+                                  ",\"stream\":true,\"tool_choice\":{\"type\":\"auto\","
+                                  "\"disable_parallel_tool_use\":true}}",
+           "\"type\":\"tool_use\"", "event: message_delta", "\"stop_reason\":\"tool_use\"",
+           "\"output_tokens\":9");
+}
+
 static void test_tokens_of_messages_are_counted(void **state)
 {
     (void)state;
+    EXPECT(MESSAGES "/count_tokens",
+           "{\"messages\":[{\"role\":\"user\",\"content\":\"abc\"}]," F_CUSTOM
+           ",\"tool_choice\":{\"type\":\"any\"}}",
+           "{\"input_tokens\":");
     EXPECT(MESSAGES "/count_tokens", "{\"messages\":[{\"role\":\"user\",\"content\":\"abc\"}]}",
            "{\"input_tokens\":4}");
 }
@@ -253,8 +281,9 @@ static const refused_body refused[] = {
      "blocks of type 'tool_use' are not supported here"},
     {MESSAGES,
      "{\"max_tokens\":1,\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":"
-     "\"assistant\",\"content\":\"b\"}]}",
-     "the last message must be a user's"},
+     "\"assistant\",\"content\":[{\"type\":\"tool_use\",\"id\":\"i\",\"name\":\"f\",\"input\":{}}]}"
+     "]}",
+     "results must follow the last calls"},
     {MESSAGES, "{" TURN("a") ",\"tools\":[{\"type\":\"bash_20250124\",\"name\":\"bash\"}]}",
      "tools of type 'bash_20250124' are not supported"},
     {MESSAGES, "{" TURN("a") ",\"tool_choice\":{\"type\":\"tool\",\"name\":\"g\"}," F_CUSTOM "}",
@@ -279,6 +308,7 @@ int main(void)
         cmocka_unit_test(test_a_streamed_call_that_breaks_is_incomplete),
         cmocka_unit_test(test_a_message_has_blocks),
         cmocka_unit_test(test_message_events_come_in_order),
+        cmocka_unit_test(test_an_answer_ends_with_its_first_call),
         cmocka_unit_test(test_tokens_of_messages_are_counted),
         cmocka_unit_test(test_errors_have_each_apis_form),
         cmocka_unit_test(test_errors_of_the_doors_have_it_too),

@@ -29,6 +29,7 @@ static const sweep_row rows[] = {
      "{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}],\"max_tokens\":2,\"stream\":true,"
      "\"ignore_eos\":true}",
      200, "\"finish_reason\":\"length\""},
+    {"GET", "/kv/stream", NULL, 200, "\"requests\":[]"},
 };
 
 static bool is_idle(const fx_engine *eng)

@@ -9,11 +9,13 @@ import http.server
 import json
 import os
 import re
+import ssl
 import subprocess
 import threading
 import time
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 import pytest
 from google.protobuf import json_format
@@ -30,12 +32,14 @@ SECRET = "Once upon a time there was a secret"
 class Collector(http.server.ThreadingHTTPServer):
     """Keeps the spans it gets; `status` is what it answers with."""
 
-    def __init__(self, port=0):
+    def __init__(self, port=0, tls=None):
         super().__init__(("127.0.0.1", port), Handler)
+        if tls:
+            self.socket = tls.wrap_socket(self.socket, server_side=True)
         self.spans, self.resources, self.bodies, self.status = [], [], [], 200
         self.arrived = threading.Condition()
         threading.Thread(target=self.serve_forever, daemon=True).start()
-        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+        self.url = f"http{'s' if tls else ''}://127.0.0.1:{self.server_address[1]}"
 
     def take(self, body):
         message = json_format.Parse(body, ExportTraceServiceRequest())  # unknown members are errors
@@ -225,8 +229,37 @@ def test_the_standard_variables(collector, monkeypatch):
     assert len(roots(collector.spans)) == 1
 
 
-def test_bad_endpoints_are_refused():
-    for url, text in [("https://a/v1/traces", "https is not spoken here"), ("a:4318", "is not a URL like")]:
+def test_bad_endpoints_are_refused(monkeypatch):
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", "/no/such/file")
+    for url, text in [("ftp://a/v1/traces", "is not a URL like"), ("a:4318", "is not a URL like"),
+                      ("https://a/v1/traces", "/no/such/file: ")]:
         done = subprocess.run([PROGRAM, "serve", "-m", MODEL, "--port", "0", "--otlp-endpoint", url], timeout=120,
                               capture_output=True, text=True, check=False, env=os.environ)
         assert done.returncode == 1 and text in done.stderr and done.stderr.count("\n") == 1, done.stderr
+
+
+def test_a_collector_behind_https(monkeypatch):
+    """One whose certificate is from an authority that a file names is believed; otherwise nothing is sent."""
+    folder = Path(os.environ["FLEXINFER_SOURCE"]) / "tests" / "vectors" / "tls"
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(folder / "localhost-cert.pem", folder / "localhost-key.pem")
+    collector = Collector(tls=tls)
+    try:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", str(folder / "localhost-cert.pem"))
+        one = Server("--otlp-endpoint", collector.url + "/v1/traces")
+        post(one)
+        assert len(roots(collector.wait(roots))) == 1
+        assert one.stop() == 0
+        monkeypatch.delenv("OTEL_EXPORTER_OTLP_CERTIFICATE")
+        other = Server("--otlp-endpoint", collector.url + "/v1/traces")
+        post(other)
+        for _ in range(600):
+            if any("is not trusted" in line for line in other.lines):
+                break
+            time.sleep(0.1)
+        assert other.stop() == 0
+        assert any("is not trusted" in line for line in other.lines), other.lines
+        assert len(roots(collector.spans)) == 1
+    finally:
+        collector.shutdown()
+        collector.server_close()

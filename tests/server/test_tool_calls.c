@@ -99,11 +99,22 @@ static void test_a_cut_call_is_text(void **state)
                                                                                          "length"));
 }
 
-static void test_one_call_is_told_where_one_is_wanted(void **state)
+// Nothing behind it is generated.
+static void test_one_call_ends_the_answer_where_one_is_wanted(void **state)
 {
     (void)state;
-    expect(SAY(CALL("{}") CALL("{\\\"a\\\": 2}")) "," TOOLS ",\"parallel_tool_calls\":false}",
-           ",\"tool_calls\":[" TOLD("call_1", "{}") "]}," ENDS("tool_calls"));
+    static const char alone[] = ",\"parallel_tool_calls\":false}";
+    static const char after[] = " So b c " CALL("{\\\"a\\\": 2}");
+    char body[1024];
+    snprintf(body, sizeof body, "%s%s\"}]," TOOLS "%s",
+             "{\"messages\":[{\"role\":\"user\",\"content\":\"say " CALL("{}"), after, alone);
+    expect(body, MESSAGE("null") ",\"refusal\":null,\"tool_calls\":[" TOLD(
+                     "call_1", "{}") "]}," ENDS("tool_calls"));
+    expect(body, "\"completion_tokens\":4,");
+    snprintf(body, sizeof body, "%s%s\"}],\"n\":2," TOOLS "%s",
+             "{\"messages\":[{\"role\":\"user\",\"content\":\"say " CALL("{}"), after, alone);
+    expect(body, "\"completion_tokens\":8,");
+    assert_int_equal(fake_engine_counts(f.eng).n_cancelled, 0);
 }
 
 static void test_reasoning_is_told_apart(void **state)
@@ -175,6 +186,15 @@ static void test_streamed_reasoning(void **state)
                       TEXT("c") TEXT(" d") LAST("stop"));
 }
 
+static void test_a_stream_ends_with_its_first_call_where_one_is_wanted(void **state)
+{
+    (void)state;
+    expect_stream(SAY("Hm. " CALL("{}") " So " CALL("{}")) "," TOOLS
+                                                           ",\"parallel_tool_calls\":false,"
+                                                           "\"stream\":true}",
+                  FIRST TEXT("Hm.") NAME(0) ARGS(0, "{}") LAST("tool_calls"));
+}
+
 // What has been told of a call stays told; the rest of it is text.
 static void test_a_streamed_call_that_breaks_goes_on_as_text(void **state)
 {
@@ -225,12 +245,13 @@ int main(void)
         cmocka_unit_test(test_without_tools_calls_are_text),
         cmocka_unit_test(test_what_is_no_call_is_text),
         cmocka_unit_test(test_a_cut_call_is_text),
-        cmocka_unit_test(test_one_call_is_told_where_one_is_wanted),
+        cmocka_unit_test(test_one_call_ends_the_answer_where_one_is_wanted),
         cmocka_unit_test(test_reasoning_is_told_apart),
         cmocka_unit_test(test_reasoning_may_be_opened_by_the_prompt),
         cmocka_unit_test(test_choices_are_taken_apart_each),
         cmocka_unit_test(test_streamed_calls),
         cmocka_unit_test(test_streamed_reasoning),
+        cmocka_unit_test(test_a_stream_ends_with_its_first_call_where_one_is_wanted),
         cmocka_unit_test(test_a_streamed_call_that_breaks_goes_on_as_text),
         cmocka_unit_test(test_the_template_chooses_the_format),
         cmocka_unit_test(test_unknown_formats_are_refused_by_name),

@@ -22,37 +22,97 @@ typedef struct tool_case {
 } tool_case;
 
 #define CALL_F                                                                    \
-    "seq(text <tool_call>\n{\"name\": \",text f,text \", \"arguments\": ,schema " \
+    "seq(text <tool_call>\n{\"name\": \",text f,text \", \"arguments\": ,object " \
     "{\"type\":\"object\"},text }\n</tool_call>)"
 #define CALL_G                                                                          \
     "seq(text <tool_call>\n{\"name\": \",text g,text \", \"arguments\": ,text {},text " \
     "}\n</tool_call>)"
+#define CALL_G_ANY                                                                   \
+    "seq(text <tool_call>\n{\"name\": \",text g,text \", \"arguments\": ,json,text " \
+    "}\n</tool_call>)"
+#define PLAIN_G                                                                            \
+    "seq(text [,alt(seq(text {\"name\": \",text g,text \", \"parameters\": ,text {},text " \
+    "})),text ])"
+#define REASONS "repeat(seq(text <think>,free(text </think>),text </think>,regex [ \\n]{0,4}))"
+#define ONE     ",\"parallel_tool_calls\":false"
+#define JSON    "\"response_format\":{\"type\":\"json_object\"}"
+// Parameters of which one must be given.
+#define PARTS(strict)                                                        \
+    "{\"type\":\"function\",\"function\":{\"name\":\"p\",\"strict\":" strict \
+    ",\"parameters\":" SCHEMA "}}"
+#define SCHEMA                                                                            \
+    "{\"type\":\"object\",\"properties\":{\"a/b\":{\"type\":\"string\"},\"n\":{\"type\":" \
+    "\"integer\"}},\"required\":[\"n\"]}"
+#define WORDS                                                                           \
+    "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"string\"},\"n\":{\"type\":" \
+    "\"integer\"}},\"required\":[\"n\"]}"
 
 static const tool_case tool_cases[] = {
     {"hermes", NULL, F, "\"tool_choice\":\"auto\"", ""},
-    {"hermes", NULL, F "," G, "\"tool_choice\":" NAMED("g") ",\"parallel_tool_calls\":false",
-     "seq(seq(alt(" CALL_G ")))"},
+    {"hermes", NULL, F "," G, "\"tool_choice\":" NAMED("g") ONE, "seq(alt(" CALL_G "))"},
     {"hermes", NULL, F, "\"tool_choice\":\"required\"",
-     "seq(seq(alt(" CALL_F "),repeat(seq(text \n,alt(" CALL_F ")))))"},
-    {"hermes", "think", G, "\"tool_choice\":\"required\",\"parallel_tool_calls\":false",
-     "seq(repeat(seq(text <think>,free(text </think>),text </think>,regex [ "
-     "\\n]{0,4})),seq(alt(" CALL_G ")))"},
-    {NULL, NULL, G, "\"tool_choice\":\"required\",\"parallel_tool_calls\":false",
-     "seq(seq(text [,alt(seq(text {\"name\": \",text g,text \", \"parameters\": ,text {},text "
-     "})),text "
-     "]))"},
-    {"pythonic", NULL, G, "\"tool_choice\":\"required\",\"parallel_tool_calls\":false",
-     "seq(seq(text [,alt(seq(text {\"name\": \",text g,text \", \"parameters\": ,text {},text "
-     "})),text "
-     "]))"},
-    {"mistral_v11", NULL, G, "\"tool_choice\":\"required\",\"parallel_tool_calls\":false",
-     "seq(seq(alt(seq(text [TOOL_CALLS],text g,text [ARGS],text {}))))"},
-    {"nemotron", NULL, STRICT "," F, "\"tool_choice\":\"auto\",\"parallel_tool_calls\":false",
+     "seq(alt(" CALL_F "),repeat(seq(text \n,alt(" CALL_F "))))"},
+    {"hermes", "think", G, "\"tool_choice\":\"required\"" ONE,
+     "seq(" REASONS ",seq(alt(" CALL_G ")))"},
+    {NULL, NULL, G, "\"tool_choice\":\"required\"" ONE, PLAIN_G},
+    {"mistral_v11", NULL, G, "\"tool_choice\":\"required\"" ONE,
+     "seq(alt(seq(text [TOOL_CALLS],text g,text [ARGS],text {})))"},
+    {"kimi_k2", NULL, G, "\"tool_choice\":\"required\"" ONE,
+     "seq(text <|tool_calls_section_begin|>,alt(seq(text <|tool_call_begin|>functions.,text g,"
+     "regex :(?:0|[1-9][0-9]{0,3}),text <|tool_call_argument_begin|>,text {},"
+     "text <|tool_call_end|>)),text <|tool_calls_section_end|>)"},
+    {"nemotron", NULL, STRICT "," F, "\"tool_choice\":\"auto\"" ONE,
      "seq(free(text <TOOLCALL>),repeat(seq(seq(text <TOOLCALL>[,alt(seq(text {\"name\": \",text s,"
-     "text \", \"arguments\": ,schema {},text }),seq(text {\"name\": \",text f,text \", "
-     "\"arguments\": ,json,text })),text ]</TOOLCALL>),free(text <TOOLCALL>))))"},
-    {"pythonic", NULL, STRICT, "\"tool_choice\":\"auto\"", ""},
+     "text \", \"arguments\": ,object {},text }),seq(text {\"name\": \",text f,text \", "
+     "\"arguments\": ,json,text })),text ]</TOOLCALL>))))"},
+    // Both marks that open calls are kept out of text, and nothing follows a section that another
+    // call could go on with.
+    {"phi4_mini", NULL, STRICT, "\"tool_choice\":\"auto\"",
+     "seq(free(text functools,text <|tool_call|>),repeat(seq(seq(text functools[,alt(seq(text "
+     "{\"name\": \",text s,text \", \"arguments\": ,object {},text })),repeat(seq(text , ,alt(seq("
+     "text {\"name\": \",text s,text \", \"arguments\": ,object {},text })))),text ]))))"},
+    // Arguments as tags: text as it is, other values as JSON.
+    {"qwen3_coder", NULL, PARTS("true"), "\"tool_choice\":\"auto\"" ONE,
+     "seq(free(text <tool_call>),repeat(seq(seq(alt(seq(text <tool_call>\n<function=,text p,text "
+     ">\n,repeat(seq(text <parameter=,text a/b,text >\n,string /properties/a~1b " SCHEMA
+     "(text </parameter>),text \n</parameter>\n)),seq(text <parameter=,text n,text >\n,schema "
+     "/properties/n " SCHEMA ",text \n</parameter>\n),text </function>\n</tool_call>))))))"},
+    {"seed_oss", NULL, PARTS("false"), "\"tool_choice\":" NAMED("p") ONE,
+     "seq(alt(seq(text <seed:tool_call>\n<function=,text p,text >\n,repeat(seq(text "
+     "<parameter=,text a/b,text >,string /properties/a~1b " SCHEMA "(text </parameter>,regex "
+     "^\\n|\\n$),text </parameter>\n)),seq(text <parameter=,text n,text >,schema "
+     "/properties/n " SCHEMA ",text </parameter>\n),text </function>\n</seed:tool_call>)))"},
+    // As keywords: what Python cannot name is said in a plain list.
+    {"pythonic", NULL, G, "\"tool_choice\":\"required\"" ONE,
+     "seq(text [,alt(seq(text g,text (,text ))),text ])"},
+    {"pythonic", NULL,
+     "{\"type\":\"function\",\"function\":{\"name\":\"p\",\"parameters\":" WORDS "}}",
+     "\"tool_choice\":\"required\"" ONE,
+     "seq(text [,alt(seq(text p,text (,repeat(seq(text a,text =,schema /properties/a " WORDS
+     ",text , )),seq(text n,text =,schema /properties/n " WORDS "),text ))),text ])"},
+    {"pythonic", NULL, PARTS("true") ",{\"type\":\"function\",\"function\":{\"name\":\"g\"}}",
+     "\"tool_choice\":" NAMED("p") ONE,
+     "seq(text [,alt(seq(text {\"name\": \",text p,text \", \"parameters\": ,object " SCHEMA
+     ",text })),text ])"},
+    // Bare calls: no other text begins like them.
+    {"llama3_json", NULL, STRICT, "\"tool_choice\":\"auto\"" ONE,
+     "alt(seq(string(text <|python_tag|>,regex ^\\s*\\{),repeat(seq(text "
+     "<|python_tag|>,alt(seq(text "
+     "{\"name\": \",text s,text \", \"parameters\": ,object {},text }))))),seq(alt(seq(text "
+     "{\"name\": \",text s,text \", \"parameters\": ,object {},text }))))"},
     {"hermes", NULL, STRICT, "\"tool_choice\":\"none\"", ""},
+    // A form, or calls.
+    {"hermes", "think", G, JSON ONE, "seq(" REASONS ",alt(seq(json),seq(alt(" CALL_G_ANY "))))"},
+    {"llama3_json", NULL, G, JSON ONE,
+     "alt(seq(json),seq(text <|python_tag|>,alt(seq(text {\"name\": \",text g,text "
+     "\", \"parameters\": ,json,text }))))"},
+    {"hermes", NULL, G, JSON ",\"tool_choice\":\"none\"", "json"},
+    {"hermes", NULL, "", JSON, "json"},
+    {NULL, "think", G, JSON, "seq(" REASONS ",json)"},
+    {"harmony", "harmony", "", JSON,
+     "seq(repeat(seq(text <|channel|>analysis<|message|>,free(text <|start|>,text <|channel|>,text "
+     "<|message|>,text <|end|>,text <|call|>,text <|return|>),text <|end|><|start|>assistant)),"
+     "text <|channel|>final<|message|>,json)"},
 };
 
 static fxi_limits limits_of(const tool_case *c, fxi_formats *f)
@@ -105,8 +165,8 @@ static void test_marks_may_be_control_tokens(void **state)
     assert_true(fxi_params_parse(&par, FXI_API_CHAT, body, strlen(body), &lim, &e));
     assert_true(fxi_params_resolve(&par, eng, &e));
     assert_string_equal(fake_engine_form(par.grammar),
-                        "seq(seq(control <eot>,text [,alt(seq(text <,control <eot>,text g,text =,"
-                        "text {},text ;)),text ],control <eot>))");
+                        "seq(control <eot>,text [,alt(seq(text <,control <eot>,text g,text =,"
+                        "text {},text ;)),text ],control <eot>)");
     const fx_request req = fxi_params_request(&par, 0);
     assert_int_equal(req.n_show_token, 1);
     assert_int_equal(req.show_token[0], 263);
@@ -150,6 +210,8 @@ static const refused_case refused_cases[] = {
      "tool_choice"},
     {"{\"type\":\"function\",\"function\":{\"name\":\"a b\"}}", "\"tool_choice\":\"required\"",
      "tools[0].function.name"},
+    {"{\"type\":\"function\",\"function\":{\"name\":\"a|b\",\"strict\":true}}",
+     "\"tool_choice\":\"auto\"", "tools[0].function.name"},
 };
 
 static void test_what_cannot_be_called_is_refused(void **state)
@@ -164,6 +226,45 @@ static void test_what_cannot_be_called_is_refused(void **state)
         if (parse_case(&c, &f, &par, &e)) fail_msg("%s is taken", r->members);
         assert_int_equal(e.status, 400);
         assert_string_equal(e.param, r->param);
+    }
+}
+
+typedef struct unsayable_case {
+    const char *calls, *parameters, *word;
+} unsayable_case;
+
+// Strict tools beside text: what the model's format cannot say is refused by name.
+static const unsayable_case unsayable_cases[] = {
+    {"pythonic", "{\"type\":\"object\",\"properties\":{\"a-b\":{}}}", "'a-b'"},
+    {"qwen3_coder", "{\"type\":\"object\",\"properties\":{\"a>b\":{}}}", "'a>b'"},
+    {"qwen3_coder", "{\"type\":\"object\",\"anyOf\":[{}]}", "'anyOf'"},
+    {"glm45", "{\"type\":\"object\",\"patternProperties\":{\"a\":{}}}", "'patternProperties'"},
+    {"lfm2", "{\"type\":\"object\",\"required\":[\"z\"]}", "'z'"},
+    {"minimax_m2", "{\"type\":\"array\"}", "'object'"},
+};
+
+static void test_strict_tools_that_a_format_cannot_say_are_refused(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof unsayable_cases / sizeof *unsayable_cases; i++) {
+        const unsayable_case *u = &unsayable_cases[i];
+        char tools[512];
+        const tool_case c = {u->calls, NULL, tools, "\"tool_choice\":\"auto\"", NULL};
+        const tool_case must = {u->calls, NULL, tools, "\"tool_choice\":\"required\"", NULL};
+        fxi_params par;
+        fxi_formats f;
+        fxi_http_error e = {0};
+        snprintf(tools, sizeof tools,
+                 "{\"type\":\"function\",\"function\":{\"name\":\"f\",\"strict\":true,"
+                 "\"parameters\":%s}}",
+                 u->parameters);
+        assert_false(parse_case(&c, &f, &par, &e));
+        assert_int_equal(e.status, 400);
+        assert_string_equal(e.param, "tools[0].function");
+        if (!strstr(e.message, u->word) || !strstr(e.message, u->calls)) fail_msg("%s", e.message);
+        assert_true(parse_case(&must, &f, &par, &e)); // a plain list can
+        assert_true(par.plain_calls);
+        fxi_params_free(&par);
     }
 }
 
@@ -202,6 +303,24 @@ static bool count_event(void *ud, const fxi_answer_event *ev)
     return ev->kind != FXI_ANSWER_ARGS || fxi_buf_add(&c->args, ev->p, ev->n);
 }
 
+// The arguments {"a": 1}, as the body writes them.
+static bool spell_one(fxi_buf *b, const fxi_call_format *f)
+{
+    const fxi_call_spelling *w = &f->spelling;
+    if (f->body == FXI_BODY_PYTHON) return fxi_buf_str(b, "a=1");
+    if (f->body != FXI_BODY_TAGS) return fxi_buf_str(b, "{\"a\": 1}");
+    return fxi_buf_fmt(b, "%sa%s1%s", w->key, w->key_end, w->value_end);
+}
+
+static bool spell_call(fxi_buf *b, const fxi_call_format *f, const char *name, bool has_args)
+{
+    const fxi_call_spelling *w = &f->spelling;
+    const bool is_json = f->body != FXI_BODY_PYTHON && f->body != FXI_BODY_TAGS;
+    return fxi_buf_fmt(b, "%s%s%s%s", w->before, name, f->head_is_id ? ":0" : "", w->name_end) &&
+           (has_args ? spell_one(b, f) : fxi_buf_str(b, is_json ? "{}" : "")) &&
+           fxi_buf_str(b, w->after);
+}
+
 static void check_spelling(const fxi_call_format *f)
 {
     const fxi_call_spelling *w = &f->spelling;
@@ -209,9 +328,9 @@ static void check_spelling(const fxi_call_format *f)
     fxi_answer *a = fxi_answer_new(&spec);
     counted c = {0};
     fxi_buf b = {0};
-    assert_true(fxi_buf_fmt(&b, "%s%sf%s{\"a\": 1}%s%s%sg%s{}%s%s", w->first, w->before,
-                            w->name_end, w->after, w->between, w->before, w->name_end, w->after,
-                            w->last));
+    assert_true(fxi_buf_str(&b, w->first) && spell_call(&b, f, "f", true) &&
+                fxi_buf_str(&b, w->between) && spell_call(&b, f, "g", false) &&
+                fxi_buf_str(&b, w->last));
     assert_true(fxi_answer_add(a, b.p, b.n, count_event, &c) && fxi_answer_end(a, count_event, &c));
     if (c.n_call != 2 || c.n_done != 2 || strcmp(c.args.p, "{\"a\": 1}{}") != 0)
         fail_msg("%s is not parsed: %s", f->name, b.p);
@@ -226,11 +345,10 @@ static void test_each_format_parses_how_it_is_spelled(void **state)
     int n = 0;
     check_spelling(fxi_call_format_plain());
     for (size_t i = 0; fxi_call_format_at(i); i++) {
-        if (!fxi_call_format_at(i)->spelling.before) continue;
         check_spelling(fxi_call_format_at(i));
         n++;
     }
-    assert_true(n > 8);
+    assert_int_equal(n, 18);
 }
 
 int main(void)
@@ -240,6 +358,7 @@ int main(void)
         cmocka_unit_test(test_marks_may_be_control_tokens),
         cmocka_unit_test(test_the_prompt_may_have_opened_the_reasoning),
         cmocka_unit_test(test_what_cannot_be_called_is_refused),
+        cmocka_unit_test(test_strict_tools_that_a_format_cannot_say_are_refused),
         cmocka_unit_test(test_a_schema_that_is_refused_is_blamed_on_the_tools),
         cmocka_unit_test(test_each_format_parses_how_it_is_spelled),
     };

@@ -27,7 +27,7 @@ TOOLS = [{"type": "function", "function": {"name": name, **({"parameters": schem
          for name, schema in SCHEMAS.items()]
 
 
-@pytest.fixture(scope="module", params=["auto", "hermes", "mistral_v11"])
+@pytest.fixture(scope="module", params=["auto", "hermes", "mistral_v11", "qwen3_coder", "pythonic"])
 def client(request):
     server = Server("--tool-parser", request.param)
     yield openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0, timeout=600)
@@ -81,3 +81,18 @@ def test_a_schema_that_is_not_supported_is_refused(client, model):
     with pytest.raises(openai.BadRequestError) as refused:
         client.chat.completions.create(model=model, messages=MESSAGES, tools=bad, tool_choice="required")
     assert refused.value.param == "tools" and "not" in str(refused.value)
+
+
+def test_a_form_or_calls(client, model):
+    form = {"type": "json_schema", "json_schema": {"name": "f", "schema": SCHEMAS["paint"], "strict": True}}
+    seen = set()
+    for seed in range(8):
+        answer = client.chat.completions.create(model=model, messages=MESSAGES, tools=TOOLS, response_format=form,
+                                                parallel_tool_calls=False, seed=seed, temperature=2, max_tokens=400)
+        choice = answer.choices[0]
+        seen.add(choice.finish_reason)
+        if choice.finish_reason == "stop":
+            check_call("paint", choice.message.content)
+        elif choice.finish_reason == "tool_calls":
+            assert choice.message.content is None and len(choice.message.tool_calls) == 1
+    assert seen & {"stop", "tool_calls"}

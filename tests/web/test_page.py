@@ -170,6 +170,66 @@ def test_a_second_chat_shares_the_first_cells(page):
     assert page.find("[data-count=owned]").text == "0"
 
 
+NOTE = """
+const { watcher } = document.querySelector("main").flexinfer;
+const was = watcher.onPicture;
+const seen = window.seen = { states: {}, swapped: 0, forked: 0, evicted: 0, most: 0, least: 1e9 };
+let nodes = [];
+watcher.onPicture = (p) => {
+  was(p);
+  const holders = new Map();
+  for (const s of p.spans.values())
+    for (const { chunk } of p.segmentsOf(s)) holders.set(chunk, (holders.get(chunk) ?? new Set()).add(s.request));
+  for (const [chunk, of] of holders)
+    if (of.size === 1 && p.cells.stateOf(chunk) === 3 && p.spansWith(chunk).length > 1) seen.forked++;
+  seen.evicted += nodes.filter((id) => !p.nodes.has(id)).length;
+  nodes = [...p.nodes.keys()];
+  seen.most = Math.max(seen.most, p.cells.size);
+};
+new MutationObserver(() => {
+  for (const td of document.querySelectorAll("#requests td:nth-child(2)")) seen.states[td.textContent] = true;
+  seen.swapped = Math.max(seen.swapped, Number(document.querySelector("[data-count=swapped]").textContent));
+}).observe(document.querySelector("#requests"), { childList: true });
+"""
+
+
+def test_what_pressure_does_is_seen_as_it_happens():
+    """Much more is asked than fits: places in the queue, choices that share, prefixes evicted, sequences in the swap;
+    and then memory that goes back, when nothing is asked any more."""
+    server = serving.Server("--kv-memory", "2M", "--max-seq", "6", "--swap", "32M")
+    page = Page(server.url)
+    try:
+        page.until_live()
+        page.run(NOTE)
+
+        def ask(i):
+            server.call("POST", "/v1/completions", {"prompt": f"{i} {SYSTEM}", "max_tokens": 250, "n": 2, "seed": i,
+                                                    "ignore_eos": True})
+
+        def seen():
+            return page.run("return window.seen")
+        for _ in range(5):
+            threads = [threading.Thread(target=ask, args=(i,)) for i in range(12)]
+            for t in threads:
+                t.start()
+            for t in threads:
+                t.join()
+            now = seen()
+            if now["swapped"] and now["forked"] and now["evicted"]:
+                break
+        states = set(now["states"])
+        assert "running" in states and "waiting, place 1" in states, states
+        assert states & {"leaving", "away", "coming"}, states
+        assert now["swapped"] > 0 and now["forked"] > 0 and now["evicted"] > 0, now
+        settle(page)
+        page.until(lambda: page.picture("p.cells.counts[1] * p.groups[0].chunk_bytes <= p.stats.kv_budget_bytes / 16"),
+                   "spare memory goes back")
+        assert page.find("[data-count=swapped]").text == "0"
+    finally:
+        page.quit()
+        server.stop()
+
+
 def test_edit_regenerate_and_fork(page):
     page.prepare(max_tokens=8)
     page.send("Say one.")
@@ -343,6 +403,39 @@ def test_by_keyboard_alone(page):
     assert body
     for wanted in ("theme", "conversations", "new", "say", "send", "mode", "spans"):
         assert wanted in reached, reached
+
+
+ROWS = """
+const done = arguments[arguments.length - 1];
+(async () => {
+  const { Picture } = await import("/web/picture.js");
+  const { map, watcher } = document.querySelector("main").flexinfer;
+  watcher.onPicture = () => {};
+  const shown = (first) => Picture.whole({number: first, at_us: 0, version: "", manager: "vtensor",
+    groups: [{chunk_bytes: 4096, chunk_tokens: 32}], stats: {}, chunks: [[0, 30, 2, 0]], nodes: [], requests: [],
+    spans: [0, 1, 2, 3].map((i) => ({request: first + i, choice: 0, tokens: 64, generating: 1,
+      segments: [[0, 0, i * 2, 2]]}))});
+  const press = (key) => map.scroller.dispatchEvent(new KeyboardEvent("keydown", {key, cancelable: true}));
+  const at = () => map.pointed() && [map.pointed().span.request, map.pointed().segment.at];
+  const found = [];
+  map.show(shown(1));
+  for (const key of ["ArrowDown", "ArrowDown", "ArrowRight"]) press(key);
+  found.push(at());
+  map.show(shown(11));
+  found.push(at());
+  press("ArrowDown");
+  found.push(at());
+  done(found);
+})().catch((e) => done(String(e)));
+"""
+
+
+def test_arrow_keys_go_on_where_a_sequence_has_ended(server):
+    page = Page(server.url)
+    page.until_live()
+    found = page.browser.execute_async_script(ROWS)
+    page.quit()
+    assert found == [[2, 1], None, [13, 1]], found
 
 
 def test_axe_finds_no_serious_fault(page):

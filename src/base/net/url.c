@@ -1,4 +1,4 @@
-// url.c - an http:// URL in its parts (RFC 3986, what HTTP uses of it).
+// url.c - a URL in its parts (RFC 3986, what HTTP uses of it).
 #include "base/net/url.h"
 
 #include <stdlib.h>
@@ -7,14 +7,14 @@
 
 #include "base/fail.h" // defines: fxi_fail, FX_TRY
 
-static const char scheme[] = "http://";
-
-static fx_status check_scheme(const char *text, fx_error *err)
+// *rest: what follows the scheme.
+static fx_status take_scheme(const char *text, fxi_url *u, const char **rest, fx_error *err)
 {
-    if (!strncasecmp(text, "https://", 8))
-        return fxi_fail(err, FX_EINVAL, "'%.100s': https is not spoken here: use a proxy", text);
-    if (strncasecmp(text, scheme, sizeof scheme - 1) != 0)
+    static const char plain[] = "http://", tls[] = "https://";
+    u->is_tls = !strncasecmp(text, tls, sizeof tls - 1);
+    if (!u->is_tls && strncasecmp(text, plain, sizeof plain - 1) != 0)
         return fxi_fail(err, FX_EINVAL, "'%.100s' is not a URL like http://HOST:PORT/PATH", text);
+    *rest = text + (u->is_tls ? sizeof tls : sizeof plain) - 1;
     for (const char *p = text; *p; p++)
         if (*p <= ' ' || *p > '~' || *p == '#')
             return fxi_fail(err, FX_EINVAL, "the URL has a character that is not allowed at %zu",
@@ -31,10 +31,10 @@ static bool copy_url_part(char *dst, size_t cap, const char *p, size_t n)
     return true;
 }
 
-// A port from 1 to 65535 in p[0..n); none: 80.
+// A port from 1 to 65535 in p[0..n); none: the scheme's.
 static bool take_port(fxi_url *u, const char *p, size_t n)
 {
-    if (!n) return copy_url_part(u->port, sizeof u->port, "80", 2);
+    if (!n) return copy_url_part(u->port, sizeof u->port, u->is_tls ? "443" : "80", 2 + u->is_tls);
     if (n > 5 || strspn(p, "0123456789") < n) return false;
     copy_url_part(u->port, sizeof u->port, p, n);
     const int port = atoi(u->port);
@@ -60,8 +60,9 @@ static bool take_authority(fxi_url *u, const char *p, size_t n)
 fx_status fxi_url_parse(const char *text, fxi_url *out, fx_error *err)
 {
     *out = (fxi_url){.path = "/"};
-    FX_TRY(check_scheme(text, err));
-    const char *at = text + sizeof scheme - 1, *path = at + strcspn(at, "/?");
+    const char *at;
+    FX_TRY(take_scheme(text, out, &at, err));
+    const char *path = at + strcspn(at, "/?");
     if (memchr(at, '@', (size_t)(path - at)))
         return fxi_fail(err, FX_EINVAL, "the URL must not have a user's name");
     if (!take_authority(out, at, (size_t)(path - at)))

@@ -5,17 +5,14 @@
 #include "cli/command/command.h"
 #include "cli/terminal/terminal.h"
 
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 #include "base/system/pages.h" // defines: fxi_heap_map_large
 #include "server/log/log.h"
-#include "server/log/log_line.h" // defines: fxi_level_named
+#include "server/log/log_line.h"
 #include "server/server.h"
 
 #define LOG_WAIT_S 1 // for the last lines
@@ -49,81 +46,15 @@ static void tell_json(char *dst, size_t cap, uint64_t n_dropped)
     fxi_line_free(&l);
 }
 
-static bool logs_json(const fxi_cli_options *o)
-{
-    return strcasecmp(o->log_format, "json") == 0;
-}
-
 static fx_status open_log(serve_run *r, fx_error *err)
 {
-    const bool is_json = logs_json(r->o);
+    const bool is_json = r->opt.log_json;
     const fx_status st = fxi_log_open(STDERR_FILENO, 0, is_json ? tell_json : NULL, &r->log, err);
     r->say = (fxi_say){.is_json = is_json, .line = log_line, .ud = r->log};
     r->opt.log = log_line;
     r->opt.log_ud = r->log;
     r->opt.log_dropped = count_dropped;
     return st;
-}
-
-// ---- options ----------------------------------------------------------------------------------
-
-static fxi_isolation isolation_named(const char *name)
-{
-    static const char *const names[] = {[FXI_ISOLATE_ADDRESS] = "address",
-                                        [FXI_ISOLATE_CONNECTION] = "connection",
-                                        [FXI_ISOLATE_NONE] = "none"};
-    int i = FXI_ISOLATE_ADDRESS;
-    while (i < FXI_ISOLATE_NONE && strcasecmp(name, names[i]) != 0) i++;
-    return (fxi_isolation)i;
-}
-
-// A text of names, separated by commas; NULL: none.
-static fxi_name_list names_of(const char *const *text)
-{
-    return (fxi_name_list){.text = text, .n = *text != NULL};
-}
-
-static const char *otlp_headers(void)
-{
-    const char *traces = getenv("OTEL_EXPORTER_OTLP_TRACES_HEADERS");
-    return traces ? traces : getenv("OTEL_EXPORTER_OTLP_HEADERS");
-}
-
-static fxi_server_options server_options(const fxi_cli_options *o)
-{
-    return (fxi_server_options){.host = o->host,
-                                .port = o->port,
-                                .alias = o->alias,
-                                .max_logprobs = o->max_logprobs,
-                                .refuse_excess = o->refuse_excess,
-                                .tool_parser = o->tool_parser,
-                                .reasoning_parser = o->reasoning_parser,
-                                .cut_first = !strcasecmp(o->sampling_order, "cuts"),
-                                .processed_logprobs = !strcasecmp(o->logprobs, "processed"),
-                                .n_worker = o->n_worker,
-                                .max_conn = o->max_conn,
-                                .max_per_address = o->max_per_address,
-                                .max_body_bytes = (size_t)o->max_body_bytes,
-                                .max_queue_bytes = (size_t)o->max_queue_bytes,
-                                .idle_timeout_s = o->idle_timeout_s,
-                                .header_timeout_s = (double)o->header_timeout_s,
-                                .read_timeout_s = (double)o->read_timeout_s,
-                                .body_timeout_s = (double)o->body_timeout_s,
-                                .send_percent = (double)o->send_percent,
-                                .key_file = o->key_file,
-                                .isolate = isolation_named(o->isolate),
-                                .allow_priority = o->allow_priority,
-                                .open_metrics = o->open_metrics,
-                                .hosts = names_of(&o->allowed_hosts),
-                                .cors = names_of(&o->cors),
-                                .tls_cert = o->tls_cert,
-                                .tls_key = o->tls_key,
-                                .service_name = getenv("OTEL_SERVICE_NAME"),
-                                .otlp_resource = getenv("OTEL_RESOURCE_ATTRIBUTES"),
-                                .otlp_headers = otlp_headers(),
-                                .log_json = logs_json(o),
-                                .log_level = fxi_level_named(o->log_level),
-                                .log_prompts = o->log_prompts};
 }
 
 // ---- running ----------------------------------------------------------------------------------
@@ -195,20 +126,6 @@ static int run_server(serve_run *r)
     return rc;
 }
 
-// Where spans go: the option, or what OpenTelemetry's own variables say. *made, which the caller
-// frees, holds the text where it had to be put together.
-static const char *otlp_endpoint(const fxi_cli_options *o, fxi_buf *made)
-{
-    const char *off = getenv("OTEL_SDK_DISABLED"), *all = getenv("OTEL_EXPORTER_OTLP_ENDPOINT");
-    const char *traces = getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT");
-    if (o->otlp_endpoint) return o->otlp_endpoint[0] ? o->otlp_endpoint : NULL;
-    if (off && !strcasecmp(off, "true")) return NULL;
-    if (traces && traces[0]) return traces;
-    if (!all || !all[0]) return NULL;
-    const bool has_slash = all[strlen(all) - 1] == '/';
-    return fxi_buf_fmt(made, "%s%sv1/traces", all, has_slash ? "" : "/") ? made->p : NULL;
-}
-
 static int check_or_serve(serve_run *r, const fxi_opt_rest *rest)
 {
     if (r->o->check_config) return fxi_serve_check(r->o, rest, &r->opt);
@@ -219,9 +136,9 @@ static int check_or_serve(serve_run *r, const fxi_opt_rest *rest)
 
 int fxi_cmd_serve(const fxi_cli_options *o, const fxi_opt_rest *rest)
 {
-    serve_run r = {.o = o, .opt = server_options(o)};
+    serve_run r = {.o = o, .opt = fxi_cli_server_options(o)};
     fxi_buf endpoint = {0};
-    r.opt.otlp_endpoint = otlp_endpoint(o, &endpoint);
+    r.opt.otlp_endpoint = fxi_cli_otlp_endpoint(o, &endpoint);
     const int rc = check_or_serve(&r, rest);
     fxi_buf_free(&endpoint);
     return rc;

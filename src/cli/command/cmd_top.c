@@ -180,7 +180,7 @@ static fx_status watch_server(const fxi_cli_options *o, fxi_top_view *v, fx_erro
     if (!o->once && (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)))
         return fxi_fail(err, FX_EINVAL, "there is no terminal: --once prints one screen");
     if (!fxi_signals_catch()) return fxi_fail(err, FX_EINTERNAL, "no file descriptors");
-    FX_TRY(fxi_feed_start(&url, o->client_key_file ? key : NULL, &feed, err));
+    FX_TRY(fxi_feed_start(&url, o->client_key_file ? key : NULL, o->ca_file, &feed, err));
     const fx_status st = o->once ? show_once(feed, v, err) : run_terminal(feed, v, err);
     fxi_feed_stop(feed);
     return st;

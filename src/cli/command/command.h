@@ -38,6 +38,13 @@ void fxi_say_address(const fxi_say *say, const fxi_server_options *opt, fxi_serv
 int fxi_serve_check(const fxi_cli_options *o, const fxi_opt_rest *rest,
                     const fxi_server_options *server);
 
+// serve_options.c: the server's options as given here; texts are borrowed, and names of hosts and
+// origins point into *o.
+fxi_server_options fxi_cli_server_options(const fxi_cli_options *o);
+// Where spans go: the option, or what OpenTelemetry's own variables say; NULL: nowhere. *made,
+// which the caller frees, holds the text where it had to be put together.
+const char *fxi_cli_otlp_endpoint(const fxi_cli_options *o, fxi_buf *made);
+
 // load.c: opens the model that the options name, with a progress bar if it is large and stderr is a
 // terminal. Errors: those of fx_engine_open.
 fx_status fxi_cli_open(const fxi_cli_options *o, fx_engine **out, fx_error *err);

@@ -27,6 +27,7 @@
 
 struct fxi_feed {
     fxi_url url;
+    fxi_trust *trust; // NULL: the URL is plain http
     char *key;
     int stop_fd, news_fd;
     pthread_t thread;
@@ -105,8 +106,8 @@ static bool may_go_on(fxi_feed *f)
 
 // ---- one request -------------------------------------------------------------------------------
 
-static fx_status send_get(const fxi_feed *f, int fd, const char *path, const fxi_patience *wait,
-                          fx_error *err)
+static fx_status send_get(const fxi_feed *f, const fxi_link *line, const char *path,
+                          const fxi_patience *wait, fx_error *err)
 {
     const fxi_url *u = &f->url;
     const size_t n_base = strlen(u->path) - (u->path[strlen(u->path) - 1] == '/');
@@ -117,27 +118,26 @@ static fx_status send_get(const fxi_feed *f, int fd, const char *path, const fxi
     if (f->key) ok = ok && fxi_buf_fmt(&b, "Authorization: Bearer %s\r\n", f->key);
     ok = ok && fxi_buf_str(&b, "\r\n");
     const fx_status st =
-        ok ? fxi_dial_send(fd, b.p, b.n, wait, err) : fxi_fail(err, FX_ENOMEM, "out of memory");
+        ok ? fxi_dial_send(line, b.p, b.n, wait, err) : fxi_fail(err, FX_ENOMEM, "out of memory");
     fxi_buf_free(&b);
     return st;
 }
 
-static fx_status open_get(const fxi_feed *f, const char *path, int *fd, fx_error *err)
+// *line is the caller's to close, also after an error.
+static fx_status open_get(const fxi_feed *f, const char *path, fxi_link *line, fx_error *err)
 {
     const fxi_patience wait = {fxi_now_s() + CONNECT_S, f->stop_fd};
-    FX_TRY(fxi_dial_open(&f->url, &wait, fd, err));
-    const fx_status st = send_get(f, *fd, path, &wait, err);
-    if (st != FX_OK) close(*fd);
-    return st;
+    FX_TRY(fxi_dial_open(&f->url, f->trust, &wait, line, err));
+    return send_get(f, line, path, &wait, err);
 }
 
 // Reads a piece of the answer. Errors: FX_EIO, FX_ENOMEM.
-static fx_status read_reply_piece(int fd, fxi_http_reply *r, fxi_buf *body,
+static fx_status read_reply_piece(const fxi_link *line, fxi_http_reply *r, fxi_buf *body,
                                   const fxi_patience *wait, fxi_reply_state *state, fx_error *err)
 {
     char piece[16384];
     size_t n;
-    FX_TRY(fxi_dial_receive(fd, piece, sizeof piece, &n, wait, err));
+    FX_TRY(fxi_dial_receive(line, piece, sizeof piece, &n, wait, err));
     *state = fxi_http_reply_add(r, piece, n, body);
     if (*state == FXI_REPLY_NO_MEMORY) return fxi_fail(err, FX_ENOMEM, "out of memory");
     if (*state == FXI_REPLY_BROKEN)
@@ -145,12 +145,12 @@ static fx_status read_reply_piece(int fd, fxi_http_reply *r, fxi_buf *body,
     return FX_OK;
 }
 
-static fx_status read_whole(int fd, fxi_http_reply *r, fxi_buf *body, const fxi_patience *wait,
-                            fx_error *err)
+static fx_status read_whole(const fxi_link *line, fxi_http_reply *r, fxi_buf *body,
+                            const fxi_patience *wait, fx_error *err)
 {
     fxi_reply_state state = FXI_REPLY_MORE;
     while (state == FXI_REPLY_MORE) {
-        FX_TRY(read_reply_piece(fd, r, body, wait, &state, err));
+        FX_TRY(read_reply_piece(line, r, body, wait, &state, err));
         if (body->n > MAX_PAGE_BYTES) return fxi_fail(err, FX_EIO, "its answer is too long");
     }
     return FX_OK;
@@ -176,11 +176,11 @@ static fx_status fetch_page(fxi_feed *f, fxi_buf *body, fx_error *err)
 {
     const fxi_patience wait = {fxi_now_s() + CONNECT_S, f->stop_fd};
     fxi_http_reply r = {0};
-    int fd;
-    FX_TRY(open_get(f, "/metrics", &fd, err));
-    fx_status st = read_whole(fd, &r, body, &wait, err);
+    fxi_link line;
+    fx_status st = open_get(f, "/metrics", &line, err);
+    if (st == FX_OK) st = read_whole(&line, &r, body, &wait, err);
     if (st == FX_OK && r.status != 200) st = fail_status(&r, body, err);
-    close(fd);
+    fxi_dial_close(&line);
     fxi_http_reply_free(&r);
     return st;
 }
@@ -226,13 +226,13 @@ static fx_status take_events(fxi_feed *f, fxi_buf *body, fx_error *err)
 }
 
 // Reads what comes until the next page is due.
-static fx_status read_events(fxi_feed *f, int fd, fxi_http_reply *r, fxi_buf *body, double *heard_s,
-                             fx_error *err)
+static fx_status read_events(fxi_feed *f, const fxi_link *line, fxi_http_reply *r, fxi_buf *body,
+                             double *heard_s, fx_error *err)
 {
     const fxi_patience wait = {fxi_now_s() + PAGE_S, f->stop_fd};
     fxi_reply_state state = FXI_REPLY_MORE;
     while (fxi_now_s() < wait.until_s) {
-        const fx_status st = read_reply_piece(fd, r, body, &wait, &state, err);
+        const fx_status st = read_reply_piece(line, r, body, &wait, &state, err);
         const double now_s = fxi_now_s();
         if (st == FX_EIO && now_s >= wait.until_s && now_s - *heard_s < SILENT_S) return FX_OK;
         FX_TRY(st);
@@ -245,14 +245,14 @@ static fx_status read_events(fxi_feed *f, int fd, fxi_http_reply *r, fxi_buf *bo
     return FX_OK;
 }
 
-static fx_status follow_stream(fxi_feed *f, int fd, fx_error *err)
+static fx_status follow_stream(fxi_feed *f, const fxi_link *line, fx_error *err)
 {
     fxi_http_reply r = {0};
     fxi_buf body = {0};
     double heard_s = fxi_now_s();
     fx_status st = FX_OK;
     while (st == FX_OK && may_go_on(f)) {
-        st = read_events(f, fd, &r, &body, &heard_s, err);
+        st = read_events(f, line, &r, &body, &heard_s, err);
         if (st == FX_OK && r.status == 200) take_page(f);
     }
     fxi_http_reply_free(&r);
@@ -262,10 +262,10 @@ static fx_status follow_stream(fxi_feed *f, int fd, fx_error *err)
 
 static fx_status follow_once(fxi_feed *f, fx_error *err)
 {
-    int fd;
-    FX_TRY(open_get(f, "/kv/stream", &fd, err));
-    const fx_status st = follow_stream(f, fd, err);
-    close(fd);
+    fxi_link line;
+    fx_status st = open_get(f, "/kv/stream", &line, err);
+    if (st == FX_OK) st = follow_stream(f, &line, err);
+    fxi_dial_close(&line);
     return st;
 }
 
@@ -303,12 +303,14 @@ static void free_feed(fxi_feed *f)
     fxi_watched_free(&f->watched);
     pthread_cond_destroy(&f->resumed);
     pthread_mutex_destroy(&f->mu);
+    fxi_trust_close(f->trust);
     free(f->key);
     free(f);
 }
 
-static fx_status start_feed(fxi_feed *f, const char *key, fx_error *err)
+static fx_status start_feed(fxi_feed *f, const char *key, const char *ca_file, fx_error *err)
 {
+    if (f->url.is_tls) FX_TRY(fxi_trust_open(ca_file, &f->trust, err));
     f->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     f->news_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     f->key = key ? strdup(key) : NULL;
@@ -319,15 +321,17 @@ static fx_status start_feed(fxi_feed *f, const char *key, fx_error *err)
     return FX_OK;
 }
 
-fx_status fxi_feed_start(const fxi_url *url, const char *key, fxi_feed **out, fx_error *err)
+fx_status fxi_feed_start(const fxi_url *url, const char *key, const char *ca_file, fxi_feed **out,
+                         fx_error *err)
 {
     fxi_feed *f = calloc(1, sizeof *f);
     *out = NULL;
     if (!f) return fxi_fail(err, FX_ENOMEM, "out of memory");
     f->url = *url;
+    f->stop_fd = f->news_fd = -1;
     pthread_mutex_init(&f->mu, NULL);
     pthread_cond_init(&f->resumed, NULL);
-    const fx_status st = start_feed(f, key, err);
+    const fx_status st = start_feed(f, key, ca_file, err);
     if (st == FX_OK)
         *out = f;
     else

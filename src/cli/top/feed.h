@@ -8,9 +8,10 @@
 
 typedef struct fxi_feed fxi_feed;
 
-// key: the API key; NULL: none. Both are copied. Errors: FX_ENOMEM, FX_EIO, FX_EINTERNAL (no
-// thread). The server need not be there.
-fx_status fxi_feed_start(const fxi_url *url, const char *key, fxi_feed **out, fx_error *err);
+// key: the API key; NULL: none. ca_file: whom https believes, as fxi_trust_open. All are copied.
+// Errors: FX_ENOMEM, FX_EIO (ca_file), FX_EINTERNAL (no thread). The server need not be there.
+fx_status fxi_feed_start(const fxi_url *url, const char *key, const char *ca_file, fxi_feed **out,
+                         fx_error *err);
 void fxi_feed_stop(fxi_feed *f); // NULL is allowed
 
 // What is known now, locked until fxi_feed_unlock. *trouble: why there is no connection, NULL:

@@ -9,17 +9,21 @@
 
 // What a grammar may learn before it begins again. A state takes about 100 bytes and a row of the
 // table of moves, a mask a bit per token: a few MiB in all.
-static const fxi_guide_limits guide_limits = {.max_set = 1 << 14, .max_mask = 128};
+static const fxi_guide_limits guide_limits = {.max_set = 1 << 14, .max_mask = 256};
 
 // ---- the vocabulary -----------------------------------------------------------------------------
 
 bool fxi_answer_vocab_init(fxi_answer_vocab *v)
 {
-    return pthread_mutex_init(&v->mu, NULL) == 0;
+    if (!fxi_answer_worker_init(&v->worker)) return false;
+    if (!pthread_mutex_init(&v->mu, NULL)) return true;
+    fxi_answer_worker_free(&v->worker);
+    return false;
 }
 
 void fxi_answer_vocab_free(fxi_answer_vocab *v)
 {
+    fxi_answer_worker_free(&v->worker);
     fxi_answer_forget(v);
     fxi_gram_tokens_free(&v->tokens);
     pthread_mutex_destroy(&v->mu);
@@ -113,14 +117,27 @@ static fx_status make_guide(const fx_engine *eng, const fx_part *root, fxi_guide
     return st;
 }
 
+// What an answer may begin with is known before the first one begins.
+static fx_status prepare_start(fxi_guide *g, fx_error *err)
+{
+    fxi_guide_place at = {0};
+    size_t left = FXI_GUIDE_NO_LIMIT;
+    bool is_ready;
+    FX_TRY(fxi_guide_prepare(g, NULL, 0, &at, true, &left, &is_ready, err));
+    left = FXI_GUIDE_NO_LIMIT;
+    return fxi_guide_prepare(g, NULL, 0, &at, false, &left, &is_ready, err);
+}
+
 static fx_status make_answer_grammar(const fx_engine *eng, const fx_part *root, fx_grammar **out,
                                      fx_error *err)
 {
     fx_grammar *g = calloc(1, sizeof *g);
     if (!g) return fxi_fail(err, FX_ENOMEM, "no memory for a grammar");
     g->eng = eng;
+    g->worker = &((fx_engine *)eng)->answer_vocab.worker; // with a lock of its own
     atomic_init(&g->n_ref, 1);
-    const fx_status st = make_guide(eng, root, &g->guide, err);
+    fx_status st = make_guide(eng, root, &g->guide, err);
+    if (!st) st = prepare_start(g->guide, err);
     if (st)
         fx_grammar_release(g);
     else
@@ -136,6 +153,10 @@ fx_status fx_grammar_compile(const fx_engine *eng, const fx_part *root, fx_gramm
     const bool has_key = fxi_answer_key(root, &key);
     *out = has_key ? fxi_answer_find(v, &key) : NULL;
     fx_status st = *out ? FX_OK : make_answer_grammar(eng, root, out, err);
+    if (!st) {
+        fxi_answer_worker_start(&v->worker);
+        fxi_answer_worker_add(&v->worker, *out, false);
+    }
     if (!st && has_key && !(*out)->key.n) {
         (*out)->key = key;
         fxi_answer_keep(v, *out);

@@ -17,10 +17,25 @@ struct fx_grammar {
     atomic_int n_ref;
     const fx_engine *eng;
     fxi_guide *guide; // with a lock of its own
-    fxi_buf key;      // what it was compiled from
+    struct fxi_answer_worker *worker;
+    fxi_buf key;                  // what it was compiled from
+    struct fx_grammar *next_work; // guarded by the worker's mu
+    bool is_queued;               // the same
 };
 
 enum { FXI_ANSWER_KEPT = 16 };
+
+// The thread that finds out what may come next where that takes long, or before it is asked for:
+// fxi_guide_work, one thing of each grammar in turn.
+typedef struct fxi_answer_worker {
+    pthread_mutex_t mu; // guards the rest
+    pthread_cond_t wake;
+    fx_grammar *first, *last; // grammars with work, a reference each
+    pthread_t thread;
+    atomic_bool has_thread; // read without mu
+    bool is_ending;
+    bool is_paused; // for tests
+} fxi_answer_worker;
 
 // What the grammars of an engine share: the vocabulary by its bytes, made for the first of them,
 // and the grammars that were asked for last.
@@ -29,6 +44,7 @@ typedef struct fxi_answer_vocab {
     fx_grammar *kept[FXI_ANSWER_KEPT]; // [n_kept] the latest first
     size_t n_kept;
     bool has_tokens;
+    fxi_answer_worker worker;
     fxi_gram_tokens tokens; // a control token is FXI_CONTROL_MARK, its piece and the mark again
 } fxi_answer_vocab;
 
@@ -43,6 +59,18 @@ bool fxi_answer_key(const fx_part *root, fxi_buf *key);
 fx_grammar *fxi_answer_find(fxi_answer_vocab *v, const fxi_buf *key); // a reference; NULL: none
 void fxi_answer_keep(fxi_answer_vocab *v, fx_grammar *g); // the one asked for first makes way
 void fxi_answer_forget(fxi_answer_vocab *v);              // all; before the vocabulary is freed
+
+// answer_worker.c. Until it is started no grammar has a worker, and all is found where it is
+// needed. A thread that does not start changes nothing.
+bool fxi_answer_worker_init(fxi_answer_worker *w); // false: no memory
+void fxi_answer_worker_start(fxi_answer_worker *w);
+void fxi_answer_worker_stop(
+    fxi_answer_worker *w); // before the vocabulary is freed; again: no effect
+void fxi_answer_worker_free(fxi_answer_worker *w);
+bool fxi_answer_worker_runs(fxi_answer_worker *w);
+// There is work in g. is_urgent: somebody waits for it. Any thread.
+void fxi_answer_worker_add(fxi_answer_worker *w, fx_grammar *g, bool is_urgent);
+void fxi_answer_worker_pause(fxi_answer_worker *w, bool is_paused); // for tests
 
 // answer_parts.c: adds a part to a form. Errors: as fx_grammar_compile.
 fx_status fxi_answer_part(fxi_gram *g, const struct fxi_vocab *vocab, const fx_part *root,

@@ -15,10 +15,9 @@ enum { MAX_KEY_BYTES = 256 << 10 };
 // of memory, or a key that is too long.
 static bool add_part_key(fxi_buf *key, const fx_part *p, int depth)
 {
-    char *schema =
-        p->kind == FX_PART_SCHEMA ? json_dumps(p->schema, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+    char *schema = p->schema ? json_dumps(p->schema, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
     const size_t n_schema = schema ? strlen(schema) : 0;
-    bool ok = depth <= FX_PART_MAX_DEPTH && (p->kind != FX_PART_SCHEMA || schema) &&
+    bool ok = depth <= FX_PART_MAX_DEPTH && (!p->schema || schema) &&
               key->n + p->n_bytes + n_schema < MAX_KEY_BYTES &&
               fxi_buf_fmt(key, "%d %u %u %zu %zu %zu ", (int)p->kind, p->min, p->max, p->n_bytes,
                           n_schema, p->n_part) &&

@@ -1,5 +1,6 @@
 // answer_parts.c - the parts of a public grammar as nodes of a form.
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/fail.h"
 #include "base/text/utf8.h"
@@ -91,10 +92,48 @@ static fx_status read_json_object(part_reader *r, const fx_part *p, uint32_t *no
     return FX_OK;
 }
 
+// As many bytes as a member's name may have, and more.
+enum { MAX_POINTER = 2048, MAX_WITHOUT = 16 };
+
+static fx_status copy_text(part_reader *r, const fx_part *p, char *out, size_t cap)
+{
+    const fxi_str s = text_of_part(p);
+    if (s.n >= cap) return fxi_fail(r->err, FX_EINVAL, "a text has more than %zu bytes", cap - 1);
+    memcpy(out, s.p, s.n);
+    out[s.n] = 0;
+    return FX_OK;
+}
+
 static fx_status read_schema_part(part_reader *r, const fx_part *p, uint32_t *node)
 {
+    char at[MAX_POINTER];
+    const fxi_schema_ask ask = {
+        .schema = p->schema, .at = at, .only_objects = p->kind == FX_PART_OBJECT};
+    FX_TRY(copy_text(r, p, at, sizeof at));
     FX_TRY(need_json(r));
-    return fxi_schema_add(r->g, &r->json, p->schema, node, r->err);
+    return fxi_schema_add_part(r->g, &r->json, &ask, node, r->err);
+}
+
+static fx_status read_string_part(part_reader *r, const fx_part *p, uint32_t *node)
+{
+    char at[MAX_POINTER], pattern[MAX_WITHOUT][256];
+    fxi_str mark[MAX_WITHOUT];
+    const char *patterns[MAX_WITHOUT];
+    fxi_schema_ask ask = {.schema = p->schema, .at = at, .mark = mark, .pattern = patterns};
+    FX_TRY(copy_text(r, p, at, sizeof at));
+    if (p->n_part > MAX_WITHOUT)
+        return fxi_fail(r->err, FX_EINVAL, "a string without more than %d texts", MAX_WITHOUT);
+    for (size_t i = 0; i < p->n_part; i++) {
+        const fx_part *not = &p->part[i];
+        if (not ->kind == FX_PART_TEXT) {
+            mark[ask.n_mark++] = text_of_part(not );
+            continue;
+        }
+        FX_TRY(copy_text(r, not, pattern[ask.n_pattern], sizeof pattern[0]));
+        patterns[ask.n_pattern] = pattern[ask.n_pattern];
+        ask.n_pattern++;
+    }
+    return fxi_schema_add_plain(r->g, &ask, node, r->err);
 }
 
 static fx_status read_rules_part(part_reader *r, const fx_part *p, uint32_t *node)
@@ -143,7 +182,8 @@ static part_rule *const part_rules[FX_N_PART] = {
     [FX_PART_SEQ] = read_sequence,       [FX_PART_ALT] = read_alternatives,
     [FX_PART_REPEAT] = read_repetition,  [FX_PART_FREE] = read_free,
     [FX_PART_REGEX] = read_pattern,      [FX_PART_JSON] = read_json_object,
-    [FX_PART_SCHEMA] = read_schema_part, [FX_PART_RULES] = read_rules_part,
+    [FX_PART_SCHEMA] = read_schema_part, [FX_PART_OBJECT] = read_schema_part,
+    [FX_PART_STRING] = read_string_part, [FX_PART_RULES] = read_rules_part,
 };
 
 static fx_status read_part(part_reader *r, const fx_part *p, uint32_t *node)

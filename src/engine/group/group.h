@@ -29,6 +29,7 @@
 #include "engine/grammar/answer_grammar.h"
 #include "engine/group/text.h"
 #include "engine/sampling/prob_log.h"
+#include "engine/sampling/sampler.h"
 #include "flexinfer/flexinfer.h"
 #include "kv/kv.h"
 #include "model/model.h"
@@ -59,6 +60,8 @@ typedef struct fxi_seq {
     } join;
     fxi_text text;
     fxi_guide_place place; // of the answer in req.grammar
+    bool is_late;          // it could not draw: what its grammar allows next was not known yet
+    bool is_held;          // it sits out the step for that
     double sum_logprob;    // of the answer, if choices are ranked by it
     double beam_sum;       // of a beam: sum of logprobs, after the rules
     fxi_prob_log prob;     // of the answer, if it is emitted later
@@ -129,6 +132,7 @@ struct fxi_group {
     int n_left;               // choices whose end has not been emitted
     fxi_group *prev, *next;   // in the waiting or running list
     atomic_bool cancelled;
+    _Atomic uint64_t stopped;         // choices that fx_stop_choice ends, as bits
     fxi_group *next_inbox;            // guarded by mu
     fxi_group *prev_live, *next_live; // guarded by mu
     fxi_seq seq[];                    // [n_seq]
@@ -161,6 +165,13 @@ int fxi_request_longest_tok(const fx_engine *eng, uint64_t budget_bytes);
 // Its max_tok, clamped to the context; if it has none, the largest that the budget holds.
 int fxi_request_max_tok(const fx_engine *eng, const fx_request *req);
 
+// ---- hold.c: engine thread ---------------------------------------------------------------------
+
+void fxi_hold_begin(fx_engine *eng);   // before a step is planned
+void fxi_hold_running(fx_engine *eng); // decides which running sequences sit it out: is_held
+// Whether s, all of whose tokens are computed, cannot draw the next one: s->is_late.
+bool fxi_hold_draw(fx_engine *eng, fxi_seq *s);
+
 // ---- seq.c -------------------------------------------------------------------------------------
 
 bool fxi_seq_reserve(fxi_seq *s, int n_tok); // room for n_tok tokens; false: no memory
@@ -173,6 +184,14 @@ int fxi_seq_n_generated(const fxi_seq *s);
 // next, see fxi_guide_mask. False: it cannot be followed any further, *error says why, a static
 // line.
 bool fxi_seq_follow(fxi_seq *s, uint64_t *mask, const char **error);
+// Whether what comes next in the grammar is known, or was found out at the expense of *left
+// (fxi_guide_prepare). If not, the grammar's worker finds it out.
+bool fxi_seq_may_draw(fxi_seq *s, size_t *left);
+// What a draw behind its last token is to see of it, but for what its grammar allows.
+fxi_sample_view fxi_seq_view(const fxi_seq *s);
+// What its grammar, if it has one, allows next, ends of the answer among them: allowed[n_vocab / 64
+// + 1]. False: as in fxi_seq_follow.
+bool fxi_seq_allowed(const fx_engine *eng, fxi_seq *s, uint64_t *allowed, const char **error);
 // The tokens that the grammar forces next, up to max_tok; 0: there is a choice, or the request's
 // other rules may forbid them. Failures show when it is followed.
 int fxi_seq_forced(fxi_seq *s, int32_t *out, int max_tok);

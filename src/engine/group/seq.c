@@ -1,5 +1,5 @@
 // seq.c - one sequence as data: its tokens, its text, its end.
-#include "engine/group/group.h"
+#include "engine/engine.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +21,32 @@ bool fxi_seq_follow(fxi_seq *s, uint64_t *mask, const char **error)
     return false;
 }
 
+fxi_sample_view fxi_seq_view(const fxi_seq *s)
+{
+    const fxi_group *g = s->group;
+    return (fxi_sample_view){.rule = &g->req.sampling,
+                             .tok = s->tok,
+                             .n_prompt = (int)g->req.n_prompt,
+                             .n_tok = s->n_tok,
+                             .end = g->end,
+                             .n_end = g->n_end};
+}
+
+// End-of-text tokens come first in g->end.
+static void allow_ends(const fx_engine *eng, const fxi_group *g, uint64_t *allowed)
+{
+    for (int i = g->req.ignore_eos ? eng->n_end_tok : 0; i < g->n_end; i++)
+        allowed[g->end[i] / 64] |= (uint64_t)1 << (g->end[i] % 64);
+}
+
+bool fxi_seq_allowed(const fx_engine *eng, fxi_seq *s, uint64_t *allowed, const char **error)
+{
+    if (!s->group->req.grammar) return true;
+    if (!fxi_seq_follow(s, allowed, error)) return false;
+    if (s->place.may_end) allow_ends(eng, s->group, allowed);
+    return true;
+}
+
 // Nothing may revive a banned token, and beams are ranked by what they draw.
 static bool may_force(const fx_request *req)
 {
@@ -37,6 +63,20 @@ int fxi_seq_forced(fxi_seq *s, int32_t *out, int max_tok)
                          (size_t)fxi_seq_n_generated(s), &s->place, out, (size_t)max_tok, &n, NULL))
         return 0;
     return (int)n;
+}
+
+// A failure shows when it is followed.
+bool fxi_seq_may_draw(fxi_seq *s, size_t *left)
+{
+    bool is_ready;
+    const fx_request *req = &s->group->req;
+    fx_grammar *g = req->grammar;
+    if (!fxi_answer_worker_runs(g->worker)) return true;
+    if (fxi_guide_prepare(g->guide, s->tok + req->n_prompt, (size_t)fxi_seq_n_generated(s),
+                          &s->place, may_force(req), left, &is_ready, NULL))
+        return true;
+    if (!is_ready) fxi_answer_worker_add(g->worker, g, true);
+    return is_ready;
 }
 
 void fxi_seq_fail(fxi_seq *s, const char *error)

@@ -6,6 +6,7 @@
 // doubles with each preemption and shrinks by one per turn (hysteresis). Where memory is short, no
 // group overtakes. Groups that wait for a prefix that another one computes (join.c) are skipped. A
 // group that comes back from the swap has its place and its memory, and runs once it has arrived.
+// While a smaller budget waits for memory on its way, nobody is admitted.
 #include "engine/loop/loop.h"
 #include "engine/memory/room.h"
 
@@ -178,6 +179,7 @@ void fxi_admit_waiting(fx_engine *eng)
 {
     int n_look = 0;
     verdict v = ADMITTED;
+    if (eng->budget_waits) return;
     fxi_waiting_begin(eng);
     while ((v == ADMITTED || v == SKIPPED) && n_look < MAX_LOOK) {
         fxi_group *g = fxi_waiting_next(eng);

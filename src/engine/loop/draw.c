@@ -42,38 +42,6 @@ void fxi_draw_add_prompt(fxi_step *st, fxi_seq *s, int row, int first_pos)
 
 // ---- running them ------------------------------------------------------------------------------
 
-static fxi_sample_view view_of(const fxi_seq *s)
-{
-    const fxi_group *g = s->group;
-    return (fxi_sample_view){.rule = &g->req.sampling,
-                             .tok = s->tok,
-                             .n_prompt = (int)g->req.n_prompt,
-                             .n_tok = s->n_tok,
-                             .end = g->end,
-                             .n_end = g->n_end};
-}
-
-// End-of-text tokens come first in g->end.
-static void allow_ends(const fx_engine *eng, const fxi_group *g, uint64_t *allowed)
-{
-    for (int i = g->req.ignore_eos ? eng->n_end_tok : 0; i < g->n_end; i++)
-        allowed[g->end[i] / 64] |= (uint64_t)1 << (g->end[i] % 64);
-}
-
-// What the grammar of the request, if it has one, allows: v->allowed, in `scratch`. False: it
-// cannot be followed any further.
-static bool find_allowed(const fx_engine *eng, fxi_draw *d, fxi_sample_view *v,
-                         fxi_sample_scratch *scratch)
-{
-    fxi_seq *s = d->s;
-    const fxi_group *g = s->group;
-    if (!g->req.grammar) return true;
-    v->allowed = scratch->allowed;
-    if (!fxi_seq_follow(s, scratch->allowed, &d->error)) return false;
-    if (s->place.may_end) allow_ends(eng, g, scratch->allowed);
-    return true;
-}
-
 static bool wants_prob(const fxi_group *g)
 {
     return g->req.logprobs || g->is_hidden;
@@ -82,7 +50,7 @@ static bool wants_prob(const fxi_group *g)
 bool fxi_draw_takes_best(const fxi_seq *s)
 {
     const fxi_group *g = s->group;
-    const fxi_sample_view v = view_of(s);
+    const fxi_sample_view v = fxi_seq_view(s);
     return !g->beam && !g->req.grammar && !wants_prob(g) && !fxi_seq_emits_prompt(s) &&
            fxi_sampler_is_greedy(&g->req.sampling) && fxi_rules_are_idle(&v);
 }
@@ -136,8 +104,10 @@ static void run_draw(const fx_engine *eng, fxi_draw *d, fxi_sample_scratch *scra
         fxi_logprob_of(row, n_vocab, d->tok, g->req.n_prompt_top, d->top, &d->prob);
         return;
     }
-    fxi_sample_view v = view_of(d->s);
-    if (take_forced(d, row, n_vocab) || !find_allowed(eng, d, &v, scratch)) return;
+    fxi_sample_view v = fxi_seq_view(d->s);
+    if (take_forced(d, row, n_vocab)) return;
+    if (g->req.grammar) v.allowed = scratch->allowed;
+    if (!fxi_seq_allowed(eng, d->s, scratch->allowed, &d->error)) return;
     const float *ruled = fxi_rules_apply(&v, row, n_vocab, scratch);
     if (!ruled) return;
     if (g->beam)

@@ -82,6 +82,16 @@ void fx_cancel(fx_engine *eng, uint64_t id)
     pthread_mutex_unlock(&eng->mu);
 }
 
+void fx_stop_choice(fx_engine *eng, uint64_t id, int choice)
+{
+    _Static_assert(FX_MAX_CHOICE <= 64, "a bit for each choice");
+    if (choice < 0 || choice >= FX_MAX_CHOICE) return;
+    pthread_mutex_lock(&eng->mu);
+    for (fxi_group *g = eng->live; g; g = g->next_live)
+        if (g->id == id) atomic_fetch_or(&g->stopped, (uint64_t)1 << choice);
+    pthread_mutex_unlock(&eng->mu);
+}
+
 fx_status fx_set_kv_memory(fx_engine *eng, uint64_t kv_memory_bytes, fx_error *err)
 {
     FX_TRY(fxi_budget_check(eng, kv_memory_bytes, err));
@@ -132,7 +142,7 @@ fxi_group *fxi_inbox_take(fx_engine *eng)
     pthread_mutex_lock(&eng->mu);
     fxi_group *g = eng->inbox_head;
     eng->inbox_head = eng->inbox_tail = NULL;
-    eng->has_new_budget = eng->has_new_viewer = false;
+    eng->has_new_budget = eng->wants_picture = false;
     pthread_mutex_unlock(&eng->mu);
     return g;
 }
@@ -161,7 +171,7 @@ void fxi_inbox_wait(fx_engine *eng, int max_ms)
     struct timespec until;
     pthread_mutex_lock(&eng->mu);
     const bool nothing = !eng->closing && !eng->inbox_head && !eng->has_new_budget &&
-                         !eng->must_clear && !eng->has_new_viewer;
+                         !eng->must_clear && !eng->wants_picture;
     if (nothing && max_ms) {
         clock_gettime(CLOCK_MONOTONIC, &until);
         until.tv_nsec += max_ms % 1000 * 1000000l;

@@ -12,7 +12,8 @@
 // end finished groups, publish the statistics. Without groups it takes the idle actions that are
 // due. False: there were no groups.
 bool fxi_turn_run(fx_engine *eng);
-// After a turn: nothing could be computed in it, and rows are on their way to the swap or back.
+// After a turn: nothing could be computed in it, and rows are on their way to the swap or back, or
+// a smaller budget waits for memory, or what grammars allow is being found out.
 bool fxi_turn_is_blocked(const fx_engine *eng);
 // Ends every group, including those in the inbox, with its events.
 void fxi_turn_end_all(fx_engine *eng, fx_finish why);

@@ -5,7 +5,8 @@
 //                   sequences have ended, the best answers are emitted token by token
 //
 // An answer ends at an end-of-text token (unless ignore_eos), at a stop token, or at a stop string
-// in its text; never before min_tok. It also ends where its grammar does.
+// in its text; never before min_tok. It also ends where its grammar does, and where its client
+// stops it.
 #include "engine/loop/loop.h"
 
 #include <string.h>
@@ -161,6 +162,14 @@ static bool ends_grammar(fxi_seq *s)
     return true;
 }
 
+// Whether the client has had enough of it. Hidden groups choose among whole answers.
+static bool is_stopped(const fxi_seq *s)
+{
+    const fxi_group *g = s->group;
+    return !g->is_hidden &&
+           atomic_load_explicit(&g->stopped, memory_order_relaxed) >> s->choice & 1;
+}
+
 static void decide_finish(const fx_engine *eng, fxi_seq *s, int32_t tok)
 {
     const fxi_group *g = s->group;
@@ -172,6 +181,8 @@ static void decide_finish(const fx_engine *eng, fxi_seq *s, int32_t tok)
     } else if (may_stop && (is_stop_token(&g->req, tok) || is_end_of_text(eng, &g->req, tok))) {
         s->finish = FX_FINISH_STOP;
         s->stop_token = tok;
+    } else if (is_stopped(s)) {
+        s->finish = FX_FINISH_STOP;
     } else if (g->req.grammar && ends_grammar(s)) {
         if (s->finish == FX_FINISH_NONE) s->finish = FX_FINISH_STOP;
     } else if (n_gen >= g->max_tok) {

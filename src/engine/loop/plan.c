@@ -20,11 +20,13 @@
 
 // ---- decodes -----------------------------------------------------------------------------------
 
-// All LIVE sequences of the group have one token left to compute: beams go on together.
+// All LIVE sequences of the group have one token left to compute and sit nothing out: beams go on
+// together.
 static bool is_level(const fxi_group *g)
 {
     for (int i = 0; i < g->n_seq; i++)
-        if (g->seq[i].state == FXI_SEQ_LIVE && (!g->seq[i].kv || fxi_seq_n_left(&g->seq[i]) != 1))
+        if (g->seq[i].state == FXI_SEQ_LIVE &&
+            (!g->seq[i].kv || g->seq[i].is_held || fxi_seq_n_left(&g->seq[i]) != 1))
             return false;
     return true;
 }
@@ -42,7 +44,7 @@ static int unplan_group(fxi_group *g)
 
 static bool decodes_now(const fxi_seq *s)
 {
-    return fxi_seq_may_compute(s) && !s->n_step && fxi_seq_n_left(s) == 1;
+    return fxi_seq_may_compute(s) && !s->n_step && !s->is_held && fxi_seq_n_left(s) == 1;
 }
 
 // Lists what decodes in a group, behind the n that are listed. Beams: all or none.
@@ -129,10 +131,12 @@ static int limit_prompts(const fx_engine *eng, int left)
 static int plan_once(fx_engine *eng, bool may_admit)
 {
     clear_plan(eng);
+    fxi_hold_running(eng);
     int left = plan_decodes(eng, eng->opt.step_tok);
     fxi_join_match_running(eng);
     if (left > 0 && may_admit) fxi_admit_waiting(eng);
-    fxi_join_match_running(eng);    // the other sequences of groups that were just admitted
+    fxi_join_match_running(eng); // the other sequences of groups that were just admitted
+    fxi_hold_running(eng);
     left = plan_decodes(eng, left); // sequences that have just come back
     fxi_prompts_plan(eng, limit_prompts(eng, left));
     int n_row;
@@ -166,8 +170,9 @@ static void prepare_next(fx_engine *eng)
 
 int fxi_plan_step(fx_engine *eng)
 {
+    fxi_hold_begin(eng);
     int n_tok = plan_once(eng, true);
-    while (!n_tok && eng->running.head && !has_failed(eng) && fxi_room_unblock(eng))
+    while (!n_tok && !eng->n_held && eng->running.head && !has_failed(eng) && fxi_room_unblock(eng))
         n_tok = plan_once(eng, false);
     prepare_next(eng);
     fxi_kv_step(eng->kv, eng->ahead_tok, fxi_now_ms(eng));

@@ -16,13 +16,14 @@ typedef struct fxi_reader {
 } fxi_reader;
 
 // Tokens that a sequence can compute in one step. Beams stop one token short of their ends until
-// all have got that far. A prompt whose probabilities are emitted needs a row of logits for each
-// token.
+// all have got that far, and so does one whose grammar is not ready for a draw. A prompt whose
+// probabilities are emitted needs a row of logits for each token.
 static int can_compute(const fxi_seq *s, int *rows)
 {
     const fxi_group *g = s->group;
     int n = fxi_seq_n_left(s);
-    if (g->beam && fxi_group_n_live(g) > 1) n--;
+    if (s->is_held && g->is_whole) return 0;
+    if (s->is_held || (g->beam && fxi_group_n_live(g) > 1)) n--;
     if (fxi_seq_emits_prompt(s)) {
         n = n < *rows ? n : *rows;
         *rows -= n;

@@ -52,26 +52,32 @@ static void advance_seq(fx_engine *eng, int i)
     fxi_step *st = eng->step;
     fxi_seq *s = st->seq[i];
     const int first_pos = s->n_computed, row = st->row[i];
-    const int n_row = fxi_step_n_row(eng, s) - s->n_draft;
-    s->n_computed += s->n_step - s->n_draft;
+    const int n_row = st->batch[i].n_logit - s->n_draft;
+    s->n_computed += st->batch[i].n_tok - s->n_draft; // n_step of cancelled ones is 0
     s->n_step = 0;
     if (s->finish != FX_FINISH_NONE) return; // cancelled while the model computed
     const bool at_end = s->n_computed == s->n_tok;
+    const bool is_late = at_end && fxi_hold_draw(eng, s);
+    s->n_computed -= is_late; // it computes its last token again
     if (s->embd)
         pool_rows(eng, s, row, n_row);
     else
         fxi_draw_add_prompt(st, s, row, first_pos);
     fxi_cache_record_progress(eng, s);
-    if (at_end) reach_end(eng, s, row + n_row - 1);
+    if (is_late)
+        fxi_cache_cut(eng, s);
+    else if (at_end)
+        reach_end(eng, s, row + n_row - 1);
 }
 
 // Adds the draws from the rows behind those whose token has come true, the k-th of its draft.
-static void go_on_drafted(fxi_step *st, int k)
+static void go_on_drafted(fx_engine *eng, int k)
 {
+    fxi_step *st = eng->step;
     st->n_draw = 0;
     for (int i = 0; i < st->n_seq; i++) {
         fxi_seq *s = st->seq[i];
-        if (!fxi_speculate_came_true(s, k)) continue;
+        if (!fxi_speculate_came_true(s, k) || fxi_hold_draw(eng, s)) continue;
         s->draft->n_true++;
         s->n_computed++;
         fxi_draw_add(st, s, st->row[i] + k + 1);
@@ -87,7 +93,7 @@ static int draw_rounds(fx_engine *eng)
     for (int k = 0; eng->step->n_draw; k++) {
         fxi_draw_run(eng);
         n_tok += fxi_settle_draws(eng);
-        go_on_drafted(eng->step, k);
+        go_on_drafted(eng, k);
     }
     return n_tok;
 }

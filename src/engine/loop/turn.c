@@ -125,7 +125,8 @@ bool fxi_turn_run(fx_engine *eng)
 
 bool fxi_turn_is_blocked(const fx_engine *eng)
 {
-    return !eng->n_planned_tok && (eng->n_leaving || eng->n_coming);
+    return !eng->n_planned_tok &&
+           (eng->n_leaving || eng->n_coming || eng->budget_waits || eng->n_held);
 }
 
 static void finish_all(fxi_group_list *l, fx_finish why)

@@ -42,13 +42,23 @@ static bool shed_last(fx_engine *eng)
     return !eng->n_leaving && fxi_preempt_last(eng, true);
 }
 
+// Memory that a failed device has put out of use may never come free.
+static bool has_retired(const fx_engine *eng)
+{
+    fxi_kv_stats st;
+    fxi_kv_get_stats(eng->kv, &st);
+    return st.retired_bytes > 0;
+}
+
 void fxi_budget_apply(fx_engine *eng)
 {
     const uint64_t want = eng->budget_bytes;
+    eng->budget_waits = false;
     if (want == eng->opt.kv_memory_bytes) return;
     fx_status st;
     while ((st = fxi_kv_set_budget(eng->kv, want)) == FX_ENOSPACE && shed_last(eng)) {
     }
+    eng->budget_waits = st == FX_ENOSPACE && !has_retired(eng);
     if (st != FX_OK) return;
     eng->opt.kv_memory_bytes = want;
     fxi_engine_note(eng, (fx_record){.kind = FX_RECORD_budget, .n = (uint32_t)(want / (1u << 20))});

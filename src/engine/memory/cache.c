@@ -67,6 +67,11 @@ void fxi_cache_release(fx_engine *eng, fxi_seq *s)
     s->is_filling = false;
 }
 
+void fxi_cache_cut(fx_engine *eng, fxi_seq *s)
+{
+    if (s->kv && fxi_kv_truncate(eng->kv, s->kv, s->n_computed) != FX_OK) fxi_cache_release(eng, s);
+}
+
 void fxi_cache_release_all(fx_engine *eng, fxi_group *g)
 {
     for (int i = 0; i < g->n_seq; i++) fxi_cache_release(eng, &g->seq[i]);

@@ -17,8 +17,8 @@ bool fxi_room_grow(fx_engine *eng, fxi_seq *s, int n_step);
 int fxi_room_grow_many(fx_engine *eng, fxi_seq *const *s, int n);
 // Extends the caches of n planned sequences by n_more[i] tokens that may turn out to be of no use:
 // as far as memory is at hand, and nothing is preempted. Returns how many were extended, the first
-// ones; n_step stays. A cache that is lost on the way is as with fxi_room_grow, and its sequence is
-// not planned any more. n <= FXI_ROOM_AT_ONCE.
+// ones; n_step stays. If a cache is lost on the way, the failure of its group is decided, and none
+// of the group's sequences is planned any more: n_step is 0. n <= FXI_ROOM_AT_ONCE.
 int fxi_room_try_many(fx_engine *eng, fxi_seq *const *s, const int *n_more, int n);
 // Call when no token could be planned although groups run, because each waits for memory that the
 // others hold. Preempts one. False: memory is on its way, or the only running group cannot go on;
@@ -35,7 +35,7 @@ fx_status fxi_budget_check(const fx_engine *eng, uint64_t bytes, fx_error *err);
 // FX_EINVAL: more than the machine has. From any thread.
 fx_status fxi_budget_check_machine(const fx_engine *eng, uint64_t bytes, fx_error *err);
 // Puts eng->budget_bytes into effect, preempting groups if necessary. If that is not possible yet,
-// the next turn tries again.
+// the next turn tries again; if only because memory is on its way, eng->budget_waits.
 void fxi_budget_apply(fx_engine *eng);
 
 // ---- preempt.c ---------------------------------------------------------------------------------
@@ -81,7 +81,9 @@ void fxi_cache_forget_idle(fx_engine *eng); // every recorded prefix that no seq
 fxi_kv_expect fxi_cache_expect(const fxi_seq *s);
 // Call after a step that computed tokens of s: records its prompt as far as it is computed.
 void fxi_cache_record_progress(fx_engine *eng, fxi_seq *s);
-void fxi_cache_record_all(fx_engine *eng, fxi_seq *s);    // all computed tokens
+void fxi_cache_record_all(fx_engine *eng, fxi_seq *s); // all computed tokens
+// Removes rows behind those that are computed. Whatever fails, s is computed again.
+void fxi_cache_cut(fx_engine *eng, fxi_seq *s);
 void fxi_cache_release(fx_engine *eng, fxi_seq *s);       // no effect if it has no cache
 void fxi_cache_release_all(fx_engine *eng, fxi_group *g); // of all its sequences
 

@@ -23,9 +23,10 @@ typedef struct fxi_gallery {
     pthread_mutex_t tell_mu; // held while `tell` runs
     void (*tell)(void *ud);  // guarded by tell_mu
     void *tell_ud;
+    _Atomic uint64_t charged_us; // fx_picture_charge, since the newest one was taken
     // engine thread
-    uint64_t due_us; // no picture before that
-    uint64_t n_taken;
+    uint64_t n_taken, taken_us; // when the newest one was taken,
+    uint64_t took_us;           // and how long that took
 } fxi_gallery;
 
 int fxi_gallery_init(fxi_gallery *g); // 0, or an errno

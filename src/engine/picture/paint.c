@@ -1,15 +1,15 @@
 // paint.c - a picture of the engine: requests and spans from the groups, chunks, segments and nodes
 // from the KV manager, figures as they were published last.
 //
-// Taking it costs the engine thread time that grows with what there is to see. Pictures are so far
-// apart that it is a two-hundredth of the time at most.
+// Taking it costs the engine thread time that grows with what there is to see, and showing it costs
+// others. The next one is taken so much later that both together are a small share of the time:
+// one budget for all who look, however many they are.
 #include "engine/picture/paint.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define LEAST_GAP_US 100000
-#define COST_SHARE   400
 
 _Static_assert((int)FX_N_CHUNK_STATE == (int)FXI_KV_N_CHUNK_STATE, "one list, in two rooms");
 _Static_assert(FX_SWAP_CHUNK == FXI_KV_SWAP_CHUNK, "one name, in two rooms");
@@ -24,7 +24,8 @@ typedef struct painting {
     fxi_exhibit *p;
     fxi_buf cache;    // of span_of_cache, by address once complete
     span_of_cache at; // found last
-    bool chunks_rise; // so far, the names of chunks have grown
+    bool chunks_rise; // so far, the names of chunks have grown,
+    bool nodes_rise;  // and those of nodes
     bool ok;          // there was memory
 } painting;
 
@@ -192,6 +193,10 @@ static void show_node(void *ud, const fxi_kv_node *node)
                                   .held_bytes = node->held_bytes,
                                   .n_tok = (uint32_t)node->n_tok,
                                   .n_seq = (uint32_t)node->n_seq};
+    const fxi_buf *list = &to->p->node;
+    const fx_prefix_node *last =
+        list->n ? ITEMS(fx_prefix_node, list) + COUNT(fx_prefix_node, list) - 1 : NULL;
+    to->nodes_rise = to->nodes_rise && (!last || last->id < node->id);
     keep_item(to, &to->p->node, &shown, sizeof shown);
 }
 
@@ -216,7 +221,7 @@ static bool paint_memory(painting *to, fxi_kv *kv)
                                     .node = show_node};
     if (fxi_kv_paint(kv, &painter) != FX_OK) return false;
     if (!to->chunks_rise) sort_items(&to->p->chunk, sizeof(fx_chunk_run), compare_chunks);
-    sort_items(&to->p->node, sizeof(fx_prefix_node), compare_nodes);
+    if (!to->nodes_rise) sort_items(&to->p->node, sizeof(fx_prefix_node), compare_nodes);
     // Not before: caches know their spans by number.
     sort_items(&to->p->span, sizeof(fx_span), compare_spans);
     return to->ok;
@@ -249,7 +254,7 @@ static void fill_head(fx_engine *eng, fxi_exhibit *p)
 // Without memory there is no picture now; the next one may find some.
 static void take_picture(fx_engine *eng)
 {
-    painting to = {.p = fxi_exhibit_make(), .chunks_rise = true, .ok = true};
+    painting to = {.p = fxi_exhibit_make(), .chunks_rise = true, .nodes_rise = true, .ok = true};
     if (!to.p) return;
     paint_engine(&to, eng);
     const bool ok = to.ok && paint_memory(&to, eng->kv);
@@ -262,20 +267,34 @@ static void take_picture(fx_engine *eng)
     fxi_gallery_hang(&eng->gallery, to.p);
 }
 
+static uint64_t picture_due_us(const fxi_gallery *g, uint64_t charged_us)
+{
+    const uint64_t rest_us = (g->took_us + charged_us) * FX_PICTURE_SHARE;
+    if (!g->taken_us) return 0;
+    return g->taken_us + (rest_us > LEAST_GAP_US ? rest_us : LEAST_GAP_US);
+}
+
+static void take_timed_picture(fx_engine *eng, uint64_t now_us)
+{
+    fxi_gallery *g = &eng->gallery;
+    const uint64_t start_ns = fxi_thread_cpu_ns();
+    g->taken_us = now_us;
+    take_picture(eng);
+    g->took_us = (fxi_thread_cpu_ns() - start_ns) / 1000;
+    pthread_mutex_lock(&eng->mu);
+    eng->stats.picture_us += g->took_us;
+    pthread_mutex_unlock(&eng->mu);
+}
+
 int fxi_picture_act(fx_engine *eng)
 {
     fxi_gallery *g = &eng->gallery;
     if (!fxi_gallery_is_open(g)) return 0;
-    const uint64_t now_us = fxi_now_us(eng);
-    if (now_us < g->due_us) return (int)((g->due_us - now_us) / 1000 + 1);
-    const uint64_t start_ns = fxi_thread_cpu_ns();
-    take_picture(eng);
-    const uint64_t took_us = (fxi_thread_cpu_ns() - start_ns) / 1000,
-                   rest_us = took_us * COST_SHARE;
-    pthread_mutex_lock(&eng->mu);
-    eng->stats.picture_us += took_us;
-    pthread_mutex_unlock(&eng->mu);
-    g->due_us = now_us + (rest_us > LEAST_GAP_US ? rest_us : LEAST_GAP_US);
+    const uint64_t now_us = fxi_now_us(eng), charged_us = atomic_load(&g->charged_us),
+                   due_us = picture_due_us(g, charged_us);
+    if (now_us < due_us) return (int)((due_us - now_us) / 1000 + 1);
+    atomic_fetch_sub(&g->charged_us, charged_us); // paid for; what comes now is the next one's
+    take_timed_picture(eng, now_us);
     return 0;
 }
 
@@ -294,13 +313,23 @@ static void count_viewers(fx_engine *eng, int more)
     fx_picture_unref(drop ? &drop->head : NULL);
 }
 
+void fx_picture_want(fx_engine *eng)
+{
+    pthread_mutex_lock(&eng->mu);
+    eng->wants_picture = true;
+    pthread_cond_signal(&eng->wake);
+    pthread_mutex_unlock(&eng->mu);
+}
+
 void fx_picture_begin(fx_engine *eng)
 {
     count_viewers(eng, 1);
-    pthread_mutex_lock(&eng->mu);
-    eng->has_new_viewer = true;
-    pthread_cond_signal(&eng->wake);
-    pthread_mutex_unlock(&eng->mu);
+    fx_picture_want(eng);
+}
+
+void fx_picture_charge(fx_engine *eng, uint64_t us)
+{
+    atomic_fetch_add(&eng->gallery.charged_us, us);
 }
 
 void fx_picture_end(fx_engine *eng)

@@ -33,11 +33,17 @@ struct fxi_draft_model {
     fxi_batch_seq *batch;
     int *wish; // [n_slot] which each element of the batch belongs to
     float *logits;
-    fxi_candidate *cand; // [n_vocab]
+    fxi_sample_scratch scratch; // for the vocabulary of both
     uint64_t n_run;
 };
 
 // ---- loading -----------------------------------------------------------------------------------
+
+// Of a piece in a message: it does not end with a NUL.
+static int shown_bytes(size_t n)
+{
+    return n < 40 ? (int)n : 40;
+}
 
 static fx_status match_vocab(const fx_engine *eng, const fxi_vocab *v, fx_error *err)
 {
@@ -49,8 +55,8 @@ static fx_status match_vocab(const fx_engine *eng, const fxi_vocab *v, fx_error 
         size_t n_a, n_b;
         const char *a = fxi_vocab_piece(eng->vocab, id, &n_a), *b = fxi_vocab_piece(v, id, &n_b);
         if (n_a != n_b || memcmp(a, b, n_a) != 0)
-            return fxi_fail(err, FX_EINVAL, "draft model: token %d is '%.40s', the model's '%.40s'",
-                            (int)id, b, a);
+            return fxi_fail(err, FX_EINVAL, "draft model: token %d is '%.*s', the model's '%.*s'",
+                            (int)id, shown_bytes(n_b), b, shown_bytes(n_a), a);
     }
     return FX_OK;
 }
@@ -62,6 +68,17 @@ static fx_status check_vocab(const fx_engine *eng, const fxi_gguf *g, fx_error *
     const fx_status st = match_vocab(eng, v, err);
     fxi_vocab_free(v);
     return st;
+}
+
+static bool make_scratch(const fx_engine *eng, fxi_draft_model *m)
+{
+    const size_t n = (size_t)(m->n_vocab > eng->info.n_vocab ? m->n_vocab : eng->info.n_vocab);
+    fxi_sample_scratch *s = &m->scratch;
+    s->logit = malloc(n * sizeof *s->logit);
+    s->cand = malloc(n * sizeof *s->cand);
+    s->count = calloc(n, sizeof *s->count);
+    s->allowed = calloc(n / 64 + 1, sizeof *s->allowed);
+    return s->logit && s->cand && s->count && s->allowed;
 }
 
 static fx_status load_weights(fx_engine *eng, const fxi_gguf *g, fx_error *err)
@@ -87,8 +104,7 @@ static fx_status load_weights(fx_engine *eng, const fxi_gguf *g, fx_error *err)
     FX_TRY(m->device->ops->take_host(
         m->device, (size_t)m->n_slot * (size_t)m->n_vocab * sizeof(float), &logits, err));
     m->logits = logits;
-    m->cand = malloc((size_t)m->n_vocab * sizeof *m->cand);
-    return m->cand ? FX_OK : fxi_fail(err, FX_ENOMEM, "no memory for the draft model");
+    return make_scratch(eng, m) ? FX_OK : fxi_fail(err, FX_ENOMEM, "no memory for the draft model");
 }
 
 static fx_status make_drafter(fx_engine *eng, fx_error *err)
@@ -165,7 +181,10 @@ void fxi_draft_model_close(fx_engine *eng)
     free(m->token);
     free(m->batch);
     free(m->wish);
-    free(m->cand);
+    free(m->scratch.logit);
+    free(m->scratch.cand);
+    free(m->scratch.count);
+    free(m->scratch.allowed);
     free(m);
     eng->draft_model = NULL;
 }
@@ -283,9 +302,41 @@ static fxi_batch next_batch(fxi_draft_model *m, fxi_draft_wish *w, int n, int *n
     return b;
 }
 
-// A row's token is the draft's next; a cache that is still behind has none, and waits.
-static void take_results(fxi_draft_model *m, fxi_draft_wish *w, const fxi_batch *b)
+// The token that would be drawn of this row, if the draft so far came true; -1: none, or it cannot
+// be told.
+static int32_t draw_drafted(const fx_engine *eng, fxi_draft_model *m, fxi_draft_wish *w,
+                            const float *row)
 {
+    fxi_seq s = *w->s; // with its tokens, and the drafted ones behind them
+    int32_t tok;
+    const char *error;
+    s.n_tok += w->n_tok;
+    s.place = w->place;
+    const bool forced = fxi_seq_forced(&s, &tok, 1) > 0;
+    fxi_sample_view v = fxi_seq_view(&s);
+    if (s.group->req.grammar) v.allowed = m->scratch.allowed;
+    const bool told = forced || fxi_seq_allowed(eng, &s, m->scratch.allowed, &error);
+    w->place = s.place;
+    if (forced || !told) return forced ? tok : -1;
+    const float *ruled = fxi_rules_apply(&v, row, m->n_known, &m->scratch);
+    return ruled ? fxi_sampler_draw(v.rule, ruled, m->n_known, s.choice, s.n_tok, m->scratch.cand)
+                 : -1;
+}
+
+static void add_drafted(fxi_draft_wish *w, int32_t tok)
+{
+    if (tok < 0) {
+        w->most = w->n_tok;
+        return;
+    }
+    w->s->tok[w->s->n_tok + w->n_tok] = tok;
+    w->s->draft->tok[w->n_tok++] = tok;
+}
+
+// A row's token is the draft's next; a cache that is still behind has none, and waits.
+static void take_results(const fx_engine *eng, fxi_draft_wish *w, const fxi_batch *b)
+{
+    fxi_draft_model *m = eng->draft_model;
     const float *row = m->logits;
     for (int k = 0; k < b->n_seq; k++) {
         const int i = m->wish[k];
@@ -302,9 +353,7 @@ static void take_results(fxi_draft_model *m, fxi_draft_wish *w, const fxi_batch 
             w[i].most = w[i].n_tok;
             continue;
         }
-        s->draft->tok[w[i].n_tok] = fxi_sampler_draw(&s->group->req.sampling, row, m->n_known,
-                                                     s->choice, s->n_tok + w[i].n_tok, m->cand);
-        w[i].n_tok++;
+        add_drafted(&w[i], draw_drafted(eng, m, &w[i], row));
         row += m->n_vocab;
     }
 }
@@ -316,11 +365,13 @@ static void begin_run(fxi_draft_model *m, fxi_draft_wish *w, int n, uint64_t now
     if (m->n_run > STALE_RUNS) (void)free_unused(m, m->n_run - STALE_RUNS);
     for (int i = 0; i < n; i++) {
         w[i].n_tok = 0;
+        w[i].place = w[i].s->place;
         m->of[i] = slot_of(m, w[i].s);
         m->of[i]->used = m->n_run;
     }
     for (int i = 0; i < n; i++) {
-        if (fit_slot(m, m->of[i], w[i].s)) continue;
+        const int room = w[i].s->n_tok + FX_MAX_DRAFT;
+        if (fxi_seq_reserve(w[i].s, room) && fit_slot(m, m->of[i], w[i].s)) continue;
         free_slot(m, m->of[i]);
         m->of[i] = NULL;
     }
@@ -345,7 +396,7 @@ double fxi_draft_model_run(fx_engine *eng, fxi_draft_wish *w, int n)
             drop_all(m, w, n);
             return sum_us;
         }
-        take_results(m, w, &b);
+        take_results(eng, w, &b);
         const double us = (double)(fxi_now_us(eng) - start_us);
         sum_us += us * (b.n_tok - n_read) / b.n_tok;
     }

@@ -5,9 +5,9 @@
 // sequence. A cache that falls behind is brought up in the next run, and what it computed of a
 // draft that did not come true is truncated.
 //
-// It draws as the answer is drawn, with the same temperature, cuts, seed, choice and position:
-// where its logits are like those of the model, so is the token. The rules of the request are left
-// out.
+// It draws as the answer is drawn, by all rules of the request, its grammar among them, and with
+// the same temperature, cuts, seed, choice and position: where its logits are like those of the
+// model, so is the token.
 //
 // Engine thread.
 #ifndef FXI_ENGINE_DRAFT_MODEL_H
@@ -20,8 +20,9 @@ typedef struct fxi_draft_model fxi_draft_model;
 // A sequence that a draft is wanted for.
 typedef struct fxi_draft_wish {
     fxi_seq *s;
-    int most;  // tokens wanted; s->draft->tok has room for them
-    int n_tok; // fxi_draft_model_run: how many there are
+    int most;              // tokens wanted; s->draft->tok has room for them
+    int n_tok;             // fxi_draft_model_run: how many there are
+    fxi_guide_place place; // of s and them in the grammar
 } fxi_draft_wish;
 
 // Loads eng->opt.draft_path into eng->draft_model, if there is one. Errors: FX_EIO, FX_EFORMAT,

@@ -108,9 +108,12 @@ static void grow_caches(fx_engine *eng)
         x->seq[n] = x->seq[i];
         n_more[n++] = x->offer[i].n_taken;
     }
-    x->n_offer = fxi_room_try_many(eng, x->seq, n_more, n);
-    for (int i = 0; i < x->n_offer; i++) {
+    n = fxi_room_try_many(eng, x->seq, n_more, n);
+    x->n_offer = 0;
+    for (int i = 0; i < n; i++) {
         fxi_seq *s = x->seq[i];
+        if (!s->n_step) continue; // its group has failed with a later one
+        x->seq[x->n_offer++] = s;
         s->n_draft = n_more[i];
         s->n_step += s->n_draft;
         s->draft->n_true = 0;
@@ -137,16 +140,9 @@ void fxi_speculate_plan(fx_engine *eng, int n_tok, int max_row)
 
 bool fxi_speculate_came_true(const fxi_seq *s, int i)
 {
-    return i < s->n_draft && s->draft->n_true == i && s->finish == FX_FINISH_NONE &&
+    return i < s->n_draft && s->draft->n_true == i && s->finish == FX_FINISH_NONE && !s->is_late &&
            s->n_tok == s->n_computed + 1 && s->tok[s->n_tok - 1] == s->draft->tok[i] &&
            !atomic_load_explicit(&s->group->cancelled, memory_order_relaxed);
-}
-
-// Whatever fails, the sequence is computed again.
-static void cut_cache(fx_engine *eng, fxi_seq *s)
-{
-    if (!s->kv || s->draft->n_true == s->n_draft) return;
-    if (fxi_kv_truncate(eng->kv, s->kv, s->n_computed) != FX_OK) fxi_cache_release(eng, s);
 }
 
 static void count_drafts(fx_engine *eng, int n_draft, int n_tok, int n_true)
@@ -169,7 +165,7 @@ void fxi_speculate_settle(fx_engine *eng, uint64_t us)
     for (int i = 0; i < x->n_offer; i++) {
         fxi_seq *s = x->seq[i];
         fxi_draft *d = s->draft;
-        cut_cache(eng, s);
+        if (d->n_true < s->n_draft) fxi_cache_cut(eng, s);
         const int n_judged = s->finish == FX_FINISH_NONE ? s->n_draft : d->n_true;
         fxi_pace_note_draft(&x->pace, &d->pace, d->kind, n_judged, d->n_true);
         n_tok += s->n_draft;

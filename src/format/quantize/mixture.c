@@ -34,11 +34,6 @@ const fxi_mixture *fxi_mixture_find(const char *name)
     return NULL;
 }
 
-const char *fxi_mixture_name(const fxi_mixture *m)
-{
-    return m->name;
-}
-
 const char *fxi_mixture_names(void)
 {
     return "f32, f16, bf16, q8_0, q6_k, q5_k_m, q5_1, q5_0, q4_k_m, q4_1, q4_0";
@@ -49,7 +44,8 @@ uint32_t fxi_mixture_file_type(const fxi_mixture *m)
     return m->file_type;
 }
 
-bool fxi_mixture_quantizes(const fxi_mixture *m)
+// Not F32, F16 or BF16.
+static bool is_quantizing(const fxi_mixture *m)
 {
     return fxi_dtype_find(m->base)->block_elems > 1;
 }
@@ -173,6 +169,6 @@ const fxi_dtype_info *fxi_mixture_type(const fxi_mixture *m, const fxi_mixture_m
                                        const fxi_gguf_tensor *t)
 {
     if (!m || is_kept(t)) return t->type;
-    if (!fxi_mixture_quantizes(m)) return fxi_dtype_find(m->base);
+    if (!is_quantizing(m)) return fxi_dtype_find(m->base);
     return fitting_type(wanted_type(m, model, t), t->ne[0]);
 }

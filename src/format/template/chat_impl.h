@@ -2,6 +2,7 @@
 //
 //     chat_builtin.c   templates for models that bring none
 //     chat_choose.c    which template a model is served with, compiled
+//     chat_continue.c  the text up to the end of the last message
 //     chat_fit.c       messages as templates expect them
 //     chat_render.c    a conversation through its template
 #ifndef FXI_FORMAT_TEMPLATE_IMPL_H
@@ -30,5 +31,9 @@ struct fxi_chat {
 // messages, or one that the template cannot take: which one and why), FX_ENOMEM.
 fx_status fxi_chat_fit(const fxi_chat *c, const fxi_chat_template *t, const fxi_conversation *q,
                        json_t **out, fx_error *err);
+
+// chat_continue.c: cuts *m, to which these messages were appended at `from`, after the text of the
+// last one. FX_EINVAL: that has none, or it is not there.
+fx_status fxi_chat_cut_final(const json_t *messages, size_t from, fxi_marked *m, fx_error *err);
 
 #endif

@@ -60,6 +60,7 @@ fx_status fxi_chat_render(const fxi_chat *c, const fxi_conversation *q, fxi_mark
 {
     const bool with_tools = c->has_tools && json_array_size(q->tools);
     const fxi_chat_template *t = with_tools ? &c->tools : &c->usual;
+    const size_t from = out->text.n;
     json_t *messages;
     FX_TRY(check_types(q, err));
     if (!t->jinja) {
@@ -68,6 +69,8 @@ fx_status fxi_chat_render(const fxi_chat *c, const fxi_conversation *q, fxi_mark
     }
     FX_TRY(fxi_chat_fit(c, t, q, &messages, err));
     fx_status st = render_fitted(c, t, q, messages, out, err);
+    if (st == FX_OK && q->continue_final) st = fxi_chat_cut_final(messages, from, out, err);
+    if (st != FX_OK) out->text.n = out->own.n = from;
     json_decref(messages);
     return st;
 }

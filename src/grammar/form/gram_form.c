@@ -16,6 +16,12 @@ void fxi_gram_free(fxi_gram *g)
     *g = (fxi_gram){0};
 }
 
+size_t fxi_gram_n_bytes(const fxi_gram *g)
+{
+    return g->cap_node * sizeof *g->node + g->cap_kid * sizeof *g->kid +
+           g->cap_set * sizeof *g->set + g->cap_rule * sizeof *g->rule + g->text.cap;
+}
+
 static uint32_t break_form(fxi_gram *g, fx_status st)
 {
     if (!g->broken) g->broken = st;

@@ -78,7 +78,8 @@ typedef struct fxi_gram { // all zero: empty
     fx_status broken; // the first failure while it was built
 } fxi_gram;
 
-void fxi_gram_free(fxi_gram *g); // empty again
+void fxi_gram_free(fxi_gram *g);            // empty again
+size_t fxi_gram_n_bytes(const fxi_gram *g); // memory that it holds, but for itself
 
 // ---- building -----------------------------------------------------------------------------------
 //

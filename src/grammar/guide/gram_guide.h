@@ -3,6 +3,10 @@
 // A guide owns a form, its automaton and the masks that were computed for it, behind a lock. Where
 // a text stands is a place, a plain value: whoever goes on from a text in two ways copies it.
 //
+// A mask that was never asked for may take long. fxi_guide_prepare does a bounded part of it and
+// leaves the rest to fxi_guide_work, which a thread calls that nobody waits for; that also finds
+// what is likely to be asked for, from the beginning of the grammar on, before it is.
+//
 // What the automaton has learnt is bounded. When it is full, it begins again, and places find their
 // state by their tokens. So whether a text can be followed depends on this text alone and not on
 // what other texts have needed.
@@ -59,13 +63,29 @@ fx_status fxi_guide_mask(fxi_guide *g, const int32_t *tok, size_t n_tok, fxi_gui
 fx_status fxi_guide_forced(fxi_guide *g, const int32_t *tok, size_t n_tok, fxi_guide_place *at,
                            int32_t *out, size_t max_tok, size_t *n, fx_error *err);
 
+// Whether fxi_guide_mask, or with may_force fxi_guide_forced, can tell from what is known what
+// comes next. *left: what may be spent on finding it out, in units of 3 to 8 ns; what is left of it
+// is stored. Where it does not suffice *is_ready is false, and fxi_guide_work finds it out. Errors:
+// as fxi_guide_follow.
+fx_status fxi_guide_prepare(fxi_guide *g, const int32_t *tok, size_t n_tok, fxi_guide_place *at,
+                            bool may_force, size_t *left, bool *is_ready, fx_error *err);
+#define FXI_GUIDE_NO_LIMIT SIZE_MAX
+
+// Finds out one thing: what fxi_guide_prepare left, or what is likely to be asked for. Other
+// threads may use the guide meanwhile: they wait for about 20 us at most. False: there is nothing
+// left to do until fxi_guide_prepare leaves something again.
+bool fxi_guide_work(fxi_guide *g);
+
 static inline size_t fxi_guide_n_word(size_t n_vocab)
 {
     return n_vocab / 64 + 1;
 }
 
 typedef struct fxi_guide_stats {
-    size_t n_set, n_mask_made, n_restart; // the first two: since it last began again
+    size_t n_set, n_mask_made; // since it last began again
+    size_t n_restart;
+    size_t n_left;  // times that fxi_guide_prepare left something
+    size_t n_bytes; // memory that it holds
 } fxi_guide_stats;
 
 fxi_guide_stats fxi_guide_read(fxi_guide *g);

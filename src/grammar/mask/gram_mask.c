@@ -1,22 +1,24 @@
-// gram_mask.c - the walk over the trie, the kept masks, and forced text.
+// gram_mask.c - the kept masks, and forced text.
 #include "grammar/mask/gram_mask.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/system/grow.h"
-#include "grammar/mask/gram_slice.h"
 
 #define NOT_KEPT UINT32_MAX
 
+typedef struct mask_owner {
+    uint32_t state;
+    bool is_wanted; // it was asked for since the hand last came by
+} mask_owner;
+
 struct fxi_gram_masks {
-    const fxi_gram_tokens *tokens;
-    fxi_auto *a;
     fxi_slice_moves moves;
-    uint32_t *path;       // [max_depth + 1] the state at each depth of the walk,
-    const uint32_t **row; // [max_depth + 1] and its moves; NULL: none are known
-    uint32_t *place;      // [n_place] of a state: its mask among those kept, or NOT_KEPT
-    uint32_t *owner;      // [n_kept] the state of a kept mask
-    uint64_t *word;       // [n_kept][n_word]
+    fxi_mask_walk walk;
+    uint32_t *place;   // [n_place] of a state: its mask among those kept, or NOT_KEPT
+    mask_owner *owner; // [n_kept]
+    uint64_t *word;    // [n_kept][n_word]
     size_t n_place, cap_place, n_kept, cap_owner, cap_mask, max_mask, n_word, n_made;
     size_t hand; // the kept mask that makes way next
 };
@@ -26,20 +28,15 @@ fx_status fxi_gram_masks_make(const fxi_gram_tokens *tokens, fxi_auto *a, size_t
 {
     fxi_gram_masks *m = calloc(1, sizeof *m);
     *out = NULL;
-    if (m) {
-        *m = (fxi_gram_masks){.tokens = tokens,
-                              .a = a,
-                              .max_mask = max_mask,
-                              .moves = {.a = a},
-                              .n_word = tokens->n_word,
-                              .path = calloc(tokens->max_depth + 1, sizeof *m->path),
-                              .row = calloc(tokens->max_depth + 1, sizeof *m->row)};
-        if (m->path && m->row) {
-            *out = m;
-            return FX_OK;
-        }
-        fxi_gram_masks_free(m);
+    if (m && fxi_mask_walk_make(&m->walk, tokens)) {
+        m->moves.a = m->walk.pay.a = a;
+        m->walk.moves = &m->moves;
+        m->max_mask = max_mask;
+        m->n_word = tokens->n_word;
+        *out = m;
+        return FX_OK;
     }
+    fxi_gram_masks_free(m);
     return fxi_fail(err, FX_ENOMEM, "out of memory");
 }
 
@@ -47,12 +44,21 @@ void fxi_gram_masks_free(fxi_gram_masks *m)
 {
     if (!m) return;
     fxi_slice_moves_free(&m->moves);
-    free(m->path);
-    free(m->row);
+    fxi_mask_walk_free(&m->walk);
     free(m->place);
     free(m->owner);
     free(m->word);
     free(m);
+}
+
+fxi_slice_moves *fxi_gram_masks_moves(fxi_gram_masks *m)
+{
+    return &m->moves;
+}
+
+size_t fxi_gram_masks_n_kept(const fxi_gram_masks *m)
+{
+    return m->n_kept;
 }
 
 size_t fxi_gram_masks_n_made(const fxi_gram_masks *m)
@@ -60,68 +66,34 @@ size_t fxi_gram_masks_n_made(const fxi_gram_masks *m)
     return m->n_made;
 }
 
-// A move that is not known yet: the table of moves may go elsewhere.
-static fx_status find_next(fxi_gram_masks *m, const fxi_token_node *x, uint32_t *next,
-                           fx_error *err)
+size_t fxi_gram_masks_n_bytes(const fxi_gram_masks *m)
 {
-    FX_TRY(fxi_auto_step(m->a, m->path[x->depth - 1], x->byte, next, err));
-    for (uint16_t d = 0; d < x->depth; d++) m->row[d] = fxi_auto_moves(m->a, m->path[d]);
-    return FX_OK;
+    return sizeof *m + fxi_mask_walk_n_bytes(m->walk.tokens) +
+           m->moves.cap * FXI_SLICE_REST * sizeof *m->moves.move + m->cap_place * sizeof *m->place +
+           m->cap_owner * sizeof *m->owner + m->cap_mask * m->n_word * sizeof *m->word;
 }
 
-static fx_status walk_slice(fxi_gram_masks *m, const fxi_token_slice *t, uint32_t state,
-                            uint64_t *mask, fx_error *err)
+// The next place whose mask was not asked for since the hand last came by.
+static uint32_t clear_place(fxi_gram_masks *m)
 {
-    const uint8_t *class_of = fxi_auto_classes(m->a);
-    m->path[0] = state;
-    m->row[0] = fxi_auto_moves(m->a, state);
-    for (size_t i = 0; i < t->n_node;) {
-        const fxi_token_node *x = &t->node[i];
-        const uint32_t *row = m->row[x->depth - 1];
-        uint32_t next = row ? row[class_of[x->byte]] : FXI_AUTO_UNKNOWN;
-        if (next == FXI_AUTO_UNKNOWN) FX_TRY(find_next(m, x, &next, err));
-        if (next == FXI_AUTO_DEAD) {
-            i = x->end;
-            continue;
-        }
-        m->path[x->depth] = next;
-        m->row[x->depth] = fxi_auto_moves(m->a, next);
-        for (const uint32_t *id = t->id + x->id; id < t->id + x->id + x->n_id; id++)
-            mask[*id / 64] |= (uint64_t)1 << (*id % 64);
-        i++;
-    }
-    return FX_OK;
-}
-
-// Slices of which any characters may follow are known; the others are walked.
-static fx_status walk_tokens(fxi_gram_masks *m, uint32_t state, uint64_t *mask, fx_error *err)
-{
-    const fxi_gram_tokens *t = m->tokens;
-    for (size_t k = 0; k < FXI_N_SLICE; k++) {
-        int n_char = -1;
-        if (k != FXI_SLICE_REST) FX_TRY(fxi_slice_run(&m->moves, k, state, &n_char, err));
-        if (n_char < 0) FX_TRY(walk_slice(m, &t->slice[k], state, mask, err));
-        if (n_char <= 0) continue;
-        const uint64_t *known = t->slice[k].mask + (size_t)(n_char - 1) * m->n_word;
-        for (size_t w = 0; w < m->n_word; w++) mask[w] |= known[w];
-    }
-    return FX_OK;
+    for (; m->owner[m->hand].is_wanted; m->hand = (m->hand + 1) % m->max_mask)
+        m->owner[m->hand].is_wanted = false;
+    const uint32_t place = (uint32_t)m->hand;
+    m->hand = (m->hand + 1) % m->max_mask;
+    m->place[m->owner[place].state] = NOT_KEPT;
+    return place;
 }
 
 // A place for one more mask. False: out of memory.
 static bool take_place(fxi_gram_masks *m, uint32_t *place)
 {
     if (m->n_kept == m->max_mask) {
-        *place = (uint32_t)m->hand;
-        m->hand = (m->hand + 1) % m->max_mask;
-        if (m->owner[*place] != NOT_KEPT) m->place[m->owner[*place]] = NOT_KEPT;
-        m->owner[*place] = NOT_KEPT;
+        *place = clear_place(m);
         return true;
     }
     if (!fxi_grow(&m->owner, sizeof *m->owner, m->n_kept, &m->cap_owner) ||
         !fxi_grow(&m->word, m->n_word * sizeof *m->word, m->n_kept, &m->cap_mask))
         return false;
-    m->owner[m->n_kept] = NOT_KEPT;
     *place = (uint32_t)m->n_kept++;
     return true;
 }
@@ -135,19 +107,39 @@ static bool reach_state(fxi_gram_masks *m, uint32_t state)
     return true;
 }
 
-fx_status fxi_gram_masks_of(fxi_gram_masks *m, uint32_t state, const uint64_t **mask, fx_error *err)
+const uint64_t *fxi_gram_masks_find(fxi_gram_masks *m, uint32_t state)
+{
+    if (state >= m->n_place || m->place[state] == NOT_KEPT) return NULL;
+    m->owner[m->place[state]].is_wanted = true;
+    return m->word + m->place[state] * m->n_word;
+}
+
+fx_status fxi_gram_masks_keep(fxi_gram_masks *m, uint32_t state, const uint64_t *mask,
+                              fx_error *err)
 {
     uint32_t place;
-    if (!reach_state(m, state)) return fxi_fail(err, FX_ENOMEM, "out of memory");
-    if (m->place[state] == NOT_KEPT) {
-        if (!take_place(m, &place)) return fxi_fail(err, FX_ENOMEM, "out of memory");
-        memset(m->word + place * m->n_word, 0, m->n_word * sizeof *m->word);
-        FX_TRY(walk_tokens(m, state, m->word + place * m->n_word, err));
-        m->owner[place] = state;
-        m->place[state] = place;
-        m->n_made++;
-    }
-    *mask = m->word + m->place[state] * m->n_word;
+    if (fxi_gram_masks_find(m, state)) return FX_OK;
+    if (!reach_state(m, state) || !take_place(m, &place))
+        return fxi_fail(err, FX_ENOMEM, "out of memory");
+    memcpy(m->word + place * m->n_word, mask, m->n_word * sizeof *mask);
+    m->owner[place] = (mask_owner){state, false};
+    m->place[state] = place;
+    m->n_made++;
+    return FX_OK;
+}
+
+fx_status fxi_gram_masks_of(fxi_gram_masks *m, uint32_t state, size_t *left, const uint64_t **mask,
+                            fx_error *err)
+{
+    fxi_mask_walk *w = &m->walk;
+    *mask = fxi_gram_masks_find(m, state);
+    if (*mask) return FX_OK;
+    fxi_mask_pay_open(&w->pay, w->pay.a, *left);
+    const fx_status st = fxi_mask_walk_run(w, state, err);
+    *left = w->pay.left;
+    if (st) return st;
+    FX_TRY(fxi_gram_masks_keep(m, state, w->mask, err));
+    *mask = fxi_gram_masks_find(m, state);
     return FX_OK;
 }
 

@@ -2,15 +2,15 @@
 //
 // A mask has a bit for each token, set if the text may go on with all of its bytes. The end of an
 // answer is no byte and has no bit: an end token is allowed where fxi_auto_is_final says so. Masks
-// are computed by a walk over the trie of the vocabulary and kept by state; when the room for them
-// is full, the one that was computed first makes way.
+// are computed by a walk over the tries of the vocabulary (gram_walk.h) and kept by state; when the
+// room for them is full, one that was not asked for lately makes way.
 //
 // One thread at a time, the one that steps the automaton.
 #ifndef FXI_GRAMMAR_MASK_H
 #define FXI_GRAMMAR_MASK_H
 
-#include "grammar/mask/gram_tokens.h"
-#include "grammar/run/gram_auto.h"
+#include "base/text/buf.h"
+#include "grammar/mask/gram_walk.h"
 
 typedef struct fxi_gram_masks fxi_gram_masks;
 
@@ -20,11 +20,19 @@ fx_status fxi_gram_masks_make(const fxi_gram_tokens *tokens, fxi_auto *a, size_t
                               fxi_gram_masks **out, fx_error *err);
 void fxi_gram_masks_free(fxi_gram_masks *m); // NULL is allowed
 
-// *mask: [n_vocab / 64 + 1], bit id % 64 of word id / 64; valid until the next call. Errors: those
-// of fxi_auto_step.
-fx_status fxi_gram_masks_of(fxi_gram_masks *m, uint32_t state, const uint64_t **mask,
+// [n_vocab / 64 + 1], bit id % 64 of word id / 64; valid until the next call. NULL: it is not kept.
+const uint64_t *fxi_gram_masks_find(fxi_gram_masks *m, uint32_t state);
+// Keeps a mask that was computed. Errors: FX_ENOMEM.
+fx_status fxi_gram_masks_keep(fxi_gram_masks *m, uint32_t state, const uint64_t *mask,
+                              fx_error *err);
+// Finds it, or computes and keeps it. *left: what may be spent on that, and what is left of it
+// afterwards (gram_pay.h). Errors: those of fxi_auto_step; FX_ENOSPACE: it takes more.
+fx_status fxi_gram_masks_of(fxi_gram_masks *m, uint32_t state, size_t *left, const uint64_t **mask,
                             fx_error *err);
-size_t fxi_gram_masks_n_made(const fxi_gram_masks *m); // how many were computed
+fxi_slice_moves *fxi_gram_masks_moves(fxi_gram_masks *m); // for other walks over the automaton
+size_t fxi_gram_masks_n_kept(const fxi_gram_masks *m);
+size_t fxi_gram_masks_n_made(const fxi_gram_masks *m);  // how many were computed and kept
+size_t fxi_gram_masks_n_bytes(const fxi_gram_masks *m); // memory that it holds
 
 static inline bool fxi_gram_mask_has(const uint64_t *mask, uint32_t id)
 {

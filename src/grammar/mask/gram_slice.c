@@ -6,11 +6,10 @@
 #include <stdlib.h>
 
 #include "base/system/grow.h"
-#include "grammar/mask/gram_tokens.h"
+#include "grammar/run/gram_wide.h"
 
-enum { ALL_CHARS = FXI_SLICE_REST - 1 }; // the slice with those beyond ASCII
-#define NOT_KNOWN UINT32_MAX             // yet
-#define DEPENDS   (UINT32_MAX - 1)       // on the character
+#define NOT_KNOWN UINT32_MAX       // yet
+#define DEPENDS   (UINT32_MAX - 1) // on the character
 
 // The state that all characters so far lead to.
 typedef struct common_state {
@@ -40,15 +39,6 @@ static fx_status step_ascii(fxi_auto *a, size_t slice, uint32_t state, common_st
     return FX_OK;
 }
 
-// Sequences of UTF-8 by their first byte: what the second may be, and how many follow that.
-static const struct utf8_row {
-    uint8_t first_lo, first_hi, second_lo, second_hi;
-    int n_more;
-} utf8_rows[] = {{0xC2, 0xDF, 0x80, 0xBF, 0}, {0xE0, 0xE0, 0xA0, 0xBF, 1},
-                 {0xE1, 0xEC, 0x80, 0xBF, 1}, {0xED, 0xED, 0x80, 0x9F, 1},
-                 {0xEE, 0xEF, 0x80, 0xBF, 1}, {0xF0, 0xF0, 0x90, 0xBF, 2},
-                 {0xF1, 0xF3, 0x80, 0xBF, 2}, {0xF4, 0xF4, 0x80, 0x8F, 2}};
-
 // The bytes lo..hi, then n_more continuation bytes.
 static fx_status step_bytes(fxi_auto *a, uint32_t state, uint8_t lo, uint8_t hi, int n_more,
                             common_state *c, fx_error *err)
@@ -71,8 +61,8 @@ static fx_status step_bytes(fxi_auto *a, uint32_t state, uint8_t lo, uint8_t hi,
 static fx_status step_others(fxi_auto *a, uint32_t state, common_state *c, fx_error *err)
 {
     const uint8_t *class_of = fxi_auto_classes(a);
-    for (size_t i = 0; i < sizeof utf8_rows / sizeof *utf8_rows; i++) {
-        const struct utf8_row *r = &utf8_rows[i];
+    for (size_t i = 0; i < FXI_N_UTF8_ROW; i++) {
+        const fxi_utf8_row *r = &fxi_utf8_rows[i];
         fxi_byte_set seen = {{0}};
         for (int b = r->first_lo; b <= r->first_hi && c->state != DEPENDS; b++) {
             uint32_t next;
@@ -88,21 +78,29 @@ static fx_status step_others(fxi_auto *a, uint32_t state, common_state *c, fx_er
     return FX_OK;
 }
 
-// The last slice has the characters of all others: what they lead to in common, those do, too.
+// Any character that may stand in a string as it is. Where those of ASCII lead to one state, the
+// others mostly do so by the look of the form.
+static fx_status find_any_char(fxi_auto *a, uint32_t state, uint32_t *out, fx_error *err)
+{
+    common_state c = {NOT_KNOWN};
+    FX_TRY(step_ascii(a, FXI_SLICE_CHARS_ALL, state, &c, err));
+    if (c.state == DEPENDS || c.state == FXI_AUTO_DEAD || !fxi_auto_goes_wide(a, state, 'a'))
+        FX_TRY(step_others(a, state, &c, err));
+    *out = c.state;
+    return FX_OK;
+}
+
+// One slice has the characters of all others: what they lead to in common, those do, too.
 static fx_status find_common(fxi_slice_moves *m, size_t slice, uint32_t state, fx_error *err)
 {
     uint32_t *move = &m->move[state * FXI_SLICE_REST];
     common_state c = {NOT_KNOWN};
-    if (move[ALL_CHARS] == NOT_KNOWN) {
-        FX_TRY(step_ascii(m->a, ALL_CHARS, state, &c, err));
-        FX_TRY(step_others(m->a, state, &c, err));
-        move[ALL_CHARS] = c.state;
-    }
-    if (slice == ALL_CHARS || move[ALL_CHARS] != DEPENDS) {
-        move[slice] = move[ALL_CHARS];
+    if (move[FXI_SLICE_CHARS_ALL] == NOT_KNOWN)
+        FX_TRY(find_any_char(m->a, state, &move[FXI_SLICE_CHARS_ALL], err));
+    if (slice == FXI_SLICE_CHARS_ALL || move[FXI_SLICE_CHARS_ALL] != DEPENDS) {
+        move[slice] = move[FXI_SLICE_CHARS_ALL];
         return FX_OK;
     }
-    c.state = NOT_KNOWN;
     FX_TRY(step_ascii(m->a, slice, state, &c, err));
     move[slice] = c.state;
     return FX_OK;
@@ -126,19 +124,22 @@ void fxi_slice_moves_free(fxi_slice_moves *m)
     *m = (fxi_slice_moves){0};
 }
 
-fx_status fxi_slice_run(fxi_slice_moves *m, size_t slice, uint32_t state, int *out, fx_error *err)
+fx_status fxi_slice_find_run(fxi_slice_moves *m, fxi_mask_pay_book *pay, size_t slice,
+                             uint32_t state, fxi_slice_run *out, fx_error *err)
 {
-    for (*out = 0; *out < FXI_SLICE_CHARS; ++*out) {
+    *out = (fxi_slice_run){.state = {state}};
+    while (out->n < FXI_SLICE_CHARS) {
+        FX_TRY(fxi_mask_pay(pay, 2, err));
         if (!reach_slices(m, state)) return fxi_fail(err, FX_ENOMEM, "out of memory");
-        uint32_t *next = &m->move[state * FXI_SLICE_REST + slice];
+        const uint32_t *next = &m->move[state * FXI_SLICE_REST + slice];
         if (*next == NOT_KNOWN) FX_TRY(find_common(m, slice, state, err));
         if (*next == FXI_AUTO_DEAD) return FX_OK;
         if (*next == DEPENDS) {
-            *out = -1;
+            out->n = -1;
             return FX_OK;
         }
-        if (*next == state) *out = FXI_SLICE_CHARS - 1;
-        state = *next;
+        out->loops = out->loops || (!out->n && *next == state);
+        state = out->state[++out->n] = *next;
     }
     return FX_OK;
 }

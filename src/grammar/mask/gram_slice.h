@@ -2,6 +2,8 @@
 #ifndef FXI_GRAMMAR_SLICE_H
 #define FXI_GRAMMAR_SLICE_H
 
+#include "grammar/mask/gram_pay.h"
+#include "grammar/mask/gram_tokens.h"
 #include "grammar/run/gram_auto.h"
 
 typedef struct fxi_slice_moves { // of one automaton
@@ -10,10 +12,17 @@ typedef struct fxi_slice_moves { // of one automaton
     size_t n_state, cap;
 } fxi_slice_moves;
 
+typedef struct fxi_slice_run {
+    int n;      // characters that may follow, whichever they are; none may follow these. At
+                // most FXI_SLICE_CHARS. -1: it depends on the characters
+    bool loops; // they lead back to the state where they began
+    uint32_t state[FXI_SLICE_CHARS + 1]; // [n + 1] after 0, 1, .. of them
+} fxi_slice_run;
+
 void fxi_slice_moves_free(fxi_slice_moves *m);
 
-// How many characters of the slice may follow, whichever they are, up to FXI_SLICE_CHARS; none may
-// follow these. -1: it depends on the characters. Errors: those of fxi_auto_step.
-fx_status fxi_slice_run(fxi_slice_moves *m, size_t slice, uint32_t state, int *out, fx_error *err);
+// Errors: those of fxi_auto_step and fxi_mask_pay.
+fx_status fxi_slice_find_run(fxi_slice_moves *m, fxi_mask_pay_book *pay, size_t slice,
+                             uint32_t state, fxi_slice_run *out, fx_error *err);
 
 #endif

@@ -1,69 +1,10 @@
-// gram_tokens.c - deals the tokens out to slices, sorts them by their bytes, and opens a node for
-// each byte by which a token goes beyond what it shares with the one before.
+// gram_tokens.c - deals the tokens out to slices, and cuts tails off them.
 #include "grammar/mask/gram_tokens.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/system/grow.h"
 #include "base/text/utf8.h"
-
-typedef struct token_key {
-    fxi_str bytes;
-    uint32_t id;
-} token_key;
-
-typedef struct trie_growth {
-    fxi_token_slice *t;
-    uint32_t *open; // [max_depth] the node at each depth on the way to the last token
-    size_t depth, cap;
-} trie_growth;
-
-static int compare_tokens_by_bytes(const void *a, const void *b)
-{
-    const token_key *x = a, *y = b;
-    const int order = fxi_str_compare(x->bytes, y->bytes);
-    return order ? order : (x->id > y->id) - (x->id < y->id);
-}
-
-static size_t shared_bytes(fxi_str a, fxi_str b)
-{
-    size_t n = 0;
-    while (n < a.n && n < b.n && a.p[n] == b.p[n]) n++;
-    return n;
-}
-
-static void close_nodes(trie_growth *m, size_t depth)
-{
-    while (m->depth > depth) m->t->node[m->open[--m->depth]].end = (uint32_t)m->t->n_node;
-}
-
-static bool open_token(trie_growth *m, const token_key *k, fxi_str before)
-{
-    fxi_token_slice *t = m->t;
-    close_nodes(m, shared_bytes(before, k->bytes));
-    while (m->depth < k->bytes.n) {
-        if (!fxi_grow(&t->node, sizeof *t->node, t->n_node, &m->cap)) return false;
-        t->node[t->n_node] = (fxi_token_node){.id = (uint32_t)t->n_id,
-                                              .depth = (uint16_t)(m->depth + 1),
-                                              .byte = (uint8_t)k->bytes.p[m->depth]};
-        m->open[m->depth++] = (uint32_t)t->n_node++;
-    }
-    t->node[m->open[m->depth - 1]].n_id++;
-    t->id[t->n_id++] = k->id;
-    return true;
-}
-
-static bool grow_trie(fxi_token_slice *t, size_t max_depth, const token_key *k, size_t n)
-{
-    trie_growth m = {.t = t, .open = calloc(max_depth + 1, sizeof *m.open)};
-    bool ok = m.open != NULL;
-    for (size_t i = 0; ok && i < n; i++)
-        ok = open_token(&m, &k[i], i ? k[i - 1].bytes : (fxi_str){0});
-    if (ok) close_nodes(&m, 0);
-    free(m.open);
-    return ok;
-}
 
 // ---- slices -------------------------------------------------------------------------------------
 
@@ -88,33 +29,58 @@ bool fxi_slice_has(size_t slice, uint8_t ascii)
     switch (slice) {
     case 0: return is_lower(ascii);
     case 1: return is_capital(ascii);
-    case 2: return is_lower(ascii) || is_capital(ascii);
-    case 3:
-    case 4: return is_string_char(ascii);
+    case FXI_SLICE_WORDS: return is_lower(ascii) || is_capital(ascii);
+    case FXI_SLICE_MARKED:
+    case FXI_SLICE_PRINTED:
+    case FXI_SLICE_CHARS_ALL: return is_string_char(ascii);
     default: return false;
     }
 }
 
+// Characters of the slice that s begins with, FXI_SLICE_CHARS at most; *n_bytes: theirs.
+static size_t slice_chars(size_t slice, fxi_str s, size_t *n_bytes)
+{
+    size_t n = 0, n_more = 0;
+    for (*n_bytes = 0; *n_bytes < s.n && n < FXI_SLICE_CHARS; n++, *n_bytes += n_more) {
+        const fxi_str rest = {s.p + *n_bytes, s.n - *n_bytes};
+        const uint8_t first = (uint8_t)*rest.p;
+        n_more = (size_t)fxi_utf8_len(first);
+        if (first < 0x80 ? !fxi_slice_has(slice, first)
+                         : slice != FXI_SLICE_CHARS_ALL || !n_more || n_more > rest.n ||
+                               fxi_utf8_check(rest.p, n_more) < n_more)
+            break;
+    }
+    return n;
+}
+
 static bool is_of_slice(size_t slice, fxi_str s)
 {
-    size_t i = 0;
-    while (i < s.n && ((uint8_t)s.p[i] >= 0x80 ? slice == FXI_SLICE_REST - 1
-                                               : fxi_slice_has(slice, (uint8_t)s.p[i])))
-        i++;
-    return i == s.n;
+    const size_t n_mark = slice == FXI_SLICE_MARKED;
+    size_t n_bytes;
+    if (n_mark && !is_string_char((uint8_t)*s.p)) return false;
+    slice_chars(n_mark ? FXI_SLICE_WORDS : slice, (fxi_str){s.p + n_mark, s.n - n_mark}, &n_bytes);
+    return n_mark + n_bytes == s.n && s.n <= 4 * FXI_SLICE_CHARS &&
+           fxi_utf8_count(s.p, s.n) <= FXI_SLICE_CHARS;
 }
 
 // The first slice that has all its characters.
 static size_t slice_of_token(fxi_str s)
 {
     size_t slice = 0;
-    if (fxi_utf8_check(s.p, s.n) < s.n || fxi_utf8_count(s.p, s.n) > FXI_SLICE_CHARS)
-        return FXI_SLICE_REST;
     while (slice < FXI_SLICE_REST && !is_of_slice(slice, s)) slice++;
     return slice;
 }
 
-static bool make_slice_masks(fxi_token_slice *t, const token_key *k, size_t n, size_t n_word)
+static bool join_slice_masks(fxi_gram_tokens *t)
+{
+    const size_t n = FXI_SLICE_CHARS * t->n_word;
+    t->chars_mask = calloc(n, sizeof *t->chars_mask);
+    for (size_t k = 0; t->chars_mask && k < FXI_SLICE_REST; k++)
+        for (size_t i = 0; i < n; i++) t->chars_mask[i] |= t->slice[k].mask[i];
+    return t->chars_mask != NULL;
+}
+
+static bool make_slice_masks(fxi_token_slice *t, const fxi_token_key *k, size_t n, size_t n_word)
 {
     t->mask = calloc(FXI_SLICE_CHARS * n_word, sizeof *t->mask);
     if (!t->mask) return false;
@@ -124,40 +90,102 @@ static bool make_slice_masks(fxi_token_slice *t, const token_key *k, size_t n, s
     return true;
 }
 
-// k: room for all tokens.
-static bool make_token_slice(fxi_gram_tokens *t, size_t slice, const uint8_t *slice_at,
-                             token_key *k)
+// The tokens of a slice. k: room for all tokens.
+static size_t list_slice(const fxi_gram_tokens *t, size_t slice, const uint8_t *slice_at,
+                         fxi_token_key *k)
 {
-    fxi_token_slice *x = &t->slice[slice];
     size_t n = 0;
     for (size_t i = 0; i < t->n_vocab; i++)
         if (slice_at[i] == slice)
-            k[n++] = (token_key){fxi_gram_token_bytes(t, (uint32_t)i), (uint32_t)i};
-    if (n) qsort(k, n, sizeof *k, compare_tokens_by_bytes);
-    x->id = calloc(n + 1, sizeof *x->id);
-    return x->id && grow_trie(x, t->max_depth, k, n) &&
+            k[n++] = (fxi_token_key){fxi_gram_token_bytes(t, (uint32_t)i), (uint32_t)i};
+    return n;
+}
+
+static bool make_token_slice(fxi_gram_tokens *t, size_t slice, const uint8_t *slice_at,
+                             fxi_token_key *k)
+{
+    fxi_token_slice *x = &t->slice[slice];
+    const size_t n = list_slice(t, slice, slice_at, k);
+    return fxi_token_trie_make(&x->trie, k, n) &&
            (slice == FXI_SLICE_REST || make_slice_masks(x, k, n, t->n_word));
 }
 
-static bool make_slices(fxi_gram_tokens *t)
+// ---- tails --------------------------------------------------------------------------------------
+
+// Of all keys, whose first n_char[i] characters are cut off, those of this many characters; -1: of
+// any number. `k`: room for them.
+static bool make_tail_trie(fxi_token_trie *t, const fxi_token_key *all, const uint8_t *n_char,
+                           size_t n, int of, fxi_token_key *k)
 {
-    token_key *k = calloc(t->n_vocab + 1, sizeof *k);
-    uint8_t *slice_at = calloc(t->n_vocab + 1, 1);
-    bool ok = k && slice_at;
-    for (size_t i = 0; ok && i < t->n_vocab; i++) {
+    size_t n_of = 0;
+    for (size_t i = 0; i < n; i++)
+        if (of < 0 || n_char[i] == of) k[n_of++] = all[i];
+    return fxi_token_trie_make(t, k, n_of);
+}
+
+// `all` has the tokens, and is cut; `k` as much room again.
+static bool cut_tails(fxi_token_tails *t, size_t head, fxi_token_key *all, size_t n,
+                      uint8_t *n_char, fxi_token_key *k)
+{
+    bool ok = true;
+    for (size_t i = 0; i < n; i++) {
+        size_t n_bytes;
+        n_char[i] = (uint8_t)slice_chars(head, all[i].bytes, &n_bytes);
+        all[i].bytes = (fxi_str){all[i].bytes.p + n_bytes, all[i].bytes.n - n_bytes};
+    }
+    for (int of = 0; ok && of <= FXI_SLICE_CHARS; of++)
+        ok = make_tail_trie(&t->after[of], all, n_char, n, of, k);
+    return ok && make_tail_trie(&t->any, all, n_char, n, -1, k);
+}
+
+// The tokens of `slice` behind characters of `head`.
+static bool make_tails(fxi_gram_tokens *t, fxi_token_tails *tails, size_t slice, size_t head,
+                       const uint8_t *slice_at)
+{
+    fxi_token_key *all = calloc(2 * (t->n_vocab + 1), sizeof *all);
+    uint8_t *n_char = calloc(t->n_vocab + 1, 1);
+    bool ok = all && n_char;
+    if (ok)
+        ok = cut_tails(tails, head, all, list_slice(t, slice, slice_at, all), n_char,
+                       all + t->n_vocab + 1);
+    free(n_char);
+    free(all);
+    return ok;
+}
+
+static void free_tails(fxi_token_tails *t)
+{
+    for (int i = 0; i <= FXI_SLICE_CHARS; i++) fxi_token_trie_free(&t->after[i]);
+    fxi_token_trie_free(&t->any);
+}
+
+// ---- all of it ----------------------------------------------------------------------------------
+
+static void deal_tokens(fxi_gram_tokens *t, uint8_t *slice_at)
+{
+    for (size_t i = 0; i < t->n_vocab; i++) {
         const fxi_str s = fxi_gram_token_bytes(t, (uint32_t)i);
         slice_at[i] = FXI_N_SLICE; // none
         if (!s.n || s.n > UINT16_MAX) continue;
         if (s.n > t->max_depth) t->max_depth = s.n;
         slice_at[i] = (uint8_t)slice_of_token(s);
     }
+}
+
+static bool make_slices(fxi_gram_tokens *t)
+{
+    fxi_token_key *k = calloc(t->n_vocab + 1, sizeof *k);
+    uint8_t *slice_at = calloc(t->n_vocab + 1, 1);
+    bool ok = k && slice_at;
+    if (ok) deal_tokens(t, slice_at);
     for (size_t i = 0; ok && i < FXI_N_SLICE; i++) ok = make_token_slice(t, i, slice_at, k);
+    ok = ok && join_slice_masks(t) &&
+         make_tails(t, &t->word_tails, FXI_SLICE_PRINTED, FXI_SLICE_WORDS, slice_at) &&
+         make_tails(t, &t->char_tails, FXI_SLICE_REST, FXI_SLICE_CHARS_ALL, slice_at);
     free(slice_at);
     free(k);
     return ok;
 }
-
-// ---- all of it ----------------------------------------------------------------------------------
 
 static bool keep_bytes(fxi_gram_tokens *t, const fxi_str *token, size_t n_bytes)
 {
@@ -189,10 +217,12 @@ fx_status fxi_gram_tokens_make(fxi_gram_tokens *t, const fxi_str *token, size_t 
 void fxi_gram_tokens_free(fxi_gram_tokens *t)
 {
     for (size_t i = 0; i < FXI_N_SLICE; i++) {
-        free(t->slice[i].node);
-        free(t->slice[i].id);
+        fxi_token_trie_free(&t->slice[i].trie);
         free(t->slice[i].mask);
     }
+    free(t->chars_mask);
+    free_tails(&t->word_tails);
+    free_tails(&t->char_tails);
     free(t->text);
     free(t->at);
     *t = (fxi_gram_tokens){0};

@@ -121,27 +121,46 @@ static bool add_tails(char_ways *w, uint32_t lo, uint32_t hi, int n_tail)
     return add_product(w, lo, hi);
 }
 
+static const char short_escapes[0x20] = {
+    ['\b'] = 'b', ['\f'] = 'f', ['\n'] = 'n', ['\r'] = 'r', ['\t'] = 't'};
+static const char hex_digits[] = "0123456789abcdef";
+
+static bool must_escape(uint8_t c)
+{
+    return c < 0x20 || c == '"' || c == '\\';
+}
+
 static bool escape_ascii(char_ways *w, uint8_t c)
 {
-    static const char *const shortest[0x20] = {
-        ['\b'] = "\\b", ['\f'] = "\\f", ['\n'] = "\\n", ['\r'] = "\\r", ['\t'] = "\\t"};
-    static const char hex[] = "0123456789abcdef";
-    const char plain[] = {'\\', (char)c, 0},
-               code[] = {'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15], 0};
-    const char *text = c >= 0x20 ? plain : shortest[c] ? shortest[c] : code;
+    const char brief[] = {'\\', (char)(c < 0x20 ? short_escapes[c] : c), 0},
+               code[] = {'\\', 'u', '0', '0', hex_digits[c >> 4], hex_digits[c & 15], 0};
+    const char *text = brief[1] ? brief : code;
     return add_way(w, fxi_gram_text(w->g, text, strlen(text)));
 }
 
+// Escapes that begin alike are one way: a state has a stack for each way.
+static bool add_escapes(char_ways *w, const char *begin, const fxi_byte_set *last)
+{
+    static const fxi_byte_set none;
+    if (!memcmp(last, &none, sizeof none)) return true;
+    const uint32_t part[] = {fxi_gram_text(w->g, begin, strlen(begin)), fxi_gram_set(w->g, last)};
+    return add_way(w, fxi_gram_seq(w->g, part, 2));
+}
+
+// The characters lo..hi of ASCII.
 static bool add_ascii(char_ways *w, uint32_t lo, uint32_t hi, fxi_gram_spelling spelling)
 {
+    fxi_byte_set brief = {{0}}, code[2] = {{{0}}};
     for (uint32_t c = lo; c <= hi; c++) {
-        const bool is_escaped = spelling == FXI_SPELL_JSON && (c < 0x20 || c == '"' || c == '\\');
-        if (!is_escaped)
+        if (spelling != FXI_SPELL_JSON || !must_escape((uint8_t)c))
             fxi_byte_put(&w->single, (uint8_t)c);
-        else if (!escape_ascii(w, (uint8_t)c))
-            return false;
+        else if (c >= 0x20 || short_escapes[c])
+            fxi_byte_put(&brief, (uint8_t)(c < 0x20 ? short_escapes[c] : (char)c));
+        else
+            fxi_byte_put(&code[c >> 4], (uint8_t)hex_digits[c & 15]);
     }
-    return true;
+    return add_escapes(w, "\\", &brief) && add_escapes(w, "\\u000", &code[0]) &&
+           add_escapes(w, "\\u001", &code[1]);
 }
 
 static bool add_range(char_ways *w, fxi_char_range r, fxi_gram_spelling spelling)
@@ -184,7 +203,7 @@ bool fxi_gram_spell(fxi_gram *g, fxi_str text, fxi_gram_spelling spelling, uint3
     bool ok = true;
     for (size_t i = 0; ok && i < text.n; i++) {
         const uint8_t c = (uint8_t)text.p[i];
-        if (spelling != FXI_SPELL_JSON || (c >= 0x20 && c != '"' && c != '\\')) continue;
+        if (spelling != FXI_SPELL_JSON || !must_escape(c)) continue;
         ok = (from == i || add_way(&w, fxi_gram_text(g, text.p + from, i - from))) &&
              escape_ascii(&w, c);
         from = i + 1;

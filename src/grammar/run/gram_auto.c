@@ -56,9 +56,35 @@ const uint8_t *fxi_auto_classes(const fxi_auto *a)
     return a->class_of;
 }
 
+size_t fxi_auto_n_work(const fxi_auto *a)
+{
+    return a->close.n_work_done;
+}
+
+void fxi_auto_set_patience(fxi_auto *a, size_t max_step)
+{
+    a->close.max_step = max_step;
+}
+
 size_t fxi_auto_n_set(const fxi_auto *a)
 {
     return a->stacks.n_set;
+}
+
+size_t fxi_auto_n_bytes(const fxi_auto *a)
+{
+    return sizeof *a + fxi_gram_stacks_n_bytes(&a->stacks) + fxi_gram_close_n_bytes(&a->close) +
+           a->cap_row * sizeof *a->row + a->cap_move * a->n_class * sizeof *a->move;
+}
+
+const fxi_gram *fxi_auto_form(const fxi_auto *a)
+{
+    return a->form;
+}
+
+const fxi_gram_stacks *fxi_auto_stacks(const fxi_auto *a)
+{
+    return &a->stacks;
 }
 
 // ---- states -------------------------------------------------------------------------------------
@@ -145,25 +171,34 @@ static uint32_t *moves_of(fxi_auto *a, uint32_t state)
     return a->move + a->row[state] * a->n_class;
 }
 
-static bool same_tops_accept(const fxi_auto *a, uint32_t state, uint8_t x, uint8_t y)
+// The bytes that the same tops accept.
+static fxi_byte_set bytes_like(const fxi_auto *a, uint32_t state, uint8_t byte)
 {
+    const fxi_gram *g = a->form;
     const fxi_gram_stack_set set = a->stacks.set[state];
-    uint32_t i = 0;
-    while (i < set.n) {
+    fxi_byte_set like;
+    memset(&like, 0xff, sizeof like);
+    for (uint32_t i = 0; i < set.n; i++) {
         const fxi_gram_frame *top = &a->stacks.frame[set.first + i];
-        if (accepts_byte(a->form, top, x) != accepts_byte(a->form, top, y)) break;
-        i++;
+        const fxi_gram_node *x = &g->node[top->node];
+        const uint64_t other = accepts_byte(g, top, byte) ? 0 : UINT64_MAX;
+        fxi_byte_set of = {{0}};
+        if (x->kind == FXI_GRAM_SET)
+            of = g->set[x->at];
+        else
+            fxi_byte_put(&of, (uint8_t)g->text.p[x->at + top->at]);
+        for (int w = 0; w < 4; w++) like.word[w] &= of.word[w] ^ other;
     }
-    return i == set.n;
+    return like;
 }
 
 // Bytes that the same tops accept lead to the same state: one search finds all of them.
 static void spread_move(const fxi_auto *a, uint32_t state, uint8_t byte, uint32_t next,
                         uint32_t *moves)
 {
+    const fxi_byte_set like = bytes_like(a, state, byte);
     for (size_t c = 0; c < a->n_class; c++)
-        if (moves[c] == FXI_AUTO_UNKNOWN && same_tops_accept(a, state, byte, a->byte_of[c]))
-            moves[c] = next;
+        if (fxi_byte_in(&like, a->byte_of[c])) moves[c] = next;
 }
 
 fx_status fxi_auto_step(fxi_auto *a, uint32_t state, uint8_t byte, uint32_t *next, fx_error *err)

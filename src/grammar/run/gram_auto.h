@@ -16,6 +16,8 @@
 
 #include "grammar/form/gram_form.h"
 
+struct fxi_gram_stacks;
+
 typedef struct fxi_auto fxi_auto;
 
 enum { FXI_AUTO_DEAD = 0 }; // the state after a text that no match begins with
@@ -44,6 +46,14 @@ int fxi_auto_forced(const fxi_auto *a, uint32_t state);
 
 // [256] the class of each byte: bytes of one class lead to the same states from every state.
 const uint8_t *fxi_auto_classes(const fxi_auto *a);
-size_t fxi_auto_n_set(const fxi_auto *a); // states and other sets of stacks so far
+size_t fxi_auto_n_work(const fxi_auto *a); // steps that all moves have taken so far
+// A move that takes more steps is not made: FX_ENOSPACE. 0: all that are not too ambiguous are.
+void fxi_auto_set_patience(fxi_auto *a, size_t max_step);
+size_t fxi_auto_n_set(const fxi_auto *a);   // states and other sets of stacks so far
+size_t fxi_auto_n_bytes(const fxi_auto *a); // memory that it holds, its form left out
+
+// What it is made of: for those who look at a state as a set of stacks, its number.
+const fxi_gram *fxi_auto_form(const fxi_auto *a);
+const struct fxi_gram_stacks *fxi_auto_stacks(const fxi_auto *a);
 
 #endif

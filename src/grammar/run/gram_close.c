@@ -28,9 +28,16 @@ void fxi_gram_close_free(fxi_gram_close *c)
     *c = (fxi_gram_close){0};
 }
 
+size_t fxi_gram_close_n_bytes(const fxi_gram_close *c)
+{
+    return c->cap_work * sizeof *c->work + c->cap_top * sizeof *c->top +
+           (c->seen ? (c->seen_mask + 1) * sizeof *c->seen : 0);
+}
+
 void fxi_gram_close_begin(fxi_gram_close *c)
 {
     c->n_work = c->n_top = c->n_seen = c->n_step = 0;
+    c->n_work_done += 8; // what each takes besides
     c->has_empty = false;
     if (++c->turn) return;
     for (size_t i = 0; c->seen && i <= c->seen_mask; i++) c->seen[i].turn = 0;
@@ -177,7 +184,10 @@ fx_status fxi_gram_close_end(fxi_gram_close *c, uint32_t *out, fx_error *err)
 {
     while (c->n_work) {
         const struct fxi_gram_work w = c->work[--c->n_work];
-        if (++c->n_step > MAX_CLOSE_STEPS)
+        c->n_work_done++;
+        if (++c->n_step > c->max_step && c->max_step)
+            return fxi_fail(err, FX_ENOSPACE, "a move takes more than %zu steps", c->max_step);
+        if (c->n_step > MAX_CLOSE_STEPS)
             return fxi_fail(err, FX_EINVAL, "the grammar is too ambiguous to be followed");
         FX_TRY(w.node == RESUME ? resume_set(c, w.rest, err) : enter_node(c, w.node, w.rest, err));
     }

@@ -6,7 +6,7 @@
 
 #include "base/system/grow.h"
 
-enum { N_JOINED = 1 << 12, FRAMES_PER_SET = 8 };
+enum { N_JOINED = 1 << 12, FRAMES_PER_SET = 8, MANY_FRAMES = 24 };
 
 static fx_status fail_memory(fx_error *err)
 {
@@ -121,11 +121,23 @@ static int compare_frames(const void *a, const void *b)
     return compare_places(a, b);
 }
 
+// A state has few frames, mostly in order.
+static void sort_frames(fxi_gram_frame *f, size_t n)
+{
+    if (n > MANY_FRAMES) qsort(f, n, sizeof *f, compare_frames);
+    for (size_t i = 1; n <= MANY_FRAMES && i < n; i++) {
+        const fxi_gram_frame x = f[i];
+        size_t at = i;
+        for (; at && compare_places(&f[at - 1], &x) > 0; at--) f[at] = f[at - 1];
+        f[at] = x;
+    }
+}
+
 fx_status fxi_gram_stacks_put(fxi_gram_stacks *s, fxi_gram_frame *frame, size_t n, bool has_empty,
                               uint32_t *out, fx_error *err)
 {
     size_t m = 0;
-    if (n > 1) qsort(frame, n, sizeof *frame, compare_frames);
+    sort_frames(frame, n);
     for (size_t i = 0; i < n; i++) {
         if (m && !compare_places(&frame[m - 1], &frame[i]))
             FX_TRY(
@@ -210,4 +222,10 @@ void fxi_gram_stacks_free(fxi_gram_stacks *s)
     free(s->slot);
     free(s->joined);
     *s = (fxi_gram_stacks){0};
+}
+
+size_t fxi_gram_stacks_n_bytes(const fxi_gram_stacks *s)
+{
+    return s->cap_set * sizeof *s->set + s->cap_frame * sizeof *s->frame +
+           (s->mask + 1) * sizeof *s->slot + N_JOINED * sizeof *s->joined;
 }

@@ -47,7 +47,8 @@ typedef struct fxi_gram_stacks {
 // FXI_STACKS_MAX_DEPTH); the sets that exist stay valid.
 
 fx_status fxi_gram_stacks_make(fxi_gram_stacks *s, size_t max_set, fx_error *err);
-void fxi_gram_stacks_free(fxi_gram_stacks *s); // all zero is allowed
+void fxi_gram_stacks_free(fxi_gram_stacks *s);            // all zero is allowed
+size_t fxi_gram_stacks_n_bytes(const fxi_gram_stacks *s); // memory that its arrays hold
 
 // The number of the set with frame[0..n), which this sorts; frames at the same place are joined.
 fx_status fxi_gram_stacks_put(fxi_gram_stacks *s, fxi_gram_frame *frame, size_t n, bool has_empty,

@@ -55,27 +55,97 @@ static fx_status check_one_of(fxi_schema *r, const json_t *list)
     return FX_OK;
 }
 
-static fx_status read_schema(fxi_schema *r, uint32_t *node)
+static fx_status check_one_ofs(fxi_schema *r)
 {
-    fxi_schema_set root = {&r->root, 1};
-    if (!json_is_object(r->root) && !json_is_boolean(r->root))
-        return fxi_fail(r->err, FX_EINVAL, "schema: it must be an object, true or false");
-    FX_TRY(fxi_schema_node(r, &root, node));
+    for (size_t i = 0; i < r->one_of.n; i++) FX_TRY(check_one_of(r, r->one_of.at[i]));
+    return FX_OK;
+}
+
+static fx_status define_sets(fxi_schema *r)
+{
     for (size_t i = 0; i < r->n_rule; i++) {
         const fxi_schema_rule rule = r->rule[i]; // the array may move
         FX_TRY(define_set(r, &rule));
     }
-    for (size_t i = 0; i < r->one_of.n; i++) FX_TRY(check_one_of(r, r->one_of.at[i]));
-    return FX_OK;
+    return check_one_ofs(r);
+}
+
+// ---- what is asked for --------------------------------------------------------------------------
+
+// The schemas that a value must satisfy.
+static fx_status find_asked(fxi_schema *r, const fxi_schema_ask *ask, fxi_schema_bag *out)
+{
+    const json_t *s = r->root;
+    if (!json_is_object(s) && !json_is_boolean(s))
+        return fxi_fail(r->err, FX_EINVAL, "schema: it must be an object, true or false");
+    if (ask->at) FX_TRY(fxi_schema_at(r, ask->at, &s));
+    if (!json_is_object(s) && !json_is_boolean(s))
+        return fxi_fail(r->err, FX_EINVAL, "schema: \"%.100s\" is no schema in it", ask->at);
+    return fxi_schema_put(r, out, s);
+}
+
+static fx_status read_values(fxi_schema *r, const fxi_schema_ask *ask, uint32_t *node)
+{
+    fxi_schema_bag b = {0};
+    json_t *object = NULL;
+    FX_TRY(find_asked(r, ask, &b));
+    if (ask->only_objects && !(object = json_pack("{s:s}", "type", "object")))
+        return fxi_schema_no_memory(r);
+    fx_status st = object ? fxi_schema_put(r, &b, object) : FX_OK;
+    if (!st) st = fxi_schema_node(r, &b.set, node);
+    if (!st) st = define_sets(r);
+    json_decref(object);
+    return st;
+}
+
+enum { MAX_WITHOUT = 16 };
+
+static fx_status read_plain(fxi_schema *r, const fxi_schema_ask *ask, uint32_t *node)
+{
+    fxi_schema_bag b = {0};
+    fxi_schema_ways w = {0};
+    fxi_schema_text more[MAX_WITHOUT];
+    size_t n = 0;
+    FX_TRY(find_asked(r, ask, &b));
+    if (ask->n_mark) more[n++] = (fxi_schema_text){.mark = ask->mark, .n_mark = ask->n_mark};
+    for (size_t i = 0; i < ask->n_pattern && n < MAX_WITHOUT; i++)
+        more[n++] = (fxi_schema_text){.pattern = ask->pattern[i], .is_not = true};
+    FX_TRY(fxi_schema_plain(r, &b.set, more, n, &w));
+    *node = fxi_gram_alt(r->g, w.node, w.n);
+    return check_one_ofs(r);
+}
+
+typedef fx_status ask_reader(fxi_schema *r, const fxi_schema_ask *ask, uint32_t *node);
+
+static fx_status read_asked(fxi_schema r, const fxi_schema_ask *ask, ask_reader *read,
+                            uint32_t *node)
+{
+    json_t *any = ask->schema ? NULL : json_true();
+    r.root = any ? any : ask->schema;
+    const fx_status st = read(&r, ask, node);
+    json_decref(any);
+    free(r.rule);
+    free(r.one_of.at);
+    fxi_arena_free(&r.arena);
+    return st;
+}
+
+fx_status fxi_schema_add_part(fxi_gram *g, const fxi_gram_json *json, const fxi_schema_ask *ask,
+                              uint32_t *node, fx_error *err)
+{
+    const fxi_schema r = {.g = g, .json = json, .err = err, .spelling = FXI_SPELL_JSON};
+    return read_asked(r, ask, read_values, node);
 }
 
 fx_status fxi_schema_add(fxi_gram *g, const fxi_gram_json *json, const json_t *schema,
                          uint32_t *node, fx_error *err)
 {
-    fxi_schema r = {.g = g, .json = json, .root = schema, .err = err};
-    const fx_status st = read_schema(&r, node);
-    free(r.rule);
-    free(r.one_of.at);
-    fxi_arena_free(&r.arena);
-    return st;
+    return fxi_schema_add_part(g, json, &(fxi_schema_ask){.schema = schema}, node, err);
+}
+
+fx_status fxi_schema_add_plain(fxi_gram *g, const fxi_schema_ask *ask, uint32_t *node,
+                               fx_error *err)
+{
+    const fxi_schema r = {.g = g, .err = err, .spelling = FXI_SPELL_UTF8};
+    return read_asked(r, ask, read_plain, node);
 }

@@ -28,4 +28,22 @@
 fx_status fxi_schema_add(fxi_gram *g, const fxi_gram_json *json, const json_t *schema,
                          uint32_t *node, fx_error *err);
 
+// What of a schema is asked for.
+typedef struct fxi_schema_ask {
+    const json_t *schema; // NULL: any value
+    const char *at; // a JSON pointer (RFC 6901) to the part of it that counts; "" or NULL: all
+    bool only_objects;
+    const fxi_str *mark; // [n_mark] of fxi_schema_add_plain: texts that do not occur,
+    size_t n_mark;
+    const char *const *pattern; // [n_pattern] and regular expressions that match nowhere
+    size_t n_pattern;
+} fxi_schema_ask;
+
+// The same for a part of a schema. References are looked up in the whole.
+fx_status fxi_schema_add_part(fxi_gram *g, const fxi_gram_json *json, const fxi_schema_ask *ask,
+                              uint32_t *node, fx_error *err);
+// The strings among these values, as they are: neither quoted nor escaped.
+fx_status fxi_schema_add_plain(fxi_gram *g, const fxi_schema_ask *ask, uint32_t *node,
+                               fx_error *err);
+
 #endif

@@ -1,7 +1,8 @@
 // schema_expand.c - a set of schemas to its alternatives, by a list of work.
 //
 // A branch has the schemas that it has applied and those that it has still to apply. anyOf and
-// oneOf split it. What is applied is not applied again, so a $ref in a circle ends.
+// oneOf split it: those that wait take as much memory as they have items, one at a time has room
+// for more. What is applied is not applied again, so a $ref in a circle ends.
 // oneOf is taken for anyOf here: schema.c checks that it is the same.
 #include "base/system/grow.h"
 #include "grammar/schema/schema_parts.h"
@@ -17,8 +18,14 @@ typedef struct branch {
     size_t n_item;
 } branch;
 
-typedef struct branch_stack { // on the heap: a depth-first search keeps few of them
-    branch **at;
+typedef struct waiting_branch {
+    fxi_schema_bag applied;
+    size_t n_item;
+    branch_item item[]; // [n_item]
+} waiting_branch;
+
+typedef struct branch_stack {
+    waiting_branch **at;
     size_t n, cap;
 } branch_stack;
 
@@ -31,18 +38,28 @@ static void free_branches(branch_stack *b)
 static fx_status push_branch(fxi_schema *r, branch_stack *stack, const branch *from)
 {
     FX_TRY(fxi_schema_work(r, 1 + from->n_item + from->applied.set.n));
-    branch *b = malloc(sizeof *b);
+    const size_t item_bytes = from->n_item * sizeof *from->item;
+    waiting_branch *b = malloc(sizeof *b + item_bytes);
     if (!b) return fxi_schema_no_memory(r);
     if (!fxi_grow(&stack->at, sizeof *stack->at, stack->n, &stack->cap)) {
         free(b);
         return fxi_schema_no_memory(r);
     }
-    *b = *from;
-    b->applied = (fxi_schema_bag){0};
+    *b = (waiting_branch){.n_item = from->n_item};
+    memcpy(b->item, from->item, item_bytes);
     stack->at[stack->n++] = b;
     for (size_t i = 0; i < from->applied.set.n; i++)
         FX_TRY(fxi_schema_put(r, &b->applied, from->applied.set.at[i]));
     return FX_OK;
+}
+
+static void pop_branch(branch_stack *stack, branch *out)
+{
+    waiting_branch *b = stack->at[--stack->n];
+    out->applied = b->applied;
+    out->n_item = b->n_item;
+    memcpy(out->item, b->item, b->n_item * sizeof *b->item);
+    free(b);
 }
 
 static fx_status push_item(fxi_schema *r, branch *b, const json_t *v, bool is_choice)
@@ -124,27 +141,19 @@ static fx_status run_branch(fxi_schema *r, branch_stack *stack, branch *b, fxi_s
     return is_never ? FX_OK : add_list(r, out, b);
 }
 
-static fx_status run_all_branches(fxi_schema *r, branch_stack *stack, fxi_schema_lists *out)
-{
-    while (stack->n) {
-        branch *b = stack->at[--stack->n];
-        const fx_status st = run_branch(r, stack, b, out);
-        free(b);
-        FX_TRY(st);
-    }
-    return FX_OK;
-}
-
 fx_status fxi_schema_expand(fxi_schema *r, const fxi_schema_set *set, fxi_schema_lists *out)
 {
     branch_stack stack = {0};
-    branch *first = calloc(1, sizeof *first);
-    fx_status st = first ? FX_OK : fxi_schema_no_memory(r);
+    branch *b = calloc(1, sizeof *b);
+    fx_status st = b ? FX_OK : fxi_schema_no_memory(r);
     *out = (fxi_schema_lists){0};
-    for (size_t i = set->n; !st && i-- > 0;) st = push_item(r, first, set->at[i], false);
-    if (!st) st = push_branch(r, &stack, first);
-    free(first);
-    if (!st) st = run_all_branches(r, &stack, out);
+    for (size_t i = set->n; !st && i-- > 0;) st = push_item(r, b, set->at[i], false);
+    if (!st) st = push_branch(r, &stack, b);
+    while (!st && stack.n) {
+        pop_branch(&stack, b);
+        st = run_branch(r, &stack, b, out);
+    }
+    free(b);
     free_branches(&stack);
     return st;
 }

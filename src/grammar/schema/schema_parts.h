@@ -19,6 +19,7 @@
 #define FXI_GRAMMAR_SCHEMA_PARTS_H
 
 #include "base/system/arena.h"
+#include "grammar/read/gram_chars.h"
 #include "grammar/schema/schema.h"
 
 typedef struct fxi_schema_set { // in the reader's arena
@@ -36,8 +37,9 @@ typedef struct fxi_schema {
     const fxi_gram_json *json;
     const json_t *root;
     fx_error *err;
-    fxi_arena arena;       // everything below, and what is needed only for a while
-    fxi_schema_rule *rule; // [n_rule]
+    fxi_gram_spelling spelling; // of texts
+    fxi_arena arena;            // everything below, and what is needed only for a while
+    fxi_schema_rule *rule;      // [n_rule]
     size_t n_rule, cap_rule;
     struct fxi_schema_lists_seen { // lists of oneOf
         const json_t **at;
@@ -107,6 +109,8 @@ uint32_t fxi_schema_most(const fxi_schema_set *list, const char *keyword);
 
 // ---- schema_ref.c -------------------------------------------------------------------------------
 
+// The part of the root that a JSON pointer names, "" the root itself; NULL: it is not there.
+fx_status fxi_schema_at(fxi_schema *r, const char *pointer, const json_t **out);
 // What the $ref of this schema names.
 fx_status fxi_schema_resolve(fxi_schema *r, const json_t *schema, const json_t **out);
 
@@ -154,12 +158,17 @@ typedef struct fxi_schema_text {
     const char *whole;       // one that matches all of it, or
     const char *const *name; // [n_name] one of these, or
     size_t n_name;
+    const fxi_str *mark; // [n_mark] none of these occurs in it, or
+    size_t n_mark;
     uint32_t min, max; // its length, if none of those
     bool is_not;       // the condition does not hold
 } fxi_schema_text;
 
-// Texts under all conditions, without quotes. n = 0: any text.
+// Texts under all conditions, without quotes, spelled as r->spelling says. n = 0: any text.
 fx_status fxi_schema_texts(fxi_schema *r, const fxi_schema_text *cond, size_t n, uint32_t *node);
+// Adds the strings that satisfy all schemas of the set, and more[0..n_more) besides, as texts.
+fx_status fxi_schema_plain(fxi_schema *r, fxi_schema_set *set, const fxi_schema_text *more,
+                           size_t n_more, fxi_schema_ways *w);
 // Whether a text is such.
 fx_status fxi_schema_matches(fxi_schema *r, const fxi_schema_text *cond, const char *text,
                              bool *out);

@@ -55,7 +55,7 @@ static const json_t *find_anchor(const json_t *v, const char *name)
     return found;
 }
 
-static fx_status follow_pointer(fxi_schema *r, const char *at, const json_t **out)
+fx_status fxi_schema_at(fxi_schema *r, const char *at, const json_t **out)
 {
     fxi_buf step = {0};
     const json_t *v = r->root;
@@ -77,7 +77,7 @@ fx_status fxi_schema_resolve(fxi_schema *r, const json_t *schema, const json_t *
     if (ref[0] != '#')
         return fxi_schema_refuse(r, schema, "a \"$ref\" to another document (\"%.100s\")", ref);
     if (!ref[1] || ref[1] == '/')
-        FX_TRY(follow_pointer(r, ref + 1, out));
+        FX_TRY(fxi_schema_at(r, ref + 1, out));
     else
         *out = find_anchor(r->root, ref + 1);
     if (json_is_object(*out) || json_is_boolean(*out)) return FX_OK;

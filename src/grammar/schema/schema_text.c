@@ -4,6 +4,7 @@
 #include "grammar/meet/gram_meet.h"
 #include "grammar/read/gram_chars.h"
 #include "grammar/read/gram_regex.h"
+#include "grammar/read/gram_without.h"
 #include "grammar/run/gram_auto.h"
 #include "grammar/schema/schema_parts.h"
 
@@ -52,6 +53,7 @@ static fx_status read_condition(fxi_schema *r, fxi_gram *g, const fxi_schema_tex
 {
     if (c->whole || c->pattern) return read_regex(r, g, c, spelling, node);
     if (c->n_name) return read_name_list(r, g, c, spelling, node);
+    if (c->n_mark) return fxi_gram_without(g, c->mark, c->n_mark, node, r->err);
     return read_length(r, g, c, spelling, node);
 }
 
@@ -66,13 +68,13 @@ static fx_status meet_conditions(fxi_schema *r, const fxi_schema_text *cond, siz
     fx_error e = {0};
     size_t first = 0, n_part = 0;
     while (first < n && cond[first].is_not) first++;
-    st = read_condition(r, &part[0].form, first < n ? &cond[first] : &any, FXI_SPELL_JSON,
+    st = read_condition(r, &part[0].form, first < n ? &cond[first] : &any, r->spelling,
                         &part[0].root);
     n_part++;
     for (size_t i = 0; !st && i < n; i++) {
         if (i == first) continue;
         part[n_part].is_not = cond[i].is_not;
-        st = read_condition(r, &part[n_part].form, &cond[i], FXI_SPELL_JSON, &part[n_part].root);
+        st = read_condition(r, &part[n_part].form, &cond[i], r->spelling, &part[n_part].root);
         n_part++;
     }
     if (st) {
@@ -92,7 +94,7 @@ fx_status fxi_schema_texts(fxi_schema *r, const fxi_schema_text *cond, size_t n,
     if (n > MAX_CONDITION)
         return fxi_schema_refuse(r, cond[0].at, "more than %d conditions on a text", MAX_CONDITION);
     if (n > 1 || (n && cond[0].is_not)) return meet_conditions(r, cond, n, node);
-    return read_condition(r, r->g, n ? cond : &any, FXI_SPELL_JSON, node);
+    return read_condition(r, r->g, n ? cond : &any, r->spelling, node);
 }
 
 // ---- whether a text is such ---------------------------------------------------------------------
@@ -124,6 +126,7 @@ fx_status fxi_schema_matches(fxi_schema *r, const fxi_schema_text *cond, const c
 
 // ---- strings ------------------------------------------------------------------------------------
 
+// Up to MAX_CONDITION + 1 of them: more than there may be.
 static fx_status list_conditions(fxi_schema *r, const fxi_schema_set *list, fxi_schema_text *cond,
                                  size_t *n)
 {
@@ -131,24 +134,24 @@ static fx_status list_conditions(fxi_schema *r, const fxi_schema_set *list, fxi_
     const uint32_t min = fxi_schema_least(list, "minLength"),
                    max = fxi_schema_most(list, "maxLength");
     for (const json_t *s = NULL;
-         (s = fxi_schema_next(list, "pattern", s, &v)) && *n < MAX_CONDITION;)
+         (s = fxi_schema_next(list, "pattern", s, &v)) && *n <= MAX_CONDITION;)
         cond[(*n)++] = (fxi_schema_text){.at = s, .pattern = json_string_value(v)};
     for (const json_t *s = NULL;
-         (s = fxi_schema_next(list, "format", s, &v)) && *n < MAX_CONDITION;) {
+         (s = fxi_schema_next(list, "format", s, &v)) && *n <= MAX_CONDITION;) {
         const char *whole = fxi_schema_format(json_string_value(v));
         if (!whole)
             return fxi_schema_refuse(r, s, "the format \"%.60s\" is not supported",
                                      json_string_value(v));
         cond[(*n)++] = (fxi_schema_text){.at = s, .whole = whole};
     }
-    if ((min || max != FXI_GRAM_NO_MAX) && *n < MAX_CONDITION)
+    if ((min || max != FXI_GRAM_NO_MAX) && *n <= MAX_CONDITION)
         cond[(*n)++] = (fxi_schema_text){.at = list->at[0], .min = min, .max = max};
     return FX_OK;
 }
 
 fx_status fxi_schema_strings(fxi_schema *r, const fxi_schema_set *list, fxi_schema_ways *w)
 {
-    fxi_schema_text cond[MAX_CONDITION];
+    fxi_schema_text cond[MAX_CONDITION + 1];
     size_t n = 0;
     uint32_t text = 0;
     FX_TRY(list_conditions(r, list, cond, &n));
@@ -156,4 +159,67 @@ fx_status fxi_schema_strings(fxi_schema *r, const fxi_schema_set *list, fxi_sche
     FX_TRY(fxi_schema_texts(r, cond, n, &text));
     const uint32_t part[] = {fxi_gram_text(r->g, "\"", 1), text, fxi_gram_text(r->g, "\"", 1)};
     return fxi_schema_way(r, w, fxi_gram_seq(r->g, part, 3));
+}
+
+// ---- strings as they are ------------------------------------------------------------------------
+
+// The listed texts of one alternative that satisfy all of the set: names of a condition.
+static fx_status list_texts(fxi_schema *r, const fxi_schema_set *set, const json_t *values,
+                            fxi_schema_text *cond)
+{
+    const size_t n = json_array_size(values);
+    const char **name = fxi_schema_take(r, n, sizeof *name);
+    if (!name) return fxi_schema_no_memory(r);
+    *cond = (fxi_schema_text){.at = set->at[0], .name = name};
+    for (size_t i = 0; i < n; i++) {
+        const json_t *v = json_array_get(values, i);
+        bool fits = false;
+        if (json_is_string(v)) FX_TRY(fxi_schema_accepts(r, v, set, &fits));
+        if (fits) name[cond->n_name++] = json_string_value(v);
+    }
+    return FX_OK;
+}
+
+static fx_status list_values(fxi_schema *r, const fxi_schema_set *set, const fxi_schema_set *list,
+                             fxi_schema_text *cond)
+{
+    const json_t *v;
+    if (!fxi_schema_next(list, "const", NULL, &v)) {
+        (void)fxi_schema_next(list, "enum", NULL, &v);
+        return list_texts(r, set, v, cond);
+    }
+    json_t *one = json_pack("[O]", v);
+    const fx_status st = one ? list_texts(r, set, one, cond) : fxi_schema_no_memory(r);
+    json_decref(one);
+    return st;
+}
+
+static fx_status add_plain_way(fxi_schema *r, const fxi_schema_set *set, const fxi_schema_set *list,
+                               const fxi_schema_text *more, size_t n_more, fxi_schema_ways *w)
+{
+    fxi_schema_text cond[2 * MAX_CONDITION];
+    size_t n = 0;
+    uint32_t node = 0;
+    if (!(fxi_schema_types_of(list) & FXI_SCHEMA_STRING)) return FX_OK;
+    if (fxi_schema_has_values(list))
+        FX_TRY(list_values(r, set, list, &cond[n++]));
+    else
+        FX_TRY(list_conditions(r, list, cond, &n));
+    if (n == 1 && fxi_schema_has_values(list) && !cond[0].n_name) return FX_OK;
+    for (size_t i = 0; i < n_more && n < 2 * MAX_CONDITION; i++) {
+        cond[n] = more[i];
+        cond[n++].at = set->n ? set->at[0] : r->root;
+    }
+    FX_TRY(fxi_schema_texts(r, cond, n, &node));
+    return fxi_schema_way(r, w, node);
+}
+
+fx_status fxi_schema_plain(fxi_schema *r, fxi_schema_set *set, const fxi_schema_text *more,
+                           size_t n_more, fxi_schema_ways *w)
+{
+    fxi_schema_lists lists;
+    FX_TRY(fxi_schema_expand(r, set, &lists));
+    for (size_t i = 0; i < lists.n; i++)
+        FX_TRY(add_plain_way(r, set, &lists.at[i], more, n_more, w));
+    return FX_OK;
 }

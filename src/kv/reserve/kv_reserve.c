@@ -19,7 +19,9 @@
 
 #include <stdlib.h>
 
-#define MAX_UNIT (1u << 20) // units are larger where there were more
+#define MAX_UNIT       (1u << 20) // units are larger where there were more
+#define LEAST_CELL_TOK 16         // in a picture
+#define MOST_CELL      (1u << 14)
 
 typedef struct reserved_seq {
     struct reserved_seq *prev, *next;
@@ -412,6 +414,59 @@ static void reserve_stats(const fxi_kv *kv, fxi_kv_stats *out)
     out->peak_live_bytes = k->peak_live_tok * k->tok_bytes;
 }
 
+// ---- pictures ----------------------------------------------------------------------------------
+
+// A cell of a picture is 2^order units. Blocks that are smaller share one.
+typedef struct reserve_cells {
+    int order;
+    uint32_t n;
+    uint8_t *n_block; // [n] sequences with memory there; more than two count as two
+} reserve_cells;
+
+static bool open_cells(const kv_reserve *k, reserve_cells *c)
+{
+    *c = (reserve_cells){.order = 0};
+    while (block_tok(k, c->order) < LEAST_CELL_TOK || k->buddy.n_unit >> c->order > MOST_CELL)
+        c->order++;
+    c->n = (k->buddy.n_unit + (1u << c->order) - 1) >> c->order;
+    c->n_block = calloc(c->n, 1);
+    return c->n_block != NULL;
+}
+
+static uint32_t cells_of(const reserve_cells *c, const reserved_seq *s)
+{
+    return s->order > c->order ? 1u << (s->order - c->order) : 1;
+}
+
+static void count_cell_blocks(const kv_reserve *k, reserve_cells *c)
+{
+    for (const reserved_seq *s = k->first; s; s = s->next)
+        for (uint32_t i = 0; i < cells_of(c, s); i++) {
+            uint8_t *n = &c->n_block[(s->at >> c->order) + i];
+            *n += *n < 2;
+        }
+}
+
+// A sequence shows all that is reserved for it.
+static fx_status reserve_paint(fxi_kv *kv, const fxi_kv_painter *to)
+{
+    static const fxi_kv_chunk_state states[] = {FXI_KV_CHUNK_SPARE, FXI_KV_CHUNK_OWNED,
+                                                FXI_KV_CHUNK_SHARED};
+    const kv_reserve *k = reserve_of(kv);
+    reserve_cells c;
+    if (!open_cells(k, &c)) return FX_ENOMEM;
+    count_cell_blocks(k, &c);
+    to->group(to->ud, block_bytes(k, c.order), (int)block_tok(k, c.order));
+    for (uint32_t i = 0; i < c.n; i++) to->chunk(to->ud, 0, i, states[c.n_block[i]]);
+    for (const reserved_seq *s = k->first; s; s = s->next)
+        for (uint32_t i = 0; i < cells_of(&c, s); i++)
+            to->segment(to->ud, (const fxi_kv_seq *)s, 0, (int)i, (s->at >> c.order) + i);
+    free(c.n_block);
+    return FX_OK;
+}
+
+// ---- checks ------------------------------------------------------------------------------------
+
 static const char *check_blocks(const kv_reserve *k)
 {
     uint64_t n_unit = k->buddy.n_free, live_tok = 0;
@@ -450,7 +505,8 @@ static fx_status reserve_check(fxi_kv *kv, const char **what)
         .seq_truncate = reserve_truncate, .seq_prepare = reserve_prepare,                   \
         .seq_release = reserve_release, .seq_views = reserve_views,                         \
         .bytes_for = reserve_bytes_for, .cost = reserve_cost, .seq_growth = reserve_growth, \
-        .step = reserve_step, .stats = reserve_stats, .check = reserve_check,               \
+        .step = reserve_step, .stats = reserve_stats, .paint = reserve_paint,               \
+        .check = reserve_check,                                                             \
     }
 
 const fxi_kv_ops fxi_kv_reserve_max = RESERVE_OPS("reserve-max", open_max);

@@ -1,8 +1,9 @@
-// compute.c - rows and linear layers in parallel: how many of them make up a task.
+// compute.c - rows and linear layers in parallel.
 #include "model/host/compute.h"
 
-#define SMALL_TOK 32 // up to this many tokens, reading the weights dominates
-#define MAX_PANEL 32
+#include "model/host/panel_ranges.h"
+
+#define MAX_PANEL 32 // of a range, in large batches
 
 // ---- rows --------------------------------------------------------------------------------------
 
@@ -39,7 +40,7 @@ typedef struct linear_pass {
     const fxi_act *a;
     const fxi_linear_job *job;
     int n_job;
-    int n_panel, panels_per_task; // over all jobs, one after another
+    fxi_panel_ranges ranges; // over all jobs, one after another
 } linear_pass;
 
 static int job_panels(const fxi_linear_job *job)
@@ -59,35 +60,27 @@ static void run_job_panels(const linear_pass *p, const fxi_linear_job *job, int 
     p->c->k->linear[job->w->type](job->w, &a, job->n_tok, from, to, job->y, (size_t)job->w->n_out);
 }
 
+// One task per thread.
 static void linear_task(void *arg, int task)
 {
-    const linear_pass *p = arg;
-    int first = task * p->panels_per_task, end = first + p->panels_per_task, base = 0;
-    for (int i = 0; i < p->n_job && base < end; i++) {
-        run_job_panels(p, &p->job[i], base, first, end);
-        base += job_panels(&p->job[i]);
-    }
-}
-
-// Enough tasks to balance the threads. The cost of a small batch is reading the weights. In a large
-// one each task first prepares all activations for its panels, so that fewer, larger tasks pay.
-int fxi_compute_panels(const fxi_compute *c, int n_panel, int n_tok, int most)
-{
-    const bool small = n_tok <= SMALL_TOK;
-    int n = n_panel / (fxi_pool_n_thread(c->pool) * (small ? 8 : 4)) / 4 * 4;
-    if (small && most > 16) most = 16;
-    return n < 4 ? 4 : n > most ? most : n;
+    linear_pass *p = arg;
+    (void)task;
+    for (int first, end; fxi_ranges_take(&p->ranges, &first, &end);)
+        for (int i = 0, base = 0; i < p->n_job && base < end; i++) {
+            run_job_panels(p, &p->job[i], base, first, end);
+            base += job_panels(&p->job[i]);
+        }
 }
 
 void fxi_compute_linear(const fxi_compute *c, const fxi_act *a, const fxi_linear_job *job,
                         int n_job)
 {
     linear_pass p = {.c = c, .a = a, .job = job, .n_job = n_job};
-    int n_tok = 0;
+    int n_tok = 0, n_panel = 0;
     for (int i = 0; i < n_job; i++) {
-        p.n_panel += job_panels(&job[i]);
+        n_panel += job_panels(&job[i]);
         if (job[i].n_tok > n_tok) n_tok = job[i].n_tok;
     }
-    p.panels_per_task = fxi_compute_panels(c, p.n_panel, n_tok, MAX_PANEL);
-    fxi_pool_run(c->pool, linear_task, &p, (p.n_panel + p.panels_per_task - 1) / p.panels_per_task);
+    fxi_ranges_init(&p.ranges, c, n_panel, n_panel, n_tok, MAX_PANEL);
+    fxi_pool_run(c->pool, linear_task, &p, fxi_pool_n_thread(c->pool));
 }

@@ -31,8 +31,6 @@ typedef struct fxi_linear_job {
 // The activations from row `row` on, of rows of n_in numbers.
 fxi_act fxi_act_from(const fxi_act *a, int row, int n_in);
 
-// How many of n_panel panels a task should compute: a multiple of 4, at most `most`.
-int fxi_compute_panels(const fxi_compute *c, int n_panel, int n_tok, int most);
 void fxi_compute_linear(const fxi_compute *c, const fxi_act *a, const fxi_linear_job *job,
                         int n_job);
 
@@ -57,7 +55,7 @@ typedef struct fxi_ffn_pass {
     float *scratch;    // fxi_compute_ffn_scratch floats
 } fxi_ffn_pass;
 
-size_t fxi_compute_ffn_scratch(const fxi_compute *c, int max_tok);
+size_t fxi_compute_ffn_scratch(const fxi_compute *c);
 void fxi_compute_ffn(const fxi_compute *c, const fxi_ffn_pass *pass);
 
 // Neighbouring tokens of one sequence whose attention is computed together.

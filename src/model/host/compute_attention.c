@@ -12,6 +12,7 @@
 enum {
     ITEMS_PER_THREAD = 4, // to balance the threads
     MIN_TOK = 8,          // of a block: fewer do not pay for widening keys and values
+    MAX_LANE = 64,        // of items
 };
 
 // ---- the plan ----------------------------------------------------------------------------------
@@ -122,9 +123,9 @@ typedef struct attn_job {
     const fxi_attn_pass *pass;
     size_t scratch_floats; // per thread
     float *part;           // partial results of items that are split
-    int n_item;
-    void (*run)(const struct attn_job *job, int item, float *scratch);
-    atomic_int next; // the next item to take
+    int n_item, n_lane;
+    void (*run)(const struct attn_job *job, int item, int then, float *scratch);
+    atomic_int next[MAX_LANE]; // the next item of each lane
 } attn_job;
 
 static size_t scratch_per_thread(int n_head, int n_kv_head, int head_dim)
@@ -185,27 +186,38 @@ static const fxi_attn_block *find_block(const fxi_attn_pass *p, int item)
     return &p->block[low];
 }
 
-static void attend_item(const attn_job *job, int item, float *scratch)
+// item: index of a block's group of heads and a range
+static fxi_attn item_call(const attn_job *job, int item, float *scratch)
 {
     const fxi_attn_pass *p = job->pass;
-    const fxi_kernels *k = job->c->k;
     const fxi_attn_block *b = find_block(p, item);
-    int range = (item - b->item0) % b->n_range;
-    int kv_head = (item - b->item0) / b->n_range * b->n_head;
-    int left = p->n_kv_head - kv_head;
-    fxi_attn a = kernel_call(p, b, kv_head, b->n_head < left ? b->n_head : left, scratch);
-    int64_t n = seen_segments(b);
+    const int kv_head = (item - b->item0) / b->n_range * b->n_head, left = p->n_kv_head - kv_head;
+    return kernel_call(p, b, kv_head, b->n_head < left ? b->n_head : left, scratch);
+}
+
+static void attend_item(const attn_job *job, int item, int then, float *scratch)
+{
+    const fxi_kernels *k = job->c->k;
+    const fxi_attn_block *b = find_block(job->pass, item);
+    const int range = (item - b->item0) % b->n_range;
+    fxi_attn a = item_call(job, item, scratch), next;
+    if (then >= 0) {
+        next = item_call(job, then, scratch);
+        a.then = &next;
+    }
+    const int64_t n = seen_segments(b);
     if (b->n_range == 1)
         k->attention(&a);
     else
         k->attention_part(&a, b->segment0 + (int)(n * range / b->n_range),
                           b->segment0 + (int)(n * (range + 1) / b->n_range),
-                          block_parts(job, b, kv_head));
+                          block_parts(job, b, a.kv_head));
 }
 
 // item: index of a block and a KV head
-static void merge_item(const attn_job *job, int item, float *scratch)
+static void merge_item(const attn_job *job, int item, int then, float *scratch)
 {
+    (void)then;
     const fxi_attn_block *b = &job->pass->block[item / job->pass->n_kv_head];
     if (b->n_range == 1) return;
     int kv_head = item % job->pass->n_kv_head;
@@ -213,24 +225,40 @@ static void merge_item(const attn_job *job, int item, float *scratch)
     job->c->k->attention_merge(&a, block_parts(job, b, kv_head));
 }
 
+// Takes the next item of the task's lane, or of another one when that is empty. Lane i has every
+// n_lane-th item from i on, so a thread mostly knows which item it takes next. -1: none is left.
+static int take_item(attn_job *job, int task)
+{
+    for (int i = 0; i < job->n_lane; i++) {
+        atomic_int *next = &job->next[(task + i) % job->n_lane];
+        if (atomic_load_explicit(next, memory_order_relaxed) >= job->n_item) continue;
+        const int item = atomic_fetch_add_explicit(next, job->n_lane, memory_order_relaxed);
+        if (item < job->n_item) return item;
+    }
+    return -1;
+}
+
 // One task per thread, so that each has its own scratch. Items are taken one by one, in descending
 // order, because the last ones attend to most positions.
 static void attn_task(void *arg, int task)
 {
     attn_job *job = arg;
+    const int last = job->n_item - 1;
     float *scratch = job->pass->scratch + (size_t)task * job->scratch_floats;
-    int item;
-    while ((item = atomic_fetch_add_explicit(&job->next, 1, memory_order_relaxed)) < job->n_item)
-        job->run(job, job->n_item - 1 - item, scratch);
+    for (int item; (item = take_item(job, task)) >= 0;)
+        job->run(job, last - item, item + job->n_lane <= last ? last - item - job->n_lane : -1,
+                 scratch);
 }
 
 static void run_items(attn_job *job, int n_item,
-                      void (*run)(const attn_job *job, int item, float *scratch))
+                      void (*run)(const attn_job *job, int item, int then, float *scratch))
 {
+    const int n_thread = fxi_pool_n_thread(job->c->pool);
     job->n_item = n_item;
+    job->n_lane = n_thread < MAX_LANE ? n_thread : MAX_LANE;
     job->run = run;
-    atomic_init(&job->next, 0);
-    fxi_pool_run(job->c->pool, attn_task, job, fxi_pool_n_thread(job->c->pool));
+    for (int i = 0; i < job->n_lane; i++) atomic_init(&job->next[i], i);
+    fxi_pool_run(job->c->pool, attn_task, job, n_thread);
 }
 
 void fxi_compute_attention(const fxi_compute *c, const fxi_attn_pass *p)

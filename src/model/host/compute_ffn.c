@@ -1,27 +1,24 @@
 // compute_ffn.c - the first half of feed-forward blocks: two layers, joined into what the next one
 // reads, for one block or many experts.
 //
-// An item is a range of panels of gate and the same range of up, a whole number of blocks of 32
+// A thread takes a range of panels of gate and the same range of up, a whole number of blocks of 32
 // outputs. Both are computed for a chunk of tokens into the thread's scratch, which fits the
 // second-level cache, and joined and rounded there: [n_tok][n_ffn] of gate or up is never written.
-#include "model/host/compute.h"
-
-#include <stdatomic.h>
-
 #include "kernels/linear.h"
+#include "model/host/panel_ranges.h"
 
-#define CHUNK_TOK 128
-#define MAX_PANEL 16
-#define MAX_OUT   (MAX_PANEL * FXI_PANEL)
+#define CHUNK_TOK    128
+#define CHUNK_PANEL  16                                    // of CHUNK_TOK tokens; more of fewer
+#define CHUNK_FLOATS (CHUNK_TOK * CHUNK_PANEL * FXI_PANEL) // of gate, and of up
 
 typedef struct ffn_job {
     const fxi_compute *c;
     const fxi_ffn_pass *pass;
-    int n_panel, panels_per_item, items_per_part, n_item;
-    atomic_int next; // the next item to take
+    int n_panel; // of each part
+    fxi_panel_ranges ranges;
 } ffn_job;
 
-// A chunk of tokens and the outputs of an item.
+// A chunk of tokens and outputs of a part.
 typedef struct ffn_chunk {
     const fxi_ffn_part *of;
     int tok0, n_tok;
@@ -29,14 +26,9 @@ typedef struct ffn_chunk {
     float *gate, *up; // [n_tok][n_out] in the scratch
 } ffn_chunk;
 
-static size_t chunk_floats(int max_tok)
+size_t fxi_compute_ffn_scratch(const fxi_compute *c)
 {
-    return (size_t)(max_tok < CHUNK_TOK ? max_tok : CHUNK_TOK) * MAX_OUT;
-}
-
-size_t fxi_compute_ffn_scratch(const fxi_compute *c, int max_tok)
-{
-    return 2 * chunk_floats(max_tok) * (size_t)fxi_pool_n_thread(c->pool);
+    return 2 * (size_t)CHUNK_FLOATS * (size_t)fxi_pool_n_thread(c->pool);
 }
 
 // Computes the chunk's panels of a layer into y.
@@ -83,12 +75,11 @@ static void run_chunk(const ffn_job *job, ffn_chunk *part)
     join_layers(job, part);
 }
 
-static void run_item(const ffn_job *job, int item, float *scratch)
+// The outputs from out0 on, up to end, of all tokens of a part.
+static void run_outputs(const ffn_job *job, const fxi_ffn_part *of, int out0, int end,
+                        float *scratch)
 {
-    const fxi_ffn_part *of = &job->pass->part[item / job->items_per_part];
-    const int n_ffn = of->up->n_out, most = job->panels_per_item * FXI_PANEL;
-    ffn_chunk part = {.of = of, .out0 = item % job->items_per_part * most, .gate = scratch};
-    part.n_out = n_ffn - part.out0 < most ? n_ffn - part.out0 : most;
+    ffn_chunk part = {.of = of, .out0 = out0, .n_out = end - out0, .gate = scratch};
     for (; part.tok0 < of->n_tok; part.tok0 += part.n_tok) {
         const int left = of->n_tok - part.tok0;
         part.n_tok = left < CHUNK_TOK ? left : CHUNK_TOK;
@@ -96,23 +87,34 @@ static void run_item(const ffn_job *job, int item, float *scratch)
     }
 }
 
-// One task per thread, so that each has its own scratch. Items are taken one by one.
+// The panels from `first` to `end` of all parts, which belong to one of them, in as few steps as
+// the scratch allows.
+static void run_range(const ffn_job *job, int first, int end, float *scratch)
+{
+    const fxi_ffn_part *of = &job->pass->part[first / job->n_panel];
+    const int n_ffn = of->up->n_out, n_tok = of->n_tok < CHUNK_TOK ? of->n_tok : CHUNK_TOK;
+    const int out0 = first % job->n_panel * FXI_PANEL, rest = (end - first) * FXI_PANEL;
+    const int out1 = n_ffn - out0 < rest ? n_ffn : out0 + rest;
+    const int most = CHUNK_FLOATS / (n_tok ? n_tok : 1) / (4 * FXI_PANEL) * (4 * FXI_PANEL);
+    for (int at = out0, to; at < out1; at = to) {
+        to = out1 - at < most ? out1 : at + most;
+        run_outputs(job, of, at, to, scratch);
+    }
+}
+
+// One task per thread, so that each has its own scratch.
 static void ffn_task(void *arg, int task)
 {
     ffn_job *job = arg;
-    float *scratch = job->pass->scratch + 2 * (size_t)task * chunk_floats(job->pass->n_tok);
-    int item;
-    while ((item = atomic_fetch_add_explicit(&job->next, 1, memory_order_relaxed)) < job->n_item)
-        run_item(job, item, scratch);
+    float *scratch = job->pass->scratch + 2 * (size_t)task * CHUNK_FLOATS;
+    for (int first, end; fxi_ranges_take(&job->ranges, &first, &end);)
+        run_range(job, first, end, scratch);
 }
 
 void fxi_compute_ffn(const fxi_compute *c, const fxi_ffn_pass *pass)
 {
-    const int n_thread = fxi_pool_n_thread(c->pool), n_part = pass->n_part;
     ffn_job job = {.c = c, .pass = pass, .n_panel = fxi_linear_n_panel(pass->part[0].up->n_out)};
-    job.panels_per_item = fxi_compute_panels(c, job.n_panel * n_part, pass->n_tok, MAX_PANEL);
-    job.items_per_part = (job.n_panel + job.panels_per_item - 1) / job.panels_per_item;
-    job.n_item = job.items_per_part * n_part;
-    atomic_init(&job.next, 0);
-    fxi_pool_run(c->pool, ffn_task, &job, job.n_item < n_thread ? job.n_item : n_thread);
+    fxi_ranges_init(&job.ranges, c, job.n_panel * pass->n_part, job.n_panel, pass->n_tok,
+                    CHUNK_PANEL);
+    fxi_pool_run(c->pool, ffn_task, &job, fxi_pool_n_thread(c->pool));
 }

@@ -106,7 +106,7 @@ fx_status fxi_host_prepare(fxi_device *d, const fxi_transformer *m, const fxi_pa
         {(void **)&b->attn,
          fxi_compute_attn_scratch(&h->compute, s->n_head, s->n_kv_head, s->head_dim, m->ctx_tok),
          sizeof(float)},
-        {(void **)&b->ffn, fxi_compute_ffn_scratch(&h->compute, most->max_tok), sizeof(float)},
+        {(void **)&b->ffn, fxi_compute_ffn_scratch(&h->compute), sizeof(float)},
         {(void **)&b->act_q, n_act, 1},
         {(void **)&b->act_d, n_act / 32 + n, sizeof(float)},
         {(void **)&b->act_sum, n_act / 16 + n, sizeof(int32_t)},

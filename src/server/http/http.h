@@ -165,9 +165,10 @@ struct fxi_http_job {
     // The workers' queue's own: the body's work, and the rendering of a large answer.
     fxi_work work, render;
 
+    int fd; // the connection's; set before the job is listed. Sent to only while it is suspended
+
     // Guarded by server.mu.
     uint64_t serial;
-    int fd;
     double window_s;     // watch.c: a reader is measured from here on; 0: not yet
     uint64_t window_ack; // bytes that it had acknowledged by then
     fxi_http_job *prev, *next;
@@ -217,9 +218,9 @@ void fxi_http_job_answer(fxi_http_job *job, fxi_buf *body);
 // I/O thread `leave`, once, when the connection has completed. False: it has; neither is called.
 bool fxi_http_job_watch(fxi_http_job *job, double (*look)(fxi_http_job *job, double now_s),
                         void (*leave)(fxi_http_job *job));
-// Adds text to such a stream. ok false: there was no memory for it, and the stream ends. False: it
-// has ended.
-bool fxi_http_job_stream(fxi_http_job *job, bool ok, const fxi_buf *text);
+// Adds text to such a stream, which fxi_http_send_added sends. ok false: there was no memory for
+// it, and the stream ends. False: it has ended.
+bool fxi_http_job_add(fxi_http_job *job, bool ok, const fxi_buf *text);
 // Bytes that the socket holds and the client's machine has not acknowledged.
 uint64_t fxi_http_job_queued_bytes(const fxi_http_job *job);
 // Whether such a stream's reader has taken everything: what lies in the socket has not been taken.
@@ -248,8 +249,6 @@ void fxi_http_job_sent(fxi_http_job *job, size_t n);
 // Since when there has been something to read all the time, and how many bytes MHD has taken so
 // far; 0: there is nothing to read.
 double fxi_http_job_unread(fxi_http_job *job, uint64_t *n_out);
-// Whether the request came with an admin's key. Any thread that holds a reference.
-bool fxi_http_job_is_admin(const fxi_http_job *job);
 
 // ---- conn.c: connections -----------------------------------------------------------------------
 
@@ -333,6 +332,9 @@ enum MHD_Result fxi_http_send_error(fxi_http_job *job, const fxi_http_error *e);
 enum MHD_Result fxi_http_send_preflight(fxi_http_job *job);
 // Sends what a submitted job has to say, or suspends the connection until there is something.
 enum MHD_Result fxi_http_send_reply(fxi_http_job *job);
+// Sends what fxi_http_job_add has added, as much as the socket takes, or leaves it to MHD. Returns
+// whether MHD's thread has it to do.
+bool fxi_http_send_added(fxi_http_job *job);
 // Let jobs send that have something to send, as wakes.h says: after each step, on the engine's
 // thread, which leaves it to the sender if there is one (ud: the server); on the sender; those that
 // are late, on the watcher's; all.

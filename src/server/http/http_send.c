@@ -240,6 +240,16 @@ static void wake_suspended(fxi_http_job *job)
         fxi_http_job_resume(job);
 }
 
+bool fxi_http_send_added(fxi_http_job *job)
+{
+    pthread_mutex_lock(&job->mu);
+    job->last_out_s = fxi_now_s();
+    if (job->suspended) wake_suspended(job);
+    const bool is_left = !job->suspended && fxi_reply_has_news(&job->reply);
+    pthread_mutex_unlock(&job->mu);
+    return is_left;
+}
+
 static void wake_listed(fxi_server *srv, fxi_wake_list l)
 {
     for (fxi_wake *w; (w = fxi_wakes_pop(&srv->wakes, &l));) {

@@ -53,11 +53,6 @@ void fxi_http_job_unref(fxi_http_job *job)
     free(job);
 }
 
-bool fxi_http_job_is_admin(const fxi_http_job *job)
-{
-    return job->tenant->is_admin;
-}
-
 // ---- bytes ------------------------------------------------------------------------------------
 
 // Bills the reply's text as it is now. False: the ledger is beyond its limit.
@@ -217,11 +212,13 @@ void fxi_http_job_on_event(void *ud, const fx_event *ev)
     pthread_mutex_lock(&job->mu);
     bool was_ended = job->reply.ended;
     add_event_locked(part, ev);
+    const bool is_full = fxi_reply_is_full(&job->reply, part->index, ev);
     bool failed = !was_ended && job->reply.err.status;
     const bool has_news = !was_ended && fxi_reply_has_news(&job->reply);
     if (has_news && !post_render_locked(job)) wake_after_step_locked(job);
     pthread_mutex_unlock(&job->mu);
     if (failed) cancel_parts(job);
+    if (is_full) fx_stop_choice(job->eng, ev->request_id, ev->choice);
     if (ev->last) fxi_http_job_unref(job);
 }
 
@@ -292,7 +289,7 @@ bool fxi_http_job_watch(fxi_http_job *job, double (*look)(fxi_http_job *job, dou
     return is_here;
 }
 
-bool fxi_http_job_stream(fxi_http_job *job, bool ok, const fxi_buf *text)
+bool fxi_http_job_add(fxi_http_job *job, bool ok, const fxi_buf *text)
 {
     fxi_http_error e;
     pthread_mutex_lock(&job->mu);
@@ -302,7 +299,6 @@ bool fxi_http_job_stream(fxi_http_job *job, bool ok, const fxi_buf *text)
         (void)fxi_http_fail_memory(&e);
         fxi_reply_fail(&job->reply, &e);
     }
-    if (is_open) wake_locked(job);
     pthread_mutex_unlock(&job->mu);
     return ok;
 }

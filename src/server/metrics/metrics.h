@@ -55,6 +55,7 @@ typedef struct fxi_server_gauges {
     uint64_t held_bytes[FXI_N_BYTES_OF];
     fxi_spans_counts spans;
     uint64_t n_worker, n_busy_worker, n_waiting_work;
+    uint64_t n_viewer, n_view_made, n_view_sent, view_bytes, view_ns; // of /kv/stream
 } fxi_server_gauges;
 
 // Appends the page, in the text format 0.0.4 of Prometheus. False: out of memory.

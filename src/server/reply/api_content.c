@@ -10,6 +10,7 @@ static fxi_answer_spec answer_spec(const fxi_reply *r)
 {
     return (fxi_answer_spec){.calls = r->spec.calls,
                              .reasoning = r->spec.reasoning,
+                             .either = r->spec.either,
                              .has_tool = fxi_tools_has,
                              .param = fxi_tools_param,
                              .tools = r->spec.tools};
@@ -124,12 +125,9 @@ typedef struct answer_listener {
     int k;
 } answer_listener;
 
-// Whether it belongs to a call beyond the one that the request wants.
-static bool is_surplus(const fxi_reply *r, fxi_choice *c, const fxi_answer_event *ev)
+bool fxi_content_is_full(const fxi_reply *r, int k)
 {
-    const bool of_call = ev->kind != FXI_ANSWER_TEXT && ev->kind != FXI_ANSWER_REASONING;
-    if (ev->kind == FXI_ANSWER_CALL) c->is_surplus = r->spec.one_call && c->n_done;
-    return of_call && c->is_surplus;
+    return r->spec.one_call && r->choice[k].n_done;
 }
 
 static bool on_answer(void *ud, const fxi_answer_event *ev)
@@ -137,7 +135,7 @@ static bool on_answer(void *ud, const fxi_answer_event *ev)
     const answer_listener *l = ud;
     fxi_choice *c = &l->r->choice[l->k];
     if (ev->kind == FXI_ANSWER_REASONING && l->r->spec.drop_reasoning) return true;
-    if (is_surplus(l->r, c, ev)) return true;
+    if (fxi_content_is_full(l->r, l->k)) return true;
     c->n_done += ev->kind == FXI_ANSWER_DONE;
     if (!l->r->spec.stream) return keep_event(l->r, l->k, ev);
     if (!l->r->writer->keeps) return l->r->writer->content(l->r, l->k, ev);

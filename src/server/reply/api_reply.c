@@ -297,6 +297,12 @@ void fxi_reply_event(fxi_reply *r, int prompt, const fx_event *ev)
     check_backlog(r);
 }
 
+bool fxi_reply_is_full(const fxi_reply *r, int prompt, const fx_event *ev)
+{
+    const bool goes_on = !r->ended && ev->finish == FX_FINISH_NONE && !is_of_prompt(ev);
+    return goes_on && fxi_content_is_full(r, prompt * r->spec.n_per_prompt + ev->choice);
+}
+
 void fxi_reply_fail(fxi_reply *r, const fxi_http_error *e)
 {
     if (r->ended) return;

@@ -63,7 +63,6 @@ typedef struct fxi_choice {
     size_t n_content, cap_content;
     int n_call;      // calls that have begun; of a kept choice without those that broke
     int n_done;      // calls that are complete
-    bool is_surplus; // the call at hand is not emitted
     int n_reasoning; // tokens of the reasoning
     fxi_buf text;    // whole replies: the text; of embeddings, the vector's floats
     fxi_probs probs; // whole replies: all; streams: those of tokens whose text is still to come
@@ -106,7 +105,8 @@ typedef struct fxi_reply_spec {
     const fxi_call_format *calls;       // calls of tools are parsed; NULL: they are text
     const fxi_reason_format *reasoning; // the same for reasoning,
     bool drop_reasoning;                // which is not emitted
-    bool one_call;                      // calls behind the first are dropped
+    bool either;                        // of fxi_answer_spec
+    bool one_call;                      // the first call ends an answer: the rest is dropped
     json_t *tools;                      // the request's, or NULL
     const char *mirror;                 // members that a response repeats: JSON; NULL: none
 } fxi_reply_spec;
@@ -156,6 +156,8 @@ bool fxi_reply_set_prompt(fxi_reply *r, int prompt, const fx_tokens *tok, const 
                           size_t n_bytes, fxi_http_error *err);
 // Adds an event of the engine request that computes this prompt. Ignored once ended.
 void fxi_reply_event(fxi_reply *r, int prompt, const fx_event *ev);
+// Whether the choice of this event needs no more tokens (fx_stop_choice).
+bool fxi_reply_is_full(const fxi_reply *r, int prompt, const fx_event *ev);
 // Ends the reply with an error: an error event if a stream has begun, otherwise only r->err.
 // Ignored once ended.
 void fxi_reply_fail(fxi_reply *r, const fxi_http_error *e);
@@ -217,6 +219,8 @@ bool fxi_content_init(fxi_reply *r, fxi_choice *c); // c->answer, if the reply w
 bool fxi_content_prompt(fxi_reply *r, int prompt, const fx_tokens *tok);
 // The text of an event, and its end if there is one, for choice k with an `answer`.
 bool fxi_content_event(fxi_reply *r, int k, const fx_event *ev);
+// Whether choice k has all that the request wants of it: nothing more is emitted of it.
+bool fxi_content_is_full(const fxi_reply *r, int k);
 size_t fxi_content_bytes(const fxi_choice *c); // of memory
 void fxi_content_free(fxi_choice *c);
 

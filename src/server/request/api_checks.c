@@ -67,6 +67,26 @@ static bool check_input(fxi_parse *p)
                          "'prompt' or 'messages' is required");
 }
 
+static bool check_continuation(fxi_parse *p)
+{
+    const fxi_params *par = p->par;
+    if (!par->continue_final || !json_is_true(json_object_get(par->root, "add_generation_prompt")))
+        return true;
+    return fxi_bad_value(p, "continue_final_message",
+                         "'continue_final_message' and 'add_generation_prompt' exclude each other");
+}
+
+// The marks and the suffix are no part of what an echo repeats, or a truncation keeps.
+static bool check_suffix(fxi_parse *p)
+{
+    const fxi_params *par = p->par;
+    if (!par->suffix) return true;
+    if (par->echo || par->truncate)
+        return fxi_bad_value(p, "suffix", "'suffix' and '%s' exclude each other",
+                             par->echo ? "echo" : "truncate_prompt_tokens");
+    return par->prompt[0].text || fxi_bad_value(p, "suffix", "'suffix' needs a prompt of text");
+}
+
 static bool check_request_id(fxi_parse *p)
 {
     static const char fine[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
@@ -86,5 +106,6 @@ static bool check_dimensions(fxi_parse *p)
 bool fxi_fields_check(fxi_parse *p)
 {
     return check_streaming(p) && check_choices(p) && check_likeliest(p) && check_token_limits(p) &&
-           check_input(p) && check_request_id(p) && fxi_tools_check(p) && check_dimensions(p);
+           check_input(p) && check_suffix(p) && check_continuation(p) && check_request_id(p) &&
+           fxi_tools_check(p) && check_dimensions(p);
 }

@@ -105,9 +105,10 @@ static void set_embedding(fx_request *req, const fxi_params *par)
 
 const fxi_call_format *fxi_params_calls(const fxi_params *par)
 {
-    const bool may_call = fxi_api_is_chat(par->api) && par->tools && !par->hide_tools;
+    const bool may_call =
+        fxi_api_is_chat(par->api) && json_array_size(par->tools) && !par->hide_tools;
     const fxi_call_format *f = may_call && par->formats ? par->formats->calls : NULL;
-    const bool needs_plain = may_call && par->must_call && !(f && f->spelling.before);
+    const bool needs_plain = may_call && par->must_call && (!f || par->plain_calls);
     return needs_plain ? fxi_call_format_plain() : f;
 }
 
@@ -148,11 +149,9 @@ fx_request fxi_params_request(const fxi_params *par, uint64_t seed)
 static const struct field_name {
     const char *engine, *client;
 } field_names[] = {
-    {"min_tok:", "min_tokens"},
-    {"allow:", "allowed_token_ids"},
-    {"temperature:", "temperature"},
-    {"the model ", "model"},
-    {"repetition_penalty:", "repetition_penalty"},
+    {"min_tok:", "min_tokens"},      {"allow:", "allowed_token_ids"},
+    {"temperature:", "temperature"}, {"the model ", "model"},
+    {"this model ", "model"},        {"repetition_penalty:", "repetition_penalty"},
 };
 
 // FX_EINVAL: the values have been checked by then. If the line names none of them, the request has
@@ -193,6 +192,7 @@ fxi_reply_spec fxi_params_reply(const fxi_params *par)
                             .n_prompt_top = (int)par->n_prompt_logprob,
                             .calls = fxi_params_calls(par),
                             .reasoning = fxi_params_reasoning(par),
+                            .either = par->form.field != NULL,
                             .drop_reasoning = !par->include_reasoning,
                             .one_call = !par->parallel_calls,
                             .tools = fxi_params_calls(par) ? (json_t *)par->tools : NULL,

@@ -75,8 +75,8 @@ bool fxi_set_encoding(fxi_parse *p, const fxi_field *f, const json_t *v);
 bool fxi_set_nothing(fxi_parse *p, const fxi_field *f, const json_t *v); // the value is ignored
 // For what is not supported: every value but the neutral one is refused.
 bool fxi_only_false(fxi_parse *p, const fxi_field *f, const json_t *v);
-bool fxi_only_true(fxi_parse *p, const fxi_field *f, const json_t *v);
 bool fxi_only_zero(fxi_parse *p, const fxi_field *f, const json_t *v);
+bool fxi_set_suffix(fxi_parse *p, const fxi_field *f, const json_t *v);
 bool fxi_only_empty(fxi_parse *p, const fxi_field *f, const json_t *v);
 bool fxi_only_absent(fxi_parse *p, const fxi_field *f, const json_t *v);
 bool fxi_only_free_choice(fxi_parse *p, const fxi_field *f, const json_t *v);

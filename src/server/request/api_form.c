@@ -1,13 +1,10 @@
 // api_form.c - fields that say what the answer must look like: response_format, vLLM's
 // structured_outputs and guided_*, llama.cpp's grammar and json_schema. A request has at most one
-// form, which a worker compiles for the engine.
-#include <stdlib.h>
+// form, which a worker compiles for the engine (tools/tool_grammar.c).
 #include <string.h>
 
 #include "server/request/api_fields.h"
 
-#define FORM_BYTES    (256u << 10) // billed for a grammar: what it usually learns while it is used,
-#define FORM_COPIES   32           // and this many times the bytes of its text
 #define MAX_CHOICES   10000
 #define SCHEMA_SHAPES "an object, true or false"
 
@@ -138,49 +135,4 @@ bool fxi_set_structured_outputs(fxi_parse *p, const fxi_field *f, const json_t *
         if (!json_is_null(member) && !read_output(p, f->name, key, member)) return false;
     }
     return true;
-}
-
-// ---- compiling ----------------------------------------------------------------------------------
-
-static fx_part text_of_value(fx_part_kind kind, const json_t *v)
-{
-    return (fx_part){.kind = kind, .text = json_string_value(v), .n_bytes = json_string_length(v)};
-}
-
-static fx_status compile_choice(const fxi_form *form, const fx_engine *eng, fx_grammar **out,
-                                fx_error *err)
-{
-    const size_t n = json_array_size(form->value);
-    fx_part *part = calloc(n, sizeof *part);
-    *err = (fx_error){FX_ENOMEM, "out of memory"};
-    if (!part) return FX_ENOMEM;
-    for (size_t i = 0; i < n; i++)
-        part[i] = text_of_value(FX_PART_TEXT, json_array_get(form->value, i));
-    const fx_part root = {.kind = FX_PART_ALT, .part = part, .n_part = n};
-    const fx_status st = fx_grammar_compile(eng, &root, out, err);
-    free(part);
-    return st;
-}
-
-static fx_status compile_form(const fxi_form *form, const fx_engine *eng, fx_grammar **out,
-                              fx_error *err)
-{
-    fx_part root = text_of_value(form->kind, form->value);
-    if (form->kind == FX_PART_ALT) return compile_choice(form, eng, out, err);
-    if (form->kind == FX_PART_SCHEMA) root.schema = form->value;
-    return fx_grammar_compile(eng, &root, out, err);
-}
-
-bool fxi_params_compile(fxi_params *par, const fx_engine *eng, fxi_http_error *err)
-{
-    fx_error e;
-    const size_t n_bytes = FORM_BYTES + FORM_COPIES * par->n_body_bytes;
-    if (!par->form.field) return true;
-    if (par->bill) {
-        if (!fxi_bytes_granted(err, fxi_bill_take(par->bill, FXI_BYTES_TREE, n_bytes)))
-            return false;
-        par->list_bytes += n_bytes;
-    }
-    return compile_form(&par->form, eng, &par->grammar, &e) == FX_OK ||
-           fxi_http_fail_fx(err, &e, par->form.field);
 }

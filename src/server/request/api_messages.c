@@ -181,5 +181,6 @@ fx_chat_request fxi_params_chat(const fxi_params *par)
     return (fx_chat_request){.messages = par->messages,
                              .tools = par->hide_tools ? NULL : par->tools,
                              .kwargs = par->kwargs,
-                             .no_answer = !par->add_generation_prompt};
+                             .no_answer = !par->add_generation_prompt,
+                             .continue_final = par->continue_final};
 }

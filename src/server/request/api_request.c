@@ -57,6 +57,7 @@ bool fxi_params_parse(fxi_params *par, fxi_api api, const char *body, size_t n_b
     par->processed_logprobs = lim->processed_logprobs;
     par->refuse_excess = lim->refuse_excess;
     par->formats = lim->formats;
+    par->infill = lim->infill;
     fxi_parse p = {par, lim, err};
     bool ok = fxi_json_body(&par->doc, par->bill, body, n_bytes, err);
     par->root = par->doc.root;

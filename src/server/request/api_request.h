@@ -25,6 +25,11 @@ typedef struct fxi_formats {
     size_t n_mark;
 } fxi_formats;
 
+// The marks by which a model fills in the text between two others: control tokens.
+typedef struct fxi_infill {
+    const char *before, *after, *between; // what precedes prompt, suffix and answer
+} fxi_infill;
+
 typedef struct fxi_prompt { // text, or ids if text is NULL
     const char *text;       // in the JSON tree
     size_t n_bytes;
@@ -61,11 +66,14 @@ typedef struct fxi_params {
     bool hide_tools;                         // tool_choice "none"
     bool must_call;                          // "required", or a name:
     const char *only_tool;                   // NULL: any tool
+    bool plain_calls;                        // the model's format cannot say the calls
     const char *effort;                      // reasoning_effort; NULL: none
     int thinking;                            // 0: nothing was said; 1: it should; -1: it should not
     bool parallel_calls, include_reasoning, separate_reasoning;
-    const fxi_formats *formats; // as in fxi_limits
-    bool add_generation_prompt, add_special, parse_special;
+    const fxi_formats *formats; // as in fxi_limits, like
+    const fxi_infill *infill;
+    const json_t *suffix; // a string in root; NULL: none
+    bool add_generation_prompt, continue_final, add_special, parse_special;
     int64_t truncate;                    // 0: not at all; -1: to the context
     int64_t max_tok, max_completion_tok; // -1: absent
     int64_t n, best_of;                  // best_of -1: absent
@@ -115,6 +123,7 @@ typedef struct fxi_limits { // what a request is checked against
     int max_top;    // likeliest tokens that a request may ask for; 0: FX_MAX_TOP
     bool cut_first, processed_logprobs; // of fx_sampling and fx_request
     const fxi_formats *formats;         // NULL: answers are not taken apart
+    const fxi_infill *infill;           // NULL: the model has no such marks
     bool refuse_excess; // max_tokens beyond the context is an error; false: it is clamped
     fxi_bill *bill;     // of the request: its tree, ids and biases are billed; NULL: nothing is
 } fxi_limits;
@@ -144,16 +153,13 @@ size_t fxi_params_max_prompt(const fxi_params *par, const fx_engine *eng);
 bool fxi_params_encode(const fxi_params *par, const fx_engine *eng, size_t i, fx_tokens *out,
                        fxi_http_error *err);
 
-// ---- api_form.c ---------------------------------------------------------------------------------
-
-// Compiles par->form, if there is one, to par->grammar. False: *err says why.
-bool fxi_params_compile(fxi_params *par, const fx_engine *eng, fxi_http_error *err);
-
 // ---- tools --------------------------------------------------------------------------------------
 
-// Compiles the calls that the answer must have, and those of strict tools, to par->grammar. False:
-// *err says why.
-bool fxi_tools_compile(fxi_params *par, const fx_engine *eng, fxi_http_error *err);
+// Compiles what the answer must look like to par->grammar: its form, the calls that it must have,
+// those of strict tools. False: *err says why.
+bool fxi_params_compile(fxi_params *par, const fx_engine *eng, fxi_http_error *err);
+// Whether there are strict tools, and the answer may call.
+bool fxi_tools_are_strict(const fxi_params *par);
 // Whether the answer may call it.
 bool fxi_tool_is_wanted(const fxi_params *par, const json_t *tool);
 

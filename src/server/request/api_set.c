@@ -80,6 +80,13 @@ bool fxi_set_model(fxi_parse *p, const fxi_field *f, const json_t *v)
     return p->par->model || fxi_limits_no_model(p->lim, f->name, json_string_value(v), p->err);
 }
 
+bool fxi_set_suffix(fxi_parse *p, const fxi_field *f, const json_t *v)
+{
+    if (!json_string_length(v)) return true;
+    p->par->suffix = v;
+    return p->lim->infill || fxi_not_supported(p, f->name);
+}
+
 // ---- fields that are not supported -------------------------------------------------------------
 
 static bool only_if(fxi_parse *p, const fxi_field *f, bool neutral)
@@ -90,11 +97,6 @@ static bool only_if(fxi_parse *p, const fxi_field *f, bool neutral)
 bool fxi_only_false(fxi_parse *p, const fxi_field *f, const json_t *v)
 {
     return only_if(p, f, json_is_false(v));
-}
-
-bool fxi_only_true(fxi_parse *p, const fxi_field *f, const json_t *v)
-{
-    return only_if(p, f, json_is_true(v));
 }
 
 bool fxi_only_zero(fxi_parse *p, const fxi_field *f, const json_t *v)

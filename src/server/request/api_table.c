@@ -124,7 +124,7 @@ static const fxi_field rows[] = {
     {"messages", TOK | RETAIN, A, 0, 0, fxi_set_messages, 0, "a conversation in place of a prompt", NULL, NULL, MESSAGES},
     {"tools", CHATS, A, 0, 0, fxi_set_tools, 0, "functions that the chat template may describe to the model", NULL, NULL, TOOLS},
     {"tool_choice", CHAT | RESP, S | O, 0, 0, fxi_set_tool_choice, 0, "none hides the tools from the template; required, or a function's name: the answer is calls, whose arguments follow their schemas", "\"auto\"", " none auto required ", NULL},
-    {"parallel_tool_calls", CHAT | RESP, B, 0, 0, fxi_set_bool, AT(parallel_calls), "false: only the first call of an answer is sent", "true", NULL, NULL},
+    {"parallel_tool_calls", CHAT | RESP, B, 0, 0, fxi_set_bool, AT(parallel_calls), "false: an answer ends with its first call", "true", NULL, NULL},
     {"reasoning_effort", CHAT, S, 0, 0, fxi_set_text, AT(effort), "for templates that read it", NULL, " none minimal low medium high xhigh ", NULL},
     {"include_reasoning", CHAT | RESP | MSG, B, 0, 0, fxi_set_bool, AT(include_reasoning), "false: reasoning is dropped", "true", NULL, NULL},
     {"separate_reasoning", CHAT | RESP | MSG, B, 0, 0, fxi_set_bool, AT(separate_reasoning), "false: reasoning stays in the text, with its marks", "true", NULL, NULL},
@@ -239,7 +239,7 @@ static const fxi_field rows[] = {
 
     // Not supported.
     {"echo", CHAT, B, 0, 0, fxi_only_false, 0, "not supported in chats: only false", NULL, NULL, NULL},
-    {"suffix", TEXT, S, 0, 0, fxi_only_empty, 0, "not supported: only empty", NULL, NULL, NULL},
+    {"suffix", TEXT, S, 0, 0, fxi_set_suffix, 0, "the text that follows the answer, where the model has tokens for it; empty: none", NULL, NULL, NULL},
     {"add_special_tokens", CHAT, B, 0, 0, fxi_only_false, 0, "not supported in chats: only false", NULL, NULL, NULL},
     {"mirostat", BOTH, I, 0, 2, fxi_only_zero, 0, "not supported: only 0", NULL, NULL, NULL},
     {"dry_multiplier", BOTH, N, 0, 0, fxi_only_zero, 0, "not supported: only 0", NULL, NULL, NULL},
@@ -248,7 +248,7 @@ static const fxi_field rows[] = {
     {"timings_per_token", BOTH, B, 0, 0, fxi_only_false, 0, "not supported: only false", NULL, NULL, NULL},
     {"audio", CHAT, O, 0, 0, fxi_only_absent, 0, "not supported", NULL, NULL, NULL},
     {"web_search_options", CHAT, O, 0, 0, fxi_only_absent, 0, "not supported", NULL, NULL, NULL},
-    {"continue_final_message", CHATS, B, 0, 0, fxi_only_false, 0, "not supported: only false", NULL, NULL, NULL},
+    {"continue_final_message", CHATS, B, 0, 0, fxi_set_bool, AT(continue_final), "the text ends where the last message's does, for the answer to go on with it", "false", NULL, NULL},
     {"chat_template", CHATS, S, 0, 0, fxi_only_absent, 0, "not supported: the server has the template", NULL, NULL, NULL},
     {"truncate_prompt_tokens", EMBED, I, 0, 0, fxi_only_absent, 0, "not supported", NULL, NULL, NULL},
 };

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fail.h" // defines: fxi_fail, FX_TRY
 #include "server/request/api_fields.h"
 
 // ---- prompts ------------------------------------------------------------------------------------
@@ -33,6 +34,32 @@ size_t fxi_params_max_prompt(const fxi_params *par, const fx_engine *eng)
     return (size_t)(par->api == FXI_API_EMBEDDINGS && m->embeds ? m->embd_tok : m->ctx_tok);
 }
 
+// BOS, prompt, suffix, each behind its mark, and the mark of what is to come.
+static fx_status encode_around(const fxi_params *par, const fx_engine *eng, const fxi_prompt *p,
+                               size_t max_tok, fx_tokens *out, fx_error *err)
+{
+    enum { MARK = FX_TOKENIZE_CONTROL | FX_TOKENIZE_INNER };
+    const unsigned flags = flags_of(par), text = flags & FX_TOKENIZE_CONTROL;
+    const char *suffix = json_string_value(par->suffix);
+    const size_t n_suffix = json_string_length(par->suffix);
+    const struct {
+        const char *text;
+        size_t n_bytes;
+        unsigned flags;
+    } pieces[] = {
+        {par->infill->before, strlen(par->infill->before), MARK | (flags & FX_TOKENIZE_BOS)},
+        {p->text, p->n_bytes, text},
+        {par->infill->after, strlen(par->infill->after), MARK},
+        {suffix, n_suffix, text | FX_TOKENIZE_INNER},
+        {par->infill->between, strlen(par->infill->between), MARK},
+    };
+    for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++)
+        FX_TRY(fx_tokenize_max(eng, pieces[i].text, pieces[i].n_bytes, pieces[i].flags, max_tok,
+                               out, err));
+    if (out->n <= max_tok) return FX_OK;
+    return fxi_fail(err, FX_ECONTEXT, "prompt and suffix have %zu tokens", out->n);
+}
+
 static fx_status encode_input(const fxi_params *par, const fx_engine *eng, size_t i, fx_tokens *out,
                               fx_error *err)
 {
@@ -43,6 +70,7 @@ static fx_status encode_input(const fxi_params *par, const fx_engine *eng, size_
         return fx_chat_request_tokenize(eng, &q, out, err);
     }
     const fxi_prompt *p = &par->prompt[i];
+    if (par->suffix) return encode_around(par, eng, p, max_tok, out, err);
     if (p->text) return fx_tokenize_max(eng, p->text, p->n_bytes, flags_of(par), max_tok, out, err);
     if (copy_ids(&p->ids, out)) return FX_OK;
     *err = (fx_error){FX_ENOMEM, "out of memory"};
@@ -152,7 +180,7 @@ static bool bill_words(fxi_params *par, fxi_http_error *err)
 bool fxi_params_resolve(fxi_params *par, const fx_engine *eng, fxi_http_error *err)
 {
     const size_t n = json_array_size(par->bad_words);
-    if (!fxi_params_compile(par, eng, err) || !fxi_tools_compile(par, eng, err)) return false;
+    if (!fxi_params_compile(par, eng, err)) return false;
     if (!n) return true;
     if (!bill_words(par, err)) return false;
     par->ban = calloc(2 * n, sizeof *par->ban);

@@ -2,7 +2,11 @@
 //
 // A JSON tree takes up to a hundred times the bytes of its text, and parsing recurses. So a scan
 // counts depth and values before anything is parsed, and the tree's memory is billed as it grows.
+//
+// A text for the model may have the character 0, which models write, too. Names and patterns may
+// not: they are handled as C strings.
 #include <math.h>
+#include <string.h>
 
 #include "base/text/json_shape.h"
 #include "server/request/api_fields.h"
@@ -70,12 +74,50 @@ bool fxi_json_field(fxi_json_doc *doc, fxi_bill *bill, const char *field, const 
     return parse_source(doc, bill, &s, JSON_DECODE_ANY, err);
 }
 
+// Whether a string that is, or lies in arrays in, the member of this name is for the model to read.
+static bool is_for_model(const char *member)
+{
+    static const char *const texts[] = {"prompt", "content",      "text",  "input",
+                                        "output", "instructions", "system"};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        if (!strcmp(member, texts[i])) return true;
+    return false;
+}
+
+// The member of a string that has a NUL and may not; NULL: there is none.
+static const char *find_bad_nul(json_t *v, const char *member)
+{
+    const char *key, *found = NULL;
+    json_t *inner;
+    if (json_is_string(v) && !is_for_model(member) &&
+        memchr(json_string_value(v), 0, json_string_length(v)))
+        return member;
+    for (size_t i = 0; !found && i < json_array_size(v); i++)
+        found = find_bad_nul(json_array_get(v, i), member);
+    json_object_foreach(v, key, inner)
+    {
+        if (found) break;
+        found = find_bad_nul(inner, key);
+    }
+    return found;
+}
+
+// Hardly any body has a NUL, and then this costs a search in its text.
+static bool check_nul(json_t *root, const char *body, size_t n_bytes, fxi_http_error *err)
+{
+    static const char escape[] = "\\u0000";
+    if (!n_bytes || !memmem(body, n_bytes, escape, sizeof escape - 1)) return true;
+    const char *member = find_bad_nul(root, "");
+    return !member || fxi_http_fail(err, 400, "invalid_value", member,
+                                    "'%.40s' must not have the character U+0000", member);
+}
+
 bool fxi_json_body(fxi_json_doc *doc, fxi_bill *bill, const char *body, size_t n_bytes,
                    fxi_http_error *err)
 {
     const body_source s = {body, n_bytes, NULL};
-    if (!parse_source(doc, bill, &s, 0, err)) return false;
-    if (json_is_object(doc->root)) return true;
+    if (!parse_source(doc, bill, &s, JSON_ALLOW_NUL, err)) return false;
+    if (json_is_object(doc->root)) return check_nul(doc->root, body, n_bytes, err);
     return fxi_http_fail(err, 400, "invalid_json", NULL, "the body must be a JSON object");
 }
 

@@ -7,7 +7,15 @@
 #include "server/request/api_fields.h"
 #include "server/schema/answers.h"
 
-static const fxi_operation operations[] = {
+// What is done to a path, and what is sent and answered.
+typedef struct api_operation {
+    const char *method, *path;
+    int api;            // fxi_api of the body; -1: there is none
+    const char *answer; // a component of the schema, or a type of text
+    const char *about;
+} api_operation;
+
+static const api_operation operations[] = {
     {"POST", "/v1/completions", FXI_API_COMPLETIONS, "Completion", "complete one or several texts"},
     {"POST", "/v1/chat/completions", FXI_API_CHAT, "ChatCompletion", "answer a conversation"},
     {"POST", "/v1/responses", FXI_API_RESPONSES, "Response",
@@ -66,12 +74,6 @@ static const char *const body_names[FXI_N_API] = {
     [FXI_API_BUDGET] = "BudgetRequest",
     [FXI_API_ABORT] = "AbortRequest",
 };
-
-const fxi_operation *fxi_openapi_operations(size_t *n)
-{
-    *n = sizeof operations / sizeof operations[0];
-    return operations;
-}
 
 // ---- a field ------------------------------------------------------------------------------------
 
@@ -132,6 +134,7 @@ static const struct neutral {
     {fxi_only_empty,
      "\"anyOf\":[{\"type\":\"string\",\"maxLength\":0},{\"type\":\"array\",\"maxItems\":0},"
      "{\"type\":\"object\",\"maxProperties\":0},{\"type\":\"null\"}]"},
+    {fxi_set_suffix, "\"type\":[\"string\",\"null\"],\"maxLength\":0"},
     {fxi_only_free_choice, "\"enum\":[\"none\",\"auto\",null]"},
 };
 
@@ -153,7 +156,8 @@ static bool add_models(fxi_buf *b, const fxi_limits *lim)
 static bool add_shape(fxi_buf *b, const fxi_field *f, const fxi_limits *lim)
 {
     if (f->set == fxi_set_model) return add_models(b, lim);
-    const char *neutral = neutral_shape(f);
+    const bool fills_in = f->set == fxi_set_suffix && lim->infill;
+    const char *neutral = fills_in ? NULL : neutral_shape(f);
     if (neutral) return fxi_buf_str(b, neutral);
     if (f->words) return add_words(b, f);
     if (!f->shape) return add_types(b, f) && add_bounds(b, f);
@@ -204,7 +208,7 @@ static bool add_components(fxi_buf *b, const fxi_limits *lim)
 
 // ---- paths --------------------------------------------------------------------------------------
 
-static bool add_answer(fxi_buf *b, const fxi_operation *o)
+static bool add_answer(fxi_buf *b, const api_operation *o)
 {
     if (strchr(o->answer, '/'))
         return fxi_buf_fmt(b, "\"%s\":{\"schema\":{\"type\":\"string\"}}", o->answer);
@@ -216,7 +220,7 @@ static bool add_answer(fxi_buf *b, const fxi_operation *o)
     return ok;
 }
 
-static bool add_operation(fxi_buf *b, const fxi_operation *o)
+static bool add_operation(fxi_buf *b, const api_operation *o)
 {
     static const char usual[] =
         "\"content\":{\"application/json\":{\"schema\":{\"$ref\":\"#/components/schemas/Error\"}}}";

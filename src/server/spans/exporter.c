@@ -25,6 +25,7 @@
 
 struct fxi_spans {
     fxi_url url;
+    fxi_trust *trust; // NULL: the URL is plain http
     char service_name[128];
     char *resource, *headers; // NULL: none
     fxi_spans_options opt;    // its texts are not valid any more
@@ -183,7 +184,7 @@ static void send_body(fxi_spans *x, const fxi_buf *body)
     for (;; wait_s = wait_s * 2 < MAX_WAIT_S ? wait_s * 2 : MAX_WAIT_S) {
         const bool was_closing = exporter_is_closing(x);
         const fxi_patience wait = patience_of(x, x->opt.patience_s > 0 ? limit_s : 10);
-        r = fxi_otlp_post(&x->url, x->headers, body, &wait);
+        r = fxi_otlp_post(&x->url, x->trust, x->headers, body, &wait);
         if (r.outcome == FXI_POST_TAKEN) {
             count_taken(x, &r);
             return;
@@ -237,6 +238,7 @@ static void drop_reference(fxi_spans *x)
     pthread_cond_destroy(&x->moved);
     pthread_mutex_destroy(&x->mu);
     pthread_mutex_destroy(&x->eng_mu);
+    fxi_trust_close(x->trust);
     free(x->resource);
     free(x->headers);
     free(x);
@@ -263,6 +265,7 @@ static fx_status start_exporter(fxi_spans *x, const fxi_spans_options *opt, fx_e
     x->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (x->stop_fd < 0) return fxi_fail(err, FX_EIO, "cannot send spans: %s", strerror(errno));
     FX_TRY(fxi_url_parse(opt->endpoint, &x->url, err));
+    if (x->url.is_tls) FX_TRY(fxi_trust_open(opt->ca_file, &x->trust, err));
     snprintf(x->service_name, sizeof x->service_name, "%s",
              opt->service_name ? opt->service_name : "");
     x->resource = opt->resource ? strdup(opt->resource) : NULL;

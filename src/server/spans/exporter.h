@@ -18,7 +18,8 @@ enum { FXI_SPANS_RING = 2048, FXI_SPANS_BATCH = 128 };
 typedef struct fxi_spans fxi_spans;
 
 typedef struct fxi_spans_options {
-    const char *endpoint;     // the whole URL: http://HOST:PORT/v1/traces
+    const char *endpoint;     // the whole URL: http[s]://HOST:PORT/v1/traces
+    const char *ca_file;      // whom https believes (fxi_trust_open); NULL: whom the system does
     const char *service_name; // NULL or "": as `resource` says, or "flexinfer"
     // Lists as OTEL_RESOURCE_ATTRIBUTES and OTEL_EXPORTER_OTLP_HEADERS have them (otel_pairs.h):
     // attributes of this process, and headers of each POST. NULL: none. Like the endpoint they are
@@ -50,7 +51,7 @@ typedef struct fxi_spans_counts { // so far
 fx_status fxi_spans_check(const char *endpoint, fx_error *err);
 
 // Copies the options and starts the thread. The collector need not be there. Errors: FX_EINVAL (the
-// endpoint), FX_ENOMEM, FX_EIO, FX_EINTERNAL (no thread).
+// endpoint), FX_ENOMEM, FX_EIO (ca_file), FX_EINTERNAL (no thread).
 fx_status fxi_spans_start(const fxi_spans_options *opt, fxi_spans **out, fx_error *err);
 
 // From now on preemptions are read from this engine's flight recorder; it must live until

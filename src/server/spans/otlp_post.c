@@ -2,7 +2,6 @@
 #include "server/spans/otlp_post.h"
 
 #include <stdio.h>
-#include <unistd.h>
 
 #include "base/fail.h" // defines: fxi_fail, FX_TRY
 #include "base/net/http_reply.h"
@@ -23,26 +22,26 @@ static bool write_head(fxi_buf *b, const fxi_url *url, const char *headers, size
     return ok && fxi_buf_str(b, "Connection: close\r\n\r\n");
 }
 
-static fx_status send_request(int fd, const fxi_url *url, const char *headers, const fxi_buf *body,
-                              const fxi_patience *wait, fx_error *err)
+static fx_status send_request(const fxi_link *line, const fxi_url *url, const char *headers,
+                              const fxi_buf *body, const fxi_patience *wait, fx_error *err)
 {
     fxi_buf head = {0};
     fx_status st = write_head(&head, url, headers, body->n)
-                       ? fxi_dial_send(fd, head.p, head.n, wait, err)
+                       ? fxi_dial_send(line, head.p, head.n, wait, err)
                        : fxi_fail(err, FX_ENOMEM, "out of memory");
-    if (st == FX_OK) st = fxi_dial_send(fd, body->p, body->n, wait, err);
+    if (st == FX_OK) st = fxi_dial_send(line, body->p, body->n, wait, err);
     fxi_buf_free(&head);
     return st;
 }
 
-static fx_status read_answer(int fd, fxi_http_reply *r, fxi_buf *answer, const fxi_patience *wait,
-                             fx_error *err)
+static fx_status read_answer(const fxi_link *line, fxi_http_reply *r, fxi_buf *answer,
+                             const fxi_patience *wait, fx_error *err)
 {
     char piece[4096];
     size_t n;
     fxi_reply_state st = FXI_REPLY_MORE;
     while (st == FXI_REPLY_MORE) {
-        FX_TRY(fxi_dial_receive(fd, piece, sizeof piece, &n, wait, err));
+        FX_TRY(fxi_dial_receive(line, piece, sizeof piece, &n, wait, err));
         st = fxi_http_reply_add(r, piece, n, answer);
         if (answer->n > MAX_ANSWER_BYTES) return fxi_fail(err, FX_EIO, "its answer is too long");
     }
@@ -50,20 +49,26 @@ static fx_status read_answer(int fd, fxi_http_reply *r, fxi_buf *answer, const f
     return st == FXI_REPLY_WHOLE ? FX_OK : fxi_fail(err, FX_EIO, "it does not answer in HTTP");
 }
 
-static fx_status exchange_texts(const fxi_url *url, const char *headers, const fxi_buf *body,
-                                const fxi_patience *wait, fxi_http_reply *r, fxi_buf *answer,
-                                fx_error *err)
+// A collector that refuses early answers before it has read all: what it says counts.
+static fx_status exchange_texts(const fxi_link *line, const fxi_url *url, const char *headers,
+                                const fxi_buf *body, const fxi_patience *wait, fxi_http_reply *r,
+                                fxi_buf *answer, fx_error *err)
 {
-    int fd;
-    FX_TRY(fxi_dial_open(url, wait, &fd, err));
-    fx_status st = send_request(fd, url, headers, body, wait, err);
-    // A collector that refuses early answers before it has read all: what it says counts.
-    if (st == FX_OK || st == FX_EIO) {
-        fx_error unread;
-        const fx_status got = read_answer(fd, r, answer, wait, st == FX_OK ? err : &unread);
-        if (st == FX_OK || got == FX_OK) st = got;
-    }
-    close(fd);
+    fx_error unread;
+    const fx_status st = send_request(line, url, headers, body, wait, err);
+    if (st != FX_OK && st != FX_EIO) return st;
+    const fx_status got = read_answer(line, r, answer, wait, st == FX_OK ? err : &unread);
+    return st == FX_OK || got == FX_OK ? got : st;
+}
+
+static fx_status call_collector(const fxi_url *url, const fxi_trust *trust, const char *headers,
+                                const fxi_buf *body, const fxi_patience *wait, fxi_http_reply *r,
+                                fxi_buf *answer, fx_error *err)
+{
+    fxi_link line;
+    fx_status st = fxi_dial_open(url, trust, wait, &line, err);
+    if (st == FX_OK) st = exchange_texts(&line, url, headers, body, wait, r, answer, err);
+    fxi_dial_close(&line);
     return st;
 }
 
@@ -72,14 +77,14 @@ static bool may_come_later(int status)
     return status == 429 || status == 502 || status == 503 || status == 504;
 }
 
-fxi_post_result fxi_otlp_post(const fxi_url *url, const char *headers, const fxi_buf *body,
-                              const fxi_patience *wait)
+fxi_post_result fxi_otlp_post(const fxi_url *url, const fxi_trust *trust, const char *headers,
+                              const fxi_buf *body, const fxi_patience *wait)
 {
     fxi_post_result out = {.outcome = FXI_POST_LATER};
     fxi_http_reply r = {0};
     fxi_buf answer = {0};
     fx_error err;
-    if (exchange_texts(url, headers, body, wait, &r, &answer, &err) != FX_OK) {
+    if (call_collector(url, trust, headers, body, wait, &r, &answer, &err) != FX_OK) {
         snprintf(out.why, sizeof out.why, "%.200s", err.text);
     } else if (r.status < 300) {
         out.outcome = FXI_POST_TAKEN;

@@ -20,8 +20,8 @@ typedef struct fxi_post_result {
     char why[256];       // one line, where something was not taken
 } fxi_post_result;
 
-// headers: more of them, a list of otel_pairs.h; NULL: none.
-fxi_post_result fxi_otlp_post(const fxi_url *url, const char *headers, const fxi_buf *body,
-                              const fxi_patience *wait);
+// trust: for https. headers: more of them, a list of otel_pairs.h; NULL: none.
+fxi_post_result fxi_otlp_post(const fxi_url *url, const fxi_trust *trust, const char *headers,
+                              const fxi_buf *body, const fxi_patience *wait);
 
 #endif

@@ -122,14 +122,9 @@ void fxi_bill_give(fxi_bill *b, fxi_bytes_of of, size_t n_bytes)
     atomic_fetch_sub(&b->ledger->used, n_bytes);
 }
 
-size_t fxi_bill_held(const fxi_bill *b, fxi_bytes_of of)
-{
-    return atomic_load(&b->of[of]);
-}
-
 void fxi_bill_close(fxi_bill *b)
 {
-    for (int i = 0; i < FXI_N_BYTES_OF; i++) fxi_bill_give(b, i, fxi_bill_held(b, i));
+    for (int i = 0; i < FXI_N_BYTES_OF; i++) fxi_bill_give(b, i, atomic_load(&b->of[i]));
     fxi_ledger_unref(b->ledger);
     b->ledger = NULL;
 }

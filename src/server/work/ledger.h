@@ -65,7 +65,6 @@ fxi_take fxi_bill_take(fxi_bill *b, fxi_bytes_of of, size_t n_bytes);
 // now, or one kind takes more than half of it, and who can should give back.
 bool fxi_bill_force(fxi_bill *b, fxi_bytes_of of, size_t n_bytes);
 void fxi_bill_give(fxi_bill *b, fxi_bytes_of of, size_t n_bytes); // pre: taken
-size_t fxi_bill_held(const fxi_bill *b, fxi_bytes_of of);
 void fxi_bill_close(fxi_bill *b); // gives everything back, drops the ledger
 
 #endif

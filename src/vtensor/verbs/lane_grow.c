@@ -17,38 +17,25 @@ static uint32_t cold_stretch(const vti_lane *l, uint32_t *first, uint32_t end)
 
 // If the system itself has no memory left, what is missing comes from chunks that exist.
 static vt_status back_stretch(vt_manager *m, vti_span *sp, uint32_t group, uint32_t first,
-                              uint32_t n, bool wipe)
+                              uint32_t n)
 {
     vti_order_form form = {VTI_JOB_BACK, first, n, VT_VMM_WRITE, 0};
     VT_TRY(vti_plan_make(m, sp, group, first, &form.n, VTI_NOW));
-    for (uint32_t i = 0; i < form.n && !wipe; i++) sp->lane[group].plan[i].is_dirty = false;
     vt_status st = vti_job_now(m, sp, group, &form);
     bool is_news = st == VT_NOSPACE && !m->system_is_full;
     if (is_news) m->system_is_full = true; // until the next step
     return is_news ? VT_OK : st;
 }
 
-static vt_status back_all(vt_manager *m, vti_span *sp, uint32_t group, uint32_t first, uint32_t end,
-                          bool wipe)
+vt_status vti_lane_back(vt_manager *m, vti_span *sp, uint32_t group, uint32_t first, uint32_t end)
 {
     vti_lane_settle(m, sp, group);
     if (sp->is_lost) return VT_EDEVICE;
     vt_status st = VT_OK;
     for (uint32_t n; st == VT_OK && (n = cold_stretch(&sp->lane[group], &first, end)) > 0;)
-        st = back_stretch(m, sp, group, first, n, wipe);
+        st = back_stretch(m, sp, group, first, n);
     if (sp->lane[group].is_foul) (void)vti_lane_clear(m, sp, group, false);
     return st;
-}
-
-vt_status vti_lane_back(vt_manager *m, vti_span *sp, uint32_t group, uint32_t first, uint32_t end)
-{
-    return back_all(m, sp, group, first, end, true);
-}
-
-vt_status vti_lane_back_unwiped(vt_manager *m, vti_span *sp, uint32_t group, uint32_t first,
-                                uint32_t end)
-{
-    return back_all(m, sp, group, first, end, false);
 }
 
 vt_status vti_lane_back_ahead(vt_manager *m, vti_span *sp, uint32_t group, uint32_t first,

@@ -160,9 +160,6 @@ vt_status vti_lane_unguard(vt_manager *m, vti_span *sp, uint32_t group, uint32_t
 // Backs the cold positions of [first, end) at once: warm, but held where the lane holds its tokens.
 // Errors: as vti_plan_make; then some may be backed.
 vt_status vti_lane_back(vt_manager *m, vti_span *sp, uint32_t group, uint32_t first, uint32_t end);
-// The same for chunks that are overwritten at once: they are not wiped.
-vt_status vti_lane_back_unwiped(vt_manager *m, vti_span *sp, uint32_t group, uint32_t first,
-                                uint32_t end);
 // The same by the mapper, as far as one stretch goes.
 vt_status vti_lane_back_ahead(vt_manager *m, vti_span *sp, uint32_t group, uint32_t first,
                               uint32_t end, uint64_t deadline);

@@ -236,6 +236,12 @@ static const char *calls_of(const char *jinja)
     return f ? f->name : "none";
 }
 
+static const char *reasoning_of(const char *jinja)
+{
+    const fxi_reason_format *f = fxi_reason_format_of(jinja, strlen(jinja));
+    return f ? f->name : "none";
+}
+
 static void test_a_template_chooses_its_format(void **state)
 {
     (void)state;
@@ -249,8 +255,14 @@ static void test_a_template_chooses_its_format(void **state)
     assert_string_equal(calls_of("<|start_of_role|> <|tool_call|>"), "granite");
     assert_string_equal(calls_of("<|channel|>commentary to=functions.x"), "harmony");
     assert_string_equal(calls_of("{{ message.content }}"), "none");
-    assert_string_equal(fxi_reason_format_of("a</think>", 9)->name, "think");
-    assert_null(fxi_reason_format_of("plain", 5));
+    assert_string_equal(reasoning_of("a</think>"), "think");
+    assert_string_equal(reasoning_of("<think></think> <response></response>"), "granite33");
+    assert_string_equal(reasoning_of("<tool_response> <think></think>"), "think");
+    assert_string_equal(reasoning_of("<think></think><answer>"), "hunyuan");
+    assert_string_equal(reasoning_of("<|channel>thought\n<channel|>"), "gemma4");
+    assert_string_equal(reasoning_of("<|channel|>analysis<|message|>"), "harmony");
+    assert_string_equal(reasoning_of("<|START_THINKING|>"), "cohere");
+    assert_string_equal(reasoning_of("plain"), "none");
     assert_null(fxi_call_format_named("none"));
     assert_null(fxi_reason_format_named("none"));
 }

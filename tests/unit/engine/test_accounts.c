@@ -43,15 +43,10 @@ static fx_engine *open_here(fx_options opt)
 
 static void submit(fx_engine *eng, fx_request req, const prompt *p, seen *s)
 {
-    uint64_t id;
-    req.prompt = p->tok;
-    req.n_prompt = PROMPT_TOK;
-    req.max_tok = ANSWER_TOK;
-    req.ignore_eos = true;
     req.on_event = note_event;
     req.ud = s;
     *s = (seen){.n_tok = 0};
-    assert_int_equal(fx_submit(eng, &req, &id, NULL), FX_OK);
+    (void)unthreaded_submit(eng, req, p->tok, PROMPT_TOK, ANSWER_TOK);
 }
 
 // 10 ms before each turn.

@@ -299,6 +299,59 @@ static void check_cancelled(int n_turn)
     client_free(&c);
 }
 
+typedef struct stopper { // stops choice 1 with its third token
+    fx_engine *eng;
+    void (*then)(void *ud, const fx_event *ev);
+    void *ud;
+    int n_tok;
+} stopper;
+
+static void stop_at_three(void *ud, const fx_event *ev)
+{
+    stopper *s = ud;
+    if (ev->choice == 1 && ev->token >= 0 && ++s->n_tok == 3)
+        fx_stop_choice(s->eng, ev->request_id, 1);
+    s->then(s->ud, ev);
+}
+
+static void test_a_choice_may_be_stopped(void **state)
+{
+    (void)state;
+    prompt p;
+    stopper s;
+    prepare(&p, N_ANSWER);
+    c.req.n_choice = 3;
+    c.req.sampling.min_tok = 5; // does not hold it
+    s = (stopper){.eng = eng, .then = c.req.on_event, .ud = c.req.ud};
+    c.req.on_event = stop_at_three;
+    c.req.ud = &s;
+    (void)run();
+    for (int k = 0; k < 3; k++) {
+        assert_int_equal(c.choice[k].n_tok, k == 1 ? 3 : N_ANSWER);
+        assert_int_equal(c.choice[k].finish, k == 1 ? FX_FINISH_STOP : FX_FINISH_LENGTH);
+        assert_int_equal(c.choice[k].stop_token, -1);
+        assert_memory_equal(c.choice[k].tok, c.choice[0].tok, 3 * sizeof(int32_t));
+    }
+    fx_stop_choice(eng, c.id, 0); // finished ids, and choices that there cannot be, are ignored
+    fx_stop_choice(eng, c.id, FX_MAX_CHOICE);
+    client_free(&c);
+}
+
+// They are chosen among whole answers.
+static void test_hidden_choices_are_not_stopped(void **state)
+{
+    (void)state;
+    prompt p;
+    prepare(&p, N_ANSWER);
+    c.req.n_best = 2;
+    assert_int_equal(client_submit(&c, NULL), FX_OK);
+    (void)fxi_turn_run(eng);
+    fx_stop_choice(eng, c.id, 0);
+    client_run(&c);
+    assert_int_equal(c.choice[0].n_tok, N_ANSWER);
+    client_free(&c);
+}
+
 static void test_every_choice_ends_once(void **state)
 {
     (void)state;
@@ -338,6 +391,8 @@ int main(void)
         cmocka_unit_test(test_logprobs_come_before_the_rules),
         cmocka_unit_test(test_processed_logprobs),
         cmocka_unit_test(test_prompt_probs),
+        cmocka_unit_test(test_a_choice_may_be_stopped),
+        cmocka_unit_test(test_hidden_choices_are_not_stopped),
         cmocka_unit_test(test_every_choice_ends_once),
     };
     return cmocka_run_group_tests(tests, open_once, close_once);

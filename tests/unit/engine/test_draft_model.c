@@ -100,6 +100,58 @@ static void test_a_like_model_is_mostly_right(void **state)
     }
 }
 
+// Client 1 under every rule that changes what is drawn; a grammar, too.
+static fx_request request_with_rules(fx_grammar *g, bits_answer *out)
+{
+    static fx_bias bias[40];
+    static int32_t ban[20];
+    fx_request r = request_of(1, out);
+    for (int i = 0; i < 40; i++) bias[i] = (fx_bias){3 + 5 * i, i % 2 ? 3.0f : -3.0f};
+    for (int i = 0; i < 20; i++) ban[i] = 4 + 7 * i;
+    r.sampling.bias = bias;
+    r.sampling.n_bias = 40;
+    r.sampling.ban = ban;
+    r.sampling.n_ban = g ? 0 : 20; // where nothing is banned, the grammar may force tokens
+    r.sampling.repetition_penalty = 1.5f;
+    r.sampling.presence_penalty = 0.7f;
+    r.sampling.frequency_penalty = 0.4f;
+    r.sampling.min_tok = N_GEN;
+    r.grammar = g;
+    return r;
+}
+
+static void ask_with_rules(bool speculates, const fx_part *form, bits_answer *out)
+{
+    fx_engine *eng = open_with(TINY, speculates ? TINY : NULL, (fx_options){0});
+    fx_grammar *g = NULL;
+    fx_error err;
+    if (form && fx_grammar_compile(eng, form, &g, &err) != FX_OK) fail_msg("%s", err.text);
+    const fx_request r = request_with_rules(g, out);
+    eng->is_unpaced = true;
+    bits_ask(eng, &r, out);
+    if (speculates) {
+        assert_true(eng->stats.n_accepted_tok > N_GEN / 2);
+        assert_int_equal(eng->stats.n_accepted_tok, eng->stats.n_draft_tok);
+    }
+    fx_grammar_release(g);
+    unthreaded_close(eng);
+}
+
+// The draft model's draws follow the rules of the request, so that what it says still comes true.
+static void test_drafts_follow_the_rules(void **state)
+{
+    (void)state;
+    static const char pattern[] = "([a-m ]{3}(xyzzy|[n-z])){1,200}";
+    const fx_part form = {.kind = FX_PART_REGEX, .text = pattern, .n_bytes = sizeof pattern - 1};
+    const fx_part *const forms[] = {NULL, &form};
+    for (int i = 0; i < 2; i++) {
+        char what[128];
+        ask_with_rules(false, forms[i], &want[0]);
+        ask_with_rules(true, forms[i], &got[0]);
+        if (!bits_same_answer(&got[0], &want[0], what)) fail_msg("%d: %s", i, what);
+    }
+}
+
 // Right and wrong drafts, many sequences, choices, preemptions.
 static void test_no_draft_changes_an_answer(void **state)
 {
@@ -170,6 +222,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_like_model_is_mostly_right),
+        cmocka_unit_test(test_drafts_follow_the_rules),
         cmocka_unit_test(test_no_draft_changes_an_answer),
         cmocka_unit_test(test_a_draft_model_with_windows),
         cmocka_unit_test(test_little_memory_and_small_steps),

@@ -2,10 +2,11 @@
 // needed it may end with an error, all others answer what they answer alone, nothing leaks, and the
 // engine goes on. Among the requests are forked choices and a beam search; in a second round groups
 // are preempted again and again, by swap and by recompute, and the budget changes; and all of that
-// once more with drafts. Then forks that fail in a row: they are retried, and a group that makes no
-// progress ends.
+// once more with drafts, and with the next call failing, too. Then forks that fail in a row: they
+// are retried, and a group that makes no progress ends. And a smaller budget that has to wait.
 #include "unit/cmocka_all.h"
 
+#include "model/model_base.h"
 #include "unit/engine/support/company.h"
 #include "unit/engine/support/unthreaded.h"
 
@@ -18,14 +19,17 @@ enum { N_TOGETHER = 4 };
 static struct {
     fxi_kv_ops ops;
     const fxi_kv_ops *real;
-    int n_call, fail_at;     // the fail_at-th call fails, counted from 1
+    int n_call, fail_at;     // the fail_at-th call fails, counted from 1,
+    int n_in_a_row;          // and with it as many as this, 1 or more
     int n_fork, n_fork_fail; // forks so far; this many fail first
+    int n_budget_fail;       // calls of set_budget that are still to fail
     fx_status how;
 } fault;
 
 static bool fails_now(void)
 {
-    return ++fault.n_call == fault.fail_at;
+    const int n_since = ++fault.n_call - fault.fail_at;
+    return fault.fail_at && n_since >= 0 && n_since < fault.n_in_a_row;
 }
 
 static fx_status faulty_domain(fxi_kv *kv, const char *key, size_t key_bytes, fxi_kv_domain **out)
@@ -78,7 +82,8 @@ static fx_status faulty_swap_in(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving)
 
 static fx_status faulty_budget(fxi_kv *kv, uint64_t budget_bytes)
 {
-    return fails_now() ? fault.how : fault.real->set_budget(kv, budget_bytes);
+    if (fails_now() || fault.n_budget_fail-- > 0) return fault.how;
+    return fault.real->set_budget(kv, budget_bytes);
 }
 
 static void inject(fx_engine *eng, int fail_at, fx_status how)
@@ -95,10 +100,35 @@ static void inject(fx_engine *eng, int fail_at, fx_status how)
     fault.ops.seq_swap_out = faulty_swap_out;
     fault.ops.seq_swap_in = faulty_swap_in;
     fault.ops.set_budget = faulty_budget;
-    fault.n_call = fault.n_fork = fault.n_fork_fail = 0;
+    fault.n_call = fault.n_fork = fault.n_fork_fail = fault.n_budget_fail = 0;
     fault.fail_at = fail_at;
+    fault.n_in_a_row = 1;
     fault.how = how;
     eng->kv->ops = &fault.ops;
+}
+
+// The model's table, with a pass that looks at its batch: each run has tokens, and no more rows of
+// logits than tokens.
+static struct {
+    fxi_model_ops ops;
+    const fxi_model_ops *real;
+} pass;
+
+static fx_status checked_pass(fxi_model *m, const fxi_batch *b, float *logits, fx_error *err)
+{
+    for (int i = 0; i < b->n_seq; i++) {
+        assert_true(b->seq[i].n_tok > 0);
+        assert_in_range(b->seq[i].n_logit, 0, b->seq[i].n_tok);
+    }
+    return pass.real->submit(m, b, logits, err);
+}
+
+static void check_passes(fx_engine *eng)
+{
+    pass.real = eng->model->ops;
+    pass.ops = *pass.real;
+    pass.ops.submit = checked_pass;
+    eng->model->ops = &pass.ops;
 }
 
 static bool ended_well(const client *c, int i)
@@ -191,8 +221,10 @@ static int guess_alone(void *ud, const fxi_seq *s, int32_t *tok, int most)
     return most;
 }
 
-// One run with one fault. Returns the number of calls made; *n_bad is how many requests failed.
-static int run(int fail_at, fx_status how, bool is_disturbed, bool drafts, int *n_bad)
+// One run in which n_in_a_row calls fail. Returns the number of calls made; *n_bad is how many
+// requests failed.
+static int run(int fail_at, int n_in_a_row, fx_status how, bool is_disturbed, bool drafts,
+               int *n_bad)
 {
     static client c[N_TOGETHER];
     static prompt p[N_TOGETHER];
@@ -202,6 +234,8 @@ static int run(int fail_at, fx_status how, bool is_disturbed, bool drafts, int *
                                                          .speculate = drafts ? "auto" : NULL});
     if (drafts) eng->drafter = guess_alone;
     inject(eng, fail_at, how);
+    check_passes(eng);
+    fault.n_in_a_row = n_in_a_row;
     for (int i = 0; i < N_TOGETHER; i++) start_one_of(&c[i], &p[i], eng, i);
     for (int turn = 0; fxi_turn_run(eng); turn++)
         if (is_disturbed) disturb(eng, turn);
@@ -220,12 +254,15 @@ static int run(int fail_at, fx_status how, bool is_disturbed, bool drafts, int *
 
 static void sweep_calls(bool is_disturbed, bool drafts, fx_status how)
 {
-    int n_bad, n_call = run(0, how, is_disturbed, drafts, &n_bad);
+    int n_bad, n_call = run(0, 1, how, is_disturbed, drafts, &n_bad);
     assert_int_equal(n_bad, 0);
     assert_true(n_call > N_TOGETHER * N_GEN);
     for (int i = 1; i <= n_call; i += 1 + i / 5) { // all of the first calls, then fewer and fewer
-        run(i, how, is_disturbed, drafts, &n_bad);
+        run(i, 1, how, is_disturbed, drafts, &n_bad);
         assert_in_range(n_bad, 0, 1);
+        if (!drafts || is_disturbed) continue;
+        run(i, 2, how, is_disturbed, drafts, &n_bad);
+        assert_in_range(n_bad, 0, 2);
     }
 }
 
@@ -328,6 +365,36 @@ static void test_beams_that_can_never_be_forked_find_the_same_answer(void **stat
     client_free(&bad);
 }
 
+// Memory that the old budget still has would be promised again: until the smaller one is in effect,
+// nobody runs. A budget that fails for another reason stops nobody.
+static void test_smaller_budget_that_waits_admits_nobody(void **state)
+{
+    (void)state;
+    static const struct {
+        fx_status how;
+        int n_run;
+    } row[] = {{FX_ENOSPACE, 0}, {FX_EIO, 1}};
+    for (int i = 0; i < 2; i++) {
+        client c;
+        prompt p;
+        fx_engine *eng = unthreaded_open(MODEL, (fx_options){.n_thread = 1, .step_tok = 64});
+        inject(eng, 0, row[i].how);
+        fault.n_budget_fail = 3;
+        assert_int_equal(fx_set_kv_memory(eng, eng->budget_bytes / 2, NULL), FX_OK);
+        start_client(&c, eng, &p, 0);
+        for (int turn = 0; turn < 3; turn++) {
+            (void)fxi_turn_run(eng);
+            assert_int_equal(eng->running.n_seq, row[i].n_run);
+            assert_int_equal(fxi_turn_is_blocked(eng), !row[i].n_run);
+        }
+        client_run(&c);
+        assert_true(ended_well(&c, 0));
+        client_free(&c);
+        check_nothing_is_held(eng);
+        unthreaded_close(eng);
+    }
+}
+
 static void test_device_failure(void **state)
 {
     (void)state;
@@ -353,6 +420,7 @@ int main(void)
         cmocka_unit_test(test_choices_outwait_a_request_beside_which_forks_fail),
         cmocka_unit_test(test_choices_that_can_never_be_forked_end_with_an_error),
         cmocka_unit_test(test_beams_that_can_never_be_forked_find_the_same_answer),
+        cmocka_unit_test(test_smaller_budget_that_waits_admits_nobody),
         cmocka_unit_test(test_device_failure),
         cmocka_unit_test(test_no_host_memory),
         cmocka_unit_test(test_out_of_kv_memory)};

@@ -330,6 +330,15 @@ static void test_grammars_are_refused_by_name(void **state)
     expect_refused((fx_part){.kind = FX_PART_REPEAT, .part = &a, .n_part = 1, .min = 2, .max = 1},
                    "2 to 1");
     expect_refused((fx_part){.kind = FX_PART_FREE, .part = &empty, .n_part = 1}, "empty");
+    expect_refused((fx_part){.kind = FX_PART_STRING, .part = deep, .n_part = 17}, "more than 16");
+    json_t *schema = json_pack("{s:{s:{s:s}}}", "properties", "a", "type", "string");
+    fx_part member = text_part(FX_PART_OBJECT, "/properties/b");
+    member.schema = schema;
+    expect_refused(member, "\"/properties/b\" is no schema in it");
+    member = text_part(FX_PART_OBJECT, "/properties/a");
+    member.schema = schema; // a string is no object
+    expect_refused(member, "nothing matches");
+    json_decref(schema);
     expect_refused((fx_part){.kind = FX_N_PART}, "not known");
 }
 
@@ -362,6 +371,64 @@ static void test_grammars_that_were_asked_for_last_are_kept(void **state)
     json_decref(same);
 }
 
+// ---- what takes long ----------------------------------------------------------------------------
+
+// Each character may belong to any of hundreds of places of the pattern.
+static const char ambiguous[] = "(?:[a-z ]{0,40}[a-y ]{0,40}[b-z ]{0,40}[a-x ]{0,40}){3,40}";
+
+static void prepare_other(client *other, int max_tok)
+{
+    static prompt p;
+    p = make_prompt(5);
+    client_init(other, eng, p.tok, p.n, max_tok);
+    assert_int_equal(client_submit(other, NULL), FX_OK);
+}
+
+static void run_ambiguous(size_t mask_spend, client_choice *out)
+{
+    eng->mask_spend = mask_spend;
+    fxi_answer_forget(&eng->answer_vocab);
+    prepare(text_part(FX_PART_REGEX, ambiguous), 12);
+    c.req.sampling.seed = 3;
+    *out = *run();
+    out->text = (fxi_buf){0};
+    client_free(&c);
+    eng->mask_spend = FXI_MASK_SPEND;
+}
+
+// Whoever waits for its grammar sits out steps, others go on, and the answer is the same one.
+static void test_an_expensive_grammar_holds_up_its_own_answers_only(void **state)
+{
+    (void)state;
+    static client other;
+    static client_choice at_once, later;
+    fxi_answer_worker *w = &eng->answer_vocab.worker;
+    run_ambiguous(FXI_GUIDE_NO_LIMIT, &at_once);
+    fxi_answer_forget(&eng->answer_vocab);
+    fxi_answer_worker_pause(w, true);
+    prepare(text_part(FX_PART_REGEX, ambiguous), 12);
+    c.req.sampling.seed = 3;
+    assert_int_equal(client_submit(&c, NULL), FX_OK);
+    fx_grammar *g = c.req.grammar;
+    prepare_other(&other, 40);
+    client_run(&other);
+    assert_int_equal(other.choice[0].n_tok, 40);
+    assert_true(c.choice[0].n_tok < 12);
+    assert_int_equal(eng->n_held, 1);
+    for (int i = 0; i < 20; i++) assert_true(fxi_turn_run(eng)); // nothing is preempted, or fails
+    assert_true(fxi_turn_is_blocked(eng));
+    print_message("%d tokens at once, %zu things left to the worker\n", c.choice[0].n_tok,
+                  fxi_guide_read(g->guide).n_left);
+    fxi_answer_worker_pause(w, false);
+    client_run(&c);
+    later = c.choice[0];
+    fx_grammar_release(g);
+    assert_int_equal(later.n_tok, at_once.n_tok);
+    assert_memory_equal(later.tok, at_once.tok, (size_t)later.n_tok * sizeof *later.tok);
+    client_free(&c);
+    client_free(&other);
+}
+
 static void test_a_grammar_belongs_to_its_engine(void **state)
 {
     (void)state;
@@ -391,6 +458,7 @@ int main(void)
         cmocka_unit_test(test_control_tokens_are_drawn_where_they_are_named),
         cmocka_unit_test(test_grammars_are_refused_by_name),
         cmocka_unit_test(test_grammars_that_were_asked_for_last_are_kept),
+        cmocka_unit_test(test_an_expensive_grammar_holds_up_its_own_answers_only),
         cmocka_unit_test(test_a_grammar_belongs_to_its_engine),
     };
     return cmocka_run_group_tests(tests, open_once, close_once);

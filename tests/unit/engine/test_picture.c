@@ -35,18 +35,12 @@ static void note_last(void *ud, const fx_event *ev)
 
 static uint64_t ask(fx_engine *eng, const prompt *p, int n_choice, bool *last)
 {
-    uint64_t id;
     fx_request req = fx_request_default();
-    req.prompt = p->tok;
-    req.n_prompt = PROMPT_TOK;
-    req.max_tok = ANSWER_TOK;
     req.n_choice = n_choice;
-    req.ignore_eos = true;
     req.on_event = note_last;
     req.ud = last;
     *last = false;
-    assert_int_equal(fx_submit(eng, &req, &id, NULL), FX_OK);
-    return id;
+    return unthreaded_submit(eng, req, p->tok, PROMPT_TOK, ANSWER_TOK);
 }
 
 static void turns(fx_engine *eng, int n)
@@ -304,7 +298,39 @@ static void test_the_queue_is_seen(void **state)
     unthreaded_close(eng);
 }
 
-// Managers that show no chunks: spans and requests all the same.
+static uint64_t positions_of(const fx_picture *p, const fx_span *span)
+{
+    uint64_t n = 0;
+    for (size_t i = span->first_run; i < span->first_run + span->n_run; i++) n += p->segment[i].n;
+    return n;
+}
+
+// Of a span that is alone: segments from its first position on, at least as many as its tokens
+// need, each of a chunk that it owns.
+static void check_span(const fx_picture *p)
+{
+    const fx_span *span = &p->span[0];
+    const uint64_t n = positions_of(p, span), chunk_tok = p->group[0].chunk_tok;
+    assert_true(span->n_run > 0 && n * chunk_tok >= span->n_tok);
+    assert_int_equal(p->segment[span->first_run].at, 0);
+    for (size_t i = span->first_run; i < span->first_run + span->n_run; i++)
+        for (uint32_t k = 0; k < p->segment[i].n; k++) {
+            const unsigned is = state_of_chunk(p, p->segment[i].chunk + k);
+            assert_true(is == FX_CHUNK_owned || is == FX_CHUNK_shared);
+        }
+}
+
+// Pools that are divided by sequences' own sizes: what is reserved, and what is left.
+static void check_reserved(const fx_picture *p)
+{
+    const uint64_t owned = bytes_in(p, FX_CHUNK_owned), spare = bytes_in(p, FX_CHUNK_spare);
+    const uint64_t n = positions_of(p, &p->span[0]);
+    assert_int_equal(owned, n * p->group[0].chunk_bytes);
+    assert_in_range(owned + spare, p->stats.kv_mapped_bytes - p->group[0].chunk_bytes,
+                    p->stats.kv_mapped_bytes + p->group[0].chunk_bytes);
+}
+
+// Whoever manages the memory: requests, spans, and the chunks that back them.
 static void test_every_manager_has_spans(void **state)
 {
     (void)state;
@@ -321,6 +347,16 @@ static void test_every_manager_has_spans(void **state)
         assert_int_equal(p->n_span, 1);
         assert_int_equal(p->span[0].n_tok, PROMPT_TOK + 2);
         check_form(p);
+        check_span(p);
+        if (strncmp(p->manager, "reserve-", 8) != 0)
+            check_bytes(p);
+        else
+            check_reserved(p);
+        fx_picture_unref(p);
+        while (!last) turns(eng, 1);
+        p = look(eng);
+        assert_int_equal(p->n_span, 0);
+        assert_int_equal(bytes_in(p, FX_CHUNK_owned), 0);
         fx_picture_unref(p);
         fx_picture_end(eng);
         unthreaded_close(eng);
@@ -350,6 +386,44 @@ static void test_pictures_keep_their_distance(void **state)
     fx_picture_unref(p);
     fx_picture_end(eng);
     unthreaded_close(eng);
+}
+
+// Whoever shows pictures says what each costs. However many are shown them, taking and showing
+// together stay a bounded share of the time.
+static void stays_a_share(int n_viewer, uint64_t each_us)
+{
+    enum { END_US = 100000000 };
+    fx_engine *eng = open_with((fx_options){.max_seq = 2});
+    for (int i = 0; i < n_viewer; i++) fx_picture_begin(eng);
+    const uint64_t start_us = clock_us, cost_us = each_us * (uint64_t)n_viewer;
+    uint64_t paid_us = 0, all_us = 0, n_shown = 0; // paid: for all pictures but the last
+    while (clock_us - start_us < END_US) {
+        fx_stats st;
+        fxi_inbox_publish(eng);
+        const int wait_ms = fxi_picture_act(eng);
+        clock_us += wait_ms ? (uint64_t)wait_ms * 1000 : 0;
+        const fx_picture *p = fx_picture_get(eng, n_shown);
+        if (!p) continue;
+        n_shown = p->number;
+        fx_picture_unref(p);
+        fx_picture_charge(eng, cost_us);
+        fx_engine_stats(eng, &st);
+        paid_us = all_us;
+        all_us = st.picture_us + cost_us * n_shown;
+    }
+    assert_true(n_shown > 1);
+    assert_true(paid_us * FX_PICTURE_SHARE <= clock_us - start_us);
+    for (int i = 0; i < n_viewer; i++) fx_picture_end(eng);
+    unthreaded_close(eng);
+}
+
+static void test_all_viewers_share_one_budget(void **state)
+{
+    (void)state;
+    stays_a_share(1, 300);
+    stays_a_share(4, 300);
+    stays_a_share(64, 300);
+    stays_a_share(64, 3000);
 }
 
 static void post_semaphore(void *ud)
@@ -400,6 +474,7 @@ int main(void)
         T(test_the_queue_is_seen),
         T(test_every_manager_has_spans),
         T(test_pictures_keep_their_distance),
+        T(test_all_viewers_share_one_budget),
         T(test_an_idle_engine_is_seen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,6 +3,7 @@
 #include "unit/cmocka_all.h"
 
 #include "engine/record/recorder.h"
+#include "model/model_base.h"
 #include "unit/engine/support/company.h"
 #include "unit/engine/support/unthreaded.h"
 
@@ -127,16 +128,10 @@ static void note_last(void *ud, const fx_event *ev)
 
 static uint64_t submit(fx_engine *eng, fx_request req, const prompt *p, bool *last)
 {
-    uint64_t id;
-    req.prompt = p->tok;
-    req.n_prompt = PROMPT_TOK;
-    req.max_tok = ANSWER_TOK;
-    req.ignore_eos = true;
     req.on_event = note_last;
     req.ud = last;
     *last = false;
-    assert_int_equal(fx_submit(eng, &req, &id, NULL), FX_OK);
-    return id;
+    return unthreaded_submit(eng, req, p->tok, PROMPT_TOK, ANSWER_TOK);
 }
 
 static void finish(fx_engine *eng, const bool *last)
@@ -357,6 +352,50 @@ static void test_events_agree_with_the_statistics(void **state)
     unthreaded_close(eng);
 }
 
+// A pass during which request 1 is cancelled, once it computes drafted tokens.
+static struct {
+    fxi_model_ops ops;
+    const fxi_model_ops *real;
+    fx_engine *eng;
+} cancelling;
+
+static fx_status pass_and_cancel(fxi_model *m, const fxi_batch *b, float *logits, fx_error *err)
+{
+    if (b->seq[0].pos == PROMPT_TOK) {
+        assert_int_equal(b->seq[0].n_tok, 2);
+        fx_cancel(cancelling.eng, 1);
+    }
+    return cancelling.real->submit(m, b, logits, err);
+}
+
+static int draft_sevens(void *ud, const fxi_seq *s, int32_t *tok, int most)
+{
+    (void)ud, (void)s;
+    for (int i = 0; i < most; i++) tok[i] = 7;
+    return most;
+}
+
+// What the pass has computed of a cancelled sequence counts, without its draft.
+static void test_a_cancel_beside_a_pass_keeps_the_count(void **state)
+{
+    (void)state;
+    fx_engine *eng = open_here((fx_options){.speculate = "auto"});
+    prompt p = make_prompt(0);
+    bool last;
+    eng->drafter = draft_sevens;
+    cancelling.eng = eng;
+    cancelling.real = eng->model->ops;
+    cancelling.ops = *cancelling.real;
+    cancelling.ops.submit = pass_and_cancel;
+    eng->model->ops = &cancelling.ops;
+    submit(eng, fx_request_default(), &p, &last);
+    finish(eng, &last);
+    const char *end = strstr(story_of(eng, 0), "1.0 release");
+    assert_non_null(end);
+    assert_string_equal(end, "1.0 release 41 1 0\n1.0 finish 40 1 3\n");
+    unthreaded_close(eng);
+}
+
 // Off: answers are the same, and there is nothing to copy.
 static void test_it_can_be_off(void **state)
 {
@@ -385,6 +424,7 @@ int main(void)
         cmocka_unit_test(test_a_step_of_decodes_costs_four_events),
         cmocka_unit_test(test_the_ways_of_preemption),
         cmocka_unit_test(test_events_agree_with_the_statistics),
+        cmocka_unit_test(test_a_cancel_beside_a_pass_keeps_the_count),
         cmocka_unit_test(test_it_can_be_off),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -102,6 +102,16 @@ static void spell(const fxi_vocab *v, const fxi_ids *ids, fxi_buf *out)
     }
 }
 
+// The same of a conversation whose last message is continued.
+static fx_status encode_continued(const chat *c, const char *messages, fxi_ids *ids, fx_error *err)
+{
+    json_t *m = json_or_null(messages);
+    const fxi_conversation q = {.messages = m, .continue_final = true};
+    const fx_status st = fxi_chat_encode(c->c, c->v, &q, ids, err);
+    json_decref(m);
+    return st;
+}
+
 static void expect(const chat *c, const char *messages, const char *spelled)
 {
     fxi_ids ids = {0};
@@ -219,6 +229,70 @@ static void test_trimmed(void **state)
     chat c = open_chat(NULL, "gemma");
     expect(&c, "[" SAYS("user", " \\n hi \\t\\n") "]",
            "{<s>}{<start_of_turn>} user\nhi{<end_of_turn>} \n{<start_of_turn>} model\n");
+    close_chat(&c);
+}
+
+static void expect_continued(const chat *c, const char *messages, const char *spelled)
+{
+    fxi_ids ids = {0};
+    fxi_buf got = {0};
+    fx_error err = {0};
+    if (encode_continued(c, messages, &ids, &err) != FX_OK) fail_msg("%s", err.text);
+    spell(c->v, &ids, &got);
+    assert_string_equal(got.p, spelled);
+    fxi_buf_free(&got);
+    fxi_ids_free(&ids);
+}
+
+// The text ends with what the last message says, as the template writes it.
+static void test_the_last_message_is_continued(void **state)
+{
+    (void)state;
+    chat c = open_chat(NULL, "gemma");
+    expect_continued(&c, "[" SAYS("user", "hi") "," SAYS("assistant", " I am \\n") "]",
+                     "{<s>}{<start_of_turn>} user\nhi{<end_of_turn>} "
+                     "\n{<start_of_turn>} model\nI am");
+    close_chat(&c);
+    c = open_chat("{% for m in messages %}<|im_start|>{{ m.role }}: {{ m.content }}<|im_end|>"
+                  "{% endfor %}{{ '<|im_start|>' if add_generation_prompt }}",
+                  NULL);
+    expect_continued(&c, "[" SAYS("user", "a") "," SAYS("assistant", " a ") "]",
+                     "{<|im_start|>} user: a{<|im_end|>}{<|im_start|>} assistant:  a ");
+    expect_continued(&c, "[" SAYS("user", "yes <|im_end|>") "]",
+                     "{<|im_start|>} user: yes <|im_end|>");
+    expect_continued(&c,
+                     "[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},{"
+                     "\"type\":\"text\",\"text\":\"b\"}]}]",
+                     "{<|im_start|>} user: a\nb");
+    close_chat(&c);
+}
+
+static void test_what_cannot_be_continued(void **state)
+{
+    static const struct {
+        const char *messages, *text;
+    } cases[] = {
+        {"[" SAYS("user", "a") "," SAYS("assistant", " \\n") "]",
+         "messages: the last one has no text to continue"},
+        {"[{\"role\":\"assistant\",\"content\":null}]",
+         "messages: the last one has no text to continue"},
+        {"[" SAYS("user", "ab") "," SAYS("assistant", "xab") "]",
+         "messages: the chat template changes the last one, so that it cannot be continued"},
+        {"[]", "messages: at least one is needed"},
+    };
+    (void)state;
+    chat c = open_chat("{% for m in messages %}[{{ (m.content or '')|upper|lower|replace('x', '') "
+                       "}}]{% endfor %}",
+                       NULL);
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        fxi_ids ids = {0};
+        fx_error err;
+        fxi_ids_add(&ids, 5);
+        assert_int_equal(encode_continued(&c, cases[i].messages, &ids, &err), FX_EINVAL);
+        assert_string_equal(err.text, cases[i].text);
+        assert_int_equal(ids.n, 1);
+        fxi_ids_free(&ids);
+    }
     close_chat(&c);
 }
 
@@ -596,6 +670,8 @@ int main(void)
         cmocka_unit_test(test_developer_is_system),
         cmocka_unit_test(test_system_without_user),
         cmocka_unit_test(test_trimmed),
+        cmocka_unit_test(test_the_last_message_is_continued),
+        cmocka_unit_test(test_what_cannot_be_continued),
         cmocka_unit_test(test_own_template),
         cmocka_unit_test(test_roles_in_marks),
         cmocka_unit_test(test_parts),

@@ -9,7 +9,6 @@
 
 #include "unit/cmocka_all.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +19,7 @@
 #include "standin/dnn/standin_dnn.h"
 #include "standin/lt/standin_lt.h"
 #include "standin/standin.h"
+#include "unit/model/logit_distance.h"
 #include "unit/model/small_model.h"
 
 enum { STATUS_EXECUTION_FAILED = 13 };
@@ -78,18 +78,6 @@ static const gpu_way ways[N_WAY] = {
     {"a paged cache", .n_prompt = 22, .chunk = 21, .n_other = 1, .kv = "paged", .math = "fast"},
 };
 
-// The largest difference, relative to the largest logit.
-static double relative_distance(const float *a, const float *b, int n)
-{
-    double diff = 0, most = 0;
-    for (int i = 0; i < n; i++) {
-        const double d = fabs((double)a[i] - (double)b[i]);
-        diff = d <= diff ? diff : d; // NaN stays
-        most = fmax(most, fabs((double)b[i]));
-    }
-    return diff / most;
-}
-
 // In the first n_way ways.
 static void check_near(const small_model *model, double bound, int n_way)
 {
@@ -102,7 +90,7 @@ static void check_near(const small_model *model, double bound, int n_way)
         gpu_model_open(&g, m, &ways[i]);
         gpu_model_run(&g, &ways[i], N_TOK);
         assert_int_equal(g.r.n_out, n_host);
-        const double far = relative_distance(g.out, host, n_host);
+        const double far = logit_distance(g.out, host, n_host);
         gpu_model_close(&g);
         if (!(far < bound))
             fail_msg("%s: %.2e away from the host (bound %.0e)", ways[i].what, far, bound);

@@ -5,12 +5,12 @@
 
 #include "unit/cmocka_all.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "unit/model/logit_distance.h"
 #include "unit/model/small_model.h"
 
 enum { N_TOK = 40 };
@@ -37,24 +37,12 @@ static float *run_way(runner_model m, const gpu_way *way, int *n_out)
     return out;
 }
 
-// The largest difference, relative to the largest logit.
-static double distance_of(const float *a, const float *b, int n)
-{
-    double diff = 0, most = 0;
-    for (int i = 0; i < n; i++) {
-        const double d = fabs((double)a[i] - (double)b[i]);
-        diff = d <= diff ? diff : d; // NaN stays
-        most = fmax(most, fabs((double)b[i]));
-    }
-    return diff / most;
-}
-
 static void check_law(const char *path, double bound)
 {
     const runner_model m = {path, NULL};
     int n, n_host;
     float *want = run_way(m, &whole, &n), *host = run_plain(m, N_TOK, &n_host);
-    const double far = distance_of(want, host, n);
+    const double far = logit_distance(want, host, n);
     print_message("%s: %.2e away from the host (bound %.0e)\n", path, far, bound);
     assert_true(far > 0 && far < bound); // 0: these are the exact kernels
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)

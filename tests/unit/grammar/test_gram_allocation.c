@@ -1,6 +1,6 @@
 // test_gram_allocation.c - every allocation of the compilers, of the automaton and of the masks
 // fails once: the error is FX_ENOMEM, nothing leaks (with LeakSanitizer), and what was made before
-// stays usable.
+// stays usable. And what a schema may make the compiler allocate.
 #include "unit/cmocka_all.h"
 
 #include <jansson.h>
@@ -22,7 +22,8 @@ void *__wrap_calloc(size_t n, size_t m);
 void *__wrap_realloc(void *p, size_t n);
 void *__wrap_reallocarray(void *p, size_t n, size_t m);
 
-static long n_left = -1; // allocations that still succeed; < 0: all do
+static long n_left = -1;      // allocations that still succeed; < 0: all do
+static size_t n_malloc_bytes; // asked for by malloc so far
 
 static bool fails_now(void)
 {
@@ -38,6 +39,7 @@ static bool fails_now(void)
 
 void *__wrap_malloc(size_t n)
 {
+    n_malloc_bytes += n;
     return fails_now() ? NULL : __real_malloc(n);
 }
 
@@ -172,10 +174,30 @@ static void test_compilers_survive_every_failure(void **state)
     json_decref(schema);
 }
 
+// A long list of alternatives takes memory for what each has, not for what it might have.
+static void test_alternatives_take_little_memory(void **state)
+{
+    (void)state;
+    enum { N_WAY = 40000, WAY_BYTES = 200 };
+    fxi_gram g = {0};
+    fx_error err = {0};
+    uint32_t node = 0;
+    json_t *schema = json_pack("{s:[]}", "anyOf");
+    for (int i = 0; i < N_WAY; i++)
+        json_array_append_new(json_object_get(schema, "anyOf"), json_pack("{s:i}", "const", i));
+    n_malloc_bytes = 0;
+    const fx_status st = compile_schema(&g, schema, &node, &err);
+    assert_true(st == FX_OK || st == FX_EINVAL);
+    assert_in_range(n_malloc_bytes, 0, N_WAY * WAY_BYTES);
+    fxi_gram_free(&g);
+    json_decref(schema);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_compilers_survive_every_failure),
+        cmocka_unit_test(test_alternatives_take_little_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

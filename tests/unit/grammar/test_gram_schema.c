@@ -219,12 +219,38 @@ static void test_broken_schemas_are_refused(void **state)
     }
 }
 
+// Conditions on a text are bounded: what is beyond is refused, not forgotten.
+static void test_too_many_conditions_are_refused(void **state)
+{
+    (void)state;
+    static const int n_pattern[] = {64, 65, 200};
+    for (int i = 0; i < 3; i++) {
+        schema_world w;
+        fx_error err = {0};
+        json_t *schema = json_pack("{s:s,s:[]}", "type", "string", "allOf");
+        json_t *all = json_object_get(schema, "allOf");
+        for (int k = 1; k < n_pattern[i]; k++) {
+            char pattern[16];
+            snprintf(pattern, sizeof pattern, "^.{%d}", k);
+            json_array_append_new(all, json_pack("{s:s}", "pattern", pattern));
+        }
+        json_array_append_new(all, json_pack("{s:i}", "minLength", 300));
+        const fx_status st = try_schema(&w, schema, &err);
+        const bool is_told = strstr(err.text, "more than 64 conditions on a text") != NULL;
+        if (n_pattern[i] > 64 ? st != FX_EINVAL || !is_told : is_told)
+            fail_msg("%d patterns: %d %s", n_pattern[i], (int)st, err.text);
+        close_schema(&w);
+        json_decref(schema);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_instances_of_the_public_suite),
         cmocka_unit_test(test_what_is_not_supported_is_named),
         cmocka_unit_test(test_broken_schemas_are_refused),
+        cmocka_unit_test(test_too_many_conditions_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,13 +2,13 @@
 // was made independently give the same logits, for every family.
 #include "unit/vector_folders.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "format/model_file.h"
 #include "format/quantize.h"
+#include "unit/model/logit_distance.h"
 #include "unit/model/runner.h"
 
 #define CONVERTED FX_BINARY_DIR "/test_folders.tmp.gguf"
@@ -26,18 +26,6 @@ static void convert_folder(const char *folder, const char *type)
     if (fxi_rewrite_model(g, CONVERTED, &how, &done, &err) != FX_OK) fail_msg("%s", err.text);
     fxi_gguf_close(g);
     fxi_pool_destroy(how.pool);
-}
-
-// The largest difference, relative to the largest logit.
-static double logit_distance(const float *a, const float *b, int n)
-{
-    double diff = 0, most = 0;
-    for (int i = 0; i < n; i++) {
-        const double d = fabs((double)a[i] - (double)b[i]);
-        diff = d <= diff ? diff : d; // NaN stays
-        most = fmax(most, fabs((double)b[i]));
-    }
-    return diff / most;
 }
 
 static void check_folder(const char *name, const char *folder, const char *file)

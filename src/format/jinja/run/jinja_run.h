@@ -54,7 +54,6 @@ fx_status fxi_jout_add(fxi_jrun *r, fxi_jout *o, const fxi_jstr *s);
 // Bytes from .. from + n of s.
 fx_status fxi_jout_add_part(fxi_jrun *r, fxi_jout *o, const fxi_jstr *s, size_t from, size_t n);
 fx_status fxi_jout_add_bytes(fxi_jrun *r, fxi_jout *o, const char *p, size_t n, bool own);
-fx_status fxi_jout_add_char(fxi_jrun *r, fxi_jout *o, uint32_t c, bool own);
 fx_status fxi_jout_add_spaces(fxi_jrun *r, fxi_jout *o, int64_t n); // the template's own
 // The character in upper ('u'), lower ('l') or title case ('t').
 fx_status fxi_jout_add_cased(fxi_jrun *r, fxi_jout *o, uint32_t c, char how, bool own);

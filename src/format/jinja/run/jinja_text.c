@@ -55,7 +55,7 @@ fx_status fxi_jout_add_bytes(fxi_jrun *r, fxi_jout *o, const char *p, size_t n, 
     return append_bytes(r, o, p, NULL, own, n);
 }
 
-fx_status fxi_jout_add_char(fxi_jrun *r, fxi_jout *o, uint32_t c, bool own)
+static fx_status append_char(fxi_jrun *r, fxi_jout *o, uint32_t c, bool own)
 {
     utf8proc_uint8_t bytes[4];
     utf8proc_ssize_t n = utf8proc_encode_char((utf8proc_int32_t)c, bytes);
@@ -119,5 +119,5 @@ fx_status fxi_jout_add_cased(fxi_jrun *r, fxi_jout *o, uint32_t c, char how, boo
     utf8proc_int32_t u = (utf8proc_int32_t)c;
     if (c == 0xDF && how != 'l') return fxi_jout_add_bytes(r, o, how == 'u' ? "SS" : "Ss", 2, own);
     u = how == 'u' ? utf8proc_toupper(u) : how == 'l' ? utf8proc_tolower(u) : utf8proc_totitle(u);
-    return fxi_jout_add_char(r, o, (uint32_t)u, own);
+    return append_char(r, o, (uint32_t)u, own);
 }

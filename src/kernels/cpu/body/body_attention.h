@@ -327,8 +327,9 @@ static attn_walk walk_of(const fxi_attn *a, int segment, float *part, prefetch_l
     w.whole0 = w.seg0 + n_all * part_floats(&w);
     w.q0 = w.whole0 + n_all * part_floats(&w);
     w.segment0 = max_int(segment, w.segment0);
-    *next = prefetch_open(a, w.segment0, (size_t *)(void *)(w.q0 + n_all * 16 * (size_t)w.n_vec));
-    w.value_tile = w.halves ? min_int(next->block_rows, FXI_ATTN_SEGMENT) : KV_TILE;
+    *next =
+        prefetch_open(a, w.segment0, (const char **)(void *)(w.q0 + n_all * 16 * (size_t)w.n_vec));
+    w.value_tile = w.halves ? next->block_rows : KV_TILE;
     return w;
 }
 
@@ -352,7 +353,6 @@ static int key_step(const attn_span *s, int i)
 
 static void walk_keys(attn_walk *w, const attn_span *s, int segment)
 {
-    prefetch_skip(w->next, s->all.from);
     for (int i = s->all.from, n; i < s->all.end; i += n) {
         n = key_step(s, i);
         for (int h = 0; h < w->a->n_kv_head; h++) {
@@ -364,7 +364,6 @@ static void walk_keys(attn_walk *w, const attn_span *s, int segment)
 
 static void walk_values(attn_walk *w, const attn_span *s, int segment)
 {
-    prefetch_skip(w->next, s->all.from);
     for (int i = s->all.from, n; i < s->all.end; i += n) {
         n = min_int(s->all.end - i, w->value_tile - i % w->value_tile);
         for (int h = 0; h < w->a->n_kv_head; h++) {

@@ -31,10 +31,9 @@ typedef struct tile {
     size_t ldy;
     int n_out; // columns from there on; the last panel may have fewer than 16
 
-    // tile_run_prefetch: step k prefetches the line at prefetch_base +
-    // prefetch_line[k * prefetch_step] into the second-level cache.
-    const char *prefetch_base;
-    const size_t *prefetch_line;
+    // tile_run_prefetch: step k prefetches the line at prefetch_line[k * prefetch_step] into the
+    // second-level cache.
+    const char *const *prefetch_line;
     size_t prefetch_step;
 } tile;
 
@@ -86,7 +85,7 @@ ALWAYS_INLINE void tile_run_prefetch(load_fn *load, const int T, const int P, co
     tile_begin(T, P, c, acc);
 #pragma GCC unroll 2
     for (int k = 0; k < c->n_k; k++) {
-        __builtin_prefetch(c->prefetch_base + c->prefetch_line[(size_t)k * c->prefetch_step], 0, 2);
+        __builtin_prefetch(c->prefetch_line[(size_t)k * c->prefetch_step], 0, 2);
         v16 w[TILE_MAX_PANEL];
 #pragma GCC unroll 4
         for (int p = 0; p < P; p++)

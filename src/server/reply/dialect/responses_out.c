@@ -74,7 +74,8 @@ static bool add_response_usage(fxi_buf *b, const fxi_reply *r)
 {
     const fxi_usage use = fxi_usage_of(r);
     return fxi_buf_fmt(b,
-                       "{\"input_tokens\":%d,\"input_tokens_details\":{\"cached_tokens\":%d},"
+                       "{\"input_tokens\":%d,\"input_tokens_details\":{\"cached_tokens\":%d,"
+                       "\"cache_write_tokens\":0},"
                        "\"output_tokens\":%d,\"output_tokens_details\":{\"reasoning_tokens\":%d},"
                        "\"total_tokens\":%d}",
                        use.n_prompt, use.n_cached, use.n_generated, use.n_reasoning,

@@ -210,10 +210,8 @@ bool fxi_messages_convert(fxi_parse *p)
     bool ok = add_system(&d, json_object_get(root, "system"));
     for (size_t i = 0; ok && i < json_array_size(messages); i++)
         ok = add_turn(&d, i, json_array_get(messages, i));
-    if (ok && d.open)
-        ok = fxi_bad_value(p, "messages",
-                           "an answer that is begun by the last message is not "
-                           "supported: the last message must be a user's");
+    if (ok && d.calls.n) ok = fxi_bad_value(p, "messages", "results must follow the last calls");
+    p->par->continue_final = d.open; // the answer is begun
     for (size_t i = 0; ok && i < json_array_size(tools); i++)
         ok = add_custom_tool(&d, i, json_array_get(tools, i));
     ok = ok && fxi_chat_draft_end(&d, "messages");

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/request/api_fields.h"
+#include "server/request/tools/tool_parts.h"
 
 static bool take_word(fxi_parse *p, const char *word)
 {
@@ -34,39 +34,67 @@ bool fxi_tool_is_wanted(const fxi_params *par, const json_t *tool)
     return !par->only_tool || !strcmp(par->only_tool, name);
 }
 
-// A name is spelled in a grammar between quotes.
+// ---- whether a grammar can say the calls --------------------------------------------------------
+
+enum { MAX_TOOL_NAME = 200 };
+
+// A name is spelled in a grammar between quotes or marks.
 static bool check_name(fxi_parse *p, size_t i, const json_t *tool)
 {
     char param[48];
     const json_t *v = json_object_get(json_object_get(tool, "function"), "name");
     const char *name = json_string_value(v);
-    bool plain = *name != 0;
+    bool plain = *name != 0 && strlen(name) <= MAX_TOOL_NAME;
     for (const char *c = name; *c; c++)
-        plain &= (unsigned char)*c > ' ' && !strchr("\"\\{}[]<>", *c);
+        plain &= (unsigned char)*c > ' ' && !strchr("\"\\{}[]<>'`,;|", *c);
     if (plain) return true;
     snprintf(param, sizeof param, "tools[%zu].function.name", i);
     return fxi_bad_value(p, param,
-                         "a tool that must be called needs a name without spaces, quotes "
-                         "and brackets");
+                         "a tool whose calls follow a grammar needs a name of at most %d bytes "
+                         "without spaces, quotes, brackets and ,;|",
+                         MAX_TOOL_NAME);
+}
+
+// Where calls must be made, a plain list can say what the model's format cannot. Who counts tokens
+// gets no calls.
+static bool check_sayable(fxi_parse *p, size_t i, const json_t *tool)
+{
+    char param[48], why[160];
+    fxi_params *par = p->par;
+    const fxi_call_format *f = fxi_params_calls(par);
+    const bool strict = par->must_call || fxi_tool_is_strict(tool);
+    if (!f || fxi_tool_is_sayable(f, tool, strict, why, sizeof why)) return true;
+    par->plain_calls = par->must_call;
+    if (par->must_call) return true;
+    snprintf(param, sizeof param, "tools[%zu].function", i);
+    return fxi_bad_value(p, param, "in the model's format '%s', %s", f->name, why);
+}
+
+static bool check_tools(fxi_parse *p, size_t *n_wanted)
+{
+    const fxi_params *par = p->par;
+    for (size_t i = 0; i < json_array_size(par->tools); i++) {
+        const json_t *tool = json_array_get(par->tools, i);
+        if (!fxi_tool_is_wanted(par, tool)) continue;
+        if (!check_name(p, i, tool) || !check_sayable(p, i, tool)) return false;
+        ++*n_wanted;
+    }
+    return true;
 }
 
 bool fxi_tools_check(fxi_parse *p)
 {
     const fxi_params *par = p->par;
+    const bool may = fxi_params_calls(par) && (par->form.field || fxi_tools_are_strict(par));
     size_t n_wanted = 0;
-    if (!par->must_call) return true;
-    if (par->form.field)
+    if (!par->must_call && !may) return true;
+    if (par->must_call && par->form.field)
         return fxi_bad_value(p, "tool_choice",
                              "'%s' and a 'tool_choice' that wants a call exclude "
                              "each other",
                              par->form.field);
-    for (size_t i = 0; i < json_array_size(par->tools); i++) {
-        const json_t *tool = json_array_get(par->tools, i);
-        if (!fxi_tool_is_wanted(par, tool)) continue;
-        if (!check_name(p, i, tool)) return false;
-        n_wanted++;
-    }
-    if (n_wanted) return true;
+    if (!check_tools(p, &n_wanted)) return false;
+    if (n_wanted || !par->must_call) return true;
     if (par->only_tool)
         return fxi_bad_value(p, "tool_choice", "there is no tool '%.64s'", par->only_tool);
     return fxi_bad_value(p, "tool_choice", "'tool_choice' wants a call, but there are no 'tools'");

@@ -1,235 +1,255 @@
-// tool_grammar.c - calls that must be made, and strict ones, as a grammar for the answer.
+// tool_grammar.c - what an answer must look like as one grammar: its form, calls that must be made,
+// strict ones.
 //
-//   required, a name   [reasoning] calls
-//   auto, strict tools [reasoning] text {calls text}      where a mark opens calls
+//   a form               [reasoning] (form | calls)
+//   required, a name     [reasoning] calls
+//   auto, strict tools   [reasoning] text {calls text}     where a mark opens calls
+//                        [reasoning] (calls | text [mark calls])   where they may stand bare
 //
-// Calls are spelled as the model's format does. One that cannot be (arguments as tags or Python,
-// no format at all) is replaced by a plain list of objects. Arguments of required and strict tools
-// follow their schemas, of others they are any object.
-#include <stdlib.h>
+// Calls are spelled as the model's format does. Where calls must be made and the format is not
+// known, or cannot say them, a plain list of objects replaces them. Arguments of required and
+// strict tools follow their schemas.
+//
+// What the grammar lets through is parsed as it was meant: text holds no mark that opens calls, and
+// does not begin as a bare call does.
+#include <stdio.h>
 #include <string.h>
 
-#include "server/request/api_fields.h"
+#include "server/request/tools/tool_parts.h"
 
-#define PARTS_PER_TOOL 24 // of a grammar
-#define PARTS_BESIDE   96
-#define TOOL_BYTES     (256u << 10) // billed for a grammar, as for a form
+#define TOOL_BYTES  (256u << 10) // billed for a grammar: what it usually learns while it is used,
+#define FORM_COPIES 32           // and this many times the bytes of a form's text
 
-enum { MAX_SEQ = 16 };
+#define COUNT(list) (sizeof(list) / sizeof(list)[0])
 
-typedef struct tool_builder {
-    const fxi_params *par;
-    const fx_engine *eng;
-    const fxi_call_format *calls;
-    const fxi_reason_format *reasoning; // NULL: none
-    bool opened;                        // the prompt has opened the reasoning
-    fx_part *part;                      // [cap]
-    size_t n, cap;
-} tool_builder;
+typedef fxi_tool_builder builder;
 
-typedef struct part_seq { // parts of a sequence, while it is collected
-    fx_part part[MAX_SEQ];
-    size_t n;
-} part_seq;
-
-// ---- parts --------------------------------------------------------------------------------------
-
-static void add_to_seq(part_seq *s, fx_part p)
+static bool has_channels(const builder *b)
 {
-    if (s->n < MAX_SEQ) s->part[s->n++] = p;
+    return (b->calls && b->calls->body == FXI_BODY_CHANNELS) ||
+           (b->reasoning && b->reasoning->channels);
 }
 
-static fx_part text_part(const char *text, size_t n)
+// ---- text and reasoning -------------------------------------------------------------------------
+
+// Any text in which none of these marks occurs.
+static fx_part free_part(builder *b, const char *const *mark, size_t max)
 {
-    return (fx_part){.kind = FX_PART_TEXT, .text = text, .n_bytes = n};
+    fxi_part_list not = {0};
+    fxi_parts_add_spelled(b, &not, mark, max);
+    return (fx_part){.kind = FX_PART_FREE, .part = not .part, .n_part = not .n};
 }
 
-// Room for n parts that are one of another part's lists; there is always enough.
-static fx_part *take_parts(tool_builder *b, size_t n)
+static fx_part text_part(builder *b)
 {
-    fx_part *p = b->part + b->n;
-    b->n += n;
-    return p;
+    return free_part(b, b->calls->open, COUNT(b->calls->open));
 }
 
-static fx_part list_part(tool_builder *b, fx_part_kind kind, const fx_part *from, size_t n)
+static fx_part message_part(builder *b)
 {
-    fx_part *p = take_parts(b, n);
-    memcpy(p, from, n * sizeof *p);
-    return (fx_part){.kind = kind, .part = p, .n_part = n};
+    static const char *const marks[] = {"<|start|>", "<|channel|>", "<|message|>",
+                                        "<|end|>",   "<|call|>",    "<|return|>"};
+    return free_part(b, marks, COUNT(marks));
 }
 
-static fx_part seq_part(tool_builder *b, const part_seq *s)
+static void add_reasoning(builder *b, fxi_part_list *l)
 {
-    return list_part(b, FX_PART_SEQ, s->part, s->n);
-}
-
-static fx_part repeat_part(tool_builder *b, fx_part of, uint32_t min, uint32_t max)
-{
-    fx_part p = list_part(b, FX_PART_REPEAT, &of, 1);
-    p.min = min;
-    p.max = max;
-    return p;
-}
-
-// ---- marks --------------------------------------------------------------------------------------
-
-// The control token that `text` begins with; its bytes, or 0.
-static size_t control_at(const tool_builder *b, const char *text)
-{
-    const fxi_formats *f = b->par->formats;
-    for (size_t i = 0; f && i < f->n_mark; i++) {
-        size_t n;
-        const char *s = fx_token_text(b->eng, f->mark[i], &n);
-        if (n && !strncmp(s, text, n)) return n;
-    }
-    return 0;
-}
-
-// Text in which marks that are control tokens become those tokens.
-static void add_marked(tool_builder *b, part_seq *s, const char *text)
-{
-    size_t n = 0;
-    while (text[n]) {
-        const size_t n_control = control_at(b, text + n);
-        if (!n_control) {
-            n++;
-            continue;
-        }
-        if (n) add_to_seq(s, text_part(text, n));
-        fx_part control = text_part(text + n, n_control);
-        control.kind = FX_PART_CONTROL;
-        add_to_seq(s, control);
-        text += n + n_control;
-        n = 0;
-    }
-    if (n) add_to_seq(s, text_part(text, n));
-}
-
-// Any text before a mark. A control token cannot stand in a text anyway.
-static fx_part free_part(tool_builder *b, const char *mark)
-{
-    const fx_part not = text_part(mark, strlen(mark));
-    return list_part(b, FX_PART_FREE, &not, control_at(b, mark) ? 0 : 1);
-}
-
-static void add_reasoning(tool_builder *b, part_seq *s)
-{
-    static const char blanks[] = "[ \\n]{0,4}";
-    fx_part blank = text_part(blanks, sizeof blanks - 1);
-    blank.kind = FX_PART_REGEX;
-    add_to_seq(s, free_part(b, b->reasoning->spelled_close));
-    add_marked(b, s, b->reasoning->spelled_close);
-    if (!b->reasoning->channels) add_to_seq(s, blank);
+    const fxi_reason_format *r = b->reasoning;
+    fxi_parts_add(b, l, r->channels ? message_part(b) : free_part(b, &r->spelled_close, 1));
+    fxi_parts_add_marked(b, l, r->spelled_close);
+    if (!r->channels) fxi_parts_add(b, l, fxi_parts_regex("[ \\n]{0,4}"));
 }
 
 // What the answer may begin with: reasoning, or the rest of it.
-static void add_start(tool_builder *b, part_seq *s)
+static void add_start(builder *b, fxi_part_list *l)
 {
-    part_seq inner = {.n = 0};
+    fxi_part_list inner = {0};
     if (!b->reasoning) return;
     if (b->opened) {
-        add_reasoning(b, s);
+        add_reasoning(b, l);
         return;
     }
-    add_marked(b, &inner, b->reasoning->spelled_open);
+    fxi_parts_add_marked(b, &inner, b->reasoning->spelled_open);
     add_reasoning(b, &inner);
-    add_to_seq(s, repeat_part(b, seq_part(b, &inner), 0, 1));
+    fxi_parts_add(b, l, fxi_parts_maybe(b, fxi_parts_seq(&inner)));
 }
 
 // ---- calls --------------------------------------------------------------------------------------
 
-static bool is_strict(const json_t *tool)
-{
-    return json_is_true(json_object_get(json_object_get(tool, "function"), "strict"));
-}
-
-static fx_part args_part(const tool_builder *b, const json_t *tool)
-{
-    const json_t *schema = json_object_get(json_object_get(tool, "function"), "parameters");
-    if (!b->par->must_call && !is_strict(tool)) return (fx_part){.kind = FX_PART_JSON};
-    if (!json_is_object(schema)) return text_part("{}", 2);
-    return (fx_part){.kind = FX_PART_SCHEMA, .schema = schema};
-}
-
-static fx_part call_part(tool_builder *b, const json_t *tool)
+static fx_part call_part(builder *b, const json_t *tool)
 {
     const fxi_call_spelling *w = &b->calls->spelling;
     const json_t *name = json_object_get(json_object_get(tool, "function"), "name");
-    part_seq s = {.n = 0};
-    add_marked(b, &s, w->before);
-    add_to_seq(&s, text_part(json_string_value(name), json_string_length(name)));
-    add_marked(b, &s, w->name_end);
-    add_to_seq(&s, args_part(b, tool));
-    add_marked(b, &s, w->after);
-    return seq_part(b, &s);
+    fxi_part_list l = {0};
+    fxi_parts_add_marked(b, &l, w->before);
+    fxi_parts_add(b, &l, fxi_parts_text(json_string_value(name)));
+    if (b->calls->head_is_id) fxi_parts_add(b, &l, fxi_parts_regex(":(?:0|[1-9][0-9]{0,3})"));
+    fxi_parts_add_marked(b, &l, w->name_end);
+    fxi_tool_add_args(b, &l, tool);
+    fxi_parts_add_marked(b, &l, w->after);
+    return fxi_parts_seq(&l);
 }
 
-static fx_part any_call_part(tool_builder *b)
+static fx_part any_call_part(builder *b)
 {
-    const size_t n = json_array_size(b->par->tools);
-    fx_part *alt = take_parts(b, n);
-    size_t n_alt = 0;
-    for (size_t i = 0; i < n; i++) {
+    fxi_part_list l = {0};
+    for (size_t i = 0; i < json_array_size(b->par->tools); i++) {
         const json_t *tool = json_array_get(b->par->tools, i);
-        if (fxi_tool_is_wanted(b->par, tool)) alt[n_alt++] = call_part(b, tool);
+        if (fxi_tool_is_wanted(b->par, tool)) fxi_parts_add(b, &l, call_part(b, tool));
     }
-    return (fx_part){.kind = FX_PART_ALT, .part = alt, .n_part = n_alt};
+    return fxi_parts_alt(&l);
 }
 
-// One section: first call {between call} last.
-static fx_part calls_part(tool_builder *b)
+// One section: [mark] first call {between call} last.
+static fx_part calls_part(builder *b, const char *mark)
 {
     const fxi_call_spelling *w = &b->calls->spelling;
     const fx_part call = any_call_part(b);
-    part_seq s = {.n = 0}, more = {.n = 0};
-    add_marked(b, &s, w->first);
-    add_to_seq(&s, call);
+    fxi_part_list l = {0}, more = {0};
+    fxi_parts_add_marked(b, &l, mark);
+    fxi_parts_add_marked(b, &l, w->first);
+    fxi_parts_add(b, &l, call);
     if (b->par->parallel_calls) {
-        add_marked(b, &more, w->between);
-        add_to_seq(&more, call);
-        add_to_seq(&s, repeat_part(b, seq_part(b, &more), 0, FX_PART_NO_MAX));
+        fxi_parts_add_marked(b, &more, w->between);
+        fxi_parts_add(b, &more, call);
+        fxi_parts_add(b, &l, fxi_parts_repeat(b, fxi_parts_seq(&more), 0, FX_PART_NO_MAX));
     }
-    add_marked(b, &s, w->last);
-    return seq_part(b, &s);
+    fxi_parts_add_marked(b, &l, w->last);
+    return fxi_parts_seq(&l);
 }
 
-static fx_part required_part(tool_builder *b)
+// ---- answers ------------------------------------------------------------------------------------
+
+static void add_required(builder *b, fxi_part_list *l)
 {
-    part_seq s = {.n = 0};
-    add_start(b, &s);
-    add_to_seq(&s, calls_part(b));
-    return seq_part(b, &s);
+    add_start(b, l);
+    fxi_parts_add(b, l, calls_part(b, NULL));
 }
 
-static fx_part optional_part(tool_builder *b)
+static fx_part form_part(builder *b)
 {
-    const fx_part text = free_part(b, b->calls->open[0]);
-    part_seq s = {.n = 0}, section = {.n = 0};
-    add_start(b, &s);
-    add_to_seq(&s, text);
-    add_to_seq(&section, calls_part(b));
-    add_to_seq(&section, text);
-    add_to_seq(
-        &s, repeat_part(b, seq_part(b, &section), 0, b->par->parallel_calls ? FX_PART_NO_MAX : 1));
-    return seq_part(b, &s);
+    const fxi_form *form = &b->par->form;
+    const json_t *v = form->value;
+    fxi_part_list l = {0};
+    if (form->kind != FX_PART_ALT)
+        return (fx_part){.kind = form->kind,
+                         .text = json_string_value(v),
+                         .n_bytes = json_string_length(v),
+                         .schema = form->kind == FX_PART_SCHEMA ? v : NULL};
+    for (size_t i = 0; i < json_array_size(v); i++)
+        fxi_parts_add(b, &l, fxi_parts_text(json_string_value(json_array_get(v, i))));
+    return fxi_parts_alt(&l);
+}
+
+// Calls have a mark: without one, a text of the form might be taken for a call.
+static void add_formed(builder *b, fxi_part_list *l)
+{
+    fxi_part_list either = {0}, text = {0};
+    add_start(b, l);
+    if (has_channels(b))
+        fxi_parts_add_marked(b, &text, fxi_reason_format_named("harmony")->spelled_text);
+    fxi_parts_add(b, &text, form_part(b));
+    if (!b->calls) {
+        for (size_t i = 0; i < text.n; i++) fxi_parts_add(b, l, text.part[i]);
+        return;
+    }
+    fxi_parts_add(b, &either, fxi_parts_seq(&text));
+    fxi_parts_add(b, &either, calls_part(b, b->calls->bare ? b->calls->open[0] : NULL));
+    fxi_parts_add(b, l, fxi_parts_alt(&either));
+}
+
+static bool ends_with_mark(const char *text, const char *const *mark, size_t max)
+{
+    const size_t n = strlen(text);
+    for (size_t i = 0; i < max && mark[i]; i++) {
+        const size_t n_mark = strlen(mark[i]);
+        if (n_mark <= n && !strcmp(text + n - n_mark, mark[i])) return true;
+    }
+    return false;
+}
+
+// Whether what follows a section cannot be taken for one more call of it.
+static bool is_closed(const fxi_call_format *f)
+{
+    const char *end = f->spelling.last[0] ? f->spelling.last : f->spelling.after;
+    return (f->body != FXI_BODY_OBJECT && !f->again[0]) ||
+           ends_with_mark(end, f->close, COUNT(f->close));
+}
+
+static void add_marked_answer(builder *b, fxi_part_list *l)
+{
+    fxi_part_list section = {0};
+    const fx_part text = text_part(b);
+    add_start(b, l);
+    fxi_parts_add(b, l, text);
+    fxi_parts_add(b, &section, calls_part(b, NULL));
+    if (!b->par->parallel_calls || !is_closed(b->calls)) {
+        fxi_parts_add(b, l, fxi_parts_maybe(b, fxi_parts_seq(&section)));
+        return;
+    }
+    fxi_parts_add(b, &section, text);
+    fxi_parts_add(b, l, fxi_parts_repeat(b, fxi_parts_seq(&section), 0, FX_PART_NO_MAX));
+}
+
+// Text does not begin as calls do, nor as reasoning, behind which calls might stand.
+static void add_bare_answer(builder *b, fxi_part_list *l)
+{
+    const fxi_call_format *f = b->calls;
+    const char *begins = f->bare == '{' ? "^\\s*\\{" : "^\\s*\\[";
+    fxi_part_list not = {0}, text = {0}, either = {0};
+    fxi_parts_add_spelled(b, &not, f->open, COUNT(f->open));
+    if (b->reasoning) fxi_parts_add_spelled(b, &not, b->reasoning->open, COUNT(b->reasoning->open));
+    fxi_parts_add(b, &not, fxi_parts_regex(begins));
+    fxi_parts_add(b, &text, (fx_part){.kind = FX_PART_STRING, .part = not .part, .n_part = not .n});
+    if (f->open[0]) fxi_parts_add(b, &text, fxi_parts_maybe(b, calls_part(b, f->open[0])));
+    fxi_parts_add(b, &either, fxi_parts_seq(&text));
+    fxi_parts_add(b, &either, calls_part(b, NULL));
+    add_start(b, l);
+    fxi_parts_add(b, l, fxi_parts_alt(&either));
+}
+
+// {<|channel|>NAME<|message|>..<|end|><|start|>assistant} a message, or calls.
+static void add_channel_answer(builder *b, fxi_part_list *l)
+{
+    fxi_part_list message = {0}, more = {0}, last = {0};
+    fxi_parts_add_marked(b, &message, "<|channel|>");
+    fxi_parts_add(b, &message, fxi_parts_regex("analysis|commentary|final"));
+    fxi_parts_add_marked(b, &message, "<|message|>");
+    fxi_parts_add(b, &message, message_part(b));
+    fxi_parts_add(b, &more, fxi_parts_seq(&message));
+    fxi_parts_add_marked(b, &more, "<|end|><|start|>assistant");
+    fxi_parts_add(b, l, fxi_parts_repeat(b, fxi_parts_seq(&more), 0, FX_PART_NO_MAX));
+    fxi_parts_add(b, &last, fxi_parts_seq(&message));
+    fxi_parts_add(b, &last, calls_part(b, NULL));
+    fxi_parts_add(b, l, fxi_parts_alt(&last));
+}
+
+static void add_answer(builder *b, fxi_part_list *l)
+{
+    if (b->par->must_call)
+        add_required(b, l);
+    else if (b->par->form.field)
+        add_formed(b, l);
+    else if (has_channels(b))
+        add_channel_answer(b, l);
+    else if (b->calls->bare)
+        add_bare_answer(b, l);
+    else
+        add_marked_answer(b, l);
 }
 
 // ---- the whole ----------------------------------------------------------------------------------
 
-// Whether one of the tools is strict, and the format has a mark in front of calls: without one,
-// every text may become a call.
-static bool has_strict_tools(const fxi_params *par)
+bool fxi_tools_are_strict(const fxi_params *par)
 {
-    const fxi_call_format *f = fxi_params_calls(par);
-    if (!f || !f->open[0] || !f->spelling.before || f->bare) return false;
+    if (!fxi_params_calls(par)) return false;
     for (size_t i = 0; i < json_array_size(par->tools); i++)
-        if (is_strict(json_array_get(par->tools, i))) return true;
+        if (fxi_tool_is_strict(json_array_get(par->tools, i))) return true;
     return false;
 }
 
 // The prompt is rendered to see its end.
-static bool look_at_prompt(tool_builder *b, fx_error *err)
+static bool look_at_prompt(builder *b, fx_error *err)
 {
     const fxi_answer_spec spec = {.reasoning = b->reasoning};
     const fx_chat_request q = fxi_params_chat(b->par);
@@ -242,35 +262,49 @@ static bool look_at_prompt(tool_builder *b, fx_error *err)
     return true;
 }
 
-static fx_status compile_calls(tool_builder *b, fx_grammar **out, fx_error *err)
+static fx_status compile_answer(builder *b, fx_grammar **out, fx_error *err)
 {
-    b->cap = PARTS_BESIDE + PARTS_PER_TOOL * json_array_size(b->par->tools);
-    b->part = calloc(b->cap, sizeof *b->part);
+    fxi_part_list l = {0};
+    add_answer(b, &l);
     *err = (fx_error){FX_ENOMEM, "out of memory"};
-    if (!b->part) return FX_ENOMEM;
-    const fx_part root = b->par->must_call ? required_part(b) : optional_part(b);
-    const fx_status st = fx_grammar_compile(b->eng, &root, out, err);
-    free(b->part);
+    const fx_part root = l.n == 1 ? l.part[0] : fxi_parts_seq(&l);
+    const fx_status st = b->no_memory ? FX_ENOMEM : fx_grammar_compile(b->eng, &root, out, err);
+    fxi_arena_free(&b->arena);
     return st;
+}
+
+// Of a form and tools together, the form is to blame if it does not compile alone.
+static bool fail_compile(builder *b, const fx_error *e, fxi_http_error *err)
+{
+    fx_error alone;
+    fx_grammar *g = NULL;
+    const char *field = b->par->form.field;
+    b->calls = NULL;
+    b->reasoning = NULL;
+    if (field && compile_answer(b, &g, &alone) != FX_OK)
+        return fxi_http_fail_fx(err, &alone, field);
+    fx_grammar_release(g);
+    return fxi_http_fail_fx(err, e, "tools");
 }
 
 static bool bill_grammar(fxi_params *par, fxi_http_error *err)
 {
+    const size_t n = TOOL_BYTES + (par->form.field ? FORM_COPIES * par->n_body_bytes : 0);
     if (!par->bill) return true;
-    if (!fxi_bytes_granted(err, fxi_bill_take(par->bill, FXI_BYTES_TREE, TOOL_BYTES))) return false;
-    par->list_bytes += TOOL_BYTES;
+    if (!fxi_bytes_granted(err, fxi_bill_take(par->bill, FXI_BYTES_TREE, n))) return false;
+    par->list_bytes += n;
     return true;
 }
 
-bool fxi_tools_compile(fxi_params *par, const fx_engine *eng, fxi_http_error *err)
+bool fxi_params_compile(fxi_params *par, const fx_engine *eng, fxi_http_error *err)
 {
     fx_error e = {0};
-    if (!par->must_call && (par->grammar || !has_strict_tools(par))) return true;
-    tool_builder b = {.par = par,
-                      .eng = eng,
-                      .calls = fxi_params_calls(par),
-                      .reasoning = fxi_params_reasoning(par)};
+    if (!par->must_call && !par->form.field && !fxi_tools_are_strict(par)) return true;
+    builder b = {.par = par,
+                 .eng = eng,
+                 .calls = fxi_params_calls(par),
+                 .reasoning = fxi_params_reasoning(par)};
     if (!bill_grammar(par, err)) return false;
     if (!look_at_prompt(&b, &e)) return fxi_http_fail_fx(err, &e, par->input);
-    return compile_calls(&b, &par->grammar, &e) == FX_OK || fxi_http_fail_fx(err, &e, "tools");
+    return compile_answer(&b, &par->grammar, &e) == FX_OK || fail_compile(&b, &e, err);
 }

@@ -230,17 +230,45 @@ static void check_rows(rig *r, const variant *v, const fxi_seq *s, watch *w)
              d.position, d.in_values ? "values" : "keys", d.layer);
 }
 
+// The worker of grammars does only what somebody waits for.
+static void run_turn(fx_engine *eng)
+{
+    fxi_answer_worker_pause(&eng->answer_vocab.worker, !eng->n_held);
+    (void)fxi_turn_run(eng);
+}
+
 // Runs turns until the last event, and does to the request what the variant says.
 static void follow(rig *r, const variant *v, uint64_t id, const bits_answer *got)
 {
     fx_engine *eng = r->eng[v->thread];
     watch w[BITS_MAX_CHOICE] = {{NULL, 0}};
-    for (int n_tok = 0; (void)fxi_turn_run(eng), !got->last;) {
+    for (int n_tok = 0; run_turn(eng), !got->last;) {
         fxi_group *g = bits_group(eng, id);
         for (int i = 0; i < g->n_seq; i++)
             if (g->state == FXI_RUNNING) check_rows(r, v, &g->seq[i], &w[i]);
         if (preempt(eng, v, g, &n_tok)) memset(w, 0, sizeof w);
     }
+}
+
+static fx_grammar *make_grammar(const fx_engine *eng)
+{
+    static const char words[] = "(?:[^E]{1,9}[0-9 ,.])+";
+    const fx_part root = {.kind = FX_PART_REGEX, .text = words, .n_bytes = sizeof words - 1};
+    fx_error err = {0};
+    fx_grammar *g;
+    if (fx_grammar_compile(eng, &root, &g, &err) != FX_OK) fail_msg("%s", err.text);
+    return g;
+}
+
+// One that has learnt nothing. On one of the engines the engine's thread finds out nothing itself:
+// sequences are late for each of its states (run_turn).
+static void renew_grammar(rig *r, int thread)
+{
+    fx_engine *eng = r->eng[thread];
+    fx_grammar_release(r->grammar[thread]);
+    fxi_answer_forget(&eng->answer_vocab);
+    r->grammar[thread] = make_grammar(eng);
+    eng->mask_spend = thread ? 0 : FXI_GUIDE_NO_LIMIT;
 }
 
 static void run(rig *r, const variant *v, bits_answer *out)
@@ -249,6 +277,7 @@ static void run(rig *r, const variant *v, bits_answer *out)
     static company others;
     fx_engine *eng = r->eng[v->thread];
     const struct start_row *start = &starts[v->start];
+    if (v->kind == ALL_RULES) renew_grammar(r, v->thread);
     fx_request req = request_to(r, eng, v->kind, out), req2 = request_to(r, eng, v->kind, &twin);
     set_step(eng, v, fxi_request_n_seq(&req) * (1 + start->has_twin));
     r->drafter.kind = v->draft;
@@ -377,16 +406,6 @@ static fx_engine *open_engine(const struct model_row *m, int ctx_tok, int n_thre
 
 // Words without one letter, of up to 9 characters, and a digit or a mark behind each: every model's
 // vocabulary has digits.
-static fx_grammar *make_grammar(const fx_engine *eng)
-{
-    static const char words[] = "(?:[^E]{1,9}[0-9 ,.])+";
-    const fx_part root = {.kind = FX_PART_REGEX, .text = words, .n_bytes = sizeof words - 1};
-    fx_error err = {0};
-    fx_grammar *g;
-    if (fx_grammar_compile(eng, &root, &g, &err) != FX_OK) fail_msg("%s", err.text);
-    return g;
-}
-
 static rig *open_rig(const struct model_row *m, int ctx_tok, int n_prompt, int n_gen)
 {
     rig *r = calloc(1, sizeof *r);

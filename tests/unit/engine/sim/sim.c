@@ -277,6 +277,31 @@ static void on_event(void *ud, const fx_event *ev)
 
 // ---- invariants --------------------------------------------------------------------------------
 
+// Groups that have begun to run in this turn.
+static int n_admitted(const sim *w)
+{
+    fx_record ev[256];
+    uint64_t at = w->first_event, first;
+    int n = 0;
+    for (size_t n_ev; (n_ev = fx_record_copy(w->eng, at, ev, 256, &first)) > 0; at = first + n_ev)
+        for (size_t i = 0; i < n_ev; i++) n += ev[i].kind == FX_RECORD_admit;
+    return n;
+}
+
+// A new budget is in effect, or waits for memory, not for long, and then nobody is admitted.
+static void check_budget(sim *w)
+{
+    const fx_engine *eng = w->eng;
+    const bool is_applied = eng->opt.kv_memory_bytes == eng->budget_bytes;
+    const bool may_fail = w->is_armed || w->new_budget;
+    w->n_budget_turn = is_applied || may_fail ? 0 : w->n_budget_turn + 1;
+    w->total->waiting_budgets += eng->budget_waits;
+    CHECK(w, may_fail || is_applied || eng->budget_waits, "the budget is not applied");
+    CHECK(w, w->n_budget_turn < MAX_IDLE_TURNS, "the budget waits for %d turns", w->n_budget_turn);
+    CHECK(w, !eng->budget_waits || n_admitted(w) <= w->n_came,
+          "a group is admitted while the budget waits");
+}
+
 static void check_memory(sim *w)
 {
     fxi_kv_stats kv;
@@ -284,8 +309,7 @@ static void check_memory(sim *w)
     CHECK(w, kv.mapped_bytes <= kv.budget_bytes, "%llu bytes are mapped, the budget is %llu",
           (unsigned long long)kv.mapped_bytes, (unsigned long long)kv.budget_bytes);
     CHECK(w, kv.usable_bytes == w->eng->opt.kv_memory_bytes, "the manager has another budget");
-    if (!w->is_armed && !w->new_budget && !w->eng->n_leaving) // what leaves is waited for
-        CHECK(w, w->eng->opt.kv_memory_bytes == w->eng->budget_bytes, "the budget is not applied");
+    check_budget(w);
     CHECK(w, !w->model->wrong, "%s", w->model->wrong);
     if (!w->fake) return;
     const vt_fake_report fake = vt_fake_look(w->fake);
@@ -430,6 +454,15 @@ static void check_all(sim *w, bool was_busy)
 
 // ---- turns -------------------------------------------------------------------------------------
 
+static void note_turn(sim *w)
+{
+    fx_record ev;
+    (void)fx_record_copy(w->eng, UINT64_MAX, &ev, 1, &w->first_event);
+    w->n_came = 0;
+    for (const fxi_group *g = w->eng->waiting.head; g; g = g->next)
+        w->n_came += g->state == FXI_COMING;
+}
+
 static bool take_turn(sim *w)
 {
     for (int i = 0; i < SIM_MAX_LIVE; i++) {
@@ -438,6 +471,7 @@ static bool take_turn(sim *w)
     }
     if (w->set.budgets) note_budget(w);
     w->new_budget = false;
+    note_turn(w);
     const bool busy = fxi_turn_run(w->eng);
     w->turn++;
     w->total->turns++;

@@ -22,23 +22,24 @@
 enum { SIM_MAX_LIVE = 40 };
 
 // Counters of a run, or of many.
-#define SIM_TOTALS(X) \
-    X(turns)          \
-    X(requests)       \
-    X(refused)        \
-    X(stopped)        \
-    X(cancelled)      \
-    X(failed)         \
-    X(tokens)         \
-    X(prompt_tokens)  \
-    X(cached_tokens)  \
-    X(recomputed)     \
-    X(swapped)        \
-    X(moving)         \
-    X(budgets)        \
-    X(faults)         \
-    X(checks)         \
-    X(drafted)        \
+#define SIM_TOTALS(X)  \
+    X(turns)           \
+    X(requests)        \
+    X(refused)         \
+    X(stopped)         \
+    X(cancelled)       \
+    X(failed)          \
+    X(tokens)          \
+    X(prompt_tokens)   \
+    X(cached_tokens)   \
+    X(recomputed)      \
+    X(swapped)         \
+    X(moving)          \
+    X(budgets)         \
+    X(waiting_budgets) \
+    X(faults)          \
+    X(checks)          \
+    X(drafted)         \
     X(accepted)
 
 typedef struct sim_totals {
@@ -76,13 +77,16 @@ typedef struct sim {
     vt_vmm *fake;     // in it; NULL: real memory
     vt_fake_report epitaph;
     uint64_t clock_us;
-    bool is_armed;    // faults
-    int burst;        // requests that come together from now on
-    uint64_t ticket;  // of a fence of the fake device
-    bool new_budget;  // requested in this turn
-    bool in_callback; // inside a request's on_event
-    int n_idle_turn;  // in a row, without progress although requests wait or run
-    uint64_t n_done;  // ends and steps so far, as of the last turn
+    bool is_armed;        // faults
+    int burst;            // requests that come together from now on
+    uint64_t ticket;      // of a fence of the fake device
+    bool new_budget;      // requested in this turn
+    int n_budget_turn;    // in a row, while a budget waits
+    int n_came;           // groups on their way back before this turn
+    uint64_t first_event; // of this turn, in the flight recorder
+    bool in_callback;     // inside a request's on_event
+    int n_idle_turn;      // in a row, without progress although requests wait or run
+    uint64_t n_done;      // ends and steps so far, as of the last turn
     uint64_t next_check, check_gap;
     sim_library library;
     sim_request req[SIM_MAX_LIVE];

@@ -42,3 +42,15 @@ void unthreaded_close(fx_engine *eng)
     fxi_turn_end_all(eng, FX_FINISH_ABORT);
     fxi_engine_unload(eng);
 }
+
+uint64_t unthreaded_submit(fx_engine *eng, fx_request req, const int32_t *tok, size_t n_tok,
+                           int n_gen)
+{
+    uint64_t id;
+    req.prompt = tok;
+    req.n_prompt = n_tok;
+    req.max_tok = n_gen;
+    req.ignore_eos = true;
+    assert_int_equal(fx_submit(eng, &req, &id, NULL), FX_OK);
+    return id;
+}

@@ -16,5 +16,9 @@ fx_engine *unthreaded_open_single(const char *model_path, fx_options opt);
 // The same as unthreaded_open over this memory, which the engine then owns.
 fx_engine *unthreaded_open_over(struct vt_vmm *vmm, const char *model_path, fx_options opt);
 void unthreaded_close(fx_engine *eng); // ends what still runs
+// Submits req with this prompt, for an answer of n_gen tokens, whatever they are. Returns its id;
+// fails the test if it is refused.
+uint64_t unthreaded_submit(fx_engine *eng, fx_request req, const int32_t *tok, size_t n_tok,
+                           int n_gen);
 
 #endif

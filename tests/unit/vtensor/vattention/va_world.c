@@ -348,6 +348,39 @@ static void verify_request(va_world *w, uint32_t reqid)
     if (r->is_active) verify_zero_from(w, reqid, r->top_tok);
 }
 
+typedef struct group_census {
+    const va_world *w;
+    uint64_t n, n_mapped, n_needed;
+    uint32_t next_at[VA_WORLD_MAX_BATCH];
+    bool seen[1 << 12]; // by name
+} group_census;
+
+static void count_group(void *ud, const vt_va_group *g)
+{
+    group_census *c = ud;
+    assert_true(g->name < sizeof c->seen && !c->seen[g->name]);
+    c->seen[g->name] = true;
+    c->n++;
+    c->n_needed += g->is_needed;
+    if (g->reqid == UINT32_MAX) return;
+    c->n_mapped++;
+    assert_int_equal(g->at, c->next_at[g->reqid]++);
+    const vt_va_request r = vt_va_look(c->w->va, g->reqid);
+    assert_int_equal(g->is_needed, r.is_active && g->at < r.n_need && g->at < r.n_mapped);
+}
+
+// Each group that exists is told of once, in its place.
+static void verify_groups(const va_world *w)
+{
+    static group_census c;
+    c = (group_census){.w = w};
+    vt_va_each_group(w->va, count_group, &c);
+    const vt_va_stats st = va_stats(w);
+    assert_int_equal(c.n, st.groups_created);
+    assert_int_equal(c.n - c.n_mapped, st.groups_spare);
+    assert_int_equal(c.n_needed, st.groups_active);
+}
+
 void va_verify(va_world *w)
 {
     const char *what = NULL;
@@ -362,6 +395,7 @@ void va_verify(va_world *w)
         n_active += w->req[i].is_active;
     }
     verify_gauges(w, n_need, n_tok, n_active);
+    verify_groups(w);
     if (vt_va_check(w->va, &what) != VT_OK) fail_msg("vt_va_check: %s", what);
     if (has_bytes(w)) return;
     vt_fake_report now = vt_fake_look(w->inner);
