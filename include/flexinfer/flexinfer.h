@@ -62,7 +62,9 @@ typedef struct fx_options {
     const char *pooling;
     // Where the model is computed and its cache lies: "cpu" (NULL), or an NVIDIA GPU, "cuda:0"
     // (also "cuda"), where the build has kernels for it. The driver's libcuda.so.1 is loaded for
-    // that.
+    // that. "cuda:0,cuda:1": GPUs that share the model out, each with a part of every layer and of
+    // the cache; they need NCCL, KV heads that their number divides, and a manager of the cache
+    // that can do it (the first one). Up to 8.
     const char *device;
     // How a GPU adds: "law" (NULL), 16-bit weights and attention on tensor cores, in a fixed order
     // that batch, chunking, paging and preemption do not change; "exact", in the CPU's order, which
@@ -70,17 +72,18 @@ typedef struct fx_options {
     // cuDNN, which are loaded then, in whatever order is fastest for the batch: logits depend on it
     // in their last bits.
     const char *gpu_math;
-    int n_thread;             // compute threads, the engine thread included; 0: one per usable core
-    int ctx_tok;              // longest sequence, in tokens; 0: what the model was trained for
-    uint64_t kv_memory_bytes; // budget of the KV cache; 0: half of the memory that the machine, or
-                              // its cgroup, has free once the model is loaded; of a GPU nine tenths
-    const char *kv_manager;   // who manages the KV cache, see fx_kv_manager_name; NULL: the first
-    int kv_block_tok;         // tokens in a unit of its memory, at least; 0: the manager's choice
-    const char *kv_type;      // element type of the KV cache: "f16", "bf16", "f32", or "q8_0" (head
-                              // size a multiple of 32); NULL: f16
-    int max_seq;              // sequences that run together; 0: 64
-    int max_queue;            // sequences that may wait beyond those; 0: 1024
-    int64_t max_queue_tok;    // prompt tokens that may wait; 0: 1,048,576
+    int n_thread; // compute threads, the engine thread included; 0: one per usable core
+    int ctx_tok;  // longest sequence, in tokens; 0: what the model was trained for
+    // Budget of the KV cache, of all devices together; 0: half of the memory that the machine, or
+    // its cgroup, has free once the model is loaded; of GPUs nine tenths.
+    uint64_t kv_memory_bytes;
+    const char *kv_manager; // who manages the KV cache, see fx_kv_manager_name; NULL: the first
+    int kv_block_tok;       // tokens in a unit of its memory, at least; 0: the manager's choice
+    const char *kv_type;    // element type of the KV cache: "f16", "bf16", "f32", or "q8_0" (head
+                            // size a multiple of 32); NULL: f16
+    int max_seq;            // sequences that run together; 0: 64
+    int max_queue;          // sequences that may wait beyond those; 0: 1024
+    int64_t max_queue_tok;  // prompt tokens that may wait; 0: 1,048,576
     int step_tok; // token budget of one step (decodes first, then prompts), raised to max_seq if it
                   // is less; 0: 512
     int step_ms;  // time cap on prompt work per step while others decode (at least 64 tokens);
@@ -130,7 +133,7 @@ typedef struct fx_model_info {
     char name[128];       // general.name, or the name of the file without its extension
     char arch[32];        // general.architecture
     char type[16];        // type that most weights are stored in, e.g. "Q8_0"
-    char device[16];      // "cpu", "cuda:0"; "" of a model that was only inspected
+    char device[72];      // "cpu", "cuda:0", "cuda:0,cuda:1"; "" of a model that was only inspected
     char kernel_path[32]; // "avx512-vnni", "avx512", "avx2-vnni", "avx2", "ref"; of a GPU its
                           // architecture and the kind of arithmetic: "sm_90 exact"
     char kv_type[16];     // "F16"

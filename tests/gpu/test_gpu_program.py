@@ -1,7 +1,7 @@
 """flexinfer --device cuda:0, from outside: run, serve and bench give what the host gives, and what is missing is told.
 
-The GPU is the stand-in for the driver, with the kernels compiled for the CPU, and cuBLASLt and cuDNN are stand-ins
-beside it; FLEXINFER_GPU=1 runs the program's own kernels on a real one.
+The GPU is the stand-in for the driver, with the kernels compiled for the CPU, and cuBLASLt, cuDNN and NCCL are
+stand-ins beside it; FLEXINFER_GPU=1 runs the program's own kernels on a real one (two for what shares a model out).
 """
 import json
 import os
@@ -17,6 +17,7 @@ REAL = os.environ.get("FLEXINFER_GPU") == "1"
 GPU = cli.BIN / ("flexinfer" if REAL else "flexinfer_standin")
 MODEL = cli.Path(__file__).resolve().parents[2] / "models" / "storyteller.gguf"
 ENV = {} if REAL else {"LD_LIBRARY_PATH": os.environ["VT_STANDIN"]}
+TINY = MODEL.parents[1] / "tests" / "vectors" / "logits" / "tiny-q8_0.gguf"
 SMALL = ["-m", MODEL, "--ctx", "256", "--kv-memory", "32M", "--threads", "1", "--step-tokens", "64"]
 
 
@@ -33,6 +34,25 @@ class Program(unittest.TestCase):
             got = run(*story, "--device", "cuda:0", "--gpu-math", math)
             self.assertEqual(got[0], 0, got)
             self.assertEqual(got[1], want[1])
+
+    def test_two_devices_share_a_model_out(self):
+        story = ["run", "-m", TINY, "--ctx", "64", "--kv-memory", "8M", "--threads", "1", "-p", "ab", "-n", "8",
+                 "--temperature", "0"]
+        want = run(*story, program=cli.PROGRAM)
+        for math in ("exact", "law", "fast"):
+            got = run(*story, "--device", "cuda:0,cuda:1", "--gpu-math", math)
+            self.assertEqual((got[0], got[1]), (0, want[1]), got[2])
+
+    @unittest.skipIf(REAL, "it may have fewer devices")
+    def test_three_devices_serve(self):
+        url = self.serve("--device", "cuda:2,cuda:0,cuda:1")
+        body = {"prompt": "Once upon", "max_tokens": 6, "temperature": 0}
+        request = urllib.request.Request(url + "/v1/completions", json.dumps(body).encode(),
+                                         {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=120) as reply:
+            text = json.load(reply)["choices"][0]["text"]
+        self.assertIn(text.strip(), run("run", *SMALL, "-p", "Once upon", "-n", "6", "--temperature", "0",
+                                        program=cli.PROGRAM)[1])
 
     def test_bench_measures_it(self):
         status, out, err = run("bench", *SMALL, "--device", "cuda:0", "--batch", "2", "--prompt", "8", "--gen", "3",
@@ -106,6 +126,26 @@ class Missing(unittest.TestCase):
     def test_no_kernels(self):
         self.assertIn("cuda:0: this build has no CUDA kernels",
                       self.refused("--device", "cuda", program=cli.PROGRAM))
+
+    def test_devices_that_cannot_share(self):
+        refusals = {
+            ("cuda:0,cuda:0",): "device 'cuda:0,cuda:0' names cuda:0 twice",
+            ("cuda:0,cuda:7",): "cuda:7: this machine has 4 NVIDIA GPUs: cuda:0 and so on",
+            ("cuda:0,cpu",): "device 'cuda:0,cpu': 'cpu' is not cuda:N",
+            ("cuda:0,cuda:1",): f"{MODEL}: 2 devices cannot share out 3 KV heads",
+            ("cuda:0,cuda:1,cuda:2", "--kv", "paged"):
+                "KV manager 'paged' cannot share a cache out among devices; 'vtensor' can",
+        }
+        for args, line in refusals.items():
+            self.assertEqual(self.refused("--device", *args), f"flexinfer: {line}\n")
+
+    def test_no_nccl(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.symlink(cli.Path(os.environ["VT_STANDIN"]) / "libcuda.so.1", f"{folder}/libcuda.so.1")
+            cli.Path(f"{folder}/libnccl.so.2").write_text("no library")
+            kernels = cli.Path(os.environ["VT_STANDIN"]) / "libcuda_kernels.so"
+            env = {"LD_LIBRARY_PATH": folder, "STANDIN_KERNELS": str(kernels)}
+            self.assertIn("libnccl.so.2", self.refused("--device", "cuda:0,cuda:1,cuda:2", env=env))
 
     def test_odd_names(self):
         self.assertIn("device 'cuda:x' is not cuda:N with a number N", self.refused("--device", "cuda:x"))

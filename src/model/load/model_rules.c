@@ -164,8 +164,6 @@ fx_status fxi_rules_cut(fxi_loading *l, fx_error *err)
     fxi_model_shape *s = &l->m->model.shape;
     const int n_rank = l->ld->cut.n_rank;
     if (n_rank == 1) return FX_OK;
-    if (l->m->rules.n_expert)
-        return fxi_loading_fail_as(l, FX_EINVAL, "several devices cannot share out experts", err);
     if (l->family->qk_norm == FXI_QK_ROW)
         return fxi_loading_fail_as(
             l, FX_EINVAL, "several devices cannot share out a norm over the queries of all heads",

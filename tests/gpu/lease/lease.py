@@ -20,7 +20,7 @@ from pathlib import Path
 
 TREE = Path(__file__).resolve().parents[3]
 PROGRAMS = ["flexinfer", "make_model", "test_gpu_vmm", "test_gpu_order", "lease_models", "lease_law", "lease_lost",
-            "lease_whole", "gpu_vmm_cost", "gpu_attention_speed"]
+            "lease_ranks", "lease_whole", "gpu_vmm_cost", "gpu_attention_speed"]
 DATA = ["tests/vectors/models", "tests/vectors/logits", "models/storyteller.gguf", "tests/gpu/lease/lease.py",
         "tests/gpu/lease/attention_torch.py"]
 
@@ -42,6 +42,7 @@ PARTS = [
      "{bin}/lease_models {tree} llama.gguf"),
     ("law", 200, "tensor cores: the same bits in every way", "{bin}/lease_law", None),
     ("lost", 60, "an illegal address ends a pass with one line", "{bin}/lease_lost {tree}", None),
+    ("two_ranks", 120, "two GPUs compute a model together (skipped where there is one)", "{bin}/lease_ranks {tree}", None),
     ("fast", 100, "cuBLASLt and, where it is installed, cuDNN run a model",
      "{bin}/flexinfer bench -m {tree}/models/storyteller.gguf --device cuda:0 --gpu-math fast --batch 1,8 --prompt 64"
      " --gen 64 --csv",

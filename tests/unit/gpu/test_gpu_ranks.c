@@ -53,17 +53,10 @@ static int end_test(void **state)
 static float *run_hosts(runner_model m, int n_rank, int n_tok)
 {
     static const variant v = {"hosts", RUNNER_MAX_TOK, 1, 0, NULL, NULL};
-    runner r = {0};
-    host_ranks hosts;
+    int n_out;
     fx_error err = {0};
-    assert_int_equal(fxi_pool_create(1, &r.pool, &err), FX_OK);
-    host_ranks_open(&hosts, n_rank, r.pool, NULL);
-    if (!runner_open_on(&r, &hosts.dev, m, &v, &err)) fail_msg("%s", err.text);
-    float *out = runner_run(&r, &v, n_tok);
-    fxi_kv_close(r.kv);
-    fxi_model_free(r.model);
-    hosts.dev.ops->close(&hosts.dev);
-    fxi_pool_destroy(r.pool);
+    float *out = host_ranks_run(m, n_rank, &v, n_tok, &n_out, &err);
+    if (!out) fail_msg("%s", err.text);
     return out;
 }
 
@@ -101,11 +94,22 @@ static const small_model quantized = {.shape = {"", 2, 256, 8, 4, 64, 768, 300, 
 static const small_model halves = {.shape = {"", 2, 128, 8, 4, 64, 160, 300, false},
                                    .type = FXI_F16};
 
+static const small_model mixture = {
+    .shape = {"", 2, 64, 4, 2, 32, 96, 300, false}, .type = FXI_Q8_0, .n_expert = 4, .n_used = 2};
+
 static void test_quantized_weights_and_caches(void **state)
 {
     (void)state;
     small_model_write("gpu-ranks.gguf", &quantized);
     check_exact((runner_model){"gpu-ranks.gguf", "q8_0"}, 2, ways[2]);
+    remove("gpu-ranks.gguf");
+}
+
+static void test_experts_are_cut(void **state)
+{
+    (void)state;
+    small_model_write("gpu-ranks.gguf", &mixture);
+    check_exact((runner_model){"gpu-ranks.gguf", NULL}, 2, ways[3]);
     remove("gpu-ranks.gguf");
 }
 
@@ -206,6 +210,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         RANKS_TEST(test_models_of_many_kinds),
         RANKS_TEST(test_quantized_weights_and_caches),
+        RANKS_TEST(test_experts_are_cut),
         RANKS_TEST(test_one_rank_is_that_gpu_alone),
         RANKS_TEST(test_the_law_depends_on_nothing_but_the_ranks),
         RANKS_TEST(test_two_add_by_the_library_and_four_by_a_kernel),

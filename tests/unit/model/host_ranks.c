@@ -62,3 +62,22 @@ void host_ranks_open(host_ranks *r, int n, fxi_pool *pool, const char *kernel_pa
         if (fxi_host_device_open(pool, kernel_path, &r->rank[r->set.n], &err) != FX_OK)
             fail_msg("%s", err.text);
 }
+
+float *host_ranks_run(runner_model m, int n, const variant *v, int n_tok, int *n_out, fx_error *err)
+{
+    runner r = {0};
+    host_ranks hosts;
+    float *out = NULL;
+    assert_int_equal(fxi_pool_create(v->n_thread, &r.pool, err), FX_OK);
+    host_ranks_open(&hosts, n, r.pool, v->kernel_path);
+    if (runner_open_on(&r, &hosts.dev, m, v, err)) {
+        out = runner_run(&r, v, n_tok);
+        *n_out = r.n_out;
+        assert_true(hosts.n_sum > 0);
+    }
+    fxi_kv_close(r.kv);
+    fxi_model_free(r.model);
+    hosts.dev.ops->close(&hosts.dev);
+    fxi_pool_destroy(r.pool);
+    return out;
+}

@@ -4,7 +4,7 @@
 #ifndef TESTS_MODEL_HOST_RANKS_H
 #define TESTS_MODEL_HOST_RANKS_H
 
-#include "model/device.h"
+#include "unit/model/runner.h"
 
 typedef struct host_ranks {
     fxi_device dev; // first
@@ -15,5 +15,10 @@ typedef struct host_ranks {
 
 // Its close closes all; `r` itself is the caller's. kernel_path: NULL: the best
 void host_ranks_open(host_ranks *r, int n, fxi_pool *pool, const char *kernel_path);
+
+// The logits after the last of n_tok tokens of a model in n parts, as run_plain; NULL: they cannot
+// share it out, and *err says why.
+float *host_ranks_run(runner_model m, int n, const variant *v, int n_tok, int *n_out,
+                      fx_error *err);
 
 #endif
