@@ -4,73 +4,7 @@
 #include <float.h>
 #include <string.h>
 
-enum { TEXT_BYTES = 200 };
-
-static fx_status check_dnn(const fxi_sdpa *s, fxi_dnn_status r, const char *what, fx_error *err)
-{
-    char text[TEXT_BYTES] = "";
-    if (r == FXI_DNN_SUCCESS) return FX_OK;
-    s->dnn->get_last_error(text, sizeof text);
-    for (char *c = text; *c; c++)
-        if (*c == '\n') *c = ' ';
-    const bool refused = r / 1000 == FXI_DNN_NOT_SUPPORTED / 1000;
-    const fx_status st = r == FXI_DNN_ALLOC_FAILED ? FX_ENOMEM : refused ? FX_EINVAL : FX_EINTERNAL;
-    return fxi_fail(err, st, "%s: %s (%.160s)", what, s->dnn->get_error_name(r), text);
-}
-
-// ---- objects with attributes -------------------------------------------------------------------
-
-static fx_status set_and_finish(const fxi_sdpa *s, fxi_dnn_object object,
-                                const fxi_sdpa_value *list, int n, fx_error *err)
-{
-    for (int i = 0; i < n; i++)
-        if (list[i].n)
-            FX_TRY(check_dnn(
-                s, s->dnn->set(object, list[i].which, list[i].type, list[i].n, list[i].values),
-                "cudnnBackendSetAttribute", err));
-    return check_dnn(s, s->dnn->finish(object), "cudnnBackendFinalize", err);
-}
-
-// One that the caller drops, also where this fails.
-static fx_status make_alone(const fxi_sdpa *s, fxi_dnn_kind kind, const fxi_sdpa_value *list, int n,
-                            fxi_dnn_object *out, fx_error *err)
-{
-    FX_TRY(check_dnn(s, s->dnn->make(kind, out), "cudnnBackendCreateDescriptor", err));
-    return set_and_finish(s, *out, list, n, err);
-}
-
-fx_status fxi_sdpa_make(fxi_sdpa *s, fxi_dnn_kind kind, const fxi_sdpa_value *list, int n,
-                        fxi_dnn_object *out, fx_error *err)
-{
-    fxi_dnn_object *kept = &s->object[s->n_object];
-    FX_TRY(check_dnn(s, s->dnn->make(kind, kept), "cudnnBackendCreateDescriptor", err));
-    s->n_object++;
-    *out = *kept;
-    return set_and_finish(s, *kept, list, n, err);
-}
-
-static void drop_object(const fxi_sdpa *s, fxi_dnn_object object)
-{
-    if (object) (void)s->dnn->drop(object);
-}
-
 // ---- tensors -----------------------------------------------------------------------------------
-
-fx_status fxi_sdpa_describe(fxi_sdpa *s, const fxi_sdpa_operand *t, fxi_dnn_object *out,
-                            fx_error *err)
-{
-    const fxi_sdpa_value list[] = {
-        {FXI_DNN_TENSOR_TYPE, FXI_DNN_DATA_TYPE, 1, &t->type},
-        {FXI_DNN_TENSOR_SIZES, FXI_DNN_INT64, 4, t->space->size},
-        {FXI_DNN_TENSOR_STRIDES, FXI_DNN_INT64, 4, t->space->stride},
-        {FXI_DNN_TENSOR_ID, FXI_DNN_INT64, 1, &t->id},
-        {FXI_DNN_TENSOR_ALIGNMENT, FXI_DNN_INT64, 1, &t->align_bytes},
-        {FXI_DNN_TENSOR_VIRTUAL, FXI_DNN_BOOLEAN, t->is_virtual, &t->is_virtual},
-        {FXI_DNN_TENSOR_BY_VALUE, FXI_DNN_BOOLEAN, t->is_by_value, &t->is_by_value},
-        {FXI_DNN_TENSOR_RAGGED, FXI_DNN_OBJECT, t->at != NULL, &t->at},
-    };
-    return fxi_sdpa_make(s, FXI_DNN_TENSOR, list, FXI_SDPA_N_OF(list), out, err);
-}
 
 // tensor: [FXI_SDPA_N_TENSOR]
 static fx_status describe_tensors(fxi_sdpa *s, const fxi_sdpa_shape *p, fxi_dnn_object *tensor,
@@ -168,12 +102,12 @@ static fx_status ask_heuristic(fxi_sdpa *s, const fxi_sdpa_device *d, fxi_dnn_ob
 static fx_status take_configs(fxi_sdpa *s, fxi_dnn_object heuristic, fx_error *err)
 {
     for (int i = 0; i < FXI_SDPA_MAX_CONFIG; i++)
-        FX_TRY(check_dnn(s, s->dnn->make(FXI_DNN_ENGINE_CONFIG, &s->config[i]),
-                         "cudnnBackendCreateDescriptor", err));
-    return check_dnn(s,
-                     s->dnn->get(heuristic, FXI_DNN_HEURISTIC_RESULTS, FXI_DNN_OBJECT,
-                                 FXI_SDPA_MAX_CONFIG, &s->n_config, s->config),
-                     "cudnnBackendGetAttribute", err);
+        FX_TRY(fxi_sdpa_check(s, s->dnn->make(FXI_DNN_ENGINE_CONFIG, &s->config[i]),
+                              "cudnnBackendCreateDescriptor", err));
+    return fxi_sdpa_check(s,
+                          s->dnn->get(heuristic, FXI_DNN_HEURISTIC_RESULTS, FXI_DNN_OBJECT,
+                                      FXI_SDPA_MAX_CONFIG, &s->n_config, s->config),
+                          "cudnnBackendGetAttribute", err);
 }
 
 static fx_status describe_all(fxi_sdpa *s, const fxi_sdpa_shape *shape,
@@ -201,13 +135,18 @@ fx_status fxi_sdpa_open(fxi_sdpa *s, const fxi_dnn_api *dnn, const fxi_sdpa_shap
 
 // ---- plans and executions ----------------------------------------------------------------------
 
+static void drop_object(const fxi_sdpa *s, fxi_dnn_object object)
+{
+    if (object) (void)s->dnn->drop(object);
+}
+
 static fx_status plan_config(fxi_sdpa *s, fxi_dnn_object config, fx_error *err)
 {
     const fxi_sdpa_value list[] = {{FXI_DNN_PLAN_CONFIG, FXI_DNN_OBJECT, 1, &config},
                                    {FXI_DNN_PLAN_DEVICE, FXI_DNN_OBJECT, 1, &s->device}};
     int64_t n = 0;
-    FX_TRY(make_alone(s, FXI_DNN_PLAN, list, FXI_SDPA_N_OF(list), &s->plan, err));
-    return check_dnn(
+    FX_TRY(fxi_sdpa_make_alone(s, FXI_DNN_PLAN, list, FXI_SDPA_N_OF(list), &s->plan, err));
+    return fxi_sdpa_check(
         s, s->dnn->get(s->plan, FXI_DNN_PLAN_WORKSPACE, FXI_DNN_INT64, 1, &n, &s->workspace_bytes),
         "cudnnBackendGetAttribute", err);
 }
@@ -241,9 +180,11 @@ fx_status fxi_sdpa_run(const fxi_sdpa *s, fxi_dnn_handle handle, void *const *da
         {FXI_DNN_VARIANT_POINTERS, FXI_DNN_POINTER, n, pointers},
         {FXI_DNN_VARIANT_WORKSPACE, FXI_DNN_POINTER, s->workspace_bytes > 0, &workspace},
     };
-    fx_status st = make_alone(s, FXI_DNN_VARIANT, list, FXI_SDPA_N_OF(list), &variant, err);
+    fx_status st =
+        fxi_sdpa_make_alone(s, FXI_DNN_VARIANT, list, FXI_SDPA_N_OF(list), &variant, err);
     if (st == FX_OK)
-        st = check_dnn(s, s->dnn->execute(handle, s->plan, variant), "cudnnBackendExecute", err);
+        st = fxi_sdpa_check(s, s->dnn->execute(handle, s->plan, variant), "cudnnBackendExecute",
+                            err);
     drop_object(s, variant);
     return st;
 }

@@ -13,7 +13,13 @@ typedef struct fxi_sdpa_value { // of an attribute
     const void *values;
 } fxi_sdpa_value;
 
-// Makes an object, sets and finishes it. It is dropped with the attention.
+// What the library says of a call; what: the call's name. Errors: FX_ENOMEM; FX_EINVAL: it does not
+// support this; FX_EINTERNAL.
+fx_status fxi_sdpa_check(const fxi_sdpa *s, fxi_dnn_status r, const char *what, fx_error *err);
+// Makes an object, sets and finishes it. The caller drops *out, also where this fails.
+fx_status fxi_sdpa_make_alone(const fxi_sdpa *s, fxi_dnn_kind kind, const fxi_sdpa_value *list,
+                              int n, fxi_dnn_object *out, fx_error *err);
+// The same, but it is dropped with the attention.
 fx_status fxi_sdpa_make(fxi_sdpa *s, fxi_dnn_kind kind, const fxi_sdpa_value *list, int n,
                         fxi_dnn_object *out, fx_error *err);
 

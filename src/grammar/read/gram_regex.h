@@ -26,4 +26,8 @@ enum {
 fx_status fxi_gram_regex(fxi_gram *g, fxi_str pattern, unsigned flags, fxi_gram_spelling spelling,
                          uint32_t *node, fx_error *err);
 
+// The texts of a format of JSON Schema, as a pattern that matches the whole text; NULL: the format
+// is not known. A static text. (regex_format.c)
+const char *fxi_regex_of_format(const char *name);
+
 #endif

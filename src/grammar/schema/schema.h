@@ -5,7 +5,7 @@
 //                  other, $ref within the schema, true and false
 //     numbers      minimum, maximum, exclusiveMinimum, exclusiveMaximum; multipleOf of an integer
 //                  up to 1000 or of 0.1, 0.01, ..
-//     strings      minLength, maxLength, pattern, and the formats of schema_format.c
+//     strings      minLength, maxLength, pattern, and the formats of regex_format.c
 //     arrays       prefixItems, items, minItems, maxItems
 //     objects      properties, required, additionalProperties, patternProperties (up to 3);
 //                  minProperties and maxProperties where no property is named

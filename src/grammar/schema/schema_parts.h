@@ -1,14 +1,14 @@
 // schema_parts.h - what the files that read a schema share.
 //
 //   schema.c          the queue of sets that are to be defined
-//   schema_rules.c    sets of schemas and their rules; memory
+//   schema_rules.c    sets of schemas and their rules
+//   schema_work.c     the memory and the work that reading takes
 //   schema_expand.c   a set to its alternatives: lists of schemas without $ref, allOf, anyOf, oneOf
 //   schema_keyword.c  which keywords there are, what their values must be; where a schema stands
 //   schema_ref.c      $ref
 //   schema_apart.c    whether two alternatives exclude each other
 //   schema_value.c    enum and const; whether a value is valid
 //   schema_number.c, schema_text.c, schema_array.c, schema_object.c
-//   schema_format.c   formats as regular expressions
 //   schema_decimal.c  bounds as digits
 //
 // A set says which schemas a value must satisfy at once. It expands to alternatives; each is a list
@@ -68,7 +68,7 @@ enum {
 };
 enum { FXI_SCHEMA_LOOKS = 256 }; // values that are looked at for a piece of work
 
-// ---- schema_rules.c -----------------------------------------------------------------------------
+// ---- schema_work.c ------------------------------------------------------------------------------
 
 fx_status fxi_schema_no_memory(fxi_schema *r);
 // Memory of the arena, cleared; NULL: none.
@@ -79,6 +79,9 @@ fx_status fxi_schema_work(fxi_schema *r, size_t n);
 // The same for n conditions on a text that met in so many pairs of states; n is 0 for bounds of a
 // number, whose automata are small.
 fx_status fxi_schema_met(fxi_schema *r, size_t n, size_t n_pair);
+
+// ---- schema_rules.c -----------------------------------------------------------------------------
+
 // The values that satisfy all schemas of a set; *set is sorted.
 fx_status fxi_schema_node(fxi_schema *r, fxi_schema_set *set, uint32_t *node);
 
@@ -182,11 +185,6 @@ fx_status fxi_schema_conditions(fxi_schema *r, const fxi_schema_set *list, fxi_s
 // Whether a text is such.
 fx_status fxi_schema_matches(fxi_schema *r, const fxi_schema_text *cond, const char *text,
                              bool *out);
-
-// ---- schema_format.c ----------------------------------------------------------------------------
-
-// NULL: the format is not known.
-const char *fxi_schema_format(const char *name);
 
 // ---- schema_decimal.c ---------------------------------------------------------------------------
 

@@ -138,7 +138,7 @@ fx_status fxi_schema_conditions(fxi_schema *r, const fxi_schema_set *list, fxi_s
         cond[(*n)++] = (fxi_schema_text){.at = s, .pattern = json_string_value(v)};
     for (const json_t *s = NULL;
          (s = fxi_schema_next(list, "format", s, &v)) && *n <= MAX_CONDITION;) {
-        const char *whole = fxi_schema_format(json_string_value(v));
+        const char *whole = fxi_regex_of_format(json_string_value(v));
         if (!whole)
             return fxi_schema_refuse(r, s, "the format \"%.60s\" is not supported",
                                      json_string_value(v));

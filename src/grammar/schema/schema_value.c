@@ -6,6 +6,7 @@
 
 #include "base/text/utf8.h"
 #include "grammar/read/gram_chars.h"
+#include "grammar/read/gram_regex.h"
 #include "grammar/schema/schema_parts.h"
 
 // ---- equal values -------------------------------------------------------------------------------
@@ -104,7 +105,7 @@ static fx_status fits_string(fxi_schema *r, const fxi_schema_set *list, const js
         FX_TRY(fxi_schema_matches(r, &cond, text, out));
     }
     for (const json_t *s = NULL; *out && (s = fxi_schema_next(list, "format", s, &v));) {
-        const fxi_schema_text cond = {.at = s, .whole = fxi_schema_format(json_string_value(v))};
+        const fxi_schema_text cond = {.at = s, .whole = fxi_regex_of_format(json_string_value(v))};
         if (cond.whole) FX_TRY(fxi_schema_matches(r, &cond, text, out));
     }
     return FX_OK;

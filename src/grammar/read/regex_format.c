@@ -1,8 +1,8 @@
-// schema_format.c - formats of strings as regular expressions: each matches only what the standard
+// regex_format.c - formats of strings as regular expressions: each matches only what the standard
 // that defines it allows, and what people write of that.
 #include <string.h>
 
-#include "grammar/schema/schema_parts.h"
+#include "grammar/read/gram_regex.h"
 
 #define YEAR  "[0-9]{4}"
 #define LEAP  "(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)"
@@ -64,7 +64,7 @@ static const struct format_row {
     {"json-pointer", "(?:/(?:[^/~]|~[01])*)*"},
 };
 
-const char *fxi_schema_format(const char *name)
+const char *fxi_regex_of_format(const char *name)
 {
     for (size_t i = 0; i < sizeof format_rows / sizeof *format_rows; i++)
         if (!strcmp(format_rows[i].name, name)) return format_rows[i].pattern;
