@@ -138,7 +138,7 @@ class ServeLife(cli.TestCase):
             self.assertTrue(slow.recv(100).startswith(b"HTTP/1.1 408 "))
 
     def test_an_idle_server_forgets_prefixes_as_the_option_says(self):
-        """After 5 s at the earliest; by default after 10 minutes, which is longer than this test may take."""
+        """By default after 10 minutes, which is longer than this test may take."""
         _, port = self.serve("--cache-idle", "1")
         connection = self.connect(port)
 

@@ -1,6 +1,6 @@
 // idle.c - what the engine does while it is idle: at once what the manager has put off, so that the
-// figures are right; spare memory returns to the system after some seconds, the prefix cache after
-// some minutes.
+// figures are right; spare memory returns to the system after a second, the prefix cache after some
+// minutes.
 #include "engine/loop/loop.h"
 #include "engine/memory/room.h"
 #include "engine/speculate/draft_model.h"
@@ -43,7 +43,7 @@ static int settle_after_s(const fx_engine *eng)
 static int trim_after_s(const fx_engine *eng)
 {
     (void)eng;
-    return 5;
+    return 1;
 }
 
 static int forget_after_s(const fx_engine *eng)
