@@ -140,7 +140,7 @@ typedef struct fx_picture {
 void fx_picture_begin(fx_engine *eng);
 void fx_picture_end(fx_engine *eng);
 
-enum { FX_PICTURE_SHARE = 250 };
+enum { FX_PICTURE_SHARE = 125 };
 
 // The CPU time of other threads that the newest picture took: the next one is taken so much later.
 // Without it, only the engine thread's own time counts.
