@@ -5,19 +5,13 @@ Run by CTest through run_pytest.sh. Token ids 3 to 258 of models/storyteller.ggu
 
 import codecs
 import json
-import os
-import pathlib
 import random
-import re
-import subprocess
 import urllib.error
 import urllib.request
 
 import pytest
+from test_openai import Server
 
-SOURCE = pathlib.Path(os.environ.get("FLEXINFER_SOURCE", pathlib.Path(__file__).parents[2]))
-PROGRAM = os.environ.get("FLEXINFER", str(SOURCE / "build/debug/bin/flexinfer"))
-MODEL = str(SOURCE / "models/storyteller.gguf")
 FIRST_BYTE = 3
 BYTE_IDS = list(range(FIRST_BYTE, FIRST_BYTE + 256))
 
@@ -41,16 +35,9 @@ TEXTS = {
 
 @pytest.fixture(scope="module")
 def url():
-    child = subprocess.Popen([PROGRAM, "serve", "-m", MODEL, "--port", "0"], stderr=subprocess.PIPE, text=True)
-    try:
-        for line in child.stderr:
-            if found := re.search(r"listening on (http://\S+)", line):
-                break
-        yield found.group(1)
-    finally:
-        child.terminate()
-        child.stderr.close()
-        child.wait()
+    server = Server()
+    yield server.url
+    assert server.stop() == 0, "\n".join(server.lines)
 
 
 def post(url, path, **fields):

@@ -5,18 +5,13 @@ its grammar lets it.
 """
 
 import json
-import os
-import pathlib
 import re
-import subprocess
 
 import jsonschema_rs
 import openai
 import pytest
+from test_openai import Server
 
-SOURCE = pathlib.Path(os.environ.get("FLEXINFER_SOURCE", pathlib.Path(__file__).parents[2]))
-PROGRAM = os.environ.get("FLEXINFER", str(SOURCE / "build/debug/bin/flexinfer"))
-MODEL = str(SOURCE / "models/storyteller.gguf")
 
 PERSON = {
     "type": "object",
@@ -43,16 +38,9 @@ ASK = [{"role": "user", "content": "Tell me about Tom."}]
 
 @pytest.fixture(scope="module")
 def client():
-    child = subprocess.Popen([PROGRAM, "serve", "-m", MODEL, "--port", "0"], stderr=subprocess.PIPE, text=True)
-    try:
-        for line in child.stderr:
-            if found := re.search(r"listening on (http://\S+)", line):
-                break
-        yield openai.OpenAI(base_url=found.group(1) + "/v1", api_key="none", max_retries=0)
-    finally:
-        child.terminate()
-        child.stderr.close()
-        child.wait()
+    server = Server()
+    yield openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0)
+    assert server.stop() == 0, "\n".join(server.lines)
 
 
 def format_of(schema):
