@@ -186,6 +186,7 @@ static void test_rules_that_leave_nothing(void **state)
     assert_int_equal(ch->finish, FX_FINISH_ERROR);
     assert_int_equal(ch->n_tok, 1);
     assert_true(strlen(ch->error) > 5 && !strchr(ch->error, '\n'));
+    assert_int_equal(ch->error_status, FX_EINVAL);
     client_free(&c);
 }
 

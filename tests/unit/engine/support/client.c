@@ -30,6 +30,7 @@ static void take_end(client_choice *ch, const fx_event *ev)
     ch->stop_string = ev->stop_string;
     ch->score = ev->score;
     if (ev->error) strncpy(ch->error, ev->error, sizeof ch->error - 1);
+    ch->error_status = ev->error_status;
 }
 
 static void on_event(void *ud, const fx_event *ev)

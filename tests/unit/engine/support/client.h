@@ -22,6 +22,7 @@ typedef struct client_choice {
     int stop_token, stop_string;
     double score;
     char error[128];
+    fx_status error_status;
 } client_choice;
 
 typedef struct client {
