@@ -1,6 +1,8 @@
 // client.c - collects the events of one request.
 #include "unit/engine/support/client.h"
 
+#include "unit/cmocka_all.h"
+
 #include "engine/loop/loop.h"
 #include "engine/memory/room.h"
 
@@ -77,6 +79,15 @@ fx_status client_submit(client *c, fx_error *err)
 void client_run(client *c)
 {
     while (!c->last) (void)fxi_turn_run(c->eng);
+}
+
+const client_choice *client_answer(client *c)
+{
+    fx_error err = {0};
+    if (client_submit(c, &err) != FX_OK) fail_msg("%s", err.text);
+    client_run(c);
+    assert_int_equal(c->n_event_after_last, 0);
+    return &c->choice[0];
 }
 
 void client_wait(client *c)
