@@ -1,8 +1,10 @@
 """flexinfer serve: the start block, the ready line, signals, a busy port. The HTTP surface has tests of its own."""
 import json
 import re
+import resource
 import signal
 import socket
+import subprocess
 import urllib.error
 import urllib.request
 
@@ -58,6 +60,13 @@ class Serve(cli.TestCase):
     def test_swap_needs_a_folder(self):
         self.fails(1, "swap: cannot write to /nowhere/at/all", "serve", "-m", cli.tiny_model(), "--port", "0", "--swap",
                    "64M", "--swap-dir", "/nowhere/at/all")
+
+    def test_a_limit_on_files_is_named(self):
+        limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+        done = subprocess.run([cli.PROGRAM, "serve", "-m", cli.tiny_model(), "--port", "0", "--kv-memory", "32M"],
+                              capture_output=True, env=cli.clean_env(), preexec_fn=limit)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr.decode(), r"^flexinfer: KV cache: .* 33554432 bytes .*\(ulimit -f\).*\n$")
 
     @staticmethod
     def post(url, **fields):
