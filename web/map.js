@@ -275,8 +275,9 @@ export class MemoryMap {
     if (!p) return "";
     const state = STATES[this.#picture.cells.stateOf(p.chunk)];
     const group = this.#picture.groups[p.segment?.group ?? 0];
+    const device = this.#picture.deviceOf(p.segment?.group ?? 0);
     const where = p.segment
-      ? `Sequence ${p.span.request}.${p.span.choice}, segment ${p.segment.at + 1}${this.#deviceOf(group)}: `
+      ? `Sequence ${p.span.request}.${p.span.choice}, segment ${p.segment.at + 1}${device === null ? "" : ` on device ${device}`}: `
       : "";
     const others = p.spans.filter((s) => s !== p.span);
     const names = others.slice(0, 4).map((s) => `${s.request}.${s.choice}`).join(", ");
@@ -285,11 +286,6 @@ export class MemoryMap {
       : p.span ? "mapped by no other sequence" : "mapped by no sequence";
     const size = group ? `, ${bytes(group.chunk_bytes)}` : "";
     return `${where}chunk ${count(p.chunk)}, ${state}${size}; ${mapped}`;
-  }
-
-  // Where several devices share the cache out, each has segments of its own.
-  #deviceOf(group) {
-    return this.#picture.groups.some((g) => g.device > 0) ? ` on device ${group.device}` : "";
   }
 
   #drawOverlay() {
