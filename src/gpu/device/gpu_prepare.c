@@ -154,7 +154,8 @@ static fx_status cut_rows(fxi_gpu *g, const operand_needs *need, fx_error *err)
     const size_t n = (size_t)g->most.max_tok, dim = (size_t)m->dim,
                  n_q = (size_t)m->n_head * (size_t)m->head_dim,
                  n_kv = (size_t)m->n_kv_head * (size_t)m->head_dim,
-                 n_logit = m->generates ? (size_t)g->most.max_logit : 0,
+                 n_vocab = (size_t)g->plan->output.w.n_out,
+                 n_logit = n_vocab ? (size_t)g->most.max_logit : 0,
                  fused_bytes = fxi_gpu_fused_bytes(g);
     const gpu_buffer list[] = {
         {(void **)&s->x, n * dim, sizeof(float)},
@@ -167,8 +168,9 @@ static fx_status cut_rows(fxi_gpu *g, const operand_needs *need, fx_error *err)
         {(void **)&s->gate, need->n_mid, sizeof(float)},
         {(void **)&s->up, need->n_mid, sizeof(float)},
         {(void **)&s->part, count_parts(g), 1},
-        {(void **)&s->logits, n_logit * (size_t)m->n_vocab, sizeof(float)},
+        {(void **)&s->logits, n_logit * n_vocab, sizeof(float)},
         {(void **)&s->best, n_logit, sizeof(int32_t)},
+        {(void **)&s->best_logit, n_logit, sizeof(float)},
         {(void **)&g->block, g->pass.at.size_bytes, 1},
         {&s->workspace, fxi_lt_is_open(&g->lt) ? FXI_LT_WORKSPACE_BYTES : 0, 1},
         {(void **)&g->fused.at, fused_bytes, 1},

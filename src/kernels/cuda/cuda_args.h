@@ -264,6 +264,7 @@ typedef struct fxi_cuda_argmax_args {
     int32_t n_row, n;
     const int32_t *live; // NULL: n_row
     int32_t *best;       // [n_row]; -1: a number of the row is inf or NaN
+    float *value;        // [n_row] that number
 } fxi_cuda_argmax_args;
 
 #endif

@@ -201,6 +201,38 @@ static fx_status load_projections(fxi_loading *l, int width, fx_error *err)
     return fxi_load_linear(l->ld, &out, &m->embd_out, err);
 }
 
+// This rank's rows of the output matrix: whole panels, as many as others have. A vocabulary too
+// small for that is the first rank's.
+static void cut_vocabulary(const fxi_loading *l, int *first, int *count)
+{
+    const int n_vocab = l->m->model.shape.n_vocab, n_rank = l->ld->cut.n_rank;
+    fxi_cut_range(l->ld->cut, n_vocab, FXI_PANEL, first, count);
+    if (n_vocab >= n_rank * FXI_PANEL) return;
+    *first = 0;
+    *count = l->ld->cut.rank ? 0 : n_vocab;
+}
+
+// The output matrix is the embedding, which every rank has.
+static fx_status load_tied(fxi_loading *l, const fxi_part_of *all, fx_error *err)
+{
+    fxi_transformer *m = l->m;
+    int n;
+    FX_TRY(fxi_load_linear(l->ld, all, &m->tied, err));
+    cut_vocabulary(l, &m->vocab0, &n);
+    m->output.w = m->tied;
+    if (!n) m->output.w = (fxi_linear){0};
+    if (!n || n == all->n_out || l->ld->is_dry) return FX_OK;
+    return l->ld->dev->ops->view_rows(l->ld->dev, &m->tied, m->vocab0, n, &m->output.w, err);
+}
+
+static fx_status load_output(fxi_loading *l, fxi_part_of out, fx_error *err)
+{
+    out.n_row = out.n_out;
+    cut_vocabulary(l, &l->m->vocab0, &out.n_out);
+    out.row0 = l->m->vocab0;
+    return out.n_out ? fxi_affine_load(l, &out, &l->m->output, err) : FX_OK;
+}
+
 static fx_status load_embedding(fxi_loading *l, fx_error *err)
 {
     const fxi_tensor_key embd = fxi_weight_key("token_embd", -1),
@@ -217,13 +249,12 @@ static fx_status load_embedding(fxi_loading *l, fx_error *err)
         l->family->flags & FXI_SMALL_OPT && t->ne[0] >= 1 && t->ne[0] <= 1 << 17;
     const int width = may_differ ? (int)t->ne[0] : s->dim;
     FX_TRY(load_projections(l, width, err));
-    if (!s->generates || l->ld->cut.rank)
-        return fxi_load_rows(l->ld, embd, width, s->n_vocab, &m->embd, err);
+    if (!s->generates) return fxi_load_rows(l->ld, embd, width, s->n_vocab, &m->embd, err);
     fxi_part_of out = {.key = embd, .n_in = width, .n_out = s->n_vocab};
-    if (!fxi_loader_find(l->ld, output)) return fxi_load_linear(l->ld, &out, &m->output.w, err);
+    if (!fxi_loader_find(l->ld, output)) return load_tied(l, &out, err);
     FX_TRY(fxi_load_rows(l->ld, embd, width, s->n_vocab, &m->embd, err));
     out.key = output;
-    return fxi_affine_load(l, &out, &m->output, err);
+    return load_output(l, out, err);
 }
 
 static fx_status load_layer(fxi_loading *l, int i, fxi_layer *out, fx_error *err)

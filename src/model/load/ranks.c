@@ -28,6 +28,21 @@ static fx_status load_part(const fxi_gguf *g, const fxi_model_options *opt, int 
     return fxi_transformer_load(g, &own, (fxi_cut){rank, all->n}, false, &m->ranks.part[rank], err);
 }
 
+// Memory for what each device finds best in its part of the vocabulary.
+static fx_status take_best(const fxi_model_options *opt, fxi_model_ranks *r, fx_error *err)
+{
+    const size_t n = (size_t)opt->max_batch_logit;
+    for (int k = 0; k < r->n; k++) {
+        fxi_device *d = opt->device->ranks->device[k];
+        void *best, *logit;
+        FX_TRY(d->ops->take_host(d, (n + 1) * sizeof(int32_t), &best, err));
+        FX_TRY(d->ops->take_host(d, (n + 1) * sizeof(float), &logit, err));
+        r->best[k] = best;
+        r->best_logit[k] = logit;
+    }
+    return FX_OK;
+}
+
 static fx_status load_all_parts(const fxi_gguf *g, const fxi_model_options *opt, fxi_transformer *m,
                                 fx_error *err)
 {
@@ -36,7 +51,7 @@ static fx_status load_all_parts(const fxi_gguf *g, const fxi_model_options *opt,
     r->seq = calloc((size_t)opt->device->ranks->n * (size_t)r->max_seq, sizeof *r->seq);
     if (!r->seq) return fxi_fail(err, FX_ENOMEM, "%s: no memory", fxi_gguf_name(g));
     for (int k = 0; k < opt->device->ranks->n; k++, r->n++) FX_TRY(load_part(g, opt, k, m, err));
-    return FX_OK;
+    return take_best(opt, r, err);
 }
 
 fx_status fxi_ranks_load(const fxi_gguf *g, const fxi_model_options *opt, fxi_transformer **out,
