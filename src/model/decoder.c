@@ -171,7 +171,7 @@ static fx_status finish_rows(pass *p, bool wants_rows, bool wants_best)
 }
 
 // Each of several devices has a part of the vocabulary; the first one alone returns other rows.
-static fx_status finish_all(crew *c, bool wants_best)
+static fx_status finish_crew(crew *c, bool wants_best)
 {
     for (int k = 0; c->on[0].n_row && k < c->n; k++)
         FX_TRY(finish_rows(&c->on[k], k == 0, wants_best));
@@ -243,7 +243,7 @@ static fx_status give_steps(crew *c, fxi_transformer *m, const fxi_batch *batch,
 {
     FX_TRY(begin_all(c, m, batch, logits));
     FX_TRY(run_layers(c));
-    FX_TRY(finish_all(c, batch->best != NULL));
+    FX_TRY(finish_crew(c, batch->best != NULL));
     for (int k = 0; k < c->n; k++) FX_TRY(c->on[k].dev->ops->submit(c->on[k].dev, c->err));
     return FX_OK;
 }

@@ -155,8 +155,8 @@ typedef struct fxi_device_ops {
     // logits [n_logit][n_vocab], batch->best and best_logit, host memory, the latter two from
     // take_host; each may be NULL if it is not wanted. Of a plan whose output has only some rows of
     // the vocabulary, `logits` is the place of the first of them: those of the next row of logits
-    // are n_vocab numbers behind it. The batch and what it points to stay as they are until `wait` has
-    // returned.
+    // are n_vocab numbers behind it. The batch and what it points to stay as they are until `wait`
+    // has returned.
     fx_status (*begin)(fxi_device *d, const fxi_batch *batch, float *logits, fx_error *err);
 
     // x = the embeddings: looked up (in `embd`, or as rows of `tied`), made as wide as x by
@@ -203,8 +203,8 @@ typedef struct fxi_device_ops {
     fx_status (*logits)(fxi_device *d, int n_row, fx_error *err);
 
     // Where each of the first n_row rows of logits has its largest number, the first of equals, or
-    // -1 if one of them is not finite; to batch->best, and that number to batch->best_logit. Columns
-    // are those of the plan's output, from 0 on. Pre: logits.
+    // -1 if one of them is not finite; to batch->best, and that number to batch->best_logit.
+    // Columns are those of the plan's output, from 0 on. Pre: logits.
     fx_status (*best)(fxi_device *d, int n_row, fx_error *err);
 
     // Lets the pass run. Does not wait for it, where something runs beside the host.

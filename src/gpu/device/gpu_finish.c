@@ -46,7 +46,7 @@ fx_status fxi_gpu_submit(fxi_device *d, fx_error *err)
     return fxi_gpu_failed(g, st, err);
 }
 
-static fx_status fetch_rows(fxi_gpu *g, const fxi_gpu_result *r, fx_error *err)
+static fx_status stage_rows(fxi_gpu *g, const fxi_gpu_result *r, fx_error *err)
 {
     for (size_t i = 0; i < r->n_row; i++)
         FX_TRY(fxi_gpu_stage_download(&g->cu, &g->stage, (char *)r->dst + i * r->pitch_bytes,
@@ -58,7 +58,7 @@ static fx_status fetch_results(fxi_gpu *g, fx_error *err)
 {
     const fxi_gpu_pass *p = &g->pass;
     for (int i = 0; i < p->n_result; i++)
-        if (!is_pinned(g, &p->result[i])) FX_TRY(fetch_rows(g, &p->result[i], err));
+        if (!is_pinned(g, &p->result[i])) FX_TRY(stage_rows(g, &p->result[i], err));
     return fxi_cu_wait(&g->cu, g->cu.compute, err);
 }
 

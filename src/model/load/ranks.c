@@ -29,7 +29,7 @@ static fx_status load_part(const fxi_gguf *g, const fxi_model_options *opt, int 
 }
 
 // Memory for what each device finds best in its part of the vocabulary.
-static fx_status take_best(const fxi_model_options *opt, fxi_model_ranks *r, fx_error *err)
+static fx_status take_rank_best(const fxi_model_options *opt, fxi_model_ranks *r, fx_error *err)
 {
     const size_t n = (size_t)opt->max_batch_logit;
     for (int k = 0; k < r->n; k++) {
@@ -51,7 +51,7 @@ static fx_status load_all_parts(const fxi_gguf *g, const fxi_model_options *opt,
     r->seq = calloc((size_t)opt->device->ranks->n * (size_t)r->max_seq, sizeof *r->seq);
     if (!r->seq) return fxi_fail(err, FX_ENOMEM, "%s: no memory", fxi_gguf_name(g));
     for (int k = 0; k < opt->device->ranks->n; k++, r->n++) FX_TRY(load_part(g, opt, k, m, err));
-    return take_best(opt, r, err);
+    return take_rank_best(opt, r, err);
 }
 
 fx_status fxi_ranks_load(const fxi_gguf *g, const fxi_model_options *opt, fxi_transformer **out,
