@@ -66,8 +66,8 @@ static int turned_rows(const fxi_loading *l)
     return l->family->rope == FXI_ROPE_HALVES ? 2 * l->m->rope[0].n_pair : 0;
 }
 
-// Of queries or keys: n_head heads.
-static fx_status load_head_norm(fxi_loading *l, const char *name, int i, int n_head,
+// Of queries or keys.
+static fx_status load_head_norm(fxi_loading *l, const char *name, int i, fxi_head_range heads,
                                 fxi_rownorm *out, fx_error *err)
 {
     const int head_dim = l->m->model.shape.head_dim;
@@ -78,22 +78,23 @@ static fx_status load_head_norm(fxi_loading *l, const char *name, int i, int n_h
     if (l->family->qk_norm == FXI_QK_NONE ||
         (l->family->qk_norm == FXI_QK_MAYBE && !fxi_loading_has(l, name, i)))
         return FX_OK;
-    if (l->family->qk_norm == FXI_QK_ROW) m.n_out = n_head * head_dim;
+    if (l->family->qk_norm == FXI_QK_ROW) m.n_out = heads.n * head_dim;
     if (l->family->qk_norm == FXI_QK_MAYBE) {
-        m.n_slice = n_head;
-        m.n_all_slice = n_head * l->ld->cut.n_rank;
-        m.slice0 = n_head * l->ld->cut.rank;
+        m.n_slice = heads.n;
+        m.n_all_slice = heads.all;
+        m.slice0 = heads.first;
     }
     return load_norm(l, &m, l->family->qk_norm == FXI_QK_ROW ? m.n_out : head_dim, out, err);
 }
 
 // ---- attention ---------------------------------------------------------------------------------
 
-// The rows of queries, keys or values: `heads` heads of this device. Where one tensor has those of
-// all three, these begin behind `before` heads, counted as this device's, too.
+// The rows of queries, keys or values. Where one tensor has those of all three, these begin behind
+// `before` heads.
 typedef struct heads_of {
     const char *name;
-    int heads, before;
+    fxi_head_range heads;
+    int before;
     int n_rot;
     fxi_affine *dst;
 } heads_of;
@@ -102,14 +103,13 @@ static fx_status load_heads(fxi_loading *l, int i, const heads_of *h, fx_error *
 {
     const fxi_model_shape *s = &l->m->model.shape;
     const bool fused = fxi_loading_has(l, "attn_qkv", i);
-    const fxi_cut cut = l->ld->cut;
-    const int all = fused ? s->n_head + 2 * s->n_kv_head : h->heads;
-    const int before = fused ? h->before * cut.n_rank : 0;
+    const int n_kv = fxi_rules_kv_heads(l).all;
+    const int all = fused ? fxi_rules_heads(l).all + 2 * n_kv : h->heads.all;
     const fxi_part_of m = {.key = fxi_weight_key(fused ? "attn_qkv" : h->name, i),
                            .n_in = s->dim,
-                           .n_out = h->heads * s->head_dim,
-                           .n_row = all * cut.n_rank * s->head_dim,
-                           .row0 = (before + h->heads * cut.rank) * s->head_dim,
+                           .n_out = h->heads.n * s->head_dim,
+                           .n_row = all * s->head_dim,
+                           .row0 = ((fused ? h->before : 0) + h->heads.first) * s->head_dim,
                            .head_dim = s->head_dim,
                            .n_rot = h->n_rot};
     return fxi_affine_load(l, &m, h->dst, err);
@@ -118,25 +118,23 @@ static fx_status load_heads(fxi_loading *l, int i, const heads_of *h, fx_error *
 static fx_status load_attention(fxi_loading *l, int i, fxi_layer *out, fx_error *err)
 {
     const fxi_model_shape *s = &l->m->model.shape;
-    const int n_q = s->n_head, n_kv = s->n_kv_head, n_rot = turned_rows(l);
-    const fxi_cut cut = l->ld->cut;
-    const heads_of all[] = {{"attn_q", n_q, 0, n_rot, &out->q},
-                            {"attn_k", n_kv, n_q, n_rot, &out->k},
-                            {"attn_v", n_kv, n_q + n_kv, 0, &out->v}};
+    const fxi_head_range q = fxi_rules_heads(l), kv = fxi_rules_kv_heads(l);
+    const int n_rot = turned_rows(l);
+    const heads_of all[] = {{"attn_q", q, 0, n_rot, &out->q},
+                            {"attn_k", kv, q.all, n_rot, &out->k},
+                            {"attn_v", kv, q.all + kv.all, 0, &out->v}};
     for (size_t h = 0; h < sizeof all / sizeof *all; h++) FX_TRY(load_heads(l, i, &all[h], err));
-    FX_TRY(load_head_norm(l, "attn_q_norm", i, n_q, &out->q_norm, err));
-    FX_TRY(load_head_norm(l, "attn_k_norm", i, n_kv, &out->k_norm, err));
-    const fxi_part_of sinks = {.key = fxi_weight_key("attn_sinks", i),
-                               .n_out = n_q,
-                               .n_row = n_q * cut.n_rank,
-                               .row0 = n_q * cut.rank};
+    FX_TRY(load_head_norm(l, "attn_q_norm", i, q, &out->q_norm, err));
+    FX_TRY(load_head_norm(l, "attn_k_norm", i, kv, &out->k_norm, err));
+    const fxi_part_of sinks = {
+        .key = fxi_weight_key("attn_sinks", i), .n_out = q.n, .n_row = q.all, .row0 = q.first};
     if (l->family->flags & FXI_SINKS) FX_TRY(fxi_load_vector(l->ld, &sinks, &out->sink, err));
-    const int n_in = n_q * s->head_dim;
+    const int n_in = q.n * s->head_dim;
     const fxi_part_of o = {.key = fxi_weight_key("attn_output", i),
                            .n_in = n_in,
                            .n_out = s->dim,
-                           .n_col = cut.n_rank > 1 ? n_in * cut.n_rank : 0,
-                           .col0 = n_in * cut.rank};
+                           .n_col = q.n < q.all ? q.all * s->head_dim : 0,
+                           .col0 = q.first * s->head_dim};
     return fxi_affine_load(l, &o, &out->o, err);
 }
 

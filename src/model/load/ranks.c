@@ -43,6 +43,15 @@ static fx_status take_rank_best(const fxi_model_options *opt, fxi_model_ranks *r
     return FX_OK;
 }
 
+// A token's rows on all devices together: several may have the same KV head.
+static void add_caches(fxi_transformer *m)
+{
+    fxi_kv_layout *all = &m->model.shape.kv;
+    for (int g = 0; g < all->n_group; g++)
+        all->group[g].row_bytes =
+            (size_t)m->ranks.n * m->ranks.part[0]->model.shape.kv.group[g].row_bytes;
+}
+
 static fx_status load_all_parts(const fxi_gguf *g, const fxi_model_options *opt, fxi_transformer *m,
                                 fx_error *err)
 {
@@ -51,6 +60,7 @@ static fx_status load_all_parts(const fxi_gguf *g, const fxi_model_options *opt,
     r->seq = calloc((size_t)opt->device->ranks->n * (size_t)r->max_seq, sizeof *r->seq);
     if (!r->seq) return fxi_fail(err, FX_ENOMEM, "%s: no memory", fxi_gguf_name(g));
     for (int k = 0; k < opt->device->ranks->n; k++, r->n++) FX_TRY(load_part(g, opt, k, m, err));
+    add_caches(m);
     return take_rank_best(opt, r, err);
 }
 
