@@ -24,8 +24,12 @@
 // that they can be compared byte by byte.
 //
 // Cost. While somebody looks, the engine takes a picture after a turn, at most every 100 ms, and so
-// seldom that taking them, with what whoever shows them says that this costs (fx_picture_charge),
-// is at most 1/FX_PICTURE_SHARE of the time. While nobody looks it does nothing.
+// seldom that all they cost is at most 1/FX_PICTURE_SHARE of the time: taking them, and what whoever
+// shows them says that this costs. There are two accounts. What goes on all the time, pictures and
+// their changes (fx_picture_charge), is paid for before the next picture is taken. What comes once
+// with those who begin to look, the first picture and whole ones (fx_picture_charge_whole), is paid
+// for over time, out of half of the share; the other half then goes on with changes. While nobody
+// looks the engine does nothing.
 //
 // A picture never changes once it is taken; it is freed with its last reference. All functions may
 // be called from any thread.
@@ -145,6 +149,11 @@ enum { FX_PICTURE_SHARE = 125 };
 // The CPU time of other threads that the newest picture took: the next one is taken so much later.
 // Without it, only the engine thread's own time counts.
 void fx_picture_charge(fx_engine *eng, uint64_t us);
+// The same for whole pictures, as those get who have none: paid for over time.
+void fx_picture_charge_whole(fx_engine *eng, uint64_t us);
+// For how long no whole picture is to be made, because too much is still to be paid for; 0: one may
+// be made now, for all who wait.
+uint64_t fx_picture_whole_wait_us(fx_engine *eng);
 // Has a picture taken once one is due, even if the engine is idle and nothing has changed.
 void fx_picture_want(fx_engine *eng);
 

@@ -1,15 +1,11 @@
 // paint.c - a picture of the engine: requests and spans from the groups, chunks, segments and nodes
 // from the KV manager, figures as they were published last.
 //
-// Taking it costs the engine thread time that grows with what there is to see, and showing it costs
-// others. The next one is taken so much later that both together are a small share of the time:
-// one budget for all who look, however many they are.
+// How often that is done is picture_budget.h's to say.
 #include "engine/picture/paint.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#define LEAST_GAP_US 100000
 
 _Static_assert((int)FX_N_CHUNK_STATE == (int)FXI_KV_N_CHUNK_STATE, "one list, in two rooms");
 _Static_assert(FX_SWAP_CHUNK == FXI_KV_SWAP_CHUNK, "one name, in two rooms");
@@ -267,34 +263,52 @@ static void take_picture(fx_engine *eng)
     fxi_gallery_hang(&eng->gallery, to.p);
 }
 
-static uint64_t picture_due_us(const fxi_gallery *g, uint64_t charged_us)
+// The first one after nobody has looked costs more, and comes with a whole one.
+static uint64_t picture_due_us(fxi_gallery *g, uint64_t now_us, bool *is_first)
 {
-    const uint64_t rest_us = (g->took_us + charged_us) * FX_PICTURE_SHARE;
-    if (!g->taken_us) return 0;
-    return g->taken_us + (rest_us > LEAST_GAP_US ? rest_us : LEAST_GAP_US);
+    pthread_mutex_lock(&g->mu);
+    *is_first = !g->newest;
+    const uint64_t gap_us = fxi_picture_budget_gap_us(&g->budget),
+                   wait_us = fxi_picture_budget_whole_wait_us(&g->budget, now_us),
+                   due_us = g->taken_us ? g->taken_us + gap_us : 0;
+    pthread_mutex_unlock(&g->mu);
+    return *is_first && due_us < now_us + wait_us ? now_us + wait_us : due_us;
 }
 
-static void take_timed_picture(fx_engine *eng, uint64_t now_us)
+static void charge_taking(fx_engine *eng, bool is_first, uint64_t took_us)
+{
+    fxi_gallery *g = &eng->gallery;
+    pthread_mutex_lock(&g->mu);
+    if (is_first)
+        fxi_picture_budget_charge_whole(&g->budget, g->taken_us, took_us);
+    else
+        fxi_picture_budget_charge(&g->budget, took_us);
+    pthread_mutex_unlock(&g->mu);
+    pthread_mutex_lock(&eng->mu);
+    eng->stats.picture_us += took_us;
+    pthread_mutex_unlock(&eng->mu);
+}
+
+static void take_timed_picture(fx_engine *eng, uint64_t now_us, bool is_first)
 {
     fxi_gallery *g = &eng->gallery;
     const uint64_t start_ns = fxi_thread_cpu_ns();
     g->taken_us = now_us;
+    pthread_mutex_lock(&g->mu);
+    fxi_picture_budget_begin(&g->budget, now_us);
+    pthread_mutex_unlock(&g->mu);
     take_picture(eng);
-    g->took_us = (fxi_thread_cpu_ns() - start_ns) / 1000;
-    pthread_mutex_lock(&eng->mu);
-    eng->stats.picture_us += g->took_us;
-    pthread_mutex_unlock(&eng->mu);
+    charge_taking(eng, is_first, (fxi_thread_cpu_ns() - start_ns) / 1000);
 }
 
 int fxi_picture_act(fx_engine *eng)
 {
     fxi_gallery *g = &eng->gallery;
     if (!fxi_gallery_is_open(g)) return 0;
-    const uint64_t now_us = fxi_now_us(eng), charged_us = atomic_load(&g->charged_us),
-                   due_us = picture_due_us(g, charged_us);
+    bool is_first;
+    const uint64_t now_us = fxi_now_us(eng), due_us = picture_due_us(g, now_us, &is_first);
     if (now_us < due_us) return (int)((due_us - now_us) / 1000 + 1);
-    atomic_fetch_sub(&g->charged_us, charged_us); // paid for; what comes now is the next one's
-    take_timed_picture(eng, now_us);
+    take_timed_picture(eng, now_us, is_first);
     return 0;
 }
 
@@ -329,7 +343,29 @@ void fx_picture_begin(fx_engine *eng)
 
 void fx_picture_charge(fx_engine *eng, uint64_t us)
 {
-    atomic_fetch_add(&eng->gallery.charged_us, us);
+    fxi_gallery *g = &eng->gallery;
+    pthread_mutex_lock(&g->mu);
+    fxi_picture_budget_charge(&g->budget, us);
+    pthread_mutex_unlock(&g->mu);
+}
+
+void fx_picture_charge_whole(fx_engine *eng, uint64_t us)
+{
+    fxi_gallery *g = &eng->gallery;
+    const uint64_t now_us = fxi_now_us(eng);
+    pthread_mutex_lock(&g->mu);
+    fxi_picture_budget_charge_whole(&g->budget, now_us, us);
+    pthread_mutex_unlock(&g->mu);
+}
+
+uint64_t fx_picture_whole_wait_us(fx_engine *eng)
+{
+    fxi_gallery *g = &eng->gallery;
+    const uint64_t now_us = fxi_now_us(eng);
+    pthread_mutex_lock(&g->mu);
+    const uint64_t wait_us = fxi_picture_budget_whole_wait_us(&g->budget, now_us);
+    pthread_mutex_unlock(&g->mu);
+    return wait_us;
 }
 
 void fx_picture_end(fx_engine *eng)

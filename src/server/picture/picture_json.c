@@ -18,6 +18,8 @@ typedef struct sheet {
 
 #define ADD(s, ...) ((s)->ok = (s)->ok && fxi_buf_fmt((s)->out, __VA_ARGS__))
 
+enum { MAX_DIGITS = 20 }; // of 2^64 - 1
+
 static void begin_list(sheet *s, const char *name)
 {
     ADD(s, ",\"%s\":[", name);
@@ -32,6 +34,52 @@ static void separate_item(sheet *s)
 {
     const char last = s->out->n ? s->out->p[s->out->n - 1] : 0;
     if (last != '[' && last != '{') s->ok = s->ok && fxi_buf_str(s->out, ",");
+}
+
+// Writes v in decimal and returns the end.
+static char *write_number(char *to, uint64_t v)
+{
+    char digits[MAX_DIGITS];
+    int n = 0;
+    do digits[n++] = (char)('0' + v % 10);
+    while (v /= 10);
+    while (n) *to++ = digits[--n];
+    return to;
+}
+
+// Items of the long lists are rows of numbers: a large picture has 100,000 and more, which printf
+// would take ten times as long for.
+static void put_row(sheet *s, const uint64_t *v, int n)
+{
+    separate_item(s);
+    s->ok = s->ok && fxi_buf_reserve(s->out, (size_t)n * (MAX_DIGITS + 1) + 2);
+    if (!s->ok) return;
+    char *at = s->out->p + s->out->n;
+    *at++ = '[';
+    for (int i = 0; i < n; i++) {
+        if (i) *at++ = ',';
+        at = write_number(at, v[i]);
+    }
+    *at++ = ']';
+    *at = 0;
+    s->out->n = (size_t)(at - s->out->p);
+}
+
+#define PUT_ROW(s, ...)                         \
+    put_row(s, (const uint64_t[]){__VA_ARGS__}, \
+            (int)(sizeof((uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t)))
+
+static void put_number(sheet *s, uint64_t v)
+{
+    char text[MAX_DIGITS + 1];
+    const char *end = write_number(text, v);
+    s->ok = s->ok && fxi_buf_add(s->out, text, (size_t)(end - text));
+}
+
+static void put_field(sheet *s, const char *name, uint64_t v)
+{
+    s->ok = s->ok && fxi_buf_str(s->out, name);
+    put_number(s, v);
 }
 
 // ---- figures -----------------------------------------------------------------------------------
@@ -73,8 +121,7 @@ static piece piece_at(run_cursor *c, uint64_t x)
 
 static void put_chunks_like(sheet *s, uint64_t first, uint64_t n, piece p)
 {
-    separate_item(s);
-    ADD(s, "[%" PRIu64 ",%" PRIu64 ",%u,%u]", first, n, p.state, p.group);
+    PUT_ROW(s, first, n, p.state, p.group);
 }
 
 // Neighbours that become alike are one entry, whatever they were.
@@ -120,8 +167,7 @@ static void put_segments(sheet *s, const fx_span *span)
     begin_list(s, "segments");
     for (uint32_t i = 0; i < span->n_run; i++) {
         const fx_segment_run *r = &s->to->segment[span->first_run + i];
-        separate_item(s);
-        ADD(s, "[%" PRIu64 ",%u,%" PRIu64 ",%u]", r->group, r->at, r->chunk, r->n);
+        PUT_ROW(s, r->group, r->at, r->chunk, r->n);
     }
     end_list(s);
 }
@@ -132,10 +178,12 @@ static void put_span(sheet *s, const fx_span *was, const fx_span *is)
     const bool same = was && has_same_segments(s, was, is);
     if (same && was->n_tok == is->n_tok && was->n_generating == is->n_generating) return;
     separate_item(s);
-    ADD(s, "{\"request\":%" PRIu64 ",\"choice\":%u,\"tokens\":%u,\"generating\":%u", is->request,
-        is->choice, is->n_tok, is->n_generating);
+    put_field(s, "{\"request\":", is->request);
+    put_field(s, ",\"choice\":", is->choice);
+    put_field(s, ",\"tokens\":", is->n_tok);
+    put_field(s, ",\"generating\":", is->n_generating);
     if (!same) put_segments(s, is);
-    ADD(s, "}");
+    s->ok = s->ok && fxi_buf_str(s->out, "}");
 }
 
 static void put_spans(sheet *s)
@@ -158,8 +206,7 @@ static void put_gone_spans(sheet *s)
     for (; s->ok && a < a_end; a++) {
         while (b < b_end && order_spans(b, a) < 0) b++;
         if (b < b_end && !order_spans(a, b)) continue;
-        separate_item(s);
-        ADD(s, "[%" PRIu64 ",%u]", a->request, a->choice);
+        PUT_ROW(s, a->request, a->choice);
     }
     end_list(s);
 }
@@ -187,7 +234,6 @@ static void put_id_list(sheet *s, const id_list *l)
     for (const char *b = l->to; s->ok && b < l->to + l->n_to * l->bytes; b += l->bytes) {
         while (a < a_end && id_of(a) < id_of(b)) a += l->bytes;
         if (a < a_end && !memcmp(a, b, l->bytes)) continue;
-        separate_item(s);
         l->put(s, b);
     }
     end_list(s);
@@ -201,7 +247,7 @@ static void put_gone_ids(sheet *s, const id_list *l)
         while (b < b_end && id_of(b) < id_of(a)) b += l->bytes;
         if (b < b_end && id_of(a) == id_of(b)) continue;
         separate_item(s);
-        ADD(s, "%" PRIu64, id_of(a));
+        put_number(s, id_of(a));
     }
     end_list(s);
 }
@@ -209,8 +255,7 @@ static void put_gone_ids(sheet *s, const id_list *l)
 static void put_prefix_node(sheet *s, const void *item)
 {
     const fx_prefix_node *n = item;
-    ADD(s, "[%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%u,%u,%" PRIu64 "]", n->id, n->parent, n->domain,
-        n->n_tok, n->n_seq, n->held_bytes);
+    PUT_ROW(s, n->id, n->parent, n->domain, n->n_tok, n->n_seq, n->held_bytes);
 }
 
 static id_list nodes_of(const sheet *s)
@@ -223,11 +268,19 @@ static id_list nodes_of(const sheet *s)
 static void put_request_view(sheet *s, const void *item)
 {
     const fx_request_view *r = item;
-    ADD(s,
-        "{\"id\":%" PRIu64 ",\"state\":\"%s\",\"place\":%u,\"prompt\":%u,\"cached\":%u"
-        ",\"generated\":%u,\"max\":%u,\"sequences\":%u,\"priority\":%d,\"submit_us\":%" PRIu64 "}",
-        r->id, fx_request_state_name(r->state), r->place, r->n_prompt, r->n_cached, r->n_generated,
-        r->max_tok, r->n_seq, r->priority, r->submit_us);
+    separate_item(s);
+    put_field(s, "{\"id\":", r->id);
+    s->ok = s->ok && fxi_buf_str(s->out, ",\"state\":\"") &&
+            fxi_buf_str(s->out, fx_request_state_name(r->state));
+    put_field(s, "\",\"place\":", r->place);
+    put_field(s, ",\"prompt\":", r->n_prompt);
+    put_field(s, ",\"cached\":", r->n_cached);
+    put_field(s, ",\"generated\":", r->n_generated);
+    put_field(s, ",\"max\":", r->max_tok);
+    put_field(s, ",\"sequences\":", r->n_seq);
+    ADD(s, ",\"priority\":%d", r->priority);
+    put_field(s, ",\"submit_us\":", r->submit_us);
+    s->ok = s->ok && fxi_buf_str(s->out, "}");
 }
 
 static id_list requests_of(const sheet *s)
