@@ -112,13 +112,15 @@ typedef struct fx_request_view {
     int32_t priority;
 } fx_request_view;
 
-// Chunks of one shape.
+// Chunks of one shape on one device. Where several devices share the cache out, each has chunks of
+// its own for every position of a span: segments of its groups.
 typedef struct fx_chunk_group {
     uint64_t chunk_bytes;
     uint32_t chunk_tok; // tokens that one holds, rounded down; 0: a state, which has no tokens
+    uint32_t device;    // of those that the engine runs on, from 0
 } fx_chunk_group;
 
-enum { FX_MAX_CHUNK_GROUP = 8 };
+enum { FX_MAX_CHUNK_GROUP = 32 };
 
 typedef struct fx_picture {
     uint64_t number;     // counts the pictures of an engine from 1

@@ -178,10 +178,12 @@ typedef struct fxi_kv_node { // of the tree of recorded prefixes
 #define FXI_KV_SWAP_CHUNK ((uint64_t)1 << 48) // from here on: chunks in the swap
 
 // Called in this order: all groups of chunks, from 0 on; each chunk once; the segments of each
-// sequence, one sequence after the other, by group and position; nodes.
+// sequence, one sequence after the other, by group and position; nodes. Where several devices share
+// a cache out, each has groups of its own, those of device 0 first, and a chunk's group says where
+// it is; the nodes are those of device 0, its bytes times the number of devices.
 typedef struct fxi_kv_painter {
     void *ud;
-    void (*group)(void *ud, uint64_t chunk_bytes, int chunk_tok);
+    void (*group)(void *ud, uint64_t chunk_bytes, int chunk_tok, int device);
     void (*chunk)(void *ud, int group, uint64_t chunk, fxi_kv_chunk_state state);
     void (*segment)(void *ud, const fxi_kv_seq *s, int group, int at, uint64_t chunk);
     void (*node)(void *ud, const fxi_kv_node *node);

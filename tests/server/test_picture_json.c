@@ -86,7 +86,7 @@ static void draw_lists(drawn *d)
 static void draw_picture(drawn *d, uint64_t number)
 {
     *d = (drawn){.p = {.number = number, .at_us = number * 10, .manager = "m", .n_group = 2}};
-    d->p.group[1] = (fx_chunk_group){4096, 32};
+    d->p.group[1] = (fx_chunk_group){4096, 32, 0};
     d->p.stats.n_step = random_below(2);
     d->p.stats.kv_live_bytes = UINT64_MAX - random_below(2);
     draw_chunks(d);
@@ -268,8 +268,8 @@ static void test_a_whole_picture(void **state)
     const fx_picture p = {.number = 1,
                           .at_us = 2,
                           .manager = "vtensor",
-                          .n_group = 1,
-                          .group = {{4096, 32}},
+                          .n_group = 2,
+                          .group = {{4096, 32, 0}, {4096, 32, 1}},
                           .chunk = &chunk,
                           .n_chunk_run = 1,
                           .span = &span,
@@ -282,7 +282,9 @@ static void test_a_whole_picture(void **state)
                           .n_request = 1};
     fxi_buf b = {0};
     assert_true(fxi_picture_whole(&b, &p));
-    assert_non_null(strstr(b.p, "\"groups\":[{\"chunk_bytes\":4096,\"chunk_tokens\":32}]"));
+    assert_non_null(strstr(b.p,
+                           "\"groups\":[{\"chunk_bytes\":4096,\"chunk_tokens\":32,\"device\":0},"
+                           "{\"chunk_bytes\":4096,\"chunk_tokens\":32,\"device\":1}]"));
     assert_non_null(strstr(b.p, "\"chunks\":[[7,3,3,0]]"));
     assert_non_null(strstr(b.p, "{\"request\":2,\"choice\":1,\"tokens\":90,\"generating\":1,"
                                 "\"segments\":[[0,0,7,3]]}"));

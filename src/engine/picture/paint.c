@@ -8,6 +8,7 @@
 #include <string.h>
 
 _Static_assert((int)FX_N_CHUNK_STATE == (int)FXI_KV_N_CHUNK_STATE, "one list, in two rooms");
+_Static_assert((int)FX_MAX_CHUNK_GROUP == FXI_MAX_RANK * FXI_KV_MAX_GROUP, "room for all");
 _Static_assert(FX_SWAP_CHUNK == FXI_KV_SWAP_CHUNK, "one name, in two rooms");
 
 // Which span shows the cache of a sequence.
@@ -125,12 +126,13 @@ static void paint_engine(painting *to, const fx_engine *eng)
 
 // ---- what the KV manager shows -----------------------------------------------------------------
 
-static void show_group(void *ud, uint64_t chunk_bytes, int chunk_tok)
+static void show_group(void *ud, uint64_t chunk_bytes, int chunk_tok, int device)
 {
     fx_picture *p = &((painting *)ud)->p->head;
     if (p->n_group < FX_MAX_CHUNK_GROUP)
-        p->group[p->n_group++] =
-            (fx_chunk_group){.chunk_bytes = chunk_bytes, .chunk_tok = (uint32_t)chunk_tok};
+        p->group[p->n_group++] = (fx_chunk_group){.chunk_bytes = chunk_bytes,
+                                                  .chunk_tok = (uint32_t)chunk_tok,
+                                                  .device = (uint32_t)device};
 }
 
 static void show_chunk(void *ud, int group, uint64_t chunk, fxi_kv_chunk_state state)

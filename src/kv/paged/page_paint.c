@@ -55,7 +55,7 @@ static void paint_recorded(const fxi_paged *k, const fxi_kv_painter *to)
 fx_status fxi_page_paint(fxi_kv *kv, const fxi_kv_painter *to)
 {
     const fxi_paged *k = fxi_paged_of(kv);
-    to->group(to->ud, k->block_bytes, fxi_paged_block_tok(k));
+    to->group(to->ud, k->block_bytes, fxi_paged_block_tok(k), 0);
     paint_pages(k, to);
     paint_tables(k, to);
     paint_recorded(k, to);

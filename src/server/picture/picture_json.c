@@ -322,8 +322,8 @@ bool fxi_picture_whole(fxi_buf *out, const fx_picture *p)
         p->number, p->at_us, fx_version(), p->manager);
     begin_list(&s, "groups");
     for (uint32_t g = 0; g < p->n_group; g++)
-        ADD(&s, "%s{\"chunk_bytes\":%" PRIu64 ",\"chunk_tokens\":%u}", g ? "," : "",
-            p->group[g].chunk_bytes, p->group[g].chunk_tok);
+        ADD(&s, "%s{\"chunk_bytes\":%" PRIu64 ",\"chunk_tokens\":%u,\"device\":%u}", g ? "," : "",
+            p->group[g].chunk_bytes, p->group[g].chunk_tok, p->group[g].device);
     end_list(&s);
     put_stats(&s, true);
     put_lists(&s);
