@@ -1,10 +1,9 @@
 // bench_picture.c - what pictures of a large cache cost: taking one, making a change of two and the
 // whole of one, in CPU time; and how many changes a second the budget for those who look allows.
 //
-// The engine, its scheduler and its KV manager are the real ones, over a model that computes nothing
-// and memory that is only counted (replay/paper), so that a cache of any size fits. Between two
-// pictures a step is computed, and a recorded prompt is added and another evicted or forgotten, as
-// under load.
+// The engine, its scheduler and its KV manager are the real ones, over a model that computes
+// nothing and memory that is only counted (replay/paper), so that a cache of any size fits. Between
+// two pictures steps are computed, and a prompt is recorded, as under load.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

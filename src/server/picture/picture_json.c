@@ -1,6 +1,6 @@
 // picture_json.c - every list of a picture is sorted by its key, so a change is a merge of two
-// lists: what is new or different is written, and the keys of what is gone. A whole picture is the
-// change from an empty one.
+// lists: what is new or different is written, and the keys of what is gone. Blocks of nodes that
+// two pictures share are not looked at. A whole picture is the change from an empty one.
 #include "server/picture/picture_json.h"
 
 #include <inttypes.h>
@@ -211,63 +211,83 @@ static void put_gone_spans(sheet *s)
     end_list(s);
 }
 
-// ---- lists whose items begin with an id --------------------------------------------------------
+// ---- nodes -------------------------------------------------------------------------------------
 
-typedef struct id_list {
-    const char *name, *gone;
-    const char *from, *to; // [n] items of `bytes` bytes, which begin with their ids
-    size_t n_from, n_to, bytes;
-    void (*put)(sheet *s, const void *item);
-} id_list;
+// A list of blocks, read node by node.
+typedef struct node_cursor {
+    const fx_node_block *const *block, *const *end;
+    size_t at; // in *block
+} node_cursor;
 
-static uint64_t id_of(const void *item)
+static node_cursor nodes_from(const fx_picture *p)
 {
-    uint64_t id;
-    memcpy(&id, item, sizeof id);
-    return id;
+    return (node_cursor){p->node, p->node + p->n_node_block, 0};
 }
 
-static void put_id_list(sheet *s, const id_list *l)
+// NULL: the list has ended.
+static const fx_prefix_node *node_at(const node_cursor *c)
 {
-    const char *a = l->from, *a_end = a + l->n_from * l->bytes;
-    begin_list(s, l->name);
-    for (const char *b = l->to; s->ok && b < l->to + l->n_to * l->bytes; b += l->bytes) {
-        while (a < a_end && id_of(a) < id_of(b)) a += l->bytes;
-        if (a < a_end && !memcmp(a, b, l->bytes)) continue;
-        l->put(s, b);
+    return c->block < c->end ? &(*c->block)->node[c->at] : NULL;
+}
+
+static void next_node(node_cursor *c)
+{
+    if (++c->at < (*c->block)->n) return;
+    c->block++;
+    c->at = 0;
+}
+
+static const fx_prefix_node *node_from(node_cursor *c, uint64_t id)
+{
+    const fx_prefix_node *n;
+    while ((n = node_at(c)) && n->id < id) next_node(c);
+    return n;
+}
+
+// Whether both have come to a block that they share; then both are behind it.
+static bool skip_shared(node_cursor *a, node_cursor *b)
+{
+    if (a->at || b->at || a->block == a->end || b->block == b->end || *a->block != *b->block)
+        return false;
+    a->block++;
+    b->block++;
+    return true;
+}
+
+static void put_nodes(sheet *s)
+{
+    node_cursor a = nodes_from(s->from), b = nodes_from(s->to);
+    begin_list(s, "nodes");
+    for (const fx_prefix_node *n; s->ok && (n = node_at(&b));) {
+        const fx_prefix_node *was = node_from(&a, n->id);
+        if (skip_shared(&a, &b)) continue;
+        if (!was || memcmp(was, n, sizeof *n))
+            PUT_ROW(s, n->id, n->parent, n->domain, n->n_tok, n->n_seq, n->held_bytes);
+        next_node(&b);
     }
     end_list(s);
 }
 
-static void put_gone_ids(sheet *s, const id_list *l)
+static void put_gone_nodes(sheet *s)
 {
-    const char *b = l->to, *b_end = b + l->n_to * l->bytes;
-    begin_list(s, l->gone);
-    for (const char *a = l->from; s->ok && a < l->from + l->n_from * l->bytes; a += l->bytes) {
-        while (b < b_end && id_of(b) < id_of(a)) b += l->bytes;
-        if (b < b_end && id_of(a) == id_of(b)) continue;
-        separate_item(s);
-        put_number(s, id_of(a));
+    node_cursor a = nodes_from(s->from), b = nodes_from(s->to);
+    begin_list(s, "gone_nodes");
+    for (const fx_prefix_node *n; s->ok && (n = node_at(&a));) {
+        const fx_prefix_node *is = node_from(&b, n->id);
+        if (skip_shared(&a, &b)) continue;
+        if (!is || is->id != n->id) {
+            separate_item(s);
+            put_number(s, n->id);
+        }
+        next_node(&a);
     }
     end_list(s);
 }
 
-static void put_prefix_node(sheet *s, const void *item)
-{
-    const fx_prefix_node *n = item;
-    PUT_ROW(s, n->id, n->parent, n->domain, n->n_tok, n->n_seq, n->held_bytes);
-}
+// ---- requests ----------------------------------------------------------------------------------
 
-static id_list nodes_of(const sheet *s)
+static void put_request_view(sheet *s, const fx_request_view *r)
 {
-    return (id_list){
-        "nodes",         "gone_nodes",  (const char *)s->from->node, (const char *)s->to->node,
-        s->from->n_node, s->to->n_node, sizeof(fx_prefix_node),      put_prefix_node};
-}
-
-static void put_request_view(sheet *s, const void *item)
-{
-    const fx_request_view *r = item;
     separate_item(s);
     put_field(s, "{\"id\":", r->id);
     s->ok = s->ok && fxi_buf_str(s->out, ",\"state\":\"") &&
@@ -283,35 +303,47 @@ static void put_request_view(sheet *s, const void *item)
     s->ok = s->ok && fxi_buf_str(s->out, "}");
 }
 
-static id_list requests_of(const sheet *s)
+static void put_requests(sheet *s)
 {
-    return (id_list){"requests",
-                     "gone_requests",
-                     (const char *)s->from->request,
-                     (const char *)s->to->request,
-                     s->from->n_request,
-                     s->to->n_request,
-                     sizeof(fx_request_view),
-                     put_request_view};
+    const fx_request_view *a = s->from->request, *a_end = a + s->from->n_request;
+    const fx_request_view *b = s->to->request, *b_end = b + s->to->n_request;
+    begin_list(s, "requests");
+    for (; s->ok && b < b_end; b++) {
+        while (a < a_end && a->id < b->id) a++;
+        if (a == a_end || memcmp(a, b, sizeof *b)) put_request_view(s, b);
+    }
+    end_list(s);
+}
+
+static void put_gone_requests(sheet *s)
+{
+    const fx_request_view *a = s->from->request, *a_end = a + s->from->n_request;
+    const fx_request_view *b = s->to->request, *b_end = b + s->to->n_request;
+    begin_list(s, "gone_requests");
+    for (; s->ok && a < a_end; a++) {
+        while (b < b_end && b->id < a->id) b++;
+        if (b < b_end && b->id == a->id) continue;
+        separate_item(s);
+        put_number(s, a->id);
+    }
+    end_list(s);
 }
 
 // ---- the whole ---------------------------------------------------------------------------------
 
 static void put_lists(sheet *s)
 {
-    const id_list nodes = nodes_of(s), requests = requests_of(s);
     put_chunks(s);
     put_spans(s);
-    put_id_list(s, &nodes);
-    put_id_list(s, &requests);
+    put_nodes(s);
+    put_requests(s);
 }
 
 static void put_gone(sheet *s)
 {
-    const id_list nodes = nodes_of(s), requests = requests_of(s);
     put_gone_spans(s);
-    put_gone_ids(s, &nodes);
-    put_gone_ids(s, &requests);
+    put_gone_nodes(s);
+    put_gone_requests(s);
 }
 
 bool fxi_picture_whole(fxi_buf *out, const fx_picture *p)

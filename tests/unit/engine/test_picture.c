@@ -93,7 +93,12 @@ static void check_form(const fx_picture *p)
     for (size_t i = 0; i < p->n_segment_run; i++)
         for (uint32_t k = 0; k < p->segment[i].n; k++)
             assert_int_not_equal(state_of_chunk(p, p->segment[i].chunk + k), FX_CHUNK_absent);
-    for (size_t i = 1; i < p->n_node; i++) assert_true(p->node[i].id > p->node[i - 1].id);
+    size_t n_node = 0;
+    uint64_t last_id = 0;
+    for (size_t b = 0; b < p->n_node_block; n_node += p->node[b++]->n)
+        for (size_t i = 0; i < p->node[b]->n; last_id = p->node[b]->node[i++].id)
+            assert_true(p->node[b]->node[i].id > last_id);
+    assert_int_equal(n_node, p->n_node);
     for (size_t i = 1; i < p->n_request; i++) assert_true(p->request[i].id > p->request[i - 1].id);
 }
 
@@ -222,10 +227,12 @@ static void test_the_tree_has_the_prompts(void **state)
     const fx_picture *p = look(eng);
     uint64_t parent = 0;
     uint32_t n_tok = 0;
+    assert_int_equal(p->n_node_block, 1);
     for (size_t i = 0; i < p->n_node; i++) {
-        assert_int_equal(p->node[i].parent, parent);
-        parent = p->node[i].id;
-        n_tok += p->node[i].n_tok;
+        const fx_prefix_node *node = &p->node[0]->node[i];
+        assert_int_equal(node->parent, parent);
+        parent = node->id;
+        n_tok += node->n_tok;
     }
     assert_int_equal(n_tok, PROMPT_TOK + ANSWER_TOK - 1);
     fx_picture_unref(p);
