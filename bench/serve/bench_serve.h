@@ -132,8 +132,9 @@ void engine_pass(bench *b, const work *w, pass *p); // engine_side.c
 
 void server_start(server *s, const bench *b);
 void server_stop(server *s);
-double server_cpu_ns(const server *s); // NaN if it is not ours
-int server_connect(const server *s);   // a connected socket; -1: refused
+double server_cpu_ns(const server *s);                      // NaN if it is not ours
+int server_connect(const server *s);                        // a connected socket; -1: refused
+int server_connect_from(const server *s, uint32_t address); // as a client with this address of ours
 
 // ---- metrics.c: what the server says about itself
 
@@ -157,6 +158,7 @@ typedef struct abuser {
 typedef struct abuse {
     const char *name;
     void (*run)(abuser *a); // until a->stop
+    uint32_t address;       // where it comes from
 } abuse;
 
 extern const abuse abuses[];

@@ -82,6 +82,7 @@ static void side_row(bench *b, int level, int side, level_sum *l)
         row_spread(out, "CPU of a request", &l->cpu_ms[side], "ms");
     row_end(out);
     samples_free(&l->rate[side]), samples_free(&l->cpu_ms[side]);
+    samples_free(&l->n_forward[side]);
     samples_free(&l->first_ms[side]), samples_free(&l->gap_ms[side]);
 }
 
@@ -100,8 +101,16 @@ static void overhead_row(bench *b, int level, level_sum *l)
     samples_free(&l->more_time), samples_free(&l->more_cpu);
 }
 
+static void check_level(const bench *b)
+{
+    for (int i = 0; i < b->size.n_level; i++)
+        if (levels[i] == b->n_stream) return;
+    if (b->n_stream) die("--streams", "no level of load has so many");
+}
+
 void bench_load(bench *b)
 {
+    check_level(b);
     section(&b->out, "load", "each stream sends its next request once the last is answered");
     for (int i = 0; i < b->size.n_level; i++) {
         level_sum l = {.n_request = 0};
