@@ -7,17 +7,18 @@
 
 #define MOVE_WAIT_MS 1 // while all wait for rows that move to the swap or back, or for memory
 
-static void gather_first(fx_engine *eng)
+// Until the next turn is due. False: the engine closes.
+static bool await_turn(fx_engine *eng)
 {
     bool goes_on = true;
     for (uint64_t us; goes_on && (us = fxi_gather_wait_us(eng));)
         goes_on = fxi_inbox_wait_others(eng, us);
+    return !fxi_inbox_is_closing(eng);
 }
 
 void fxi_engine_run(fx_engine *eng)
 {
-    while (!fxi_inbox_is_closing(eng)) {
-        gather_first(eng);
+    while (await_turn(eng)) {
         const bool busy = fxi_turn_run(eng);
         const int look_ms = fxi_picture_act(eng);
         if (!busy)

@@ -9,6 +9,7 @@
 #include "unit/engine/support/company.h"
 #include "unit/engine/support/unthreaded.h"
 
+#include <sched.h>
 #include <string.h>
 
 enum { N_CLIENT = 6, N_TOK = 100, LATE_US = 100 };
@@ -218,6 +219,18 @@ static void stop_thread(fx_engine *eng)
     pthread_join(eng->thread, NULL);
 }
 
+// Until the thread has collected request i, and so waits for others, or is about to.
+static void await_collected(const fx_engine *eng, int i)
+{
+    fx_record ev[256];
+    uint64_t first;
+    for (bool found = false; !found; sched_yield()) {
+        const size_t n = fx_record_copy(eng, 0, ev, 256, &first);
+        for (size_t k = 0; k < n && !found; k++)
+            found = ev[k].request == c[i].id && ev[k].kind == FX_RECORD_arrive;
+    }
+}
+
 static void test_a_cancelled_request_ends_the_wait(void **state)
 {
     (void)state;
@@ -225,6 +238,7 @@ static void test_a_cancelled_request_ends_the_wait(void **state)
     start_thread(eng);
     for (int i = 0; i < 3; i++) { // the second and third find an engine that has waited already
         submit(eng, i, N_TOK);
+        await_collected(eng, i);
         fx_cancel(eng, c[i].id);
         client_wait(&c[i]);
         assert_int_equal(c[i].choice[0].finish, FX_FINISH_CANCEL);
@@ -240,6 +254,7 @@ static void test_the_end_of_the_engine_ends_the_wait(void **state)
     fx_engine *eng = open_here(1000);
     start_thread(eng);
     submit(eng, 0, N_TOK);
+    await_collected(eng, 0);
     stop_thread(eng);
     assert_int_equal(c[0].choice[0].finish, FX_FINISH_ABORT);
     assert_int_equal(n_step(eng), 0);
