@@ -108,9 +108,25 @@ static void check_level(const bench *b)
     if (b->n_stream) die("--streams", "no level of load has so many");
 }
 
+// The first request of a process is another thing: weights come from the file, memory from the
+// system, and the engine has not measured yet what a prompt costs.
+static void warm_up(bench *b)
+{
+    for (int side = 0; side < N_SIDE; side++) {
+        work w;
+        pass p;
+        work_make(&w, b, 1, 1);
+        pass_init(&p, &w);
+        sides[side].run(b, &w, &p);
+        pass_free(&p, &w);
+        work_free(&w);
+    }
+}
+
 void bench_load(bench *b)
 {
     check_level(b);
+    warm_up(b);
     section(&b->out, "load", "each stream sends its next request once the last is answered");
     for (int i = 0; i < b->size.n_level; i++) {
         level_sum l = {.n_request = 0};
