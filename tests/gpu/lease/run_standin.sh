@@ -1,6 +1,6 @@
 #!/bin/sh
 # run_standin.sh PYTHON BIN OUT - all parts of the lease on the stand-in for the driver, at small sizes; then again,
-# when nothing is left to do; rows on both memories, and what spoils vTensor's; and some parts of a pack, from elsewhere.
+# when nothing is left to do; rows on both memories, and what spoils vTensor's; some parts of a pack, from elsewhere.
 set -e
 lease=$(dirname "$0")/lease.py
 export PYTHONDONTWRITEBYTECODE=1

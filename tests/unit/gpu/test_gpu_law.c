@@ -56,8 +56,49 @@ static void test_law_is_the_same_in_every_way(void **state)
     }
 }
 
+// Heads of 126 numbers need a little less than the 48 KiB of shared memory that every kernel may
+// have, and with the kernel's own arrays more.
+static void test_a_kernels_own_shared_memory_counts(void **state)
+{
+    (void)state;
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/test_gpu_law_%d.gguf", (int)getpid());
+    small_model model = gpu_tiny_model(FXI_F16);
+    model.shape.n_head = model.shape.n_kv_head = 1;
+    model.shape.head_dim = 126;
+    small_model_write(path, &model);
+    const runner_model m = {path, NULL};
+    const gpu_way way = gpu_model_way(0, "law", 8);
+    int n, n_host;
+    float *out = gpu_model_logits(m, &way, 8, &n), *host = run_plain(m, 8, &n_host);
+    const double far = logit_distance(out, host, n);
+    assert_true(far > 0 && far < 0.005);
+    free(out);
+    free(host);
+    unlink(path);
+}
+
+// A grid has no room for more tiles of attention.
+static void test_more_tokens_than_a_grid_has_room_for_are_refused(void **state)
+{
+    (void)state;
+    const fxi_gpu_options opt = {.name = "cuda:0", .math = "law"};
+    const fxi_transformer plan = {.ctx_tok = 16};
+    fxi_device *d;
+    fx_error err = {0};
+    assert_int_equal(fxi_gpu_open(&opt, &d, &err), FX_OK);
+    const fxi_pass_limits most = {.max_tok = 65536, .max_logit = 1};
+    assert_int_equal(d->ops->prepare(d, &plan, &most, &err), FX_EINVAL);
+    assert_string_equal(err.text, "cuda:0: 65536 tokens in a step; a GPU computes at most 65535");
+    d->ops->close(d);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_law_is_the_same_in_every_way)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_law_is_the_same_in_every_way),
+        cmocka_unit_test(test_a_kernels_own_shared_memory_counts),
+        cmocka_unit_test(test_more_tokens_than_a_grid_has_room_for_are_refused),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
