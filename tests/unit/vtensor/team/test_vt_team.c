@@ -117,12 +117,40 @@ static void rig_close(void)
     }
 }
 
+static bool count_seq(void *ud, vt_team_seq *s)
+{
+    uint32_t *n = ud;
+    bool known = false;
+    for (uint32_t i = 0; i < MAX_SEQ; i++) known |= r.seq[i] == s;
+    *n += known;
+    return true;
+}
+
+static bool stop_at_once(void *ud, vt_team_seq *s)
+{
+    ++*(uint32_t *)ud;
+    (void)s;
+    return false;
+}
+
+// A walk meets every sequence once, or as many as it wants.
+static void verify_walk(void)
+{
+    uint32_t n = 0, n_met = 0, n_first = 0;
+    for (uint32_t i = 0; i < MAX_SEQ; i++) n += r.seq[i] != NULL;
+    vt_team_seq_each(r.t, count_seq, &n_met);
+    vt_team_seq_each(r.t, stop_at_once, &n_first);
+    assert_int_equal(n_met, n);
+    assert_int_equal(n_first, n > 0);
+}
+
 static void verify_team(void)
 {
     const char *what = NULL;
     for (uint32_t k = 0; k < r.n; k++) vt_fault_disarm(r.fault[k]);
     vt_status st = vt_team_check(r.t, &what);
     if (st != VT_OK) fail_msg("vt_team_check: %s", what ? what : vt_status_name(st));
+    verify_walk();
     for (uint32_t i = 0; i < MAX_SEQ; i++) {
         if (!r.seq[i] || vt_team_seq_is_lost(r.seq[i])) continue;
         assert_int_equal(vt_team_seq_len(r.seq[i]), r.len[i]);
