@@ -8,6 +8,10 @@
 
 // ---- console.c --------------------------------------------------------------------------------
 
+// Opens those of stdin, stdout and stderr that the caller has closed, so that no file or connection
+// of ours takes their place and gets what is written there: there is nothing to read, a write to
+// stdout fails, one to stderr is lost. False: it cannot.
+bool fxi_console_open(void);
 // Prints "flexinfer: ..." as one line on stderr. Returns FXI_EXIT_FAILURE.
 __attribute__((format(printf, 1, 2))) int fxi_cli_fail(const char *fmt, ...);
 
