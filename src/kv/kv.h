@@ -180,8 +180,8 @@ typedef struct fxi_kv_node { // of the tree of recorded prefixes
 // Called in this order: all groups of chunks, from 0 on; each chunk once; the segments of each
 // sequence, one sequence after the other, by group and position; nodes. Where several devices share
 // a cache out, each has groups of its own, those of device 0 first, and a chunk's group says where
-// it is; the nodes are those of device 0, its bytes times the number of devices. Chunks and segments
-// come as n neighbours at a time: chunk + i is at position at + i.
+// it is; the nodes are those of device 0, its bytes times the number of devices. Chunks and
+// segments come as n neighbours at a time: chunk + i is at position at + i.
 typedef struct fxi_kv_painter {
     void *ud;
     void (*group)(void *ud, uint64_t chunk_bytes, int chunk_tok, int device);
