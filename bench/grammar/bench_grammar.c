@@ -98,7 +98,7 @@ static fxi_guide *make_form_guide(bench_world *w, const json_t *form)
     fxi_guide *guide = NULL;
     fx_error err;
     uint32_t node;
-    const fxi_guide_limits limits = {.max_set = 1 << 14, .max_mask = 256};
+    const fxi_guide_limits limits = {.max_set = 1 << 16, .max_mask = 256, .max_bytes = 16 << 20};
     if (fxi_gram_json_add(&g, &json, &err) ||
         fxi_schema_add(&g, &json, json_object_get(form, "schema"), &node, &err) ||
         fxi_gram_finish(&g, node, &err) ||
