@@ -185,7 +185,7 @@ SYSTEM = {
 # Files of a room, highest first: a file never uses a symbol of one above it, neither directly nor through files that
 # are not listed.
 ORDER = {
-    "engine": ["engine", "paint", "turn", "idle", "plan", "prompts", "admit", "join", "step", "step_batch", "draw", "settle", "fork",
+    "engine": ["engine", "gather", "paint", "turn", "idle", "plan", "prompts", "admit", "join", "step", "step_batch", "draw", "settle", "fork",
                "output", "inbox", "speculate_plan", "speculate_find", "draft_model", "budget", "room", "preempt", "cache", "lists", "group", "beam", "embedding",
                "seq", "text", "gallery", "recorder", "draft", "ngram"],
 }
