@@ -233,8 +233,8 @@ fx_status fxi_group_make(const fx_engine *eng, const fx_request *req, uint64_t n
 void fxi_group_free(fxi_group *g);
 // Decides the end of every sequence whose end is not decided yet.
 void fxi_group_finish(fxi_group *g, fx_finish why);
-// With FX_FINISH_ERROR; `error` is a static line. Refuse: FX_EINVAL, the request itself is at fault;
-// FX_ENOSPACE, the budget has become too small for it.
+// With FX_FINISH_ERROR; `error` is a static line. Refuse: FX_EINVAL, the request itself is at
+// fault; FX_ENOSPACE, the budget has become too small for it.
 void fxi_group_fail(fxi_group *g, const char *error);
 void fxi_group_refuse(fxi_group *g, fx_status status, const char *error);
 void fxi_group_finish_cancelled(fxi_group *g); // with FX_FINISH_CANCEL, if it was cancelled
