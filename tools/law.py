@@ -48,7 +48,7 @@ LAW = {
     "grammar/meet": ["grammar/run/gram_auto.h", "grammar/form", "base/...", ERROR],
     "grammar/rules": ["grammar/read", "grammar/form", "base/...", ERROR],
     "grammar/schema": ["grammar/meet", "grammar/read", "grammar/run/gram_auto.h", "grammar/form", "base/...", ERROR],
-    "grammar/mask": ["grammar/run/gram_auto.h", "grammar/run/gram_wide.h", "grammar/form", "base/...", ERROR],
+    "grammar/mask": ["grammar/run/gram_auto.h", "grammar/run/gram_near.h", "grammar/run/gram_wide.h", "grammar/form", "base/...", ERROR],
     "grammar/guide": ["grammar/mask", "grammar/run/gram_auto.h", "grammar/form", "base/...", ERROR],
 
     # What a model says, taken apart: text, reasoning, calls of tools.

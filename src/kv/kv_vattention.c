@@ -378,7 +378,7 @@ static fx_status kva_paint(fxi_kv *kv, const fxi_kv_painter *to)
     row_painter p = {k, to};
     vt_va_stats st;
     vt_va_get_stats(k->va, &st);
-    to->group(to->ud, k->group_bytes, (int)(st.page_bytes / k->layout.group[0].row_bytes));
+    to->group(to->ud, k->group_bytes, (int)(st.page_bytes / k->layout.group[0].row_bytes), 0);
     vt_va_each_group(k->va, paint_group_state, (void *)to);
     vt_va_each_group(k->va, paint_group_place, &p);
     return FX_OK;

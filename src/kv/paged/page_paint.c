@@ -39,6 +39,7 @@ static void paint_tables(const fxi_paged *k, const fxi_kv_painter *to)
 // A page whose predecessor has been evicted begins a prefix, as far as one can see.
 static void paint_recorded(const fxi_paged *k, const fxi_kv_painter *to)
 {
+    to->nodes_anew(to->ud);
     for (uint32_t i = 0; i < k->n_all_page; i++) {
         const fxi_page *p = &k->page[i];
         if (!p->serial) continue;
@@ -55,7 +56,7 @@ static void paint_recorded(const fxi_paged *k, const fxi_kv_painter *to)
 fx_status fxi_page_paint(fxi_kv *kv, const fxi_kv_painter *to)
 {
     const fxi_paged *k = fxi_paged_of(kv);
-    to->group(to->ud, k->block_bytes, fxi_paged_block_tok(k));
+    to->group(to->ud, k->block_bytes, fxi_paged_block_tok(k), 0);
     paint_pages(k, to);
     paint_tables(k, to);
     paint_recorded(k, to);

@@ -456,7 +456,7 @@ static fx_status reserve_paint(fxi_kv *kv, const fxi_kv_painter *to)
     reserve_cells c;
     if (!open_cells(k, &c)) return FX_ENOMEM;
     count_cell_blocks(k, &c);
-    to->group(to->ud, block_bytes(k, c.order), (int)block_tok(k, c.order));
+    to->group(to->ud, block_bytes(k, c.order), (int)block_tok(k, c.order), 0);
     for (uint32_t i = 0; i < c.n; i++) to->chunk(to->ud, 0, i, states[c.n_block[i]]);
     for (const reserved_seq *s = k->first; s; s = s->next)
         for (uint32_t i = 0; i < cells_of(&c, s); i++)
