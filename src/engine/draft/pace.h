@@ -7,7 +7,7 @@
 // a token takes without drafts is more than what its row takes.
 //
 // Two laws bound what drafting may lose.
-//   ACCOUNT  What drafts have saved comes in, up to 5 steps, and what they have lost goes out: what
+//   ACCOUNT  What drafts have saved comes in, up to 4 steps, and what they have lost goes out: what
 //            their step took beyond what it would take now without them. Nothing is drafted while
 //            it is overdrawn. 1 % of the time of each step that had drafts to choose from fills it
 //            up to one step again.
