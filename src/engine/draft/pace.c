@@ -226,7 +226,7 @@ static void settle_account(fxi_pace *p, const fxi_pace_step *s, double us, const
     if (p->has_offers && p->account_us < SHARE_STEPS * step_us) p->account_us += SHARE * step_us;
     p->account_us = fmin(p->account_us + saved, SAVED_STEPS * step_us);
     if (!computes_prompts(s)) note_run(p, us, saved, d->n_tok > 0);
-    if (p->is_try) wait_for_next(p, -saved, !d->n_true);
+    if (p->is_try && d->n_tok) wait_for_next(p, -saved, !d->n_true);
 }
 
 void fxi_pace_note_step(fxi_pace *p, const fxi_pace_step *s, double us, const fxi_pace_drafts *d)

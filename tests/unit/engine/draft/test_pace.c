@@ -394,6 +394,34 @@ static void test_plain_steps_pay_for_no_drafts(void **state)
     assert_true(p.account_us == 710);
 }
 
+// What a try has lost is 1 % of the time until the next one, then half as much. One that memory was
+// missing for is none.
+static void test_tries_become_rarer(void **state)
+{
+    (void)state;
+    fxi_pace p = {0};
+    fxi_pace_seq seq = {0};
+    const fxi_pace_step s = {8, 8, 800};
+    const fxi_pace_drafts none = {0}, wrong = {.n_tok = 1, .n_read = 100};
+    fxi_pace_offer o = {.seq = &seq, .kind = FXI_DRAFT_SHORT, .n = 8, .n_read = 100};
+    for (int i = 0; i < 20; i++) fxi_pace_note_draft(&p, &seq, o.kind, 1, 0);
+    fxi_pace_note_step(&p, &s, 1000, &none);
+    fxi_pace_choose(&p, &o, 1, &s, 64);
+    assert_int_equal(o.n_taken, 1);
+    fxi_pace_note_step(&p, &s, 1000, &none);
+    for (int n_wait = 10; n_wait <= 80; n_wait *= 2) {
+        fxi_pace_choose(&p, &o, 1, &s, 64);
+        assert_int_equal(o.n_taken, 1);
+        fxi_pace_note_step(&p, &s, 1100, &wrong);
+        int n = 0;
+        for (o.n_taken = 0; !o.n_taken; n++) {
+            fxi_pace_note_step(&p, &s, 1000, &none);
+            fxi_pace_choose(&p, &o, 1, &s, 64);
+        }
+        assert_in_range(n, n_wait - 1, n_wait + 2);
+    }
+}
+
 // Nor do drafts stay away for good that a model has yet to make.
 static void test_an_overdrawn_account_fills_again(void **state)
 {
@@ -428,6 +456,7 @@ int main(void)
         cmocka_unit_test(test_a_full_machine_drafts_little),
         cmocka_unit_test(test_lengths_follow_the_odds),
         cmocka_unit_test(test_plain_steps_pay_for_no_drafts),
+        cmocka_unit_test(test_tries_become_rarer),
         cmocka_unit_test(test_an_overdrawn_account_fills_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
