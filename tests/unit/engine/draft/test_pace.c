@@ -230,6 +230,23 @@ static void test_wrong_drafts_cost_little(void **state)
             expect_no_loss(slow_memory, crowd_of(n, 0, 0, (fxi_draft_kind)kind));
 }
 
+// Tries become rarer as they fail: what is wrong all day costs far less than what is allowed.
+static void test_drafts_that_stay_wrong_cost_hardly_anything(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_MACHINE; i++)
+        for (int n = 1; n <= 16; n *= 4) {
+            const crowd c = crowd_of(n, 100, 0, FXI_DRAFT_SHORT);
+            world *w = new_world(&c);
+            for (int j = 0; j < 1000; j++) run_step(w, &machines[i], &c);
+            const double us = w->us, plain_us = w->plain_us;
+            for (int j = 0; j < 2000; j++) run_step(w, &machines[i], &c);
+            if (w->plain_us - plain_us < 0.995 * (w->us - us))
+                fail_msg("%s, %d sequences: %.4f times as fast", machines[i].name, n,
+                         (w->plain_us - plain_us) / (w->us - us));
+        }
+}
+
 static void test_no_odds_make_it_slower(void **state)
 {
     (void)state;
@@ -445,6 +462,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_wrong_drafts_cost_little),
+        cmocka_unit_test(test_drafts_that_stay_wrong_cost_hardly_anything),
         cmocka_unit_test(test_no_odds_make_it_slower),
         cmocka_unit_test(test_caches_that_grow_cost_little),
         cmocka_unit_test(test_luck_that_turns_costs_little),
