@@ -186,6 +186,8 @@ typedef struct fxi_kv_painter {
     void (*group)(void *ud, uint64_t chunk_bytes, int chunk_tok, int device);
     void (*chunk)(void *ud, int group, uint64_t chunk, fxi_kv_chunk_state state);
     void (*segment)(void *ud, const fxi_kv_seq *s, int group, int at, uint64_t chunk);
+    void (*nodes_anew)(void *ud); // all nodes follow; without it, what is new, different or gone
+    void (*gone_node)(void *ud, uint64_t id); // perhaps of a node that was never shown
     void (*node)(void *ud, const fxi_kv_node *node);
 } fxi_kv_painter;
 
@@ -248,6 +250,7 @@ typedef struct fxi_kv_ops {
     void (*prefix_ages)(const fxi_kv *kv, fxi_kv_prefix_ages *out);
     void (*driver_calls)(const fxi_kv *kv, fxi_kv_calls out[FXI_KV_N_DRIVER_OP]);
     fx_status (*paint)(fxi_kv *kv, const fxi_kv_painter *to); // NULL: it shows no chunks
+    void (*watch_nodes)(fxi_kv *kv, bool is_on);              // NULL: it shows all nodes every time
     fx_status (*check)(fxi_kv *kv, const char **what);
 } fxi_kv_ops;
 
@@ -530,6 +533,13 @@ static inline void fxi_kv_get_prefix_ages(const fxi_kv *kv, fxi_kv_prefix_ages *
 static inline fx_status fxi_kv_paint(fxi_kv *kv, const fxi_kv_painter *to)
 {
     return kv->ops->paint ? kv->ops->paint(kv, to) : FX_OK;
+}
+
+// From is_on on, fxi_kv_paint shows all nodes at first and then what has changed of them since it
+// was called last, if the manager can tell. Otherwise, and before, it shows all.
+static inline void fxi_kv_watch_nodes(fxi_kv *kv, bool is_on)
+{
+    if (kv->ops->watch_nodes) kv->ops->watch_nodes(kv, is_on);
 }
 
 // SWAP.

@@ -109,36 +109,38 @@ static void each_span(const seen_rank *r, const fxi_kv_painter *to, place_fn *fn
 
 typedef struct node_painter {
     const fxi_kv_painter *to;
-    uint64_t domain_id, n_rank;
+    uint64_t n_rank;
 } node_painter;
 
-static bool paint_node(void *ud, const vt_prefix_info *node)
+static void paint_anew(void *ud)
+{
+    const node_painter *np = ud;
+    np->to->nodes_anew(np->to->ud);
+}
+
+static void paint_gone(void *ud, uint64_t id)
+{
+    const node_painter *np = ud;
+    np->to->gone_node(np->to->ud, id);
+}
+
+static void paint_node(void *ud, uint64_t domain_id, const vt_prefix_info *node)
 {
     const node_painter *np = ud;
     const fxi_kv_node shown = {.id = node->id,
                                .parent_id = node->parent_id,
-                               .domain_id = np->domain_id,
+                               .domain_id = domain_id,
                                .held_bytes = node->held_bytes * np->n_rank,
                                .n_tok = (int)node->n_tok,
                                .n_seq = (int)node->n_seq};
     np->to->node(np->to->ud, &shown);
-    return true;
-}
-
-static bool paint_domain(void *ud, vt_domain *d, const void *key, size_t key_bytes)
-{
-    node_painter *np = ud;
-    (void)key;
-    (void)key_bytes;
-    np->domain_id = vt_domain_id(d);
-    vt_prefix_each(d, paint_node, np);
-    return true;
 }
 
 static void paint_prefixes(vt_manager *m, uint64_t n_rank, const fxi_kv_painter *to)
 {
-    node_painter np = {.to = to, .n_rank = n_rank};
-    vt_domain_each(m, paint_domain, &np);
+    node_painter np = {to, n_rank};
+    const vt_prefix_watcher watcher = {&np, paint_anew, paint_gone, paint_node};
+    vt_prefix_changes(m, &watcher);
 }
 
 fx_status fxi_chunks_paint(const fxi_kv_chunks *c, vt_manager *m, const fxi_kv_painter *to)

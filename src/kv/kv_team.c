@@ -420,6 +420,11 @@ static fx_status team_paint(fxi_kv *kv, const fxi_kv_painter *to)
     return fxi_chunks_paint_team(&team_of(kv)->chunks, team_of(kv)->team, to);
 }
 
+static void team_watch_nodes(fxi_kv *kv, bool is_on)
+{
+    vt_prefix_watch(vt_team_manager(team_of(kv)->team, 0), is_on);
+}
+
 static fx_status team_check(fxi_kv *kv, const char **what)
 {
     return fxi_kv_status_of(vt_team_check(team_of(kv)->team, what));
@@ -463,5 +468,6 @@ static const fxi_kv_ops team_ops = {
     .moved = team_moved,
     .driver_calls = team_driver_calls,
     .paint = team_paint,
+    .watch_nodes = team_watch_nodes,
     .check = team_check,
 };

@@ -326,6 +326,11 @@ static fx_status kvv_paint(fxi_kv *kv, const fxi_kv_painter *to)
     return fxi_chunks_paint(&k->chunks, k->vt, to);
 }
 
+static void kvv_watch_nodes(fxi_kv *kv, bool is_on)
+{
+    vt_prefix_watch(manager_of(kv)->vt, is_on);
+}
+
 static fx_status kvv_check(fxi_kv *kv, const char **what)
 {
     return fxi_kv_status_of(vt_check(manager_of(kv)->vt, what));
@@ -369,5 +374,6 @@ const fxi_kv_ops fxi_kv_vtensor = {
     .moved = kvv_moved,
     .driver_calls = kvv_driver_calls,
     .paint = kvv_paint,
+    .watch_nodes = kvv_watch_nodes,
     .check = kvv_check,
 };

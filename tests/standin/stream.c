@@ -221,10 +221,12 @@ static bool is_held_up(const op *o)
 static void progress(vti_cu_stream s, uint64_t target)
 {
     if (s->blocking && has_kernel(&default_stream)) return;
+    standin_device_keep();
     while (s->n_done < target && !is_held_up(s->head)) {
         perform(s->head, s->device);
         pop(s);
     }
+    standin_device_rest();
 }
 
 // The work of a stream is over when the stream is destroyed.

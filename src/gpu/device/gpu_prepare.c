@@ -197,7 +197,7 @@ static unsigned attention_bytes(const fxi_transformer *m, fxi_cuda_kernel_id id)
                                      .max_range = 1,
                                      .n_tile = 1};
     fxi_cuda_kernel_find(id)->shape(&args, &at);
-    return at.shared_bytes;
+    return at.shared_bytes + FXI_CUDA_OWN_SHARED_BYTES;
 }
 
 static fx_status choose_attention(fxi_gpu *g, const fxi_transformer *m, fx_error *err)
@@ -213,6 +213,15 @@ static fx_status choose_attention(fxi_gpu *g, const fxi_transformer *m, fx_error
                     "%s: attention with heads of %d numbers needs %u bytes of shared memory, "
                     "%s has %u",
                     g->cu.label, n, need, g->cu.name, most);
+}
+
+// A tile of attention has at least one token, and tiles are a grid's third dimension.
+static fx_status check_limits(const fxi_gpu *g, const fxi_pass_limits *most, fx_error *err)
+{
+    enum { MAX_GRID_Z = 65535 };
+    if (most->max_tok <= MAX_GRID_Z) return FX_OK;
+    return fxi_fail(err, FX_EINVAL, "%s: %d tokens in a step; a GPU computes at most %d",
+                    g->cu.label, most->max_tok, MAX_GRID_Z);
 }
 
 static fx_status alloc_operands(fxi_gpu *g, fx_error *err)
@@ -238,6 +247,7 @@ fx_status fxi_gpu_prepare(fxi_device *d, const fxi_transformer *plan, const fxi_
                           fx_error *err)
 {
     fxi_gpu *g = fxi_gpu_of(d);
+    FX_TRY(check_limits(g, most, err));
     FX_TRY(choose_attention(g, plan, err));
     g->plan = plan;
     g->most = *most;

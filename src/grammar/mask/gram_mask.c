@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/system/grow.h"
+#include "grammar/run/gram_near.h"
 
 #define NOT_KEPT UINT32_MAX
 
@@ -16,6 +17,7 @@ typedef struct mask_owner {
 struct fxi_gram_masks {
     fxi_slice_moves moves;
     fxi_mask_walk walk;
+    fxi_gram_near near;
     uint32_t *place;   // [n_place] of a state: its mask among those kept, or NOT_KEPT
     mask_owner *owner; // [n_kept]
     uint64_t **mask;   // [n_kept][n_word]
@@ -31,6 +33,7 @@ fx_status fxi_gram_masks_make(const fxi_gram_tokens *tokens, fxi_auto *a, size_t
     if (m && fxi_mask_walk_make(&m->walk, tokens)) {
         m->moves.a = m->walk.pay.a = a;
         m->walk.moves = &m->moves;
+        m->near.reach = (uint32_t)tokens->max_depth;
         m->max_mask = max_mask;
         m->n_word = tokens->n_word;
         *out = m;
@@ -45,6 +48,7 @@ void fxi_gram_masks_free(fxi_gram_masks *m)
     if (!m) return;
     fxi_slice_moves_free(&m->moves);
     fxi_mask_walk_free(&m->walk);
+    fxi_gram_near_free(&m->near);
     free(m->place);
     free(m->owner);
     for (size_t i = 0; i < m->n_kept; i++) free(m->mask[i]);
@@ -70,7 +74,8 @@ size_t fxi_gram_masks_n_made(const fxi_gram_masks *m)
 size_t fxi_gram_masks_n_bytes(const fxi_gram_masks *m)
 {
     return sizeof *m + fxi_mask_walk_n_bytes(m->walk.tokens) +
-           m->moves.cap * FXI_SLICE_REST * sizeof *m->moves.move + m->cap_place * sizeof *m->place +
+           m->moves.cap * FXI_SLICE_REST * sizeof *m->moves.move +
+           m->near.cap * sizeof *m->near.of + m->cap_place * sizeof *m->place +
            m->cap_owner * sizeof *m->owner + m->cap_mask * sizeof *m->mask +
            m->n_kept * m->n_word * sizeof **m->mask;
 }
@@ -111,8 +116,14 @@ static bool reach_state(fxi_gram_masks *m, uint32_t state)
     return true;
 }
 
+fx_status fxi_gram_masks_near(fxi_gram_masks *m, uint32_t state, uint32_t *near, fx_error *err)
+{
+    return fxi_auto_near(m->moves.a, &m->near, state, near, err);
+}
+
 const uint64_t *fxi_gram_masks_find(fxi_gram_masks *m, uint32_t state)
 {
+    state = fxi_gram_near_known(&m->near, state);
     if (state >= m->n_place || m->place[state] == NOT_KEPT) return NULL;
     m->owner[m->place[state]].is_wanted = true;
     return m->mask[m->place[state]];
@@ -136,6 +147,9 @@ fx_status fxi_gram_masks_of(fxi_gram_masks *m, uint32_t state, size_t *left, con
                             fx_error *err)
 {
     fxi_mask_walk *w = &m->walk;
+    *mask = fxi_gram_masks_find(m, state);
+    if (*mask) return FX_OK;
+    FX_TRY(fxi_gram_masks_near(m, state, &state, err));
     *mask = fxi_gram_masks_find(m, state);
     if (*mask) return FX_OK;
     fxi_mask_pay_open(&w->pay, w->pay.a, *left);

@@ -39,6 +39,7 @@ static void paint_tables(const fxi_paged *k, const fxi_kv_painter *to)
 // A page whose predecessor has been evicted begins a prefix, as far as one can see.
 static void paint_recorded(const fxi_paged *k, const fxi_kv_painter *to)
 {
+    to->nodes_anew(to->ud);
     for (uint32_t i = 0; i < k->n_all_page; i++) {
         const fxi_page *p = &k->page[i];
         if (!p->serial) continue;

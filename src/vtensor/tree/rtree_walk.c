@@ -31,7 +31,7 @@ void vti_domain_walk(const vti_rtree *t,
     }
 }
 
-static vt_prefix_info info_of(const vti_rtree *t, const vti_node *n)
+vt_prefix_info vti_node_info(const vti_rtree *t, const vti_node *n)
 {
     return (vt_prefix_info){
         .id = n->id,
@@ -50,7 +50,7 @@ static vt_prefix_info info_of(const vti_rtree *t, const vti_node *n)
 void vti_rtree_walk(const vt_domain *d, bool (*fn)(void *ud, const vt_prefix_info *node), void *ud)
 {
     for (const vti_node *n = d->nodes.oldest; n; n = n->newer) {
-        vt_prefix_info info = info_of(d->tree, n);
+        vt_prefix_info info = vti_node_info(d->tree, n);
         if (!fn(ud, &info)) return;
     }
 }

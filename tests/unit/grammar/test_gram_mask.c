@@ -174,7 +174,10 @@ static const char *const patterns[] = {
     "[a-z0-9._-]{1,40}(?:@[a-z]{1,9}|/[a-zA-Z0-9]*)", // words behind marks
     "[a-z]{0,3}[-_ ][a-z]*\"",
     "(\"[^\"\\\\]{0,35}\",){0,2}\"[^\"\\\\]{30,60}\"", // counted, and beyond what a token has
-    "[^\xC3\xA9\"]*\"",                                // all characters but one beyond ASCII
+    "(\"(a|b|1|,|q\"){70,90}\",){0,200}", // minima and maxima within reach and out of it
+    "\"(?:[^\"\\\\]|\\\\[nq]){60,400}\"",
+    "(?:[ab]?1?){55,120}\"(?:a{0,52}b{50,53}){2,}",
+    "[^\xC3\xA9\"]*\"", // all characters but one beyond ASCII
     "[^\xE2\x82\xAC\"]{0,40}\"",
     "[a-z \xE0\xA0\x80-\xEF\xBF\xBF]{0,9}\"",
     "(?:[^\"]|\xC3\xA9:){0,5}\"", // one character goes two ways,

@@ -111,6 +111,12 @@ static void see_segment(void *ud, const fxi_kv_seq *s, int group, int at, uint64
     look.has[seq][group][at] = true;
 }
 
+static void see_nodes_anew(void *ud)
+{
+    (void)ud;
+    look.node_bytes = 0;
+}
+
 static void see_node(void *ud, const fxi_kv_node *node)
 {
     (void)ud;
@@ -149,8 +155,11 @@ static void verify_positions(int i, int n_device)
 
 void kv_look_verify(const kv_world *w)
 {
-    const fxi_kv_painter painter = {
-        .group = see_group, .chunk = see_chunk, .segment = see_segment, .node = see_node};
+    const fxi_kv_painter painter = {.group = see_group,
+                                    .chunk = see_chunk,
+                                    .segment = see_segment,
+                                    .nodes_anew = see_nodes_anew,
+                                    .node = see_node};
     const int n_device = kv_world_n_rank ? kv_world_n_rank : 1;
     fxi_kv_stats st;
     memset(&look, 0, sizeof look);
