@@ -176,6 +176,22 @@ static void test_prompts_and_decoding_attend_by_cudnn(void **state)
     gpu_model_close(&g);
 }
 
+// Of two that share the model out, each attends to its heads so.
+static void test_each_of_two_gpus_attends_by_cudnn(void **state)
+{
+    (void)state;
+    enum { N_LAYER = 2, N_CHUNK = 3, N_ALL = N_LAYER * (N_TOK - 20) + (N_LAYER - 1) * N_CHUNK };
+    static const gpu_way way = {"two GPUs", .n_prompt = 20, .chunk = 7, .math = "fast",
+                                .ranks = "cuda:0,cuda:1"};
+    const small_model model = gpu_tiny_model(FXI_BF16);
+    gpu_model_rig g;
+    small_model_write(path, &model);
+    gpu_model_open(&g, (runner_model){path, NULL}, &way);
+    gpu_model_run(&g, &way, N_TOK);
+    assert_int_equal(standin_dnn_look().n_execute, 2 * N_ALL);
+    gpu_model_close(&g);
+}
+
 // The arrays of an attention of 2 sequences, at the end of device memory that is zero otherwise.
 typedef struct two_sequences {
     int64_t q_at[3], kv_at[3];
@@ -519,6 +535,7 @@ int main(void)
         FAST_TEST(test_block_types_go_the_way_of_law),
         FAST_TEST(test_what_cudnn_does_not_support_goes_the_way_of_law),
         FAST_TEST(test_prompts_and_decoding_attend_by_cudnn),
+        FAST_TEST(test_each_of_two_gpus_attends_by_cudnn),
         FAST_TEST(test_a_prompt_sees_what_is_before_each_token),
         FAST_TEST(test_each_call_of_cudnn_may_fail),
         FAST_TEST(test_an_algorithm_is_chosen_once_for_a_shape),
