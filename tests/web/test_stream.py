@@ -89,7 +89,7 @@ class StreamTest(unittest.TestCase):
     def test_choices_share_their_first_chunks(self):
         server = self.start("--max-seq", "4")
         stream = self.watch(server)
-        thread = threading.Thread(target=ask, args=(server, 1, 2, 200))
+        thread = threading.Thread(target=ask, args=(server, 1, 2, 900))  # for longer than pictures are apart
         thread.start()
         state = stream.until(lambda s: len(s["spans"]) == 2 and all(x["generating"] for x in s["spans"].values()))
         first = {pictures.chunks_of(span)[0] for span in state["spans"].values()}

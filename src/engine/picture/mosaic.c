@@ -185,6 +185,50 @@ bool fxi_mosaic_drop(fxi_mosaic *m, uint64_t id)
     return true;
 }
 
+// How many of n nodes from *node on are one tile of m, the first from *at on that may be; 0: none
+// is.
+static size_t count_same(const fxi_mosaic *m, size_t *at, const fx_prefix_node *node, size_t n)
+{
+    while (*at < m->n && m->tile[*at]->block.node[0].id < node->id) ++*at;
+    if (*at == m->n) return 0;
+    const fx_node_block *b = &m->tile[*at]->block;
+    return b->n <= n && !memcmp(b->node, node, b->n * sizeof *node) ? b->n : 0;
+}
+
+// A new tile ends where the next of the old ones begins, so that this may be kept.
+static size_t count_new(const fxi_mosaic *m, size_t at, const fx_prefix_node *node, size_t n)
+{
+    const bool is_first = at < m->n && m->tile[at]->block.node[0].id == node->id;
+    const size_t next = at + is_first;
+    size_t k = 1;
+    while (k < n && k < FX_NODE_BLOCK &&
+           (next >= m->n || node[k].id < m->tile[next]->block.node[0].id))
+        k++;
+    return k;
+}
+
+bool fxi_mosaic_set(fxi_mosaic *m, const fx_prefix_node *node, size_t n)
+{
+    fxi_mosaic to = {.n_node = n};
+    bool ok = true;
+    for (size_t i = 0, at = 0, more; ok && i < n; i += more) {
+        more = count_same(m, &at, node + i, n - i);
+        fxi_tile *t = NULL;
+        if (more) {
+            t = m->tile[at];
+            atomic_fetch_add(&t->refs, 1);
+        } else {
+            more = count_new(m, at, node + i, n - i);
+            t = make_tile(node + i, more);
+        }
+        ok = insert_tile(&to, to.n, t);
+    }
+    fxi_mosaic *drop = ok ? m : &to;
+    fxi_mosaic_clear(drop);
+    if (ok) *m = to;
+    return ok;
+}
+
 const fx_node_block **fxi_mosaic_share(const fxi_mosaic *m)
 {
     const fx_node_block **block = malloc((m->n + 1) * sizeof *block);

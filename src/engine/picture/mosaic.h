@@ -30,6 +30,10 @@ bool fxi_mosaic_put(fxi_mosaic *m, const fx_prefix_node *node);
 // There need be none of this id. False: no memory, and nothing has changed.
 bool fxi_mosaic_drop(fxi_mosaic *m, uint64_t id);
 
+// All nodes there are now, by id; tiles that are the same are kept. False: no memory; then *m is as
+// it was.
+bool fxi_mosaic_set(fxi_mosaic *m, const fx_prefix_node *node, size_t n);
+
 // The tiles as they are now, with a reference to each: [m->n]. NULL: no memory. Any thread may give
 // them back.
 const fx_node_block **fxi_mosaic_share(const fxi_mosaic *m);

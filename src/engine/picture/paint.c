@@ -246,7 +246,9 @@ static bool paint_memory(painting *to, fxi_kv *kv)
 static bool change_nodes(const painting *from, fxi_mosaic *m)
 {
     bool ok = true;
-    if (from->nodes_anew) fxi_mosaic_clear(m);
+    if (from->nodes_anew)
+        return fxi_mosaic_set(m, ITEMS(fx_prefix_node, &from->node),
+                              COUNT(fx_prefix_node, &from->node));
     for (size_t i = 0; ok && i < COUNT(uint64_t, &from->gone); i++)
         ok = fxi_mosaic_drop(m, ITEMS(uint64_t, &from->gone)[i]);
     for (size_t i = 0; ok && i < COUNT(fx_prefix_node, &from->node); i++)

@@ -88,6 +88,39 @@ static void test_pictures_keep_their_nodes(void **state)
     free(now);
 }
 
+// The same from whole lists: what is in the list is there, and a list that has hardly changed
+// shares its tiles.
+static void test_whole_lists_share_tiles(void **state)
+{
+    (void)state;
+    plain_list *now = calloc(1, sizeof *now);
+    fx_prefix_node *list = calloc(MAX_ID, sizeof *list);
+    fxi_mosaic m = {0};
+    for (int r = 0; r < N_ROUND; r++) {
+        const size_t n_before = m.n;
+        const fx_node_block **before = fxi_mosaic_share(&m);
+        const bool is_odd = r % 2;
+        size_t n = 0, n_new = 0;
+        for (uint64_t id = 1; id < MAX_ID; id++) {
+            if (!is_odd && random_below(4) == 0) now->n_tok[id] = random_below(3);
+            if (now->n_tok[id]) list[n++] = (fx_prefix_node){.id = id, .n_tok = now->n_tok[id]};
+        }
+        if (is_odd) list[n / 2].n_tok = now->n_tok[list[n / 2].id] = 9 + (uint32_t)r; // one change
+        assert_true(fxi_mosaic_set(&m, list, n));
+        assert_int_equal(m.n_node, n);
+        now->block = fxi_mosaic_share(&m);
+        now->n_block = m.n;
+        compare_lists(now);
+        for (size_t i = 0; i < m.n; i++) n_new += i >= n_before || now->block[i] != before[i];
+        if (is_odd) assert_int_equal(n_new, 1);
+        fxi_blocks_unref(now->block, now->n_block);
+        fxi_blocks_unref(before, n_before);
+    }
+    fxi_mosaic_clear(&m);
+    free(list);
+    free(now);
+}
+
 // A few changes among many nodes leave most blocks as they are, and eviction leaves no crumbs.
 static void test_what_has_not_changed_is_shared(void **state)
 {
@@ -122,6 +155,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pictures_keep_their_nodes),
+        cmocka_unit_test(test_whole_lists_share_tiles),
         cmocka_unit_test(test_what_has_not_changed_is_shared),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
