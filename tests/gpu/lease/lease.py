@@ -47,9 +47,10 @@ PARTS = [
     ("order", 120, "queued work, several streams, captures", "{bin}/test_gpu_order", None),
     ("exact", 300, "every family: logits of the GPU == those of the CPU", "{bin}/lease_models {tree}",
      "{bin}/lease_models {tree} llama.gguf"),
-    ("law", 200, "tensor cores: the same bits in every way", "{bin}/lease_law", None),
+    ("law", 200, "tensor cores: the same bits in every way", "{bin}/lease_law", "{bin}/lease_law small"),
     ("lost", 60, "an illegal address ends a pass with one line", "{bin}/lease_lost {tree}", None),
-    ("two_ranks", 120, "two GPUs compute a model together (skipped where there is one)", "{bin}/lease_ranks {tree}", None),
+    ("two_ranks", 120, "two GPUs compute a model together (skipped where there is one)", "{bin}/lease_ranks {tree}",
+     "{bin}/lease_ranks {tree} small"),
     ("fast", 100, "cuBLASLt and, where it is installed, cuDNN run a model",
      "{bin}/flexinfer bench -m {tree}/models/storyteller.gguf --device cuda:0 --gpu-math fast --batch 1,8 --prompt 64"
      " --gen 64 --csv",
