@@ -2,16 +2,19 @@
 //
 //   bench_grammar [--pre NAME] [--ahead] [--skip] VOCABULARY FORMS
 //
-// FORMS: JSON, an array of {"name", "schema", "texts"}. CSV on stdout: form,answers,tokens,
+// FORMS: JSON, an array of {"name", "schema", "texts"}: forms.json, and schemas.json with what
+// programs ask for every day (test_gram_mask compares the masks of both). CSV on stdout:
+// form,answers,tokens,
 // compile_us,ahead_us,first_p50_us,first_p99_us,first_max_us,held,whole_p50_us,whole_p99_us,
-// whole_max_us,again_p50_us,again_p99_us,again_max_us,masks,kib. Times are the thread's CPU time.
-// `first`: of the engine's thread for a token, with a grammar that has just been compiled: what it
-// may spend on finding out what comes next, and the mask with its copy; `whole`: with what the
-// worker spends on it; `again`: with the same grammar and the same answers. held: of the first
-// tokens, those that were left to the worker. With --ahead the worker has first found out what is
-// likely to be asked for, for ahead_us. The row "all" has all tokens of all forms. With --skip a
-// form that is refused and a text that is masked are named on stderr and left out; without, they
-// end the program. A line on stderr tells the vocabulary's tokens and the time of its tries.
+// whole_max_us,again_p50_us,again_p99_us,again_max_us,masks,kib. Times are the thread's CPU
+// time. `first`: of the engine's thread for a token, with a grammar that has just been compiled:
+// what it may spend on finding out what comes next, and the mask with its copy; `whole`: with
+// what the worker spends on it; `again`: with the same grammar and the same answers. held: of
+// the first tokens, those that were left to the worker. With --ahead the worker has first found
+// out what is likely to be asked for, for ahead_us. The row "all" has all tokens of all forms.
+// With --skip a form that is refused and a text that is masked are named on stderr and left out;
+// without, they end the program. A line on stderr tells the vocabulary's tokens and the time of
+// its tries.
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,7 +101,7 @@ static fxi_guide *make_form_guide(bench_world *w, const json_t *form)
     fxi_guide *guide = NULL;
     fx_error err;
     uint32_t node;
-    const fxi_guide_limits limits = {.max_set = 1 << 14, .max_mask = 256};
+    const fxi_guide_limits limits = {.max_set = 1 << 16, .max_mask = 256, .max_bytes = 16 << 20};
     if (fxi_gram_json_add(&g, &json, &err) ||
         fxi_schema_add(&g, &json, json_object_get(form, "schema"), &node, &err) ||
         fxi_gram_finish(&g, node, &err) ||

@@ -3,8 +3,8 @@
 // A mask has a bit for each token, set if the text may go on with all of its bytes. The end of an
 // answer is no byte and has no bit: an end token is allowed where fxi_auto_is_final says so. Masks
 // are computed by a walk over the tries of the vocabulary (gram_walk.h) and kept by state, one for
-// all states that no token tells apart (gram_near.h); when the room for them is full, one that was
-// not asked for lately makes way.
+// all states that no token tells apart (gram_near.h), and once if they are equal; when the room for
+// them is full, one that was not asked for lately makes way.
 //
 // One thread at a time, the one that steps the automaton.
 #ifndef FXI_GRAMMAR_MASK_H
