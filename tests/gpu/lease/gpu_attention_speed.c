@@ -2,12 +2,12 @@
 // decoded token per sequence or, with `prefill`, of the last 512 positions of each, behind a prefix
 // that is in the cache.
 //
-//     gpu_attention_speed [small] [prefill] [exact|law] [plant-stride|plant-chunk|plant-hole]
+//     gpu_attention_speed [small] [prefill] [exact|law|cudnn] [plant-stride|plant-chunk|plant-hole]
 //
 // A case is run over several caches with the same keys and values (speed_rig.h): libvtensor's, as
 // an engine has it, its chunks mapped in scattered order; plain memory laid out the same, and
-// plain memory whose rows lie side by side; pages of 16 and 256 tokens. Beside `law`, NVIDIA's
-// cuDNN runs on those that are contiguous, where it is installed and takes the case.
+// plain memory whose rows lie side by side; pages of 16 and 256 tokens. `cudnn`: NVIDIA's library
+// instead of our kernels, on those that are contiguous, where it is installed and takes the case.
 //
 // Before a case is timed its results are compared: libvtensor's memory must give the bits that
 // plain memory gives, in the first layer and the last, and ours those of all other caches, too;
@@ -32,11 +32,12 @@ enum { N_SAMPLE = 9, MAX_LAUNCH = 32 };
 
 typedef struct speed_run {
     speed_rig rig;
-    const char *math; // of our kernels
+    const char *math; // of our kernels, or "cudnn"
+    bool is_library;
     bool small;
     speed_plant plant;
     int n_different; // comparisons that failed
-    int n_case;      // of cuDNN's on libvtensor's memory: their ratios to plain memory
+    int n_case;      // on libvtensor's memory: their ratios to plain memory
     double ratio[256];
 } speed_run;
 
@@ -172,7 +173,7 @@ static void print_rows(speed_run *run, const speed_case *c, const speed_field *f
         if (kind == SPEED_VTENSOR) {
             const double ratio = ratio_to_plain(f, n_sample);
             printf("%.4f", ratio);
-            if (f->job[kind].plan) run->ratio[run->n_case++] = ratio;
+            run->ratio[run->n_case++] = ratio;
         }
         printf("\n");
     }
@@ -194,28 +195,25 @@ static void measure_field(speed_run *run, const speed_case *c, speed_field *f)
 
 static void measure_caches(speed_run *run, const speed_case *c, speed_cache *cache, int n_kind)
 {
-    speed_field ours = {.math = run->math}, library = {.math = "cudnn"};
+    speed_field f = {.math = run->math};
     speed_rig *r = &run->rig;
     speed_cache_plant(r, c, &cache[SPEED_VTENSOR], run->plant);
     for (int kind = 0; kind < n_kind; kind++) {
-        speed_job_ours(&ours.job[kind], r, c, &cache[kind], (speed_kind)kind);
-        ours.has[kind] = true;
-        library.has[kind] =
-            r->g->math == FXI_CUDA_LAW &&
-            speed_job_cudnn(&library.job[kind], r, c, &cache[kind], (speed_kind)kind);
+        if (!run->is_library) speed_job_ours(&f.job[kind], r, c, &cache[kind], (speed_kind)kind);
+        f.has[kind] =
+            !run->is_library || speed_job_cudnn(&f.job[kind], r, c, &cache[kind], (speed_kind)kind);
     }
     printf("# batch %d, %d positions, %d KV heads: %.0f %% of vTensor's chunks came behind another "
            "sequence's\n",
            c->batch, c->n_pos, c->n_kv_head, cache[SPEED_VTENSOR].scattered * 100);
-    measure_field(run, c, &ours);
-    measure_field(run, c, &library);
+    measure_field(run, c, &f);
 }
 
 // With fewer caches where there is not memory for all.
 static void measure_case(speed_run *run, const speed_case *c)
 {
     speed_cache cache[SPEED_N_KIND];
-    int n_kind = SPEED_N_KIND;
+    int n_kind = run->is_library ? SPEED_DENSE + 1 : SPEED_N_KIND;
     if (c->n_tok > c->n_pos) return;
     while (n_kind > SPEED_PLAIN && !speed_caches_open(&run->rig, c, cache, n_kind)) n_kind--;
     if (n_kind <= SPEED_PLAIN) {
@@ -245,10 +243,10 @@ static void print_summary(const speed_run *run, bool prefill)
     double most = 0;
     for (int i = 0; i < run->n_case; i++)
         if (run->ratio[i] > most) most = run->ratio[i];
-    printf("# %s by cuDNN on vTensor's memory: %.4f of the time on plain memory (median of %d "
+    printf("# %s by %s on vTensor's memory: %.4f of the time on plain memory (median of %d "
            "cases), %.4f at most\n",
-           prefill ? "prefill" : "decoding", median_value(run->ratio, run->n_case), run->n_case,
-           most);
+           prefill ? "prefill" : "decoding", run->math, median_value(run->ratio, run->n_case),
+           run->n_case, most);
 }
 
 // ---- main --------------------------------------------------------------------------------------
@@ -268,7 +266,8 @@ int main(int argc, char **argv)
     static speed_run run;
     run.small = take_word(&argc, &argv, "small");
     const bool prefill = take_word(&argc, &argv, "prefill");
-    run.math = take_word(&argc, &argv, "exact") ? "exact" : "law";
+    run.is_library = take_word(&argc, &argv, "cudnn");
+    run.math = run.is_library ? "cudnn" : take_word(&argc, &argv, "exact") ? "exact" : "law";
     (void)take_word(&argc, &argv, "law");
     for (int i = 1; i < SPEED_N_PLANT; i++)
         if (take_word(&argc, &argv, plants[i])) run.plant = (speed_plant)i;
@@ -276,7 +275,7 @@ int main(int argc, char **argv)
     const speed_limits small = {2, 48, prefill ? 8 : 1, 2},
                        real = {SPEED_MAX_BATCH / (prefill ? 4 : 1), 32768, prefill ? 512 : 1,
                                SPEED_MAX_LAYER};
-    speed_rig_open(&run.rig, run.math, run.small ? &small : &real);
+    speed_rig_open(&run.rig, run.is_library ? "law" : run.math, run.small ? &small : &real);
     printf("math,cache,memory,layers,batch,positions,new_tokens,kv_heads,us,gb_per_s,tflop_per_s,"
            "to_plain\n");
     const double per_s = speed_bandwidth(&run.rig, run.small ? 1 << 20 : (size_t)1 << 31);

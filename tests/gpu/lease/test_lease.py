@@ -33,6 +33,16 @@ class Folder(unittest.TestCase):
         if good:
             (self.out / f"{name}.ok").touch()
 
+    def ends(self, pid):
+        for _ in range(100):  # what was killed may take a moment
+            try:
+                if Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] in "ZX":
+                    return True
+            except OSError:
+                return True
+            time.sleep(0.1)
+        return False
+
     def run_lease(self, parts, minutes=30, small=False):
         lease.PARTS = parts
         args = argparse.Namespace(bin=".", out=str(self.out), only=None, minutes=minutes, small=small)
@@ -66,12 +76,14 @@ class Parts(Folder):
         self.assertFalse((self.out / "bad.ok").exists())
 
     def test_a_part_that_takes_too_long_leaves_nothing_running(self):
-        late = self.out / "late"
-        status, said = self.run_lease([part("long", f"(sleep 2; touch {late}) & sleep 60", limit=0.3)])
-        self.assertEqual(status, 1)
-        self.assertIn("too long", said)
-        time.sleep(2.2)
-        self.assertFalse(late.exists())
+        pid = self.out / "pid"
+        for limit in (0.3, 3, 30):  # on a busy machine a shell may take long to begin
+            status, said = self.run_lease([part("long", f"sleep 600 & echo $! >{pid}; wait", limit)])
+            self.assertEqual(status, 1)
+            self.assertIn("too long", said)
+            if pid.exists() and pid.read_text().strip():
+                break
+        self.assertTrue(self.ends(int(pid.read_text())))
 
     def test_a_part_that_the_end_cuts_short_is_as_never_tried(self):
         lease.LEAST_S = 0.1
@@ -123,15 +135,16 @@ class Goals(Folder):
 
     def test_prefill_on_both_memories(self):
         rows = ["cudnn,packed,vtensor,32,4,4096,512,8,101,1,1,{}", "cudnn,packed,plain,32,4,4096,512,8,100,1,1,",
-                "cudnn,dense,plain,1,4,4096,512,8,98,1,1,", "law,packed,vtensor,32,4,4096,512,8,101,1,1,1.0"]
-        self.speed("prefill", *(r.format("1.0190") for r in rows))
+                "cudnn,dense,plain,1,4,4096,512,8,98,1,1,"]
+        self.speed("prefill_cudnn", *(r.format("1.0190") for r in rows))
         self.assertEqual(self.goal("cuDNN: vTensor's memory within 2 % of plain memory, laid out")[1], "met")
         self.assertEqual(self.goal("rows side by side")[1], "missed")
-        self.speed("prefill", *(r.format("1.0210") for r in rows))
+        self.speed("prefill_cudnn", *(r.format("1.0210") for r in rows))
         self.assertEqual(self.goal("cuDNN: vTensor's memory within 2 % of plain memory, laid out")[1], "missed")
 
     def test_without_rows_of_a_library_its_goal_is_not_run(self):
         self.speed("prefill", "law,packed,vtensor,32,4,4096,512,8,101,1,1,1.0")
+        self.speed("prefill_cudnn")
         self.assertEqual(self.goal("prefill by cuDNN: vTensor's memory within 2 % of plain memory, laid out"),
                          ("no row says it", "not run"))
         self.assertEqual(self.goal("prefill by our kernels")[1], "met")
