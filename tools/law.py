@@ -48,7 +48,7 @@ LAW = {
     "grammar/meet": ["grammar/run/gram_auto.h", "grammar/form", "base/...", ERROR],
     "grammar/rules": ["grammar/read", "grammar/form", "base/...", ERROR],
     "grammar/schema": ["grammar/meet", "grammar/read", "grammar/run/gram_auto.h", "grammar/form", "base/...", ERROR],
-    "grammar/mask": ["grammar/run/gram_auto.h", "grammar/run/gram_wide.h", "grammar/form", "base/...", ERROR],
+    "grammar/mask": ["grammar/run/gram_auto.h", "grammar/run/gram_near.h", "grammar/run/gram_wide.h", "grammar/form", "base/...", ERROR],
     "grammar/guide": ["grammar/mask", "grammar/run/gram_auto.h", "grammar/form", "base/...", ERROR],
 
     # What a model says, taken apart: text, reasoning, calls of tools.
@@ -185,7 +185,7 @@ SYSTEM = {
 # Files of a room, highest first: a file never uses a symbol of one above it, neither directly nor through files that
 # are not listed.
 ORDER = {
-    "engine": ["engine", "paint", "turn", "idle", "plan", "prompts", "admit", "join", "step", "step_batch", "draw", "settle", "fork",
+    "engine": ["engine", "gather", "paint", "turn", "idle", "plan", "prompts", "admit", "join", "step", "step_batch", "draw", "settle", "fork",
                "output", "inbox", "speculate_plan", "speculate_find", "draft_model", "budget", "room", "preempt", "cache", "lists", "group", "beam", "embedding",
                "seq", "text", "gallery", "recorder", "draft", "ngram"],
 }

@@ -275,8 +275,9 @@ export class MemoryMap {
     if (!p) return "";
     const state = STATES[this.#picture.cells.stateOf(p.chunk)];
     const group = this.#picture.groups[p.segment?.group ?? 0];
+    const device = this.#picture.deviceOf(p.segment?.group ?? 0);
     const where = p.segment
-      ? `Sequence ${p.span.request}.${p.span.choice}, segment ${p.segment.at + 1}: `
+      ? `Sequence ${p.span.request}.${p.span.choice}, segment ${p.segment.at + 1}${device === null ? "" : ` on device ${device}`}: `
       : "";
     const others = p.spans.filter((s) => s !== p.span);
     const names = others.slice(0, 4).map((s) => `${s.request}.${s.choice}`).join(", ");

@@ -152,6 +152,11 @@ export class Picture {
     return out;
   }
 
+  // Where several devices share the cache out, each has groups of its own. null: there is one device.
+  deviceOf(group) {
+    return this.groups.some((g) => g.device > 0) ? this.groups[group].device : null;
+  }
+
   // The spans that map a chunk.
   spansWith(chunk) {
     const out = [];

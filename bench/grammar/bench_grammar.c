@@ -1,15 +1,20 @@
 // bench_grammar - what a mask costs: schemas over a vocabulary, along the tokens of valid answers.
 //
-//   bench_grammar [--pre NAME] [--ahead] VOCABULARY FORMS
+//   bench_grammar [--pre NAME] [--ahead] [--skip] VOCABULARY FORMS
 //
-// FORMS: JSON, an array of {"name", "schema", "texts"}. CSV on stdout: form,answers,tokens,
-// compile_us,ahead_us,first_p50_us,first_p99_us,first_max_us,held,again_p50_us,again_p99_us,
-// again_max_us,masks,kib. Times are the thread's CPU time. `first`: of the engine's thread for a
-// token, with a grammar that has just been compiled: what it may spend on finding out what comes
-// next, and the mask with its copy; `again`: with the same grammar and the same answers. held: of
-// the first tokens, those that were left to the worker. With --ahead the worker has first found out
-// what is likely to be asked for, for ahead_us. The row "all" has all tokens of all forms. A line
-// on stderr tells the vocabulary's tokens and the time of its tries.
+// FORMS: JSON, an array of {"name", "schema", "texts"}: forms.json, and schemas.json with what
+// programs ask for every day (test_gram_mask compares the masks of both). CSV on stdout:
+// form,answers,tokens,
+// compile_us,ahead_us,first_p50_us,first_p99_us,first_max_us,held,whole_p50_us,whole_p99_us,
+// whole_max_us,again_p50_us,again_p99_us,again_max_us,masks,kib. Times are the thread's CPU
+// time. `first`: of the engine's thread for a token, with a grammar that has just been compiled:
+// what it may spend on finding out what comes next, and the mask with its copy; `whole`: with
+// what the worker spends on it; `again`: with the same grammar and the same answers. held: of
+// the first tokens, those that were left to the worker. With --ahead the worker has first found
+// out what is likely to be asked for, for ahead_us. The row "all" has all tokens of all forms.
+// With --skip a form that is refused and a text that is masked are named on stderr and left out;
+// without, they end the program. A line on stderr tells the vocabulary's tokens and the time of
+// its tries.
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,29 +22,41 @@
 #include <time.h>
 
 #include "base/fail.h"
+#include "base/system/grow.h"
 #include "figures.h"
 #include "format/vocab.h"
 #include "grammar/guide/gram_guide.h"
 #include "grammar/schema/schema.h"
 
-enum { MAX_TIME = 100000, SPEND = 4000 };
+enum { SPEND = 4000, N_AGAIN = 20 };
 
 typedef struct time_list {
-    double us[MAX_TIME];
-    int n, n_held;
+    double *us; // [n]
+    size_t n, cap, n_held;
 } time_list;
+
+typedef struct form_times {
+    time_list first, whole, again;
+    int n_text;
+} form_times;
 
 typedef struct bench_world {
     fxi_vocab *vocab;
     fxi_gram_tokens tokens;
     uint64_t *mask;
-    bool looks_ahead;
+    bool looks_ahead, may_skip;
 } bench_world;
 
 static void die_with(const char *what, const char *why)
 {
     fprintf(stderr, "bench_grammar: %s: %s\n", what, why);
     exit(1);
+}
+
+static void skip_or_die(const bench_world *w, const char *what, const char *why)
+{
+    if (!w->may_skip) die_with(what, why);
+    fprintf(stderr, "left out: %s: %s\n", what, why);
 }
 
 // Other processes do not count.
@@ -58,8 +75,8 @@ static int compare_times(const void *a, const void *b)
 
 static double share_of(time_list *t, double share)
 {
-    qsort(t->us, (size_t)t->n, sizeof *t->us, compare_times);
-    return t->n ? t->us[(int)(share * (t->n - 1))] : 0;
+    if (t->n) qsort(t->us, t->n, sizeof *t->us, compare_times);
+    return t->n ? t->us[(size_t)(share * (double)(t->n - 1))] : 0;
 }
 
 static void open_vocab(bench_world *w, const char *path, const char *pre)
@@ -76,19 +93,22 @@ static void open_vocab(bench_world *w, const char *path, const char *pre)
     free(token);
 }
 
+// NULL: it is refused.
 static fxi_guide *make_form_guide(bench_world *w, const json_t *form)
 {
     fxi_gram g = {0};
     fxi_gram_json json;
-    fxi_guide *guide;
+    fxi_guide *guide = NULL;
     fx_error err;
     uint32_t node;
-    const fxi_guide_limits limits = {.max_set = 1 << 14, .max_mask = 256};
+    const fxi_guide_limits limits = {.max_set = 1 << 16, .max_mask = 256, .max_bytes = 16 << 20};
     if (fxi_gram_json_add(&g, &json, &err) ||
         fxi_schema_add(&g, &json, json_object_get(form, "schema"), &node, &err) ||
         fxi_gram_finish(&g, node, &err) ||
-        fxi_guide_make(&g, &w->tokens, (fxi_guide_speller){0}, limits, &guide, &err))
-        die_with(json_string_value(json_object_get(form, "name")), err.text);
+        fxi_guide_make(&g, &w->tokens, (fxi_guide_speller){0}, limits, &guide, &err)) {
+        fxi_gram_free(&g);
+        skip_or_die(w, json_string_value(json_object_get(form, "name")), err.text);
+    }
     return guide;
 }
 
@@ -96,79 +116,109 @@ static fxi_ids tokens_of_text(bench_world *w, const json_t *text)
 {
     fxi_ids ids = {0};
     fx_error err;
-    char *s = json_dumps(text, JSON_REAL_PRECISION(15));
+    char *s = json_dumps(text, JSON_REAL_PRECISION(15) | JSON_ENCODE_ANY);
     if (fxi_vocab_encode(w->vocab, s, strlen(s), 0, &ids, &err)) die_with(s, err.text);
     free(s);
     return ids;
 }
 
-static void fail_form(fx_error *err)
+static void add_time(time_list *t, double us)
 {
-    die_with("mask", err->text);
+    if (!fxi_grow(&t->us, sizeof *t->us, t->n, &t->cap)) die_with("times", "out of memory");
+    t->us[t->n++] = us;
 }
 
-// What the engine's thread does for a token; false: it was left to the worker, which does it.
-static bool find_mask(bench_world *w, fxi_guide *guide, const fxi_ids *ids, size_t n,
-                      fxi_guide_place *at, double *us)
+// What the worker does for a token that was left to it, in microseconds.
+static double wait_for_worker(fxi_guide *guide, const fxi_ids *ids, size_t n, fxi_guide_place *at)
 {
-    fx_error err;
+    const double start = cpu_ns();
+    for (bool is_ready = false; !is_ready && fxi_guide_work(guide);) {
+        size_t left = 0;
+        if (fxi_guide_prepare(guide, ids->id, n, at, false, &left, &is_ready, NULL)) break;
+    }
+    return (cpu_ns() - start) / 1e3;
+}
+
+// The mask of one token, and its time: of the engine's thread, and as a whole.
+static fx_status find_mask(bench_world *w, fxi_guide *guide, const fxi_ids *ids, size_t n,
+                           fxi_guide_place *at, form_times *t, fx_error *err)
+{
     bool is_ready;
     size_t left = SPEND;
-    double start = cpu_ns();
-    if (fxi_guide_prepare(guide, ids->id, n, at, false, &left, &is_ready, &err)) fail_form(&err);
-    *us = (cpu_ns() - start) / 1e3;
-    const bool is_ready_at_once = is_ready;
-    while (!is_ready && fxi_guide_work(guide)) {
-        left = 0;
-        if (fxi_guide_prepare(guide, ids->id, n, at, false, &left, &is_ready, &err))
-            fail_form(&err);
-        if (is_ready) break;
-    }
+    double start = cpu_ns(), worker_us = 0;
+    FX_TRY(fxi_guide_prepare(guide, ids->id, n, at, false, &left, &is_ready, err));
+    double us = (cpu_ns() - start) / 1e3;
+    t->first.n_held += !is_ready;
+    if (!is_ready) worker_us = wait_for_worker(guide, ids, n, at);
     start = cpu_ns();
-    if (fxi_guide_mask(guide, ids->id, n, at, w->mask, &err)) fail_form(&err);
-    *us += (cpu_ns() - start) / 1e3;
-    return is_ready_at_once;
+    FX_TRY(fxi_guide_mask(guide, ids->id, n, at, w->mask, err));
+    us += (cpu_ns() - start) / 1e3;
+    add_time(&t->first, us);
+    add_time(&t->whole, us + worker_us);
+    return FX_OK;
 }
 
 // The time of the mask before each token, which must allow it.
-static void follow_text(bench_world *w, fxi_guide *guide, const json_t *text, time_list *out)
+static fx_status follow_text(bench_world *w, fxi_guide *guide, const json_t *text, form_times *t,
+                             fx_error *err)
 {
     fxi_ids ids = tokens_of_text(w, text);
     fxi_guide_place at = {0};
-    for (size_t i = 0; i < ids.n && out->n < MAX_TIME; i++) {
-        out->n_held += !find_mask(w, guide, &ids, i, &at, &out->us[out->n]);
-        out->n++;
+    fx_status st = FX_OK;
+    for (size_t i = 0; !st && i < ids.n; i++) {
+        st = find_mask(w, guide, &ids, i, &at, t, err);
         const uint32_t id = (uint32_t)ids.id[i];
-        if (!(w->mask[id / 64] >> (id % 64) & 1)) die_with("a valid answer", "is masked");
+        if (!st && !(w->mask[id / 64] >> (id % 64) & 1))
+            st = fxi_fail(err, FX_EINVAL, "token %zu of an answer is masked", i);
     }
     fxi_ids_free(&ids);
+    return st;
 }
 
-static void follow_texts(bench_world *w, fxi_guide *guide, const json_t *texts, time_list *out)
+static void follow_texts(bench_world *w, fxi_guide *guide, const json_t *form, form_times *t)
 {
-    for (size_t i = 0; i < json_array_size(texts); i++)
-        follow_text(w, guide, json_array_get(texts, i), out);
+    const json_t *texts = json_object_get(form, "texts");
+    for (size_t i = 0; i < json_array_size(texts); i++) {
+        fx_error err;
+        if (!follow_text(w, guide, json_array_get(texts, i), t, &err))
+            t->n_text++;
+        else
+            skip_or_die(w, json_string_value(json_object_get(form, "name")), err.text);
+    }
 }
 
 static void add_times(time_list *to, const time_list *from)
 {
     to->n_held += from->n_held;
-    for (int i = 0; i < from->n && to->n < MAX_TIME; i++) to->us[to->n++] = from->us[i];
+    for (size_t i = 0; i < from->n; i++) add_time(to, from->us[i]);
 }
 
 typedef struct form_row {
     const char *name;
-    size_t n_text;
     double compile_us, ahead_us;
     fxi_guide_stats stats;
 } form_row;
 
-static void print_row(const form_row *r, time_list *first, time_list *again)
+static void print_times(time_list *t)
 {
-    printf("%s,%zu,%d,%.0f,%.0f,%.2f,%.2f,%.2f,%d,%.2f,%.2f,%.2f,%zu,%zu\n", r->name, r->n_text,
-           first->n, r->compile_us, r->ahead_us, share_of(first, 0.5), share_of(first, 0.99),
-           share_of(first, 1), first->n_held, share_of(again, 0.5), share_of(again, 0.99),
-           share_of(again, 1), r->stats.n_mask_made, r->stats.n_bytes >> 10);
+    printf("%.2f,%.2f,%.2f,", share_of(t, 0.5), share_of(t, 0.99), share_of(t, 1));
+}
+
+static void print_row(const form_row *r, form_times *t)
+{
+    printf("%s,%d,%zu,%.0f,%.0f,", r->name, t->n_text, t->first.n, r->compile_us, r->ahead_us);
+    print_times(&t->first);
+    printf("%zu,", t->first.n_held);
+    print_times(&t->whole);
+    print_times(&t->again);
+    printf("%zu,%zu\n", r->stats.n_mask_made, r->stats.n_bytes >> 10);
+}
+
+static void free_times(form_times *t)
+{
+    free(t->first.us);
+    free(t->whole.us);
+    free(t->again.us);
 }
 
 static double us_since(double start_ns)
@@ -176,25 +226,28 @@ static double us_since(double start_ns)
     return (cpu_ns() - start_ns) / 1e3;
 }
 
-static void run_form(bench_world *w, const json_t *form, time_list *all_first, time_list *all_again)
+static void run_form(bench_world *w, const json_t *form, form_times *all)
 {
-    static time_list first, again;
-    const json_t *texts = json_object_get(form, "texts");
+    form_times t = {0}, again = {0};
     double start = cpu_ns();
     fxi_guide *guide = make_form_guide(w, form);
     form_row r = {.name = json_string_value(json_object_get(form, "name")),
-                  .n_text = json_array_size(texts),
                   .compile_us = us_since(start)};
+    if (!guide) return;
     start = cpu_ns();
     while (w->looks_ahead && fxi_guide_work(guide)) continue;
     r.ahead_us = us_since(start);
-    first.n = again.n = first.n_held = 0;
-    follow_texts(w, guide, texts, &first);
-    for (int i = 0; i < 20; i++) follow_texts(w, guide, texts, &again);
-    add_times(all_first, &first);
-    add_times(all_again, &again);
+    follow_texts(w, guide, form, &t);
+    for (int i = 0; i < N_AGAIN; i++) follow_texts(w, guide, form, &again);
+    t.again = again.first;
     r.stats = fxi_guide_read(guide);
-    print_row(&r, &first, &again);
+    print_row(&r, &t);
+    add_times(&all->first, &t.first);
+    add_times(&all->whole, &t.whole);
+    add_times(&all->again, &t.again);
+    all->n_text += t.n_text;
+    free(again.whole.us);
+    free_times(&t);
     fxi_guide_free(guide);
 }
 
@@ -204,16 +257,18 @@ static const char *take_options(bench_world *w, int argc, char **argv, int *at)
     for (*at = 1; *at < argc && argv[*at][0] == '-'; ++*at)
         if (!strcmp(argv[*at], "--ahead"))
             w->looks_ahead = true;
+        else if (!strcmp(argv[*at], "--skip"))
+            w->may_skip = true;
         else if (!strcmp(argv[*at], "--pre") && *at + 1 < argc)
             pre = argv[++*at];
-    if (argc != *at + 2) die_with("usage", "[--pre NAME] [--ahead] VOCABULARY FORMS");
+    if (argc != *at + 2) die_with("usage", "[--pre NAME] [--ahead] [--skip] VOCABULARY FORMS");
     return pre;
 }
 
 int main(int argc, char **argv)
 {
-    static time_list first, again;
     bench_world w = {0};
+    form_times all = {0};
     json_error_t e;
     int at;
     const char *pre = take_options(&w, argc, argv, &at);
@@ -221,10 +276,12 @@ int main(int argc, char **argv)
     json_t *forms = json_load_file(argv[at + 1], 0, &e);
     if (!forms) die_with(argv[at + 1], e.text);
     printf("form,answers,tokens,compile_us,ahead_us,first_p50_us,first_p99_us,first_max_us,held,"
-           "again_p50_us,again_p99_us,again_max_us,masks,kib\n");
+           "whole_p50_us,whole_p99_us,whole_max_us,again_p50_us,again_p99_us,again_max_us,masks,"
+           "kib\n");
     for (size_t i = 0; i < json_array_size(forms); i++)
-        run_form(&w, json_array_get(forms, i), &first, &again);
-    print_row(&(form_row){.name = "all"}, &first, &again);
+        run_form(&w, json_array_get(forms, i), &all);
+    print_row(&(form_row){.name = "all"}, &all);
+    free_times(&all);
     json_decref(forms);
     fxi_gram_tokens_free(&w.tokens);
     fxi_vocab_free(w.vocab);

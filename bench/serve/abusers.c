@@ -12,8 +12,10 @@
 
 #include "bench_serve.h"
 
-#define N_CONN     64
-#define HUGE_BYTES (8000u << 10)
+#define N_CONN        64
+#define HUGE_BYTES    (8000u << 10)
+#define OWN_ADDRESS   0x7f000001u // 127.0.0.1, as the victim
+#define OTHER_ADDRESS 0x7f000002u // 127.0.0.2
 
 static void pause_ms(int ms)
 {
@@ -44,7 +46,7 @@ static void keep_open(abuser *a, int fd[N_CONN])
 {
     for (int i = 0; i < N_CONN; i++) {
         if (fd[i] >= 0) continue;
-        fd[i] = server_connect(a->srv);
+        fd[i] = server_connect_from(a->srv, a->kind->address);
         if (fd[i] >= 0) a->n_begun++;
     }
 }
@@ -95,7 +97,7 @@ static void garbage(abuser *a)
                                         "POST / HTTP/9.9\r\n\r\n", "\r\n\r\n\r\n{}\xff\xfe",
                                         "GET / HTTP/1.1\r\nContent-Length: -1\r\n\r\n"};
     while (!a->stop) {
-        const int fd = server_connect(a->srv);
+        const int fd = server_connect_from(a->srv, a->kind->address);
         if (fd < 0) continue;
         send_line(fd, lines[(size_t)(a->n_begun++) % (sizeof lines / sizeof *lines)]);
         pause_ms(1);
@@ -106,7 +108,7 @@ static void garbage(abuser *a)
 static void post_body(abuser *a, const fxi_buf *body, bool wait)
 {
     char head[256], reply[4096];
-    const int fd = server_connect(a->srv);
+    const int fd = server_connect_from(a->srv, a->kind->address);
     if (fd < 0) return;
     a->n_begun++;
     const int n = snprintf(head, sizeof head,
@@ -137,7 +139,8 @@ static void huge_bodies(abuser *a)
     fxi_buf_free(&body);
 }
 
-// One request of a thousand prompts after the other; each is left as soon as it has been sent.
+// One request of a thousand prompts after the other; each is left as soon as it has been sent. They
+// fill the queue of their client, so they come from an address that is not the victim's.
 static void many_prompts(abuser *a)
 {
     fxi_buf body = {0};
@@ -163,7 +166,7 @@ static void slow_readers(abuser *a)
              sizeof body - 1, body);
     int fd = -1;
     while (!a->stop) {
-        fd = server_connect(a->srv);
+        fd = server_connect_from(a->srv, a->kind->address);
         if (fd < 0) continue;
         send_line(fd, text);
         a->n_begun++;
@@ -173,8 +176,9 @@ static void slow_readers(abuser *a)
 }
 
 const abuse abuses[] = {
-    {"slow heads", slow_heads},   {"half bodies", half_bodies},   {"garbage", garbage},
-    {"huge bodies", huge_bodies}, {"slow readers", slow_readers}, {"many prompts", many_prompts},
+    {"slow heads", slow_heads, OWN_ADDRESS},     {"half bodies", half_bodies, OWN_ADDRESS},
+    {"garbage", garbage, OWN_ADDRESS},           {"huge bodies", huge_bodies, OWN_ADDRESS},
+    {"slow readers", slow_readers, OWN_ADDRESS}, {"many prompts", many_prompts, OTHER_ADDRESS},
 };
 
 const int n_abuse_kind = sizeof abuses / sizeof abuses[0];

@@ -1,8 +1,8 @@
 // bench_serve - what the server costs beside the engine alone, what its clients wait for, what it
 // takes while it idles, and what abusers, and those who watch its memory, cost others.
 //
-//   bench_serve [-m FILE] [--threads N] [--repeat N] [--only NAME,...] [--csv FILE] [--quick]
-//               [--program FILE | --port N]
+//   bench_serve [-m FILE] [--threads N] [--repeat N] [--only NAME,...] [--streams N] [--csv FILE]
+//               [--quick] [--program FILE | --port N]
 //
 // The parts: floor, load, idle, victim, watch. Starts the program `flexinfer` beside this one as a
 // server, or, with --port, measures one that runs already; it should serve the same model, and its
@@ -72,6 +72,8 @@ static const fxi_opt rows[] = {
      "threads that compute, on either side; 0: one per core"},
     {"repeat", 0, "N", FXI_OPT_INT, 0, 1000, "0", AT(n_repeat), 1,
      "repeats of each measurement; 0: 15, 3 for a big model, 1 with --quick"},
+    {"streams", 0, "N", FXI_OPT_INT, 0, MAX_STREAM, "0", AT(n_stream), 1,
+     "of load, this level alone: 1, 8, 32 or 128; 0: all"},
     {"only", 0, "NAMES", FXI_OPT_STR, 0, 0, NULL, AT(only), 1,
      "parts to run, separated by commas: floor, load, idle, victim, watch"},
     {"program", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(program), 1,

@@ -50,6 +50,7 @@ typedef struct server {
 typedef struct bench {
     const char *model, *csv_path, *only, *program;
     int n_thread, n_repeat, port; // port 0: a server is started
+    int n_stream;                 // of the only level of load; 0: all levels
     bool quick;
     bench_sizes size;
     uint64_t n_param;
@@ -115,6 +116,7 @@ fx_status wire_answer(const wire *w, fxi_buf *out, fx_error *err);
 
 typedef struct pass {
     double wall_ns, cpu_ns; // cpu: of the process that answers; NaN: not known
+    double n_forward;       // forward passes of the model
     samples first_ms, gap_ms, whole_ms;
     int n_failed;
     fxi_buf *answer; // [n_order]
@@ -130,8 +132,18 @@ void engine_pass(bench *b, const work *w, pass *p); // engine_side.c
 
 void server_start(server *s, const bench *b);
 void server_stop(server *s);
-double server_cpu_ns(const server *s); // NaN if it is not ours
-int server_connect(const server *s);   // a connected socket; -1: refused
+double server_cpu_ns(const server *s);                      // NaN if it is not ours
+int server_connect(const server *s);                        // a connected socket; -1: refused
+int server_connect_from(const server *s, uint32_t address); // as a client with this address of ours
+
+// ---- metrics.c: what the server says about itself
+
+typedef struct metrics {
+    char page[256 << 10];
+} metrics;
+
+void metrics_ask(const server *s, metrics *m);             // its page /metrics
+double metrics_figure(const metrics *m, const char *name); // of the page, without "flexinfer_"
 
 // ---- abusers.c: clients that harm others
 
@@ -146,6 +158,7 @@ typedef struct abuser {
 typedef struct abuse {
     const char *name;
     void (*run)(abuser *a); // until a->stop
+    uint32_t address;       // where it comes from
 } abuse;
 
 extern const abuse abuses[];

@@ -94,6 +94,13 @@ static double own_cpu_ns(void)
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
+static double count_forward(const fx_engine *eng)
+{
+    fx_stats st;
+    fx_engine_stats(eng, &st);
+    return (double)st.n_step;
+}
+
 void engine_pass(bench *b, const work *w, pass *p)
 {
     engine_run r = {.eng = b->eng, .w = w, .p = p};
@@ -101,6 +108,7 @@ void engine_pass(bench *b, const work *w, pass *p)
     r.ready = need(calloc((size_t)w->n_stream, sizeof *r.ready));
     pthread_mutex_init(&r.mu, NULL);
     pthread_cond_init(&r.wake, NULL);
+    const double n_before = count_forward(b->eng);
     const double start = now_ns(), start_cpu = own_cpu_ns();
     for (int i = 0; i < w->n_stream; i++) {
         r.stream[i] = (engine_stream){.run = &r, .at = i};
@@ -109,6 +117,7 @@ void engine_pass(bench *b, const work *w, pass *p)
     for (int n_open = w->n_stream; n_open;) n_open -= !serve_ready(&r);
     p->wall_ns = now_ns() - start;
     p->cpu_ns = own_cpu_ns() - start_cpu;
+    p->n_forward = count_forward(b->eng) - n_before;
     pthread_cond_destroy(&r.wake);
     pthread_mutex_destroy(&r.mu);
     free(r.stream), free(r.ready);

@@ -121,6 +121,13 @@ static void take_answers(http_run *r)
     }
 }
 
+static double count_forward(const server *srv)
+{
+    static metrics m;
+    metrics_ask(srv, &m);
+    return metrics_figure(&m, "iterations_total");
+}
+
 void http_pass(bench *b, const work *w, pass *p)
 {
     http_run r = {.srv = &b->srv, .w = w, .p = p, .n_open = w->n_stream};
@@ -131,10 +138,12 @@ void http_pass(bench *b, const work *w, pass *p)
         r.stream[i].at = i;
         open_stream(&r, i);
     }
+    const double n_before = count_forward(&b->srv);
     const double start = now_ns(), start_cpu = server_cpu_ns(&b->srv);
     run_streams(&r);
     p->wall_ns = now_ns() - start;
     p->cpu_ns = server_cpu_ns(&b->srv) - start_cpu;
+    p->n_forward = count_forward(&b->srv) - n_before;
     take_answers(&r);
     close(r.epoll_fd);
     free(r.stream), free(r.wire);

@@ -13,7 +13,7 @@ static const struct side {
 
 // What all repeats at one level showed.
 typedef struct level_sum {
-    samples rate[N_SIDE], cpu_ms[N_SIDE], first_ms[N_SIDE], gap_ms[N_SIDE];
+    samples rate[N_SIDE], cpu_ms[N_SIDE], n_forward[N_SIDE], first_ms[N_SIDE], gap_ms[N_SIDE];
     samples more_time, more_cpu;
     int n_request, n_failed, n_different;
 } level_sum;
@@ -27,6 +27,7 @@ static void add_pass(level_sum *l, int side, const work *w, const pass *p)
 {
     samples_add(&l->rate[side], w->n_order / (p->wall_ns / 1e9));
     samples_add(&l->cpu_ms[side], p->cpu_ns / 1e6 / w->n_order);
+    samples_add(&l->n_forward[side], p->n_forward);
     move_samples(&l->first_ms[side], &p->first_ms);
     move_samples(&l->gap_ms[side], &p->gap_ms);
     l->n_failed += p->n_failed;
@@ -72,6 +73,7 @@ static void side_row(bench *b, int level, int side, level_sum *l)
     row_begin(out, "%d stream%s, %s", levels[level], plural(levels[level]), sides[side].name);
     row_cell(out, "n", l->n_request, "requests");
     row_spread(out, "rate", &l->rate[side], "1/s");
+    row_spread(out, "forward passes", &l->n_forward[side], "");
     row_cell(out, "first token p50", samples_at(&l->first_ms[side], 0.5), "ms");
     row_cell(out, "first token p99", samples_at(&l->first_ms[side], 0.99), "ms");
     row_cell(out, "between tokens p50", samples_at(&l->gap_ms[side], 0.5), "ms");
@@ -80,6 +82,7 @@ static void side_row(bench *b, int level, int side, level_sum *l)
         row_spread(out, "CPU of a request", &l->cpu_ms[side], "ms");
     row_end(out);
     samples_free(&l->rate[side]), samples_free(&l->cpu_ms[side]);
+    samples_free(&l->n_forward[side]);
     samples_free(&l->first_ms[side]), samples_free(&l->gap_ms[side]);
 }
 
@@ -98,11 +101,36 @@ static void overhead_row(bench *b, int level, level_sum *l)
     samples_free(&l->more_time), samples_free(&l->more_cpu);
 }
 
+static void check_level(const bench *b)
+{
+    for (int i = 0; i < b->size.n_level; i++)
+        if (levels[i] == b->n_stream) return;
+    if (b->n_stream) die("--streams", "no level of load has so many");
+}
+
+// The first request of a process is another thing: weights come from the file, memory from the
+// system, and the engine has not measured yet what a prompt costs.
+static void warm_up(bench *b)
+{
+    for (int side = 0; side < N_SIDE; side++) {
+        work w;
+        pass p;
+        work_make(&w, b, 1, 1);
+        pass_init(&p, &w);
+        sides[side].run(b, &w, &p);
+        pass_free(&p, &w);
+        work_free(&w);
+    }
+}
+
 void bench_load(bench *b)
 {
+    check_level(b);
+    warm_up(b);
     section(&b->out, "load", "each stream sends its next request once the last is answered");
     for (int i = 0; i < b->size.n_level; i++) {
         level_sum l = {.n_request = 0};
+        if (b->n_stream && b->n_stream != levels[i]) continue;
         for (int r = 0; r < b->size.n_repeat; r++) run_repeat(b, i, r, &l);
         for (int side = 0; side < N_SIDE; side++) side_row(b, i, side, &l);
         overhead_row(b, i, &l);

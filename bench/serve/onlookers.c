@@ -89,34 +89,17 @@ typedef struct told { // by /metrics, about /kv/stream
     double clients, pictures, picture_s, made, sent, bytes, send_s;
 } told;
 
-static double figure_in(const char *page, const char *name)
+static told ask_told(const server *srv)
 {
-    char key[80];
-    snprintf(key, sizeof key, "\nflexinfer_kv_stream_%s ", name);
-    const char *at = strstr(page, key);
-    if (!at) die("watch", "a figure is missing in /metrics");
-    return strtod(at + strlen(key), NULL);
-}
-
-static told ask_metrics(const server *srv)
-{
-    static const char get[] = "GET /metrics HTTP/1.0\r\n\r\n";
-    static char page[256 << 10];
-    size_t n = 0;
-    ssize_t more;
-    const int fd = server_connect(srv);
-    if (fd < 0 || send(fd, get, sizeof get - 1, MSG_NOSIGNAL) < 0) die("watch", "no metrics");
-    while (n < sizeof page - 1 && (more = recv(fd, page + n, sizeof page - 1 - n, 0)) > 0)
-        n += (size_t)more;
-    close(fd);
-    page[n] = 0;
-    return (told){figure_in(page, "clients"),
-                  figure_in(page, "pictures_total"),
-                  figure_in(page, "picture_seconds_total"),
-                  figure_in(page, "events_made_total"),
-                  figure_in(page, "events_sent_total"),
-                  figure_in(page, "sent_bytes_total"),
-                  figure_in(page, "send_seconds_total")};
+    static metrics m;
+    metrics_ask(srv, &m);
+    return (told){metrics_figure(&m, "kv_stream_clients"),
+                  metrics_figure(&m, "kv_stream_pictures_total"),
+                  metrics_figure(&m, "kv_stream_picture_seconds_total"),
+                  metrics_figure(&m, "kv_stream_events_made_total"),
+                  metrics_figure(&m, "kv_stream_events_sent_total"),
+                  metrics_figure(&m, "kv_stream_sent_bytes_total"),
+                  metrics_figure(&m, "kv_stream_send_seconds_total")};
 }
 
 // ---- passes ------------------------------------------------------------------------------------
@@ -143,26 +126,26 @@ static void add_told(watch_sum *sum, const told *a, const told *b, double s)
 // Whether a client has gone is seen a little later.
 static void await_nobody(const server *srv)
 {
-    while (ask_metrics(srv).clients > 0) nap();
+    while (ask_told(srv).clients > 0) nap();
 }
 
 // What is sent is counted a little later.
 static told await_first(const server *srv, const told *start)
 {
-    told t = ask_metrics(srv);
-    for (; t.sent - start->sent < N_ONLOOKER; t = ask_metrics(srv)) nap();
+    told t = ask_told(srv);
+    for (; t.sent - start->sent < N_ONLOOKER; t = ask_told(srv)) nap();
     return t;
 }
 
 static void run_watched(bench *b, const work *w, pass *p, watch_sum *sum)
 {
     onlookers o;
-    const told start = ask_metrics(&b->srv);
+    const told start = ask_told(&b->srv);
     onlookers_start(&o, &b->srv);
     const told before = await_first(&b->srv, &start);
     const double start_ns = now_ns();
     http_pass(b, w, p);
-    const told after = ask_metrics(&b->srv);
+    const told after = ask_told(&b->srv);
     const double s = (now_ns() - start_ns) / 1e9;
     onlookers_stop(&o);
     samples_add(&sum->first_bytes, (before.bytes - start.bytes) / N_ONLOOKER / 1e3);

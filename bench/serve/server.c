@@ -122,13 +122,22 @@ double server_cpu_ns(const server *s)
 
 int server_connect(const server *s)
 {
+    return server_connect_from(s, INADDR_LOOPBACK);
+}
+
+int server_connect_from(const server *s, uint32_t address)
+{
+    const struct sockaddr_in own = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(address)};
     const struct sockaddr_in a = {.sin_family = AF_INET,
                                   .sin_port = htons((uint16_t)s->port),
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int one = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0) return -1;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    if (!connect(fd, (const struct sockaddr *)&a, sizeof a)) return fd;
+    setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &one, sizeof one); // connect chooses it
+    if (!bind(fd, (const struct sockaddr *)&own, sizeof own) &&
+        !connect(fd, (const struct sockaddr *)&a, sizeof a))
+        return fd;
     close(fd);
     return -1;
 }

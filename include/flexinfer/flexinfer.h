@@ -431,6 +431,8 @@ typedef struct fx_event {
     double score;              // with the last event of a choice: of a beam, sum of logprobs /
                                // tokens^length_penalty; with n_best, mean logprob; else 0
     const char *error;         // one line, with FX_FINISH_ERROR; else NULL
+    fx_status error_status;    // with it: FX_EINVAL, the request itself is at fault, as its rules
+                               // leave no token to go on with; FX_EINTERNAL
     int n_prompt;              // tokens of the prompt
     int n_cached;              // part of them taken from the prefix cache
     int n_generated;           // tokens that this choice has generated so far

@@ -24,8 +24,12 @@
 // that they can be compared byte by byte.
 //
 // Cost. While somebody looks, the engine takes a picture after a turn, at most every 100 ms, and so
-// seldom that taking them, with what whoever shows them says that this costs (fx_picture_charge),
-// is at most 1/FX_PICTURE_SHARE of the time. While nobody looks it does nothing.
+// seldom that all they cost is at most 1/FX_PICTURE_SHARE of the time: taking them, and what
+// whoever shows them says that this costs. There are two accounts. What goes on all the time,
+// pictures and their changes (fx_picture_charge), is paid for before the next picture is taken.
+// What comes once with those who begin to look, the first picture and whole ones
+// (fx_picture_charge_whole), is paid for over time, out of half of the share; the other half then
+// goes on with changes. While nobody looks the engine does nothing.
 //
 // A picture never changes once it is taken; it is freed with its last reference. All functions may
 // be called from any thread.
@@ -89,6 +93,14 @@ typedef struct fx_prefix_node {
     uint32_t n_tok, n_seq; // n_seq: sequences whose recorded part ends here
 } fx_prefix_node;
 
+// Neighbouring nodes of the list. Pictures that follow each other share the blocks in which nothing
+// has changed.
+enum { FX_NODE_BLOCK = 128 };
+typedef struct fx_node_block {
+    size_t n; // at least 1
+    fx_prefix_node node[FX_NODE_BLOCK];
+} fx_node_block;
+
 // X(name): the states of a request.
 #define FX_REQUEST_STATES(X) X(waiting) X(running) X(leaving) X(away) X(coming)
 
@@ -108,13 +120,15 @@ typedef struct fx_request_view {
     int32_t priority;
 } fx_request_view;
 
-// Chunks of one shape.
+// Chunks of one shape on one device. Where several devices share the cache out, each has chunks of
+// its own for every position of a span: segments of its groups.
 typedef struct fx_chunk_group {
     uint64_t chunk_bytes;
     uint32_t chunk_tok; // tokens that one holds, rounded down; 0: a state, which has no tokens
+    uint32_t device;    // of those that the engine runs on, from 0
 } fx_chunk_group;
 
-enum { FX_MAX_CHUNK_GROUP = 8 };
+enum { FX_MAX_CHUNK_GROUP = 32 };
 
 typedef struct fx_picture {
     uint64_t number;     // counts the pictures of an engine from 1
@@ -129,9 +143,9 @@ typedef struct fx_picture {
     size_t n_span;
     const fx_segment_run *segment; // [n_segment_run]
     size_t n_segment_run;
-    const fx_prefix_node *node; // [n_node] by id: parents come first
-    size_t n_node;
-    const fx_request_view *request; // [n_request] by id
+    const fx_node_block *const *node; // [n_node_block] by id: parents come first
+    size_t n_node_block, n_node;      // n_node: in all blocks
+    const fx_request_view *request;   // [n_request] by id
     size_t n_request;
 } fx_picture;
 
@@ -145,6 +159,11 @@ enum { FX_PICTURE_SHARE = 125 };
 // The CPU time of other threads that the newest picture took: the next one is taken so much later.
 // Without it, only the engine thread's own time counts.
 void fx_picture_charge(fx_engine *eng, uint64_t us);
+// The same for whole pictures, as those get who have none: paid for over time.
+void fx_picture_charge_whole(fx_engine *eng, uint64_t us);
+// For how long no whole picture is to be made, because too much is still to be paid for; 0: one may
+// be made now, for all who wait.
+uint64_t fx_picture_whole_wait_us(fx_engine *eng);
 // Has a picture taken once one is due, even if the engine is idle and nothing has changed.
 void fx_picture_want(fx_engine *eng);
 

@@ -72,6 +72,10 @@ VT_API uint32_t vt_team_seq_backed(const vt_team_seq *s); // the least of the ra
 VT_API bool vt_team_seq_is_swapped(const vt_team_seq *s);
 VT_API bool vt_team_seq_is_lost(const vt_team_seq *s);
 
+// Calls fn for every sequence of the team, the newest first. fn must not call the team; false ends
+// the walk.
+VT_API void vt_team_seq_each(const vt_team *t, bool (*fn)(void *ud, vt_team_seq *s), void *ud);
+
 // ---- Ahead of need
 
 // vt_seq_prepare and vt_seq_wait of every rank. What some have prepared when another fails stays

@@ -73,7 +73,8 @@ static bool emit_text_bytes(fxi_answer *a, size_t to)
     return true;
 }
 
-bool fxi_emit_broken(fxi_answer *a, size_t to)
+// What is no call: the bytes from a->from to `to`.
+static bool emit_broken(fxi_answer *a, size_t to)
 {
     if (!a->call.begun) return emit_text_bytes(a, to);
     const size_t emitted = a->emitted > to ? to : a->emitted > a->from ? a->emitted : a->from;
@@ -105,7 +106,7 @@ void fxi_answer_enter(fxi_answer *a, int state)
 bool fxi_answer_break(fxi_answer *a, size_t to)
 {
     if (to <= a->from) to = a->from + 1;
-    const bool ok = fxi_emit_broken(a, to);
+    const bool ok = emit_broken(a, to);
     a->call.begun = false;
     fxi_answer_settle(a, to);
     a->state = FXI_STATE_TEXT;

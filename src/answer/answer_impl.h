@@ -87,8 +87,6 @@ fxi_body_step fxi_emit_call(fxi_answer *a);
 // Arguments of the call: emitted, or kept until its name is known.
 bool fxi_emit_args(fxi_answer *a, const char *p, size_t n);
 bool fxi_emit_done(fxi_answer *a);
-// What is no call: the bytes from a->from to `to`.
-bool fxi_emit_broken(fxi_answer *a, size_t to);
 
 // ---- bodies -------------------------------------------------------------------------------------
 

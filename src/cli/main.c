@@ -64,7 +64,7 @@ static void print_overview(FILE *to)
     fprintf(to, "flexinfer %s - serves language models from a KV cache in virtual memory\n\n",
             fx_version());
     for (const fxi_cli_command *c = fxi_cli_commands; c < fxi_cli_commands + FXI_N_COMMAND; c++)
-        fprintf(to, "  flexinfer %-13s%-29s%s\n", c->name, c->synopsis, c->about);
+        fprintf(to, "  flexinfer %-14s%-29s%s\n", c->name, c->synopsis, c->about);
     fprintf(to, "\n'flexinfer help COMMAND' lists a command's options.\n");
 }
 

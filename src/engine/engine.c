@@ -7,10 +7,18 @@
 
 #define MOVE_WAIT_MS 1 // while all wait for rows that move to the swap or back, or for memory
 
-static void *engine_main(void *arg)
+// Until the next turn is due. False: the engine closes.
+static bool await_turn(fx_engine *eng)
 {
-    fx_engine *eng = arg;
-    while (!fxi_inbox_is_closing(eng)) {
+    bool goes_on = true;
+    for (uint64_t us; goes_on && (us = fxi_gather_wait_us(eng));)
+        goes_on = fxi_inbox_wait_others(eng, us);
+    return !fxi_inbox_is_closing(eng);
+}
+
+void fxi_engine_run(fx_engine *eng)
+{
+    while (await_turn(eng)) {
         const bool busy = fxi_turn_run(eng);
         const int look_ms = fxi_picture_act(eng);
         if (!busy)
@@ -19,6 +27,11 @@ static void *engine_main(void *arg)
             fxi_inbox_wait(eng, MOVE_WAIT_MS);
     }
     fxi_turn_end_all(eng, FX_FINISH_ABORT);
+}
+
+static void *engine_main(void *eng)
+{
+    fxi_engine_run(eng);
     return NULL;
 }
 

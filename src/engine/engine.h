@@ -3,6 +3,7 @@
 // Calls among these files go down this list only:
 //
 //   engine, open, api           the thread, what an engine is made of, small public calls
+//   gather                      the first request of an idle engine waits for companions
 //   device_open                 what it computes on
 //   loop/                       what happens in a turn
 //     turn, idle                  the loop, the one place where groups end; trimming idle memory
@@ -93,12 +94,14 @@ struct fx_engine {
     _Atomic int n_held; // sequences that sit out the step for their grammar; any thread reads it
     uint64_t n_freed;   // grows whenever a group that found no room may find some
     double us_per_tok;  // measured time of a prompt token; 0: not yet
-    double swap_us_per_byte; // measured, of the copies, one way
-    fxi_kv_moved measured;   // of them: what swap_us_per_byte has seen
-    double copy_share;       // of the steps' time that a copy takes from those that run beside it
-    uint64_t idle_since_us;  // 0: busy
-    int n_idle_done;         // idle.c: actions taken since then
-    struct fxi_step *step;   // step_scratch.c
+    double swap_us_per_byte;  // measured, of the copies, one way
+    fxi_kv_moved measured;    // of them: what swap_us_per_byte has seen
+    double copy_share;        // of the steps' time that a copy takes from those that run beside it
+    uint64_t idle_since_us;   // 0: busy
+    int n_idle_done;          // idle.c: actions taken since then
+    bool is_gathering;        // gather.c: those that wait found the engine idle, and are delayed
+    uint64_t gather_since_us; // from here on
+    struct fxi_step *step;    // step_scratch.c
     struct fxi_draft_model *draft_model; // draft_model.h; NULL: there is none
     struct fxi_speculator *spec;         // speculate.h; NULL: it does not speculate
     struct fxi_reader *reader;           // [max_seq] scratch of prompts.c
@@ -166,6 +169,15 @@ static inline fx_record fxi_engine_seq_event(int kind, const fxi_seq *s, int n_t
                        .n_tok = (uint32_t)n_tok,
                        .n = 1};
 }
+
+// engine.c
+// What the engine's thread does: turns until fxi_inbox_close, then ends all groups.
+void fxi_engine_run(fx_engine *eng);
+
+// gather.c
+// Before a turn: collects the inbox. How long the turn is to be put off for companions of the
+// requests that found the engine idle; 0: it is due. To be called again after each arrival.
+uint64_t fxi_gather_wait_us(fx_engine *eng);
 
 // open.c
 // Gives a zeroed engine its clock, its lock and the settings that are not options.

@@ -80,7 +80,7 @@ static fx_status fill_options(fx_options *o, fx_error *err)
     if (!o->max_queue_tok) o->max_queue_tok = 1 << 20;
     if (!o->cache_idle_s) o->cache_idle_s = 600;
     if (o->swap_bytes && !o->swap_dir) o->swap_dir = getenv("TMPDIR");
-    if (o->swap_bytes && !o->swap_dir) o->swap_dir = "/tmp";
+    if (o->swap_bytes && (!o->swap_dir || !*o->swap_dir)) o->swap_dir = "/tmp";
     return FX_OK;
 }
 
@@ -238,11 +238,19 @@ static fx_status load_parts(fx_engine *eng, const fxi_gguf *g, fx_error *err)
     return fxi_engine_fit(eng, err);
 }
 
+// The file itself is made when the first sequence is swapped out: too late to say so.
+static fx_status check_swap_dir(const fx_options *o, fx_error *err)
+{
+    if (!o->swap_bytes || access(o->swap_dir, W_OK | X_OK) == 0) return FX_OK;
+    return fxi_fail(err, FX_EIO, "swap: cannot write to %.200s: %s", o->swap_dir, strerror(errno));
+}
+
 fx_status fxi_engine_load(fx_engine *eng, const fx_options *opt, fx_error *err)
 {
     eng->opt = *opt;
     FX_TRY(fill_options(&eng->opt, err));
     FX_TRY(fxi_budget_check_machine(eng, eng->opt.kv_memory_bytes, err));
+    FX_TRY(check_swap_dir(&eng->opt, err));
     fxi_gguf *g;
     FX_TRY(fxi_model_file_open(eng->opt.model_path, &g, err));
     fx_status st = load_parts(eng, g, err);
@@ -255,12 +263,6 @@ fx_status fxi_engine_load(fx_engine *eng, const fx_options *opt, fx_error *err)
 }
 
 // ---- checking without loading -------------------------------------------------------------------
-
-static fx_status check_swap_dir(const fx_options *o, fx_error *err)
-{
-    if (!o->swap_bytes || access(o->swap_dir, W_OK | X_OK) == 0) return FX_OK;
-    return fxi_fail(err, FX_EIO, "swap: cannot write to %.200s: %s", o->swap_dir, strerror(errno));
-}
 
 static fx_status check_model_text(fx_engine *eng, const fx_model_info *info, fx_error *err)
 {

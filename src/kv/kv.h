@@ -178,12 +178,17 @@ typedef struct fxi_kv_node { // of the tree of recorded prefixes
 #define FXI_KV_SWAP_CHUNK ((uint64_t)1 << 48) // from here on: chunks in the swap
 
 // Called in this order: all groups of chunks, from 0 on; each chunk once; the segments of each
-// sequence, one sequence after the other, by group and position; nodes.
+// sequence, one sequence after the other, by group and position; nodes. Where several devices share
+// a cache out, each has groups of its own, those of device 0 first, and a chunk's group says where
+// it is; the nodes are those of device 0, its bytes times the number of devices. Chunks and
+// segments come as n neighbours at a time: chunk + i is at position at + i.
 typedef struct fxi_kv_painter {
     void *ud;
-    void (*group)(void *ud, uint64_t chunk_bytes, int chunk_tok);
-    void (*chunk)(void *ud, int group, uint64_t chunk, fxi_kv_chunk_state state);
-    void (*segment)(void *ud, const fxi_kv_seq *s, int group, int at, uint64_t chunk);
+    void (*group)(void *ud, uint64_t chunk_bytes, int chunk_tok, int device);
+    void (*chunk)(void *ud, int group, uint64_t chunk, uint32_t n, fxi_kv_chunk_state state);
+    void (*segment)(void *ud, const fxi_kv_seq *s, int group, int at, uint64_t chunk, uint32_t n);
+    void (*nodes_anew)(void *ud); // all nodes follow; without it, what is new, different or gone
+    void (*gone_node)(void *ud, uint64_t id); // perhaps of a node that was never shown
     void (*node)(void *ud, const fxi_kv_node *node);
 } fxi_kv_painter;
 
@@ -246,6 +251,7 @@ typedef struct fxi_kv_ops {
     void (*prefix_ages)(const fxi_kv *kv, fxi_kv_prefix_ages *out);
     void (*driver_calls)(const fxi_kv *kv, fxi_kv_calls out[FXI_KV_N_DRIVER_OP]);
     fx_status (*paint)(fxi_kv *kv, const fxi_kv_painter *to); // NULL: it shows no chunks
+    void (*watch_nodes)(fxi_kv *kv, bool is_on);              // NULL: it shows all nodes every time
     fx_status (*check)(fxi_kv *kv, const char **what);
 } fxi_kv_ops;
 
@@ -528,6 +534,13 @@ static inline void fxi_kv_get_prefix_ages(const fxi_kv *kv, fxi_kv_prefix_ages *
 static inline fx_status fxi_kv_paint(fxi_kv *kv, const fxi_kv_painter *to)
 {
     return kv->ops->paint ? kv->ops->paint(kv, to) : FX_OK;
+}
+
+// From is_on on, fxi_kv_paint shows all nodes at first and then what has changed of them since it
+// was called last, if the manager can tell. Otherwise, and before, it shows all.
+static inline void fxi_kv_watch_nodes(fxi_kv *kv, bool is_on)
+{
+    if (kv->ops->watch_nodes) kv->ops->watch_nodes(kv, is_on);
 }
 
 // SWAP.

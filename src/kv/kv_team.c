@@ -7,6 +7,7 @@
 #include "kv/kv_chunks.h"
 #include "kv/kv_managers.h"
 #include "kv/kv_meter.h"
+#include "kv/kv_paint.h"
 #include "kv/kv_status.h"
 
 #include "vtensor/team.h"
@@ -414,6 +415,16 @@ static void team_driver_calls(const fxi_kv *kv, fxi_kv_calls out[FXI_KV_N_DRIVER
     }
 }
 
+static fx_status team_paint(fxi_kv *kv, const fxi_kv_painter *to)
+{
+    return fxi_chunks_paint_team(&team_of(kv)->chunks, team_of(kv)->team, to);
+}
+
+static void team_watch_nodes(fxi_kv *kv, bool is_on)
+{
+    vt_prefix_watch(vt_team_manager(team_of(kv)->team, 0), is_on);
+}
+
 static fx_status team_check(fxi_kv *kv, const char **what)
 {
     return fxi_kv_status_of(vt_team_check(team_of(kv)->team, what));
@@ -456,5 +467,7 @@ static const fxi_kv_ops team_ops = {
     .prefix_ages = team_prefix_ages,
     .moved = team_moved,
     .driver_calls = team_driver_calls,
+    .paint = team_paint,
+    .watch_nodes = team_watch_nodes,
     .check = team_check,
 };

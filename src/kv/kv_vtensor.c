@@ -4,6 +4,7 @@
 // An fxi_kv_seq is a vt_seq, an fxi_kv_domain a vt_domain. kv_chunks.h has how memory is divided.
 #include "kv/kv_chunks.h"
 #include "kv/kv_managers.h"
+#include "kv/kv_paint.h"
 #include "kv/kv_status.h"
 
 #include "kv/kv_meter.h"
@@ -319,92 +320,15 @@ static void kvv_driver_calls(const fxi_kv *kv, fxi_kv_calls out[FXI_KV_N_DRIVER_
 
 // ---- pictures ----------------------------------------------------------------------------------
 
-static void paint_chunks(const vt_snapshot *snap, const fxi_kv_painter *to)
-{
-    static const fxi_kv_chunk_state states[VT_N_CHUNK_STATE] = {
-        [VT_CHUNK_SPARE] = FXI_KV_CHUNK_SPARE,
-        [VT_CHUNK_CACHED] = FXI_KV_CHUNK_CACHED,
-        [VT_CHUNK_OWNED] = FXI_KV_CHUNK_OWNED,
-        [VT_CHUNK_SHARED] = FXI_KV_CHUNK_SHARED,
-    };
-    for (const vt_chunk_info *c = snap->chunk; c < snap->chunk + snap->n_chunk; c++)
-        to->chunk(to->ud, (int)c->group, c->index, states[c->state]);
-}
-
-static uint64_t painted_name(uint64_t at)
-{
-    return at & VT_AT_SWAP ? FXI_KV_SWAP_CHUNK | (at & ~VT_AT_SWAP) : at;
-}
-
-// Calls fn for every position of a live span at which there is something.
-static void each_position(const vt_snapshot *snap, const fxi_kv_painter *to,
-                          void (*fn)(const fxi_kv_painter *to, const vt_seq *s, int group, int at,
-                                     uint64_t chunk))
-{
-    const uint64_t *at = snap->at;
-    for (uint32_t i = 0; i < snap->n_span; i++)
-        for (uint32_t g = 0; g < snap->n_group; at += snap->group_position[g++])
-            for (uint32_t p = 0; snap->span[i].seq && p < snap->group_position[g]; p++)
-                if (at[p] != VT_AT_NOTHING)
-                    fn(to, snap->span[i].seq, (int)g, (int)p, painted_name(at[p]));
-}
-
-static void paint_swapped(const fxi_kv_painter *to, const vt_seq *s, int group, int at,
-                          uint64_t chunk)
-{
-    (void)s;
-    (void)at;
-    if (chunk >= FXI_KV_SWAP_CHUNK) to->chunk(to->ud, group, chunk, FXI_KV_CHUNK_SWAPPED);
-}
-
-static void paint_segment(const fxi_kv_painter *to, const vt_seq *s, int group, int at,
-                          uint64_t chunk)
-{
-    to->segment(to->ud, (const fxi_kv_seq *)s, group, at, chunk);
-}
-
-typedef struct node_painter {
-    const fxi_kv_painter *to;
-    uint64_t domain_id;
-} node_painter;
-
-static bool paint_node(void *ud, const vt_prefix_info *node)
-{
-    const node_painter *np = ud;
-    const fxi_kv_node shown = {.id = node->id,
-                               .parent_id = node->parent_id,
-                               .domain_id = np->domain_id,
-                               .held_bytes = node->held_bytes,
-                               .n_tok = (int)node->n_tok,
-                               .n_seq = (int)node->n_seq};
-    np->to->node(np->to->ud, &shown);
-    return true;
-}
-
-static bool paint_domain(void *ud, vt_domain *d, const void *key, size_t key_bytes)
-{
-    node_painter np = {.to = ud, .domain_id = vt_domain_id(d)};
-    (void)key;
-    (void)key_bytes;
-    vt_prefix_each(d, paint_node, &np);
-    return true;
-}
-
 static fx_status kvv_paint(fxi_kv *kv, const fxi_kv_painter *to)
 {
     const kv_vtensor *k = manager_of(kv);
-    vt_snapshot *snap;
-    const vt_status st = vt_snapshot_take(k->vt, &snap);
-    if (st != VT_OK) return fxi_kv_status_of(st);
-    for (int g = 0; g < k->chunks.n_group; g++)
-        to->group(to->ud, k->chunks.chunk[g].chunk_bytes,
-                  (int)(k->chunks.chunk[g].slice_bytes / k->chunks.chunk[g].tok_bytes));
-    paint_chunks(snap, to);
-    each_position(snap, to, paint_swapped);
-    each_position(snap, to, paint_segment);
-    vt_snapshot_free(snap);
-    vt_domain_each(k->vt, paint_domain, (void *)to);
-    return FX_OK;
+    return fxi_chunks_paint(&k->chunks, k->vt, to);
+}
+
+static void kvv_watch_nodes(fxi_kv *kv, bool is_on)
+{
+    vt_prefix_watch(manager_of(kv)->vt, is_on);
 }
 
 static fx_status kvv_check(fxi_kv *kv, const char **what)
@@ -450,5 +374,6 @@ const fxi_kv_ops fxi_kv_vtensor = {
     .moved = kvv_moved,
     .driver_calls = kvv_driver_calls,
     .paint = kvv_paint,
+    .watch_nodes = kvv_watch_nodes,
     .check = kvv_check,
 };

@@ -1,6 +1,7 @@
 // decoder.c - the forward pass of a transformer: its layers one after the other, as plan.h states
 // them, in the steps of a device (device.h). Where several devices share the model out, each half
-// of a layer is done by all of them, and ends with the sum of what they have computed.
+// of a layer is done by all of them, and ends with the sum of what they have computed. At the end
+// each has the logits of a part of the vocabulary, and the best token of all is chosen here.
 #include "model/decoder.h"
 
 #include "model/device.h"
@@ -157,14 +158,24 @@ static fx_status run_layers(crew *c)
 }
 
 // The last norm: logits of the first rows that are wanted, the other rows as they are.
-static fx_status finish_rows(pass *p, bool wants_best)
+static fx_status finish_rows(pass *p, bool wants_rows, bool wants_best)
 {
-    const int n_embd = p->n_row - p->n_logit;
-    FX_TRY(next_norm(p, &p->m->out_norm, p->n_logit ? read_by_output(p->m) : 0));
+    const int n_embd = wants_rows ? p->n_row - p->n_logit : 0;
+    const int n_logit = p->m->output.w.data ? p->n_logit : 0;
+    if (!n_embd && !n_logit) return FX_OK;
+    FX_TRY(next_norm(p, &p->m->out_norm, n_logit ? read_by_output(p->m) : 0));
     if (n_embd) FX_TRY(p->dev->ops->rows(p->dev, n_embd, p->err));
-    if (!p->n_logit) return FX_OK;
-    FX_TRY(p->dev->ops->logits(p->dev, p->n_logit, p->err));
-    return wants_best ? p->dev->ops->best(p->dev, p->n_logit, p->err) : FX_OK;
+    if (!n_logit) return FX_OK;
+    FX_TRY(p->dev->ops->logits(p->dev, n_logit, p->err));
+    return wants_best ? p->dev->ops->best(p->dev, n_logit, p->err) : FX_OK;
+}
+
+// Each of several devices has a part of the vocabulary; the first one alone returns other rows.
+static fx_status finish_crew(crew *c, bool wants_best)
+{
+    for (int k = 0; c->on[0].n_row && k < c->n; k++)
+        FX_TRY(finish_rows(&c->on[k], k == 0, wants_best));
+    return FX_OK;
 }
 
 // ---- the pass ----------------------------------------------------------------------------------
@@ -182,20 +193,34 @@ static fx_status begin_pass(pass *p, const fxi_batch *batch, float *logits)
     return p->dev->ops->begin(p->dev, batch, logits, p->err);
 }
 
-// The batch as device k of several sees it: with the addresses of its part of the caches. The first
-// one returns the results.
-static const fxi_batch *rank_batch(fxi_model_ranks *r, int k, const fxi_batch *batch)
+// The sequences as device k of several sees them: with the addresses of its part of the caches.
+static const fxi_batch_seq *rank_seqs(fxi_model_ranks *r, int k, const fxi_batch *batch)
 {
-    if (!k) return batch;
+    if (!k) return batch->seq;
     fxi_batch_seq *seq = r->seq + (size_t)(k - 1) * (size_t)r->max_seq;
     for (int i = 0; i < batch->n_seq; i++) {
         seq[i] = batch->seq[i];
         for (int g = 0; g < FXI_KV_MAX_GROUP; g++)
             seq[i].views.group[g].base = batch->seq[i].views.rank_base[k - 1][g];
     }
-    r->batch[k] = (fxi_batch){
-        .token = batch->token, .n_tok = batch->n_tok, .seq = seq, .n_seq = batch->n_seq};
-    return &r->batch[k];
+    return seq;
+}
+
+// The batch of device k; what each finds best is compared when all have (join_best).
+static const fxi_batch *rank_batch(fxi_model_ranks *r, int k, const fxi_batch *batch)
+{
+    fxi_batch *own = &r->batch[k];
+    *own = *batch;
+    own->seq = rank_seqs(r, k, batch);
+    if (k) own->rows = NULL;
+    own->best = batch->best ? r->best[k] : NULL;
+    own->best_logit = batch->best ? r->best_logit[k] : NULL;
+    return own;
+}
+
+static float *rank_logits(const fxi_transformer *part, float *logits)
+{
+    return logits && part->output.w.data ? logits + part->vocab0 : NULL;
 }
 
 static fx_status begin_all(crew *c, fxi_transformer *m, const fxi_batch *batch, float *logits)
@@ -203,11 +228,13 @@ static fx_status begin_all(crew *c, fxi_transformer *m, const fxi_batch *batch, 
     int n_logit;
     const int n_row = fxi_batch_wanted(batch, NULL, &n_logit);
     c->n = c->all ? m->ranks.n : 1;
+    m->ranks.all = batch;
     for (int k = 0; k < c->n; k++) {
         const fxi_transformer *part = c->all ? m->ranks.part[k] : m;
         c->on[k] =
             (pass){.m = part, .dev = part->dev, .n_row = n_row, .n_logit = n_logit, .err = c->err};
-        FX_TRY(begin_pass(&c->on[k], rank_batch(&m->ranks, k, batch), k ? NULL : logits));
+        FX_TRY(begin_pass(&c->on[k], c->all ? rank_batch(&m->ranks, k, batch) : batch,
+                          rank_logits(part, logits)));
     }
     return FX_OK;
 }
@@ -216,7 +243,7 @@ static fx_status give_steps(crew *c, fxi_transformer *m, const fxi_batch *batch,
 {
     FX_TRY(begin_all(c, m, batch, logits));
     FX_TRY(run_layers(c));
-    if (c->on[0].n_row) FX_TRY(finish_rows(&c->on[0], batch->best != NULL));
+    FX_TRY(finish_crew(c, batch->best != NULL));
     for (int k = 0; k < c->n; k++) FX_TRY(c->on[k].dev->ops->submit(c->on[k].dev, c->err));
     return FX_OK;
 }
@@ -230,8 +257,35 @@ fx_status fxi_decoder_submit(fxi_model *model, const fxi_batch *batch, float *lo
     return st;
 }
 
+// ---- the best of all parts of the vocabulary ---------------------------------------------------
+
+// Row i: the largest of the ranks' best, the first among equals; -1 if a logit is not finite.
+static void join_best_row(const fxi_model_ranks *r, int i)
+{
+    int best = -1;
+    float logit = 0;
+    for (int k = 0; k < r->n && r->part[k]->output.w.data; k++) {
+        const int own = r->best[k][i];
+        if (own >= 0 && k && r->best_logit[k][i] <= logit) continue;
+        logit = r->best_logit[k][i];
+        best = own < 0 ? -1 : r->part[k]->vocab0 + own;
+        if (best < 0) break;
+    }
+    r->all->best[i] = best;
+    if (r->all->best_logit) r->all->best_logit[i] = logit;
+}
+
+static void join_best(const fxi_model_ranks *r)
+{
+    int n_logit;
+    (void)fxi_batch_wanted(r->all, NULL, &n_logit);
+    for (int i = 0; r->all->best && i < n_logit; i++) join_best_row(r, i);
+}
+
 fx_status fxi_decoder_wait(fxi_model *model, fx_error *err)
 {
-    fxi_device *dev = ((fxi_transformer *)model)->dev;
-    return dev->ops->wait(dev, err);
+    const fxi_transformer *m = (const fxi_transformer *)model;
+    FX_TRY(m->dev->ops->wait(m->dev, err));
+    if (m->ranks.n) join_best(&m->ranks);
+    return FX_OK;
 }

@@ -138,6 +138,11 @@ typedef struct fxi_device_ops {
     fx_status (*put_linear)(fxi_device *d, const fxi_linear *w, int row0, int n_row,
                             const void *rows, fx_error *err);
 
+    // Sets *out to rows row0 .. row0 + n_row - 1 of w, in the memory of w. Pre: as put_linear; all
+    // rows are put.
+    fx_status (*view_rows)(fxi_device *d, const fxi_linear *w, int row0, int n_row, fxi_linear *out,
+                           fx_error *err);
+
     // All weights are put: checks that the device can run the plan and allocates the operands for
     // the largest batch. Nothing is allocated after that. The plan is borrowed until close.
     fx_status (*prepare)(fxi_device *d, const fxi_transformer *plan, const fxi_pass_limits *most,
@@ -147,12 +152,14 @@ typedef struct fxi_device_ops {
 
     // Takes a batch: one upload of its tokens, positions, angles (plan->rope, whose tables have
     // them for all positions of the batch), views and wanted rows. Where results go: batch->rows,
-    // logits [n_logit][n_vocab] and batch->best, host memory, best from take_host; each may be NULL
-    // if it is not wanted. The batch and what it points to stay as they are until `wait` has
-    // returned.
+    // logits [n_logit][n_vocab], batch->best and best_logit, host memory, the latter two from
+    // take_host; each may be NULL if it is not wanted. Of a plan whose output has only some rows of
+    // the vocabulary, `logits` is the place of the first of them: those of the next row of logits
+    // are n_vocab numbers behind it. The batch and what it points to stay as they are until `wait`
+    // has returned.
     fx_status (*begin)(fxi_device *d, const fxi_batch *batch, float *logits, fx_error *err);
 
-    // x = the embeddings: looked up (in `embd`, or as rows of `output`), made as wide as x by
+    // x = the embeddings: looked up (in `embd`, or as rows of `tied`), made as wide as x by
     // embd_in, scaled, the type of a text and a learned position added; then `next`.
     fx_status (*embed)(fxi_device *d, const fxi_next_norm *next, fx_error *err);
 
@@ -196,7 +203,8 @@ typedef struct fxi_device_ops {
     fx_status (*logits)(fxi_device *d, int n_row, fx_error *err);
 
     // Where each of the first n_row rows of logits has its largest number, the first of equals, or
-    // -1 if one of them is not finite; to batch->best. Pre: logits.
+    // -1 if one of them is not finite; to batch->best, and that number to batch->best_logit.
+    // Columns are those of the plan's output, from 0 on. Pre: logits.
     fx_status (*best)(fxi_device *d, int n_row, fx_error *err);
 
     // Lets the pass run. Does not wait for it, where something runs beside the host.
@@ -211,7 +219,8 @@ typedef struct fxi_device_ops {
 // columns of the output projection that read them, with their part of the cache; and a part of the
 // numbers between the two halves of a feed-forward block. So each computes an addend of what a
 // branch adds to x, and `sum` adds them up. The rest - embeddings, norms, x - each has and computes
-// for itself; the first one alone has the output matrix and returns results.
+// for itself. Of the output matrix each has some rows, a part of the vocabulary: it returns these
+// columns of the logits, and the best of them. The first one alone returns rows of embeddings.
 //
 // They are one device for whoever holds them: `close`, `memory`, `take_host`, `is_lost` and `wait`
 // are those of all of them. Loading and the other steps of a pass are done on each by itself.

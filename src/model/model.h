@@ -70,6 +70,7 @@ typedef struct fxi_batch {
     float *rows;   // [n][dim] the rows of sequences that embed, in batch order; NULL: none does
     int32_t *best; // [n] of each row of logits the largest one's index, the first of equals, or -1
                    // if they are not all finite; NULL: not wanted
+    float *best_logit; // [n] that number; NULL: not wanted
 } fxi_batch;
 
 // Checks the file against its architecture and packs the weights; the file may be closed

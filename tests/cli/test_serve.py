@@ -55,6 +55,10 @@ class Serve(cli.TestCase):
             self.assertEqual(lines[4:], [f"swap       64.0 MiB in {place}"])
             self.assertEqual(self.health(url), 200)
 
+    def test_swap_needs_a_folder(self):
+        self.fails(1, "swap: cannot write to /nowhere/at/all", "serve", "-m", cli.tiny_model(), "--port", "0", "--swap",
+                   "64M", "--swap-dir", "/nowhere/at/all")
+
     @staticmethod
     def post(url, **fields):
         """The status and the body's JSON."""

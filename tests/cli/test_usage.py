@@ -1,7 +1,8 @@
 """Commands, options, environment and help, without a model."""
 import cli
 
-COMMANDS = ["serve", "run", "tokenize", "inspect", "bench", "top", "help"]
+COMMANDS = ["serve", "run", "tokenize", "inspect", "convert", "quantize", "bench", "bench replay", "bench serve",
+            "bench figures", "top", "help"]
 
 
 class Usage(cli.TestCase):
@@ -38,7 +39,7 @@ class Usage(cli.TestCase):
 
     def test_every_command_has_help(self):
         for name in COMMANDS:
-            text = self.ok("help", name).stdout.decode()
+            text = self.ok("help", *name.split()).stdout.decode()
             self.assertTrue(text.startswith(f"flexinfer {name} "), text)
             self.assertTrue(all(len(line) <= 120 for line in text.splitlines()), text)
 

@@ -14,7 +14,7 @@ typedef struct fake_picture {
 
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
 static fake_pictures count;
-static uint64_t n_taken;
+static uint64_t n_taken, whole_wait_us;
 static fake_picture *newest;
 static void (*tell)(void *ud);
 static void *tell_ud;
@@ -91,6 +91,30 @@ void fx_picture_charge(fx_engine *e, uint64_t us)
     (void)e;
     pthread_mutex_lock(&mu);
     count.charged_us += us;
+    pthread_mutex_unlock(&mu);
+}
+
+void fx_picture_charge_whole(fx_engine *e, uint64_t us)
+{
+    (void)e;
+    pthread_mutex_lock(&mu);
+    count.whole_us += us;
+    pthread_mutex_unlock(&mu);
+}
+
+uint64_t fx_picture_whole_wait_us(fx_engine *e)
+{
+    (void)e;
+    pthread_mutex_lock(&mu);
+    const uint64_t us = whole_wait_us;
+    pthread_mutex_unlock(&mu);
+    return us;
+}
+
+void fake_pictures_hold_wholes(uint64_t wait_us)
+{
+    pthread_mutex_lock(&mu);
+    whole_wait_us = wait_us;
     pthread_mutex_unlock(&mu);
 }
 

@@ -20,6 +20,11 @@ fixture fixture_open(fxi_server_options opt)
     return f;
 }
 
+fixture fixture_open_hermes(void)
+{
+    return fixture_open((fxi_server_options){.tool_parser = "hermes", .reasoning_parser = "think"});
+}
+
 void fixture_close(fixture *f)
 {
     fxi_server_stop(f->srv);

@@ -14,6 +14,8 @@ typedef struct fixture {
 } fixture;
 
 fixture fixture_open(fxi_server_options opt); // opt.model_id NULL: "m"
+// The model writes Hermes' calls of tools, and reasons between <think> marks.
+fixture fixture_open_hermes(void);
 void fixture_close(fixture *f);
 
 // The body of the answer, with ids and times replaced by 1: {"id":"cmpl-1", .. "created":1. Fails

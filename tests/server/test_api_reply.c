@@ -240,6 +240,24 @@ static void test_error_before_first_byte(void **state)
     }
 }
 
+// A client that may try again must not: its request would fail again.
+static void test_a_request_at_fault_is_no_failure_of_the_server(void **state)
+{
+    (void)state;
+    fxi_reply r = reply_of(FXI_API_CHAT, "", 1000000);
+    const fx_event ev = {.token = -1,
+                         .text = "",
+                         .finish = FX_FINISH_ERROR,
+                         .error = "no token is left",
+                         .error_status = FX_EINVAL};
+    fxi_reply_event(&r, 0, &ev);
+    assert_int_equal(r.err.status, 400);
+    assert_string_equal(r.err.code, "invalid_value");
+    assert_string_equal(r.err.message,
+                        "the request cannot be answered: no token is left (chatcmpl-1)");
+    fxi_reply_free(&r);
+}
+
 static void test_error_in_stream(void **state)
 {
     (void)state;
@@ -424,6 +442,7 @@ int main(void)
         cmocka_unit_test(test_stop_reason),
         cmocka_unit_test(test_cached_tokens),
         cmocka_unit_test(test_error_before_first_byte),
+        cmocka_unit_test(test_a_request_at_fault_is_no_failure_of_the_server),
         cmocka_unit_test(test_error_in_stream),
         cmocka_unit_test(test_slow_reader),
         cmocka_unit_test(test_ping),

@@ -246,8 +246,6 @@ static const struct bad_field {
     {"\"echo\":true", 400, "echo", "unsupported_parameter", 2},
     {"\"suffix\":\"x\"", 400, "suffix", "unsupported_parameter", 1},
     {"\"add_special_tokens\":true", 400, "add_special_tokens", "unsupported_parameter", 2},
-    {"\"tool_choice\":{\"type\":\"allowed_tools\"}", 400, "tool_choice", "unsupported_parameter",
-     2},
     {"\"mirostat\":1", 400, "mirostat", "unsupported_parameter", 3},
     {"\"continue_final_message\":true,\"add_generation_prompt\":true", 400,
      "continue_final_message", "invalid_value", 2},

@@ -27,7 +27,7 @@ static fixture f;
 static int open_once(void **state)
 {
     (void)state;
-    f = fixture_open((fxi_server_options){.tool_parser = "hermes", .reasoning_parser = "think"});
+    f = fixture_open_hermes();
     return 0;
 }
 
@@ -261,7 +261,14 @@ static const refused_body refused[] = {
     {RESPONSES, "{\"input\":[{\"type\":\"item_reference\",\"id\":\"a\"}]}",
      "items of type 'item_reference' are not supported"},
     {RESPONSES, "{\"input\":[{\"role\":\"user\",\"content\":[{\"type\":\"input_image\"}]}]}",
-     "unsupported_parameter"},
+     "'input[0].content' has a part of type 'input_image', which is not supported"},
+    {"/v1/chat/completions",
+     "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\",\"image_url\":{}}]}]}",
+     "'messages[0].content' has a part of type 'image_url', which is not supported"},
+    {RESPONSES, "{\"input\":\"a\",\"seed\":9223372036854775808}",
+     "the body has a number beyond 64 bits: line 1, column 39: too big integer"},
+    {RESPONSES, "{\"input\":\"a\",\"truncation\":\"auto\"}",
+     "'truncation' must be one of: disabled\""},
     {RESPONSES, "{\"input\":[{\"type\":\"function_call\",\"call_id\":\"c\"}]}", "input[0].name"},
     {RESPONSES, "{\"input\":\"a\",\"store\":true}", "\"param\":\"store\""},
     {RESPONSES, "{\"input\":\"a\",\"previous_response_id\":\"r\"}",

@@ -20,7 +20,7 @@ typedef struct drawn {
     fx_chunk_run chunk[N_NAME];
     fx_span span[N_ITEM];
     fx_segment_run segment[N_ITEM * N_SEGMENT];
-    fx_prefix_node node[N_ITEM];
+    const fx_node_block *node[N_ITEM], *shown[N_ITEM]; // by first id; those with nodes
     fx_request_view request[N_ITEM];
 } drawn;
 
@@ -70,28 +70,55 @@ static void draw_spans(drawn *d)
 
 static void draw_lists(drawn *d)
 {
-    d->p.n_node = d->p.n_request = 0;
+    d->p.n_request = 0;
     for (uint64_t i = 1; i <= N_ITEM; i++) {
-        if (random_below(2))
-            d->node[d->p.n_node++] = (fx_prefix_node){
-                .id = i, .parent = i - 1, .domain = 1, .n_tok = random_below(3), .n_seq = 1};
         if (random_below(2))
             d->request[d->p.n_request++] = (fx_request_view){
                 .id = i, .state = random_below(2), .n_generated = random_below(2)};
     }
-    d->p.node = d->node;
     d->p.request = d->request;
 }
 
-static void draw_picture(drawn *d, uint64_t number)
+// Blocks that are never changed again, as a picture's are.
+static fx_node_block *new_block(void)
+{
+    static fx_node_block block[(N_ROUND + 2) * N_ITEM / 4];
+    static int n_block;
+    assert_true(n_block < (int)(sizeof block / sizeof block[0]));
+    return &block[n_block++];
+}
+
+// Nodes in blocks of up to four ids. Half of those whose ids `other` has, too, are shared with it.
+static void draw_nodes(drawn *d, const drawn *other)
+{
+    d->p.n_node_block = d->p.n_node = 0;
+    for (uint64_t first = 1; first <= N_ITEM; first += 4) {
+        const fx_node_block *shared = other ? other->node[first / 4] : NULL;
+        fx_node_block *b = new_block();
+        for (uint64_t i = first; i < first + 4; i++)
+            if (random_below(2))
+                b->node[b->n++] = (fx_prefix_node){
+                    .id = i, .parent = i - 1, .domain = 1, .n_tok = random_below(3), .n_seq = 1};
+        d->node[first / 4] = shared && random_below(2) ? shared : b;
+    }
+    for (int i = 0; i < N_ITEM / 4; i++) {
+        if (!d->node[i]->n) continue;
+        d->p.n_node += d->node[i]->n;
+        d->shown[d->p.n_node_block++] = d->node[i];
+    }
+    d->p.node = d->shown;
+}
+
+static void draw_picture(drawn *d, uint64_t number, const drawn *other)
 {
     *d = (drawn){.p = {.number = number, .at_us = number * 10, .manager = "m", .n_group = 2}};
-    d->p.group[1] = (fx_chunk_group){4096, 32};
+    d->p.group[1] = (fx_chunk_group){4096, 32, 0};
     d->p.stats.n_step = random_below(2);
     d->p.stats.kv_live_bytes = UINT64_MAX - random_below(2);
     draw_chunks(d);
     draw_spans(d);
     draw_lists(d);
+    draw_nodes(d, other);
 }
 
 static json_t *parse_text(bool ok, fxi_buf *b)
@@ -221,10 +248,10 @@ static void test_changes_add_up(void **state)
 {
     (void)state;
     drawn *d = calloc(2, sizeof *d);
-    draw_picture(&d[0], 1);
+    draw_picture(&d[0], 1, NULL);
     for (uint64_t k = 1; k <= N_ROUND; k++) {
         drawn *from = &d[(k + 1) % 2], *to = &d[k % 2];
-        draw_picture(to, k + 1);
+        draw_picture(to, k + 1, from);
         json_t *was = whole_of(&from->p), *is = whole_of(&to->p);
         fxi_buf b = {0};
         json_t *doc = parse_text(fxi_picture_change(&b, &from->p, &to->p), &b);
@@ -246,7 +273,7 @@ static void test_nothing_new_is_nothing(void **state)
 {
     (void)state;
     static drawn d;
-    draw_picture(&d, 5);
+    draw_picture(&d, 5, NULL);
     fx_picture later = d.p;
     later.number = 6;
     fxi_buf b = {0};
@@ -263,13 +290,15 @@ static void test_a_whole_picture(void **state)
     const fx_chunk_run chunk = {7, 3, 0, FX_CHUNK_shared};
     const fx_segment_run segment = {7, 0, 3, 0};
     const fx_span span = {.request = 2, .choice = 1, .n_tok = 90, .n_run = 1, .n_generating = 1};
-    const fx_prefix_node node = {.id = 4, .domain = 1, .held_bytes = 96, .n_tok = 32, .n_seq = 1};
+    const fx_node_block block = {
+        1, {{.id = 4, .domain = 1, .held_bytes = 96, .n_tok = 32, .n_seq = 1}}};
+    const fx_node_block *const node = &block;
     const fx_request_view request = {.id = 2, .n_prompt = 80, .max_tok = 9, .priority = -3};
     const fx_picture p = {.number = 1,
                           .at_us = 2,
                           .manager = "vtensor",
-                          .n_group = 1,
-                          .group = {{4096, 32}},
+                          .n_group = 2,
+                          .group = {{4096, 32, 0}, {4096, 32, 1}},
                           .chunk = &chunk,
                           .n_chunk_run = 1,
                           .span = &span,
@@ -277,12 +306,15 @@ static void test_a_whole_picture(void **state)
                           .segment = &segment,
                           .n_segment_run = 1,
                           .node = &node,
+                          .n_node_block = 1,
                           .n_node = 1,
                           .request = &request,
                           .n_request = 1};
     fxi_buf b = {0};
     assert_true(fxi_picture_whole(&b, &p));
-    assert_non_null(strstr(b.p, "\"groups\":[{\"chunk_bytes\":4096,\"chunk_tokens\":32}]"));
+    assert_non_null(strstr(b.p,
+                           "\"groups\":[{\"chunk_bytes\":4096,\"chunk_tokens\":32,\"device\":0},"
+                           "{\"chunk_bytes\":4096,\"chunk_tokens\":32,\"device\":1}]"));
     assert_non_null(strstr(b.p, "\"chunks\":[[7,3,3,0]]"));
     assert_non_null(strstr(b.p, "{\"request\":2,\"choice\":1,\"tokens\":90,\"generating\":1,"
                                 "\"segments\":[[0,0,7,3]]}"));

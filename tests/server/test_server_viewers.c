@@ -57,11 +57,16 @@ static int watch_from(const fixture *f)
     return fd;
 }
 
+static void wait_viewers(const fixture *f, uint64_t n)
+{
+    for (const double end_s = fxi_now_s() + WAIT_S; viewers_of(f).n_viewer < n; nap())
+        assert_true(fxi_now_s() < end_s);
+}
+
 static void watch_all(const fixture *f, int *fd, int n)
 {
     for (int i = 0; i < n; i++) fd[i] = watch_from(f);
-    for (const double end_s = fxi_now_s() + WAIT_S; viewers_of(f).n_viewer < (uint64_t)n; nap())
-        assert_true(fxi_now_s() < end_s);
+    wait_viewers(f, (uint64_t)n);
     wait_ready(f, n);
 }
 
@@ -121,8 +126,7 @@ static void test_who_comes_later_joins_the_others(void **state)
     fake_pictures_take(1);
     wait_sent(&f, 1);
     fd[1] = watch_from(&f);
-    for (const double end_s = fxi_now_s() + WAIT_S; viewers_of(&f).n_viewer < 2; nap())
-        assert_true(fxi_now_s() < end_s);
+    wait_viewers(&f, 2);
     wait_ready(&f, 2);
     fake_pictures_take(2);
     wait_sent(&f, 3);
@@ -156,8 +160,7 @@ static void test_a_slow_reader_is_left_alone(void **state)
     int fd[2];
     watch_all(&f, fd, 1);
     fd[1] = watch_from(&f);
-    for (const double end_s = fxi_now_s() + WAIT_S; viewers_of(&f).n_viewer < 2; nap())
-        assert_true(fxi_now_s() < end_s);
+    wait_viewers(&f, 2);
     wait_ready(&f, 2);
     fake_pictures_take(N_LARGE);
     wait_sent(&f, 2);
@@ -183,25 +186,63 @@ static void test_a_slow_reader_is_left_alone(void **state)
 
 // ---- what it costs -----------------------------------------------------------------------------
 
-// The engine hears of all of it: of workers' time, and of bytes.
+// The engine hears of all of it: of workers' time, of whole pictures apart, and of bytes.
 static void test_the_engine_is_told_the_cost(void **state)
 {
     (void)state;
     fixture f = fixture_open((fxi_server_options){0});
     int fd[4];
-    const uint64_t before_us = fake_pictures_counts().charged_us;
+    const fake_pictures before = fake_pictures_counts();
     watch_all(&f, fd, 4);
+    uint64_t whole_bytes = 0;
     for (int i = 1; i <= N_PICTURE; i++) {
         fake_pictures_take(i * 100);
         wait_sent(&f, (uint64_t)i * 4);
         wait_ready(&f, 4);
+        if (i == 1) whole_bytes = viewers_of(&f).n_bytes;
     }
     const fxi_viewers_counts c = viewers_of(&f);
-    const uint64_t told_us = fake_pictures_counts().charged_us - before_us;
-    assert_true(c.ns > 0);
-    assert_true(told_us + 2 * N_PICTURE >= c.ns / 1000); // rounded down
-    // Each viewer's bytes may take up the time until the next picture, at 2 MiB/s.
-    assert_true((told_us + 2 * N_PICTURE) * FX_PICTURE_SHARE >= c.n_bytes / 4 / 2 * 1000000 >> 20);
+    const fake_pictures after = fake_pictures_counts();
+    const uint64_t change_us = after.charged_us - before.charged_us,
+                   whole_us = after.whole_us - before.whole_us;
+    assert_true(c.ns > 0 && whole_us > 0);
+    assert_true(change_us + whole_us + 2 * N_PICTURE >= c.ns / 1000); // rounded down
+    // Each viewer's changes may take up the time until the next picture, at 2 MiB/s.
+    const uint64_t change_bytes = (c.n_bytes - whole_bytes) / 4;
+    assert_true((change_us + 2 * N_PICTURE) * FX_PICTURE_SHARE >= change_bytes / 2 * 1000000 >> 20);
+    close_all(&f, fd, 4);
+}
+
+// While too much is owed for whole pictures, those who have one get their changes, and those who
+// come wait. Then one text is made for all of these.
+static void test_who_comes_while_much_is_owed_waits(void **state)
+{
+    (void)state;
+    fixture f = fixture_open((fxi_server_options){0});
+    int fd[4];
+    watch_all(&f, fd, 1);
+    fake_pictures_take(1);
+    wait_sent(&f, 1);
+    wait_ready(&f, 1);
+    fake_pictures_hold_wholes(20000);
+    const uint64_t whole_us = fake_pictures_counts().whole_us;
+    for (int i = 1; i < 4; i++) fd[i] = watch_from(&f);
+    wait_viewers(&f, 4);
+    for (int i = 2; i <= N_PICTURE; i++) {
+        fake_pictures_take(i);
+        wait_sent(&f, (uint64_t)i);
+        wait_ready(&f, 1);
+    }
+    assert_int_equal(viewers_of(&f).n_made, N_PICTURE); // a whole one, and changes
+    assert_int_equal(fake_pictures_counts().whole_us, whole_us);
+    const int n_want = fake_pictures_counts().n_want;
+    fake_pictures_hold_wholes(0);
+    for (const double end_s = fxi_now_s() + WAIT_S; fake_pictures_counts().n_want == n_want; nap())
+        assert_true(fxi_now_s() < end_s);
+    fake_pictures_take(N_PICTURE + 1);
+    wait_sent(&f, N_PICTURE + 4);
+    assert_int_equal(viewers_of(&f).n_made, N_PICTURE + 2);
+    for (int i = 0; i < 4; i++) expect_until(fd[i], "\"id\":11,");
     close_all(&f, fd, 4);
 }
 
@@ -213,6 +254,7 @@ int main(void)
         cmocka_unit_test(test_more_than_may_watch_are_refused),
         cmocka_unit_test(test_a_slow_reader_is_left_alone),
         cmocka_unit_test(test_the_engine_is_told_the_cost),
+        cmocka_unit_test(test_who_comes_while_much_is_owed_waits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

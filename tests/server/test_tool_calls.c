@@ -30,7 +30,7 @@ static fixture f;
 static int open_once(void **state)
 {
     (void)state;
-    f = fixture_open((fxi_server_options){.tool_parser = "hermes", .reasoning_parser = "think"});
+    f = fixture_open_hermes();
     return 0;
 }
 

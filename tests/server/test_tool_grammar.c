@@ -13,6 +13,8 @@
 #define G "{\"type\":\"function\",\"function\":{\"name\":\"g\"}}"
 #define STRICT \
     "{\"type\":\"function\",\"function\":{\"name\":\"s\",\"strict\":true,\"parameters\":{}}}"
+#define ALLOWED(mode, tools) \
+    "{\"type\":\"allowed_tools\",\"allowed_tools\":{\"mode\":\"" mode "\",\"tools\":[" tools "]}}"
 #define NAMED(name) "{\"type\":\"function\",\"function\":{\"name\":\"" name "\"}}"
 
 typedef struct tool_case {
@@ -50,6 +52,15 @@ typedef struct tool_case {
 static const tool_case tool_cases[] = {
     {"hermes", NULL, F, "\"tool_choice\":\"auto\"", ""},
     {"hermes", NULL, F "," G, "\"tool_choice\":" NAMED("g") ONE, "seq(alt(" CALL_G "))"},
+    {"hermes", NULL, F "," G, "\"tool_choice\":" ALLOWED("required", NAMED("g")) ONE,
+     "seq(alt(" CALL_G "))"},
+    {"hermes", NULL, F "," G,
+     "\"tool_choice\":{\"type\":\"allowed_tools\",\"mode\":\"required\",\"tools\":["
+     "{\"type\":\"function\",\"name\":\"g\"}]}" ONE,
+     "seq(alt(" CALL_G "))"},
+    {"hermes", NULL, F "," G, "\"tool_choice\":" ALLOWED("auto", NAMED("g")) ONE,
+     "seq(free(text <tool_call>),repeat(seq(seq(alt(" CALL_G_ANY ")))))"},
+    {NULL, NULL, F "," G, "\"tool_choice\":" ALLOWED("auto", NAMED("g")), ""},
     {"hermes", NULL, F, "\"tool_choice\":\"required\"",
      "seq(alt(" CALL_F "),repeat(seq(text \n,alt(" CALL_F "))))"},
     {"hermes", "think", G, "\"tool_choice\":\"required\"" ONE,
@@ -204,7 +215,17 @@ static const refused_case refused_cases[] = {
     {F, "\"tool_choice\":" NAMED("g"), "tool_choice"},
     {F, "\"tool_choice\":{}", "tool_choice"},
     {F, "\"tool_choice\":{\"type\":\"spoon\"}", "tool_choice"},
-    {F, "\"tool_choice\":{\"type\":\"allowed_tools\"}", "tool_choice"},
+    {F, "\"tool_choice\":{\"type\":\"allowed_tools\"}", "tool_choice.mode"},
+    {F, "\"tool_choice\":" ALLOWED("none", NAMED("f")), "tool_choice.mode"},
+    {F, "\"tool_choice\":" ALLOWED("auto", ""), "tool_choice.tools"},
+    {F, "\"tool_choice\":" ALLOWED("auto", "1"), "tool_choice.tools"},
+    {F, "\"tool_choice\":" ALLOWED("auto", "{\"type\":\"function\"}"), "tool_choice.tools"},
+    {F, "\"tool_choice\":" ALLOWED("auto", "{\"type\":\"mcp\",\"name\":\"f\"}"),
+     "tool_choice.tools"},
+    {F, "\"tool_choice\":" ALLOWED("auto", NAMED("f") "," NAMED("g")), "tool_choice"},
+    {"", "\"tool_choice\":" ALLOWED("required", NAMED("f")), "tool_choice"},
+    {F "," G "," F, "\"tool_choice\":\"auto\"", "tools"},
+    {F "," F, "\"tool_choice\":\"none\"", "tools"},
     {F, "\"tool_choice\":{\"type\":\"function\"}", "tool_choice.function.name"},
     {F, "\"tool_choice\":\"required\",\"response_format\":{\"type\":\"json_object\"}",
      "tool_choice"},

@@ -76,6 +76,32 @@ def test_responses_must_call_too(client, model):
     check_call("paint", answer.output[0].arguments)
 
 
+def test_only_allowed_tools_are_called(client, model):
+    for name in SCHEMAS:
+        allowed = {"type": "allowed_tools", "allowed_tools": {
+            "mode": "required", "tools": [{"type": "function", "function": {"name": name}}]}}
+        answer = client.chat.completions.create(model=model, messages=MESSAGES, tools=TOOLS, tool_choice=allowed,
+                                                parallel_tool_calls=False, seed=5, temperature=1, max_tokens=400)
+        call = answer.choices[0].message.tool_calls[0].function
+        assert call.name == name
+        check_call(call.name, call.arguments)
+
+
+def test_responses_name_the_allowed_tools(client, model):
+    tools = [{"type": "function", "name": name, "parameters": schema, "strict": True} for name, schema in SCHEMAS.items()]
+    allowed = {"type": "allowed_tools", "mode": "required", "tools": [{"type": "function", "name": "paint"}]}
+    answer = client.responses.create(model=model, input="Once upon a time", tools=tools, tool_choice=allowed,
+                                     parallel_tool_calls=False, temperature=1, max_output_tokens=400)
+    assert [item.name for item in answer.output] == ["paint"]
+    check_call("paint", answer.output[0].arguments)
+
+
+def test_two_tools_of_one_name_are_refused(client, model):
+    with pytest.raises(openai.BadRequestError) as refused:
+        client.chat.completions.create(model=model, messages=MESSAGES, tools=TOOLS + TOOLS[:1])
+    assert refused.value.param == "tools" and TOOLS[0]["function"]["name"] in str(refused.value)
+
+
 def test_a_schema_that_is_not_supported_is_refused(client, model):
     bad = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object", "not": {"required": ["a"]}}}}]
     with pytest.raises(openai.BadRequestError) as refused:

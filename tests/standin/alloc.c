@@ -21,9 +21,12 @@ typedef struct allocation {
     int device;
 } allocation;
 
+enum { NO_DEVICE = -2 };
+
 static allocation *allocs;
 static uint64_t alloc_bytes, max_alloc = STANDIN_ALLOC_BYTES;
-static int n_open; // nested opens
+static int n_open, n_keep;          // nested opens, and those who let them last
+static int open_device = NO_DEVICE; // whose memory is open; -1: every one's
 
 static size_t round_up(size_t n, size_t to)
 {
@@ -35,19 +38,37 @@ static void protect_alloc(const allocation *a, bool open)
     mprotect(a->pages, a->pages_bytes, open ? PROT_READ | PROT_WRITE : PROT_NONE);
 }
 
+static void shut_device(void)
+{
+    if (open_device == NO_DEVICE) return;
+    for (const allocation *a = allocs; a; a = a->next) protect_alloc(a, false);
+    if (getenv("STANDIN_HIDE")) standin_protect_mappings(false);
+    open_device = NO_DEVICE;
+}
+
 void standin_device_open(int device)
 {
-    if (n_open++ > 0) return;
+    if (n_open++ > 0 || open_device == device) return;
+    shut_device();
     for (const allocation *a = allocs; a; a = a->next)
         if (device < 0 || a->device == device) protect_alloc(a, true);
     if (getenv("STANDIN_HIDE")) standin_protect_mappings(true);
+    open_device = device;
 }
 
 void standin_device_close(void)
 {
-    if (--n_open > 0) return;
-    for (const allocation *a = allocs; a; a = a->next) protect_alloc(a, false);
-    if (getenv("STANDIN_HIDE")) standin_protect_mappings(false);
+    if (--n_open == 0 && n_keep == 0) shut_device();
+}
+
+void standin_device_keep(void)
+{
+    n_keep++;
+}
+
+void standin_device_rest(void)
+{
+    if (--n_keep == 0 && n_open == 0) shut_device();
 }
 
 static void drop_alloc(allocation **link)

@@ -27,6 +27,7 @@ typedef CUgraphExec standin_exec;
 typedef CUDA_KERNEL_NODE_PARAMS_v2 standin_node_params;
 typedef CUDA_MEMCPY3D standin_copy_params;
 typedef CUDA_MEMSET_NODE_PARAMS standin_fill_params;
+typedef CUDA_MEMCPY2D standin_copy_2d;
 #include "standin/standin_kernel_calls.h"
 
 #define SAME_TYPE(member, symbol, parameters)                                                  \

@@ -31,6 +31,16 @@ SAME_PLACE(standin_copy_params, dst.height, CUDA_MEMCPY3D, dstHeight);
 SAME_PLACE(standin_copy_params, width_bytes, CUDA_MEMCPY3D, WidthInBytes);
 SAME_PLACE(standin_copy_params, depth, CUDA_MEMCPY3D, Depth);
 
+SAME_SIZE(standin_copy_2d, CUDA_MEMCPY2D);
+SAME_PLACE(standin_copy_2d, src_type, CUDA_MEMCPY2D, srcMemoryType);
+SAME_PLACE(standin_copy_2d, src_device, CUDA_MEMCPY2D, srcDevice);
+SAME_PLACE(standin_copy_2d, src_pitch, CUDA_MEMCPY2D, srcPitch);
+SAME_PLACE(standin_copy_2d, dst_type, CUDA_MEMCPY2D, dstMemoryType);
+SAME_PLACE(standin_copy_2d, dst_host, CUDA_MEMCPY2D, dstHost);
+SAME_PLACE(standin_copy_2d, dst_pitch, CUDA_MEMCPY2D, dstPitch);
+SAME_PLACE(standin_copy_2d, width_bytes, CUDA_MEMCPY2D, WidthInBytes);
+SAME_PLACE(standin_copy_2d, height, CUDA_MEMCPY2D, Height);
+
 SAME_SIZE(standin_fill_params, CUDA_MEMSET_NODE_PARAMS);
 SAME_PLACE(standin_fill_params, dst, CUDA_MEMSET_NODE_PARAMS, dst);
 SAME_PLACE(standin_fill_params, value, CUDA_MEMSET_NODE_PARAMS, value);

@@ -10,8 +10,9 @@
 #include <string.h>
 
 enum {
-    PLAIN_SHARED = 48 << 10,
-    MAX_SHARED = 227 << 10,
+    OWN_SHARED = 1 << 10, // arrays of a kernel's own count, too: so much is taken to be there
+    PLAIN_SHARED = (48 << 10) - OWN_SHARED,
+    MAX_SHARED = (227 << 10) - OWN_SHARED,
     MAX_PARAM_BYTES = 4096,
     MAX_PARAM = 32,
     MAX_THREAD = 1024,

@@ -34,7 +34,8 @@
 //     The host may not touch it at all: it is open only while a copy or a kernel runs;
 //   - nodes of a graph run in an order that its edges allow, and the last made one first: a missing
 //     edge shows;
-//   - a launch of more shared memory than 48 KiB needs cuFuncSetAttribute, as on a device.
+//   - a launch of more shared memory than 48 KiB needs cuFuncSetAttribute, as on a device; a
+//     kernel's own arrays, which count there, are taken to be 1 KiB.
 //
 // In the environment: STANDIN_ABORT: a breach aborts in the call that commits it. STANDIN_QUEUE, a
 // seed: work is not only done when somebody waits, but also by a thread, at random times.

@@ -103,6 +103,10 @@ int standin_alloc_device(vti_cu_ptr addr); // whose memory it is; -1: not of cuM
 // The host may touch the memory of a device (-1: of all) between the two; they nest.
 void standin_device_open(int device);
 void standin_device_close(void);
+// Between these two calls, what was opened last stays open until something else is: work after work
+// of one device opens its memory once.
+void standin_device_keep(void);
+void standin_device_rest(void);
 
 // device.c
 void standin_device_reset(void);

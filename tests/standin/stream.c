@@ -221,10 +221,12 @@ static bool is_held_up(const op *o)
 static void progress(vti_cu_stream s, uint64_t target)
 {
     if (s->blocking && has_kernel(&default_stream)) return;
+    standin_device_keep();
     while (s->n_done < target && !is_held_up(s->head)) {
         perform(s->head, s->device);
         pop(s);
     }
+    standin_device_rest();
 }
 
 // The work of a stream is over when the stream is destroyed.
@@ -690,6 +692,29 @@ vti_cu_result cuMemcpyDtoHAsync_v2(void *dst, vti_cu_ptr src, size_t size_bytes,
     STANDIN_BEGIN(F_memcpy_dtoh_async);
     op o = {.dst = (uintptr_t)dst, .host_dst = true, .src = src, .size_bytes = size_bytes};
     return standin_end(give_checked(stream, o));
+}
+
+static bool odd_rows(const standin_copy_2d *c)
+{
+    return c->src_type != STANDIN_MEMORY_DEVICE || c->dst_type != STANDIN_MEMORY_HOST ||
+           c->src_x_bytes | c->src_y | c->dst_x_bytes | c->dst_y || !c->height ||
+           c->src_pitch < c->width_bytes || c->dst_pitch < c->width_bytes;
+}
+
+// From the device to the host, row by row.
+vti_cu_result cuMemcpy2DAsync_v2(const standin_copy_2d *copy, vti_cu_stream stream)
+{
+    STANDIN_BEGIN(F_memcpy_2d_async);
+    vti_cu_result r = VTI_CU_SUCCESS;
+    if (odd_rows(copy)) return standin_end(standin_breach("odd rows of a copy"));
+    for (size_t i = 0; i < copy->height && r == VTI_CU_SUCCESS; i++) {
+        op o = {.dst = (uintptr_t)copy->dst_host + i * copy->dst_pitch,
+                .host_dst = true,
+                .src = copy->src_device + i * copy->src_pitch,
+                .size_bytes = copy->width_bytes};
+        r = give_checked(stream, o);
+    }
+    return standin_end(r);
 }
 
 vti_cu_result cuMemcpyHtoDAsync_v2(vti_cu_ptr dst, const void *src, size_t size_bytes,

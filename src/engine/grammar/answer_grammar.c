@@ -9,7 +9,7 @@
 
 // What a grammar may learn before it begins again, and what all may hold unless that is set.
 static const fxi_guide_limits guide_limits = {
-    .max_set = 1 << 14, .max_mask = 256, .max_bytes = 16 << 20};
+    .max_set = 1 << 16, .max_mask = 256, .max_bytes = 16 << 20};
 
 enum { POOL_BYTES = 128 << 20 };
 

@@ -72,7 +72,8 @@ typedef struct fxi_seq {
     uint64_t last_us;      // when its last token was drawn; 0: none yet
     fx_finish finish;      // FX_FINISH_NONE until its end is decided; the turn acts on it
     int stop_token, stop_string;
-    const char *error; // with FX_FINISH_ERROR: a static line
+    const char *error;      // with FX_FINISH_ERROR: a static line,
+    fx_status error_status; // and FX_EINVAL if the request is at fault
 } fxi_seq;
 
 typedef enum fxi_group_state {
@@ -195,7 +196,9 @@ bool fxi_seq_allowed(const fx_engine *eng, fxi_seq *s, uint64_t *allowed, const 
 // The tokens that the grammar forces next, up to max_tok; 0: there is a choice, or the request's
 // other rules may forbid them. Failures show when it is followed.
 int fxi_seq_forced(fxi_seq *s, int32_t *out, int max_tok);
-void fxi_seq_fail(fxi_seq *s, const char *error); // decides its end; `error` is a static line
+// Decide its end; `error` is a static line. Refuse: the request itself is at fault.
+void fxi_seq_fail(fxi_seq *s, const char *error);
+void fxi_seq_refuse(fxi_seq *s, const char *error);
 bool fxi_seq_ended_well(const fxi_seq *s);
 
 // Its group runs, it is LIVE and has a cache, and its end is not decided.
@@ -230,8 +233,9 @@ fx_status fxi_group_make(const fx_engine *eng, const fx_request *req, uint64_t n
 void fxi_group_free(fxi_group *g);
 // Decides the end of every sequence whose end is not decided yet.
 void fxi_group_finish(fxi_group *g, fx_finish why);
-// With FX_FINISH_ERROR; `error` is a static line.
+// With FX_FINISH_ERROR; `error` is a static line. Refuse: the request itself is at fault.
 void fxi_group_fail(fxi_group *g, const char *error);
+void fxi_group_refuse(fxi_group *g, const char *error);
 void fxi_group_finish_cancelled(fxi_group *g); // with FX_FINISH_CANCEL, if it was cancelled
 int fxi_group_n_live(const fxi_group *g);
 bool fxi_group_is_done(const fxi_group *g); // all sequences are DONE

@@ -83,6 +83,13 @@ void fxi_seq_fail(fxi_seq *s, const char *error)
 {
     s->finish = FX_FINISH_ERROR;
     s->error = error;
+    s->error_status = FX_EINTERNAL;
+}
+
+void fxi_seq_refuse(fxi_seq *s, const char *error)
+{
+    fxi_seq_fail(s, error);
+    s->error_status = FX_EINVAL;
 }
 
 bool fxi_seq_ended_well(const fxi_seq *s)

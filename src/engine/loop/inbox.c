@@ -166,22 +166,43 @@ void fxi_inbox_forget(fx_engine *eng, fxi_group *g)
     fxi_group_free(g);
 }
 
-void fxi_inbox_wait(fx_engine *eng, int max_ms)
+static void wait_locked(fx_engine *eng, uint64_t max_us)
 {
     struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += (long)(max_us % 1000000 * 1000);
+    until.tv_sec += (time_t)(max_us / 1000000) + until.tv_nsec / 1000000000l;
+    until.tv_nsec %= 1000000000l;
+    pthread_cond_timedwait(&eng->wake, &eng->mu, &until);
+}
+
+void fxi_inbox_wait(fx_engine *eng, int max_ms)
+{
     pthread_mutex_lock(&eng->mu);
     const bool nothing = !eng->closing && !eng->inbox_head && !eng->has_new_budget &&
                          !eng->must_clear && !eng->wants_picture;
-    if (nothing && max_ms) {
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += max_ms % 1000 * 1000000l;
-        until.tv_sec += max_ms / 1000 + until.tv_nsec / 1000000000l;
-        until.tv_nsec %= 1000000000l;
-        pthread_cond_timedwait(&eng->wake, &eng->mu, &until);
-    } else if (nothing) {
+    if (nothing && max_ms)
+        wait_locked(eng, 1000ull * (uint64_t)max_ms);
+    else if (nothing)
         pthread_cond_wait(&eng->wake, &eng->mu);
-    }
     pthread_mutex_unlock(&eng->mu);
+}
+
+static bool is_urgent_locked(const fx_engine *eng)
+{
+    bool is_urgent = eng->closing;
+    for (const fxi_group *g = eng->live; g && !is_urgent; g = g->next_live)
+        is_urgent = atomic_load(&g->cancelled);
+    return is_urgent;
+}
+
+bool fxi_inbox_wait_others(fx_engine *eng, uint64_t max_us)
+{
+    pthread_mutex_lock(&eng->mu);
+    if (!eng->inbox_head && !is_urgent_locked(eng)) wait_locked(eng, max_us);
+    const bool goes_on = !is_urgent_locked(eng);
+    pthread_mutex_unlock(&eng->mu);
+    return goes_on;
 }
 
 bool fxi_inbox_is_closing(fx_engine *eng)

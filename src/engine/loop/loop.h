@@ -12,6 +12,8 @@
 // end finished groups, publish the statistics. Without groups it takes the idle actions that are
 // due. False: there were no groups.
 bool fxi_turn_run(fx_engine *eng);
+// The first part of that: what is in the inbox waits from now on.
+void fxi_turn_collect(fx_engine *eng);
 // After a turn: nothing could be computed in it, and rows are on their way to the swap or back, or
 // a smaller budget waits for memory, or what grammars allow is being found out.
 bool fxi_turn_is_blocked(const fx_engine *eng);
@@ -29,6 +31,9 @@ int fxi_idle_wait_s(const fx_engine *eng); // seconds to wait for the next one; 
 fxi_group *fxi_inbox_take(fx_engine *eng);           // the new groups, by next_inbox; NULL: none
 void fxi_inbox_forget(fx_engine *eng, fxi_group *g); // frees it; fx_cancel no longer finds it
 void fxi_inbox_wait(fx_engine *eng, int max_ms);     // for work, at most so long; 0: no limit
+// For more groups, while none has been computed yet. False: do not wait any longer, since one was
+// cancelled or the engine closes.
+bool fxi_inbox_wait_others(fx_engine *eng, uint64_t max_us);
 bool fxi_inbox_is_closing(fx_engine *eng);
 void fxi_inbox_close(fx_engine *eng);      // from any thread: fx_submit refuses from now on
 bool fxi_inbox_take_clear(fx_engine *eng); // whether fx_clear_cache has been called

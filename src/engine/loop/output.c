@@ -84,6 +84,7 @@ static void emit_end(const emitter *e, double score)
                              .stop_string = s->stop_string,
                              .score = score,
                              .error = s->finish == FX_FINISH_ERROR ? s->error : NULL,
+                             .error_status = s->finish == FX_FINISH_ERROR ? s->error_status : FX_OK,
                              .embedding = s->finish == FX_FINISH_STOP ? s->embd : NULL,
                              .n_embd = s->finish == FX_FINISH_STOP ? s->n_embd : 0,
                              .n_generated = fxi_seq_n_generated(s),

@@ -50,13 +50,25 @@ static int choose_beams(fx_engine *eng, fxi_group *g, const fxi_draw *d, int n_d
     return n;
 }
 
-static void end_search(fx_engine *eng, fxi_group *g, int n)
+// error: why a beam could not go on; NULL: all that the rules allow has been found. It is emitted
+// where hypotheses are missing.
+static void end_search(fx_engine *eng, fxi_group *g, int n, const char *error)
 {
     fxi_beam *b = g->beam;
     b->is_over = true;
     for (int k = 0; k < n; k++) fxi_seq_clear(&b->next[k]);
     fxi_cache_release_all(eng, g);
-    fxi_group_fail(g, "the search has found fewer answers"); // emitted where hypotheses are missing
+    if (error)
+        fxi_group_fail(g, error);
+    else
+        fxi_group_refuse(g, "the search has found fewer answers");
+}
+
+static const char *first_error(const fxi_draw *d, int n)
+{
+    int i = 0;
+    while (i < n && !d[i].error) i++;
+    return i < n ? d[i].error : NULL;
 }
 
 static void settle_beams(fx_engine *eng, fxi_group *g, const fxi_draw *d, int n_draw)
@@ -66,7 +78,7 @@ static void settle_beams(fx_engine *eng, fxi_group *g, const fxi_draw *d, int n_
     if (n < 0)
         fxi_group_fail(g, "no memory for the beams");
     else if (n == 0 || fxi_beam_may_end(g, best->beam_sum, fxi_seq_n_generated(best)))
-        end_search(eng, g, n);
+        end_search(eng, g, n, first_error(d, n_draw));
     else
         fxi_fork_beams(eng, g, n);
 }
@@ -78,9 +90,10 @@ static void settle_draw(fx_engine *eng, const fxi_draw *d)
     if (d->s->finish == FX_FINISH_ERROR) return; // another draw has ended its group
     if (d->position)
         fxi_output_prompt_prob(eng, d->s, d->position, &d->prob);
+    else if (d->tok < 0 && d->error)
+        fxi_seq_fail(d->s, d->error);
     else if (d->tok < 0)
-        fxi_seq_fail(d->s,
-                     d->error ? d->error : "the request's rules leave no token to go on with");
+        fxi_seq_refuse(d->s, "the request's rules leave no token to go on with");
     else
         fxi_output_add(eng, d->s, d->tok, d->has_prob ? &d->prob : NULL);
 }

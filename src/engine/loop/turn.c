@@ -68,7 +68,7 @@ static void end_cancelled(fx_engine *eng, fxi_group_list *l)
 
 // ---- the turn ----------------------------------------------------------------------------------
 
-static void collect_new(fx_engine *eng)
+void fxi_turn_collect(fx_engine *eng)
 {
     for (fxi_group *g = fxi_inbox_take(eng), *next; g; g = next) {
         next = g->next_inbox;
@@ -106,7 +106,7 @@ static void tell_step(fx_engine *eng)
 
 bool fxi_turn_run(fx_engine *eng)
 {
-    collect_new(eng);
+    fxi_turn_collect(eng);
     fxi_preempt_go_on(eng);
     fxi_budget_apply(eng);
     fxi_idle_clear(eng);
@@ -136,7 +136,7 @@ static void finish_all(fxi_group_list *l, fx_finish why)
 
 void fxi_turn_end_all(fx_engine *eng, fx_finish why)
 {
-    collect_new(eng);
+    fxi_turn_collect(eng);
     finish_all(&eng->running, why);
     end_decided(eng, &eng->running);
     finish_all(&eng->waiting, why);

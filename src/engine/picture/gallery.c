@@ -12,6 +12,7 @@ int fxi_gallery_init(fxi_gallery *g)
 void fxi_gallery_free(fxi_gallery *g)
 {
     fx_picture_unref(g->newest ? &g->newest->head : NULL);
+    fxi_mosaic_clear(&g->nodes);
     pthread_mutex_destroy(&g->mu);
     pthread_mutex_destroy(&g->tell_mu);
 }
@@ -36,7 +37,7 @@ void fx_picture_unref(const fx_picture *shown)
     fxi_buf_free(&p->chunk);
     fxi_buf_free(&p->span);
     fxi_buf_free(&p->segment);
-    fxi_buf_free(&p->node);
+    fxi_blocks_unref(p->head.node, p->head.n_node_block);
     fxi_buf_free(&p->request);
     free(p);
 }

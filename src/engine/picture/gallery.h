@@ -5,28 +5,31 @@
 #define FXI_ENGINE_GALLERY_H
 
 #include "base/text/buf.h"
+#include "engine/picture/mosaic.h"
+#include "engine/picture/picture_budget.h"
 #include "flexinfer/picture.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 
 typedef struct fxi_exhibit {
-    fx_picture head; // first; its lists lie in the buffers below
+    fx_picture head; // first; its lists lie in the buffers below, but for its nodes
     _Atomic unsigned refs;
-    fxi_buf chunk, span, segment, node, request;
+    fxi_buf chunk, span, segment, request;
 } fxi_exhibit;
 
 typedef struct fxi_gallery {
-    _Atomic int n_viewer;    // changes under mu
-    pthread_mutex_t mu;      // a leaf
-    fxi_exhibit *newest;     // guarded by mu; NULL: none, or nobody looks
-    pthread_mutex_t tell_mu; // held while `tell` runs
-    void (*tell)(void *ud);  // guarded by tell_mu
+    _Atomic int n_viewer;      // changes under mu
+    pthread_mutex_t mu;        // a leaf
+    fxi_exhibit *newest;       // guarded by mu; NULL: none, or nobody looks
+    fxi_picture_budget budget; // guarded by mu
+    pthread_mutex_t tell_mu;   // held while `tell` runs
+    void (*tell)(void *ud);    // guarded by tell_mu
     void *tell_ud;
-    _Atomic uint64_t charged_us; // fx_picture_charge, since the newest one was taken
     // engine thread
-    uint64_t n_taken, taken_us; // when the newest one was taken,
-    uint64_t took_us;           // and how long that took
+    uint64_t n_taken, taken_us; // when the newest one was taken
+    bool is_watching;           // the KV manager notes which nodes change,
+    fxi_mosaic nodes;           // and these are all, as of the newest one
 } fxi_gallery;
 
 int fxi_gallery_init(fxi_gallery *g); // 0, or an errno

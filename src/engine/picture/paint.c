@@ -1,17 +1,14 @@
 // paint.c - a picture of the engine: requests and spans from the groups, chunks, segments and nodes
 // from the KV manager, figures as they were published last.
 //
-// Taking it costs the engine thread time that grows with what there is to see, and showing it costs
-// others. The next one is taken so much later that both together are a small share of the time:
-// one budget for all who look, however many they are.
+// How often that is done is picture_budget.h's to say.
 #include "engine/picture/paint.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define LEAST_GAP_US 100000
-
 _Static_assert((int)FX_N_CHUNK_STATE == (int)FXI_KV_N_CHUNK_STATE, "one list, in two rooms");
+_Static_assert((int)FX_MAX_CHUNK_GROUP == FXI_MAX_RANK * FXI_KV_MAX_GROUP, "room for all");
 _Static_assert(FX_SWAP_CHUNK == FXI_KV_SWAP_CHUNK, "one name, in two rooms");
 
 // Which span shows the cache of a sequence.
@@ -23,6 +20,9 @@ typedef struct span_of_cache {
 typedef struct painting {
     fxi_exhibit *p;
     fxi_buf cache;    // of span_of_cache, by address once complete
+    fxi_buf node;     // of fx_prefix_node: new or different; all of them, if
+    bool nodes_anew;  // the manager says so
+    fxi_buf gone;     // ids of nodes
     span_of_cache at; // found last
     bool chunks_rise; // so far, the names of chunks have grown,
     bool nodes_rise;  // and those of nodes
@@ -129,25 +129,26 @@ static void paint_engine(painting *to, const fx_engine *eng)
 
 // ---- what the KV manager shows -----------------------------------------------------------------
 
-static void show_group(void *ud, uint64_t chunk_bytes, int chunk_tok)
+static void show_group(void *ud, uint64_t chunk_bytes, int chunk_tok, int device)
 {
     fx_picture *p = &((painting *)ud)->p->head;
     if (p->n_group < FX_MAX_CHUNK_GROUP)
-        p->group[p->n_group++] =
-            (fx_chunk_group){.chunk_bytes = chunk_bytes, .chunk_tok = (uint32_t)chunk_tok};
+        p->group[p->n_group++] = (fx_chunk_group){.chunk_bytes = chunk_bytes,
+                                                  .chunk_tok = (uint32_t)chunk_tok,
+                                                  .device = (uint32_t)device};
 }
 
-static void show_chunk(void *ud, int group, uint64_t chunk, fxi_kv_chunk_state state)
+static void show_chunk(void *ud, int group, uint64_t chunk, uint32_t n, fxi_kv_chunk_state state)
 {
     painting *to = ud;
     fxi_buf *list = &to->p->chunk;
     fx_chunk_run *last = list->n ? ITEMS(fx_chunk_run, list) + COUNT(fx_chunk_run, list) - 1 : NULL;
     if (last && last->first + last->n == chunk && last->state == state && last->group == group) {
-        last->n++;
+        last->n += n;
         return;
     }
     to->chunks_rise = to->chunks_rise && (!last || last->first < chunk);
-    const fx_chunk_run run = {chunk, 1, (uint16_t)group, (uint16_t)state};
+    const fx_chunk_run run = {chunk, n, (uint16_t)group, (uint16_t)state};
     keep_item(to, list, &run, sizeof run);
 }
 
@@ -165,7 +166,8 @@ static fx_span *find_span(painting *to, const fxi_kv_seq *s)
     return ITEMS(fx_span, &to->p->span) + to->at.index;
 }
 
-static void show_segment(void *ud, const fxi_kv_seq *s, int group, int at, uint64_t chunk)
+static void show_segment(void *ud, const fxi_kv_seq *s, int group, int at, uint64_t chunk,
+                         uint32_t n)
 {
     painting *to = ud;
     fxi_buf *list = &to->p->segment;
@@ -176,10 +178,10 @@ static void show_segment(void *ud, const fxi_kv_seq *s, int group, int at, uint6
         span->n_run ? ITEMS(fx_segment_run, list) + span->first_run + span->n_run - 1 : NULL;
     if (last && last->chunk + last->n == chunk && last->at + last->n == (uint32_t)at &&
         last->group == (uint64_t)group) {
-        last->n++;
+        last->n += n;
         return;
     }
-    const fx_segment_run run = {chunk, (uint32_t)at, 1, (uint64_t)group};
+    const fx_segment_run run = {chunk, (uint32_t)at, n, (uint64_t)group};
     span->n_run++;
     keep_item(to, list, &run, sizeof run);
 }
@@ -193,11 +195,22 @@ static void show_node(void *ud, const fxi_kv_node *node)
                                   .held_bytes = node->held_bytes,
                                   .n_tok = (uint32_t)node->n_tok,
                                   .n_seq = (uint32_t)node->n_seq};
-    const fxi_buf *list = &to->p->node;
+    const fxi_buf *list = &to->node;
     const fx_prefix_node *last =
         list->n ? ITEMS(fx_prefix_node, list) + COUNT(fx_prefix_node, list) - 1 : NULL;
     to->nodes_rise = to->nodes_rise && (!last || last->id < node->id);
-    keep_item(to, &to->p->node, &shown, sizeof shown);
+    keep_item(to, &to->node, &shown, sizeof shown);
+}
+
+static void show_all_nodes(void *ud)
+{
+    ((painting *)ud)->nodes_anew = true;
+}
+
+static void show_gone_node(void *ud, uint64_t id)
+{
+    painting *to = ud;
+    keep_item(to, &to->gone, &id, sizeof id);
 }
 
 static int compare_chunks(const void *a, const void *b)
@@ -218,13 +231,27 @@ static bool paint_memory(painting *to, fxi_kv *kv)
                                     .group = show_group,
                                     .chunk = show_chunk,
                                     .segment = show_segment,
+                                    .nodes_anew = show_all_nodes,
+                                    .gone_node = show_gone_node,
                                     .node = show_node};
     if (fxi_kv_paint(kv, &painter) != FX_OK) return false;
     if (!to->chunks_rise) sort_items(&to->p->chunk, sizeof(fx_chunk_run), compare_chunks);
-    if (!to->nodes_rise) sort_items(&to->p->node, sizeof(fx_prefix_node), compare_nodes);
+    if (!to->nodes_rise) sort_items(&to->node, sizeof(fx_prefix_node), compare_nodes);
     // Not before: caches know their spans by number.
     sort_items(&to->p->span, sizeof(fx_span), compare_spans);
     return to->ok;
+}
+
+// Brings the engine's list of nodes up to date. False: no memory.
+static bool change_nodes(const painting *from, fxi_mosaic *m)
+{
+    bool ok = true;
+    if (from->nodes_anew) fxi_mosaic_clear(m);
+    for (size_t i = 0; ok && i < COUNT(uint64_t, &from->gone); i++)
+        ok = fxi_mosaic_drop(m, ITEMS(uint64_t, &from->gone)[i]);
+    for (size_t i = 0; ok && i < COUNT(fx_prefix_node, &from->node); i++)
+        ok = fxi_mosaic_put(m, ITEMS(fx_prefix_node, &from->node) + i);
+    return ok;
 }
 
 // ---- the whole ---------------------------------------------------------------------------------
@@ -245,56 +272,96 @@ static void fill_head(fx_engine *eng, fxi_exhibit *p)
     h->n_span = COUNT(fx_span, &p->span);
     h->segment = ITEMS(fx_segment_run, &p->segment);
     h->n_segment_run = COUNT(fx_segment_run, &p->segment);
-    h->node = ITEMS(fx_prefix_node, &p->node);
-    h->n_node = COUNT(fx_prefix_node, &p->node);
     h->request = ITEMS(fx_request_view, &p->request);
     h->n_request = COUNT(fx_request_view, &p->request);
 }
 
-// Without memory there is no picture now; the next one may find some.
+static bool hang_nodes(fx_picture *h, const fxi_mosaic *m)
+{
+    h->node = fxi_mosaic_share(m);
+    h->n_node_block = h->node ? m->n : 0;
+    h->n_node = m->n_node;
+    return h->node != NULL;
+}
+
+static void watch_nodes(fx_engine *eng, bool is_on)
+{
+    eng->gallery.is_watching = is_on;
+    fxi_kv_watch_nodes(eng->kv, is_on);
+    fxi_mosaic_clear(&eng->gallery.nodes);
+}
+
+// Without memory there is no picture now; the next one may find some, and begins anew.
 static void take_picture(fx_engine *eng)
 {
+    fxi_gallery *g = &eng->gallery;
     painting to = {.p = fxi_exhibit_make(), .chunks_rise = true, .nodes_rise = true, .ok = true};
     if (!to.p) return;
+    if (!g->is_watching) watch_nodes(eng, true);
     paint_engine(&to, eng);
-    const bool ok = to.ok && paint_memory(&to, eng->kv);
+    const bool ok = to.ok && paint_memory(&to, eng->kv) && change_nodes(&to, &g->nodes) &&
+                    hang_nodes(&to.p->head, &g->nodes);
     fxi_buf_free(&to.cache);
-    if (!ok) {
+    fxi_buf_free(&to.node);
+    fxi_buf_free(&to.gone);
+    if (ok) {
+        fill_head(eng, to.p);
+        fxi_gallery_hang(g, to.p);
+    } else {
         fx_picture_unref(&to.p->head);
-        return;
+        watch_nodes(eng, false);
     }
-    fill_head(eng, to.p);
-    fxi_gallery_hang(&eng->gallery, to.p);
 }
 
-static uint64_t picture_due_us(const fxi_gallery *g, uint64_t charged_us)
+// The first one after nobody has looked costs more, and comes with a whole one.
+static uint64_t picture_due_us(fxi_gallery *g, uint64_t now_us, bool *is_first)
 {
-    const uint64_t rest_us = (g->took_us + charged_us) * FX_PICTURE_SHARE;
-    if (!g->taken_us) return 0;
-    return g->taken_us + (rest_us > LEAST_GAP_US ? rest_us : LEAST_GAP_US);
+    pthread_mutex_lock(&g->mu);
+    *is_first = !g->newest;
+    const uint64_t gap_us = fxi_picture_budget_gap_us(&g->budget),
+                   wait_us = fxi_picture_budget_whole_wait_us(&g->budget, now_us),
+                   due_us = g->taken_us ? g->taken_us + gap_us : 0;
+    pthread_mutex_unlock(&g->mu);
+    return *is_first && due_us < now_us + wait_us ? now_us + wait_us : due_us;
 }
 
-static void take_timed_picture(fx_engine *eng, uint64_t now_us)
+static void charge_taking(fx_engine *eng, bool is_first, uint64_t took_us)
+{
+    fxi_gallery *g = &eng->gallery;
+    pthread_mutex_lock(&g->mu);
+    if (is_first)
+        fxi_picture_budget_charge_whole(&g->budget, g->taken_us, took_us);
+    else
+        fxi_picture_budget_charge(&g->budget, took_us);
+    pthread_mutex_unlock(&g->mu);
+    pthread_mutex_lock(&eng->mu);
+    eng->stats.picture_us += took_us;
+    pthread_mutex_unlock(&eng->mu);
+}
+
+static void take_timed_picture(fx_engine *eng, uint64_t now_us, bool is_first)
 {
     fxi_gallery *g = &eng->gallery;
     const uint64_t start_ns = fxi_thread_cpu_ns();
     g->taken_us = now_us;
+    pthread_mutex_lock(&g->mu);
+    fxi_picture_budget_begin(&g->budget, now_us);
+    pthread_mutex_unlock(&g->mu);
     take_picture(eng);
-    g->took_us = (fxi_thread_cpu_ns() - start_ns) / 1000;
-    pthread_mutex_lock(&eng->mu);
-    eng->stats.picture_us += g->took_us;
-    pthread_mutex_unlock(&eng->mu);
+    charge_taking(eng, is_first, (fxi_thread_cpu_ns() - start_ns) / 1000);
 }
 
 int fxi_picture_act(fx_engine *eng)
 {
     fxi_gallery *g = &eng->gallery;
-    if (!fxi_gallery_is_open(g)) return 0;
-    const uint64_t now_us = fxi_now_us(eng), charged_us = atomic_load(&g->charged_us),
-                   due_us = picture_due_us(g, charged_us);
+    if (!fxi_gallery_is_open(g)) {
+        if (g->is_watching) watch_nodes(eng, false);
+        return 0;
+    }
+    bool is_first;
+    const uint64_t now_us = fxi_now_us(eng), due_us = picture_due_us(g, now_us, &is_first);
     if (now_us < due_us) return (int)((due_us - now_us) / 1000 + 1);
-    atomic_fetch_sub(&g->charged_us, charged_us); // paid for; what comes now is the next one's
-    take_timed_picture(eng, now_us);
+    take_timed_picture(eng, now_us, is_first);
     return 0;
 }
 
@@ -329,7 +396,29 @@ void fx_picture_begin(fx_engine *eng)
 
 void fx_picture_charge(fx_engine *eng, uint64_t us)
 {
-    atomic_fetch_add(&eng->gallery.charged_us, us);
+    fxi_gallery *g = &eng->gallery;
+    pthread_mutex_lock(&g->mu);
+    fxi_picture_budget_charge(&g->budget, us);
+    pthread_mutex_unlock(&g->mu);
+}
+
+void fx_picture_charge_whole(fx_engine *eng, uint64_t us)
+{
+    fxi_gallery *g = &eng->gallery;
+    const uint64_t now_us = fxi_now_us(eng);
+    pthread_mutex_lock(&g->mu);
+    fxi_picture_budget_charge_whole(&g->budget, now_us, us);
+    pthread_mutex_unlock(&g->mu);
+}
+
+uint64_t fx_picture_whole_wait_us(fx_engine *eng)
+{
+    fxi_gallery *g = &eng->gallery;
+    const uint64_t now_us = fxi_now_us(eng);
+    pthread_mutex_lock(&g->mu);
+    const uint64_t wait_us = fxi_picture_budget_whole_wait_us(&g->budget, now_us);
+    pthread_mutex_unlock(&g->mu);
+    return wait_us;
 }
 
 void fx_picture_end(fx_engine *eng)

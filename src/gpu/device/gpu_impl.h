@@ -45,8 +45,9 @@ typedef struct fxi_gpu_operands {
     fxi_cuda_act mid;        // the same, joined
     float *addends;          // [n_addend][n_tok][dim] h of all ranks
     float *part;             // partial results of attention
-    float *logits;           // [n_logit][n_vocab]
+    float *logits;           // [n_logit][rows of output]
     int32_t *best;           // [n_logit]
+    float *best_logit;       // [n_logit]
     float *router, *share;   // [n_tok][n_expert], [n_tok][n_used]
     int32_t *chosen, *place; // [n_tok][n_used]
     int32_t *place_row;      // [n_tok x n_used]
@@ -89,14 +90,14 @@ typedef struct fxi_gpu_tables {
     size_t room;        // numbers that fit
 } fxi_gpu_tables;
 
-// What the host gets from a pass.
+// What the host gets from a pass: rows, which lie there at a distance of their own.
 typedef struct fxi_gpu_result {
     void *dst;
     const void *src; // of the device
-    size_t size_bytes;
+    size_t n_row, row_bytes, pitch_bytes;
 } fxi_gpu_result;
 
-enum { FXI_GPU_MAX_RESULT = 3, FXI_GPU_MAX_GRAPH = 32 };
+enum { FXI_GPU_MAX_RESULT = 4, FXI_GPU_MAX_GRAPH = 32 };
 
 // What becomes of a step's launches.
 typedef enum fxi_gpu_mode {
@@ -167,6 +168,7 @@ typedef struct fxi_gpu {
     fxi_gpu_kernels kernels;
     fxi_gpu_heap weights, scratch;
     fxi_gpu_pinned pinned;
+    const fxi_gpu_pinned *first_pinned; // of the first of several ranks; NULL: there is one
     fxi_gpu_stage stage;
     bool has_wide;    // attention has a kernel for wide tiles
     bool takes_plain; // the rows that are put now, those of the latest take_linear, stay plain
@@ -211,6 +213,8 @@ fx_status fxi_gpu_take_linear(fxi_device *d, fxi_linear *w, int n, uint64_t more
                               fx_error *err);
 fx_status fxi_gpu_put_linear(fxi_device *d, const fxi_linear *w, int row0, int n_row,
                              const void *rows, fx_error *err);
+fx_status fxi_gpu_view_rows(fxi_device *d, const fxi_linear *w, int row0, int n_row,
+                            fxi_linear *out, fx_error *err);
 fx_status fxi_gpu_take_host(fxi_device *d, size_t size_bytes, void **out, fx_error *err);
 
 // ---- gpu_prepare.c -----------------------------------------------------------------------------
@@ -281,6 +285,9 @@ fxi_cuda_norm fxi_gpu_norm(const fxi_gpu *g, const fxi_rownorm *n); // NULL: no 
 // The host is to get a result of the pass: after its kernels, or in `wait` if its memory is not
 // pinned. dst NULL: it is not wanted.
 void fxi_gpu_return(fxi_gpu *g, void *dst, const void *src, size_t size_bytes);
+// The same of n_row rows that lie one behind the other on the device, and on the host each
+// pitch_bytes behind the one before.
+void fxi_gpu_return_rows(fxi_gpu *g, fxi_gpu_result rows);
 fx_status fxi_gpu_submit(fxi_device *d, fx_error *err);
 fx_status fxi_gpu_wait(fxi_device *d, fx_error *err);
 // After a failure: finds out whether the device is still of use. Returns st.

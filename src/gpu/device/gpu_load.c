@@ -66,6 +66,21 @@ fx_status fxi_gpu_take_linear(fxi_device *d, fxi_linear *w, int n, uint64_t more
     return FX_OK;
 }
 
+// A part is a shape of its own to cuBLASLt.
+fx_status fxi_gpu_view_rows(fxi_device *d, const fxi_linear *w, int row0, int n_row,
+                            fxi_linear *out, fx_error *err)
+{
+    fxi_gpu *g = fxi_gpu_of(d);
+    const bool is_plain = fxi_gpu_is_plain(g, w->type);
+    const size_t from_bytes =
+        is_plain ? (size_t)row0 * plain_row_bytes(w)
+                 : (size_t)(row0 / FXI_PANEL) * fxi_cuda_panel_bytes(w->type, w->n_in);
+    *out = *w;
+    out->n_out = n_row;
+    out->data = (char *)w->data + from_bytes;
+    return is_plain ? fxi_lt_announce(&g->lt, w->type, w->n_in, n_row, err) : FX_OK;
+}
+
 fx_status fxi_gpu_put_linear(fxi_device *d, const fxi_linear *w, int row0, int n_row,
                              const void *rows, fx_error *err)
 {

@@ -112,6 +112,7 @@ static const fxi_device_ops gpu_ops = {
     .upload = fxi_gpu_upload,
     .take_linear = fxi_gpu_take_linear,
     .put_linear = fxi_gpu_put_linear,
+    .view_rows = fxi_gpu_view_rows,
     .prepare = fxi_gpu_prepare,
     .begin = fxi_gpu_begin,
     .embed = fxi_gpu_embed,

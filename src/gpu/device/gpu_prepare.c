@@ -154,7 +154,8 @@ static fx_status cut_rows(fxi_gpu *g, const operand_needs *need, fx_error *err)
     const size_t n = (size_t)g->most.max_tok, dim = (size_t)m->dim,
                  n_q = (size_t)m->n_head * (size_t)m->head_dim,
                  n_kv = (size_t)m->n_kv_head * (size_t)m->head_dim,
-                 n_logit = m->generates ? (size_t)g->most.max_logit : 0,
+                 n_vocab = (size_t)g->plan->output.w.n_out,
+                 n_logit = n_vocab ? (size_t)g->most.max_logit : 0,
                  fused_bytes = fxi_gpu_fused_bytes(g);
     const gpu_buffer list[] = {
         {(void **)&s->x, n * dim, sizeof(float)},
@@ -167,8 +168,9 @@ static fx_status cut_rows(fxi_gpu *g, const operand_needs *need, fx_error *err)
         {(void **)&s->gate, need->n_mid, sizeof(float)},
         {(void **)&s->up, need->n_mid, sizeof(float)},
         {(void **)&s->part, count_parts(g), 1},
-        {(void **)&s->logits, n_logit * (size_t)m->n_vocab, sizeof(float)},
+        {(void **)&s->logits, n_logit * n_vocab, sizeof(float)},
         {(void **)&s->best, n_logit, sizeof(int32_t)},
+        {(void **)&s->best_logit, n_logit, sizeof(float)},
         {(void **)&g->block, g->pass.at.size_bytes, 1},
         {&s->workspace, fxi_lt_is_open(&g->lt) ? FXI_LT_WORKSPACE_BYTES : 0, 1},
         {(void **)&g->fused.at, fused_bytes, 1},
@@ -195,7 +197,7 @@ static unsigned attention_bytes(const fxi_transformer *m, fxi_cuda_kernel_id id)
                                      .max_range = 1,
                                      .n_tile = 1};
     fxi_cuda_kernel_find(id)->shape(&args, &at);
-    return at.shared_bytes;
+    return at.shared_bytes + FXI_CUDA_OWN_SHARED_BYTES;
 }
 
 static fx_status choose_attention(fxi_gpu *g, const fxi_transformer *m, fx_error *err)
@@ -211,6 +213,15 @@ static fx_status choose_attention(fxi_gpu *g, const fxi_transformer *m, fx_error
                     "%s: attention with heads of %d numbers needs %u bytes of shared memory, "
                     "%s has %u",
                     g->cu.label, n, need, g->cu.name, most);
+}
+
+// A tile of attention has at least one token, and tiles are a grid's third dimension.
+static fx_status check_limits(const fxi_gpu *g, const fxi_pass_limits *most, fx_error *err)
+{
+    enum { MAX_GRID_Z = 65535 };
+    if (most->max_tok <= MAX_GRID_Z) return FX_OK;
+    return fxi_fail(err, FX_EINVAL, "%s: %d tokens in a step; a GPU computes at most %d",
+                    g->cu.label, most->max_tok, MAX_GRID_Z);
 }
 
 static fx_status alloc_operands(fxi_gpu *g, fx_error *err)
@@ -236,6 +247,7 @@ fx_status fxi_gpu_prepare(fxi_device *d, const fxi_transformer *plan, const fxi_
                           fx_error *err)
 {
     fxi_gpu *g = fxi_gpu_of(d);
+    FX_TRY(check_limits(g, most, err));
     FX_TRY(choose_attention(g, plan, err));
     g->plan = plan;
     g->most = *most;

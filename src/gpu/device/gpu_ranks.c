@@ -235,6 +235,7 @@ static fx_status join_ranks(gpu_ranks *r, const char *math, fx_error *err)
     for (int k = 0; k < r->set.n; k++) {
         cu[k] = &ranked_gpu(r, k)->cu;
         ranked_gpu(r, k)->n_addend = r->gathers ? r->set.n : 0;
+        ranked_gpu(r, k)->first_pinned = &ranked_gpu(r, 0)->pinned;
         n += (size_t)snprintf(r->name + n, sizeof r->name - n, "%s%s", k ? "," : "", cu[k]->label);
     }
     snprintf(r->path, sizeof r->path, "%d x %s", r->set.n, r->rank[0]->path);

@@ -91,9 +91,9 @@ static fxi_cuda_matrix rows_matrix(const fxi_rows *r)
 }
 
 // The output's weights as a table.
-static fxi_cuda_matrix output_matrix(const fxi_gpu *g)
+static fxi_cuda_matrix tied_matrix(const fxi_gpu *g)
 {
-    const fxi_linear *w = &g->plan->output.w;
+    const fxi_linear *w = &g->plan->tied;
     fxi_cuda_matrix m = fxi_gpu_matrix(w);
     if (fxi_gpu_is_plain(g, w->type))
         m.row_bytes = (size_t)w->n_in * fxi_dtype_find(w->type)->block_bytes;
@@ -108,7 +108,7 @@ static fx_status look_up(fxi_gpu *g, fx_error *err)
     const fxi_cuda_act to = narrow ? fxi_gpu_forms(g, &g->s.narrow, reads_bit(&m->embd_in))
                                    : (fxi_cuda_act){.x = g->s.x};
     const fxi_cuda_embed_args args = {
-        .table = m->embd.data ? rows_matrix(&m->embd) : output_matrix(g),
+        .table = m->embd.data ? rows_matrix(&m->embd) : tied_matrix(g),
         .token = fxi_gpu_array(g, g->pass.at.token),
         .out = to,
         .n_row = g->pass.n_row,
@@ -204,7 +204,7 @@ static fx_status limit_logits(fxi_gpu *g, fx_error *err)
                                        .scale = m->rules.logit_scale,
                                        .cap = m->rules.logit_cap,
                                        .n_row = g->pass.n_row,
-                                       .n = m->model.shape.n_vocab,
+                                       .n = m->output.w.n_out,
                                        .live = fxi_gpu_live_rows(g)};
     if (!args.bias && args.scale == 1 && args.cap == 0) return FX_OK;
     return fxi_gpu_launch(g, FXI_CUDA_LOGITS, &args, err);
@@ -213,14 +213,19 @@ static fx_status limit_logits(fxi_gpu *g, fx_error *err)
 fx_status fxi_gpu_logits(fxi_device *d, int n_row, fx_error *err)
 {
     fxi_gpu *g = fxi_gpu_of(d);
-    const size_t row_bytes = (size_t)g->plan->model.shape.n_vocab * sizeof(float);
+    const fxi_transformer *m = g->plan;
+    const fxi_gpu_result rows = {.dst = g->pass.dst_logits,
+                                 .src = g->s.logits,
+                                 .n_row = (size_t)n_row,
+                                 .row_bytes = (size_t)m->output.w.n_out * sizeof(float),
+                                 .pitch_bytes = (size_t)m->model.shape.n_vocab * sizeof(float)};
     fxi_cuda_act a;
     g->pass.ended = true;
     if (!g->pass.graph) g->pass.n_row = n_row;
     FX_TRY(output_rows(g, &a, err));
-    FX_TRY(fxi_gpu_matmul(g, &g->plan->output.w, &a, g->s.logits, err));
+    FX_TRY(fxi_gpu_matmul(g, &m->output.w, &a, g->s.logits, err));
     FX_TRY(limit_logits(g, err));
-    fxi_gpu_return(g, g->pass.dst_logits, g->s.logits, (size_t)n_row * row_bytes);
+    fxi_gpu_return_rows(g, rows);
     return FX_OK;
 }
 
@@ -229,10 +234,13 @@ fx_status fxi_gpu_best(fxi_device *d, int n_row, fx_error *err)
     fxi_gpu *g = fxi_gpu_of(d);
     const fxi_cuda_argmax_args args = {.y = g->s.logits,
                                        .n_row = g->pass.n_row,
-                                       .n = g->plan->model.shape.n_vocab,
+                                       .n = g->plan->output.w.n_out,
                                        .live = fxi_gpu_live_rows(g),
-                                       .best = g->s.best};
+                                       .best = g->s.best,
+                                       .value = g->s.best_logit};
+    const fxi_batch *to = g->pass.batch;
     FX_TRY(fxi_gpu_launch(g, FXI_CUDA_ARGMAX, &args, err));
-    fxi_gpu_return(g, g->pass.batch->best, g->s.best, (size_t)n_row * sizeof *g->s.best);
+    fxi_gpu_return(g, to->best, g->s.best, (size_t)n_row * sizeof *to->best);
+    fxi_gpu_return(g, to->best_logit, g->s.best_logit, (size_t)n_row * sizeof *to->best_logit);
     return FX_OK;
 }

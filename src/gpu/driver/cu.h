@@ -68,6 +68,10 @@ fx_status fxi_cu_upload(fxi_cu *cu, fxi_cu_stream s, void *dst, const void *src,
                         fx_error *err);
 fx_status fxi_cu_download(fxi_cu *cu, fxi_cu_stream s, void *dst, const void *src,
                           size_t size_bytes, fx_error *err);
+// Rows that lie one behind the other on the device; on the host each begins pitch_bytes behind the
+// one before.
+fx_status fxi_cu_download_rows(fxi_cu *cu, fxi_cu_stream s, void *dst, size_t pitch_bytes,
+                               const void *src, size_t row_bytes, size_t n_row, fx_error *err);
 fx_status fxi_cu_copy(fxi_cu *cu, fxi_cu_stream s, void *dst, const void *src, size_t size_bytes,
                       fx_error *err);
 fx_status fxi_cu_zero(fxi_cu *cu, fxi_cu_stream s, void *dst, size_t size_bytes, fx_error *err);

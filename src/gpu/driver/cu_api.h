@@ -17,6 +17,7 @@ typedef int fxi_cu_result;
 typedef int fxi_cu_device;
 typedef int fxi_cu_attribute;      // of a device
 typedef int fxi_cu_func_attribute; // of a kernel
+typedef int fxi_cu_memory_type;
 typedef unsigned long long fxi_cu_ptr;
 typedef struct CUctx_st *fxi_cu_context;
 typedef struct CUstream_st *fxi_cu_stream;
@@ -37,6 +38,23 @@ typedef struct fxi_cu_kernel_node {
     void *kernel;  // NULL
     fxi_cu_context context;
 } fxi_cu_kernel_node;
+
+// Rows of one memory to rows of another.
+typedef struct fxi_cu_copy_2d {
+    size_t src_x, src_y;
+    fxi_cu_memory_type src_type;
+    const void *src_host;
+    fxi_cu_ptr src_device;
+    void *src_array;
+    size_t src_pitch; // from row to row, in bytes
+    size_t dst_x, dst_y;
+    fxi_cu_memory_type dst_type;
+    void *dst_host;
+    fxi_cu_ptr dst_device;
+    void *dst_array;
+    size_t dst_pitch;
+    size_t width_bytes, height;
+} fxi_cu_copy_2d;
 #endif
 
 enum {
@@ -59,6 +77,8 @@ enum {
     FXI_CU_STREAM_NON_BLOCKING = 1, // not ordered against the default stream
     FXI_CU_EVENT_BLOCKING_SYNC = 1, // a waiting thread sleeps
     FXI_CU_EVENT_DISABLE_TIMING = 2,
+    FXI_CU_MEMORY_HOST = 1,
+    FXI_CU_MEMORY_DEVICE = 2,
 };
 
 // X(member of fxi_cu_api, type of the result, name in libcuda.so.1, parameters)
@@ -91,6 +111,8 @@ enum {
       (void *dst, fxi_cu_ptr src, size_t size_bytes, fxi_cu_stream stream))                      \
     X(memcpy_dtod_async, fxi_cu_result, cuMemcpyDtoDAsync_v2,                                    \
       (fxi_cu_ptr dst, fxi_cu_ptr src, size_t size_bytes, fxi_cu_stream stream))                 \
+    X(memcpy_2d_async, fxi_cu_result, cuMemcpy2DAsync_v2,                                        \
+      (const fxi_cu_copy_2d *copy, fxi_cu_stream stream))                                        \
     X(stream_create, fxi_cu_result, cuStreamCreate, (fxi_cu_stream * stream, unsigned flags))    \
     X(stream_destroy, fxi_cu_result, cuStreamDestroy_v2, (fxi_cu_stream stream))                 \
     X(stream_synchronize, fxi_cu_result, cuStreamSynchronize, (fxi_cu_stream stream))            \

@@ -58,6 +58,22 @@ fx_status fxi_cu_download(fxi_cu *cu, fxi_cu_stream s, void *dst, const void *sr
                        "cuMemcpyDtoHAsync of %zu bytes", size_bytes);
 }
 
+fx_status fxi_cu_download_rows(fxi_cu *cu, fxi_cu_stream s, void *dst, size_t pitch_bytes,
+                               const void *src, size_t row_bytes, size_t n_row, fx_error *err)
+{
+    const fxi_cu_copy_2d copy = {.src_type = FXI_CU_MEMORY_DEVICE,
+                                 .src_device = to_ptr(src),
+                                 .src_pitch = row_bytes,
+                                 .dst_type = FXI_CU_MEMORY_HOST,
+                                 .dst_host = dst,
+                                 .dst_pitch = pitch_bytes,
+                                 .width_bytes = row_bytes,
+                                 .height = n_row};
+    if (!row_bytes || !n_row) return FX_OK;
+    return fxi_cu_done(cu, cu->api.memcpy_2d_async(&copy, s), err,
+                       "cuMemcpy2DAsync of %zu x %zu bytes", n_row, row_bytes);
+}
+
 fx_status fxi_cu_copy(fxi_cu *cu, fxi_cu_stream s, void *dst, const void *src, size_t size_bytes,
                       fx_error *err)
 {

@@ -33,11 +33,13 @@ void fxi_guide_unlock(fxi_guide *g)
     pthread_mutex_unlock(&g->mu);
 }
 
-// Whether it holds more than it may.
+// Whether it holds more than it may. A text that alone takes most of that would have it begin
+// again for each token.
 static bool is_too_large(const fxi_guide *g)
 {
     const fxi_guide_pool *pool = g->limits.pool;
-    return (g->limits.max_bytes && g->n_billed > g->limits.max_bytes) ||
+    return (g->limits.max_bytes && g->n_billed > g->limits.max_bytes &&
+            g->n_billed > 2 * g->path_bytes) ||
            (pool && g->n_billed > FXI_GUIDE_LEAST_BYTES &&
             atomic_load(&pool->used_bytes) > atomic_load(&pool->limit_bytes));
 }
@@ -60,6 +62,7 @@ fx_status fxi_guide_begin_again(fxi_guide *g, fx_error *err)
     if (!st) st = fxi_gram_masks_make(g->tokens, g->a, g->limits.max_mask, &g->masks, err);
     if (!st) {
         bill_bytes(g, bytes_of_guide(g));
+        g->least_bytes = g->path_bytes = g->n_billed;
         return FX_OK;
     }
     fxi_auto_free(g->a);
@@ -127,16 +130,23 @@ bool fxi_guide_has_next(const fxi_auto *a, uint32_t state)
     return may.word[0] || may.word[1] || may.word[2] || may.word[3];
 }
 
+static void note_path(fxi_guide *g, size_t more_bytes)
+{
+    if (g->least_bytes + more_bytes > g->path_bytes) g->path_bytes = g->least_bytes + more_bytes;
+}
+
 fx_status fxi_guide_follow_locked(fxi_guide *g, const int32_t *tok, size_t n_tok,
                                   fxi_guide_place *at, fx_error *err)
 {
     if (!g->a || is_too_large(g)) FX_TRY(fxi_guide_begin_again(g, err));
-    if (at->epoch != g->epoch || at->n_tok > n_tok)
-        *at = (fxi_guide_place){.epoch = g->epoch, .state = fxi_auto_start(g->a)};
+    const bool is_new = at->epoch != g->epoch || at->n_tok > n_tok;
+    const size_t before = is_new ? bytes_of_guide(g) : 0;
+    if (is_new) *at = (fxi_guide_place){.epoch = g->epoch, .state = fxi_auto_start(g->a)};
     while (at->n_tok < n_tok) {
         FX_TRY(fxi_guide_step_token(g, at, tok[at->n_tok], err));
         at->n_tok++;
     }
+    if (is_new) note_path(g, bytes_of_guide(g) - before);
     at->may_end = fxi_auto_is_final(g->a, at->state);
     at->is_complete = at->may_end && !fxi_guide_has_next(g->a, at->state);
     at->is_dead = at->state == FXI_AUTO_DEAD;

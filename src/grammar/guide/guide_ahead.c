@@ -1,9 +1,9 @@
 // guide_ahead.c - what comes next, found out within a bound or by a thread that nobody waits for.
 //
-// That thread looks first at what was asked for, then at the states that can be reached from the
-// beginning, the nearest first; in those the spaces that models seldom write are left out. It does
-// so until most of the room for masks is taken or enough was spent. It works in portions, and gives
-// way after each to threads that wait for the guide.
+// That thread looks first at what was asked for, then at the near states (gram_near.h) that can be
+// reached from the beginning, the nearest first; in those the spaces that models seldom write are
+// left out. It does so until most of the room for masks is taken or enough was spent. It works in
+// portions, and gives way after each to threads that wait for the guide.
 #include <sched.h>
 
 #include "base/system/grow.h"
@@ -127,6 +127,7 @@ static fx_status push_next(fxi_guide *g, uint32_t state, fx_error *err)
         fxi_byte_put(&seen, class_of[b]);
         if (is_rare_space((uint8_t)b)) continue;
         FX_TRY(fxi_auto_step(g->a, state, (uint8_t)b, &next, err));
+        FX_TRY(fxi_gram_masks_near(g->masks, next, &next, err));
         if (!push_ahead(&g->ahead, next)) return fxi_fail(err, FX_ENOMEM, "out of memory");
     }
     return FX_OK;
@@ -165,6 +166,7 @@ static fx_status work_on(fxi_guide *g, uint32_t state)
     if (g->speller.first && fxi_auto_forced(g->a, state) >= 0)
         FX_TRY(fxi_guide_forced_at(g, state, &tok, NULL));
     if (tok >= 0 && !is_asked(g, state)) return FX_OK;
+    FX_TRY(fxi_gram_masks_near(g->masks, state, &state, NULL));
     if (fxi_gram_masks_find(g->masks, state)) return FX_OK;
     w->moves = fxi_gram_masks_moves(g->masks);
     w->pay.pause = give_way;

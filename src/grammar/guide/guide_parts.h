@@ -41,6 +41,8 @@ struct fxi_guide {
     uint32_t lost; // a state that fxi_guide_work cannot find out: its error is told who draws
     fxi_guide_ahead ahead;
     size_t n_billed;    // bytes of it that are in the pool
+    size_t least_bytes; // what it held when it began,
+    size_t path_bytes;  // and with the longest text that it followed from there
     bool is_working;    // a thread is in fxi_guide_work,
     fxi_mask_walk walk; // which this belongs to
 };

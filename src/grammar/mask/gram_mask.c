@@ -1,25 +1,35 @@
 // gram_mask.c - the kept masks, and forced text.
+//
+// Many states have the same mask: the same can follow, in another place. It is kept once. Where a
+// mask has made way, the states that had it see that from its turn.
 #include "grammar/mask/gram_mask.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/system/grow.h"
+#include "grammar/run/gram_near.h"
 
-#define NOT_KEPT UINT32_MAX
-
-typedef struct mask_owner {
-    uint32_t state;
+typedef struct kept_mask {
+    uint64_t *mask; // [n_word]
+    uint64_t hash;
+    uint32_t turn;  // how often this place was given away
     bool is_wanted; // it was asked for since the hand last came by
-} mask_owner;
+} kept_mask;
+
+typedef struct mask_place {
+    uint32_t at, turn; // among those kept; it is still there if the turn is the same
+    bool is_set;
+} mask_place;
 
 struct fxi_gram_masks {
     fxi_slice_moves moves;
     fxi_mask_walk walk;
-    uint32_t *place;   // [n_place] of a state: its mask among those kept, or NOT_KEPT
-    mask_owner *owner; // [n_kept]
-    uint64_t **mask;   // [n_kept][n_word]
-    size_t n_place, cap_place, n_kept, cap_owner, cap_mask, max_mask, n_word, n_made;
+    fxi_gram_near near;
+    mask_place *place; // [n_place] of a state
+    kept_mask *kept;   // [n_kept]
+    uint32_t *slot;    // [n_slot] by hash, of two or more per mask: 1 + a kept one; 0: free
+    size_t n_place, cap_place, n_kept, cap_kept, n_slot, max_mask, n_word, n_made;
     size_t hand; // the kept mask that makes way next
 };
 
@@ -31,6 +41,7 @@ fx_status fxi_gram_masks_make(const fxi_gram_tokens *tokens, fxi_auto *a, size_t
     if (m && fxi_mask_walk_make(&m->walk, tokens)) {
         m->moves.a = m->walk.pay.a = a;
         m->walk.moves = &m->moves;
+        m->near.reach = (uint32_t)tokens->max_depth;
         m->max_mask = max_mask;
         m->n_word = tokens->n_word;
         *out = m;
@@ -45,10 +56,11 @@ void fxi_gram_masks_free(fxi_gram_masks *m)
     if (!m) return;
     fxi_slice_moves_free(&m->moves);
     fxi_mask_walk_free(&m->walk);
+    fxi_gram_near_free(&m->near);
     free(m->place);
-    free(m->owner);
-    for (size_t i = 0; i < m->n_kept; i++) free(m->mask[i]);
-    free(m->mask);
+    for (size_t i = 0; i < m->n_kept; i++) free(m->kept[i].mask);
+    free(m->kept);
+    free(m->slot);
     free(m);
 }
 
@@ -70,64 +82,121 @@ size_t fxi_gram_masks_n_made(const fxi_gram_masks *m)
 size_t fxi_gram_masks_n_bytes(const fxi_gram_masks *m)
 {
     return sizeof *m + fxi_mask_walk_n_bytes(m->walk.tokens) +
-           m->moves.cap * FXI_SLICE_REST * sizeof *m->moves.move + m->cap_place * sizeof *m->place +
-           m->cap_owner * sizeof *m->owner + m->cap_mask * sizeof *m->mask +
-           m->n_kept * m->n_word * sizeof **m->mask;
+           m->moves.cap * FXI_SLICE_REST * sizeof *m->moves.move +
+           m->near.cap * sizeof *m->near.of + m->cap_place * sizeof *m->place +
+           m->cap_kept * sizeof *m->kept + m->n_slot * sizeof *m->slot +
+           m->n_kept * m->n_word * sizeof *m->kept->mask;
 }
+
+// ---- equal masks --------------------------------------------------------------------------------
+
+static uint64_t hash_mask(const uint64_t *mask, size_t n_word)
+{
+    uint64_t h[4] = {1, 2, 3, 4};
+    for (size_t i = 0; i < n_word; i++) h[i % 4] = (h[i % 4] ^ mask[i]) * 0x9E3779B97F4A7C15u;
+    return (h[0] ^ h[1] >> 17) + (h[2] ^ h[3] >> 23) * 0xD6E8FEB86659FD93u;
+}
+
+static uint32_t *slot_of_mask(const fxi_gram_masks *m, uint64_t hash, const uint64_t *mask)
+{
+    size_t i = (size_t)(hash >> 20) & (m->n_slot - 1);
+    for (; m->slot[i]; i = (i + 1) & (m->n_slot - 1)) {
+        const kept_mask *k = &m->kept[m->slot[i] - 1];
+        if (k->hash == hash && !memcmp(k->mask, mask, m->n_word * sizeof *mask)) break;
+    }
+    return &m->slot[i];
+}
+
+// Enters all that are kept anew.
+static void enter_kept(fxi_gram_masks *m)
+{
+    memset(m->slot, 0, m->n_slot * sizeof *m->slot);
+    for (size_t i = 0; i < m->n_kept; i++)
+        if (m->kept[i].mask) *slot_of_mask(m, m->kept[i].hash, m->kept[i].mask) = (uint32_t)i + 1;
+}
+
+static bool make_mask_slots(fxi_gram_masks *m)
+{
+    size_t n = 64;
+    while (n < 2 * m->max_mask) n *= 2;
+    m->slot = calloc(n, sizeof *m->slot);
+    m->n_slot = m->slot ? n : 0;
+    return m->slot != NULL;
+}
+
+// ---- room ---------------------------------------------------------------------------------------
 
 // The next place whose mask was not asked for since the hand last came by.
-static uint32_t clear_place(fxi_gram_masks *m)
+static kept_mask *clear_place(fxi_gram_masks *m)
 {
-    for (; m->owner[m->hand].is_wanted; m->hand = (m->hand + 1) % m->max_mask)
-        m->owner[m->hand].is_wanted = false;
-    const uint32_t place = (uint32_t)m->hand;
+    for (; m->kept[m->hand].is_wanted; m->hand = (m->hand + 1) % m->max_mask)
+        m->kept[m->hand].is_wanted = false;
+    kept_mask *k = &m->kept[m->hand];
     m->hand = (m->hand + 1) % m->max_mask;
-    m->place[m->owner[place].state] = NOT_KEPT;
-    return place;
+    k->turn++;
+    return k;
 }
 
-// A place for one more mask. False: out of memory.
-static bool take_place(fxi_gram_masks *m, uint32_t *place)
+// A place for one more mask. NULL: out of memory.
+static kept_mask *take_place(fxi_gram_masks *m)
 {
-    if (m->n_kept == m->max_mask) {
-        *place = clear_place(m);
-        return true;
-    }
-    if (!fxi_grow(&m->owner, sizeof *m->owner, m->n_kept, &m->cap_owner) ||
-        !fxi_grow(&m->mask, sizeof *m->mask, m->n_kept, &m->cap_mask))
-        return false;
-    m->mask[m->n_kept] = calloc(m->n_word, sizeof **m->mask);
-    if (!m->mask[m->n_kept]) return false;
-    *place = (uint32_t)m->n_kept++;
-    return true;
+    if (m->n_kept == m->max_mask) return clear_place(m);
+    if (!fxi_grow(&m->kept, sizeof *m->kept, m->n_kept, &m->cap_kept)) return NULL;
+    m->kept[m->n_kept] = (kept_mask){.mask = calloc(m->n_word, sizeof *m->kept->mask)};
+    return m->kept[m->n_kept].mask ? &m->kept[m->n_kept++] : NULL;
+}
+
+// The place of this mask among those kept; NULL: out of memory.
+static kept_mask *keep_mask(fxi_gram_masks *m, const uint64_t *mask)
+{
+    const uint64_t hash = hash_mask(mask, m->n_word);
+    const uint32_t known = *slot_of_mask(m, hash, mask);
+    if (known) return &m->kept[known - 1];
+    const bool is_full = m->n_kept == m->max_mask;
+    kept_mask *k = take_place(m);
+    if (!k) return NULL;
+    memcpy(k->mask, mask, m->n_word * sizeof *mask);
+    k->hash = hash;
+    k->is_wanted = false;
+    if (is_full)
+        enter_kept(m); // without the one that made way
+    else
+        *slot_of_mask(m, hash, mask) = (uint32_t)(k - m->kept) + 1;
+    return k;
 }
 
 static bool reach_state(fxi_gram_masks *m, uint32_t state)
 {
     while (m->n_place <= state) {
         if (!fxi_grow(&m->place, sizeof *m->place, m->n_place, &m->cap_place)) return false;
-        m->place[m->n_place++] = NOT_KEPT;
+        m->place[m->n_place++] = (mask_place){.is_set = false};
     }
     return true;
 }
 
+fx_status fxi_gram_masks_near(fxi_gram_masks *m, uint32_t state, uint32_t *near, fx_error *err)
+{
+    return fxi_auto_near(m->moves.a, &m->near, state, near, err);
+}
+
 const uint64_t *fxi_gram_masks_find(fxi_gram_masks *m, uint32_t state)
 {
-    if (state >= m->n_place || m->place[state] == NOT_KEPT) return NULL;
-    m->owner[m->place[state]].is_wanted = true;
-    return m->mask[m->place[state]];
+    state = fxi_gram_near_known(&m->near, state);
+    if (state >= m->n_place || !m->place[state].is_set) return NULL;
+    kept_mask *k = &m->kept[m->place[state].at];
+    if (k->turn != m->place[state].turn) return NULL;
+    k->is_wanted = true;
+    return k->mask;
 }
 
 fx_status fxi_gram_masks_keep(fxi_gram_masks *m, uint32_t state, const uint64_t *mask,
                               fx_error *err)
 {
-    uint32_t place;
     if (fxi_gram_masks_find(m, state)) return FX_OK;
-    if (!reach_state(m, state) || !take_place(m, &place))
-        return fxi_fail(err, FX_ENOMEM, "out of memory");
-    memcpy(m->mask[place], mask, m->n_word * sizeof *mask);
-    m->owner[place] = (mask_owner){state, false};
-    m->place[state] = place;
+    if (!m->n_slot && !make_mask_slots(m)) return fxi_fail(err, FX_ENOMEM, "out of memory");
+    const kept_mask *k = reach_state(m, state) ? keep_mask(m, mask) : NULL;
+    if (!k) return fxi_fail(err, FX_ENOMEM, "out of memory");
+    m->place[state] = (mask_place){(uint32_t)(k - m->kept), k->turn, true};
     m->n_made++;
     return FX_OK;
 }
@@ -136,6 +205,9 @@ fx_status fxi_gram_masks_of(fxi_gram_masks *m, uint32_t state, size_t *left, con
                             fx_error *err)
 {
     fxi_mask_walk *w = &m->walk;
+    *mask = fxi_gram_masks_find(m, state);
+    if (*mask) return FX_OK;
+    FX_TRY(fxi_gram_masks_near(m, state, &state, err));
     *mask = fxi_gram_masks_find(m, state);
     if (*mask) return FX_OK;
     fxi_mask_pay_open(&w->pay, w->pay.a, *left);

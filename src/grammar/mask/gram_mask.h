@@ -2,8 +2,9 @@
 //
 // A mask has a bit for each token, set if the text may go on with all of its bytes. The end of an
 // answer is no byte and has no bit: an end token is allowed where fxi_auto_is_final says so. Masks
-// are computed by a walk over the tries of the vocabulary (gram_walk.h) and kept by state; when the
-// room for them is full, one that was not asked for lately makes way.
+// are computed by a walk over the tries of the vocabulary (gram_walk.h) and kept by state, one for
+// all states that no token tells apart (gram_near.h), and once if they are equal; when the room for
+// them is full, one that was not asked for lately makes way.
 //
 // One thread at a time, the one that steps the automaton.
 #ifndef FXI_GRAMMAR_MASK_H
@@ -20,9 +21,12 @@ fx_status fxi_gram_masks_make(const fxi_gram_tokens *tokens, fxi_auto *a, size_t
                               fxi_gram_masks **out, fx_error *err);
 void fxi_gram_masks_free(fxi_gram_masks *m); // NULL is allowed
 
+// The state whose mask is that of this one, which may be itself: the mask is kept by it. Errors: as
+// fxi_auto_step.
+fx_status fxi_gram_masks_near(fxi_gram_masks *m, uint32_t state, uint32_t *near, fx_error *err);
 // [n_vocab / 64 + 1], bit id % 64 of word id / 64; valid until the next call. NULL: it is not kept.
 const uint64_t *fxi_gram_masks_find(fxi_gram_masks *m, uint32_t state);
-// Keeps a mask that was computed. Errors: FX_ENOMEM.
+// Keeps a mask that was computed, of a near state. Errors: FX_ENOMEM.
 fx_status fxi_gram_masks_keep(fxi_gram_masks *m, uint32_t state, const uint64_t *mask,
                               fx_error *err);
 // Finds it, or computes and keeps it. *left: what may be spent on that, and what is left of it

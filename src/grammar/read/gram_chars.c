@@ -36,7 +36,7 @@ static int compare_ranges(const void *a, const void *b)
     return (x->lo > y->lo) - (x->lo < y->lo);
 }
 
-void fxi_char_set_sort(fxi_char_set *s)
+static void sort_ranges(fxi_char_set *s)
 {
     size_t n = 0;
     if (s->n > 1) qsort(s->range, s->n, sizeof *s->range, compare_ranges);
@@ -55,7 +55,7 @@ bool fxi_char_set_invert(fxi_char_set *s)
     fxi_char_set other = {0};
     uint32_t from = 0;
     bool ok = true;
-    fxi_char_set_sort(s);
+    sort_ranges(s);
     for (size_t i = 0; ok && i < s->n; i++) {
         if (s->range[i].lo > from) ok = fxi_char_set_add(&other, from, s->range[i].lo - 1);
         from = s->range[i].hi + 1;
@@ -188,7 +188,7 @@ bool fxi_gram_chars(fxi_gram *g, fxi_char_set *s, fxi_gram_spelling spelling, ui
     static const fxi_byte_set none;
     char_ways w = {.g = g};
     bool ok = true;
-    fxi_char_set_sort(s);
+    sort_ranges(s);
     for (size_t i = 0; ok && i < s->n; i++) ok = add_range(&w, s->range[i], spelling);
     if (ok && memcmp(&w.single, &none, sizeof none)) ok = add_way(&w, fxi_gram_set(g, &w.single));
     if (ok) *node = fxi_gram_alt(g, w.way, w.n);

@@ -19,7 +19,6 @@ void fxi_char_set_free(fxi_char_set *s); // empty again
 bool fxi_char_set_add(fxi_char_set *s, uint32_t lo, uint32_t hi);
 bool fxi_char_set_join(fxi_char_set *s, const fxi_char_set *more);
 bool fxi_char_set_invert(fxi_char_set *s); // the other characters, U+0000 to U+10FFFF
-void fxi_char_set_sort(fxi_char_set *s);   // ascending ranges with gaps between them
 
 typedef enum fxi_gram_spelling {
     FXI_SPELL_UTF8,

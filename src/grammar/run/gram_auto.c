@@ -5,6 +5,7 @@
 
 #include "base/system/grow.h"
 #include "grammar/run/gram_close.h"
+#include "grammar/run/gram_near.h"
 
 struct fxi_auto {
     const fxi_gram *form;
@@ -216,6 +217,12 @@ const uint32_t *fxi_auto_moves(const fxi_auto *a, uint32_t state)
 {
     if (state >= a->n_row || a->row[state] == FXI_AUTO_UNKNOWN) return NULL;
     return a->move + a->row[state] * a->n_class;
+}
+
+fx_status fxi_auto_near(fxi_auto *a, fxi_gram_near *near, uint32_t state, uint32_t *out,
+                        fx_error *err)
+{
+    return fxi_gram_near_find(near, a->form, &a->stacks, state, out, err);
 }
 
 // ---- what may come next -------------------------------------------------------------------------

@@ -17,6 +17,7 @@
 #include "grammar/form/gram_form.h"
 
 struct fxi_gram_stacks;
+struct fxi_gram_near;
 
 typedef struct fxi_auto fxi_auto;
 
@@ -37,6 +38,10 @@ fx_status fxi_auto_step(fxi_auto *a, uint32_t state, uint8_t byte, uint32_t *nex
 // are FXI_AUTO_UNKNOWN, and fxi_auto_step finds them. Valid until the next call of that. NULL: none
 // are known.
 const uint32_t *fxi_auto_moves(const fxi_auto *a, uint32_t state);
+// A state from which the same texts go on, up to near->reach bytes (gram_near.h); often this one.
+// Errors: as fxi_auto_step.
+fx_status fxi_auto_near(fxi_auto *a, struct fxi_gram_near *near, uint32_t state, uint32_t *out,
+                        fx_error *err);
 // Whether the text so far matches.
 bool fxi_auto_is_final(const fxi_auto *a, uint32_t state);
 // The bytes that may come next.

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "base/system/grow.h"
+#include "grammar/run/gram_near.h"
 
 enum { MAX_CLOSE_STEPS = 1 << 18 };
 #define RESUME UINT32_MAX // instead of a node
@@ -127,19 +128,30 @@ static fx_status enter_seq(fxi_gram_close *c, uint32_t node, uint32_t at, uint32
     return queue_work(c, c->form->kid[x->at + at], rest, err);
 }
 
-// Goes on with a repeat that was gone round `count` times; beyond its minimum, a repeat without a
-// maximum counts no more.
+// The count behind one more round; beyond its minimum, a repeat without a maximum in reach counts
+// no more.
+static uint32_t next_count(const fxi_gram_node *x, uint32_t min, uint32_t count)
+{
+    if (count == FXI_NEAR_LESS) return count;
+    const uint32_t far = count & FXI_NEAR_FAR, next = (count ^ far) + 1;
+    if (far || x->max == FXI_GRAM_NO_MAX) return far | (next > min ? min : next);
+    return next;
+}
+
+// Goes on with a repeat that was gone round `count` times.
 static fx_status enter_repeat(fxi_gram_close *c, uint32_t node, uint32_t count, uint32_t rest,
                               fx_error *err)
 {
     const fxi_gram_node *x = &c->form->node[node], *body = &c->form->node[x->at];
     const uint32_t min = body->nullable ? 0 : x->min;
+    const bool is_far = count & FXI_NEAR_FAR;
+    const bool may_leave = count != FXI_NEAR_LESS && (count & ~FXI_NEAR_FAR) >= min;
+    const fxi_gram_frame next = {node, next_count(x, min, count), rest};
     bool is_new;
-    uint32_t next = count + 1, round;
-    if (count >= min) FX_TRY(queue_work(c, RESUME, rest, err));
-    if (count >= x->max || !body->productive) return FX_OK;
-    if (x->max == FXI_GRAM_NO_MAX && next > min) next = min;
-    FX_TRY(push_frame(c, (fxi_gram_frame){node, next, rest}, &round, err));
+    uint32_t round;
+    if (may_leave) FX_TRY(queue_work(c, RESUME, rest, err));
+    if ((!is_far && count >= x->max) || !body->productive) return FX_OK;
+    FX_TRY(push_frame(c, next, &round, err));
     if (body->nullable) FX_TRY(mark_seen(c, RESUME, round, &is_new, err));
     return queue_work(c, x->at, round, err);
 }

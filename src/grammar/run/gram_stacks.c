@@ -133,6 +133,9 @@ static void sort_frames(fxi_gram_frame *f, size_t n)
     }
 }
 
+static fx_status join_sets(fxi_gram_stacks *s, uint32_t a, uint32_t b, uint32_t *out,
+                           fx_error *err);
+
 fx_status fxi_gram_stacks_put(fxi_gram_stacks *s, fxi_gram_frame *frame, size_t n, bool has_empty,
                               uint32_t *out, fx_error *err)
 {
@@ -140,8 +143,7 @@ fx_status fxi_gram_stacks_put(fxi_gram_stacks *s, fxi_gram_frame *frame, size_t 
     sort_frames(frame, n);
     for (size_t i = 0; i < n; i++) {
         if (m && !compare_places(&frame[m - 1], &frame[i]))
-            FX_TRY(
-                fxi_gram_stacks_join(s, frame[m - 1].rest, frame[i].rest, &frame[m - 1].rest, err));
+            FX_TRY(join_sets(s, frame[m - 1].rest, frame[i].rest, &frame[m - 1].rest, err));
         else
             frame[m++] = frame[i];
     }
@@ -158,7 +160,7 @@ static fx_status merge_frames(fxi_gram_stacks *s, uint32_t a, uint32_t b, fxi_gr
         const fxi_gram_frame p = s->frame[x.first + i], q = s->frame[y.first + j];
         const int order = compare_places(&p, &q);
         f[*n] = order <= 0 ? p : q;
-        if (order == 0) FX_TRY(fxi_gram_stacks_join(s, p.rest, q.rest, &f[*n].rest, err));
+        if (order == 0) FX_TRY(join_sets(s, p.rest, q.rest, &f[*n].rest, err));
         i += order <= 0;
         j += order >= 0;
         ++*n;
@@ -181,10 +183,10 @@ static fx_status join_frames(fxi_gram_stacks *s, uint32_t a, uint32_t b, uint32_
     return st;
 }
 
-fx_status fxi_gram_stacks_join(fxi_gram_stacks *s, uint32_t a, uint32_t b, uint32_t *out,
-                               fx_error *err)
+// The number of the union of two sets.
+static fx_status join_sets(fxi_gram_stacks *s, uint32_t a, uint32_t b, uint32_t *out, fx_error *err)
 {
-    if (a > b) return fxi_gram_stacks_join(s, b, a, out, err);
+    if (a > b) return join_sets(s, b, a, out, err);
     if (a == b || a == FXI_STACKS_NONE) {
         *out = b;
         return FX_OK;

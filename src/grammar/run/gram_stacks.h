@@ -35,7 +35,7 @@ typedef struct fxi_gram_stacks {
     fxi_gram_stack_set *set; // [n_set]
     fxi_gram_frame *frame;   // [n_frame] of all sets
     uint32_t *slot;          // [mask + 1] set numbers by hash of the contents; 0: free
-    struct fxi_gram_join {   // what fxi_gram_stacks_join has computed, the latest only
+    struct fxi_gram_join {   // unions of two sets that were made, the latest only
         uint32_t a, b, both;
     } * joined;
     size_t n_set, cap_set, n_frame, cap_frame;
@@ -53,8 +53,5 @@ size_t fxi_gram_stacks_n_bytes(const fxi_gram_stacks *s); // memory that its arr
 // The number of the set with frame[0..n), which this sorts; frames at the same place are joined.
 fx_status fxi_gram_stacks_put(fxi_gram_stacks *s, fxi_gram_frame *frame, size_t n, bool has_empty,
                               uint32_t *out, fx_error *err);
-// The number of the union of two sets.
-fx_status fxi_gram_stacks_join(fxi_gram_stacks *s, uint32_t a, uint32_t b, uint32_t *out,
-                               fx_error *err);
 
 #endif

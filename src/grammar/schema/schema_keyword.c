@@ -213,7 +213,7 @@ fx_status fxi_schema_check(fxi_schema *r, const json_t *schema)
 
 // ---- lists --------------------------------------------------------------------------------------
 
-unsigned fxi_schema_types(const json_t *schema)
+static unsigned types_of_schema(const json_t *schema)
 {
     const json_t *type = json_object_get(schema, "type");
     unsigned all = 0, plain = 0;
@@ -231,7 +231,7 @@ unsigned fxi_schema_types_of(const fxi_schema_set *list)
 {
     unsigned types = FXI_SCHEMA_ALL, whole = 0;
     for (size_t i = 0; i < list->n; i++) {
-        const unsigned one = fxi_schema_types(list->at[i]);
+        const unsigned one = types_of_schema(list->at[i]);
         types &= one;
         whole |= one & FXI_SCHEMA_WHOLE;
     }

@@ -108,8 +108,7 @@ fx_status fxi_schema_check(fxi_schema *r, const json_t *schema);
 // Fails with "schema: WHAT at #/where".
 __attribute__((format(printf, 3, 4))) fx_status fxi_schema_refuse(fxi_schema *r, const json_t *at,
                                                                   const char *fmt, ...);
-// The types that `type` allows; FXI_SCHEMA_ALL without it.
-unsigned fxi_schema_types(const json_t *schema);
+// The types that `type` allows in all of them; FXI_SCHEMA_ALL without it.
 unsigned fxi_schema_types_of(const fxi_schema_set *list);
 // The first schema of the list with this keyword, after `before` (NULL: from the beginning), and
 // the keyword's value in *value. NULL: there is none.

@@ -114,6 +114,7 @@ typedef struct exact_share {
     tile_job job;
     row_state seg, all;
 } exact_share;
+static_assert(sizeof(exact_share) <= FXI_CUDA_OWN_SHARED_BYTES, "the host reckons with less");
 
 FXI_KERNEL(attention, attn, ATTN_THREAD)
 {

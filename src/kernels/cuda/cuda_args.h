@@ -161,6 +161,9 @@ typedef struct fxi_cuda_rope_store_args {
 #define FXI_CUDA_TILE_ROW 16
 #define FXI_CUDA_WIDE_ROW 64
 
+// Of shared memory, what a kernel of attention has at most beside what a launch gives it.
+#define FXI_CUDA_OWN_SHARED_BYTES 1024
+
 typedef struct fxi_cuda_tile {
     int32_t seq;         // of the batch
     int32_t tok0, n_tok; // tokens of the sequence, from its first one of this batch on
@@ -264,6 +267,7 @@ typedef struct fxi_cuda_argmax_args {
     int32_t n_row, n;
     const int32_t *live; // NULL: n_row
     int32_t *best;       // [n_row]; -1: a number of the row is inf or NaN
+    float *value;        // [n_row] that number
 } fxi_cuda_argmax_args;
 
 #endif

@@ -3,7 +3,7 @@
 // Plain C without a call of a driver: whoever has one launches
 //     cuLaunchKernel(function of name, grid, block, shared_bytes, stream, {&args})
 // More than 48 KiB of shared memory must be allowed before
-// (CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES).
+// (CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES); what a kernel has itself counts, too.
 // With NULL for args, shape gives the block alone.
 #ifndef FXI_KERNELS_CUDA_LAUNCH_H
 #define FXI_KERNELS_CUDA_LAUNCH_H

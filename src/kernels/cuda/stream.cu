@@ -156,6 +156,8 @@ FXI_KERNEL(argmax, argmax, 256)
     __syncthreads();
     if (threadIdx.x >= 32) return;
     best = warp_best(warps[lane % 8]);
-    if (lane == 0) a.best[row] = best.at;
+    if (lane != 0) return;
+    a.best[row] = best.at;
+    a.value[row] = best.value;
 }
 FXI_CUDA_KERNEL(fxi_cuda_argmax);

@@ -92,7 +92,7 @@ fx_status fxi_host_prepare(fxi_device *d, const fxi_transformer *m, const fxi_pa
                  n_kv = (size_t)s->n_kv_head * (size_t)s->head_dim;
     const size_t n_narrow = (size_t)m->embd_in.n_in, widest = dim > n_q ? dim : n_q;
     const size_t n_act = n * (widest > n_narrow ? widest : n_narrow),
-                 n_logit = (size_t)most->max_logit, n_vocab = s->generates ? (size_t)s->n_vocab : 0;
+                 n_logit = (size_t)most->max_logit, n_vocab = (size_t)m->output.w.n_out;
     const needs need = count_needs(m, n);
     const buffer list[] = {
         {(void **)&b->x, n * dim, sizeof(float)},

@@ -126,6 +126,16 @@ static fx_status host_put_linear(fxi_device *d, const fxi_linear *w, int row0, i
     return FX_OK;
 }
 
+static fx_status host_view_rows(fxi_device *d, const fxi_linear *w, int row0, int n_row,
+                                fxi_linear *out, fx_error *err)
+{
+    (void)d, (void)err;
+    *out = *w;
+    out->n_out = n_row;
+    out->data = fxi_linear_panel(w, row0 / FXI_PANEL);
+    return FX_OK;
+}
+
 // ---- the device --------------------------------------------------------------------------------
 
 static fx_status host_open_vmm(fxi_device *d, struct vt_vmm **out, fx_error *err)
@@ -160,6 +170,7 @@ static const fxi_device_ops host_ops = {
     .upload = host_upload,
     .take_linear = host_take_linear,
     .put_linear = host_put_linear,
+    .view_rows = host_view_rows,
     .prepare = fxi_host_prepare,
     .begin = fxi_host_begin,
     .embed = fxi_host_embed,

@@ -43,7 +43,7 @@ static void look_up_row(const fxi_host *h, int row, float *x)
     if (e->data)
         fxi_row_to_f32(e->type, e->data + token * e->row_bytes, (size_t)e->n_elem, x);
     else
-        fxi_linear_row(&h->m->output.w, (int)token, x);
+        fxi_linear_row(&h->m->tied, (int)token, x);
 }
 
 static void narrow_row(void *arg, int row)

@@ -66,8 +66,8 @@ static int turned_rows(const fxi_loading *l)
     return l->family->rope == FXI_ROPE_HALVES ? 2 * l->m->rope[0].n_pair : 0;
 }
 
-// Of queries or keys: n_head heads.
-static fx_status load_head_norm(fxi_loading *l, const char *name, int i, int n_head,
+// Of queries or keys.
+static fx_status load_head_norm(fxi_loading *l, const char *name, int i, fxi_head_range heads,
                                 fxi_rownorm *out, fx_error *err)
 {
     const int head_dim = l->m->model.shape.head_dim;
@@ -78,22 +78,23 @@ static fx_status load_head_norm(fxi_loading *l, const char *name, int i, int n_h
     if (l->family->qk_norm == FXI_QK_NONE ||
         (l->family->qk_norm == FXI_QK_MAYBE && !fxi_loading_has(l, name, i)))
         return FX_OK;
-    if (l->family->qk_norm == FXI_QK_ROW) m.n_out = n_head * head_dim;
+    if (l->family->qk_norm == FXI_QK_ROW) m.n_out = heads.n * head_dim;
     if (l->family->qk_norm == FXI_QK_MAYBE) {
-        m.n_slice = n_head;
-        m.n_all_slice = n_head * l->ld->cut.n_rank;
-        m.slice0 = n_head * l->ld->cut.rank;
+        m.n_slice = heads.n;
+        m.n_all_slice = heads.all;
+        m.slice0 = heads.first;
     }
     return load_norm(l, &m, l->family->qk_norm == FXI_QK_ROW ? m.n_out : head_dim, out, err);
 }
 
 // ---- attention ---------------------------------------------------------------------------------
 
-// The rows of queries, keys or values: `heads` heads of this device. Where one tensor has those of
-// all three, these begin behind `before` heads, counted as this device's, too.
+// The rows of queries, keys or values. Where one tensor has those of all three, these begin behind
+// `before` heads.
 typedef struct heads_of {
     const char *name;
-    int heads, before;
+    fxi_head_range heads;
+    int before;
     int n_rot;
     fxi_affine *dst;
 } heads_of;
@@ -102,14 +103,13 @@ static fx_status load_heads(fxi_loading *l, int i, const heads_of *h, fx_error *
 {
     const fxi_model_shape *s = &l->m->model.shape;
     const bool fused = fxi_loading_has(l, "attn_qkv", i);
-    const fxi_cut cut = l->ld->cut;
-    const int all = fused ? s->n_head + 2 * s->n_kv_head : h->heads;
-    const int before = fused ? h->before * cut.n_rank : 0;
+    const int n_kv = fxi_rules_kv_heads(l).all;
+    const int all = fused ? fxi_rules_heads(l).all + 2 * n_kv : h->heads.all;
     const fxi_part_of m = {.key = fxi_weight_key(fused ? "attn_qkv" : h->name, i),
                            .n_in = s->dim,
-                           .n_out = h->heads * s->head_dim,
-                           .n_row = all * cut.n_rank * s->head_dim,
-                           .row0 = (before + h->heads * cut.rank) * s->head_dim,
+                           .n_out = h->heads.n * s->head_dim,
+                           .n_row = all * s->head_dim,
+                           .row0 = ((fused ? h->before : 0) + h->heads.first) * s->head_dim,
                            .head_dim = s->head_dim,
                            .n_rot = h->n_rot};
     return fxi_affine_load(l, &m, h->dst, err);
@@ -118,25 +118,23 @@ static fx_status load_heads(fxi_loading *l, int i, const heads_of *h, fx_error *
 static fx_status load_attention(fxi_loading *l, int i, fxi_layer *out, fx_error *err)
 {
     const fxi_model_shape *s = &l->m->model.shape;
-    const int n_q = s->n_head, n_kv = s->n_kv_head, n_rot = turned_rows(l);
-    const fxi_cut cut = l->ld->cut;
-    const heads_of all[] = {{"attn_q", n_q, 0, n_rot, &out->q},
-                            {"attn_k", n_kv, n_q, n_rot, &out->k},
-                            {"attn_v", n_kv, n_q + n_kv, 0, &out->v}};
+    const fxi_head_range q = fxi_rules_heads(l), kv = fxi_rules_kv_heads(l);
+    const int n_rot = turned_rows(l);
+    const heads_of all[] = {{"attn_q", q, 0, n_rot, &out->q},
+                            {"attn_k", kv, q.all, n_rot, &out->k},
+                            {"attn_v", kv, q.all + kv.all, 0, &out->v}};
     for (size_t h = 0; h < sizeof all / sizeof *all; h++) FX_TRY(load_heads(l, i, &all[h], err));
-    FX_TRY(load_head_norm(l, "attn_q_norm", i, n_q, &out->q_norm, err));
-    FX_TRY(load_head_norm(l, "attn_k_norm", i, n_kv, &out->k_norm, err));
-    const fxi_part_of sinks = {.key = fxi_weight_key("attn_sinks", i),
-                               .n_out = n_q,
-                               .n_row = n_q * cut.n_rank,
-                               .row0 = n_q * cut.rank};
+    FX_TRY(load_head_norm(l, "attn_q_norm", i, q, &out->q_norm, err));
+    FX_TRY(load_head_norm(l, "attn_k_norm", i, kv, &out->k_norm, err));
+    const fxi_part_of sinks = {
+        .key = fxi_weight_key("attn_sinks", i), .n_out = q.n, .n_row = q.all, .row0 = q.first};
     if (l->family->flags & FXI_SINKS) FX_TRY(fxi_load_vector(l->ld, &sinks, &out->sink, err));
-    const int n_in = n_q * s->head_dim;
+    const int n_in = q.n * s->head_dim;
     const fxi_part_of o = {.key = fxi_weight_key("attn_output", i),
                            .n_in = n_in,
                            .n_out = s->dim,
-                           .n_col = cut.n_rank > 1 ? n_in * cut.n_rank : 0,
-                           .col0 = n_in * cut.rank};
+                           .n_col = q.n < q.all ? q.all * s->head_dim : 0,
+                           .col0 = q.first * s->head_dim};
     return fxi_affine_load(l, &o, &out->o, err);
 }
 
@@ -201,6 +199,38 @@ static fx_status load_projections(fxi_loading *l, int width, fx_error *err)
     return fxi_load_linear(l->ld, &out, &m->embd_out, err);
 }
 
+// This rank's rows of the output matrix: whole panels, as many as others have. A vocabulary too
+// small for that is the first rank's.
+static void cut_vocabulary(const fxi_loading *l, int *first, int *count)
+{
+    const int n_vocab = l->m->model.shape.n_vocab, n_rank = l->ld->cut.n_rank;
+    fxi_cut_range(l->ld->cut, n_vocab, FXI_PANEL, first, count);
+    if (n_vocab >= n_rank * FXI_PANEL) return;
+    *first = 0;
+    *count = l->ld->cut.rank ? 0 : n_vocab;
+}
+
+// The output matrix is the embedding, which every rank has.
+static fx_status load_tied(fxi_loading *l, const fxi_part_of *all, fx_error *err)
+{
+    fxi_transformer *m = l->m;
+    int n;
+    FX_TRY(fxi_load_linear(l->ld, all, &m->tied, err));
+    cut_vocabulary(l, &m->vocab0, &n);
+    m->output.w = m->tied;
+    if (!n) m->output.w = (fxi_linear){0};
+    if (!n || n == all->n_out || l->ld->is_dry) return FX_OK;
+    return l->ld->dev->ops->view_rows(l->ld->dev, &m->tied, m->vocab0, n, &m->output.w, err);
+}
+
+static fx_status load_output(fxi_loading *l, fxi_part_of out, fx_error *err)
+{
+    out.n_row = out.n_out;
+    cut_vocabulary(l, &l->m->vocab0, &out.n_out);
+    out.row0 = l->m->vocab0;
+    return out.n_out ? fxi_affine_load(l, &out, &l->m->output, err) : FX_OK;
+}
+
 static fx_status load_embedding(fxi_loading *l, fx_error *err)
 {
     const fxi_tensor_key embd = fxi_weight_key("token_embd", -1),
@@ -217,13 +247,12 @@ static fx_status load_embedding(fxi_loading *l, fx_error *err)
         l->family->flags & FXI_SMALL_OPT && t->ne[0] >= 1 && t->ne[0] <= 1 << 17;
     const int width = may_differ ? (int)t->ne[0] : s->dim;
     FX_TRY(load_projections(l, width, err));
-    if (!s->generates || l->ld->cut.rank)
-        return fxi_load_rows(l->ld, embd, width, s->n_vocab, &m->embd, err);
+    if (!s->generates) return fxi_load_rows(l->ld, embd, width, s->n_vocab, &m->embd, err);
     fxi_part_of out = {.key = embd, .n_in = width, .n_out = s->n_vocab};
-    if (!fxi_loader_find(l->ld, output)) return fxi_load_linear(l->ld, &out, &m->output.w, err);
+    if (!fxi_loader_find(l->ld, output)) return load_tied(l, &out, err);
     FX_TRY(fxi_load_rows(l->ld, embd, width, s->n_vocab, &m->embd, err));
     out.key = output;
-    return fxi_affine_load(l, &out, &m->output, err);
+    return load_output(l, out, err);
 }
 
 static fx_status load_layer(fxi_loading *l, int i, fxi_layer *out, fx_error *err)

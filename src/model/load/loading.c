@@ -64,7 +64,6 @@ static fx_status load_checked(fxi_loading *l, fx_error *err)
     FX_TRY(fxi_ropes_read(l, err));
     FX_TRY(fxi_layers_load(l, err));
     if (!l->ld->cut.rank) FX_TRY(fxi_loader_finish(l->ld, err));
-    if (l->ld->cut.rank) m->model.shape.generates = false; // the first device has the output
     m->model.shape.type = main_type(m);
     m->model.shape.n_param = l->ld->n_param;
     fxi_work_count(m);

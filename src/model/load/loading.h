@@ -41,8 +41,17 @@ fx_status fxi_ranks_load(const fxi_gguf *g, const fxi_model_options *opt, fxi_tr
 
 // model_rules.c: the shape and the rules, from keys and family.
 fx_status fxi_rules_read(fxi_loading *l, fx_error *err);
-// The shape becomes that of the part that is loaded. FX_EINVAL: it cannot be cut so.
+// The shape becomes that of the part that is loaded. Where there are fewer KV heads than ranks,
+// several of these have the same one. FX_EINVAL: it cannot be cut so.
 fx_status fxi_rules_cut(fxi_loading *l, fx_error *err);
+
+// Heads of the part that is loaded: n from `first` on, of all that the file has.
+typedef struct fxi_head_range {
+    int n, first, all;
+} fxi_head_range;
+fxi_head_range fxi_rules_heads(const fxi_loading *l); // of queries
+fxi_head_range fxi_rules_kv_heads(const fxi_loading *l);
+
 bool fxi_rules_window(const fxi_loading *l, int layer); // whether a layer has a window
 bool fxi_rules_rotates(const fxi_loading *l, int layer);
 

@@ -168,10 +168,26 @@ fx_status fxi_rules_cut(fxi_loading *l, fx_error *err)
         return fxi_loading_fail_as(
             l, FX_EINVAL, "several devices cannot share out a norm over the queries of all heads",
             err);
-    if (s->n_kv_head % n_rank) return not_shared_out(l, "KV heads", s->n_kv_head, err);
+    if (s->n_kv_head % n_rank && n_rank % s->n_kv_head)
+        return not_shared_out(l, "KV heads", s->n_kv_head, err);
+    if (s->n_head % n_rank) return not_shared_out(l, "heads", s->n_head, err);
     s->n_head /= n_rank;
-    s->n_kv_head /= n_rank;
+    s->n_kv_head = s->n_kv_head > n_rank ? s->n_kv_head / n_rank : 1;
     return FX_OK;
+}
+
+fxi_head_range fxi_rules_heads(const fxi_loading *l)
+{
+    const int n = l->m->model.shape.n_head;
+    return (fxi_head_range){n, n * l->ld->cut.rank, n * l->ld->cut.n_rank};
+}
+
+fxi_head_range fxi_rules_kv_heads(const fxi_loading *l)
+{
+    const fxi_keys *k = &l->keys;
+    const int all = k->n_kv_head ? k->n_kv_head : k->n_head;
+    const int first = all * l->ld->cut.rank / l->ld->cut.n_rank;
+    return (fxi_head_range){l->m->model.shape.n_kv_head, first, all};
 }
 
 // ---- what differs from layer to layer ----------------------------------------------------------

@@ -28,6 +28,30 @@ static fx_status load_part(const fxi_gguf *g, const fxi_model_options *opt, int 
     return fxi_transformer_load(g, &own, (fxi_cut){rank, all->n}, false, &m->ranks.part[rank], err);
 }
 
+// Memory for what each device finds best in its part of the vocabulary.
+static fx_status take_rank_best(const fxi_model_options *opt, fxi_model_ranks *r, fx_error *err)
+{
+    const size_t n = (size_t)opt->max_batch_logit;
+    for (int k = 0; k < r->n; k++) {
+        fxi_device *d = opt->device->ranks->device[k];
+        void *best, *logit;
+        FX_TRY(d->ops->take_host(d, (n + 1) * sizeof(int32_t), &best, err));
+        FX_TRY(d->ops->take_host(d, (n + 1) * sizeof(float), &logit, err));
+        r->best[k] = best;
+        r->best_logit[k] = logit;
+    }
+    return FX_OK;
+}
+
+// A token's rows on all devices together: several may have the same KV head.
+static void add_caches(fxi_transformer *m)
+{
+    fxi_kv_layout *all = &m->model.shape.kv;
+    for (int g = 0; g < all->n_group; g++)
+        all->group[g].row_bytes =
+            (size_t)m->ranks.n * m->ranks.part[0]->model.shape.kv.group[g].row_bytes;
+}
+
 static fx_status load_all_parts(const fxi_gguf *g, const fxi_model_options *opt, fxi_transformer *m,
                                 fx_error *err)
 {
@@ -36,7 +60,8 @@ static fx_status load_all_parts(const fxi_gguf *g, const fxi_model_options *opt,
     r->seq = calloc((size_t)opt->device->ranks->n * (size_t)r->max_seq, sizeof *r->seq);
     if (!r->seq) return fxi_fail(err, FX_ENOMEM, "%s: no memory", fxi_gguf_name(g));
     for (int k = 0; k < opt->device->ranks->n; k++, r->n++) FX_TRY(load_part(g, opt, k, m, err));
-    return FX_OK;
+    add_caches(m);
+    return take_rank_best(opt, r, err);
 }
 
 fx_status fxi_ranks_load(const fxi_gguf *g, const fxi_model_options *opt, fxi_transformer **out,

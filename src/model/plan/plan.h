@@ -110,6 +110,9 @@ typedef struct fxi_model_ranks {
     int n;                                      // 0: one device has the whole model
     struct fxi_transformer *part[FXI_MAX_RANK]; // [n] owned
     fxi_batch batch[FXI_MAX_RANK];              // [n] of the pass that runs
+    const fxi_batch *all;                       // the same, as it was given
+    int32_t *best[FXI_MAX_RANK];                // [n][max_logit] among its part of the vocabulary,
+    float *best_logit[FXI_MAX_RANK];            // and its logit; memory of the device for results
     fxi_batch_seq *seq; // [n - 1][max_seq] its sequences, with the views of devices 1 and on
     int max_seq;
 } fxi_model_ranks;
@@ -123,11 +126,13 @@ typedef struct fxi_transformer {
     fxi_rules rules;
     fxi_rope rope[2];   // of layers without and with windows; n_pair 0: not used
     fxi_arena mem;      // of what lists layers and experts
-    fxi_rows embd;      // no data: the embedding is the rows of output
+    fxi_rows embd;      // no data: the embedding is the rows of `tied`
+    fxi_linear tied;    // the output matrix of all ranks together, if it is the embedding too
     fxi_rows positions; // no data: none are learned
     float *token_type;  // [dim] NULL: none
     fxi_rownorm out_norm;
-    fxi_affine output; // no data: the model does not generate
+    fxi_affine output; // no data: the model does not generate, or this rank has none of its rows
+    int vocab0;        // the token of output's first row: others are before it in other ranks
     fxi_layer *layer;  // [n_layer]
     // Between embeddings and x, where their widths differ; no data: they are as wide.
     fxi_linear embd_in, embd_out;

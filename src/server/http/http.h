@@ -320,10 +320,7 @@ void fxi_random_id(char *dst, size_t cap, const char *prefix);
 bool fxi_http_make_no_memory(fxi_server *srv);
 // Sends it on a connection: 503, without allocating.
 enum MHD_Result fxi_http_send_no_memory(fxi_server *srv, struct MHD_Connection *conn);
-// Sends *body (taken over) as the whole response. Where memory is short, these
-// send 503.
-enum MHD_Result fxi_http_send(fxi_http_job *job, int status, const char *type, fxi_buf *body);
-// Sends a file of the web page, or 304.
+// Sends a file of the web page, or 304. Where memory is short, these send 503.
 enum MHD_Result fxi_http_send_file(fxi_http_job *job, const fxi_web_file *f);
 // Sends *body (taken over) with 200, if it could be made.
 enum MHD_Result fxi_http_send_made(fxi_http_job *job, bool made, const char *type, fxi_buf *body);

@@ -92,7 +92,8 @@ static enum MHD_Result send_response(fxi_http_job *job, int status, const char *
     return res;
 }
 
-enum MHD_Result fxi_http_send(fxi_http_job *job, int status, const char *type, fxi_buf *body)
+// Sends *body (taken over) as the whole response.
+static enum MHD_Result send_body(fxi_http_job *job, int status, const char *type, fxi_buf *body)
 {
     struct MHD_Response *r =
         MHD_create_response_from_buffer(body->n, body->p, MHD_RESPMEM_MUST_FREE);
@@ -106,7 +107,7 @@ enum MHD_Result fxi_http_send(fxi_http_job *job, int status, const char *type, f
 
 enum MHD_Result fxi_http_send_made(fxi_http_job *job, bool made, const char *type, fxi_buf *body)
 {
-    if (made) return fxi_http_send(job, 200, type, body);
+    if (made) return send_body(job, 200, type, body);
     fxi_buf_free(body);
     return send_no_memory(job);
 }
@@ -119,7 +120,7 @@ enum MHD_Result fxi_http_send_error(fxi_http_job *job, const fxi_http_error *e)
     const int status = other ? fxi_messages_error_status(e->status) : e->status;
     job->code = e->code;
     if (other ? fxi_messages_error_body(&b, e, job->request_id) : fxi_http_error_body(&b, e))
-        return fxi_http_send(job, status, "application/json", &b);
+        return send_body(job, status, "application/json", &b);
     fxi_buf_free(&b);
     return send_no_memory(job);
 }
@@ -351,7 +352,7 @@ static enum MHD_Result send_answer(fxi_http_job *job)
         pthread_mutex_lock(&job->mu);
         fxi_http_job_sent(job, job->answer.n);
         pthread_mutex_unlock(&job->mu);
-        return fxi_http_send(job, 200, "application/json", &job->answer);
+        return send_body(job, 200, "application/json", &job->answer);
     }
     struct MHD_Response *r = MHD_create_response_from_callback(job->answer.n, ANSWER_BLOCK,
                                                                read_answer_bytes, job, NULL);

@@ -1,6 +1,6 @@
 // picture_json.c - every list of a picture is sorted by its key, so a change is a merge of two
-// lists: what is new or different is written, and the keys of what is gone. A whole picture is the
-// change from an empty one.
+// lists: what is new or different is written, and the keys of what is gone. Blocks of nodes that
+// two pictures share are not looked at. A whole picture is the change from an empty one.
 #include "server/picture/picture_json.h"
 
 #include <inttypes.h>
@@ -18,6 +18,8 @@ typedef struct sheet {
 
 #define ADD(s, ...) ((s)->ok = (s)->ok && fxi_buf_fmt((s)->out, __VA_ARGS__))
 
+enum { MAX_DIGITS = 20 }; // of 2^64 - 1
+
 static void begin_list(sheet *s, const char *name)
 {
     ADD(s, ",\"%s\":[", name);
@@ -32,6 +34,52 @@ static void separate_item(sheet *s)
 {
     const char last = s->out->n ? s->out->p[s->out->n - 1] : 0;
     if (last != '[' && last != '{') s->ok = s->ok && fxi_buf_str(s->out, ",");
+}
+
+// Writes v in decimal and returns the end.
+static char *write_number(char *to, uint64_t v)
+{
+    char digits[MAX_DIGITS];
+    int n = 0;
+    do digits[n++] = (char)('0' + v % 10);
+    while (v /= 10);
+    while (n) *to++ = digits[--n];
+    return to;
+}
+
+// Items of the long lists are rows of numbers: a large picture has 100,000 and more, which printf
+// would take ten times as long for.
+static void put_row(sheet *s, const uint64_t *v, int n)
+{
+    separate_item(s);
+    s->ok = s->ok && fxi_buf_reserve(s->out, (size_t)n * (MAX_DIGITS + 1) + 2);
+    if (!s->ok) return;
+    char *at = s->out->p + s->out->n;
+    *at++ = '[';
+    for (int i = 0; i < n; i++) {
+        if (i) *at++ = ',';
+        at = write_number(at, v[i]);
+    }
+    *at++ = ']';
+    *at = 0;
+    s->out->n = (size_t)(at - s->out->p);
+}
+
+#define PUT_ROW(s, ...)                         \
+    put_row(s, (const uint64_t[]){__VA_ARGS__}, \
+            (int)(sizeof((uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t)))
+
+static void put_number(sheet *s, uint64_t v)
+{
+    char text[MAX_DIGITS + 1];
+    const char *end = write_number(text, v);
+    s->ok = s->ok && fxi_buf_add(s->out, text, (size_t)(end - text));
+}
+
+static void put_field(sheet *s, const char *name, uint64_t v)
+{
+    s->ok = s->ok && fxi_buf_str(s->out, name);
+    put_number(s, v);
 }
 
 // ---- figures -----------------------------------------------------------------------------------
@@ -73,8 +121,7 @@ static piece piece_at(run_cursor *c, uint64_t x)
 
 static void put_chunks_like(sheet *s, uint64_t first, uint64_t n, piece p)
 {
-    separate_item(s);
-    ADD(s, "[%" PRIu64 ",%" PRIu64 ",%u,%u]", first, n, p.state, p.group);
+    PUT_ROW(s, first, n, p.state, p.group);
 }
 
 // Neighbours that become alike are one entry, whatever they were.
@@ -120,8 +167,7 @@ static void put_segments(sheet *s, const fx_span *span)
     begin_list(s, "segments");
     for (uint32_t i = 0; i < span->n_run; i++) {
         const fx_segment_run *r = &s->to->segment[span->first_run + i];
-        separate_item(s);
-        ADD(s, "[%" PRIu64 ",%u,%" PRIu64 ",%u]", r->group, r->at, r->chunk, r->n);
+        PUT_ROW(s, r->group, r->at, r->chunk, r->n);
     }
     end_list(s);
 }
@@ -132,10 +178,12 @@ static void put_span(sheet *s, const fx_span *was, const fx_span *is)
     const bool same = was && has_same_segments(s, was, is);
     if (same && was->n_tok == is->n_tok && was->n_generating == is->n_generating) return;
     separate_item(s);
-    ADD(s, "{\"request\":%" PRIu64 ",\"choice\":%u,\"tokens\":%u,\"generating\":%u", is->request,
-        is->choice, is->n_tok, is->n_generating);
+    put_field(s, "{\"request\":", is->request);
+    put_field(s, ",\"choice\":", is->choice);
+    put_field(s, ",\"tokens\":", is->n_tok);
+    put_field(s, ",\"generating\":", is->n_generating);
     if (!same) put_segments(s, is);
-    ADD(s, "}");
+    s->ok = s->ok && fxi_buf_str(s->out, "}");
 }
 
 static void put_spans(sheet *s)
@@ -158,107 +206,144 @@ static void put_gone_spans(sheet *s)
     for (; s->ok && a < a_end; a++) {
         while (b < b_end && order_spans(b, a) < 0) b++;
         if (b < b_end && !order_spans(a, b)) continue;
-        separate_item(s);
-        ADD(s, "[%" PRIu64 ",%u]", a->request, a->choice);
+        PUT_ROW(s, a->request, a->choice);
     }
     end_list(s);
 }
 
-// ---- lists whose items begin with an id --------------------------------------------------------
+// ---- nodes -------------------------------------------------------------------------------------
 
-typedef struct id_list {
-    const char *name, *gone;
-    const char *from, *to; // [n] items of `bytes` bytes, which begin with their ids
-    size_t n_from, n_to, bytes;
-    void (*put)(sheet *s, const void *item);
-} id_list;
+// A list of blocks, read node by node.
+typedef struct node_cursor {
+    const fx_node_block *const *block, *const *end;
+    size_t at; // in *block
+} node_cursor;
 
-static uint64_t id_of(const void *item)
+static node_cursor nodes_from(const fx_picture *p)
 {
-    uint64_t id;
-    memcpy(&id, item, sizeof id);
-    return id;
+    return (node_cursor){p->node, p->node + p->n_node_block, 0};
 }
 
-static void put_id_list(sheet *s, const id_list *l)
+// NULL: the list has ended.
+static const fx_prefix_node *node_at(const node_cursor *c)
 {
-    const char *a = l->from, *a_end = a + l->n_from * l->bytes;
-    begin_list(s, l->name);
-    for (const char *b = l->to; s->ok && b < l->to + l->n_to * l->bytes; b += l->bytes) {
-        while (a < a_end && id_of(a) < id_of(b)) a += l->bytes;
-        if (a < a_end && !memcmp(a, b, l->bytes)) continue;
-        separate_item(s);
-        l->put(s, b);
+    return c->block < c->end ? &(*c->block)->node[c->at] : NULL;
+}
+
+static void next_node(node_cursor *c)
+{
+    if (++c->at < (*c->block)->n) return;
+    c->block++;
+    c->at = 0;
+}
+
+static const fx_prefix_node *node_from(node_cursor *c, uint64_t id)
+{
+    const fx_prefix_node *n;
+    while ((n = node_at(c)) && n->id < id) next_node(c);
+    return n;
+}
+
+// Whether both have come to a block that they share; then both are behind it.
+static bool skip_shared(node_cursor *a, node_cursor *b)
+{
+    if (a->at || b->at || a->block == a->end || b->block == b->end || *a->block != *b->block)
+        return false;
+    a->block++;
+    b->block++;
+    return true;
+}
+
+static void put_nodes(sheet *s)
+{
+    node_cursor a = nodes_from(s->from), b = nodes_from(s->to);
+    begin_list(s, "nodes");
+    for (const fx_prefix_node *n; s->ok && (n = node_at(&b));) {
+        const fx_prefix_node *was = node_from(&a, n->id);
+        if (skip_shared(&a, &b)) continue;
+        if (!was || memcmp(was, n, sizeof *n))
+            PUT_ROW(s, n->id, n->parent, n->domain, n->n_tok, n->n_seq, n->held_bytes);
+        next_node(&b);
     }
     end_list(s);
 }
 
-static void put_gone_ids(sheet *s, const id_list *l)
+static void put_gone_nodes(sheet *s)
 {
-    const char *b = l->to, *b_end = b + l->n_to * l->bytes;
-    begin_list(s, l->gone);
-    for (const char *a = l->from; s->ok && a < l->from + l->n_from * l->bytes; a += l->bytes) {
-        while (b < b_end && id_of(b) < id_of(a)) b += l->bytes;
-        if (b < b_end && id_of(a) == id_of(b)) continue;
-        separate_item(s);
-        ADD(s, "%" PRIu64, id_of(a));
+    node_cursor a = nodes_from(s->from), b = nodes_from(s->to);
+    begin_list(s, "gone_nodes");
+    for (const fx_prefix_node *n; s->ok && (n = node_at(&a));) {
+        const fx_prefix_node *is = node_from(&b, n->id);
+        if (skip_shared(&a, &b)) continue;
+        if (!is || is->id != n->id) {
+            separate_item(s);
+            put_number(s, n->id);
+        }
+        next_node(&a);
     }
     end_list(s);
 }
 
-static void put_prefix_node(sheet *s, const void *item)
+// ---- requests ----------------------------------------------------------------------------------
+
+static void put_request_view(sheet *s, const fx_request_view *r)
 {
-    const fx_prefix_node *n = item;
-    ADD(s, "[%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%u,%u,%" PRIu64 "]", n->id, n->parent, n->domain,
-        n->n_tok, n->n_seq, n->held_bytes);
+    separate_item(s);
+    put_field(s, "{\"id\":", r->id);
+    s->ok = s->ok && fxi_buf_str(s->out, ",\"state\":\"") &&
+            fxi_buf_str(s->out, fx_request_state_name(r->state));
+    put_field(s, "\",\"place\":", r->place);
+    put_field(s, ",\"prompt\":", r->n_prompt);
+    put_field(s, ",\"cached\":", r->n_cached);
+    put_field(s, ",\"generated\":", r->n_generated);
+    put_field(s, ",\"max\":", r->max_tok);
+    put_field(s, ",\"sequences\":", r->n_seq);
+    ADD(s, ",\"priority\":%d", r->priority);
+    put_field(s, ",\"submit_us\":", r->submit_us);
+    s->ok = s->ok && fxi_buf_str(s->out, "}");
 }
 
-static id_list nodes_of(const sheet *s)
+static void put_requests(sheet *s)
 {
-    return (id_list){
-        "nodes",         "gone_nodes",  (const char *)s->from->node, (const char *)s->to->node,
-        s->from->n_node, s->to->n_node, sizeof(fx_prefix_node),      put_prefix_node};
+    const fx_request_view *a = s->from->request, *a_end = a + s->from->n_request;
+    const fx_request_view *b = s->to->request, *b_end = b + s->to->n_request;
+    begin_list(s, "requests");
+    for (; s->ok && b < b_end; b++) {
+        while (a < a_end && a->id < b->id) a++;
+        if (a == a_end || memcmp(a, b, sizeof *b)) put_request_view(s, b);
+    }
+    end_list(s);
 }
 
-static void put_request_view(sheet *s, const void *item)
+static void put_gone_requests(sheet *s)
 {
-    const fx_request_view *r = item;
-    ADD(s,
-        "{\"id\":%" PRIu64 ",\"state\":\"%s\",\"place\":%u,\"prompt\":%u,\"cached\":%u"
-        ",\"generated\":%u,\"max\":%u,\"sequences\":%u,\"priority\":%d,\"submit_us\":%" PRIu64 "}",
-        r->id, fx_request_state_name(r->state), r->place, r->n_prompt, r->n_cached, r->n_generated,
-        r->max_tok, r->n_seq, r->priority, r->submit_us);
-}
-
-static id_list requests_of(const sheet *s)
-{
-    return (id_list){"requests",
-                     "gone_requests",
-                     (const char *)s->from->request,
-                     (const char *)s->to->request,
-                     s->from->n_request,
-                     s->to->n_request,
-                     sizeof(fx_request_view),
-                     put_request_view};
+    const fx_request_view *a = s->from->request, *a_end = a + s->from->n_request;
+    const fx_request_view *b = s->to->request, *b_end = b + s->to->n_request;
+    begin_list(s, "gone_requests");
+    for (; s->ok && a < a_end; a++) {
+        while (b < b_end && b->id < a->id) b++;
+        if (b < b_end && b->id == a->id) continue;
+        separate_item(s);
+        put_number(s, a->id);
+    }
+    end_list(s);
 }
 
 // ---- the whole ---------------------------------------------------------------------------------
 
 static void put_lists(sheet *s)
 {
-    const id_list nodes = nodes_of(s), requests = requests_of(s);
     put_chunks(s);
     put_spans(s);
-    put_id_list(s, &nodes);
-    put_id_list(s, &requests);
+    put_nodes(s);
+    put_requests(s);
 }
 
 static void put_gone(sheet *s)
 {
-    const id_list nodes = nodes_of(s), requests = requests_of(s);
     put_gone_spans(s);
-    put_gone_ids(s, &nodes);
-    put_gone_ids(s, &requests);
+    put_gone_nodes(s);
+    put_gone_requests(s);
 }
 
 bool fxi_picture_whole(fxi_buf *out, const fx_picture *p)
@@ -269,8 +354,8 @@ bool fxi_picture_whole(fxi_buf *out, const fx_picture *p)
         p->number, p->at_us, fx_version(), p->manager);
     begin_list(&s, "groups");
     for (uint32_t g = 0; g < p->n_group; g++)
-        ADD(&s, "%s{\"chunk_bytes\":%" PRIu64 ",\"chunk_tokens\":%u}", g ? "," : "",
-            p->group[g].chunk_bytes, p->group[g].chunk_tok);
+        ADD(&s, "%s{\"chunk_bytes\":%" PRIu64 ",\"chunk_tokens\":%u,\"device\":%u}", g ? "," : "",
+            p->group[g].chunk_bytes, p->group[g].chunk_tok, p->group[g].device);
     end_list(&s);
     put_stats(&s, true);
     put_lists(&s);

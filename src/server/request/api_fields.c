@@ -84,7 +84,8 @@ static bool check_words(fxi_parse *p, const fxi_field *f, const json_t *v)
     if (!f->words || !text) return true;
     snprintf(word, sizeof word, " %.36s ", text);
     if (!strchr(text, ' ') && strstr(f->words, word)) return true;
-    return fxi_bad_value(p, f->name, "'%s' must be one of:%s", f->name, f->words);
+    return fxi_bad_value(p, f->name, "'%s' must be one of:%.*s", f->name, (int)strlen(f->words) - 1,
+                         f->words);
 }
 
 static bool run_rows(fxi_parse *p, const fxi_field *row, size_t n_row, const json_t *from)

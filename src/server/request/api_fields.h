@@ -126,6 +126,7 @@ bool fxi_bill_list(fxi_parse *p, size_t n_bytes);
 // 400 unsupported_parameter, which every other error outranks: kept in par->unsupported until all
 // fields have been checked. Returns true, so that reading goes on.
 bool fxi_not_supported(fxi_parse *p, const char *param);
+bool fxi_part_not_supported(fxi_parse *p, const char *param, const char *type); // of a message
 
 // ---- json_in.c: text to JSON, within limits ---------------------------------------------------
 

@@ -44,7 +44,7 @@ static bool check_part(fxi_parse *p, message_place *w, const json_t *v)
     const char *type = json_string_value(json_object_get(v, "type"));
     if (!type)
         return fxi_bad_type(p, member_param(w, "content"), "a string or parts that have a 'type'");
-    if (is_known_part(type)) return fxi_not_supported(p, member_param(w, "content"));
+    if (is_known_part(type)) return fxi_part_not_supported(p, member_param(w, "content"), type);
     if (strcmp(type, "text"))
         return fxi_bad_value(p, member_param(w, "content"), "unknown kind of part '%.40s'", type);
     if (!json_is_string(json_object_get(v, "text")))

@@ -25,13 +25,23 @@ bool fxi_no_memory(fxi_parse *p)
     return fxi_http_fail_memory(p->err);
 }
 
-bool fxi_not_supported(fxi_parse *p, const char *param)
+static bool note_unsupported(fxi_parse *p, const char *param, const char *what)
 {
     fxi_http_error *e = &p->par->unsupported;
-    if (!e->status)
-        fxi_http_fail(e, 400, "unsupported_parameter", param,
-                      "'%s' is not supported (with this value)", param);
+    if (!e->status) fxi_http_fail(e, 400, "unsupported_parameter", param, "'%s' %s", param, what);
     return true;
+}
+
+bool fxi_not_supported(fxi_parse *p, const char *param)
+{
+    return note_unsupported(p, param, "is not supported (with this value)");
+}
+
+bool fxi_part_not_supported(fxi_parse *p, const char *param, const char *type)
+{
+    char what[96];
+    snprintf(what, sizeof what, "has a part of type '%.40s', which is not supported", type);
+    return note_unsupported(p, param, what);
 }
 
 bool fxi_bytes_granted(fxi_http_error *e, fxi_take taken)

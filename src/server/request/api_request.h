@@ -65,7 +65,8 @@ typedef struct fxi_params {
     const json_t *bad_words;                 // array of strings in root; NULL: absent
     bool hide_tools;                         // tool_choice "none"
     bool must_call;                          // "required", or a name:
-    const char *only_tool;                   // NULL: any tool
+    const char *only_tool;                   // NULL: any tool,
+    const json_t *allowed_tools;             // or of these functions, in root
     bool plain_calls;                        // the model's format cannot say the calls
     const char *effort;                      // reasoning_effort; NULL: none
     int thinking;                            // 0: nothing was said; 1: it should; -1: it should not

@@ -123,7 +123,7 @@ static const fxi_field rows[] = {
     {"messages", CHAT, A | R, 0, 0, fxi_set_messages, 0, "the conversation", NULL, NULL, MESSAGES},
     {"messages", TOK | RETAIN, A, 0, 0, fxi_set_messages, 0, "a conversation in place of a prompt", NULL, NULL, MESSAGES},
     {"tools", CHATS, A, 0, 0, fxi_set_tools, 0, "functions that the chat template may describe to the model", NULL, NULL, TOOLS},
-    {"tool_choice", CHAT | RESP, S | O, 0, 0, fxi_set_tool_choice, 0, "none hides the tools from the template; required, or a function's name: the answer is calls, whose arguments follow their schemas", "\"auto\"", " none auto required ", NULL},
+    {"tool_choice", CHAT | RESP, S | O, 0, 0, fxi_set_tool_choice, 0, "none hides the tools from the template; required, or a function's name: the answer is calls, whose arguments follow their schemas; allowed_tools with a mode (auto, required) and tools: of the functions these alone may be called", "\"auto\"", " none auto required ", NULL},
     {"parallel_tool_calls", CHAT | RESP, B, 0, 0, fxi_set_bool, AT(parallel_calls), "false: an answer ends with its first call", "true", NULL, NULL},
     {"reasoning_effort", CHAT, S, 0, 0, fxi_set_text, AT(effort), "for templates that read it", NULL, " none minimal low medium high xhigh ", NULL},
     {"include_reasoning", CHAT | RESP | MSG, B, 0, 0, fxi_set_bool, AT(include_reasoning), "false: reasoning is dropped", "true", NULL, NULL},

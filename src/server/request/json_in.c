@@ -50,9 +50,11 @@ static bool tell_failure(const body_source *s, fxi_json_status st, const tree_ro
 {
     if (st == FXI_JSON_NO_ROOM) return fxi_bytes_granted(err, r->taken);
     if (st == FXI_JSON_NO_MEMORY) return fxi_http_fail_memory(err);
+    const bool too_large = json_error_code(e) == json_error_numeric_overflow;
     return fxi_http_fail(err, 400, "invalid_json", s->field,
-                         "the %s is not JSON: line %d, column %d: %.160s",
-                         s->field ? "text" : "body", e->line, e->column, e->text);
+                         "the %s %s: line %d, column %d: %.160s", s->field ? "text" : "body",
+                         too_large ? "has a number beyond 64 bits" : "is not JSON", e->line,
+                         e->column, e->text);
 }
 
 static bool parse_source(fxi_json_doc *doc, fxi_bill *bill, const body_source *s, size_t flags,

@@ -2,7 +2,8 @@
 // before. A text is made once for all who have been sent the same picture.
 //
 // The engine is told what the round took, and takes its next picture so much later. So however many
-// there are who watch, showing them the engine takes a bounded share of the time.
+// there are who watch, showing them the engine takes a bounded share of the time. Whole pictures
+// are told of separately, and made only when the engine says that they may be.
 #include "server/viewer/round.h"
 
 #include "base/system/clock.h" // defines: fxi_thread_cpu_ns
@@ -12,7 +13,8 @@
 
 #define MAX_BYTES_PER_S (2u << 20) // to each viewer
 #define WAKE_NS         30000      // what MHD's thread takes to send something, about,
-#define WAKE_BYTE_NS    2          // and for each byte of it, encrypted
+#define WAKE_BYTE_NS    0.5        // and for each byte of it,
+#define TLS_BYTE_NS     2          // encrypted
 
 typedef struct reader {
     fxi_http_job *job;      // a reference, as
@@ -26,8 +28,10 @@ typedef struct round_state {
     const fx_picture *now;
     reader r[FXI_MAX_VIEWER];
     int n;
+    bool may_open; // whole pictures may be made
     fxi_viewers_counts count;
-    size_t longest_bytes; // of its texts
+    size_t longest_bytes; // of its changes
+    uint64_t whole_ns;    // of count.ns: what whole pictures took
 } round_state;
 
 // ---- who takes part ----------------------------------------------------------------------------
@@ -35,7 +39,7 @@ typedef struct round_state {
 // Who has no picture yet has nothing to catch up with.
 static void add_reader_locked(round_state *r, fxi_viewer *v)
 {
-    if (!v->is_owed || (v->seen && !fxi_http_job_waits(v->job))) return;
+    if (!v->is_owed || !(v->seen ? fxi_http_job_waits(v->job) : r->may_open)) return;
     v->is_owed = false;
     atomic_fetch_add(&v->job->refs, 1);
     fx_picture_ref(v->seen);
@@ -45,6 +49,7 @@ static void add_reader_locked(round_state *r, fxi_viewer *v)
 static void begin_round(round_state *r)
 {
     fxi_viewers *vs = &r->srv->viewers;
+    r->may_open = !fx_picture_whole_wait_us(r->srv->eng);
     pthread_mutex_lock(&vs->mu);
     for (fxi_viewer *v = vs->first; v; v = v->next) add_reader_locked(r, v);
     pthread_mutex_unlock(&vs->mu);
@@ -65,7 +70,9 @@ static void send_text(round_state *r, reader *to, bool ok, const fxi_buf *text)
 {
     to->is_done = true;
     to->has_new = fxi_http_job_add(to->job, ok, text);
-    if (fxi_http_send_added(to->job)) r->count.ns += WAKE_NS + text->n * WAKE_BYTE_NS;
+    const double byte_ns = r->srv->opt.tls_cert ? TLS_BYTE_NS : WAKE_BYTE_NS;
+    if (fxi_http_send_added(to->job))
+        r->count.ns += WAKE_NS + (uint64_t)((double)text->n * byte_ns);
     r->count.n_sent += to->has_new;
     r->count.n_bytes += to->has_new ? text->n : 0;
 }
@@ -75,11 +82,13 @@ static void send_to_alike(round_state *r, int i)
 {
     fxi_buf text = {0};
     const fx_picture *seen = r->r[i].seen;
+    const uint64_t start_ns = fxi_thread_cpu_ns() + r->count.ns;
     const bool ok = add_news(&text, seen, r->now);
     r->count.n_made++;
-    if (text.n > r->longest_bytes) r->longest_bytes = text.n;
     for (; i < r->n; i++)
         if (!r->r[i].is_done && r->r[i].seen == seen) send_text(r, &r->r[i], ok, &text);
+    if (!seen) r->whole_ns += fxi_thread_cpu_ns() + r->count.ns - start_ns;
+    if (seen && text.n > r->longest_bytes) r->longest_bytes = text.n;
     fxi_buf_free(&text);
 }
 
@@ -135,11 +144,13 @@ static void end_round(round_state *r)
     fx_picture_unref(r->now);
 }
 
-// Bytes count as if they were time, so that no viewer gets more of them than it may.
+// Bytes of changes count as if they were time, so that no viewer gets more of them than it may.
 static void charge_round(const round_state *r)
 {
     const double bytes_us = 1e6 * (double)r->longest_bytes / MAX_BYTES_PER_S / FX_PICTURE_SHARE;
-    if (r->n) fx_picture_charge(r->srv->eng, r->count.ns / 1000 + (uint64_t)bytes_us);
+    const uint64_t change_us = (r->count.ns - r->whole_ns) / 1000;
+    if (r->n) fx_picture_charge(r->srv->eng, change_us + (uint64_t)bytes_us);
+    if (r->whole_ns) fx_picture_charge_whole(r->srv->eng, r->whole_ns / 1000);
 }
 
 static void run_round(fxi_work *w)

@@ -70,12 +70,14 @@ void fxi_viewer_on_picture(void *ud)
 }
 
 // An engine that is idle takes no picture unless it is asked. One that could not take it, because
-// memory was short, is asked again.
+// memory was short, is asked again. A first picture is asked for once a whole one may be made.
 static double ask_for_picture_locked(fxi_http_job *job, double now_s)
 {
     fxi_viewer *v = &job->viewer;
     if (!v->is_owed || job->srv->viewers.is_busy) return INFINITY;
     if (v->seen && !fxi_http_job_waits(job)) return now_s + LOOK_AGAIN_S;
+    const uint64_t wait_us = v->seen ? 0 : fx_picture_whole_wait_us(job->eng);
+    if (wait_us) return now_s + 1e-6 * (double)wait_us;
     if (now_s >= v->ask_s) {
         v->ask_s = now_s + ASK_AGAIN_S;
         fx_picture_want(job->eng);

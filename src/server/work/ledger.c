@@ -47,13 +47,6 @@ void fxi_ledger_read(const fxi_ledger *l, fxi_ledger_gauges *out)
     for (int i = 0; i < FXI_N_BYTES_OF; i++) out->of_bytes[i] = atomic_load(&l->of[i]);
 }
 
-const char *fxi_bytes_name(fxi_bytes_of of)
-{
-    static const char *const names[FXI_N_BYTES_OF] = {"body",  "tree",   "prompt",
-                                                      "queue", "answer", "grammar"};
-    return names[of];
-}
-
 // ---- bills ------------------------------------------------------------------------------------
 
 void fxi_bill_open(fxi_bill *b, fxi_ledger *l)

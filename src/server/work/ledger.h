@@ -46,7 +46,6 @@ size_t fxi_ledger_default_bytes(const char *root);
 fxi_ledger *fxi_ledger_new(size_t limit_bytes); // one reference; NULL: out of memory
 void fxi_ledger_unref(fxi_ledger *l);           // NULL is allowed
 void fxi_ledger_read(const fxi_ledger *l, fxi_ledger_gauges *out); // each figure by itself is exact
-const char *fxi_bytes_name(fxi_bytes_of of);                       // "body"
 
 // What one request holds. Opened once; several threads may take and give back at a time.
 typedef struct fxi_bill {

@@ -3,7 +3,7 @@
 // The states of a job, and what moves it:
 //
 //   FREE    -> QUEUED    vti_mapper_post
-//   QUEUED  -> FREE      vti_mapper_cancel, vti_mapper_claim, vti_mapper_stop
+//   QUEUED  -> FREE      vti_mapper_claim, vti_mapper_stop
 //   QUEUED  -> RUNNING   do_job, before a step
 //   RUNNING -> QUEUED    do_job, between two steps: a job is more urgent, or the owner waits
 //   RUNNING -> DONE      do_job, after the last step, whatever the outcome
@@ -275,15 +275,6 @@ static bool dequeue_job(vti_mapper_thread *mp, vti_job *job)
     heap_remove(mp, find_job(heap_of(mp), mp->n_queued, job));
     job->state = VTI_JOB_FREE;
     return true;
-}
-
-bool vti_mapper_cancel(vti_mapper_thread *mp, vti_job *job)
-{
-    pthread_mutex_lock(&mp->mu);
-    assert(job->state != VTI_JOB_FREE);
-    bool is_queued = dequeue_job(mp, job);
-    pthread_mutex_unlock(&mp->mu);
-    return is_queued;
 }
 
 bool vti_mapper_claim(vti_mapper_thread *mp, vti_job *job)

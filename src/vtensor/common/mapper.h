@@ -1,7 +1,7 @@
 // mapper.h - a thread that runs jobs for the owner of a manager, and the queue between them.
 //
 // A job is plain data and belongs to the owner; while it is posted (QUEUED, RUNNING or DONE) only
-// the mapper touches its fields. The owner posts it, may cancel it while it is queued, or waits
+// the mapper touches its fields. The owner posts it, may claim it back, or waits
 // until it is done; a job that is DONE stays so until the owner takes it. The queue is bounded and
 // ordered by deadline, the nearest first, then by the order of posting.
 //
@@ -50,11 +50,8 @@ void vti_mapper_stop(vti_mapper_thread *mp);
 // Queues a job whose state is FREE. False: max_job are posted and not taken yet.
 bool vti_mapper_post(vti_mapper_thread *mp, vti_job *job);
 
-// Takes a queued job back; some of its steps may have been run. False: it is running, or done.
-bool vti_mapper_cancel(vti_mapper_thread *mp, vti_job *job);
-
-// Takes a job back as soon as no step of it is running. True: it is done; false: as after
-// vti_mapper_cancel. Waits for one step at most. Pre: posted.
+// Takes a job back as soon as no step of it is running. True: it is done; false: it was queued, and
+// some of its steps may have been run. Waits for one step at most. Pre: posted.
 bool vti_mapper_claim(vti_mapper_thread *mp, vti_job *job);
 
 // Waits until the job is done and takes it: its state is then FREE. Without a thread, runs it first

@@ -285,3 +285,8 @@ bool vt_team_seq_is_swapped(const vt_team_seq *s)
 {
     return s->is_swapped;
 }
+
+void vt_team_seq_each(const vt_team *t, bool (*fn)(void *ud, vt_team_seq *s), void *ud)
+{
+    for (vt_team_seq *s = t->newest; s && fn(ud, s); s = s->older) continue;
+}

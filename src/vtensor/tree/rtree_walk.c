@@ -54,3 +54,42 @@ void vti_rtree_walk(const vt_domain *d, bool (*fn)(void *ud, const vt_prefix_inf
         if (!fn(ud, &info)) return;
     }
 }
+
+// ---- What has changed
+
+typedef struct shown_domain {
+    const vt_prefix_watcher *to;
+    uint64_t id;
+} shown_domain;
+
+static bool tell_node(void *ud, const vt_prefix_info *node)
+{
+    const shown_domain *d = ud;
+    d->to->node(d->to->ud, d->id, node);
+    return true;
+}
+
+static void tell_all(const vti_rtree *t, const vt_prefix_watcher *to)
+{
+    to->anew(to->ud);
+    for (const vt_domain *d = t->oldest; d; d = d->newer) {
+        shown_domain shown = {to, d->id};
+        vti_rtree_walk(d, tell_node, &shown);
+    }
+}
+
+void vti_rtree_changes(vti_rtree *t, const vt_prefix_watcher *to)
+{
+    vti_watch *w = &t->watch;
+    if (!w->is_on || w->is_anew) {
+        tell_all(t, to);
+        w->is_anew = false;
+        return;
+    }
+    for (size_t i = 0; i < w->n_gone; i++) to->gone(to->ud, w->gone[i]);
+    for (size_t i = 0; i < w->n_changed; i++) {
+        const vt_prefix_info info = info_of(t, w->changed[i]);
+        to->node(to->ud, w->changed[i]->domain->id, &info);
+    }
+    vti_watch_forget(w);
+}

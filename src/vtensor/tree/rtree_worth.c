@@ -154,5 +154,6 @@ void vti_rtree_touch(vti_rtree *t, vti_node *n)
 
 void vti_rtree_ref(vti_rtree *t, vti_node *n)
 {
+    vti_watch_note(t, n);
     if (n->n_ref++ == 0 && n->domain) vti_node_guard(t, n);
 }

@@ -7,7 +7,7 @@
 //   3. the spare chunks of other classes, which are destroyed;
 //   4. prefixes that no sequence uses, the least valuable block first;
 //   5. warm chunks of other live spans, beyond the end of their sequence.
-// Nothing is taken before it is known that all of it suffices (vti_room_check).
+// Nothing is taken before it is known that all of it suffices (check_room).
 #include "verbs.h"
 
 #include <assert.h>
@@ -81,7 +81,8 @@ static vt_status shortage_of(const vt_manager *m)
     return vti_room_may_come(m) ? VT_BUSY : VT_NOSPACE;
 }
 
-vt_status vti_room_check(vt_manager *m, const vti_span *sp, uint64_t bytes)
+// Whether `bytes` more can be had by taking all that extend may take. Errors: VT_NOSPACE, VT_BUSY.
+static vt_status check_room(vt_manager *m, const vti_span *sp, uint64_t bytes)
 {
     if (room_suffices(m, sp, bytes)) return VT_OK;
     vti_loans_return(m, false);
@@ -147,7 +148,8 @@ static bool idle_unmap_one(vt_manager *m, uint32_t cls, uint32_t n_chunk)
     return idle_unmap_where(m, cls, n_chunk, false) || idle_unmap_where(m, cls, n_chunk, true);
 }
 
-void vti_idle_unmap_ahead(vt_manager *m, const vti_span *except)
+// Has the mapper take a portion of an idle span's warm chunks into the pool.
+static void unmap_idle_ahead(vt_manager *m, const vti_span *except)
 {
     for (vti_span *sp = m->vset.in[VTI_SPAN_IDLE].oldest; sp; sp = sp->newer)
         for (uint32_t g = m->geo.n_group; g-- > 0;) {
@@ -193,11 +195,11 @@ vt_status vti_surplus_unmap(vt_manager *m, vti_span *sp, uint32_t group, uint32_
 
 vt_status vti_span_room(vt_manager *m, vti_span *sp, uint64_t bytes, uint32_t len_tok)
 {
-    vt_status st = vti_room_check(m, sp, bytes);
+    vt_status st = check_room(m, sp, bytes);
     if (st == VT_OK) return VT_OK;
     for (uint32_t g = 0; g < m->geo.n_group; g++)
         VT_TRY(vti_surplus_unmap(m, sp, g, vti_group_chunks(&m->geo.group[g], len_tok)));
-    return vti_room_check(m, sp, bytes);
+    return check_room(m, sp, bytes);
 }
 
 // ---- Prefixes
@@ -273,7 +275,7 @@ vt_status vti_room_make(vt_manager *m, const vti_span *sp, uint32_t cls, vti_has
         const bool has_room = vti_budget_left(m) >= c->chunk_bytes;
         if (has_room && !vti_has_surplus(m)) break;
         if (haste == VTI_AHEAD && m->vset.n_warm_bytes[VTI_SPAN_IDLE] > 0) {
-            vti_idle_unmap_ahead(m, sp);
+            unmap_idle_ahead(m, sp);
             return VT_NOSPACE;
         }
         if (idle_unmap_one(m, cls, 1)) continue;
@@ -320,7 +322,7 @@ void vti_spare_return_ahead(vt_manager *m)
     uint32_t cls = pooled_class(m, UINT32_MAX);
     if (spare <= m->spare_high_bytes || m->job_is_lent) return;
     if (cls == m->pset.n_class) {
-        vti_idle_unmap_ahead(m, NULL);
+        unmap_idle_ahead(m, NULL);
         return;
     }
     const vti_class *c = &m->pset.cls[cls];

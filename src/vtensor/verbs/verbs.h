@@ -106,8 +106,6 @@ vt_status vti_chunk_make(vt_manager *m, uint32_t group, uint32_t *chunk);
 
 // reclaim.c
 uint64_t vti_budget_left(const vt_manager *m);
-// Whether `bytes` more can be had by taking all that extend may take. Errors: VT_NOSPACE, VT_BUSY.
-vt_status vti_room_check(vt_manager *m, const vti_span *sp, uint64_t bytes);
 // Whether spans have more warm than spare_high, and it can be used in others: then nothing new is
 // created, so that memory follows the load. Where mappings are limited, runs are worth more.
 bool vti_has_surplus(const vt_manager *m);
@@ -124,12 +122,11 @@ bool vti_room_may_come(const vt_manager *m);
 vt_status vti_spare_return(vt_manager *m, uint64_t bytes);
 // Lets the mapper do a portion of it, beyond spare_high.
 void vti_spare_return_ahead(vt_manager *m);
-// Takes warm chunks into the pool: of a lane from position `end` on, at once; a portion of an idle
-// span's by the mapper.
+// Takes warm chunks of a lane from position `end` on into the pool, at once.
 vt_status vti_surplus_unmap(vt_manager *m, vti_span *sp, uint32_t group, uint32_t end);
-void vti_idle_unmap_ahead(vt_manager *m, const vti_span *except);
-// As vti_room_check, for a sequence that will have len_tok tokens: where others have too little, it
-// gives its own warm chunks beyond them into the pool.
+// Whether `bytes` more can be had by taking all that extend may take, for a sequence that will have
+// len_tok tokens: where others have too little, it gives its own warm chunks beyond them into the
+// pool. Errors: VT_NOSPACE, VT_BUSY.
 vt_status vti_span_room(vt_manager *m, vti_span *sp, uint64_t bytes, uint32_t len_tok);
 // Evicts blocks until the pool holds `bytes` more, or nothing is left.
 void vti_prefixes_evict(vt_manager *m, uint64_t bytes);

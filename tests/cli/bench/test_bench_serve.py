@@ -59,6 +59,8 @@ class BenchServe(unittest.TestCase):
                 self.assertEqual(row["n"], n)
                 for what in ("rate", "first token p50", "first token p99", "between tokens p99", "CPU of a request"):
                     self.assertGreater(row[what], 0, (level, side, what))
+                # Each request of 1 stream takes 8; the last one is counted a little after its token was sent.
+                self.assertIn(row["forward passes"], (15, 16) if level == "1 stream" else range(15, 33))
             row = rows[f"{level}, server over engine"]
             self.assertEqual((row["different"], row["failed"]), (0, 0), level)
         self.assertEqual(len(rows), 3 * len(LEVELS))
@@ -96,6 +98,12 @@ class BenchServe(unittest.TestCase):
         self.assertNotIn("CPU of a request", found["load"]["8 streams, server"])
         self.assertIn("not measured  CPU of the idle server", done.stderr)
 
+    def test_one_level(self):
+        done = bench("--quick", "--only", "load", "--streams", "8", "--csv", "-")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(list(measured(done)["load"]),
+                         [f"8 streams, {what}" for what in ("server", "engine alone", "server over engine")])
+
     def test_table(self):
         done = bench("--quick", "--only", "idle")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -109,6 +117,8 @@ class BenchServe(unittest.TestCase):
             for args, why in ((["--only", "load,nothing"], "--only: 'nothing' is no part of this bench"),
                               (["stray"], "'stray' is not understood"),
                               (["--csv", "/nowhere/rows.csv"], "/nowhere/rows.csv: cannot be written"),
+                              (["--only", "load", "--streams", "5", "--csv", os.devnull],
+                               "--streams: no level of load has so many"),
                               (["--port", port, "--csv", os.devnull], "--port: no server listens at this port of 127.0.0.1"),
                               (["--program", "/nowhere/flexinfer", "--csv", os.devnull],
                                "the server: /nowhere/flexinfer: No such file or directory")):

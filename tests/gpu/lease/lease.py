@@ -5,24 +5,31 @@
                           cuda; DIR then has all, this script, too. --python FOLDER: and Python's packages from there,
                           such as torch and flashinfer (pip install --target FOLDER ..)
     lease.py run DIR OUT  runs the parts that have no result in OUT yet; each has a limit, and none stops the others
+    lease.py goals OUT    what the results say of the goals: each met, missed or not run (also printed by run)
     lease.py list         the parts
 
 A part leaves OUT/NAME.txt, all that it printed, and OUT/NAME.ok when it succeeded: a lease that ended early goes on
-with the next one. `--small` are sizes for the stand-in for the driver, on which this runs in ./check.
+with the next one, first with what was never tried, then with what failed. What a part leaves running is ended with it,
+and a part that the lease's end cut short counts as never tried. `--small` are sizes for the stand-in for the driver, on
+which this runs in ./check.
 """
 import argparse
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import lease_goals
+
 TREE = Path(__file__).resolve().parents[3]
+LEAST_S = 30  # of the lease's time that is worth beginning a part
 PROGRAMS = ["flexinfer", "make_model", "test_gpu_vmm", "test_gpu_order", "lease_models", "lease_law", "lease_lost",
             "lease_ranks", "lease_whole", "gpu_vmm_cost", "gpu_attention_speed"]
 DATA = ["tests/vectors/models", "tests/vectors/logits", "models/storyteller.gguf", "tests/gpu/lease/lease.py",
-        "tests/gpu/lease/attention_torch.py"]
+        "tests/gpu/lease/lease_goals.py", "tests/gpu/lease/attention_torch.py"]
 
 
 def whole(options):
@@ -60,13 +67,13 @@ PARTS = [
      "{bin}/gpu_attention_speed law", "{bin}/gpu_attention_speed small law"),
     ("prefill", 300, "attention of prompts behind prefixes, contiguous and paged (vTensor, figure 8)",
      "{bin}/gpu_attention_speed prefill law", "{bin}/gpu_attention_speed small prefill law"),
+    ("llama_3_8b", 400, "a whole model of Llama-3-8B's shape (vTensor, figures 2, 9, 10, 11; growth; idle memory)",
+     *whole("--layers 32 --dim 4096 --ffn 14336 --heads 32 --kv-heads 8 --vocab 128256 --ctx 8192")),
     ("attention_torch", 300, "the same decoding by PyTorch's SDPA and FlashInfer, where they are installed",
      "{python} {tree}/tests/gpu/lease/attention_torch.py", "{python} {tree}/tests/gpu/lease/attention_torch.py small"),
     ("prefill_torch", 300, "the same prompts by them",
      "{python} {tree}/tests/gpu/lease/attention_torch.py prefill",
      "{python} {tree}/tests/gpu/lease/attention_torch.py small prefill"),
-    ("llama_3_8b", 400, "a whole model of Llama-3-8B's shape (vTensor, figures 2, 9, 10, 11; growth; idle memory)",
-     *whole("--layers 32 --dim 4096 --ffn 14336 --heads 32 --kv-heads 8 --vocab 128256 --ctx 8192")),
     ("yi_6b", 400, "the same of Yi-6B's",
      whole("--layers 32 --dim 4096 --ffn 11008 --heads 32 --kv-heads 4 --vocab 64000 --ctx 4096")[0], "true"),
     ("sanitizer", 300, "compute-sanitizer finds nothing in a model's kernels",
@@ -113,23 +120,60 @@ def pack(build, to, python):
     return 0
 
 
-def run_part(part, args, folders, env):
+def run_command(command, log, env, limit):
+    """Its status; None: it was not done in time. Nothing of it goes on afterwards."""
+    with open(log, "wb") as to:
+        done = subprocess.Popen(command, shell=True, stdout=to, stderr=subprocess.STDOUT, env=env,
+                                start_new_session=True)
+        try:
+            return done.wait(timeout=limit)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            try:
+                os.killpg(done.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            done.wait()
+
+
+def run_part(part, args, folders, env, left_s):
+    """False: it failed."""
     name, limit, what, command, small = part
     command = (small or command if args.small else command).format(**folders)
+    log = Path(args.out) / f"{name}.txt"
     begin = time.monotonic()
-    with open(Path(args.out) / f"{name}.txt", "wb") as log:
-        try:
-            status = subprocess.run(command, shell=True, stdout=log, stderr=subprocess.STDOUT, env=env,
-                                    timeout=limit).returncode
-        except subprocess.TimeoutExpired:
-            status = "too long"
-    print(f"{name:16} {'ok' if status == 0 else f'FAILED ({status})':14} {time.monotonic() - begin:6.1f} s  {what}",
-          flush=True)
+    status = run_command(command, log, env, min(limit, left_s))
+    is_cut = status is None and left_s < limit
+    said = "ok" if status == 0 else "cut short" if is_cut else f"FAILED ({'too long' if status is None else status})"
+    print(f"{name:16} {said:14} {time.monotonic() - begin:6.1f} s  {what}", flush=True)
+    if is_cut:
+        log.rename(log.with_suffix(".cut"))
+        return True
     if status == 0:
         (Path(args.out) / f"{name}.ok").touch()
     else:
-        print(*(Path(args.out) / f"{name}.txt").read_text(errors="replace").splitlines()[-12:], sep="\n", flush=True)
+        print(*log.read_text(errors="replace").splitlines()[-12:], sep="\n", flush=True)
     return status == 0
+
+
+def parts_left(args):
+    """Those without a result, the ones that were tried and failed behind the others."""
+    out = Path(args.out)
+    left = [p for p in PARTS if not (out / f"{p[0]}.ok").exists() and (not args.only or p[0] in args.only)]
+    return sorted(left, key=lambda p: (out / f"{p[0]}.txt").exists())
+
+
+def run_parts(args, folders, env):
+    end = time.monotonic() + args.minutes * 60
+    good = True
+    for part in parts_left(args):
+        left_s = end - time.monotonic()
+        if left_s < LEAST_S:
+            print("the time is over: run it again for the rest")
+            break
+        good &= run_part(part, args, folders, env, left_s)
+    return good
 
 
 def run(args):
@@ -140,15 +184,10 @@ def run(args):
     env = {**os.environ, "LD_LIBRARY_PATH": ":".join(p for p in paths if p)}
     if (folders["bin"] / "python").exists():
         env["PYTHONPATH"] = str(folders["bin"] / "python")
-    end = time.monotonic() + args.minutes * 60
-    good = True
-    for part in PARTS:
-        if (out / f"{part[0]}.ok").exists() or args.only and part[0] not in args.only:
-            continue
-        if time.monotonic() + 30 > end:
-            print("the time is over: run it again for the rest")
-            return 0 if good else 1
-        good &= run_part(part, args, folders, env)
+    if not parts_left(args):
+        return 0
+    good = run_parts(args, folders, env)
+    lease_goals.print_table(out)
     return 0 if good else 1
 
 
@@ -165,10 +204,15 @@ def main():
     c.add_argument("--minutes", type=float, default=30)
     c.add_argument("--only", nargs="*")
     c.add_argument("--small", action="store_true")
+    c = commands.add_parser("goals")
+    c.add_argument("out")
     commands.add_parser("list")
     args = p.parse_args()
     if args.command == "list":
         print(*(f"{name:16} {limit:4} s  {what}" for name, limit, what, _, _ in PARTS), sep="\n")
+        return 0
+    if args.command == "goals":
+        lease_goals.print_table(args.out)
         return 0
     return pack(args.build, args.to, args.python) if args.command == "pack" else run(args)
 

@@ -3,7 +3,8 @@
 //     lease_whole MODEL [small]
 //
 //   decode   tokens per second of sequences that decode together, by batch and manager (vTensor's
-//            figure 9), and the memory that they take (its figure 2)
+//            figure 9), and the memory that they take (its figure 2); pass_mib of weights are read
+//            for each token of all
 //   shared   the same requests behind one prompt, with the prefix cache and without (figure 10)
 //   load     memory as requests come and go, turn by turn (figure 11)
 //   growth   steps that follow new mappings against those that do not: the median of each
@@ -182,9 +183,10 @@ static void run_decode(fx_engine *eng, const char *manager, const whole_sizes *z
     for (int i = 0; i < z->n_gen / 2; i++) (void)fxi_turn_run(eng);
     const double t2 = fxi_now_s();
     fxi_kv_get_stats(eng->kv, &s);
-    printf("decode,%s,%d,%d,%.1f,%.1f,%.1f,%.1f\n", manager, batch, z->n_prompt,
+    printf("decode,%s,%d,%d,%.1f,%.1f,%.1f,%.1f,%.1f\n", manager, batch, z->n_prompt,
            (tokens_of(batch) - from) / (t2 - t1), batch * z->n_prompt / (t1 - t0),
-           mib_of(s.mapped_bytes), mib_of(s.live_bytes));
+           mib_of(s.mapped_bytes), mib_of(s.live_bytes),
+           mib_of(fxi_model_get_shape(eng->model)->pass_bytes));
     fflush(stdout);
     while (!all_ended(batch)) (void)fxi_turn_run(eng);
 }
@@ -199,7 +201,7 @@ static void run_shared(fx_engine *eng, const char *manager, const whole_sizes *z
     for (int i = 0; i < n; i++) submit_whole(eng, i, z->n_shared, n_own, z->n_gen, no_cache);
     const double t0 = fxi_now_s();
     while (!all_ended(n)) (void)fxi_turn_run(eng);
-    printf("shared,%s%s,%d,%d,%.1f,,,\n", manager, no_cache ? " without the cache" : "", n,
+    printf("shared,%s%s,%d,%d,%.1f,,,,\n", manager, no_cache ? " without the cache" : "", n,
            z->n_shared, tokens_of(n) / (fxi_now_s() - t0));
     fflush(stdout);
 }
@@ -240,11 +242,11 @@ static void run_load(fx_engine *eng, const char *manager, const whole_sizes *z)
             without[n_without++] = us;
         before = s.mapped_bytes;
         if (n_turn % 8 == 0)
-            printf("load,%s,%d,%d,,,%.1f,%.1f\n", manager, n, n_turn, mib_of(s.mapped_bytes),
+            printf("load,%s,%d,%d,,,%.1f,%.1f,\n", manager, n, n_turn, mib_of(s.mapped_bytes),
                    mib_of(s.live_bytes));
     }
     const double a = median_of(with, n_with), b = median_of(without, n_without);
-    if (n_with && n_without) printf("growth,%s,%d,%d,%.3f,,,\n", manager, n, n_with, a / b);
+    if (n_with && n_without) printf("growth,%s,%d,%d,%.3f,,,,\n", manager, n, n_with, a / b);
 }
 
 static void run_idle(fx_engine *eng, const char *manager)
@@ -258,7 +260,7 @@ static void run_idle(fx_engine *eng, const char *manager)
     const double t0 = fxi_now_s();
     (void)fxi_turn_run(eng);
     fxi_kv_get_stats(eng->kv, &after);
-    printf("idle,%s,,,%.6f,,%.1f,%.1f\n", manager, fxi_now_s() - t0, mib_of(s.mapped_bytes),
+    printf("idle,%s,,,%.6f,,%.1f,%.1f,\n", manager, fxi_now_s() - t0, mib_of(s.mapped_bytes),
            mib_of(after.mapped_bytes));
 }
 
@@ -277,7 +279,8 @@ int main(int argc, char **argv)
 {
     const whole_sizes *z = argc > 2 && strcmp(argv[2], "small") == 0 ? &small_sizes : &real_sizes;
     if (argc < 2) return 2;
-    printf("figure,manager,batch,tokens,per_s_or_ratio,prompt_per_s,mapped_mib,live_mib\n");
+    printf(
+        "figure,manager,batch,tokens,per_s_or_ratio,prompt_per_s,mapped_mib,live_mib,pass_mib\n");
     measure_manager(argv[1], "vtensor", z);
     measure_manager(argv[1], "paged", z);
     return 0;

@@ -1,11 +1,30 @@
 #!/bin/sh
 # run_standin.sh PYTHON BIN OUT - all parts of the lease on the stand-in for the driver, at small sizes; then again,
-# when nothing is left to do; and some parts of a pack, from elsewhere.
+# when nothing is left to do; rows on both memories, and what spoils vTensor's; some parts of a pack, from elsewhere.
 set -e
 lease=$(dirname "$0")/lease.py
+export PYTHONDONTWRITEBYTECODE=1
 rm -rf "$3"
 "$1" "$lease" run "$2" "$3" --small
 test -z "$("$1" "$lease" run "$2" "$3" --small)"
+
+"$1" "$lease" goals "$3" >"$3/goals.txt" # times mean nothing here, that there are figures does
+test "$(grep -c '^not run' "$3/goals.txt")" = 3 # batches of 16 and 64, and growth, which few tokens do not show
+for part in attention prefill; do
+    for row in law,packed,vtensor law,packed,plain law,dense,plain law,paged-16 law,paged-256 cudnn,packed,vtensor \
+        cudnn,packed,plain cudnn,dense,plain; do
+        grep -q "^$row" "$3/$part.txt" || { echo "$part has no row $row"; exit 1; }
+    done
+    grep -q "[3-9][0-9] % of vTensor's chunks came behind" "$3/$part.txt"
+done
+for plant in stride chunk hole; do
+    ! "$2/gpu_attention_speed" small law plant-$plant >"$3/plant-$plant.txt" 2>&1
+done
+for math in law cudnn; do
+    grep -q "DIFFERENT: $math, layer 1: vTensor's memory against plain, packed" "$3/plant-stride.txt"
+    grep -q "DIFFERENT: $math, layer 0: vTensor's memory against plain, packed" "$3/plant-chunk.txt"
+done
+grep -q CUDA_ERROR_ILLEGAL_ADDRESS "$3/plant-hole.txt"
 
 grep -q torch "$3/attention_torch.txt" # its rows, or why there are none
 

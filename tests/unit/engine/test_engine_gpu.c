@@ -5,6 +5,7 @@
 // there. What the manager's own thread maps, it maps beside it. No time is measured.
 #include "unit/cmocka_all.h"
 
+#include "engine/picture/paint.h"
 #include "standin/nccl/standin_nccl.h"
 #include "standin/standin.h"
 #include "unit/engine/support/bits.h"
@@ -222,6 +223,45 @@ static void test_devices_share_the_cache_out(void **state)
     devices = "cuda:0";
 }
 
+static uint64_t painted_on(const fx_picture *p, uint32_t device)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < p->n_chunk_run; i++) {
+        const fx_chunk_group *g = &p->group[p->chunk[i].group];
+        if (g->device == device && p->chunk[i].state != FX_CHUNK_swapped)
+            sum += p->chunk[i].n * g->chunk_bytes;
+    }
+    return sum;
+}
+
+// Each device's chunks are seen, all that it has mapped; each backs every sequence.
+static void test_devices_are_seen(void **state)
+{
+    (void)state;
+    uint32_t n_of[3] = {0};
+    devices = "cuda:0,cuda:1,cuda:2";
+    fx_engine *eng = open_gpu(true);
+    uint64_t id;
+    const fx_request req = nth_request(0, 8, &got[0]);
+    assert_int_equal(fx_submit(eng, &req, &id, NULL), FX_OK);
+    for (int i = 0; i < 3; i++) (void)fxi_turn_run(eng);
+    fx_picture_begin(eng);
+    assert_int_equal(fxi_picture_act(eng), 0); // the first is due at once
+    const fx_picture *p = fx_picture_get(eng, 0);
+    assert_non_null(p);
+    assert_int_equal(p->n_group % 3, 0);
+    for (uint32_t k = 0; k < 3; k++)
+        assert_int_equal(painted_on(p, k) * 3, p->stats.kv_mapped_bytes);
+    assert_int_equal(p->n_span, 1);
+    for (size_t i = 0; i < p->n_segment_run; i++)
+        n_of[p->group[p->segment[i].group].device] += p->segment[i].n;
+    assert_true(n_of[0] > 0 && n_of[0] == n_of[1] && n_of[0] == n_of[2]);
+    fx_picture_unref(p);
+    fx_picture_end(eng);
+    unthreaded_close(eng);
+    devices = "cuda:0";
+}
+
 // NCCL fails: no pass can run any more.
 static void test_devices_that_do_not_add_are_lost(void **state)
 {
@@ -274,6 +314,7 @@ int main(void)
         cmocka_unit_test(test_a_failed_call_ends_the_requests_it_hit),
         cmocka_unit_test(test_a_lost_device_is_said_to_be_lost),
         cmocka_unit_test(test_devices_share_the_cache_out),
+        cmocka_unit_test(test_devices_are_seen),
         cmocka_unit_test(test_devices_that_do_not_add_are_lost),
         cmocka_unit_test(test_what_devices_cannot_share_is_refused),
     };

@@ -93,7 +93,12 @@ static void check_form(const fx_picture *p)
     for (size_t i = 0; i < p->n_segment_run; i++)
         for (uint32_t k = 0; k < p->segment[i].n; k++)
             assert_int_not_equal(state_of_chunk(p, p->segment[i].chunk + k), FX_CHUNK_absent);
-    for (size_t i = 1; i < p->n_node; i++) assert_true(p->node[i].id > p->node[i - 1].id);
+    size_t n_node = 0;
+    uint64_t last_id = 0;
+    for (size_t b = 0; b < p->n_node_block; n_node += p->node[b++]->n)
+        for (size_t i = 0; i < p->node[b]->n; last_id = p->node[b]->node[i++].id)
+            assert_true(p->node[b]->node[i].id > last_id);
+    assert_int_equal(n_node, p->n_node);
     for (size_t i = 1; i < p->n_request; i++) assert_true(p->request[i].id > p->request[i - 1].id);
 }
 
@@ -222,10 +227,12 @@ static void test_the_tree_has_the_prompts(void **state)
     const fx_picture *p = look(eng);
     uint64_t parent = 0;
     uint32_t n_tok = 0;
+    assert_int_equal(p->n_node_block, 1);
     for (size_t i = 0; i < p->n_node; i++) {
-        assert_int_equal(p->node[i].parent, parent);
-        parent = p->node[i].id;
-        n_tok += p->node[i].n_tok;
+        const fx_prefix_node *node = &p->node[0]->node[i];
+        assert_int_equal(node->parent, parent);
+        parent = node->id;
+        n_tok += node->n_tok;
     }
     assert_int_equal(n_tok, PROMPT_TOK + ANSWER_TOK - 1);
     fx_picture_unref(p);
@@ -426,6 +433,105 @@ static void test_all_viewers_share_one_budget(void **state)
     stays_a_share(64, 3000);
 }
 
+// What watching costs in virtual time: a change costs change_us for all, and a whole picture
+// whole_us, which somebody who comes wants every `come_us`.
+typedef struct show {
+    uint64_t change_us, whole_us, come_us;
+    uint64_t cost_us[60]; // in each second
+    uint64_t last_us;     // of the last change, for which nobody has waited yet
+    int n_change[60], n_whole;
+} show;
+
+static void charge_show(show *w, uint64_t start_us, uint64_t us)
+{
+    const uint64_t second = (clock_us - start_us) / 1000000;
+    if (second < 60) w->cost_us[second] += us;
+}
+
+static void show_a_minute(show *w)
+{
+    fx_engine *eng = open_with((fx_options){.max_seq = 2});
+    fx_picture_begin(eng);
+    const uint64_t start_us = clock_us;
+    uint64_t n_shown = 0, taken_us = 0, wanted_us = start_us + 5000000;
+    while (clock_us - start_us < 60000000) {
+        fx_stats st;
+        fxi_inbox_publish(eng);
+        (void)fxi_picture_act(eng);
+        clock_us += 1000;
+        if (clock_us >= wanted_us && !fx_picture_whole_wait_us(eng)) {
+            fx_picture_charge_whole(eng, w->whole_us);
+            charge_show(w, start_us, w->whole_us);
+            wanted_us = clock_us + w->come_us;
+            w->n_whole++;
+        }
+        const fx_picture *p = fx_picture_get(eng, n_shown);
+        if (!p) continue;
+        n_shown = p->number;
+        fx_picture_unref(p);
+        fx_picture_charge(eng, w->change_us);
+        fx_engine_stats(eng, &st);
+        w->last_us = w->change_us + st.picture_us - taken_us;
+        charge_show(w, start_us, w->last_us);
+        taken_us = st.picture_us;
+        const uint64_t second = (clock_us - start_us) / 1000000;
+        if (second < 60) w->n_change[second]++;
+    }
+    fx_picture_end(eng);
+    unthreaded_close(eng);
+}
+
+static uint64_t cost_of(const show *w, int first, int end)
+{
+    uint64_t us = 0;
+    for (int i = first; i < end; i++) us += w->cost_us[i];
+    return us;
+}
+
+// A whole picture costs as much as 80 changes. The others' changes go on, and a minute's cost is
+// within the share.
+static void test_who_opens_the_page_does_not_stop_the_others(void **state)
+{
+    (void)state;
+    show one = {.change_us = 300, .whole_us = 25000, .come_us = 3600000000};
+    show_a_minute(&one);
+    assert_int_equal(one.n_whole, 1);
+    for (int i = 0; i < 60; i++) assert_true(one.n_change[i] >= 2);
+    assert_true((cost_of(&one, 0, 60) - one.last_us) * FX_PICTURE_SHARE <= 60000000);
+    show dear = {.change_us = 1500, .whole_us = 25000, .come_us = 20000000};
+    show_a_minute(&dear);
+    assert_int_equal(dear.n_whole, 3);
+    for (int i = 0; i < 60; i++) assert_true(dear.n_change[i] >= 2);
+    assert_true((cost_of(&dear, 0, 60) - dear.last_us) * FX_PICTURE_SHARE <= 60000000);
+}
+
+// Somebody who comes back all the time gets whole pictures only as fast as they are paid for: half
+// of the share, and what may be owed. The others' changes go on with the other half.
+static void test_coming_back_all_the_time_costs_no_more(void **state)
+{
+    (void)state;
+    static const uint64_t change_us[] = {300, 1500};
+    for (int k = 0; k < 2; k++) {
+        show w = {.change_us = change_us[k], .whole_us = 25000};
+        show_a_minute(&w);
+        assert_in_range(w.n_whole, 8, 12); // 55 s / 250 / 25 ms, and two ahead
+        for (int i = 0; i < 60; i++) assert_true(w.n_change[i] >= 1);
+        for (int n = 40; n <= 60; n++)
+            for (int i = 0; i + n <= 60; i++)
+                assert_true(cost_of(&w, i, i + n) * 100 <= (uint64_t)n * 1000000);
+    }
+}
+
+static void test_states_have_names(void **state)
+{
+    (void)state;
+    assert_string_equal(fx_chunk_state_name(FX_CHUNK_absent), "absent");
+    assert_string_equal(fx_chunk_state_name(FX_CHUNK_swapped), "swapped");
+    assert_string_equal(fx_chunk_state_name(FX_N_CHUNK_STATE), "?");
+    assert_string_equal(fx_request_state_name(FX_REQUEST_coming), "coming");
+    assert_string_equal(fx_request_state_name(FX_N_REQUEST_STATE), "?");
+}
+
 static void post_semaphore(void *ud)
 {
     sem_post(ud);
@@ -475,6 +581,9 @@ int main(void)
         T(test_every_manager_has_spans),
         T(test_pictures_keep_their_distance),
         T(test_all_viewers_share_one_budget),
+        T(test_who_opens_the_page_does_not_stop_the_others),
+        T(test_coming_back_all_the_time_costs_no_more),
+        T(test_states_have_names),
         T(test_an_idle_engine_is_seen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

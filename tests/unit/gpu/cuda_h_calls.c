@@ -17,6 +17,8 @@ typedef CUgraph fxi_cu_graph;
 typedef CUgraphNode fxi_cu_node;
 typedef CUgraphExec fxi_cu_exec;
 typedef CUDA_KERNEL_NODE_PARAMS fxi_cu_kernel_node;
+typedef CUmemorytype fxi_cu_memory_type;
+typedef CUDA_MEMCPY2D fxi_cu_copy_2d;
 #include "gpu/driver/cu_api.h"
 
 #define SAME_TYPE(member, result, symbol, parameters)                                             \

@@ -27,6 +27,9 @@ SAME_VALUE(FXI_CU_STREAM_NON_BLOCKING, CU_STREAM_NON_BLOCKING);
 SAME_VALUE(FXI_CU_EVENT_BLOCKING_SYNC, CU_EVENT_BLOCKING_SYNC);
 SAME_VALUE(FXI_CU_EVENT_DISABLE_TIMING, CU_EVENT_DISABLE_TIMING);
 
+SAME_VALUE(FXI_CU_MEMORY_HOST, CU_MEMORYTYPE_HOST);
+SAME_VALUE(FXI_CU_MEMORY_DEVICE, CU_MEMORYTYPE_DEVICE);
+
 _Static_assert(sizeof(fxi_cu_result) == sizeof(CUresult), "CUresult");
 _Static_assert(sizeof(fxi_cu_attribute) == sizeof(CUdevice_attribute), "CUdevice_attribute");
 _Static_assert(sizeof(fxi_cu_func_attribute) == sizeof(CUfunction_attribute), "of a function");
@@ -42,3 +45,25 @@ SAME_PLACE(params, kernelParams);
 SAME_PLACE(extra, extra);
 SAME_PLACE(kernel, kern);
 SAME_PLACE(context, ctx);
+
+#define SAME_COPY(our_field, their_field)                                                       \
+    _Static_assert(offsetof(fxi_cu_copy_2d, our_field) == offsetof(CUDA_MEMCPY2D, their_field), \
+                   #their_field)
+
+_Static_assert(sizeof(fxi_cu_copy_2d) == sizeof(CUDA_MEMCPY2D), "a copy of rows");
+SAME_COPY(src_x, srcXInBytes);
+SAME_COPY(src_y, srcY);
+SAME_COPY(src_type, srcMemoryType);
+SAME_COPY(src_host, srcHost);
+SAME_COPY(src_device, srcDevice);
+SAME_COPY(src_array, srcArray);
+SAME_COPY(src_pitch, srcPitch);
+SAME_COPY(dst_x, dstXInBytes);
+SAME_COPY(dst_y, dstY);
+SAME_COPY(dst_type, dstMemoryType);
+SAME_COPY(dst_host, dstHost);
+SAME_COPY(dst_device, dstDevice);
+SAME_COPY(dst_array, dstArray);
+SAME_COPY(dst_pitch, dstPitch);
+SAME_COPY(width_bytes, WidthInBytes);
+SAME_COPY(height, Height);

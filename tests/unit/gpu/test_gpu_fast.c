@@ -53,47 +53,25 @@ static int end_test(void **state)
     return r.n_breach || *standin_faults() || !is_clean();
 }
 
-static small_model tiny(fxi_dtype type)
-{
-    return (small_model){.shape = {.what = "fast",
-                                   .n_layer = 2,
-                                   .dim = 96,
-                                   .n_head = 4,
-                                   .n_kv_head = 2,
-                                   .head_dim = 64,
-                                   .n_ffn = 160,
-                                   .n_vocab = 320},
-                         .type = type};
-}
-
 // ---- logits ------------------------------------------------------------------------------------
 
-enum { N_TOK = 24, N_WAY = 5 };
+enum { N_TOK = 24 };
 
-static const gpu_way ways[N_WAY] = {
-    {"chunks of 7, then decoding", .n_prompt = 20, .chunk = 7, .math = "fast"},
-    {"one pass", .n_prompt = N_TOK, .chunk = N_TOK, .math = "fast"},
-    {"one token at a time", .chunk = 1, .math = "fast"},
-    {"beside three others", .n_prompt = 21, .chunk = 19, .n_other = 3, .math = "fast"},
-    {"a paged cache", .n_prompt = 22, .chunk = 21, .n_other = 1, .kv = "paged", .math = "fast"},
-};
-
-// In the first n_way ways.
+// In the first n_way ways. Graphs are not for those who call libraries.
 static void check_near(const small_model *model, double bound, int n_way)
 {
-    int n_host;
+    int n, n_host;
     small_model_write(path, model);
     const runner_model m = {path, NULL};
     float *host = run_plain(m, N_TOK, &n_host);
     for (int i = 0; i < n_way; i++) {
-        gpu_model_rig g;
-        gpu_model_open(&g, m, &ways[i]);
-        gpu_model_run(&g, &ways[i], N_TOK);
-        assert_int_equal(g.r.n_out, n_host);
-        const double far = logit_distance(g.out, host, n_host);
-        gpu_model_close(&g);
+        const gpu_way way = gpu_model_way(i, "fast", N_TOK);
+        float *out = gpu_model_logits(m, &way, N_TOK, &n);
+        assert_int_equal(n, n_host);
+        const double far = logit_distance(out, host, n_host);
+        free(out);
         if (!(far < bound))
-            fail_msg("%s: %.2e away from the host (bound %.0e)", ways[i].what, far, bound);
+            fail_msg("%s: %.2e away from the host (bound %.0e)", way.what, far, bound);
     }
     assert_true(standin_lt_look().n_multiply > 0);
     free(host);
@@ -103,18 +81,18 @@ static void check_near(const small_model *model, double bound, int n_way)
 static void test_logits_are_near_the_hosts(void **state)
 {
     (void)state;
-    small_model bf16 = tiny(FXI_BF16), f16 = tiny(FXI_F16);
+    small_model bf16 = gpu_tiny_model(FXI_BF16), f16 = gpu_tiny_model(FXI_F16);
     f16.shape.n_head = 3;
     f16.shape.n_kv_head = 1;
     f16.shape.head_dim = 80;
-    check_near(&bf16, 0.04, N_WAY);
-    check_near(&f16, 0.005, N_WAY);
+    check_near(&bf16, 0.04, GPU_N_WAY - 1);
+    check_near(&f16, 0.005, GPU_N_WAY - 1);
 }
 
 static void test_the_output_may_be_the_embedding(void **state)
 {
     (void)state;
-    small_model model = tiny(FXI_BF16);
+    small_model model = gpu_tiny_model(FXI_BF16);
     model.shape.tied = true;
     check_near(&model, 0.04, 1);
 }
@@ -123,7 +101,7 @@ static void test_the_output_may_be_the_embedding(void **state)
 static void test_experts(void **state)
 {
     (void)state;
-    small_model model = tiny(FXI_BF16);
+    small_model model = gpu_tiny_model(FXI_BF16);
     model.n_expert = 4;
     model.n_used = 2;
     check_near(&model, 0.08, 1); // twice as many roundings
@@ -135,33 +113,22 @@ static void test_types_may_be_mixed(void **state)
 {
     (void)state;
     static const fxi_dtype types[] = {FXI_BF16, FXI_Q8_0, FXI_F16, FXI_F32};
-    small_model model = tiny(FXI_BF16);
+    small_model model = gpu_tiny_model(FXI_BF16);
     model.types = types;
     model.n_type = 4;
     check_near(&model, 0.04, 1);
 }
 
-static float *run_math(const char *math, int *n_out)
-{
-    const gpu_way way = {"blocks", .n_prompt = 20, .chunk = 7, .math = math};
-    const runner_model m = {path, NULL};
-    gpu_model_rig g;
-    gpu_model_open(&g, m, &way);
-    gpu_model_run(&g, &way, N_TOK);
-    *n_out = g.r.n_out;
-    float *out = malloc((size_t)g.r.n_out * sizeof *out);
-    memcpy(out, g.out, (size_t)g.r.n_out * sizeof *out);
-    gpu_model_close(&g);
-    return out;
-}
-
 // A model of a block type, whose attention is law's, too.
 static void assert_law_computes_it(void)
 {
-    const small_model model = tiny(FXI_Q8_0);
+    const small_model model = gpu_tiny_model(FXI_Q8_0);
+    const gpu_way ways[] = {gpu_model_way(2, "law", N_TOK), gpu_model_way(2, "fast", N_TOK)};
     int n;
     small_model_write(path, &model);
-    float *law = run_math("law", &n), *fast = run_math("fast", &n);
+    const runner_model m = {path, NULL};
+    float *law = gpu_model_logits(m, &ways[0], N_TOK, &n),
+          *fast = gpu_model_logits(m, &ways[1], N_TOK, &n);
     assert_memory_equal(law, fast, (size_t)n * sizeof *law);
     assert_int_equal(standin_lt_look().n_multiply, 0);
     assert_int_equal(standin_dnn_look().n_execute, 0);
@@ -193,7 +160,7 @@ static void test_prompts_and_decoding_attend_by_cudnn(void **state)
     enum { N_LAYER = 2, N_CHUNK = 3, N_ALL = N_LAYER * (N_TOK - 20) + (N_LAYER - 1) * N_CHUNK };
     static const gpu_way decodes = {"one by one", .n_prompt = 20, .chunk = 7, .math = "fast"},
                          paged = {"pages", .chunk = 1, .kv = "paged", .math = "fast"};
-    const small_model model = tiny(FXI_BF16);
+    const small_model model = gpu_tiny_model(FXI_BF16);
     gpu_model_rig g;
     small_model_write(path, &model);
     gpu_model_open(&g, (runner_model){path, NULL}, &decodes);
@@ -412,7 +379,7 @@ static void test_an_algorithm_is_chosen_once_for_a_shape(void **state)
     (void)state;
     enum { N_SHAPE = 6 };
     const gpu_way way = {"one by one", .chunk = 1, .math = "fast"};
-    const small_model model = tiny(FXI_BF16);
+    const small_model model = gpu_tiny_model(FXI_BF16);
     gpu_model_rig g;
     small_model_write(path, &model);
     gpu_model_open(&g, (runner_model){path, NULL}, &way);

@@ -20,7 +20,7 @@
 
 static const char *devices = "cuda:0"; // with a comma: they compute the model together
 
-enum { N_TOK = 6, N_VOCAB = 320 };
+enum { N_TOK = 6, N_VOCAB = 320, MAX_ROW = 2 };
 
 static const int32_t tokens[N_TOK] = {1, 5, 9, 30, 7, 11};
 
@@ -31,7 +31,8 @@ typedef struct faulty {
     fxi_model *model;
     fxi_kv *kv;
     fxi_kv_seq *seq;
-    float *logits; // [N_VOCAB]
+    float *logits; // [MAX_ROW][N_VOCAB]
+    int32_t *best; // [MAX_ROW]
 } faulty;
 
 static void close_all(faulty *f)
@@ -74,9 +75,12 @@ static fx_status open_memory(faulty *f, fx_error *err)
                           .ctx_tok = 64,
                           .max_seq = 2,
                           .budget_bytes = 16 << 20};
-    void *logits;
-    FX_TRY(f->device->ops->take_host(f->device, N_VOCAB * sizeof *f->logits, &logits, err));
+    void *logits, *best;
+    const size_t logits_bytes = (size_t)MAX_ROW * N_VOCAB * sizeof *f->logits;
+    FX_TRY(f->device->ops->take_host(f->device, logits_bytes, &logits, err));
+    FX_TRY(f->device->ops->take_host(f->device, MAX_ROW * sizeof *f->best, &best, err));
     f->logits = logits;
+    f->best = best;
     fx_status st = f->device->ranks ? open_ranks(f->device->ranks, &shape, err)
                                     : f->device->ops->open_vmm(f->device, &shape.vmm, err);
     if (st == FX_OK) st = fxi_kv_open("vtensor", &shape, &f->kv, err);
@@ -95,15 +99,33 @@ static fx_status open_all(faulty *f, fx_error *err)
     return fxi_kv_create(f->kv, &(fxi_kv_expect){0}, &f->seq);
 }
 
-// Computes tokens [from, to); the logits are those of the last one. *st: what the pass said
+// Logits of the last of n tokens, or of the last two.
+static int rows_of(int n)
+{
+    return n < MAX_ROW ? n : MAX_ROW;
+}
+
+// Computes tokens [from, to), the logits of the last ones. *st: what the pass said
 static bool try_pass(faulty *f, int from, int to, fx_status *st, fx_error *err)
 {
     if (fxi_kv_extend(f->kv, f->seq, to) != FX_OK) return false;
-    const fxi_batch_seq seq = {
-        .views = fxi_kv_get_views(f->kv, f->seq), .pos = from, .n_tok = to - from, .n_logit = 1};
-    const fxi_batch b = {.token = tokens + from, .n_tok = to - from, .seq = &seq, .n_seq = 1};
+    const fxi_batch_seq seq = {.views = fxi_kv_get_views(f->kv, f->seq),
+                               .pos = from,
+                               .n_tok = to - from,
+                               .n_logit = rows_of(to - from)};
+    const fxi_batch b = {
+        .token = tokens + from, .n_tok = to - from, .seq = &seq, .n_seq = 1, .best = f->best};
+    memset(f->best, 0x55, MAX_ROW * sizeof *f->best);
     *st = fxi_model_forward(f->model, &b, f->logits, err);
     return true;
+}
+
+static int largest_in(const float *row)
+{
+    int best = 0;
+    for (int i = 1; i < N_VOCAB; i++)
+        if (row[i] > row[best]) best = i;
+    return best;
 }
 
 static void must_pass(faulty *f, int from, int to)
@@ -112,6 +134,8 @@ static void must_pass(faulty *f, int from, int to)
     fx_error err = {0};
     assert_true(try_pass(f, from, to, &st, &err));
     if (st != FX_OK) fail_msg("%s", err.text);
+    for (int i = 0; i < rows_of(to - from); i++)
+        assert_int_equal(f->best[i], largest_in(f->logits + i * N_VOCAB));
 }
 
 static void assert_line(const fx_error *err, const char *when)
@@ -259,6 +283,7 @@ static void test_a_call_that_fails_with_two_devices(void **state)
     devices = "cuda:0,cuda:1";
     test_a_call_that_fails_while_loading(state);
     make_reference();
+    assert_int_equal(standin_calls("cuMemcpy2DAsync_v2"), 2); // their parts of two rows of logits
     begin_trial();
     for (uint64_t i = 0; i < 4000 && fail_pass(i); i += 1 + i / 16) continue;
     devices = "cuda:0";

@@ -15,38 +15,19 @@
 
 enum { N_TOK = 40 };
 
-static const gpu_way whole = {"one pass", .n_prompt = N_TOK, .chunk = N_TOK, .math = "law"};
-
-static const gpu_way ways[] = {
-    {"one token at a time", .chunk = 1, .math = "law"},
-    {"chunks of 7, then decoding", .n_prompt = 30, .chunk = 7, .math = "law"},
-    {"without graphs", .n_prompt = 33, .chunk = 17, .math = "law", .no_graphs = true},
-    {"beside three others", .n_prompt = 36, .chunk = 19, .n_other = 3, .math = "law"},
-    {"a paged cache", .n_prompt = 35, .chunk = 21, .n_other = 1, .kv = "paged", .math = "law"},
-};
-
-static float *run_way(runner_model m, const gpu_way *way, int *n_out)
-{
-    gpu_model_rig g;
-    gpu_model_open(&g, m, way);
-    gpu_model_run(&g, way, N_TOK);
-    *n_out = g.r.n_out;
-    float *out = malloc((size_t)g.r.n_out * sizeof *out);
-    memcpy(out, g.out, (size_t)g.r.n_out * sizeof *out);
-    gpu_model_close(&g);
-    return out;
-}
-
 static void check_law(const char *path, double bound)
 {
     const runner_model m = {path, NULL};
+    const gpu_way whole = gpu_model_way(0, "law", N_TOK);
     int n, n_host;
-    float *want = run_way(m, &whole, &n), *host = run_plain(m, N_TOK, &n_host);
+    float *want = gpu_model_logits(m, &whole, N_TOK, &n), *host = run_plain(m, N_TOK, &n_host);
     const double far = logit_distance(want, host, n);
     print_message("%s: %.2e away from the host (bound %.0e)\n", path, far, bound);
     assert_true(far > 0 && far < bound); // 0: these are the exact kernels
-    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
-        check_gpu_model(m, path, &ways[i], N_TOK, want);
+    for (int i = 1; i < GPU_N_WAY; i++) {
+        const gpu_way way = gpu_model_way(i, "law", N_TOK);
+        check_gpu_model(m, path, &way, N_TOK, want);
+    }
     free(want);
     free(host);
 }
@@ -65,23 +46,59 @@ static void test_law_is_the_same_in_every_way(void **state)
     char path[64];
     snprintf(path, sizeof path, "/tmp/test_gpu_law_%d.gguf", (int)getpid());
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const small_model model = {.shape = {.what = "law",
-                                             .n_layer = 2,
-                                             .dim = 96,
-                                             .n_head = rows[i].n_head,
-                                             .n_kv_head = rows[i].n_kv_head,
-                                             .head_dim = rows[i].head_dim,
-                                             .n_ffn = 160,
-                                             .n_vocab = 320},
-                                   .type = rows[i].type};
+        small_model model = gpu_tiny_model(rows[i].type);
+        model.shape.n_head = rows[i].n_head;
+        model.shape.n_kv_head = rows[i].n_kv_head;
+        model.shape.head_dim = rows[i].head_dim;
         small_model_write(path, &model);
         check_law(path, rows[i].bound);
         unlink(path);
     }
 }
 
+// Heads of 126 numbers need a little less than the 48 KiB of shared memory that every kernel may
+// have, and with the kernel's own arrays more.
+static void test_a_kernels_own_shared_memory_counts(void **state)
+{
+    (void)state;
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/test_gpu_law_%d.gguf", (int)getpid());
+    small_model model = gpu_tiny_model(FXI_F16);
+    model.shape.n_head = model.shape.n_kv_head = 1;
+    model.shape.head_dim = 126;
+    small_model_write(path, &model);
+    const runner_model m = {path, NULL};
+    const gpu_way way = gpu_model_way(0, "law", 8);
+    int n, n_host;
+    float *out = gpu_model_logits(m, &way, 8, &n), *host = run_plain(m, 8, &n_host);
+    const double far = logit_distance(out, host, n);
+    assert_true(far > 0 && far < 0.005);
+    free(out);
+    free(host);
+    unlink(path);
+}
+
+// A grid has no room for more tiles of attention.
+static void test_more_tokens_than_a_grid_has_room_for_are_refused(void **state)
+{
+    (void)state;
+    const fxi_gpu_options opt = {.name = "cuda:0", .math = "law"};
+    const fxi_transformer plan = {.ctx_tok = 16};
+    fxi_device *d;
+    fx_error err = {0};
+    assert_int_equal(fxi_gpu_open(&opt, &d, &err), FX_OK);
+    const fxi_pass_limits most = {.max_tok = 65536, .max_logit = 1};
+    assert_int_equal(d->ops->prepare(d, &plan, &most, &err), FX_EINVAL);
+    assert_string_equal(err.text, "cuda:0: 65536 tokens in a step; a GPU computes at most 65535");
+    d->ops->close(d);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_law_is_the_same_in_every_way)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_law_is_the_same_in_every_way),
+        cmocka_unit_test(test_a_kernels_own_shared_memory_counts),
+        cmocka_unit_test(test_more_tokens_than_a_grid_has_room_for_are_refused),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

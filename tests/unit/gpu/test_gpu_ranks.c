@@ -105,6 +105,19 @@ static void test_quantized_weights_and_caches(void **state)
     remove("gpu-ranks.gguf");
 }
 
+// Two KV heads for four devices.
+static const small_model few_heads = {.shape = {"", 2, 128, 8, 2, 64, 160, 300, false},
+                                      .type = FXI_F16};
+
+static void test_devices_may_have_the_same_kv_head(void **state)
+{
+    (void)state;
+    small_model_write("gpu-ranks.gguf", &few_heads);
+    check_exact((runner_model){"gpu-ranks.gguf", NULL}, 4, ways[2]);
+    check_exact((runner_model){"gpu-ranks.gguf", NULL}, 4, ways[3]);
+    remove("gpu-ranks.gguf");
+}
+
 static void test_experts_are_cut(void **state)
 {
     (void)state;
@@ -210,6 +223,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         RANKS_TEST(test_models_of_many_kinds),
         RANKS_TEST(test_quantized_weights_and_caches),
+        RANKS_TEST(test_devices_may_have_the_same_kv_head),
         RANKS_TEST(test_experts_are_cut),
         RANKS_TEST(test_one_rank_is_that_gpu_alone),
         RANKS_TEST(test_the_law_depends_on_nothing_but_the_ranks),

@@ -1,10 +1,14 @@
 // test_gram_mask.c - masks beside brute force: each token of a small vocabulary, byte by byte, from
-// every state that a walk of tokens reaches; forced text; and walks that end in a match.
+// every state that a walk of tokens reaches, and along answers of the schemas that are measured
+// (bench/grammar); forced text; and walks that end in a match.
 #include "unit/cmocka_all.h"
+
+#include <jansson.h>
 
 #include "base/number/rng.h"
 #include "grammar/mask/gram_mask.h"
 #include "grammar/read/gram_regex.h"
+#include "grammar/schema/schema.h"
 
 enum { N_VOCAB = 700, MAX_TOKEN = 48, N_LONG = 8, MAX_PIECE = 5 };
 
@@ -174,7 +178,10 @@ static const char *const patterns[] = {
     "[a-z0-9._-]{1,40}(?:@[a-z]{1,9}|/[a-zA-Z0-9]*)", // words behind marks
     "[a-z]{0,3}[-_ ][a-z]*\"",
     "(\"[^\"\\\\]{0,35}\",){0,2}\"[^\"\\\\]{30,60}\"", // counted, and beyond what a token has
-    "[^\xC3\xA9\"]*\"",                                // all characters but one beyond ASCII
+    "(\"(a|b|1|,|q\"){70,90}\",){0,200}", // minima and maxima within reach and out of it
+    "\"(?:[^\"\\\\]|\\\\[nq]){60,400}\"",
+    "(?:[ab]?1?){55,120}\"(?:a{0,52}b{50,53}){2,}",
+    "[^\xC3\xA9\"]*\"", // all characters but one beyond ASCII
     "[^\xE2\x82\xAC\"]{0,40}\"",
     "[a-z \xE0\xA0\x80-\xEF\xBF\xBF]{0,9}\"",
     "(?:[^\"]|\xC3\xA9:){0,5}\"", // one character goes two ways,
@@ -194,6 +201,60 @@ static void test_masks_allow_what_the_bytes_allow(void **state)
         close_world(&w);
     }
     assert_true(n_end >= 200); // many come to an end
+}
+
+static void open_schema(small_world *w, const json_t *schema)
+{
+    fxi_gram_json json;
+    uint32_t node;
+    fx_error err = {0};
+    *w = (small_world){0};
+    make_vocab(w);
+    if (fxi_gram_json_add(&w->form, &json, &err) ||
+        fxi_schema_add(&w->form, &json, schema, &node, &err) ||
+        fxi_gram_finish(&w->form, node, &err) || fxi_auto_make(&w->form, 1 << 18, &w->a, &err))
+        fail_msg("%s", err.text);
+    assert_int_equal(fxi_gram_masks_make(&w->tokens, w->a, 1000, &w->masks, NULL), FX_OK);
+}
+
+// The grammar takes the whole answer; every few bytes its mask is compared.
+static void check_answer(small_world *w, const char *name, const json_t *answer)
+{
+    char *s = json_dumps(answer, JSON_REAL_PRECISION(15) | JSON_ENCODE_ANY);
+    uint32_t state = fxi_auto_start(w->a);
+    for (size_t i = 0; s[i]; i++) {
+        const uint64_t *mask;
+        if (i % 5 == 0) check_mask(w, state, &mask);
+        state = state_after(w, state, (fxi_str){s + i, 1});
+        if (state == FXI_AUTO_DEAD) fail_msg("%s: refused at byte %zu of %s", name, i, s);
+    }
+    assert_true(fxi_auto_is_final(w->a, state));
+    free(s);
+}
+
+static void check_forms(const char *path)
+{
+    json_error_t e;
+    json_t *forms = json_load_file(path, 0, &e);
+    if (!forms) fail_msg("%s: %s", path, e.text);
+    for (size_t i = 0; i < json_array_size(forms); i++) {
+        const json_t *form = json_array_get(forms, i), *texts = json_object_get(form, "texts");
+        small_world w;
+        open_schema(&w, json_object_get(form, "schema"));
+        assert_true(json_array_size(texts) > 0);
+        for (size_t k = 0; k < json_array_size(texts); k++)
+            check_answer(&w, json_string_value(json_object_get(form, "name")),
+                         json_array_get(texts, k));
+        close_world(&w);
+    }
+    json_decref(forms);
+}
+
+static void test_schemas_of_every_day(void **state)
+{
+    (void)state;
+    check_forms(FX_SOURCE_DIR "/bench/grammar/forms.json");
+    check_forms(FX_SOURCE_DIR "/bench/grammar/schemas.json");
 }
 
 static void test_a_mask_is_computed_once_while_there_is_room(void **state)
@@ -260,6 +321,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_masks_allow_what_the_bytes_allow),
+        cmocka_unit_test(test_schemas_of_every_day),
         cmocka_unit_test(test_a_mask_is_computed_once_while_there_is_room),
         cmocka_unit_test(test_forced_text_stops_where_there_is_a_choice_or_an_end),
         cmocka_unit_test(test_a_vocabulary_may_be_empty),

@@ -85,16 +85,32 @@ static int free_tokens(void **state)
     return 0;
 }
 
-static fxi_guide *make_guide(int i, fxi_guide_pool *pool)
+static uint64_t letter_at(size_t i)
 {
-    char pattern[] = "([a-z]{1,400},){1,40}0";
-    pattern[sizeof pattern - 2] += (char)i;
+    return fxi_rng_u64(9, 0, i) % 26;
+}
+
+// At each place another letter is left out, so that no two places of a text have the same mask.
+static void spell_pattern(int i, fxi_buf *out)
+{
+    for (size_t n = 0; n < 2 * MAX_TEXT; n++)
+        assert_true(fxi_buf_fmt(out, "[^%c]", (char)('a' + (letter_at(n) + 1 + n % 25) % 26)));
+    assert_true(fxi_buf_fmt(out, "%d", i));
+}
+
+static fxi_guide *make_guide(int i, fxi_guide_pool *pool, size_t max_bytes)
+{
+    fxi_buf pattern = {0};
+    spell_pattern(i, &pattern);
     fxi_gram form = {0};
     uint32_t node;
     fxi_guide *g;
-    const fxi_guide_limits limits = {.max_set = 1 << 14, .max_mask = 100, .pool = pool};
-    assert_int_equal(fxi_gram_regex(&form, fxi_str_of(pattern), 0, FXI_SPELL_UTF8, &node, NULL),
-                     FX_OK);
+    const fxi_guide_limits limits = {
+        .max_set = 1 << 14, .max_mask = 100, .max_bytes = max_bytes, .pool = pool};
+    assert_int_equal(
+        fxi_gram_regex(&form, (fxi_str){pattern.p, pattern.n}, 0, FXI_SPELL_UTF8, &node, NULL),
+        FX_OK);
+    fxi_buf_free(&pattern);
     assert_int_equal(fxi_gram_finish(&form, node, NULL), FX_OK);
     assert_int_equal(fxi_guide_make(&form, &tokens, (fxi_guide_speller){0}, limits, &g, NULL),
                      FX_OK);
@@ -105,7 +121,7 @@ static fxi_guide *make_guide(int i, fxi_guide_pool *pool)
 static void follow_token(fxi_guide *g, size_t n, fxi_guide_place *at, uint64_t *mask)
 {
     int32_t tok[MAX_TEXT];
-    for (size_t i = 0; i < n; i++) tok[i] = (int32_t)(fxi_rng_u64(9, 0, i) % 26);
+    for (size_t i = 0; i < n; i++) tok[i] = (int32_t)letter_at(i);
     assert_int_equal(fxi_guide_mask(g, tok, n, at, mask, NULL), FX_OK);
 }
 
@@ -115,7 +131,7 @@ static void test_guides_know_what_they_hold(void **state)
     static uint64_t mask[N_WORD];
     const size_t before = n_held;
     fxi_guide_pool pool = {0, SIZE_MAX};
-    fxi_guide *g = make_guide(0, &pool);
+    fxi_guide *g = make_guide(0, &pool, 0);
     fxi_guide_place at = {0};
     for (size_t n = 0; n < MAX_TEXT; n++) {
         follow_token(g, n, &at, mask);
@@ -136,10 +152,10 @@ static void test_a_pool_bounds_its_guides(void **state)
     (void)state;
     static uint64_t mask[N_WORD], want[N_WORD];
     fxi_guide_pool pool = {0, 4 << 20};
-    fxi_guide *g[N_GUIDE], *own = make_guide(0, NULL);
+    fxi_guide *g[N_GUIDE], *own = make_guide(0, NULL, 0);
     fxi_guide_place at[N_GUIDE] = {{0}}, own_at = {0};
     size_t peak = 0, n_restart = 0;
-    for (int i = 0; i < N_GUIDE; i++) g[i] = make_guide(i, &pool);
+    for (int i = 0; i < N_GUIDE; i++) g[i] = make_guide(i, &pool, 0);
     for (size_t n = 0; n < MAX_TEXT; n++) {
         follow_token(own, n, &own_at, want);
         for (int i = 0; i < N_GUIDE; i++) {
@@ -159,11 +175,31 @@ static void test_a_pool_bounds_its_guides(void **state)
     fxi_guide_free(own);
 }
 
+// Such a guide learns little, but it does not follow the whole text anew for each token.
+static void test_a_text_that_takes_all_the_room_is_followed(void **state)
+{
+    (void)state;
+    static uint64_t mask[N_WORD], want[N_WORD];
+    fxi_guide *own = make_guide(0, NULL, 0), *small = make_guide(0, NULL, 1);
+    fxi_guide_place own_at = {0}, at = {0};
+    for (size_t n = 0; n < MAX_TEXT; n++) {
+        follow_token(own, n, &own_at, want);
+        follow_token(small, n, &at, mask);
+        assert_memory_equal(mask, want, sizeof mask);
+    }
+    const size_t n_restart = fxi_guide_read(small).n_restart;
+    print_message("%zu times begun again\n", n_restart);
+    assert_in_range(n_restart, 1, MAX_TEXT / 2);
+    fxi_guide_free(own);
+    fxi_guide_free(small);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_guides_know_what_they_hold),
         cmocka_unit_test(test_a_pool_bounds_its_guides),
+        cmocka_unit_test(test_a_text_that_takes_all_the_room_is_followed),
     };
     return cmocka_run_group_tests(tests, make_tokens, free_tokens);
 }

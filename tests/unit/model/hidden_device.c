@@ -114,6 +114,12 @@ static fx_status hidden_put_linear(fxi_device *d, const fxi_linear *w, int row0,
     return leave_call(d, under_of(d)->ops->put_linear(under_of(d), w, row0, n_row, rows, err));
 }
 
+static fx_status hidden_view_rows(fxi_device *d, const fxi_linear *w, int row0, int n_row,
+                                  fxi_linear *out, fx_error *err)
+{
+    return under_of(d)->ops->view_rows(under_of(d), w, row0, n_row, out, err);
+}
+
 static fx_status hidden_prepare(fxi_device *d, const fxi_transformer *plan,
                                 const fxi_pass_limits *most, fx_error *err)
 {
@@ -236,6 +242,7 @@ static const fxi_device_ops hidden_ops = {
     .upload = hidden_upload,
     .take_linear = hidden_take_linear,
     .put_linear = hidden_put_linear,
+    .view_rows = hidden_view_rows,
     .prepare = hidden_prepare,
     .begin = hidden_begin,
     .embed = hidden_embed,

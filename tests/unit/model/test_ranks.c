@@ -85,20 +85,29 @@ static void check_one(runner_model m, const float *whole)
     free(got);
 }
 
-// The same model with more KV heads, which are its one again. Norms over all heads are refused.
-static bool check_twin(runner_model m, const float *whole, bool in_every_way)
+// The same model with more KV heads, which are its one again: a head that several devices have is
+// as good as one for each. Norms over all heads are refused. Returns whether there is such a model,
+// and n devices can share it out.
+static bool check_twin(runner_model m, const float *whole)
 {
     const runner_model twin = {"ranks-twin.gguf", m.kv_type};
     int n_out;
+    fx_error err = {0};
     const int n = strstr(m.path, "olmo") ? 0 : twin_heads_write(twin.path, m.path);
     if (!n) return false;
     float *same = run_plain(twin, N_TOK, &n_out);
     check_same(m.path, same, whole, n_out);
-    const bool is_shared = check_shared(twin, n, whole, in_every_way);
-    free(same);
+    float *want = host_ranks_run(twin, n, &at_once, N_TOK, &n_out, &err);
+    float *got = host_ranks_run(m, n, &at_once, N_TOK, &n_out, &err);
+    const bool is_shared = got != NULL;
+    assert_int_equal(is_shared, want != NULL);
+    if (is_shared) check_same("a head that several have", got, want, n_out);
+    free(same), free(want), free(got);
     remove(twin.path);
     return is_shared;
 }
+
+static int n_twin; // models that check_twin has compared
 
 // By two devices, or by three. Returns whether they can share it out.
 static bool check_model(runner_model m, bool in_every_way)
@@ -106,9 +115,9 @@ static bool check_model(runner_model m, bool in_every_way)
     int n_out;
     float *whole = run_plain(m, N_TOK, &n_out);
     check_one(m, whole);
-    const bool is_shared = check_shared(m, 2, whole, in_every_way) ||
-                           check_shared(m, 3, whole, in_every_way) ||
-                           check_twin(m, whole, in_every_way);
+    const bool is_shared =
+        check_shared(m, 2, whole, in_every_way) || check_shared(m, 3, whole, in_every_way);
+    n_twin += check_twin(m, whole);
     free(whole);
     return is_shared;
 }
@@ -122,6 +131,7 @@ static void test_every_family_is_shared_out(void **state)
     for (size_t i = 0; i < found.gl_pathc; i++)
         n_shared += check_model((runner_model){found.gl_pathv[i], NULL}, i % 4 == 0);
     globfree(&found);
+    assert_true(n_twin >= 10);
     assert_true(n_shared >= 42); // not olmo's norms, and mxfp4's blocks in so small a model
 }
 
@@ -160,6 +170,169 @@ static void test_four_devices(void **state)
     remove("ranks.gguf");
 }
 
+// Two heads of keys and values for four devices: each has the one that its queries read.
+static void test_devices_may_have_the_same_kv_head(void **state)
+{
+    (void)state;
+    enum { HEAD = 32, N_KV = 2, N_DEV = 4 };
+    const small_model m = {.shape = {"kv heads", 2, 256, 8, N_KV, HEAD, 288, 300, false},
+                           .type = FXI_F32};
+    const runner_model file = {"ranks.gguf", "f32"};
+    int n_out;
+    fx_error err = {0};
+    runner r = {0};
+    host_ranks hosts;
+    small_model_write(file.path, &m);
+    float *whole = run_plain(file, N_TOK, &n_out);
+    float *four = host_ranks_run(file, N_DEV, &at_once, N_TOK, &n_out, &err);
+    if (!four) fail_msg("%s", err.text);
+    assert_true(distance(four, whole, n_out) < 1e-4);
+    check_ways(file, N_DEV, four, n_out);
+    free(whole), free(four);
+    assert_int_equal(fxi_pool_create(1, &r.pool, &err), FX_OK);
+    host_ranks_open(&hosts, N_DEV, r.pool, NULL);
+    if (!runner_open_on(&r, &hosts.dev, file, &at_once, &err)) fail_msg("%s", err.text);
+    const fxi_model_shape *s = fxi_model_get_shape(r.model);
+    assert_int_equal(s->n_kv_head, N_KV); // the model's, but the caches of all devices
+    assert_int_equal(s->kv.group[0].row_bytes, N_DEV * HEAD * sizeof(float));
+    fxi_kv_close(r.kv);
+    fxi_model_free(r.model);
+    hosts.dev.ops->close(&hosts.dev);
+    fxi_pool_destroy(r.pool);
+    remove(file.path);
+}
+
+// ---- the vocabulary ----------------------------------------------------------------------------
+
+enum { N_ROW = 3, N_VOCAB = 300, N_RANK = 3 };
+
+typedef struct vocab_rig {
+    runner r;
+    host_ranks hosts;
+    float logits[N_ROW * N_VOCAB];
+    int32_t best[N_ROW];
+} vocab_rig;
+
+static void open_vocab(vocab_rig *v, bool is_tied)
+{
+    fx_error err = {0};
+    const small_model m = {.shape = {"parts", 1, 96, 3, 3, 32, 96, N_VOCAB, is_tied},
+                           .type = FXI_Q8_0};
+    small_model_write("ranks.gguf", &m);
+    *v = (vocab_rig){0};
+    assert_int_equal(fxi_pool_create(1, &v->r.pool, &err), FX_OK);
+    host_ranks_open(&v->hosts, N_RANK, v->r.pool, NULL);
+    const runner_model file = {"ranks.gguf", NULL};
+    if (!runner_open_on(&v->r, &v->hosts.dev, file, &at_once, &err)) fail_msg("%s", err.text);
+}
+
+static void close_vocab(vocab_rig *v)
+{
+    fxi_kv_close(v->r.kv);
+    fxi_model_free(v->r.model);
+    v->hosts.dev.ops->close(&v->hosts.dev);
+    fxi_pool_destroy(v->r.pool);
+    remove("ranks.gguf");
+}
+
+static fxi_transformer *vocab_part(const vocab_rig *v, int rank)
+{
+    return ((fxi_transformer *)v->r.model)->ranks.part[rank];
+}
+
+static void compute_vocab(vocab_rig *v, bool wants_logits)
+{
+    static const int32_t tok[N_ROW] = {5, 170, 299};
+    assert_int_equal(fxi_kv_extend(v->r.kv, v->r.seq[0], N_ROW), FX_OK);
+    const fxi_batch_seq seq = {
+        .views = fxi_kv_get_views(v->r.kv, v->r.seq[0]), .n_tok = N_ROW, .n_logit = N_ROW};
+    const fxi_batch b = {.token = tok, .n_tok = N_ROW, .seq = &seq, .n_seq = 1, .best = v->best};
+    float *logits = wants_logits ? v->logits : NULL;
+    assert_int_equal(fxi_model_forward(v->r.model, &b, logits, NULL), FX_OK);
+}
+
+static int first_largest(const float *row)
+{
+    int best = 0;
+    for (int i = 0; i < N_VOCAB; i++) {
+        if (!isfinite(row[i])) return -1;
+        if (row[i] > row[best]) best = i;
+    }
+    return best;
+}
+
+static void check_best(vocab_rig *v)
+{
+    compute_vocab(v, true);
+    for (int i = 0; i < N_ROW; i++)
+        assert_int_equal(v->best[i], first_largest(v->logits + i * N_VOCAB));
+    compute_vocab(v, false);
+    for (int i = 0; i < N_ROW; i++)
+        assert_int_equal(v->best[i], first_largest(v->logits + i * N_VOCAB));
+}
+
+// Each device has its rows of the output matrix and no others, whole panels.
+static void check_parts(const vocab_rig *v, bool is_tied)
+{
+    int n = 0;
+    for (int k = 0; k < N_RANK; k++) {
+        const fxi_transformer *m = vocab_part(v, k);
+        assert_int_equal(m->vocab0, n);
+        assert_int_equal(m->vocab0 % FXI_PANEL, 0);
+        assert_in_range(m->output.w.n_out, N_VOCAB / N_RANK - FXI_PANEL,
+                        N_VOCAB / N_RANK + FXI_PANEL);
+        assert_int_equal(m->tied.n_out, is_tied ? N_VOCAB : 0);
+        assert_int_equal(m->embd.data != NULL, !is_tied);
+        n += m->output.w.n_out;
+    }
+    assert_int_equal(n, N_VOCAB);
+}
+
+// Logits that are cut off at the same number are equal in all parts: the first one is best. A part
+// with a number that is not finite spoils the row, whichever part it is.
+static void test_the_vocabulary_is_shared_out(void **state)
+{
+    (void)state;
+    for (int is_tied = 0; is_tied < 2; is_tied++) {
+        vocab_rig v;
+        open_vocab(&v, is_tied);
+        check_parts(&v, is_tied);
+        check_best(&v);
+        for (int k = 0; k < N_RANK; k++) vocab_part(&v, k)->rules.logit_cap = 1e-30f;
+        check_best(&v);
+        vocab_part(&v, 0)->rules.logit_scale = -1; // its largest are others'
+        check_best(&v);
+        for (int k = 0; k < N_RANK; k++) {
+            vocab_part(&v, k)->rules.logit_cap = 0;
+            vocab_part(&v, k)->rules.logit_scale = INFINITY;
+            check_best(&v);
+            assert_int_equal(v.best[0], -1);
+            vocab_part(&v, k)->rules.logit_scale = 1;
+        }
+        close_vocab(&v);
+    }
+}
+
+// A part is computed as it would be in one matrix: the first device gives all parts' logits.
+static void test_parts_have_the_bits_of_the_whole(void **state)
+{
+    (void)state;
+    vocab_rig v;
+    static float parts[N_ROW * N_VOCAB];
+    open_vocab(&v, true);
+    compute_vocab(&v, true);
+    memcpy(parts, v.logits, sizeof parts);
+    for (int k = 0; k < N_RANK; k++) {
+        fxi_transformer *m = vocab_part(&v, k);
+        m->output.w = m->tied;
+        m->output.w.n_out = k ? FXI_PANEL : N_VOCAB; // which have the first one's bits
+        m->vocab0 = 0;
+    }
+    compute_vocab(&v, true);
+    check_same("all rows by each device", v.logits, parts, N_ROW * N_VOCAB);
+    close_vocab(&v);
+}
+
 // ---- what they refuse --------------------------------------------------------------------------
 
 static void check_refused(const small_model *m, int n, const char *want)
@@ -177,7 +350,8 @@ static void test_what_cannot_be_shared_out_is_refused(void **state)
 {
     (void)state;
     small_model m = {.shape = {"", 1, 64, 4, 2, 16, 64, 300, true}, .type = FXI_F32};
-    check_refused(&m, 4, "ranks.gguf: 4 devices cannot share out 2 KV heads");
+    check_refused(&m, 3, "ranks.gguf: 3 devices cannot share out 2 KV heads");
+    check_refused(&m, 8, "ranks.gguf: 8 devices cannot share out 4 heads");
     m.shape.n_kv_head = 4;
     m.shape.head_dim = m.shape.n_ffn = 32;
     m.type = FXI_Q8_0;
@@ -195,6 +369,9 @@ int main(void)
         cmocka_unit_test(test_every_family_is_shared_out),
         cmocka_unit_test(test_every_type_of_weights_is_cut),
         cmocka_unit_test(test_four_devices),
+        cmocka_unit_test(test_devices_may_have_the_same_kv_head),
+        cmocka_unit_test(test_the_vocabulary_is_shared_out),
+        cmocka_unit_test(test_parts_have_the_bits_of_the_whole),
         cmocka_unit_test(test_what_cannot_be_shared_out_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -105,3 +105,11 @@ test("nodes in a row are one path, and branches are its children", () => {
   assert.deepEqual(a.children.map((c) => c.tokens), [8, 9]);
   assert.equal(b.tokens, 5);
 });
+
+test("a group is of a device, where there are several", () => {
+  const group = { chunk_bytes: 4096, chunk_tokens: 32 };
+  assert.equal(Picture.whole(whole({ groups: [{ ...group, device: 0 }, { ...group, device: 0 }] })).deviceOf(1), null);
+  const two = Picture.whole(whole({ groups: [{ ...group, device: 0 }, { ...group, device: 1 }] }));
+  assert.deepEqual([two.deviceOf(0), two.deviceOf(1)], [0, 1]);
+  assert.equal(Picture.whole(whole({ groups: [] })).deviceOf(0), null);
+});

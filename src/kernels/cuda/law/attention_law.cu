@@ -251,6 +251,7 @@ typedef struct law_room {
     tile_job job;
     row_state seg, all;
 } law_room;
+static_assert(sizeof(law_room) <= FXI_CUDA_OWN_SHARED_BYTES, "the host reckons with less");
 
 template <bool B16, int HEAD>
 FXI_DEVICE void attention_law(const fxi_cuda_attn_args &a, unsigned char *shared, law_room *room)

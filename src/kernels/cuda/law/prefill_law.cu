@@ -10,6 +10,7 @@
 #include "kernels/cuda/body/cuda_law.h"
 
 enum { MANY_ROW = FXI_CUDA_WIDE_ROW };
+static_assert(sizeof(tile_job) <= FXI_CUDA_OWN_SHARED_BYTES, "the host reckons with less");
 
 // How a position's row lies in shared memory, so that the lanes of a load meet in no bank: keys are
 // read 64 bytes of two positions at a time, values 16 bytes of eight.

@@ -47,7 +47,8 @@ static bool add_text_of_part(fxi_chat_draft *d, const fxi_place *at, const json_
     const json_t *text = json_object_get(v, "text");
     if (!type) return fxi_bad_type(d->p, at->text, "a string or parts that have a 'type'");
     snprintf(word, sizeof word, " %.36s ", type);
-    if (strchr(type, ' ') || !strstr(types, word)) return fxi_not_supported(d->p, at->text);
+    if (strchr(type, ' ') || !strstr(types, word))
+        return fxi_part_not_supported(d->p, at->text, type);
     if (!strcmp(type, "refusal")) text = json_object_get(v, "refusal");
     if (!json_is_string(text)) return fxi_bad_type(d->p, at->text, "parts with a text");
     return add_line(d, out, json_string_value(text), json_string_length(text));

@@ -11,32 +11,76 @@ static bool take_word(fxi_parse *p, const char *word)
     return true;
 }
 
-// {"type": "function", "function": {"name"}}, or {"type": "function", "name"}.
+// Of {"type": "function", "function": {"name"}} or {"type": "function", "name"}. NULL: it has none.
+static const char *name_of_function(const json_t *v)
+{
+    const json_t *function = json_object_get(v, "function");
+    return json_string_value(json_object_get(function ? function : v, "name"));
+}
+
+static bool is_function(const json_t *v)
+{
+    const char *type = json_string_value(json_object_get(v, "type"));
+    return type && !strcmp(type, "function");
+}
+
+enum { MAX_ALLOWED = 256 };
+
+// {"type": "allowed_tools", "allowed_tools": {"mode", "tools"}}, or these two beside the type.
+static bool take_allowed(fxi_parse *p, const json_t *v)
+{
+    const json_t *inner = json_object_get(v, "allowed_tools");
+    const json_t *tools = json_object_get(inner ? inner : v, "tools");
+    const char *mode = json_string_value(json_object_get(inner ? inner : v, "mode"));
+    if (!mode || (strcmp(mode, "auto") != 0 && strcmp(mode, "required") != 0))
+        return fxi_bad_value(p, "tool_choice.mode", "'mode' must be one of: auto required");
+    if (!json_array_size(tools) || json_array_size(tools) > MAX_ALLOWED)
+        return fxi_bad_type(p, "tool_choice.tools", "an array of 1 to 256 functions");
+    for (size_t i = 0; i < json_array_size(tools); i++) {
+        const json_t *tool = json_array_get(tools, i);
+        if (!is_function(tool) || !name_of_function(tool))
+            return fxi_bad_type(p, "tool_choice.tools", "an array of functions with a name");
+    }
+    p->par->allowed_tools = tools;
+    p->par->must_call = !strcmp(mode, "required");
+    return true;
+}
+
+// A function, or those that are allowed.
 bool fxi_set_tool_choice(fxi_parse *p, const fxi_field *f, const json_t *v)
 {
     if (json_is_string(v)) return take_word(p, json_string_value(v));
     const char *type = json_string_value(json_object_get(v, "type"));
-    const json_t *function = json_object_get(v, "function");
-    const json_t *name = json_object_get(function ? function : v, "name");
-    if (type && !strcmp(type, "allowed_tools")) return fxi_not_supported(p, f->name);
-    if (!type || strcmp(type, "function") != 0)
-        return fxi_bad_value(p, f->name, "the type of '%s' must be 'function'", f->name);
-    if (!json_is_string(name)) return fxi_bad_type(p, "tool_choice.function.name", "a string");
+    if (type && !strcmp(type, "allowed_tools")) return take_allowed(p, v);
+    if (!is_function(v))
+        return fxi_bad_value(p, f->name, "the type of '%s' must be one of: function allowed_tools",
+                             f->name);
     p->par->must_call = true;
-    p->par->only_tool = json_string_value(name);
+    p->par->only_tool = name_of_function(v);
+    if (!p->par->only_tool) return fxi_bad_type(p, "tool_choice.function.name", "a string");
     return true;
+}
+
+static bool is_allowed(const json_t *allowed, const char *name)
+{
+    size_t i = 0;
+    while (i < json_array_size(allowed) &&
+           strcmp(name_of_function(json_array_get(allowed, i)), name) != 0)
+        i++;
+    return i < json_array_size(allowed);
 }
 
 bool fxi_tool_is_wanted(const fxi_params *par, const json_t *tool)
 {
-    const char *name =
-        json_string_value(json_object_get(json_object_get(tool, "function"), "name"));
-    return !par->only_tool || !strcmp(par->only_tool, name);
+    const char *name = name_of_function(tool);
+    if (par->only_tool) return !strcmp(par->only_tool, name);
+    return !par->allowed_tools || is_allowed(par->allowed_tools, name);
 }
 
 bool fxi_tools_are_strict(const fxi_params *par)
 {
     if (!fxi_params_calls(par)) return false;
+    if (par->allowed_tools) return true;
     for (size_t i = 0; i < json_array_size(par->tools); i++)
         if (fxi_tool_is_strict(json_array_get(par->tools, i))) return true;
     return false;
@@ -78,6 +122,35 @@ static bool check_sayable(fxi_parse *p, size_t i, const json_t *tool)
     return fxi_bad_value(p, param, "in the model's format '%s', %s", f->name, why);
 }
 
+// ---- the list of tools --------------------------------------------------------------------------
+
+// A call says which tool it means by its name alone.
+static bool check_names_differ(fxi_parse *p)
+{
+    const json_t *tools = p->par->tools;
+    json_t *seen = json_object();
+    bool ok = true;
+    for (size_t i = 0; ok && i < json_array_size(tools); i++) {
+        const char *name = name_of_function(json_array_get(tools, i));
+        ok = !json_object_get(seen, name) ||
+             fxi_bad_value(p, "tools", "two tools are named '%.64s'", name);
+        if (ok && json_object_set_new(seen, name, json_true())) ok = fxi_no_memory(p);
+    }
+    json_decref(seen);
+    return ok;
+}
+
+static bool check_allowed(fxi_parse *p)
+{
+    const fxi_params *par = p->par;
+    for (size_t i = 0; i < json_array_size(par->allowed_tools); i++) {
+        const char *name = name_of_function(json_array_get(par->allowed_tools, i));
+        if (!is_allowed(par->tools, name))
+            return fxi_bad_value(p, "tool_choice", "there is no tool '%.64s'", name);
+    }
+    return true;
+}
+
 static bool check_tools(fxi_parse *p, size_t *n_wanted)
 {
     const fxi_params *par = p->par;
@@ -95,6 +168,7 @@ bool fxi_tools_check(fxi_parse *p)
     const fxi_params *par = p->par;
     const bool may = fxi_params_calls(par) && (par->form.field || fxi_tools_are_strict(par));
     size_t n_wanted = 0;
+    if (!check_names_differ(p) || !check_allowed(p)) return false;
     if (!par->must_call && !may) return true;
     if (par->must_call && par->form.field)
         return fxi_bad_value(p, "tool_choice",

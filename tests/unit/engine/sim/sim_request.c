@@ -121,6 +121,8 @@ static void check_broken_off(sim_request *r, const sim_choice *c, const fx_event
           ev->choice);
     CHECK(r, !ev->error == (ev->finish != FX_FINISH_ERROR),
           "an error line does not fit the finish");
+    CHECK(r, !ev->error == !ev->error_status, "a status does not fit the error line");
+    CHECK(r, own || ev->error_status != FX_EINVAL, "the request is not at fault: %s", ev->error);
 }
 
 static void take_end(sim_request *r, sim_choice *c, const fx_event *ev)

@@ -1,6 +1,8 @@
 // client.c - collects the events of one request.
 #include "unit/engine/support/client.h"
 
+#include "unit/cmocka_all.h"
+
 #include "engine/loop/loop.h"
 #include "engine/memory/room.h"
 
@@ -30,6 +32,7 @@ static void take_end(client_choice *ch, const fx_event *ev)
     ch->stop_string = ev->stop_string;
     ch->score = ev->score;
     if (ev->error) strncpy(ch->error, ev->error, sizeof ch->error - 1);
+    ch->error_status = ev->error_status;
 }
 
 static void on_event(void *ud, const fx_event *ev)
@@ -76,6 +79,15 @@ fx_status client_submit(client *c, fx_error *err)
 void client_run(client *c)
 {
     while (!c->last) (void)fxi_turn_run(c->eng);
+}
+
+const client_choice *client_answer(client *c)
+{
+    fx_error err = {0};
+    if (client_submit(c, &err) != FX_OK) fail_msg("%s", err.text);
+    client_run(c);
+    assert_int_equal(c->n_event_after_last, 0);
+    return &c->choice[0];
 }
 
 void client_wait(client *c)

@@ -22,6 +22,7 @@ typedef struct client_choice {
     int stop_token, stop_string;
     double score;
     char error[128];
+    fx_status error_status;
 } client_choice;
 
 typedef struct client {
@@ -41,6 +42,8 @@ void client_init(client *c, fx_engine *eng, const int32_t *prompt, size_t n_prom
 fx_status client_submit(client *c, fx_error *err);
 // Without an engine thread: runs turns until the last event.
 void client_run(client *c);
+// Submits it, runs it, and returns choice 0; fails the test where it is refused.
+const client_choice *client_answer(client *c);
 void client_wait(client *c);               // until the last event
 void client_wait_tokens(client *c, int n); // until choice 0 has n tokens or ended
 void client_free(client *c);

@@ -105,6 +105,47 @@ void gpu_model_run(gpu_model_rig *g, const gpu_way *way, int n_tok)
     }
 }
 
+float *gpu_model_logits(runner_model m, const gpu_way *way, int n_tok, int *n_out)
+{
+    gpu_model_rig g;
+    gpu_model_open(&g, m, way);
+    gpu_model_run(&g, way, n_tok);
+    *n_out = g.r.n_out;
+    float *out = malloc((size_t)g.r.n_out * sizeof *out);
+    assert_non_null(out);
+    memcpy(out, g.out, (size_t)g.r.n_out * sizeof *out);
+    gpu_model_close(&g);
+    return out;
+}
+
+gpu_way gpu_model_way(int i, const char *math, int n_tok)
+{
+    const gpu_way ways[GPU_N_WAY] = {
+        {"one pass", .n_prompt = n_tok, .chunk = n_tok},
+        {"one token at a time", .chunk = 1},
+        {"chunks of 7, then decoding", .n_prompt = n_tok - n_tok / 6, .chunk = 7},
+        {"beside three others", .n_prompt = n_tok - 3, .chunk = n_tok / 2, .n_other = 3},
+        {"a paged cache", .n_prompt = n_tok - 2, .chunk = n_tok - 3, .n_other = 1, .kv = "paged"},
+        {"without graphs", .n_prompt = n_tok - 4, .chunk = 17, .no_graphs = true},
+    };
+    gpu_way way = ways[i];
+    way.math = math;
+    return way;
+}
+
+small_model gpu_tiny_model(fxi_dtype type)
+{
+    return (small_model){.shape = {.what = "tiny",
+                                   .n_layer = 2,
+                                   .dim = 96,
+                                   .n_head = 4,
+                                   .n_kv_head = 2,
+                                   .head_dim = 64,
+                                   .n_ffn = 160,
+                                   .n_vocab = 320},
+                         .type = type};
+}
+
 void check_gpu_model(runner_model m, const char *what, const gpu_way *way, int n_tok,
                      const float *want)
 {

@@ -5,6 +5,7 @@
 
 #include "gpu/gpu.h"
 #include "unit/model/runner.h"
+#include "unit/model/small_model.h"
 
 // A way to run the sequence that must not change its logits.
 typedef struct gpu_way {
@@ -33,6 +34,17 @@ void gpu_model_close(gpu_model_rig *g);
 
 // The logits after the last of n_tok tokens, [n_out], in g->out.
 void gpu_model_run(gpu_model_rig *g, const gpu_way *way, int n_tok);
+
+// The same of a rig that is opened and closed for it, allocated; *n_out of them.
+float *gpu_model_logits(runner_model m, const gpu_way *way, int n_tok, int *n_out);
+
+// The ways in which arithmetic of a GPU's own is tried with n_tok tokens, the first of them one
+// pass over all.
+enum { GPU_N_WAY = 6 };
+gpu_way gpu_model_way(int i, const char *math, int n_tok);
+
+// A small model for it; callers change what they try.
+small_model gpu_tiny_model(fxi_dtype type);
 
 // Fails unless the GPU gives the same bits as the host, in this way.
 void check_gpu_model(runner_model m, const char *what, const gpu_way *way, int n_tok,

@@ -198,7 +198,8 @@ static void host_store(const batch *b, const head_work *w, heads *h, int row)
     ref_path()->store_kv[s->type](h->v + row * n_kv, n_kv, fxi_kv_row(view, 2 * LAYER + 1, pos));
 }
 
-static void gpu_store(const batch *b, const head_work *w, heads *h)
+// n_live: rows there are, of those that the grid has
+static void gpu_store(const batch *b, const head_work *w, heads *h, int32_t n_live)
 {
     const batch_shape *s = b->s;
     int32_t *of = zeroed((size_t)(2 * b->n_row), sizeof *of);
@@ -230,12 +231,13 @@ static void gpu_store(const batch *b, const head_work *w, heads *h)
                                         .n_pair = w->n_pair,
                                         .kv_type = (int32_t)s->type,
                                         .kv_group = 1,
-                                        .kv_layer = LAYER};
+                                        .kv_layer = LAYER,
+                                        .live = n_live < b->n_row ? &n_live : NULL};
     launch(FXI_CUDA_ROPE_STORE, &a);
     free(of);
 }
 
-static void check_store(const batch_shape *s, int bits)
+static void check_store(const batch_shape *s, int bits, int n_idle)
 {
     batch host = batch_new(s), gpu = batch_new(s);
     heads want = heads_new(&host), got = heads_new(&gpu);
@@ -246,8 +248,8 @@ static void check_store(const batch_shape *s, int bits)
     w.cos = random_floats(n * (size_t)w.n_pair, EVEN, 9);
     w.sin = random_floats(n * (size_t)w.n_pair, EVEN, 10);
     w.gain = random_floats(n, EVEN, 11);
-    gpu_store(&gpu, &w, &got);
-    for (int r = 0; r < host.n_row; r++) host_store(&host, &w, &want, r);
+    gpu_store(&gpu, &w, &got, gpu.n_row - n_idle);
+    for (int r = 0; r < host.n_row - n_idle; r++) host_store(&host, &w, &want, r);
     assert_same("q", got.q, want.q, n * row);
     for (int i = 0; i < s->n_seq; i++)
         for (int p = 0; p < N_PLANE; p++)
@@ -263,7 +265,14 @@ static void test_stored_rows_have_the_bits_of_ref(void **state)
 {
     (void)state;
     for (int bits = 0; bits < 32; bits++)
-        for (int i = 0; i < 4; i++) check_store(&shapes[i], bits);
+        for (int i = 0; i < 4; i++) check_store(&shapes[i], bits, 0);
+}
+
+// A graph's grid has room for more rows than there are.
+static void test_live_rows_alone_are_stored(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) check_store(&shapes[i], 31, 1);
 }
 
 int main(void)
@@ -273,6 +282,7 @@ int main(void)
         cmocka_unit_test(test_wanted_rows_alone_are_computed),
         cmocka_unit_test(test_a_plan_keeps_to_its_room),
         cmocka_unit_test(test_stored_rows_have_the_bits_of_ref),
+        cmocka_unit_test(test_live_rows_alone_are_stored),
     };
     return cmocka_run_group_tests(tests, open_kernels, NULL);
 }

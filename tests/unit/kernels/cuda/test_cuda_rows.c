@@ -289,16 +289,20 @@ static void test_the_first_of_the_largest_is_best(void **state)
     enum { N = 1000, ROWS = 6 };
     float *y = random_floats((size_t)ROWS * N, EVEN, 1);
     int32_t best[ROWS];
+    float value[ROWS];
     y[0 * N + 999] = 2;
     y[1 * N + 700] = y[1 * N + 33] = y[1 * N + 289] = 2;
     y[2 * N + 5] = NAN;
     y[3 * N + 512] = -INFINITY;
     for (int i = 0; i < N; i++) y[4 * N + i] = -7;
     y[5 * N + 18] = 3; // in the second half of a warp
-    fxi_cuda_argmax_args a = {.y = y, .n_row = ROWS, .n = N, .best = best};
+    fxi_cuda_argmax_args a = {.y = y, .n_row = ROWS, .n = N, .best = best, .value = value};
     launch(FXI_CUDA_ARGMAX, &a);
     static const int32_t want[ROWS] = {999, 33, -1, -1, 0, 18};
-    for (int row = 0; row < ROWS; row++) assert_int_equal(best[row], want[row]);
+    for (int row = 0; row < ROWS; row++) {
+        assert_int_equal(best[row], want[row]);
+        if (want[row] >= 0) assert_true(value[row] == y[row * N + want[row]]);
+    }
     free(y);
 }
 

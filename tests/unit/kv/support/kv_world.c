@@ -2,6 +2,7 @@
 #include "unit/kv/support/kv_world.h"
 
 #include "unit/cmocka_all.h"
+#include "unit/kv/support/kv_look.h"
 
 #include <string.h>
 
@@ -382,4 +383,5 @@ void kv_world_verify(kv_world *w)
         if (w->seq[i].kv && !w->seq[i].is_out) verify_rows(w, i);
     verify_sums(w);
     if (fxi_kv_check(w->kv, &what) != FX_OK) fail_msg("%s: %s", w->kv->ops->name, what);
+    kv_look_verify(w);
 }

@@ -6,6 +6,8 @@
 #include "router.h"
 #include "shapes.h"
 #include "standin_assert.h"
+#include "walk.h"
+#include "watcher.h"
 
 typedef struct one_seq {
     vt_seq *s; // NULL: none
@@ -234,6 +236,7 @@ void shapes_open(const shape_setup *sh, shape_where at, vt_layout layout, vt_map
     cfg.vmm = w.fault;
     assert_ok(vt_manager_create(&cfg, &w.m));
     router_open(w.m, sh->n_group, sh->group);
+    watcher_open(w.m);
     assert_ok(vt_domain_open(w.m, "shapes", 6, &w.d));
 }
 
@@ -276,6 +279,11 @@ void shapes_verify(void)
     vt_fault_disarm(w.fault);
     shapes_look();
     router_verify(w.d);
+    watcher_verify();
+    vt_snapshot *snap;
+    assert_ok(vt_snapshot_take(w.m, &snap));
+    walk_verify(w.m, snap);
+    vt_snapshot_free(snap);
     for (uint32_t i = 0; i < SHAPE_N_SEQ; i++)
         if (w.seq[i].s) least += live_bytes_of(&w.seq[i]);
     vt_status st = vt_check(w.m, &what);

@@ -117,12 +117,40 @@ static void rig_close(void)
     }
 }
 
+static bool count_seq(void *ud, vt_team_seq *s)
+{
+    uint32_t *n = ud;
+    bool known = false;
+    for (uint32_t i = 0; i < MAX_SEQ; i++) known |= r.seq[i] == s;
+    *n += known;
+    return true;
+}
+
+static bool stop_at_once(void *ud, vt_team_seq *s)
+{
+    ++*(uint32_t *)ud;
+    (void)s;
+    return false;
+}
+
+// A walk meets every sequence once, or as many as it wants.
+static void verify_walk(void)
+{
+    uint32_t n = 0, n_met = 0, n_first = 0;
+    for (uint32_t i = 0; i < MAX_SEQ; i++) n += r.seq[i] != NULL;
+    vt_team_seq_each(r.t, count_seq, &n_met);
+    vt_team_seq_each(r.t, stop_at_once, &n_first);
+    assert_int_equal(n_met, n);
+    assert_int_equal(n_first, n > 0);
+}
+
 static void verify_team(void)
 {
     const char *what = NULL;
     for (uint32_t k = 0; k < r.n; k++) vt_fault_disarm(r.fault[k]);
     vt_status st = vt_team_check(r.t, &what);
     if (st != VT_OK) fail_msg("vt_team_check: %s", what ? what : vt_status_name(st));
+    verify_walk();
     for (uint32_t i = 0; i < MAX_SEQ; i++) {
         if (!r.seq[i] || vt_team_seq_is_lost(r.seq[i])) continue;
         assert_int_equal(vt_team_seq_len(r.seq[i]), r.len[i]);
@@ -484,6 +512,33 @@ static void test_a_match_is_what_all_ranks_have(void **state)
     rig_close();
 }
 
+static void test_what_a_team_tells_and_forgets_is_of_all_ranks(void **state)
+{
+    (void)state;
+    const uint64_t budget[] = {40, 40};
+    rig_open(2, budget, PLAIN);
+    assert_int_equal(vt_team_n_rank(r.t), 2);
+    for (uint32_t k = 0; k < 2; k++) assert_ptr_equal(vt_team_manager(r.t, k), r.m[k]);
+    assert_ok(op_create(0, 0));
+    assert_ok(vt_team_seq_extend(r.seq[0], 96));
+    r.len[0] = 96;
+    assert_int_equal(vt_team_seq_backed(r.seq[0]), 96);
+    vt_seq *ahead = vt_team_seq_rank(r.seq[0], 1); // of the other rank
+    assert_ok(vt_seq_prepare(ahead, 128, 0));
+    assert_ok(vt_seq_wait(ahead));
+    assert_int_equal(vt_seq_backed(ahead), 128);
+    assert_int_equal(vt_team_seq_backed(r.seq[0]), 96);
+    assert_ok(vt_team_seq_record(r.seq[0], r.d, prompt, 96, NULL));
+    assert_int_equal(vt_team_match(r.d, prompt, 96), 96);
+    vt_team_domain_forget(r.d);
+    for (uint32_t k = 0; k < 2; k++)
+        assert_int_equal(vt_match(vt_team_domain_rank(r.d, k), prompt, 96), 0);
+    verify_team();
+    assert_ok(op_swap_out(0, 0));
+    assert_int_equal(vt_team_seq_backed(r.seq[0]), 96); // all of it can come back
+    rig_close();
+}
+
 static void test_an_extend_with_a_state_is_taken_back(void **state)
 {
     (void)state;
@@ -522,6 +577,7 @@ int main(void)
         cmocka_unit_test(test_ranks_never_differ),
         cmocka_unit_test(test_ranks_never_differ_beside_their_mappers),
         cmocka_unit_test(test_a_match_is_what_all_ranks_have),
+        cmocka_unit_test(test_what_a_team_tells_and_forgets_is_of_all_ranks),
         cmocka_unit_test(test_an_extend_with_a_state_is_taken_back),
         cmocka_unit_test(test_bad_teams_are_refused),
     };
