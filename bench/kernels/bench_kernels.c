@@ -4,9 +4,9 @@
 //   bench_kernels [--threads N] [--path NAME] [--only PART] [--type TYPE] [--tok N] [--n-in N]
 //                 [--n-out N] [--row-ms MS] [--cpu-time] [--cached] [--goals] [--sweep]
 //
-// PART is linear, attention, rows or pack. TYPE is a type of weights and selects linear layers and
-// their packing only ("attention" selects attention only). The runs of a row take --row-ms (default
-// 300), so that everything takes about two minutes.
+// PART is linear, order, attention, rows or pack. TYPE is a type of weights and selects linear
+// layers, their order of rounding and their packing only ("attention" selects attention only). The
+// runs of a row take --row-ms (default 300), so that everything takes about two minutes.
 //
 // CSV on stdout: op,type,path,n_in,n_out,n_tok,threads,median_s,GB/s,GFLOP/s,limit GB/s,limit
 // GFLOP/s,ratio. The ratio is to the limit that binds: the memory bandwidth if that takes longer,
@@ -90,6 +90,7 @@ static const struct {
     void (*run)(const kernel_bench *b);
     bool of_types; // --type selects within it
 } parts[] = {{"linear", bench_linear_all, true},
+             {"order", bench_order_all, true},
              {"attention", bench_attention_all, false},
              {"rows", bench_rows_all, false},
              {"pack", bench_pack_all, true}};
@@ -114,9 +115,10 @@ static void run_parts(const kernel_bench *b)
 static int print_usage(void)
 {
     fprintf(stderr,
-            "usage: bench_kernels [--threads N] [--path NAME] [--only linear|attention|rows|pack]\n"
+            "usage: bench_kernels [--threads N] [--path NAME] [--only PART]\n"
             "                     [--type TYPE] [--tok N] [--n-in N] [--n-out N] [--row-ms MS]\n"
-            "                     [--cpu-time] [--cached] [--goals] [--sweep]\n");
+            "                     [--cpu-time] [--cached] [--goals] [--sweep]\n"
+            "PART: linear, order, attention, rows or pack\n");
     return 1;
 }
 

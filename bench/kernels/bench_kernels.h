@@ -69,6 +69,7 @@ void bench_print_goals(const kernel_bench *b);   // on stderr
 
 void bench_linear_all(const kernel_bench *b);    // linear.c
 void bench_linear_sweep(const kernel_bench *b);  //
+void bench_order_all(const kernel_bench *b);     // order.c
 void bench_attention_all(const kernel_bench *b); // attention.c
 void bench_rows_all(const kernel_bench *b);      // rows.c
 void bench_pack_all(const kernel_bench *b);      // pack.c

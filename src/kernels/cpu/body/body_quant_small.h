@@ -2,8 +2,10 @@
 // go straight from memory into the sums; memory is the limit.
 #include "kernels/cpu/body/body_codes.h"
 
-#define Q_SMALL_TOK      8    // the most tokens that go over the weights together
-#define Q_PREFETCH_BYTES 3072 // prefetch distance of codes
+#define Q_SMALL_TOK 8 // the most tokens that go over the weights together
+
+// Prefetch distance of codes. Eight tokens of codes of 8 bits are faster with more, others slower.
+#define Q_PREFETCH_BYTES(T, LINES) ((T) > 4 && (LINES) == 8 ? 4608 : 3072)
 
 // The operands: all of k for P neighbouring panels.
 typedef struct q_small {
@@ -21,13 +23,13 @@ typedef struct q_small {
     int n_out; // outputs from the first panel on; the last panel may be cut by it
 } q_small;
 
-// What lies Q_PREFETCH_BYTES of codes ahead of block b, in these panels or in those that come next.
-// The hardware does not find scales in time: it has to learn of them again in each panel, and those
-// of 256 numbers lie far apart.
-ALWAYS_INLINE void q_small_prefetch(const int P, const int LINES, const bool BIG, const q_small *c,
-                                    int b)
+// What lies a prefetch distance ahead of block b, in these panels or in those that come next. The
+// hardware does not find scales in time: it has to learn of them again in each panel, and those of
+// 256 numbers lie far apart.
+ALWAYS_INLINE void q_small_prefetch(const int T, const int P, const int LINES, const bool BIG,
+                                    const q_small *c, int b)
 {
-    const int far = min_int(b + Q_PREFETCH_BYTES / (64 * LINES), c->last_far);
+    const int far = min_int(b + Q_PREFETCH_BYTES(T, LINES) / (64 * LINES), c->last_far);
     const bool here = far < c->n_block;
     const uint8_t *code = c->code + (size_t)far * 64 * LINES + (here ? 0 : c->code_jump);
     const uint8_t *scale =
@@ -92,7 +94,7 @@ ALWAYS_INLINE void q_small_block(const int T, const int P, const int LO, const i
                                  const q_small *c, int b, const q_head *head, const uint8_t *at,
                                  int in, v16 acc[Q_SMALL_TOK][Q_SMALL_MAX_PANELS])
 {
-    q_small_prefetch(P, LO + HI, BIG, c, b);
+    q_small_prefetch(T, P, LO + HI, BIG, c, b);
 #pragma GCC unroll 2
     for (int g0 = 0; g0 < 8; g0 += N) {
         q_scale scale[Q_SMALL_MAX_PANELS];
