@@ -110,6 +110,35 @@ static bool make_token_slice(fxi_gram_tokens *t, size_t slice, const uint8_t *sl
            (slice == FXI_SLICE_REST || make_slice_masks(x, k, n, t->n_word));
 }
 
+// ---- marks --------------------------------------------------------------------------------------
+
+static size_t length_of(const fxi_gram_tokens *t, uint32_t id)
+{
+    return t->at[id + 1] - t->at[id];
+}
+
+// Words have a byte for each character. The ids of a mark lie together in the trie.
+static void sort_mark(fxi_gram_tokens *t, const fxi_token_trie *x, int mark)
+{
+    const uint32_t root = x->root[mark];
+    const uint32_t from = root == FXI_TRIE_NONE ? 0 : x->node[root].id;
+    const uint32_t end = root == FXI_TRIE_NONE ? 0 : fxi_trie_ids_end(x, &x->node[root]);
+    uint32_t n = from;
+    for (size_t len = 0; len <= FXI_SLICE_CHARS; len++) {
+        for (uint32_t i = from; i < end; i++)
+            if (length_of(t, x->id[i]) == len) t->marks.id[n++] = x->id[i];
+        t->marks.upto[mark][len] = n;
+    }
+}
+
+static bool sort_marks(fxi_gram_tokens *t)
+{
+    const fxi_token_trie *x = &t->slice[FXI_SLICE_MARKED].trie;
+    t->marks.id = calloc(x->n_id + 1, sizeof *t->marks.id);
+    for (int b = 0; t->marks.id && b < 128; b++) sort_mark(t, x, b);
+    return t->marks.id != NULL;
+}
+
 // ---- tails --------------------------------------------------------------------------------------
 
 // Of all keys, whose first n_char[i] characters are cut off, those of this many characters; -1: of
@@ -179,7 +208,7 @@ static bool make_slices(fxi_gram_tokens *t)
     bool ok = k && slice_at;
     if (ok) deal_tokens(t, slice_at);
     for (size_t i = 0; ok && i < FXI_N_SLICE; i++) ok = make_token_slice(t, i, slice_at, k);
-    ok = ok && join_slice_masks(t) &&
+    ok = ok && join_slice_masks(t) && sort_marks(t) &&
          make_tails(t, &t->word_tails, FXI_SLICE_PRINTED, FXI_SLICE_WORDS, slice_at) &&
          make_tails(t, &t->char_tails, FXI_SLICE_REST, FXI_SLICE_CHARS_ALL, slice_at);
     free(slice_at);
@@ -221,6 +250,7 @@ void fxi_gram_tokens_free(fxi_gram_tokens *t)
         free(t->slice[i].mask);
     }
     free(t->chars_mask);
+    free(t->marks.id);
     free_tails(&t->word_tails);
     free_tails(&t->char_tails);
     free(t->text);

@@ -34,11 +34,18 @@ typedef struct fxi_token_tails {
     fxi_token_trie any;                        // any number of them
 } fxi_token_tails;
 
+typedef struct fxi_token_marks { // the tokens of FXI_SLICE_MARKED, the shortest of a mark first
+    uint32_t *id;
+    uint32_t upto[128][FXI_SLICE_CHARS + 1]; // of a mark: where in id those of up to 0, 1, ..
+                                             // characters end
+} fxi_token_marks;
+
 typedef struct fxi_gram_tokens { // immutable: any thread may read it
     fxi_token_slice slice[FXI_N_SLICE];
     uint64_t *chars_mask;       // as the masks of slices: of all slices that have one, together
     fxi_token_tails word_tails; // of the tokens of FXI_SLICE_PRINTED, behind letters and digits
     fxi_token_tails char_tails; // of the rest, behind any characters
+    fxi_token_marks marks;
     size_t n_vocab, n_word, max_depth; // n_word: of a mask
     char *text;                        // the bytes of all tokens, by id
     uint32_t *at;                      // [n_vocab + 1] where in text those of a token begin
