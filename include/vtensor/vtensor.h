@@ -596,6 +596,24 @@ typedef struct vt_snapshot {
 VT_API VT_NODISCARD vt_status vt_snapshot_take(const vt_manager *m, vt_snapshot **out);
 VT_API void vt_snapshot_free(vt_snapshot *snap); // NULL is allowed
 
+// The same for pictures of large caches, call by call and without a block of memory. The calls must
+// not call the manager. Owner thread.
+//
+// Chunks that have memory, in runs of neighbours of one group and state, by index.
+VT_API void vt_chunk_each(const vt_manager *m,
+                          void (*fn)(void *ud, uint64_t first, uint64_t n, uint32_t group,
+                                     vt_chunk_state state),
+                          void *ud);
+// Sequences alive, in any order.
+VT_API void vt_seq_each(const vt_manager *m, void (*fn)(void *ud, const vt_seq *s), void *ud);
+// What is mapped for a sequence, spare chunks included, or in the swap alone: positions
+// [position, position + n) of a group have the names at, at + 1, ..; `at` as in vt_snapshot. By
+// group and position.
+VT_API void vt_seq_map(const vt_seq *s,
+                       void (*fn)(void *ud, uint32_t group, uint32_t position, uint64_t at,
+                                  uint32_t n),
+                       void *ud);
+
 // "VT_OK", "VT_NOSPACE", ...; "VT_?" for other values. Static.
 VT_API const char *vt_status_name(vt_status st);
 

@@ -180,12 +180,13 @@ typedef struct fxi_kv_node { // of the tree of recorded prefixes
 // Called in this order: all groups of chunks, from 0 on; each chunk once; the segments of each
 // sequence, one sequence after the other, by group and position; nodes. Where several devices share
 // a cache out, each has groups of its own, those of device 0 first, and a chunk's group says where
-// it is; the nodes are those of device 0, its bytes times the number of devices.
+// it is; the nodes are those of device 0, its bytes times the number of devices. Chunks and
+// segments come as n neighbours at a time: chunk + i is at position at + i.
 typedef struct fxi_kv_painter {
     void *ud;
     void (*group)(void *ud, uint64_t chunk_bytes, int chunk_tok, int device);
-    void (*chunk)(void *ud, int group, uint64_t chunk, fxi_kv_chunk_state state);
-    void (*segment)(void *ud, const fxi_kv_seq *s, int group, int at, uint64_t chunk);
+    void (*chunk)(void *ud, int group, uint64_t chunk, uint32_t n, fxi_kv_chunk_state state);
+    void (*segment)(void *ud, const fxi_kv_seq *s, int group, int at, uint64_t chunk, uint32_t n);
     void (*nodes_anew)(void *ud); // all nodes follow; without it, what is new, different or gone
     void (*gone_node)(void *ud, uint64_t id); // perhaps of a node that was never shown
     void (*node)(void *ud, const fxi_kv_node *node);

@@ -1,62 +1,58 @@
-// kv_paint.c - pictures of libvtensor's managers: from a snapshot of each.
+// kv_paint.c - pictures of libvtensor's managers.
 //
 // Every manager of a team names its chunks from 0 on. In the picture of the team, ranks take turns
 // of NAME_BLOCK names each: chunks 0 .. NAME_BLOCK - 1 of rank 0, then those of rank 1, and so on,
 // then the next of rank 0. So names stay small, each chunk keeps its own, and neighbours remain
 // neighbours.
 #include "kv/kv_paint.h"
-#include "kv/kv_status.h"
-
-#include <stdlib.h>
 
 #define NAME_BLOCK 1024
 
-// Where a sequence is among the spans of a snapshot.
-typedef struct seq_place {
-    const vt_seq *seq;
-    uint32_t span;
-} seq_place;
-
 typedef struct seen_rank {
-    vt_snapshot *snap;
-    seq_place *place; // [n_place] by address; of teams
-    size_t n_place;
-    uint32_t rank, n_rank;
-} seen_rank;
-
-typedef struct seen_team {
     const fxi_kv_painter *to;
-    uint32_t n;
-    seen_rank rank[FXI_MAX_RANK];
-} seen_team;
+    const fxi_kv_chunks *chunks;
+    uint32_t rank, n_rank;
+    const fxi_kv_seq *seq; // whose map is shown
+} seen_rank;
 
 // ---- what a rank shows -------------------------------------------------------------------------
 
-static uint64_t name_in_team(const seen_rank *r, uint64_t index)
-{
-    const uint64_t block = index / NAME_BLOCK * r->n_rank + r->rank;
-    return block * NAME_BLOCK + index % NAME_BLOCK;
-}
-
-static uint64_t painted_name(const seen_rank *r, uint64_t at)
-{
-    return at & VT_AT_SWAP ? FXI_KV_SWAP_CHUNK | name_in_team(r, at & ~VT_AT_SWAP)
-                           : name_in_team(r, at);
-}
-
 static int painted_group(const seen_rank *r, uint32_t group)
 {
-    return (int)(r->rank * r->snap->n_group + group);
+    return (int)(r->rank * (uint32_t)r->chunks->n_group + group);
 }
 
-static void paint_shapes(const seen_rank *r, const fxi_kv_chunks *c, const fxi_kv_painter *to)
+static void paint_shapes(const seen_rank *r)
 {
+    const fxi_kv_chunks *c = r->chunks;
     for (int g = 0; g < c->n_group; g++)
-        to->group(to->ud, c->chunk[g].chunk_bytes,
-                  (int)(c->chunk[g].slice_bytes / c->chunk[g].tok_bytes), (int)r->rank);
+        r->to->group(r->to->ud, c->chunk[g].chunk_bytes,
+                     (int)(c->chunk[g].slice_bytes / c->chunk[g].tok_bytes), (int)r->rank);
 }
 
-static void paint_chunks(const seen_rank *r, const fxi_kv_painter *to)
+// The name of a chunk in the team, and how many of n neighbours keep that: *n.
+static uint64_t painted_name(const seen_rank *r, uint64_t at, uint32_t *n)
+{
+    const uint64_t index = at & ~VT_AT_SWAP;
+    const uint64_t left = NAME_BLOCK - index % NAME_BLOCK;
+    const uint64_t block = index / NAME_BLOCK * r->n_rank + r->rank;
+    if (r->n_rank > 1 && *n > left) *n = (uint32_t)left;
+    return (at & VT_AT_SWAP ? FXI_KV_SWAP_CHUNK : 0) | (block * NAME_BLOCK + index % NAME_BLOCK);
+}
+
+static void paint_run(const seen_rank *r, uint32_t group, uint64_t at, uint64_t n,
+                      fxi_kv_chunk_state state)
+{
+    while (n) {
+        uint32_t part = n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
+        const uint64_t name = painted_name(r, at, &part);
+        r->to->chunk(r->to->ud, painted_group(r, group), name, part, state);
+        at += part;
+        n -= part;
+    }
+}
+
+static void paint_chunks(void *ud, uint64_t first, uint64_t n, uint32_t group, vt_chunk_state state)
 {
     static const fxi_kv_chunk_state states[VT_N_CHUNK_STATE] = {
         [VT_CHUNK_SPARE] = FXI_KV_CHUNK_SPARE,
@@ -64,45 +60,44 @@ static void paint_chunks(const seen_rank *r, const fxi_kv_painter *to)
         [VT_CHUNK_OWNED] = FXI_KV_CHUNK_OWNED,
         [VT_CHUNK_SHARED] = FXI_KV_CHUNK_SHARED,
     };
-    for (const vt_chunk_info *c = r->snap->chunk; c < r->snap->chunk + r->snap->n_chunk; c++)
-        to->chunk(to->ud, painted_group(r, c->group), painted_name(r, c->index), states[c->state]);
+    paint_run(ud, group, first, n, states[state]);
 }
 
-typedef void place_fn(const fxi_kv_painter *to, const fxi_kv_seq *s, int group, int at,
-                      uint64_t chunk);
-
-// Calls fn for every position of a span at which there is something.
-static void each_position(const seen_rank *r, uint32_t span, const fxi_kv_seq *s,
-                          const fxi_kv_painter *to, place_fn *fn)
+static void paint_if_swapped(void *ud, uint32_t group, uint32_t position, uint64_t at, uint32_t n)
 {
-    const vt_snapshot *snap = r->snap;
-    const uint64_t *at = snap->at + (size_t)span * snap->n_position;
-    for (uint32_t g = 0; g < snap->n_group; at += snap->group_position[g++])
-        for (uint32_t p = 0; p < snap->group_position[g]; p++)
-            if (at[p] != VT_AT_NOTHING)
-                fn(to, s, painted_group(r, g), (int)p, painted_name(r, at[p]));
+    (void)position;
+    if (at & VT_AT_SWAP) paint_run(ud, group, at, n, FXI_KV_CHUNK_SWAPPED);
 }
 
-static void paint_if_swapped(const fxi_kv_painter *to, const fxi_kv_seq *s, int group, int at,
-                             uint64_t chunk)
+static void paint_swapped(void *ud, const vt_seq *s)
 {
-    (void)s;
-    (void)at;
-    if (chunk >= FXI_KV_SWAP_CHUNK) to->chunk(to->ud, group, chunk, FXI_KV_CHUNK_SWAPPED);
+    vt_seq_map(s, paint_if_swapped, ud);
 }
 
-static void paint_segment(const fxi_kv_painter *to, const fxi_kv_seq *s, int group, int at,
-                          uint64_t chunk)
+static void paint_segments(void *ud, uint32_t group, uint32_t position, uint64_t at, uint32_t n)
 {
-    to->segment(to->ud, s, group, at, chunk);
+    const seen_rank *r = ud;
+    while (n) {
+        uint32_t part = n;
+        const uint64_t name = painted_name(r, at, &part);
+        r->to->segment(r->to->ud, r->seq, painted_group(r, group), (int)position, name, part);
+        position += part;
+        at += part;
+        n -= part;
+    }
 }
 
-// Positions of all live spans; sequences are those of the manager.
-static void each_span(const seen_rank *r, const fxi_kv_painter *to, place_fn *fn)
+static void paint_seq(void *ud, const vt_seq *s)
 {
-    for (uint32_t i = 0; i < r->snap->n_span; i++)
-        if (r->snap->span[i].seq)
-            each_position(r, i, (const fxi_kv_seq *)r->snap->span[i].seq, to, fn);
+    seen_rank *r = ud;
+    r->seq = (const fxi_kv_seq *)s;
+    vt_seq_map(s, paint_segments, r);
+}
+
+static void paint_all_chunks(seen_rank *r, const vt_manager *m)
+{
+    vt_chunk_each(m, paint_chunks, r);
+    vt_seq_each(m, paint_swapped, r);
 }
 
 // ---- the prefixes ------------------------------------------------------------------------------
@@ -145,82 +140,40 @@ static void paint_prefixes(vt_manager *m, uint64_t n_rank, const fxi_kv_painter 
 
 fx_status fxi_chunks_paint(const fxi_kv_chunks *c, vt_manager *m, const fxi_kv_painter *to)
 {
-    seen_rank r = {.n_rank = 1};
-    const vt_status st = vt_snapshot_take(m, &r.snap);
-    if (st != VT_OK) return fxi_kv_status_of(st);
-    paint_shapes(&r, c, to);
-    paint_chunks(&r, to);
-    each_span(&r, to, paint_if_swapped);
-    each_span(&r, to, paint_segment);
-    vt_snapshot_free(r.snap);
+    seen_rank r = {.to = to, .chunks = c, .n_rank = 1};
+    paint_shapes(&r);
+    paint_all_chunks(&r, m);
+    vt_seq_each(m, paint_seq, &r);
     paint_prefixes(m, 1, to);
     return FX_OK;
 }
 
 // ---- a team ------------------------------------------------------------------------------------
 
-static int compare_seq_places(const void *a, const void *b)
-{
-    const seq_place *x = a, *y = b;
-    return (x->seq > y->seq) - (x->seq < y->seq);
-}
-
-static fx_status see_rank(seen_rank *r, const vt_manager *m)
-{
-    const vt_status st = vt_snapshot_take(m, &r->snap);
-    if (st != VT_OK) return fxi_kv_status_of(st);
-    r->place = malloc((r->snap->n_span + 1) * sizeof *r->place);
-    if (!r->place) return FX_ENOMEM;
-    for (uint32_t i = 0; i < r->snap->n_span; i++)
-        if (r->snap->span[i].seq) r->place[r->n_place++] = (seq_place){r->snap->span[i].seq, i};
-    qsort(r->place, r->n_place, sizeof *r->place, compare_seq_places);
-    return FX_OK;
-}
-
-static fx_status see_team(seen_team *s, const vt_team *t)
-{
-    fx_status st = FX_OK;
-    s->n = vt_team_n_rank(t);
-    for (uint32_t k = 0; k < s->n && st == FX_OK; k++) {
-        s->rank[k] = (seen_rank){.rank = k, .n_rank = s->n};
-        st = see_rank(&s->rank[k], vt_team_manager(t, k));
-    }
-    return st;
-}
-
-static void forget_team(seen_team *s)
-{
-    for (uint32_t k = 0; k < s->n; k++) {
-        vt_snapshot_free(s->rank[k].snap);
-        free(s->rank[k].place);
-    }
-}
+typedef struct seen_team {
+    uint32_t n;
+    seen_rank rank[FXI_MAX_RANK];
+} seen_team;
 
 static bool paint_team_seq(void *ud, vt_team_seq *s)
 {
-    const seen_team *t = ud;
+    seen_team *t = ud;
     for (uint32_t k = 0; k < t->n; k++) {
-        const seen_rank *r = &t->rank[k];
-        const seq_place key = {.seq = vt_team_seq_rank(s, k)};
-        const seq_place *at = bsearch(&key, r->place, r->n_place, sizeof key, compare_seq_places);
-        if (at) each_position(r, at->span, (const fxi_kv_seq *)s, t->to, paint_segment);
+        t->rank[k].seq = (const fxi_kv_seq *)s;
+        vt_seq_map(vt_team_seq_rank(s, k), paint_segments, &t->rank[k]);
     }
     return true;
 }
 
 fx_status fxi_chunks_paint_team(const fxi_kv_chunks *c, const vt_team *t, const fxi_kv_painter *to)
 {
-    seen_team seen = {.to = to};
-    const fx_status st = see_team(&seen, t);
-    if (st == FX_OK) {
-        for (uint32_t k = 0; k < seen.n; k++) paint_shapes(&seen.rank[k], c, to);
-        for (uint32_t k = 0; k < seen.n; k++) {
-            paint_chunks(&seen.rank[k], to);
-            each_span(&seen.rank[k], to, paint_if_swapped);
-        }
-        vt_team_seq_each(t, paint_team_seq, &seen);
-        paint_prefixes(vt_team_manager(t, 0), seen.n, to);
+    seen_team seen = {.n = vt_team_n_rank(t)};
+    for (uint32_t k = 0; k < seen.n; k++) {
+        seen.rank[k] = (seen_rank){.to = to, .chunks = c, .rank = k, .n_rank = seen.n};
+        paint_shapes(&seen.rank[k]);
     }
-    forget_team(&seen);
-    return st;
+    for (uint32_t k = 0; k < seen.n; k++) paint_all_chunks(&seen.rank[k], vt_team_manager(t, k));
+    vt_team_seq_each(t, paint_team_seq, &seen);
+    paint_prefixes(vt_team_manager(t, 0), seen.n, to);
+    return FX_OK;
 }

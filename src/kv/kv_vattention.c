@@ -357,7 +357,7 @@ static void kva_stats(const fxi_kv *kv, fxi_kv_stats *out)
 static void paint_group_state(void *ud, const vt_va_group *g)
 {
     const fxi_kv_painter *to = ud;
-    to->chunk(to->ud, 0, g->name, g->is_needed ? FXI_KV_CHUNK_OWNED : FXI_KV_CHUNK_SPARE);
+    to->chunk(to->ud, 0, g->name, 1, g->is_needed ? FXI_KV_CHUNK_OWNED : FXI_KV_CHUNK_SPARE);
 }
 
 typedef struct row_painter {
@@ -369,7 +369,8 @@ static void paint_group_place(void *ud, const vt_va_group *g)
 {
     const row_painter *p = ud;
     if (g->is_needed)
-        p->to->segment(p->to->ud, (const fxi_kv_seq *)&p->k->row[g->reqid], 0, (int)g->at, g->name);
+        p->to->segment(p->to->ud, (const fxi_kv_seq *)&p->k->row[g->reqid], 0, (int)g->at, g->name,
+                       1);
 }
 
 static fx_status kva_paint(fxi_kv *kv, const fxi_kv_painter *to)

@@ -65,9 +65,18 @@ struct emu_mma_arg {
 
 typedef float emu_widen(uint16_t bits);
 
+EMU_ATTRIBUTE_NOT_CHECKED static inline bool emu_all_finite(const float *x, int n)
+{
+    float sum = 0;
+    for (int i = 0; i < n; i++) sum += x[i] - x[i];
+    return sum == 0;
+}
+
+// Columns of zeros, such as those of rows that a batch does not have, add nothing to numbers.
 template <emu_widen *WIDEN> EMU_NOT_CHECKED void emu_mma_run(void *const args[32], unsigned)
 {
     float a[16][16], b[8][16]; // b by columns
+    bool is_finite[16], is_zero[8] = {true, true, true, true, true, true, true, true};
     for (int lane = 0; lane < 32; lane++) {
         const emu_mma_arg *m = (const emu_mma_arg *)args[lane];
         const int g = lane / 4, c = lane % 4;
@@ -76,13 +85,17 @@ template <emu_widen *WIDEN> EMU_NOT_CHECKED void emu_mma_run(void *const args[32
                 WIDEN((uint16_t)(m->a[i / 2] >> 16 * (i % 2)));
         for (int i = 0; i < 4; i++)
             b[g][2 * c + 8 * (i / 2) + i % 2] = WIDEN((uint16_t)(m->b[i / 2] >> 16 * (i % 2)));
+        is_zero[g] &= ((m->b[0] | m->b[1]) & 0x7FFF7FFFu) == 0;
     }
+    for (int i = 0; i < 16; i++) is_finite[i] = emu_all_finite(a[i], 16);
     for (int lane = 0; lane < 32; lane++)
         for (int i = 0; i < 4; i++) {
-            const float *row = a[lane / 4 + 8 * (i / 2)], *col = b[2 * (lane % 4) + i % 2];
-            double product[16];
-            for (int k = 0; k < 16; k++) product[k] = (double)row[k] * col[k];
+            const int of_row = lane / 4 + 8 * (i / 2), of_col = 2 * (lane % 4) + i % 2;
             float *d = ((const emu_mma_arg *)args[lane])->d + i;
+            if (is_zero[of_col] && is_finite[of_row] && (*d != 0 || __float_as_uint(*d) == 0))
+                continue;
+            double product[16];
+            for (int k = 0; k < 16; k++) product[k] = (double)a[of_row][k] * b[of_col][k];
             *d = emu_tensor_sum(product, 16, *d);
         }
 }

@@ -138,17 +138,17 @@ static void show_group(void *ud, uint64_t chunk_bytes, int chunk_tok, int device
                                                   .device = (uint32_t)device};
 }
 
-static void show_chunk(void *ud, int group, uint64_t chunk, fxi_kv_chunk_state state)
+static void show_chunk(void *ud, int group, uint64_t chunk, uint32_t n, fxi_kv_chunk_state state)
 {
     painting *to = ud;
     fxi_buf *list = &to->p->chunk;
     fx_chunk_run *last = list->n ? ITEMS(fx_chunk_run, list) + COUNT(fx_chunk_run, list) - 1 : NULL;
     if (last && last->first + last->n == chunk && last->state == state && last->group == group) {
-        last->n++;
+        last->n += n;
         return;
     }
     to->chunks_rise = to->chunks_rise && (!last || last->first < chunk);
-    const fx_chunk_run run = {chunk, 1, (uint16_t)group, (uint16_t)state};
+    const fx_chunk_run run = {chunk, n, (uint16_t)group, (uint16_t)state};
     keep_item(to, list, &run, sizeof run);
 }
 
@@ -166,7 +166,8 @@ static fx_span *find_span(painting *to, const fxi_kv_seq *s)
     return ITEMS(fx_span, &to->p->span) + to->at.index;
 }
 
-static void show_segment(void *ud, const fxi_kv_seq *s, int group, int at, uint64_t chunk)
+static void show_segment(void *ud, const fxi_kv_seq *s, int group, int at, uint64_t chunk,
+                         uint32_t n)
 {
     painting *to = ud;
     fxi_buf *list = &to->p->segment;
@@ -177,10 +178,10 @@ static void show_segment(void *ud, const fxi_kv_seq *s, int group, int at, uint6
         span->n_run ? ITEMS(fx_segment_run, list) + span->first_run + span->n_run - 1 : NULL;
     if (last && last->chunk + last->n == chunk && last->at + last->n == (uint32_t)at &&
         last->group == (uint64_t)group) {
-        last->n++;
+        last->n += n;
         return;
     }
-    const fx_segment_run run = {chunk, (uint32_t)at, 1, (uint64_t)group};
+    const fx_segment_run run = {chunk, (uint32_t)at, n, (uint64_t)group};
     span->n_run++;
     keep_item(to, list, &run, sizeof run);
 }

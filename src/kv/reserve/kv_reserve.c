@@ -457,10 +457,9 @@ static fx_status reserve_paint(fxi_kv *kv, const fxi_kv_painter *to)
     if (!open_cells(k, &c)) return FX_ENOMEM;
     count_cell_blocks(k, &c);
     to->group(to->ud, block_bytes(k, c.order), (int)block_tok(k, c.order), 0);
-    for (uint32_t i = 0; i < c.n; i++) to->chunk(to->ud, 0, i, states[c.n_block[i]]);
+    for (uint32_t i = 0; i < c.n; i++) to->chunk(to->ud, 0, i, 1, states[c.n_block[i]]);
     for (const reserved_seq *s = k->first; s; s = s->next)
-        for (uint32_t i = 0; i < cells_of(&c, s); i++)
-            to->segment(to->ud, (const fxi_kv_seq *)s, 0, (int)i, (s->at >> c.order) + i);
+        to->segment(to->ud, (const fxi_kv_seq *)s, 0, 0, s->at >> c.order, cells_of(&c, s));
     free(c.n_block);
     return FX_OK;
 }

@@ -1,4 +1,5 @@
-// manager_snapshot.c - vt_snapshot: the state of every chunk and every span, as one block:
+// manager_snapshot.c - the state of every chunk and every span: call by call; and as one block,
+// vt_snapshot:
 //
 //   | head | at [n_span, n_position] | chunk [n_chunk] | span [n_span] |
 #include "sequence.h"
@@ -121,4 +122,111 @@ vt_status vt_snapshot_take(const vt_manager *m, vt_snapshot **out)
 void vt_snapshot_free(vt_snapshot *snap)
 {
     free(snap); // the head is the block's first member
+}
+
+// ---- Call by call
+
+typedef struct chunk_teller {
+    void (*fn)(void *ud, uint64_t first, uint64_t n, uint32_t group, vt_chunk_state state);
+    void *ud;
+    uint64_t first, n; // the run so far
+    uint32_t group;
+    vt_chunk_state state; // ABSENT: there is none
+} chunk_teller;
+
+static void end_run(chunk_teller *to)
+{
+    if (to->state != VT_CHUNK_ABSENT) to->fn(to->ud, to->first, to->n, to->group, to->state);
+    to->state = VT_CHUNK_ABSENT;
+}
+
+// A run that no memory interrupts goes on in the next region. Most regions have been used in part,
+// from their beginning on: what is behind the last chunk is not looked at.
+static void tell_region(chunk_teller *to, const vti_class *c, uint32_t region)
+{
+    const vti_region *r = &c->region[region];
+    const uint64_t first = (uint64_t)c->first + (uint64_t)region * c->len;
+    uint32_t n_left = r->chunk ? r->n_created : 0, i = 0;
+    for (; n_left; i++) {
+        const bool is_created = r->chunk[i].is_created;
+        const vt_chunk_state is = is_created ? vti_chunk_state(&r->chunk[i]) : VT_CHUNK_ABSENT;
+        n_left -= is_created;
+        if (is == to->state) {
+            to->n++;
+            continue;
+        }
+        end_run(to);
+        to->state = is;
+        to->first = first + i;
+        to->n = 1;
+    }
+    if (i < c->len) end_run(to);
+}
+
+void vt_chunk_each(const vt_manager *m,
+                   void (*fn)(void *ud, uint64_t first, uint64_t n, uint32_t group,
+                              vt_chunk_state state),
+                   void *ud)
+{
+    chunk_teller to = {.fn = fn, .ud = ud, .state = VT_CHUNK_ABSENT};
+    for (uint32_t i = 0; i < m->pset.n_class; i++) {
+        const vti_class *c = &m->pset.cls[i];
+        to.group = group_of_class(m, i);
+        for (uint32_t r = 0; r < c->n_region; r++) tell_region(&to, c, r);
+        end_run(&to);
+    }
+}
+
+void vt_seq_each(const vt_manager *m, void (*fn)(void *ud, const vt_seq *s), void *ud)
+{
+    for (uint32_t i = 0; i < m->vset.n_span; i++)
+        if (m->vset.span[i]->seq) fn(ud, m->vset.span[i]->seq);
+}
+
+// Reads a lane from its first position on: what it maps, and what the swap alone has of it.
+typedef struct lane_reader {
+    const vti_lane *lane;
+    const vti_swapped *out, *out_end; // of the group, from the position on
+} lane_reader;
+
+static uint64_t name_at(lane_reader *r, uint32_t position)
+{
+    while (r->out < r->out_end && (r->out->position < position || !r->out->is_out)) r->out++;
+    if (position < r->lane->n_end && r->lane->at[position] != VTI_NO_CHUNK)
+        return r->lane->at[position];
+    const bool is_out = r->out < r->out_end && r->out->position == position;
+    return is_out ? VT_AT_SWAP | r->out->slot : VT_AT_NOTHING;
+}
+
+static lane_reader read_lane(const vt_seq *s, uint32_t group)
+{
+    lane_reader r = {.lane = &s->span->lane[group], .out = s->swapped, .out_end = s->swapped};
+    if (!s->n_swapped) return r;
+    r.out_end += s->n_swapped;
+    while (r.out < r.out_end && r.out->group < group) r.out++;
+    while (r.out_end > r.out && r.out_end[-1].group > group) r.out_end--;
+    return r;
+}
+
+void vt_seq_map(const vt_seq *s,
+                void (*fn)(void *ud, uint32_t group, uint32_t position, uint64_t at, uint32_t n),
+                void *ud)
+{
+    for (uint32_t g = 0; g < s->m->geo.n_group; g++) {
+        lane_reader r = read_lane(s, g);
+        uint32_t end = r.lane->n_end, n = 0;
+        uint64_t first = VT_AT_NOTHING;
+        if (r.out < r.out_end && r.out_end[-1].position >= end) end = r.out_end[-1].position + 1;
+        for (uint32_t p = 0; p < end; p++) {
+            const uint64_t at = name_at(&r, p);
+            if (at != VT_AT_NOTHING && n && at == first + n) {
+                n++;
+                continue;
+            }
+            if (n) fn(ud, g, p - n, first, n);
+            first = at;
+            n = at != VT_AT_NOTHING;
+        }
+        if (n) fn(ud, g, end - n, first, n);
+    }
 }

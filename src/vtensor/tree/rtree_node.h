@@ -124,14 +124,12 @@ static inline uint32_t vti_node_end(const vti_node *n)
 // rtree_watch.c: what a watcher is shown of *n has changed, or will at once; *n will be removed
 void vti_watch_changed(vti_rtree *t, vti_node *n);
 void vti_watch_gone(vti_rtree *t, vti_node *n);
+void vti_watch_forget(vti_watch *w); // what is noted
 
 static inline void vti_watch_note(vti_rtree *t, vti_node *n)
 {
     if (t->watch.is_on) vti_watch_changed(t, n);
 }
-
-// rtree_walk.c
-vt_prefix_info vti_node_info(const vti_rtree *t, const vti_node *n);
 
 // rtree_node.c
 vti_node *vti_node_new(const vti_rtree *t, uint32_t start); // without tokens. NULL: no memory

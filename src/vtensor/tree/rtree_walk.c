@@ -31,7 +31,7 @@ void vti_domain_walk(const vti_rtree *t,
     }
 }
 
-vt_prefix_info vti_node_info(const vti_rtree *t, const vti_node *n)
+static vt_prefix_info info_of(const vti_rtree *t, const vti_node *n)
 {
     return (vt_prefix_info){
         .id = n->id,
@@ -50,7 +50,46 @@ vt_prefix_info vti_node_info(const vti_rtree *t, const vti_node *n)
 void vti_rtree_walk(const vt_domain *d, bool (*fn)(void *ud, const vt_prefix_info *node), void *ud)
 {
     for (const vti_node *n = d->nodes.oldest; n; n = n->newer) {
-        vt_prefix_info info = vti_node_info(d->tree, n);
+        vt_prefix_info info = info_of(d->tree, n);
         if (!fn(ud, &info)) return;
     }
+}
+
+// ---- What has changed
+
+typedef struct shown_domain {
+    const vt_prefix_watcher *to;
+    uint64_t id;
+} shown_domain;
+
+static bool tell_node(void *ud, const vt_prefix_info *node)
+{
+    const shown_domain *d = ud;
+    d->to->node(d->to->ud, d->id, node);
+    return true;
+}
+
+static void tell_all(const vti_rtree *t, const vt_prefix_watcher *to)
+{
+    to->anew(to->ud);
+    for (const vt_domain *d = t->oldest; d; d = d->newer) {
+        shown_domain shown = {to, d->id};
+        vti_rtree_walk(d, tell_node, &shown);
+    }
+}
+
+void vti_rtree_changes(vti_rtree *t, const vt_prefix_watcher *to)
+{
+    vti_watch *w = &t->watch;
+    if (!w->is_on || w->is_anew) {
+        tell_all(t, to);
+        w->is_anew = false;
+        return;
+    }
+    for (size_t i = 0; i < w->n_gone; i++) to->gone(to->ud, w->gone[i]);
+    for (size_t i = 0; i < w->n_changed; i++) {
+        const vt_prefix_info info = info_of(t, w->changed[i]);
+        to->node(to->ud, w->changed[i]->domain->id, &info);
+    }
+    vti_watch_forget(w);
 }

@@ -2,7 +2,7 @@
 // each once, and the names of those that are gone. While nobody watches, a change costs one branch.
 //
 // Whoever watches gets all nodes at first; and again if there was no memory to note a change, or
-// more nodes have gone than there are.
+// more nodes have gone than there are. rtree_walk.c tells of them.
 #include <stdlib.h>
 
 #include "rtree_node.h"
@@ -10,7 +10,7 @@
 
 enum { FEW_GONE = 1024, FIRST_CAP = 64 };
 
-static void forget_changes(vti_watch *w)
+void vti_watch_forget(vti_watch *w)
 {
     for (size_t i = 0; i < w->n_changed; i++) w->changed[i]->at_watch = 0;
     w->n_changed = w->n_gone = 0;
@@ -18,7 +18,7 @@ static void forget_changes(vti_watch *w)
 
 static void begin_anew(vti_watch *w)
 {
-    forget_changes(w);
+    vti_watch_forget(w);
     w->is_anew = true;
 }
 
@@ -76,7 +76,7 @@ VTI_COLD void vti_watch_gone(vti_rtree *t, vti_node *n)
 void vti_rtree_watch(vti_rtree *t, bool is_on)
 {
     vti_watch *w = &t->watch;
-    forget_changes(w);
+    vti_watch_forget(w);
     if (!is_on) {
         free(w->changed);
         free(w->gone);
@@ -88,41 +88,4 @@ void vti_rtree_watch(vti_rtree *t, bool is_on)
                              .gone = w->gone,
                              .cap_gone = w->cap_gone}
                : (vti_watch){.is_on = false};
-}
-
-typedef struct shown_domain {
-    const vt_prefix_watcher *to;
-    uint64_t id;
-} shown_domain;
-
-static bool tell_node(void *ud, const vt_prefix_info *node)
-{
-    const shown_domain *d = ud;
-    d->to->node(d->to->ud, d->id, node);
-    return true;
-}
-
-static void tell_all(const vti_rtree *t, const vt_prefix_watcher *to)
-{
-    to->anew(to->ud);
-    for (const vt_domain *d = t->oldest; d; d = d->newer) {
-        shown_domain shown = {to, d->id};
-        vti_rtree_walk(d, tell_node, &shown);
-    }
-}
-
-void vti_rtree_changes(vti_rtree *t, const vt_prefix_watcher *to)
-{
-    vti_watch *w = &t->watch;
-    if (!w->is_on || w->is_anew) {
-        tell_all(t, to);
-        w->is_anew = false;
-        return;
-    }
-    for (size_t i = 0; i < w->n_gone; i++) to->gone(to->ud, w->gone[i]);
-    for (size_t i = 0; i < w->n_changed; i++) {
-        const vt_prefix_info info = vti_node_info(t, w->changed[i]);
-        to->node(to->ud, w->changed[i]->domain->id, &info);
-    }
-    forget_changes(w);
 }

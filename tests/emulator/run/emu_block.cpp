@@ -138,7 +138,7 @@ void emu_yield(void)
 
 static void compare_places(const emu_fiber *a, const emu_fiber *b)
 {
-    if (a->line == b->line && strcmp(a->file, b->file) == 0) return;
+    if (a->line == b->line && (a->file == b->file || strcmp(a->file, b->file) == 0)) return;
     emu_fail_at(b->file, b->line, "thread %u is at this barrier, thread %u at that of %s:%d",
                 b->where.i_thread, a->where.i_thread, base_name(a->file), a->line);
 }
@@ -197,6 +197,8 @@ unsigned emu_warp_active(void)
 // Whether every lane of the mask is there, with the same operation.
 static bool have_met(emu_worker *w, const emu_fiber *me, void **args)
 {
+    const unsigned mine = 1u << (me->where.i_thread & 31);
+    if (me->mask & ~mine & w->ready[me->where.i_thread / 32]) return false;
     emu_fiber *lanes = &w->fiber[me->where.i_thread & ~31u];
     for (unsigned i = 0; i < 32; i++) {
         if (!(me->mask >> i & 1)) continue;

@@ -164,10 +164,12 @@ static void search_piece(const speed_rig *r, const speed_piece *p)
 {
     enum { ROW = 1 << 14 };
     fx_error err = {0};
+    const int n_row = (int)(p->size_bytes / (ROW * sizeof(float)));
     const fxi_cuda_argmax_args args = {.y = (const float *)(const void *)p->at,
-                                       .n_row = (int)(p->size_bytes / (ROW * sizeof(float))),
+                                       .n_row = n_row,
                                        .n = ROW,
-                                       .best = (int32_t *)(void *)r->out};
+                                       .best = (int32_t *)(void *)r->out,
+                                       .value = r->out + n_row};
     speed_must(fxi_gpu_launch(r->g, FXI_CUDA_ARGMAX, &args, &err), &err);
 }
 

@@ -522,6 +522,16 @@ static void test_coming_back_all_the_time_costs_no_more(void **state)
     }
 }
 
+static void test_states_have_names(void **state)
+{
+    (void)state;
+    assert_string_equal(fx_chunk_state_name(FX_CHUNK_absent), "absent");
+    assert_string_equal(fx_chunk_state_name(FX_CHUNK_swapped), "swapped");
+    assert_string_equal(fx_chunk_state_name(FX_N_CHUNK_STATE), "?");
+    assert_string_equal(fx_request_state_name(FX_REQUEST_coming), "coming");
+    assert_string_equal(fx_request_state_name(FX_N_REQUEST_STATE), "?");
+}
+
 static void post_semaphore(void *ud)
 {
     sem_post(ud);
@@ -573,6 +583,7 @@ int main(void)
         T(test_all_viewers_share_one_budget),
         T(test_who_opens_the_page_does_not_stop_the_others),
         T(test_coming_back_all_the_time_costs_no_more),
+        T(test_states_have_names),
         T(test_an_idle_engine_is_seen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

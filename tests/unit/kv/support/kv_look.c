@@ -59,9 +59,8 @@ static seen_chunk *chunk_of(uint64_t name)
     return c;
 }
 
-static void see_chunk(void *ud, int group, uint64_t chunk, fxi_kv_chunk_state state)
+static void see_one_chunk(int group, uint64_t chunk, fxi_kv_chunk_state state)
 {
-    (void)ud;
     seen_chunk *c = chunk_of(chunk);
     EXPECT(group >= 0 && group < look.n_group, "a chunk of no group");
     EXPECT(!c->is_shown, "a chunk is shown twice");
@@ -71,6 +70,12 @@ static void see_chunk(void *ud, int group, uint64_t chunk, fxi_kv_chunk_state st
     c->state = state;
     c->group = group;
     look.bytes[state] += look.chunk_bytes[group];
+}
+
+static void see_chunk(void *ud, int group, uint64_t chunk, uint32_t n, fxi_kv_chunk_state state)
+{
+    (void)ud;
+    for (uint32_t i = 0; i < n; i++) see_one_chunk(group, chunk + i, state);
 }
 
 static int number_of(const fxi_kv_seq *s)
@@ -92,9 +97,8 @@ static void see_order(int seq, int group, int at)
     look.last_at = at;
 }
 
-static void see_segment(void *ud, const fxi_kv_seq *s, int group, int at, uint64_t chunk)
+static void see_position(const fxi_kv_seq *s, int group, int at, uint64_t chunk)
 {
-    (void)ud;
     seen_chunk *c = chunk_of(chunk);
     const int seq = number_of(s);
     if (seq < 0 && !look.is_exact) return; // memory that waits for the next one
@@ -109,6 +113,13 @@ static void see_segment(void *ud, const fxi_kv_seq *s, int group, int at, uint64
     see_order(seq, group, at);
     c->of = s;
     look.has[seq][group][at] = true;
+}
+
+static void see_segment(void *ud, const fxi_kv_seq *s, int group, int at, uint64_t chunk,
+                        uint32_t n)
+{
+    (void)ud;
+    for (uint32_t i = 0; i < n; i++) see_position(s, group, at + (int)i, chunk + i);
 }
 
 static void see_nodes_anew(void *ud)

@@ -4,6 +4,7 @@
 #include "assert_vt.h"
 #include "family.h"
 #include "swap_now.h"
+#include "walk.h"
 
 enum { CHUNK_TOK = 32, N_PLANE = 2 };
 
@@ -132,6 +133,12 @@ static void test_what_is_in_the_swap_is_shown(void **state)
     for (uint32_t p = 3; p < snap->n_position; p++) assert_true(at(c, p) == VT_AT_NOTHING);
 }
 
+static void test_calls_show_the_same(void **state)
+{
+    (void)state;
+    walk_verify(f.m, snap);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -141,6 +148,7 @@ int main(void)
         TEST(test_holders_are_shown),
         TEST(test_spans_are_shown),
         TEST(test_what_is_in_the_swap_is_shown),
+        TEST(test_calls_show_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "family.h"
+#include "walk.h"
 
 // ---- What is foreseen
 
@@ -284,6 +285,7 @@ static vt_status step_snapshot(family *f, uint32_t i)
     vt_snapshot *snap;
     vt_status st = vt_snapshot_take(f->m, &snap);
     assert_int_equal(snap->n_chunk, family_stats(f).chunks_created);
+    walk_verify(f->m, snap);
     vt_snapshot_free(snap);
     return st;
 }

@@ -6,6 +6,7 @@
 #include "router.h"
 #include "shapes.h"
 #include "standin_assert.h"
+#include "walk.h"
 #include "watcher.h"
 
 typedef struct one_seq {
@@ -279,6 +280,10 @@ void shapes_verify(void)
     shapes_look();
     router_verify(w.d);
     watcher_verify();
+    vt_snapshot *snap;
+    assert_ok(vt_snapshot_take(w.m, &snap));
+    walk_verify(w.m, snap);
+    vt_snapshot_free(snap);
     for (uint32_t i = 0; i < SHAPE_N_SEQ; i++)
         if (w.seq[i].s) least += live_bytes_of(&w.seq[i]);
     vt_status st = vt_check(w.m, &what);
