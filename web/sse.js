@@ -1,13 +1,24 @@
 // sse.js - server-sent events over fetch, which, unlike EventSource, sends a key.
 
-// Cuts a stream of text into events: push(text) returns those that are complete.
+const END = /\r?\n\r?\n/;
+const END_CHARS = 4; // at most
+
+// Cuts a stream of text into events: push(text) returns those that are complete. A picture may come
+// in many pieces: each is looked at once, and they are joined when its end has come.
 export class EventCutter {
-  #rest = "";
+  #pieces = [];
+  #seam = ""; // what an end may have begun with
 
   push(text) {
-    const parts = (this.#rest + text).split(/\r?\n\r?\n/);
-    this.#rest = parts.pop();
-    return parts.map(parseEvent).filter((event) => event.data !== null);
+    const fresh = this.#seam + text;
+    this.#pieces.push(text);
+    this.#seam = fresh.slice(1 - END_CHARS);
+    if (fresh.search(END) < 0) return [];
+    const blocks = this.#pieces.join("").split(END);
+    const rest = blocks.pop();
+    this.#pieces = [rest];
+    this.#seam = rest.slice(1 - END_CHARS);
+    return blocks.map(parseEvent).filter((event) => event.data !== null);
   }
 }
 

@@ -432,7 +432,8 @@ typedef struct fx_event {
                                // tokens^length_penalty; with n_best, mean logprob; else 0
     const char *error;         // one line, with FX_FINISH_ERROR; else NULL
     fx_status error_status;    // with it: FX_EINVAL, the request itself is at fault, as its rules
-                               // leave no token to go on with; FX_EINTERNAL
+                               // leave no token to go on with; FX_ENOSPACE, the KV budget has
+                               // become too small for it; FX_EINTERNAL
     int n_prompt;              // tokens of the prompt
     int n_cached;              // part of them taken from the prefix cache
     int n_generated;           // tokens that this choice has generated so far
@@ -536,8 +537,8 @@ fx_request fx_request_default(void);
 // vocabulary, a parameter out of range, a task that the model does not do), FX_ECONTEXT (the prompt
 // alone fills the context or the KV budget, or a text to be embedded is longer than embd_tok),
 // FX_ENOSPACE (all its choices at full length exceed the KV budget), FX_EQUEUE (max_queue or
-// max_queue_tok is reached), FX_ECLOSED, FX_ENOMEM. On error
-// there are no events.
+// max_queue_tok is reached), FX_ECLOSED, FX_ENOMEM. On error there are no events. An idle engine
+// waits for more requests first, for 1 % of what its first pass may take, 2 ms at most.
 fx_status fx_submit(fx_engine *eng, const fx_request *req, uint64_t *id, fx_error *err);
 
 // Cancels a request: its remaining choices end with FX_FINISH_CANCEL at the next step. Unknown and

@@ -168,6 +168,7 @@ static int run_arguments(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    if (!fxi_console_open()) return FXI_EXIT_FAILURE;
     signal(SIGPIPE, SIG_DFL); // `flexinfer ... | head -1` ends quietly, whatever was inherited
     int rc = run_arguments(argc, argv);
     if (fflush(stdout) != 0 || ferror(stdout)) {

@@ -124,7 +124,7 @@ static const fxi_opt rows[] = {
     {"max-seq", 0, "N", FXI_OPT_INT, 0, 1 << 14, "0", AT(max_seq), FXI_CMD_SERVE | FXI_CMD_SERVE_TRACE, "most sequences to run together; 0: 64"},
     {"step-ms", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(step_ms), FXI_CMD_SERVE | FXI_CMD_SERVE_TRACE, "milliseconds for prompts in a step while others decode; 0: 250"},
     {"step-ms", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(step_ms), FXI_CMD_BENCH, "milliseconds for prompts in a step while others decode; 0: no cap"},
-    {"speculate", 0, "off|prompt|prefix|auto", FXI_OPT_CHOICE, 0, 0, "off", AT(speculate), ENGINE, "drafts are taken from the text so far (prompt), from recorded prefixes (prefix), or both (auto), and verified several tokens in a pass; no answer changes"},
+    {"speculate", 0, "off|prompt|prefix|auto", FXI_OPT_CHOICE, 0, 0, "auto", AT(speculate), ENGINE, "drafts are taken from the text so far (prompt), from recorded prefixes (prefix), or both (auto), and verified several tokens in a pass; no answer changes"},
     {"draft", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(draft), ENGINE, "small model of the same vocabulary that drafts where --speculate has nothing: a GGUF file or a folder"},
     {"draft-tokens", 0, "N", FXI_OPT_INT, 0, FX_MAX_DRAFT, "0", AT(draft_tok), ENGINE, "most tokens drafted for a sequence in a step; 0: 8"},
     {"max-queue", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(max_queue), FXI_CMD_SERVE, "sequences that may wait besides those; 0: 1024"},

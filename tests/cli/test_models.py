@@ -218,7 +218,7 @@ class Models(cli.TestCase):
     def test_a_full_disk_leaves_nothing(self):
         model, folder = cli.tiny_model(), cli.scratch("full")
         folder.mkdir()
-        limit = lambda: (signal.signal(signal.SIGXFSZ, signal.SIG_IGN),
+        limit = lambda: (signal.signal(signal.SIGXFSZ, signal.SIG_DFL),
                          resource.setrlimit(resource.RLIMIT_FSIZE, (50000, 50000)))
         done = subprocess.run([cli.PROGRAM, "quantize", model, folder / "x.gguf", "q8_0"], capture_output=True,
                               env=cli.clean_env(), preexec_fn=limit)
@@ -252,13 +252,14 @@ class Models(cli.TestCase):
     def test_an_interrupt_leaves_nothing(self):
         model, folder = yi_34b(), cli.scratch("interrupted")  # zeros without an end
         folder.mkdir(exist_ok=True)
-        with cli.start("quantize", model, folder / "x.gguf", "q4_0") as process:
-            while process.poll() is None and not list(folder.iterdir()):
-                time.sleep(0.01)
-            process.send_signal(signal.SIGINT)
-            self.assertEqual(process.wait(timeout=60), 128 + signal.SIGINT)
-            self.assertEqual(process.stderr.read(), b"")
-        self.assertEqual(list(folder.iterdir()), [])
+        for number in (signal.SIGINT, signal.SIGHUP):
+            with cli.start("quantize", model, folder / "x.gguf", "q4_0") as process:
+                while process.poll() is None and not list(folder.iterdir()):
+                    time.sleep(0.01)
+                process.send_signal(number)
+                self.assertEqual(process.wait(timeout=60), 128 + number)
+                self.assertEqual(process.stderr.read(), b"")
+            self.assertEqual(list(folder.iterdir()), [])
         model.unlink()
 
     # ---- split files ----

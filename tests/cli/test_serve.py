@@ -1,8 +1,12 @@
 """flexinfer serve: the start block, the ready line, signals, a busy port. The HTTP surface has tests of its own."""
 import json
+import os
 import re
+import resource
 import signal
 import socket
+import subprocess
+import time
 import urllib.error
 import urllib.request
 
@@ -58,6 +62,30 @@ class Serve(cli.TestCase):
     def test_swap_needs_a_folder(self):
         self.fails(1, "swap: cannot write to /nowhere/at/all", "serve", "-m", cli.tiny_model(), "--port", "0", "--swap",
                    "64M", "--swap-dir", "/nowhere/at/all")
+
+    def test_nothing_of_its_own_takes_the_place_of_a_closed_stderr(self):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        process = subprocess.Popen([cli.PROGRAM, "serve", "-m", cli.tiny_model(), "--port", str(port)],
+                                   env=cli.clean_env(), preexec_fn=lambda: os.closerange(0, 3))
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        for _ in range(600):
+            try:
+                self.assertEqual(self.health(f"http://127.0.0.1:{port}"), 200)
+                break
+            except (urllib.error.URLError, ConnectionError):
+                time.sleep(0.05)
+        for fd in range(3):
+            self.assertEqual(os.readlink(f"/proc/{process.pid}/fd/{fd}"), "/dev/null")
+
+    def test_a_limit_on_files_is_named(self):
+        limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+        done = subprocess.run([cli.PROGRAM, "serve", "-m", cli.tiny_model(), "--port", "0", "--kv-memory", "32M"],
+                              capture_output=True, env=cli.clean_env(), preexec_fn=limit)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr.decode(), r"^flexinfer: KV cache: .* 33554432 bytes .*\(ulimit -f\).*\n$")
 
     @staticmethod
     def post(url, **fields):

@@ -1,4 +1,7 @@
 """Commands, options, environment and help, without a model."""
+import os
+import subprocess
+
 import cli
 
 COMMANDS = ["serve", "run", "tokenize", "inspect", "convert", "quantize", "bench", "bench replay", "bench serve",
@@ -15,6 +18,12 @@ class Usage(cli.TestCase):
             self.assertEqual(done.stderr, b"")
             for name in COMMANDS:
                 self.assertIn(f"flexinfer {name} ", done.stdout.decode())
+
+    def test_a_closed_stdout_is_an_error(self):
+        done = subprocess.run([cli.PROGRAM, "--version"], stderr=subprocess.PIPE, env=cli.clean_env(),
+                              preexec_fn=lambda: os.close(1))
+        self.assertEqual((done.returncode, done.stderr),
+                         (1, b"flexinfer: cannot write to stdout: Bad file descriptor\n"))
 
     def test_no_command_is_wrong_usage(self):
         done = cli.run()

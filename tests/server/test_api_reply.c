@@ -244,18 +244,24 @@ static void test_error_before_first_byte(void **state)
 static void test_a_request_at_fault_is_no_failure_of_the_server(void **state)
 {
     (void)state;
-    fxi_reply r = reply_of(FXI_API_CHAT, "", 1000000);
-    const fx_event ev = {.token = -1,
-                         .text = "",
-                         .finish = FX_FINISH_ERROR,
-                         .error = "no token is left",
-                         .error_status = FX_EINVAL};
-    fxi_reply_event(&r, 0, &ev);
-    assert_int_equal(r.err.status, 400);
-    assert_string_equal(r.err.code, "invalid_value");
-    assert_string_equal(r.err.message,
-                        "the request cannot be answered: no token is left (chatcmpl-1)");
-    fxi_reply_free(&r);
+    static const struct {
+        fx_status status;
+        const char *code;
+    } rows[] = {{FX_EINVAL, "invalid_value"}, {FX_ENOSPACE, "kv_budget_exceeded"}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        fxi_reply r = reply_of(FXI_API_CHAT, "", 1000000);
+        const fx_event ev = {.token = -1,
+                             .text = "",
+                             .finish = FX_FINISH_ERROR,
+                             .error = "nothing is left",
+                             .error_status = rows[i].status};
+        fxi_reply_event(&r, 0, &ev);
+        assert_int_equal(r.err.status, 400);
+        assert_string_equal(r.err.code, rows[i].code);
+        assert_string_equal(r.err.message,
+                            "the request cannot be answered: nothing is left (chatcmpl-1)");
+        fxi_reply_free(&r);
+    }
 }
 
 static void test_error_in_stream(void **state)

@@ -155,6 +155,41 @@ static int begin_stalled(const fixture *f)
     return -1;
 }
 
+// All tokens but the last have come, a chunk is half sent, and there is text behind it.
+static bool has_text_behind(const fixture *f)
+{
+    bool has = false;
+    pthread_mutex_lock(&f->srv->mu);
+    fxi_http_job *j = f->srv->jobs;
+    if (j) {
+        pthread_mutex_lock(&j->mu);
+        const size_t n_left = j->reply.out.n - j->reply.n_sent;
+        const bool are_all = j->n_out + n_left >= (uint64_t)(N_BIG - 1) * BIG_BYTES;
+        has = are_all && j->suspended && j->chunk_sent && n_left > j->chunk_bytes;
+        pthread_mutex_unlock(&j->mu);
+    }
+    pthread_mutex_unlock(&f->srv->mu);
+    return has;
+}
+
+static int begin_unended(const fixture *f)
+{
+    for (const double end_s = fxi_now_s() + WAIT_S; fxi_now_s() < end_s;) {
+        const int fd = http_open(f->port);
+        fake_engine_open(f->eng, 0);
+        http_post(fd, TEXT, "{\"prompt\":\"dam 120\",\"max_tokens\":120,\"stream\":true}");
+        fake_engine_open(f->eng, 1);
+        wait_until(f, is_suspended);
+        fake_engine_open(f->eng, N_BIG - 1);
+        for (int i = 0; i < 200; i++, nap())
+            if (has_text_behind(f)) return fd;
+        http_reset(fd); // MHD has the rest: the socket took all of a chunk
+        wait_nothing_held(f);
+    }
+    fail_msg("no chunk is ever half sent with text behind it");
+    return -1;
+}
+
 static const fxi_server_options roomy = {.max_out_bytes = 64 * MIB, .max_queue_bytes = 256 * MIB};
 
 static void test_stalled_reader_gets_the_whole_stream(void **state)
@@ -171,6 +206,25 @@ static void test_stalled_reader_gets_the_whole_stream(void **state)
     http_post(fd, TEXT, "{\"prompt\":\"say hi\"}"); // and the connection goes on
     expect_reply(http_read(fd), 200, "hi");
     close(fd);
+    wait_nothing_held(&f);
+    fixture_close(&f);
+}
+
+// What came while a chunk was half sent leaves once it is whole, though no token follows.
+static void test_stalled_reader_gets_what_came_meanwhile(void **state)
+{
+    (void)state;
+    fxi_server_options opt = roomy;
+    opt.ping_s = 1e6; // nothing else wakes the stream
+    fixture f = fixture_open(opt);
+    const int fd = begin_unended(&f);
+    static char piece[64 << 10];
+    for (size_t n = 0; n < (size_t)(N_BIG - 1) * BIG_BYTES;) {
+        const ssize_t n_more = read(fd, piece, sizeof piece);
+        assert_true(n_more > 0);
+        n += (size_t)n_more;
+    }
+    http_reset(fd);
     wait_nothing_held(&f);
     fixture_close(&f);
 }
@@ -280,6 +334,7 @@ int main(void)
         cmocka_unit_test(test_stream_of_an_old_client_has_no_chunks),
         cmocka_unit_test(test_streams_are_the_same_however_they_are_sent),
         cmocka_unit_test(test_stalled_reader_gets_the_whole_stream),
+        cmocka_unit_test(test_stalled_reader_gets_what_came_meanwhile),
         cmocka_unit_test(test_stalled_reader_that_leaves_is_forgotten),
         cmocka_unit_test(test_stalled_reader_that_stays_is_cut_off),
         cmocka_unit_test(test_stop_beside_a_stalled_reader),

@@ -2,6 +2,7 @@
 #include "cli/command/command.h"
 #include "cli/terminal/terminal.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -81,6 +82,8 @@ static int finish_order(const rewrite_order *o, const fxi_cli_options *cli)
     fxi_rewritten done;
     char from[FXI_SIZE_TEXT_BYTES], to[FXI_SIZE_TEXT_BYTES];
     if (!fxi_signals_catch()) return fxi_cli_fail("no file descriptors for signals");
+    fxi_signals_stop_on_hup(); // of a file that is half written nothing is left
+    signal(SIGXFSZ, SIG_IGN);  // a write beyond the limit fails instead
     fx_status st = run_order(o, cli->n_thread, &done, &err);
     if (fxi_signals_stop()) return FXI_EXIT_SIGNAL + fxi_signals_stop();
     if (st != FX_OK) return fxi_cli_fail("%s", err.text);

@@ -1,8 +1,17 @@
 // console.c - lines for people: errors, sizes, counts.
 #include "cli/terminal/terminal.h"
 
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
+
+bool fxi_console_open(void)
+{
+    static const int modes[] = {O_RDONLY, O_RDONLY, O_WRONLY};
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", modes[fd]) != fd) return false;
+    return true;
+}
 
 int fxi_cli_fail(const char *fmt, ...)
 {

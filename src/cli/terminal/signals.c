@@ -47,6 +47,14 @@ bool fxi_signals_catch(void)
     return true;
 }
 
+void fxi_signals_stop_on_hup(void)
+{
+    struct sigaction act;
+    if (sigaction(SIGHUP, NULL, &act) || act.sa_handler == SIG_IGN) return;
+    act = (struct sigaction){.sa_handler = on_signal};
+    sigaction(SIGHUP, &act, NULL);
+}
+
 static void on_hup(int number)
 {
     int saved = errno;

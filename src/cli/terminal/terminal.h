@@ -8,6 +8,10 @@
 
 // ---- console.c --------------------------------------------------------------------------------
 
+// Opens those of stdin, stdout and stderr that the caller has closed, so that no file or connection
+// of ours takes their place and gets what is written there: there is nothing to read, a write to
+// stdout fails, one to stderr is lost. False: it cannot.
+bool fxi_console_open(void);
 // Prints "flexinfer: ..." as one line on stderr. Returns FXI_EXIT_FAILURE.
 __attribute__((format(printf, 1, 2))) int fxi_cli_fail(const char *fmt, ...);
 
@@ -33,11 +37,12 @@ void fxi_progress_end(fxi_progress *p); // removes the bar
 
 // Makes SIGINT and SIGTERM set a flag instead of ending the process. False: out of descriptors.
 bool fxi_signals_catch(void);
-int fxi_signals_stop(void);       // the signal that came since the last fxi_signals_clear, or 0
-void fxi_signals_clear(void);     // forgets it
-void fxi_signals_catch_hup(void); // makes SIGHUP set a flag of its own
-bool fxi_signals_take_hup(void);  // whether it came since the last call
-void fxi_signals_let_kill(void);  // lets the next signal end the process
+int fxi_signals_stop(void);         // the signal that came since the last fxi_signals_clear, or 0
+void fxi_signals_clear(void);       // forgets it
+void fxi_signals_stop_on_hup(void); // SIGHUP, too, unless it is ignored (nohup)
+void fxi_signals_catch_hup(void);   // makes SIGHUP set a flag of its own
+bool fxi_signals_take_hup(void);    // whether it came since the last call
+void fxi_signals_let_kill(void);    // lets the next signal end the process
 // Sleeps until a signal or fxi_signals_wake, even one that came before the call.
 void fxi_signals_wait(void);
 bool fxi_signals_wait_input(int fd); // sleeps until fd can be read; false: a signal came first

@@ -4,94 +4,29 @@
 #include <math.h>
 #include <stddef.h>
 
-#define PACE_SHARE   0.01 // of each step's time
-#define CREDIT_STEPS 3.0  // most that the account holds, in steps
-#define FIRST_STEPS  1.0  // what it begins with
-#define LEAST_WEIGHT 0.05 // of a new measurement of a step, once there are many
-#define FIT_DECAY    0.995
-#define FIT_PART     0.5 // of a row's time by the fit: what it takes at least
-#define LARGE_WEIGHT 0.25
-#define MOST_JUMP    2.0  // a step counts as at most so many times what its like took
-#define SEQ_DECAY    0.75 // of what a sequence has drafted, with each draft
-#define ALL_DECAY    0.98
-#define SEQ_PRIOR    4.0 // tokens of a sequence that weigh as much as those of all others
-#define ALL_PRIOR    2.0
-#define MOST_TRIED   4 // rows of a draft that is tried to see whether it comes true
+#define SHARE       0.01 // of a step's time, for the account and for tries
+#define SHARE_STEPS 1.0  // up to which the share fills the account
+#define SAVED_STEPS 4.0  // up to which what was saved does
+#define FIRST_STEPS 1.0  // what it begins with
+#define TRY_STEPS   0.75 // in the account are enough for any try
+#define AT_ONCE     0.5  // of the account, that a step may lose beyond what a step takes
+#define LEAST_ROW   0.05 // of the time of a token: what a row takes at least
+#define PROVEN      0.03 // of the time of steps with drafts: saved so much, they may go on
+#define SEQ_DECAY   0.75 // of what a sequence has drafted, with each draft
+#define ALL_DECAY   0.98
+#define SEQ_PRIOR   4.0 // tokens of a sequence that weigh as much as those of all others
+#define ALL_PRIOR   2.0
+
+enum {
+    MOST_FAILED = 3, // tries that halve the share
+    MADE_UP = 2,     // of them, by one that comes true
+};
 
 // Until something was drafted.
 static const double first_odds[FXI_N_DRAFT_KIND] = {
     [FXI_DRAFT_FORCED] = 0.8, [FXI_DRAFT_SHORT] = 0.4,  [FXI_DRAFT_MIDDLE] = 0.6,
     [FXI_DRAFT_LONG] = 0.8,   [FXI_DRAFT_PREFIX] = 0.8, [FXI_DRAFT_MODEL] = 0.6,
 };
-
-// ---- what steps take ---------------------------------------------------------------------------
-
-static int measured_below(const fxi_pace *p, int n_row)
-{
-    while (n_row > 0 && p->step_us[n_row] <= 0) n_row--;
-    return n_row;
-}
-
-static int measured_above(const fxi_pace *p, int n_row)
-{
-    while (n_row <= FXI_PACE_ROWS && p->step_us[n_row] <= 0) n_row++;
-    return n_row;
-}
-
-// Beyond what was measured, which ends at `low`: as between the last two, or rows of a large step.
-// With one measurement only, another row is expected to take as long as each of these.
-static double guess_step(const fxi_pace *p, int low, int n_row)
-{
-    const int lower = measured_below(p, low - 1);
-    double row_us = p->step_us[low] / low;
-    if (p->row_us > 0)
-        row_us = p->row_us;
-    else if (lower)
-        row_us = (p->step_us[low] - p->step_us[lower]) / (low - lower);
-    return p->step_us[low] + row_us * (n_row - low);
-}
-
-double fxi_pace_step_us(const fxi_pace *p, int n_row)
-{
-    const int at = n_row < FXI_PACE_ROWS ? n_row : FXI_PACE_ROWS;
-    const int low = measured_below(p, at), high = measured_above(p, at);
-    if (n_row > at && low) return guess_step(p, low, n_row);
-    if (low == at) return p->step_us[at];
-    if (high > FXI_PACE_ROWS) return low ? guess_step(p, low, n_row) : 0;
-    if (!low) return p->step_us[high];
-    const double part = (double)(at - low) / (high - low);
-    return p->step_us[low] + part * (p->step_us[high] - p->step_us[low]);
-}
-
-// Of two measurements one may be off by more than a row takes. A line through all of them is not.
-static void fit_step(fxi_pace_fit *f, double n_row, double us)
-{
-    f->n = FIT_DECAY * f->n + 1;
-    f->x = FIT_DECAY * f->x + n_row;
-    f->y = FIT_DECAY * f->y + us;
-    f->xx = FIT_DECAY * f->xx + n_row * n_row;
-    f->xy = FIT_DECAY * f->xy + n_row * us;
-}
-
-static double fitted_row_us(const fxi_pace_fit *f)
-{
-    const double spread = f->n * f->xx - f->x * f->x;
-    const double slope = spread > 0 ? (f->n * f->xy - f->x * f->y) / spread : 0;
-    return slope > 0 ? slope : 0;
-}
-
-static void measure_step(fxi_pace *p, int n_row, double us)
-{
-    if (n_row > FXI_PACE_ROWS) {
-        p->row_us += (p->row_us > 0 ? LARGE_WEIGHT : 1) * (us / n_row - p->row_us);
-        return;
-    }
-    double *of = &p->step_us[n_row], *n = &p->n_step[n_row];
-    if (*n > 0 && us > MOST_JUMP * *of) us = MOST_JUMP * *of;
-    if (*n * LEAST_WEIGHT < 1) ++*n;
-    *of += (us - *of) / *n;
-    fit_step(&p->fit, n_row, us);
-}
 
 // ---- odds --------------------------------------------------------------------------------------
 
@@ -118,51 +53,72 @@ void fxi_pace_note_draft(fxi_pace *p, fxi_pace_seq *s, fxi_draft_kind kind, int 
 
 // ---- choosing ----------------------------------------------------------------------------------
 
-// What a token takes in a step without drafts.
-static double token_us(const fxi_pace *p, int n_decode)
+static bool computes_prompts(const fxi_pace_step *s)
 {
-    return fxi_pace_step_us(p, n_decode) / n_decode;
+    return s->n_row != s->n_decode;
 }
 
-static double rows_us(const fxi_pace *p, int n_row, int n_more)
+// What the sequences that decode would take by themselves, without drafts.
+static double plain_us(const fxi_pace *p, const fxi_pace_step *s)
 {
-    const double us = fxi_pace_step_us(p, n_row + n_more) - fxi_pace_step_us(p, n_row);
-    const double least_us = FIT_PART * n_more * fitted_row_us(&p->fit);
-    return us > least_us ? us : least_us;
+    return fxi_cost_of(&p->cost, s->n_decode, s->n_read);
 }
 
-// The offer whose next token is worth most; *gain: its worth. NULL: none has another one.
-static fxi_pace_offer *best_offer(const fxi_pace *p, fxi_pace_offer *o, int n, double of_token_us,
-                                  double *gain)
+static double token_us(const fxi_pace *p, const fxi_pace_step *s)
+{
+    return plain_us(p, s) / s->n_decode;
+}
+
+// What n_more rows take that read n_read tokens; beside prompts as much as one of theirs at least.
+static double rows_us(const fxi_pace *p, const fxi_pace_step *s, int n_more, double n_read)
+{
+    const double us =
+        fxi_cost_of(&p->cost, s->n_decode + n_more, s->n_read + n_read) - plain_us(p, s);
+    const double fitted_us = fxi_cost_least(&p->cost, n_more);
+    const double in_prompt_us = computes_prompts(s) ? n_more * fxi_cost_prompt_row(&p->cost) : 0;
+    return fmax(fmax(us, n_more * LEAST_ROW * token_us(p, s)), fmax(fitted_us, in_prompt_us));
+}
+
+static double most_lost_us(const fxi_pace *p, const fxi_pace_step *s)
+{
+    return fmax(AT_ONCE * p->account_us, fmin(p->account_us, plain_us(p, s)));
+}
+
+static void clear_offers(const fxi_pace *p, fxi_pace_offer *o, int n)
+{
+    for (int i = 0; i < n; i++) {
+        o[i].n_taken = 0;
+        o[i].odds = o[i].next = odds_of(p, o[i].seq, o[i].kind);
+    }
+}
+
+// The offer whose next token is likeliest to come true. NULL: none has another one.
+static fxi_pace_offer *best_offer(fxi_pace_offer *o, int n)
 {
     fxi_pace_offer *best = NULL;
-    for (int i = 0; i < n; i++) {
-        if (o[i].n_taken == o[i].n) continue;
-        const double odds = odds_of(p, o[i].seq, o[i].kind);
-        const double g = pow(odds, o[i].n_taken + 1) * of_token_us;
-        if (best && g <= *gain) continue;
-        best = &o[i];
-        *gain = g;
-    }
+    for (int i = 0; i < n; i++)
+        if (o[i].n_taken < o[i].n && (!best || o[i].next > best->next)) best = &o[i];
     return best;
 }
 
-// Takes tokens of the offers, the most valuable first, as far as the account could bear that none
-// comes true. Returns after how many of them their worth was most beyond what they take; 0: never.
-static int take_best(const fxi_pace *p, fxi_pace_offer *o, int n, int n_row, int n_decode,
+// Takes tokens of the offers, the likeliest first, as far as the account could bear that none comes
+// true. Returns after how many of them their worth was most beyond what they take; 0: never.
+static int take_best(const fxi_pace *p, fxi_pace_offer *o, int n, const fxi_pace_step *s,
                      int max_row)
 {
-    const double of_token_us = token_us(p, n_decode);
-    double sum = 0, most = 0, gain = 0;
+    const double of_token_us = token_us(p, s), most_us = most_lost_us(p, s);
+    double sum = 0, most = 0, n_read = 0;
     int best = 0;
-    for (int i = 0; i < n; i++) o[i].n_taken = 0;
+    clear_offers(p, o, n);
     for (int m = 1; m <= max_row; m++) {
-        fxi_pace_offer *next = best_offer(p, o, n, of_token_us, &gain);
+        fxi_pace_offer *next = best_offer(o, n);
         if (!next) break;
+        sum += next->next * of_token_us;
+        n_read += next->n_read;
         next->n_taken++;
-        sum += gain;
-        const double us = rows_us(p, n_row, m), net = sum - us;
-        if (us > p->account_us) break;
+        next->next *= next->odds;
+        const double us = rows_us(p, s, m, n_read), net = sum - us;
+        if (us > most_us) break;
         if (net <= most) continue;
         most = net;
         best = m;
@@ -170,77 +126,117 @@ static int take_best(const fxi_pace *p, fxi_pace_offer *o, int n, int n_row, int
     return best;
 }
 
-// One draft, where the account has what it takes.
-static void try_one(const fxi_pace *p, fxi_pace_offer *o, int n, int n_row, int n_decode,
-                    int max_row)
+static bool may_draft(const fxi_pace *p, const fxi_pace_step *s)
 {
-    double gain = 0;
-    fxi_pace_offer *best = best_offer(p, o, n, token_us(p, n_decode), &gain);
-    if (!best) return;
-    int m = best->n < max_row ? best->n : max_row;
-    if (m > MOST_TRIED) m = MOST_TRIED;
-    while (m > 0 && rows_us(p, n_row, m) > p->account_us) m--;
-    best->n_taken = m;
+    return p->account_us > 0 && s->n_decode > 0 &&
+           fxi_cost_is_sure(&p->cost, s->n_decode, s->n_read);
 }
 
-static bool may_draft(const fxi_pace *p, int n_decode)
+static bool may_try(const fxi_pace *p, const fxi_pace_step *s, double us)
 {
-    return p->account_us > 0 && n_decode > 0 &&
-           measured_below(p, n_decode < FXI_PACE_ROWS ? n_decode : FXI_PACE_ROWS);
+    const double most_us = TRY_STEPS * plain_us(p, s); // more is only expected, not measured
+    return p->wait_us <= 0 && !computes_prompts(s) && fmin(us, most_us) <= p->account_us;
 }
 
-int fxi_pace_length(const fxi_pace *p, const fxi_pace_seq *s, fxi_draft_kind kind, double cost_us,
-                    int n_row, int n_decode, int most)
+// A token of the draft that is likeliest to come true.
+static void try_one(fxi_pace *p, fxi_pace_offer *o, int n, const fxi_pace_step *s)
 {
-    if (!may_draft(p, n_decode)) return 0;
-    const double odds = odds_of(p, s, kind), of_token_us = token_us(p, n_decode);
+    fxi_pace_offer *best = best_offer(o, n);
+    if (!best || !may_try(p, s, rows_us(p, s, 1, best->n_read))) return;
+    best->n_taken = 1;
+    p->is_try = true;
+}
+
+int fxi_pace_length(fxi_pace *p, const fxi_pace_offer *o, double cost_us, const fxi_pace_step *s)
+{
+    p->has_offers = true;
+    if (!may_draft(p, s)) return 0;
+    const double odds = odds_of(p, o->seq, o->kind), of_token_us = token_us(p, s);
     double sum = 0, largest = 0;
-    int best = 0, tried = 0;
-    for (int k = 1; k <= most; k++) {
-        const double us = rows_us(p, n_row, k) + k * cost_us;
+    int best = 0;
+    for (int k = 1; k <= o->n; k++) {
+        const double us = rows_us(p, s, k, k * o->n_read) + k * cost_us;
         sum += pow(odds, k) * of_token_us;
-        if (us > p->account_us) break;
-        if (k <= MOST_TRIED) tried = k;
+        if (us > most_lost_us(p, s)) break;
         if (sum - us <= largest) continue;
         largest = sum - us;
         best = k;
     }
-    return best ? best : tried;
+    return best ? best : may_try(p, s, rows_us(p, s, 1, o->n_read) + cost_us);
 }
 
-void fxi_pace_choose(fxi_pace *p, fxi_pace_offer *o, int n, int n_row, int n_decode, int max_row)
+void fxi_pace_choose(fxi_pace *p, fxi_pace_offer *o, int n, const fxi_pace_step *s, int max_row)
 {
     for (int i = 0; i < n; i++) o[i].n_taken = 0;
-    if (n <= 0 || !may_draft(p, n_decode)) return;
-    const int best = take_best(p, o, n, n_row, n_decode, max_row);
-    (void)take_best(p, o, n, n_row, n_decode, best);
-    if (!best) try_one(p, o, n, n_row, n_decode, max_row);
+    p->has_offers |= n > 0;
+    if (n <= 0 || max_row <= 0 || !may_draft(p, s)) return;
+    const int most_more = fxi_cost_most_more(&p->cost, s->n_decode);
+    const int best = take_best(p, o, n, s, max_row < most_more ? max_row : most_more);
+    (void)take_best(p, o, n, s, best);
+    if (!best) try_one(p, o, n, s);
 }
 
-// ---- the account -------------------------------------------------------------------------------
+// ---- what was lost and saved -------------------------------------------------------------------
 
-// What the drafts of a step have saved, by what it really took: what its like are thought to take
-// is no proof of anything. A hitch is not theirs.
-static double saved_us(const fxi_pace *p, int n_row, double us, int n_decode, int n_draft,
-                       int n_true)
+// What the step took because of its drafts; a faster one is no merit of theirs. Beside prompts:
+// each row as much as the others, and no less than without prompts.
+static double took_us(const fxi_pace *p, const fxi_pace_step *s, double us,
+                      const fxi_pace_drafts *d)
 {
-    const double most_us = MOST_JUMP * fxi_pace_step_us(p, n_row);
-    const double took_us = us < most_us ? us : most_us;
-    const double least_us = FIT_PART * n_draft * fitted_row_us(&p->fit);
-    const double more_us = took_us - fxi_pace_step_us(p, n_row - n_draft);
-    return n_true * token_us(p, n_decode) - (more_us > least_us ? more_us : least_us);
+    const int n_row = s->n_row + d->n_tok;
+    if (computes_prompts(s)) return fmax(d->n_tok * us / n_row, rows_us(p, s, d->n_tok, d->n_read));
+    const double all_us = fxi_cost_without_hitch(&p->cost, n_row, s->n_read + d->n_read, us);
+    return fmax(all_us - plain_us(p, s), fxi_cost_least(&p->cost, d->n_tok));
 }
 
-void fxi_pace_note_step(fxi_pace *p, int n_row, double us, int n_decode, int n_draft, int n_true,
-                        double draft_us)
+static double saved_us(const fxi_pace *p, const fxi_pace_step *s, double us,
+                       const fxi_pace_drafts *d)
 {
-    if (n_row <= 0) return;
-    measure_step(p, n_row, us);
-    if (n_decode <= 0) return;
-    const double plain_us = fxi_pace_step_us(p, n_decode);
-    if (!p->is_open) p->account_us = FIRST_STEPS * plain_us;
-    p->is_open = true;
-    p->account_us += PACE_SHARE * plain_us - draft_us;
-    if (n_draft) p->account_us += saved_us(p, n_row, us, n_decode, n_draft, n_true);
-    if (p->account_us > CREDIT_STEPS * plain_us) p->account_us = CREDIT_STEPS * plain_us;
+    return d->n_tok ? d->n_true * token_us(p, s) - took_us(p, s, us, d) - d->us : -d->us;
+}
+
+// After a try.
+static void wait_for_next(fxi_pace *p, double lost_us, bool has_failed)
+{
+    p->wait_us = has_failed ? lost_us / SHARE * (1 << p->n_failed) : 0;
+    p->n_failed += has_failed ? 1 : -MADE_UP;
+    if (p->n_failed > MOST_FAILED) p->n_failed = MOST_FAILED;
+    if (p->n_failed < 0) p->n_failed = 0;
+}
+
+// A RUN is the steps with drafts between two without. They may be more the next time if they have
+// saved something, and are fewer otherwise.
+static void note_run(fxi_pace *p, double us, double of_step_us, bool has_drafts)
+{
+    if (has_drafts) {
+        p->run_us += us;
+        p->run_saved_us += of_step_us;
+    } else if (p->run_us > 0) {
+        fxi_cost_trust(&p->cost, p->run_saved_us > PROVEN * p->run_us);
+        p->run_us = p->run_saved_us = 0;
+    }
+}
+
+static void settle_account(fxi_pace *p, const fxi_pace_step *s, double us, const fxi_pace_drafts *d)
+{
+    const double step_us = plain_us(p, s), saved = saved_us(p, s, us, d);
+    if (!p->is_open) p->account_us = FIRST_STEPS * step_us;
+    p->is_open = step_us > 0;
+    if (p->has_offers) p->wait_us -= step_us;
+    if (p->has_offers && p->account_us < SHARE_STEPS * step_us) p->account_us += SHARE * step_us;
+    p->account_us = fmin(p->account_us + saved, SAVED_STEPS * step_us);
+    if (!computes_prompts(s)) note_run(p, us, saved, d->n_tok > 0);
+    if (p->is_try && d->n_tok) wait_for_next(p, -saved, !d->n_true);
+}
+
+void fxi_pace_note_step(fxi_pace *p, const fxi_pace_step *s, double us, const fxi_pace_drafts *d)
+{
+    if (s->n_row <= 0) return;
+    const int n_row = s->n_row + d->n_tok;
+    if (computes_prompts(s))
+        fxi_cost_note_prompt(&p->cost, n_row, us);
+    else
+        fxi_cost_note(&p->cost, n_row, s->n_read + d->n_read, us, d->n_tok > 0);
+    if (s->n_decode > 0) settle_account(p, s, us, d);
+    p->has_offers = p->is_try = false;
 }

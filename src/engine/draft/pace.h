@@ -1,20 +1,28 @@
 // pace.h - how many drafted tokens are worth computing.
 //
 // A row more in a step costs time; a token that was drafted and comes true saves a part of a step.
-// Both are measured. What a step takes is kept by its number of rows; how often drafts come true by
-// their KIND, for each sequence, and over all of them for a sequence that has not drafted much yet.
-// A draft's next token is added while its probability (that all before it come true, and it, too)
-// times what a token takes without drafts is more than what its row takes.
+// Both are measured: what steps take (step_cost.h), and how often drafts come true, by their KIND,
+// for each sequence, and over all of them for a sequence that has not drafted much yet. A draft's
+// next token is added while its probability (that all before it come true, and it, too) times what
+// a token takes without drafts is more than what its row takes.
 //
-// An ACCOUNT bounds what drafting may lose. What drafts have saved comes in, up to a limit, and
-// their rows' time goes out; 1 % of the time of each step comes in besides. Nothing is
-// drafted while it is overdrawn, and drafts that do not look worth it are tried, a row at a time,
-// when the account can pay for them. So over any time drafting costs at most that share, and what
-// it has saved before (3 steps at most).
+// Two laws bound what drafting may lose.
+//   ACCOUNT  What drafts have saved comes in, up to 4 steps, and what they have lost goes out: what
+//            their step took beyond what it would take now without them. Nothing is drafted while
+//            it is overdrawn. 1 % of the time of each step that had drafts to choose from fills it
+//            up to one step again.
+//   TRIES    Drafts that do not look worth it are tried, one row at a time. What a try has lost is
+//            1 % of the time until the next one, and half as much with each that fails, down to
+//            1/8 %.
+// Steps without drafts are the measure of those with them. So one comes first where those that were
+// measured do not tell, and after each with drafts; after 2, 4 and up to 32 of them while they save
+// more than 3 %.
 //
 // Time comes from the caller, and nothing here changes a result. Pure data; one thread.
 #ifndef FXI_ENGINE_PACE_H
 #define FXI_ENGINE_PACE_H
+
+#include "engine/draft/step_cost.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -30,8 +38,6 @@ typedef enum fxi_draft_kind {
     FXI_N_DRAFT_KIND
 } fxi_draft_kind;
 
-enum { FXI_PACE_ROWS = 128 }; // steps with more rows are not told apart
-
 // Drafts so far, older ones counting less.
 typedef struct fxi_pace_odds {
     double n_true, n_tried; // tokens that came true, and those of which all before did
@@ -42,46 +48,55 @@ typedef struct fxi_pace_seq {
     fxi_pace_odds odds[FXI_N_DRAFT_KIND];
 } fxi_pace_seq;
 
-// Sums for a line through what steps took, by their rows; older ones count less.
-typedef struct fxi_pace_fit {
-    double n, x, y, xx, xy;
-} fxi_pace_fit;
-
-// Of an engine.
+// Of an engine. All zero: a new one.
 typedef struct fxi_pace {
-    double step_us[FXI_PACE_ROWS + 1]; // by rows; 0: none was measured
-    double n_step[FXI_PACE_ROWS + 1];  // measurements in it, up to those that it forgets
-    fxi_pace_fit fit;
-    double row_us; // of a row in a large step; 0: not measured
+    fxi_step_cost cost;
     fxi_pace_odds odds[FXI_N_DRAFT_KIND];
     double account_us;
-    bool is_open; // the account has its first credit
+    double run_us, run_saved_us; // of the steps with drafts since the last one without
+    double wait_us;              // time of steps until the next try
+    int n_failed;                // tries, but for those that others have made up for
+    bool is_open;                // the account has its first credit
+    bool has_offers;             // this step has drafts to choose from
+    bool is_try;                 // this step's draft is one
 } fxi_pace;
+
+// A step without drafts.
+typedef struct fxi_pace_step {
+    int n_row;     // tokens that it computes
+    int n_decode;  // sequences that draw a token; as many as rows, unless prompts are computed
+    double n_read; // tokens in the caches of the sequences that decode
+} fxi_pace_step;
 
 // A draft that a sequence could compute.
 typedef struct fxi_pace_offer {
     fxi_pace_seq *seq;
     fxi_draft_kind kind;
-    int n;       // tokens of it
-    int n_taken; // fxi_pace_choose: how many are to be computed
+    int n;         // tokens of it
+    double n_read; // tokens in the sequence's cache
+    // Of fxi_pace_choose:
+    int n_taken;       // how many are to be computed
+    double odds, next; // of a token if all before it come true, and of the next one with these
 } fxi_pace_offer;
 
-// What a step of so many rows takes, by what was measured of its like; 0: nothing was.
-double fxi_pace_step_us(const fxi_pace *p, int n_row);
+// The drafts of a step.
+typedef struct fxi_pace_drafts {
+    int n_tok, n_true; // tokens, and those that came true
+    double n_read;     // tokens in the caches that their rows read
+    double us;         // what it took to draft them
+} fxi_pace_drafts;
 
-// Sets n_taken of each offer, at most max_row of them together. The step has n_row rows without
-// them, of which n_decode draw a token.
-void fxi_pace_choose(fxi_pace *p, fxi_pace_offer *o, int n, int n_row, int n_decode, int max_row);
+// Sets n_taken of each offer, at most max_row of them together.
+void fxi_pace_choose(fxi_pace *p, fxi_pace_offer *o, int n, const fxi_pace_step *step, int max_row);
 
 // How long a draft of this kind is to be that has yet to be made, which takes cost_us per token; at
-// most `most`. The step is as in fxi_pace_choose.
-int fxi_pace_length(const fxi_pace *p, const fxi_pace_seq *s, fxi_draft_kind kind, double cost_us,
-                    int n_row, int n_decode, int most);
+// most `most`. Its rows read n_read tokens each.
+int fxi_pace_length(fxi_pace *p, const fxi_pace_offer *o, double cost_us,
+                    const fxi_pace_step *step);
 
-// A step of n_row rows in all took us. Of them n_draft were drafted, which took draft_us before,
-// and n_true of them came true; n_decode sequences drew at least one token.
-void fxi_pace_note_step(fxi_pace *p, int n_row, double us, int n_decode, int n_draft, int n_true,
-                        double draft_us);
+// A step with these drafts took us, without drafting them.
+void fxi_pace_note_step(fxi_pace *p, const fxi_pace_step *step, double us,
+                        const fxi_pace_drafts *drafts);
 
 // A draft of which n_taken tokens were computed: the first n_true have come true.
 void fxi_pace_note_draft(fxi_pace *p, fxi_pace_seq *s, fxi_draft_kind kind, int n_taken,

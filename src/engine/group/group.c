@@ -223,7 +223,7 @@ void fxi_group_finish_cancelled(fxi_group *g)
     if (atomic_load(&g->cancelled)) fxi_group_finish(g, FX_FINISH_CANCEL);
 }
 
-static void end_with_error(fxi_group *g, fx_status status, const char *error)
+void fxi_group_refuse(fxi_group *g, fx_status status, const char *error)
 {
     for (int i = 0; i < g->n_seq; i++) {
         if (g->seq[i].finish != FX_FINISH_NONE) continue;
@@ -235,12 +235,7 @@ static void end_with_error(fxi_group *g, fx_status status, const char *error)
 
 void fxi_group_fail(fxi_group *g, const char *error)
 {
-    end_with_error(g, FX_EINTERNAL, error);
-}
-
-void fxi_group_refuse(fxi_group *g, const char *error)
-{
-    end_with_error(g, FX_EINVAL, error);
+    fxi_group_refuse(g, FX_EINTERNAL, error);
 }
 
 int fxi_group_n_live(const fxi_group *g)

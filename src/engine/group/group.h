@@ -233,9 +233,10 @@ fx_status fxi_group_make(const fx_engine *eng, const fx_request *req, uint64_t n
 void fxi_group_free(fxi_group *g);
 // Decides the end of every sequence whose end is not decided yet.
 void fxi_group_finish(fxi_group *g, fx_finish why);
-// With FX_FINISH_ERROR; `error` is a static line. Refuse: the request itself is at fault.
+// With FX_FINISH_ERROR; `error` is a static line. Refuse: the request itself is at fault, FX_EINVAL,
+// or the budget has become too small for it, FX_ENOSPACE.
 void fxi_group_fail(fxi_group *g, const char *error);
-void fxi_group_refuse(fxi_group *g, const char *error);
+void fxi_group_refuse(fxi_group *g, fx_status status, const char *error);
 void fxi_group_finish_cancelled(fxi_group *g); // with FX_FINISH_CANCEL, if it was cancelled
 int fxi_group_n_live(const fxi_group *g);
 bool fxi_group_is_done(const fxi_group *g); // all sequences are DONE

@@ -36,11 +36,14 @@ static bool count_fork_failure(const fx_engine *eng, fxi_group *g)
 // The failure policy. True: the group was preempted; false: its failure is decided.
 static bool retry_or_fail(fx_engine *eng, fxi_group *g)
 {
+    static const char failed[] = "the KV cache of the prompt could not be forked for all choices";
     const bool may_retry = count_fork_failure(eng, g);
     if (may_retry)
         fxi_preempt_group(eng, g, FXI_RECOMPUTE);
+    else if (fxi_request_bytes(eng, &g->req, g->max_tok) > eng->budget_bytes)
+        fxi_group_refuse(g, FX_ENOSPACE, failed); // the budget has shrunk
     else
-        fxi_group_fail(g, "the KV cache of the prompt could not be forked for all choices");
+        fxi_group_fail(g, failed);
     return may_retry;
 }
 

@@ -61,7 +61,7 @@ static void end_search(fx_engine *eng, fxi_group *g, int n, const char *error)
     if (error)
         fxi_group_fail(g, error);
     else
-        fxi_group_refuse(g, "the search has found fewer answers");
+        fxi_group_refuse(g, FX_EINVAL, "the search has found fewer answers");
 }
 
 static const char *first_error(const fxi_draw *d, int n)

@@ -56,7 +56,10 @@ bool fxi_room_grow(fx_engine *eng, fxi_seq *s, int n_step)
     if (st == FX_ENOSPACE) st = extend_alone(eng, s, n_step);
     if (st == FX_ENOSPACE && start_again(eng, s->group)) return false;
     if (st != FX_OK) {
-        fxi_group_fail(s->group, st == FX_ENOSPACE ? no_kv_memory : no_system_memory);
+        if (st == FX_ENOSPACE)
+            fxi_group_refuse(s->group, st, no_kv_memory);
+        else
+            fxi_group_fail(s->group, no_system_memory);
         return false;
     }
     s->n_step = n_step;
@@ -118,6 +121,6 @@ bool fxi_room_unblock(fx_engine *eng)
         return true;
     }
     if (fxi_preempt_drop_swapped(eng) || start_again(eng, last)) return true;
-    fxi_group_fail(last, no_kv_memory);
+    fxi_group_refuse(last, FX_ENOSPACE, no_kv_memory);
     return false;
 }

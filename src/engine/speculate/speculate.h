@@ -32,7 +32,7 @@ typedef struct fxi_speculator {
     int n_offer;
     fxi_pace_offer *offer; // [max_seq]
     fxi_seq **seq;         // [max_seq] the sequence of each offer
-    int n_row, n_decode;   // of the planned step: tokens without drafts, sequences that draw
+    fxi_pace_step step;    // the planned one
     int n_wish;
     fxi_draft_wish *wish; // [max_seq] sequences that the draft model is asked for
     double model_us;      // what it takes for a token, measured; 0: not yet

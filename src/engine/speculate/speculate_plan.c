@@ -27,11 +27,15 @@ static int longest_draft(const fxi_speculator *x, const fxi_seq *s)
     return left < x->most_tok ? left : x->most_tok;
 }
 
+static fxi_pace_offer offer_of(const fxi_seq *s, fxi_draft_kind kind, int n)
+{
+    return (fxi_pace_offer){.seq = &s->draft->pace, .kind = kind, .n = n, .n_read = s->n_tok};
+}
+
 static void add_offer(fxi_speculator *x, fxi_seq *s, int n)
 {
     x->seq[x->n_offer] = s;
-    x->offer[x->n_offer++] =
-        (fxi_pace_offer){.seq = &s->draft->pace, .kind = s->draft->kind, .n = n};
+    x->offer[x->n_offer++] = offer_of(s, s->draft->kind, n);
 }
 
 static void offer_draft(fx_engine *eng, fxi_seq *s)
@@ -51,8 +55,8 @@ static void keep_wishes(fxi_speculator *x)
     int n = 0;
     for (int i = 0; i < x->n_wish; i++) {
         fxi_draft_wish w = x->wish[i];
-        w.most = fxi_pace_length(&x->pace, &w.s->draft->pace, FXI_DRAFT_MODEL, x->model_us,
-                                 x->n_row, x->n_decode, w.most);
+        const fxi_pace_offer o = offer_of(w.s, FXI_DRAFT_MODEL, w.most);
+        w.most = fxi_pace_length(&x->pace, &o, x->model_us, &x->step);
         if (w.most) x->wish[n++] = w;
     }
     x->n_wish = n;
@@ -76,13 +80,19 @@ static void offer_model_drafts(fx_engine *eng)
     x->model_us += (x->model_us > 0 ? MODEL_WEIGHT : 1) * (us - x->model_us);
 }
 
+static void add_decode(fxi_pace_step *step, const fxi_seq *s)
+{
+    step->n_decode++;
+    step->n_read += s->n_tok;
+}
+
 static void collect_offers(fx_engine *eng, bool may_add)
 {
     fxi_speculator *x = eng->spec;
-    x->n_offer = x->n_wish = x->n_decode = 0;
+    x->n_offer = x->n_wish = 0;
     for (fxi_group *g = eng->running.head; g; g = g->next)
         for (int i = 0; i < g->n_seq; i++) {
-            x->n_decode += draws_now(&g->seq[i]);
+            if (draws_now(&g->seq[i])) add_decode(&x->step, &g->seq[i]);
             if (may_add && may_draft(&g->seq[i])) offer_draft(eng, &g->seq[i]);
         }
     offer_model_drafts(eng);
@@ -124,7 +134,7 @@ void fxi_speculate_plan(fx_engine *eng, int n_tok, int max_row)
 {
     fxi_speculator *x = eng->spec;
     if (!x) return;
-    x->n_row = n_tok;
+    x->step = (fxi_pace_step){.n_row = n_tok};
     x->n_offer = 0;
     if (max_row > eng->opt.step_tok - n_tok) max_row = eng->opt.step_tok - n_tok;
     x->draft_us = 0; // but for a model, drafts cost next to nothing
@@ -132,7 +142,7 @@ void fxi_speculate_plan(fx_engine *eng, int n_tok, int max_row)
     if (eng->drafter || eng->is_unpaced)
         take_offers(x, max_row);
     else
-        fxi_pace_choose(&x->pace, x->offer, x->n_offer, n_tok, x->n_decode, max_row);
+        fxi_pace_choose(&x->pace, x->offer, x->n_offer, &x->step, max_row);
     grow_caches(eng);
 }
 
@@ -160,24 +170,24 @@ static void count_drafts(fx_engine *eng, int n_draft, int n_tok, int n_true)
 void fxi_speculate_settle(fx_engine *eng, uint64_t us)
 {
     fxi_speculator *x = eng->spec;
-    int n_tok = 0, n_true = 0;
     if (!x) return;
+    fxi_pace_drafts all = {.us = x->draft_us};
     for (int i = 0; i < x->n_offer; i++) {
         fxi_seq *s = x->seq[i];
         fxi_draft *d = s->draft;
         if (d->n_true < s->n_draft) fxi_cache_cut(eng, s);
         const int n_judged = s->finish == FX_FINISH_NONE ? s->n_draft : d->n_true;
         fxi_pace_note_draft(&x->pace, &d->pace, d->kind, n_judged, d->n_true);
-        n_tok += s->n_draft;
-        n_true += d->n_true;
+        all.n_tok += s->n_draft;
+        all.n_true += d->n_true;
+        all.n_read += (double)s->n_draft * s->n_tok;
         s->n_draft = 0;
     }
-    if (n_tok) {
-        count_drafts(eng, x->n_offer, n_tok, n_true);
-        fxi_engine_note(
-            eng,
-            (fx_record){.kind = FX_RECORD_draft, .n_tok = (uint32_t)n_tok, .n = (uint32_t)n_true});
+    if (all.n_tok) {
+        count_drafts(eng, x->n_offer, all.n_tok, all.n_true);
+        fxi_engine_note(eng, (fx_record){.kind = FX_RECORD_draft,
+                                         .n_tok = (uint32_t)all.n_tok,
+                                         .n = (uint32_t)all.n_true});
     }
-    fxi_pace_note_step(&x->pace, x->n_row + n_tok, (double)us, x->n_decode, n_tok, n_true,
-                       x->draft_us);
+    fxi_pace_note_step(&x->pace, &x->step, (double)us, &all);
 }

@@ -117,19 +117,21 @@ typedef struct fxi_gpu_pass {
     bool holds;                  // `held` has a branch
     fxi_cuda_plan plan[2], last; // of tiles; n_tile and max_range are those of grids
     fxi_gpu_mode mode;
-    struct fxi_gpu_graph *graph; // NULL: none
+    struct fxi_gpu_graph *graph; // whose sizes grids have; NULL: those of the batch
+    int i_chain;                 // of the graph: what is given now belongs to it
     fxi_gpu_result result[FXI_GPU_MAX_RESULT];
     int n_result;
 } fxi_gpu_pass;
 
-// Passes of one kind: so many sequences that decode, at most.
+// Passes of one kind: so many sequences that decode, at most. Their launches are a chain; of one of
+// several ranks, a chain up to each sum, and one for the rest.
 typedef struct fxi_gpu_graph {
     int n_row;     // laid out for; 0: a free place
     int max_range; // ranges of attention that grids have
     bool best;     // ends with the largest logits
     int n_seen;
-    uint64_t used; // the last pass of it
-    fxi_cu_chain chain;
+    uint64_t used;    // the last pass of it
+    bool is_recorded; // all of its chains can run
 } fxi_gpu_graph;
 
 // Caches of a group in a pass that cuDNN attends to.
@@ -179,8 +181,11 @@ typedef struct fxi_gpu {
     fxi_gpu_tables tables;
     fxi_gpu_pass pass;
     bool no_graphs;
-    int n_addend; // ranks whose h are gathered and added here; 0: none are
+    bool is_ranked; // one of several that add up between the halves of layers
+    int n_addend;   // ranks whose h are gathered and added here; 0: none are
     fxi_gpu_graph graph[FXI_GPU_MAX_GRAPH];
+    fxi_cu_chain *chain; // [FXI_GPU_MAX_GRAPH][n_chain]
+    int n_chain;
     uint64_t n_pass;
     fx_error lost; // why the device is of no more use; FX_OK: it is not
 } fxi_gpu;
@@ -239,7 +244,13 @@ const int32_t *fxi_gpu_live_rows(const fxi_gpu *g);
 void fxi_gpu_graph_choose(fxi_gpu *g, const fxi_batch *b);
 // For how many rows the batch is laid out.
 int fxi_gpu_graph_rows(const fxi_gpu *g, const fxi_batch *b);
+// Host memory for all of them. Pre: g->plan. Errors: FX_ENOMEM.
+fx_status fxi_gpu_graphs_reserve(fxi_gpu *g, fx_error *err);
 fx_status fxi_gpu_graph_begin(fxi_gpu *g, fx_error *err);
+// A launch to the chain that is being recorded.
+fx_status fxi_gpu_graph_add(fxi_gpu *g, const fxi_cu_launch *l, fx_error *err);
+// Gives the device what comes before a sum: work that is no launch follows.
+fx_status fxi_gpu_graph_cut(fxi_gpu *g, fx_error *err);
 fx_status fxi_gpu_graph_run(fxi_gpu *g, fx_error *err); // between enter and leave
 void fxi_gpu_graph_drop(fxi_gpu *g);                    // the one that is being recorded
 void fxi_gpu_graphs_free(fxi_gpu *g);                   // between enter and leave

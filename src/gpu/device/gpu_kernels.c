@@ -70,9 +70,8 @@ static fx_status run_kernel(fxi_gpu *g, fxi_cuda_kernel_id id, const fxi_cu_laun
     FX_TRY(fxi_cu_enter(&g->cu, err));
     fx_status st = allow_shared(g, id, l->shared_bytes, err);
     if (st == FX_OK)
-        st = g->pass.mode == FXI_GPU_RECORD
-                 ? fxi_cu_chain_add(&g->cu, &g->pass.graph->chain, l, err)
-                 : fxi_cu_run(&g->cu, l, err);
+        st = g->pass.mode == FXI_GPU_RECORD ? fxi_gpu_graph_add(g, l, err)
+                                            : fxi_cu_run(&g->cu, l, err);
     fxi_cu_leave(&g->cu);
     return fxi_gpu_failed(g, st, err);
 }

@@ -252,6 +252,7 @@ fx_status fxi_gpu_prepare(fxi_device *d, const fxi_transformer *plan, const fxi_
     g->plan = plan;
     g->most = *most;
     fxi_gpu_layout_fill(plan, most->max_tok, &g->pass.at);
+    FX_TRY(fxi_gpu_graphs_reserve(g, err));
     FX_TRY(fxi_cu_enter(&g->cu, err));
     fx_status st = alloc_operands(g, err);
     fxi_cu_leave(&g->cu);

@@ -106,6 +106,7 @@ static fx_status sum_h(fxi_device *d, fx_error *err)
     const size_t n = (size_t)first->pass.n_row * (size_t)first->plan->model.shape.dim;
     fx_error why;
     if (r->set.n == 1 || !n) return FX_OK;
+    for (int k = 0; k < r->set.n; k++) FX_TRY(fxi_gpu_graph_cut(ranked_gpu(r, k), err));
     const fx_status st = sum_rows(r, n, &why);
     if (st == FX_OK) return r->gathers ? add_gathered(r, err) : FX_OK;
     lose_all(r, &why);
@@ -149,10 +150,11 @@ static fx_status wait_for_all(fxi_device *d, fx_error *err)
 
 // ---- the table ---------------------------------------------------------------------------------
 
+// Where one is lost the others may wait in a sum for ever, and so would whoever ends them in order.
 static void close_gpus(fxi_device *d)
 {
     gpu_ranks *r = ranks_of(d);
-    if (r->set.n > 1) (void)await_all(r, NULL);
+    if (r->set.n > 1 && await_all(r, NULL) != FX_OK) fxi_comm_abort(&r->comm);
     fxi_comm_close(&r->comm);
     for (int k = 0; k < r->set.n; k++) r->rank[k]->ops->close(r->rank[k]);
     free(r);
@@ -216,12 +218,10 @@ static fx_status open_next(gpu_ranks *r, const fxi_gpu_options *opt, const char 
 
 static fx_status open_list(gpu_ranks *r, const fxi_gpu_options *opt, fx_error *err)
 {
-    fxi_gpu_options each = *opt;
     const char *at = opt->name;
-    each.no_graphs = opt->no_graphs || strchr(at, ','); // a graph has no place for a sum
     for (size_t n; at; at = at[n] ? at + n + 1 : NULL) {
         n = strcspn(at, ",");
-        FX_TRY(open_next(r, &each, at, n, err));
+        FX_TRY(open_next(r, opt, at, n, err));
     }
     return FX_OK;
 }
@@ -235,6 +235,7 @@ static fx_status join_ranks(gpu_ranks *r, const char *math, fx_error *err)
     for (int k = 0; k < r->set.n; k++) {
         cu[k] = &ranked_gpu(r, k)->cu;
         ranked_gpu(r, k)->n_addend = r->gathers ? r->set.n : 0;
+        ranked_gpu(r, k)->is_ranked = r->set.n > 1;
         ranked_gpu(r, k)->first_pinned = &ranked_gpu(r, 0)->pinned;
         n += (size_t)snprintf(r->name + n, sizeof r->name - n, "%s%s", k ? "," : "", cu[k]->label);
     }

@@ -230,10 +230,19 @@ static bool may_push(const fxi_http_job *job)
     return job->chunk_bytes || (job->n_out && !job->reply.ended && fxi_reply_has_news(&job->reply));
 }
 
+// Behind a chunk that was open there may be text that came meanwhile.
+static push_result push_all(fxi_http_job *job)
+{
+    push_result res;
+    do res = may_push(job) ? push_chunk(job) : PUSH_BLOCKED;
+    while (res == PUSHED && !job->reply.ended && fxi_reply_has_news(&job->reply));
+    return res;
+}
+
 // The connection is suspended. It stays so unless there is something for MHD to do.
 static void wake_suspended(fxi_http_job *job)
 {
-    const push_result res = may_push(job) ? push_chunk(job) : PUSH_BLOCKED;
+    const push_result res = push_all(job);
     job->broken |= res == PUSH_FAILED && job->chunk_bytes;
     if (job->chunk_bytes && !job->broken)
         push_later(job);

@@ -201,9 +201,14 @@ static void fail_without_memory(fxi_reply *r)
 // The engine's text is one line; the id lets an operator find the request in the log.
 static void fail_with_finish(fxi_reply *r, const fx_event *ev)
 {
-    static const struct bad_end refused = {400, "invalid_value", "the request cannot be answered"};
-    const bool is_refused = ev->finish == FX_FINISH_ERROR && ev->error_status == FX_EINVAL;
-    const struct bad_end *bad = is_refused ? &refused : &bad_ends[ev->finish];
+    static const struct bad_end refused[] = {
+        [FX_EINVAL] = {400, "invalid_value", "the request cannot be answered"},
+        [FX_ENOSPACE] = {400, "kv_budget_exceeded", "the request cannot be answered"},
+    };
+    const bool is_error = ev->finish == FX_FINISH_ERROR;
+    const bool is_refused =
+        is_error && (ev->error_status == FX_EINVAL || ev->error_status == FX_ENOSPACE);
+    const struct bad_end *bad = is_refused ? &refused[ev->error_status] : &bad_ends[ev->finish];
     fxi_http_error e;
     fxi_http_fail(&e, bad->status, bad->code, NULL, "%s%s%s (%s)", bad->message,
                   ev->error ? ": " : "", ev->error ? ev->error : "", r->id);

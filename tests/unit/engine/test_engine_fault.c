@@ -345,6 +345,7 @@ static void test_choices_that_can_never_be_forked_end_with_an_error(void **state
             assert_int_equal(c.choice[k].finish, FX_FINISH_ERROR);
             assert_int_equal(c.choice[k].n_tok, 0);
             assert_non_null(strstr(c.choice[k].error, "could not be forked"));
+            assert_int_equal(c.choice[k].error_status, FX_EINTERNAL); // the budget suffices
         }
         assert_in_range(fault.n_fork, 2, 64);
         client_free(&c);

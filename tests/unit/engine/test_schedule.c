@@ -552,8 +552,30 @@ static void test_a_budget_too_small_for_one(void **state)
     assert_int_equal(c[0].choice[0].finish, FX_FINISH_LENGTH);
     assert_int_equal(c[1].choice[0].finish, FX_FINISH_ERROR);
     assert_non_null(strstr(c[1].choice[0].error, "KV memory"));
+    assert_int_equal(c[1].choice[0].error_status, FX_ENOSPACE);
     assert_int_equal(c[2].choice[0].finish, FX_FINISH_LENGTH);
     close_here(eng, 3);
+}
+
+// The same where it is the choices that find no room.
+static void test_a_budget_too_small_for_all_choices(void **state)
+{
+    (void)state;
+    enum { N_CHOICE = 8, N_PROMPT = 200 };
+    fx_engine *eng = open_here((fx_options){.n_thread = 1, .max_seq = N_CHOICE, .step_tok = 64});
+    p[0] = make_prompt(0);
+    client_init(&c[0], eng, p[0].tok, N_PROMPT, 40);
+    c[0].req.n_choice = N_CHOICE;
+    assert_int_equal(client_submit(&c[0], NULL), FX_OK);
+    turns(eng, 1); // a part of the prompt
+    set_budget(eng, fxi_kv_bytes_for(eng->kv, N_PROMPT) + fxi_kv_bytes_for(eng->kv, 1));
+    run_all(eng, 1);
+    for (int k = 0; k < N_CHOICE; k++) {
+        assert_int_equal(c[0].choice[k].finish, FX_FINISH_ERROR);
+        assert_non_null(strstr(c[0].choice[k].error, "could not be forked"));
+        assert_int_equal(c[0].choice[k].error_status, FX_ENOSPACE);
+    }
+    close_here(eng, 1);
 }
 
 int main(void)
@@ -577,6 +599,7 @@ int main(void)
         cmocka_unit_test(test_memory_does_not_come_and_go),
         cmocka_unit_test(test_one_request_fills_the_budget),
         cmocka_unit_test(test_a_budget_too_small_for_one),
+        cmocka_unit_test(test_a_budget_too_small_for_all_choices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -320,6 +320,28 @@ static void test_a_call_of_nccl_that_fails(void **state)
     devices = "cuda:0";
 }
 
+static void open_two(faulty *f)
+{
+    fx_error err = {0};
+    devices = "cuda:0,cuda:1";
+    begin_trial();
+    if (open_all(f, &err) != FX_OK) fail_msg("%s", err.text);
+    must_pass(f, 0, 3);
+}
+
+// Begins a pass in which cuda:1 reads where there is nothing.
+static fx_status submit_astray(faulty *f, fx_error *err)
+{
+    static fxi_batch_seq seq;
+    static fxi_batch b;
+    assert_int_equal(fxi_kv_extend(f->kv, f->seq, 4), FX_OK);
+    seq = (fxi_batch_seq){
+        .views = fxi_kv_get_views(f->kv, f->seq), .pos = 3, .n_tok = 1, .n_logit = 1};
+    seq.views.rank_base[0][0] += (size_t)1 << 40;
+    b = (fxi_batch){.token = tokens + 3, .n_tok = 1, .seq = &seq, .n_seq = 1};
+    return fxi_model_submit(f->model, &b, f->logits, err);
+}
+
 // A kernel of cuda:1 reads where there is no memory: no call of that device works any more. The
 // other one does not wait for it for ever, and they are lost together.
 static void test_one_lost_device_is_both(void **state)
@@ -327,20 +349,28 @@ static void test_one_lost_device_is_both(void **state)
     (void)state;
     faulty f;
     fx_error err = {0};
-    devices = "cuda:0,cuda:1";
-    begin_trial();
-    if (open_all(&f, &err) != FX_OK) fail_msg("%s", err.text);
-    must_pass(&f, 0, 3);
-    assert_int_equal(fxi_kv_extend(f.kv, f.seq, 4), FX_OK);
-    fxi_batch_seq seq = {
-        .views = fxi_kv_get_views(f.kv, f.seq), .pos = 3, .n_tok = 1, .n_logit = 1};
-    seq.views.rank_base[0][0] += (size_t)1 << 40;
-    const fxi_batch b = {.token = tokens + 3, .n_tok = 1, .seq = &seq, .n_seq = 1};
-    assert_int_equal(fxi_model_forward(f.model, &b, f.logits, &err), FX_EINTERNAL);
+    open_two(&f);
+    assert_int_equal(submit_astray(&f, &err), FX_OK);
+    assert_int_equal(fxi_model_wait(f.model, &err), FX_EINTERNAL);
     assert_line(&err, "cuda:1 reads where there is nothing");
     assert_true(f.device->ops->is_lost(f.device));
     must_be_lost(&f, 3, 4, &err);
     close_all(&f);
+    devices = "cuda:0";
+}
+
+// It is lost in a pass that nobody waits for: what the ranks do together is ended by force, because
+// the others never come out of their sum by themselves.
+static void test_a_device_lost_at_the_end_is_not_waited_for(void **state)
+{
+    (void)state;
+    faulty f;
+    fx_error err = {0};
+    open_two(&f);
+    assert_int_equal(submit_astray(&f, &err), FX_OK);
+    assert_int_equal(standin_nccl_look().n_aborted, 0);
+    close_all(&f);
+    assert_int_equal(standin_nccl_look().n_aborted, 2);
     devices = "cuda:0";
 }
 
@@ -413,6 +443,7 @@ int main(void)
         cmocka_unit_test(test_a_call_that_fails_with_two_devices),
         cmocka_unit_test(test_a_call_of_nccl_that_fails),
         cmocka_unit_test(test_one_lost_device_is_both),
+        cmocka_unit_test(test_a_device_lost_at_the_end_is_not_waited_for),
         cmocka_unit_test(test_a_lost_device_says_why_again),
         cmocka_unit_test(test_too_little_memory_is_one_line),
         cmocka_unit_test(test_a_call_that_fails_at_the_end_breaks_nothing),

@@ -27,6 +27,8 @@ static const gpu_way ways[] = {
     {"chunks of 7, then decoding", .n_prompt = 21, .chunk = 7},
     {"beside three others", .n_prompt = 22, .chunk = 11, .n_other = 3},
     {"results not pinned", .n_prompt = 23, .chunk = 23, .unpinned = true},
+    {"beside two others", .n_prompt = 20, .chunk = 20, .n_other = 2},
+    {"without graphs", .n_prompt = 20, .chunk = 20, .n_other = 2, .no_graphs = true},
 };
 
 enum { N_WAY = sizeof ways / sizeof *ways };
@@ -191,6 +193,107 @@ static void test_two_add_by_the_library_and_four_by_a_kernel(void **state)
     remove("gpu-ranks.gguf");
 }
 
+// ---- graphs ------------------------------------------------------------------------------------
+
+enum { N_SEQ = 3, N_PASS = 6, N_LAYER = 2, N_VOCAB = 300 };
+
+static void open_together(gpu_model_rig *g, const char *ranks, bool no_graphs)
+{
+    const gpu_way way = {"together", .chunk = 1, .n_other = N_SEQ - 1, .ranks = ranks,
+                         .no_graphs = no_graphs};
+    small_model_write("gpu-ranks.gguf", &halves);
+    gpu_model_open(g, (runner_model){"gpu-ranks.gguf", NULL}, &way);
+    remove("gpu-ranks.gguf");
+}
+
+// One token of every sequence, all of which want logits.
+static fx_status decode_together(gpu_model_rig *g, int pos, float *logits, fx_error *err)
+{
+    int32_t tok[N_SEQ];
+    fxi_batch_seq seq[N_SEQ];
+    for (int i = 0; i < N_SEQ; i++) {
+        if (fxi_kv_extend(g->r.kv, g->r.seq[i], pos + 1) != FX_OK) return FX_EIO;
+        tok[i] = 3 + i * 7 + pos * 11;
+        seq[i] = (fxi_batch_seq){
+            .views = fxi_kv_get_views(g->r.kv, g->r.seq[i]), .pos = pos, .n_tok = 1, .n_logit = 1};
+    }
+    const fxi_batch b = {.token = tok, .n_tok = N_SEQ, .seq = seq, .n_seq = N_SEQ};
+    return fxi_model_forward(g->r.model, &b, logits, err);
+}
+
+static void must_decode(gpu_model_rig *g, int pos, float *logits)
+{
+    fx_error err = {0};
+    if (decode_together(g, pos, logits, &err) != FX_OK) fail_msg("%s", err.text);
+}
+
+// From the third pass of a kind on, decoding launches no kernel: there is a graph before each sum,
+// and one behind the last.
+static void check_graphs(const char *ranks, int n_rank)
+{
+    static float want[N_PASS][N_SEQ * N_VOCAB], got[N_SEQ * N_VOCAB];
+    gpu_model_rig g;
+    open_together(&g, ranks, true);
+    for (int i = 0; i < N_PASS; i++) must_decode(&g, i, want[i]);
+    gpu_model_close(&g);
+    open_together(&g, ranks, false);
+    const uint64_t made_before = standin_calls("cuGraphInstantiateWithFlags");
+    uint64_t n_launch = 0, n_graph = 0, n_made = made_before;
+    for (int i = 0; i < N_PASS; i++) {
+        must_decode(&g, i, got);
+        if (memcmp(got, want[i], sizeof got) != 0) fail_msg("%s: pass %d: other bits", ranks, i);
+        if (i >= 2) {
+            assert_int_equal(standin_calls("cuLaunchKernel"), n_launch);
+            assert_int_equal(standin_calls("cuGraphInstantiateWithFlags"), n_made);
+            assert_int_equal(standin_calls("cuGraphLaunch") - n_graph, n_rank * (2 * N_LAYER + 1));
+        }
+        n_launch = standin_calls("cuLaunchKernel");
+        n_graph = standin_calls("cuGraphLaunch");
+        n_made = standin_calls("cuGraphInstantiateWithFlags");
+    }
+    assert_int_equal(n_made - made_before, n_rank * (2 * N_LAYER + 1));
+    gpu_model_close(&g);
+}
+
+static void test_decoding_is_a_graph_up_to_each_sum(void **state)
+{
+    (void)state;
+    check_graphs("cuda:0,cuda:1", 2);
+    check_graphs(lists[4], 4);
+}
+
+// The i-th call of the driver fails; the pass is given up on all ranks, and run again. What a rank
+// had recorded then differs from what the others had. False: there are not so many calls.
+static bool fail_one_call(const char *ranks, uint64_t i, const float *want)
+{
+    static float got[N_SEQ * N_VOCAB];
+    gpu_model_rig g;
+    fx_error err = {0};
+    open_together(&g, ranks, false);
+    standin_fail(NULL, i, 1, 999);
+    for (int pos = 0; pos < N_PASS; pos++)
+        if (decode_together(&g, pos, got, &err) != FX_OK && !g.device->ops->is_lost(g.device))
+            must_decode(&g, pos, got);
+    const bool fired = standin_fired() > 0, is_lost = g.device->ops->is_lost(g.device);
+    standin_fail(NULL, 0, 0, 0);
+    if (!is_lost && memcmp(got, want, sizeof got) != 0)
+        fail_msg("other bits after call %d", (int)i);
+    gpu_model_close(&g);
+    return fired;
+}
+
+static void test_a_failed_call_leaves_ranks_together(void **state)
+{
+    (void)state;
+    static float want[N_SEQ * N_VOCAB];
+    const char *const ranks = lists[4];
+    gpu_model_rig g;
+    open_together(&g, ranks, false);
+    for (int i = 0; i < N_PASS; i++) must_decode(&g, i, want);
+    gpu_model_close(&g);
+    for (uint64_t i = 0; i < 4000 && fail_one_call(ranks, i, want); i += 2 + i / 4) continue;
+}
+
 // ---- names -------------------------------------------------------------------------------------
 
 static void test_bad_lists_are_refused(void **state)
@@ -228,6 +331,8 @@ int main(void)
         RANKS_TEST(test_one_rank_is_that_gpu_alone),
         RANKS_TEST(test_the_law_depends_on_nothing_but_the_ranks),
         RANKS_TEST(test_two_add_by_the_library_and_four_by_a_kernel),
+        RANKS_TEST(test_decoding_is_a_graph_up_to_each_sum),
+        RANKS_TEST(test_a_failed_call_leaves_ranks_together),
         RANKS_TEST(test_bad_lists_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -52,3 +52,24 @@ test("events are cut wherever the stream is", () => {
       [{ type: "picture", data: "{\"a\":\n1}" }, { type: "message", data: "x" }], `in pieces of ${size}`);
   }
 });
+
+test("a large event in many pieces is read about once", () => {
+  const { split, search } = Symbol, was = [RegExp.prototype[split], RegExp.prototype[search]];
+  const data = "x".repeat(1 << 20), text = `event: picture\ndata: ${data}\n\n`;
+  let seen = 0;
+  [split, search].forEach((which, i) => {
+    RegExp.prototype[which] = function (string, ...rest) {
+      seen += string.length;
+      return was[i].call(this, string, ...rest);
+    };
+  });
+  const events = [];
+  try {
+    const cutter = new EventCutter();
+    for (let i = 0; i < text.length; i += 1024) events.push(...cutter.push(text.slice(i, i + 1024)));
+  } finally {
+    [split, search].forEach((which, i) => RegExp.prototype[which] = was[i]);
+  }
+  assert.deepEqual(events, [{ type: "picture", data }]);
+  assert.ok(seen < 4 * text.length, `${seen} characters for ${text.length}`);
+});

@@ -463,6 +463,15 @@ static void note_turn(sim *w)
         w->n_came += g->state == FXI_COMING;
 }
 
+// As the engine's thread does, which may be woken before the time is over.
+static void gather_others(sim *w)
+{
+    const uint64_t us = w->set.gathers ? fxi_gather_wait_us(w->eng) : 0;
+    if (!us) return;
+    w->clock_us += (uint64_t)sim_int(&w->gather_rng, 0, (int)us);
+    w->total->gathered++;
+}
+
 static bool take_turn(sim *w)
 {
     for (int i = 0; i < SIM_MAX_LIVE; i++) {
@@ -472,6 +481,7 @@ static bool take_turn(sim *w)
     if (w->set.budgets) note_budget(w);
     w->new_budget = false;
     note_turn(w);
+    gather_others(w);
     const bool busy = fxi_turn_run(w->eng);
     w->turn++;
     w->total->turns++;

@@ -39,6 +39,7 @@ enum { SIM_MAX_LIVE = 40 };
     X(waiting_budgets) \
     X(faults)          \
     X(checks)          \
+    X(gathered)        \
     X(drafted)         \
     X(accepted)
 
@@ -63,12 +64,13 @@ typedef struct sim_setup {
     int preempt_gap;                            // average number of turns between forced ones
     int max_live;                               // requests at once
     bool drafts;                                // sequences compute drafted tokens
+    bool gathers;                               // an idle engine waits for companions
     int n_turn;
 } sim_setup;
 
 typedef struct sim {
     uint64_t seed, turn;
-    sim_rng rng, draft_rng;
+    sim_rng rng, draft_rng, gather_rng;
     sim_setup set;
     sim_law law;
     fx_engine *eng;

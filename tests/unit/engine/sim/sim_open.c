@@ -87,6 +87,9 @@ void sim_setup_draw(sim *w)
     s->n_turn = sim_int(&w->rng, 300, 2000);
     w->draft_rng.x = sim_mix(~w->seed); // of their own: worlds without drafts stay what they are
     s->drafts = sim_one_in(&w->draft_rng, 2);
+    w->gather_rng.x = sim_mix(w->seed + 1); // the same
+    s->gathers = sim_one_in(&w->gather_rng, 2);
+    if (s->gathers) s->us_per_tok = (uint64_t)sim_int(&w->gather_rng, 1000, 20000);
     s->opt.draft_tok = sim_int(&w->draft_rng, 1, 12);
 }
 
