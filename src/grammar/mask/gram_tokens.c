@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/text/utf8.h"
+#include "grammar/run/gram_wide.h"
 
 // ---- slices -------------------------------------------------------------------------------------
 
@@ -71,6 +72,44 @@ static size_t slice_of_token(fxi_str s)
     return slice;
 }
 
+// Whether s begins a character beyond ASCII and ends before it does.
+static bool is_cut_char(fxi_str s)
+{
+    const uint8_t first = s.n ? (uint8_t)*s.p : 0;
+    const fxi_utf8_row *r = fxi_utf8_rows, *end = r + FXI_N_UTF8_ROW;
+    while (r < end && (first < r->first_lo || first > r->first_hi)) r++;
+    if (r == end || s.n > 1u + r->n_more) return false;
+    for (size_t i = 1; i < s.n; i++) {
+        const uint8_t b = (uint8_t)s.p[i];
+        if (b < (i == 1 ? r->second_lo : 0x80) || b > (i == 1 ? r->second_hi : 0xBF)) return false;
+    }
+    return true;
+}
+
+// Characters of a token that ends within one, which counts; 0: it does not end so.
+static size_t chars_and_cut(fxi_str s)
+{
+    size_t n_bytes;
+    const size_t n = slice_chars(FXI_SLICE_CHARS_ALL, s, &n_bytes);
+    return n < FXI_SLICE_CHARS && is_cut_char((fxi_str){s.p + n_bytes, s.n - n_bytes}) ? n + 1 : 0;
+}
+
+static void allow_upto(uint64_t *mask, size_t n_word, size_t n_char, uint32_t id)
+{
+    for (size_t c = n_char; c <= FXI_SLICE_CHARS; c++)
+        mask[(c - 1) * n_word + id / 64] |= (uint64_t)1 << (id % 64);
+}
+
+// Where any character may follow, so may the beginning of one.
+static void add_cut_tokens(fxi_gram_tokens *t, const uint8_t *slice_at)
+{
+    for (uint32_t i = 0; i < t->n_vocab; i++) {
+        const size_t n =
+            slice_at[i] == FXI_SLICE_REST ? chars_and_cut(fxi_gram_token_bytes(t, i)) : 0;
+        if (n) allow_upto(t->chars_mask, t->n_word, n, i);
+    }
+}
+
 static bool join_slice_masks(fxi_gram_tokens *t)
 {
     const size_t n = FXI_SLICE_CHARS * t->n_word;
@@ -85,8 +124,7 @@ static bool make_slice_masks(fxi_token_slice *t, const fxi_token_key *k, size_t 
     t->mask = calloc(FXI_SLICE_CHARS * n_word, sizeof *t->mask);
     if (!t->mask) return false;
     for (size_t i = 0; i < n; i++)
-        for (size_t c = fxi_utf8_count(k[i].bytes.p, k[i].bytes.n); c <= FXI_SLICE_CHARS; c++)
-            t->mask[(c - 1) * n_word + k[i].id / 64] |= (uint64_t)1 << (k[i].id % 64);
+        allow_upto(t->mask, n_word, fxi_utf8_count(k[i].bytes.p, k[i].bytes.n), k[i].id);
     return true;
 }
 
@@ -110,6 +148,35 @@ static bool make_token_slice(fxi_gram_tokens *t, size_t slice, const uint8_t *sl
            (slice == FXI_SLICE_REST || make_slice_masks(x, k, n, t->n_word));
 }
 
+// ---- marks --------------------------------------------------------------------------------------
+
+static size_t length_of(const fxi_gram_tokens *t, uint32_t id)
+{
+    return t->at[id + 1] - t->at[id];
+}
+
+// Words have a byte for each character. The ids of a mark lie together in the trie.
+static void sort_mark(fxi_gram_tokens *t, const fxi_token_trie *x, int mark)
+{
+    const uint32_t root = x->root[mark];
+    const uint32_t from = root == FXI_TRIE_NONE ? 0 : x->node[root].id;
+    const uint32_t end = root == FXI_TRIE_NONE ? 0 : fxi_trie_ids_end(x, &x->node[root]);
+    uint32_t n = from;
+    for (size_t len = 0; len <= FXI_SLICE_CHARS; len++) {
+        for (uint32_t i = from; i < end; i++)
+            if (length_of(t, x->id[i]) == len) t->marks.id[n++] = x->id[i];
+        t->marks.upto[mark][len] = n;
+    }
+}
+
+static bool sort_marks(fxi_gram_tokens *t)
+{
+    const fxi_token_trie *x = &t->slice[FXI_SLICE_MARKED].trie;
+    t->marks.id = calloc(x->n_id + 1, sizeof *t->marks.id);
+    for (int b = 0; t->marks.id && b < 128; b++) sort_mark(t, x, b);
+    return t->marks.id != NULL;
+}
+
 // ---- tails --------------------------------------------------------------------------------------
 
 // Of all keys, whose first n_char[i] characters are cut off, those of this many characters; -1: of
@@ -123,11 +190,21 @@ static bool make_tail_trie(fxi_token_trie *t, const fxi_token_key *all, const ui
     return fxi_token_trie_make(t, k, n_of);
 }
 
+// Without the tokens that a mask knows (add_cut_tokens). How many are left.
+static size_t drop_cut_tokens(fxi_token_key *all, size_t n)
+{
+    size_t n_left = 0;
+    for (size_t i = 0; i < n; i++)
+        if (!chars_and_cut(all[i].bytes)) all[n_left++] = all[i];
+    return n_left;
+}
+
 // `all` has the tokens, and is cut; `k` as much room again.
 static bool cut_tails(fxi_token_tails *t, size_t head, fxi_token_key *all, size_t n,
                       uint8_t *n_char, fxi_token_key *k)
 {
     bool ok = true;
+    if (head == FXI_SLICE_CHARS_ALL) n = drop_cut_tokens(all, n);
     for (size_t i = 0; i < n; i++) {
         size_t n_bytes;
         n_char[i] = (uint8_t)slice_chars(head, all[i].bytes, &n_bytes);
@@ -179,8 +256,9 @@ static bool make_slices(fxi_gram_tokens *t)
     bool ok = k && slice_at;
     if (ok) deal_tokens(t, slice_at);
     for (size_t i = 0; ok && i < FXI_N_SLICE; i++) ok = make_token_slice(t, i, slice_at, k);
-    ok = ok && join_slice_masks(t) &&
-         make_tails(t, &t->word_tails, FXI_SLICE_PRINTED, FXI_SLICE_WORDS, slice_at) &&
+    ok = ok && join_slice_masks(t) && sort_marks(t);
+    if (ok) add_cut_tokens(t, slice_at);
+    ok = ok && make_tails(t, &t->word_tails, FXI_SLICE_PRINTED, FXI_SLICE_WORDS, slice_at) &&
          make_tails(t, &t->char_tails, FXI_SLICE_REST, FXI_SLICE_CHARS_ALL, slice_at);
     free(slice_at);
     free(k);
@@ -221,6 +299,7 @@ void fxi_gram_tokens_free(fxi_gram_tokens *t)
         free(t->slice[i].mask);
     }
     free(t->chars_mask);
+    free(t->marks.id);
     free_tails(&t->word_tails);
     free_tails(&t->char_tails);
     free(t->text);

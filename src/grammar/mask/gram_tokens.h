@@ -7,7 +7,8 @@
 //
 // Many of the others begin with such characters, too: words and a quote, letters and a full stop.
 // Tails are these tokens without the characters that they begin with: where any such characters
-// may follow, only tails are walked, and many tokens have the same.
+// may follow, only tails are walked, and many tokens have the same. Tokens that end within a
+// character are known with those that end behind it.
 #ifndef FXI_GRAMMAR_TOKENS_H
 #define FXI_GRAMMAR_TOKENS_H
 
@@ -34,11 +35,19 @@ typedef struct fxi_token_tails {
     fxi_token_trie any;                        // any number of them
 } fxi_token_tails;
 
+typedef struct fxi_token_marks { // the tokens of FXI_SLICE_MARKED, the shortest of a mark first
+    uint32_t *id;
+    uint32_t upto[128][FXI_SLICE_CHARS + 1]; // of a mark: where in id those of up to 0, 1, ..
+                                             // characters end
+} fxi_token_marks;
+
 typedef struct fxi_gram_tokens { // immutable: any thread may read it
     fxi_token_slice slice[FXI_N_SLICE];
-    uint64_t *chars_mask;       // as the masks of slices: of all slices that have one, together
+    uint64_t *chars_mask; // as the masks of slices: of all slices that have one, together, and
+                          // with tokens that end within a character
     fxi_token_tails word_tails; // of the tokens of FXI_SLICE_PRINTED, behind letters and digits
     fxi_token_tails char_tails; // of the rest, behind any characters
+    fxi_token_marks marks;
     size_t n_vocab, n_word, max_depth; // n_word: of a mask
     char *text;                        // the bytes of all tokens, by id
     uint32_t *at;                      // [n_vocab + 1] where in text those of a token begin

@@ -92,7 +92,7 @@ static fx_status walk_slice(fxi_mask_walk *w, size_t slice, uint32_t state, fxi_
     return allow_known(w, t->slice[slice].mask, run->n, err);
 }
 
-// Where words may follow a mark, all tokens of this mark are known but for their length.
+// Where words may follow a mark, the tokens of this mark are known by their length.
 static fx_status walk_mark(fxi_mask_walk *w, uint32_t root, uint32_t state, fx_error *err)
 {
     const fxi_gram_tokens *t = w->tokens;
@@ -105,11 +105,10 @@ static fx_status walk_mark(fxi_mask_walk *w, uint32_t root, uint32_t state, fx_e
     FX_TRY(fxi_slice_find_run(w->moves, &w->pay, FXI_SLICE_WORDS, next, &words, err));
     w->path[0] = state;
     if (words.n < 0) return walk_nodes(w, x, root, first->end, err);
-    FX_TRY(fxi_mask_pay(&w->pay, (fxi_trie_ids_end(x, first) - first->id) / 4, err));
-    const uint32_t *id = x->id + first->id, *end = x->id + fxi_trie_ids_end(x, first);
-    if (words.n + 1 >= FXI_SLICE_CHARS) allow_ids(w->mask, id, (size_t)(end - id));
-    for (; words.n + 1 < FXI_SLICE_CHARS && id < end; id++)
-        if (t->at[*id + 1] - t->at[*id] <= 1u + (unsigned)words.n) allow_ids(w->mask, id, 1);
+    const uint32_t *upto = t->marks.upto[first->byte];
+    const int n = words.n + 1 < FXI_SLICE_CHARS ? words.n + 1 : FXI_SLICE_CHARS;
+    FX_TRY(fxi_mask_pay(&w->pay, (upto[n] - upto[0]) / 4, err));
+    allow_ids(w->mask, t->marks.id + upto[0], upto[n] - upto[0]);
     return FX_OK;
 }
 

@@ -19,12 +19,12 @@ static uint64_t hash_word(uint64_t h, uint64_t x)
     return h ^ h >> 29;
 }
 
-static size_t hash_frames(const fxi_gram_frame *f, size_t n, bool has_empty)
+static uint64_t hash_frames(const fxi_gram_frame *f, size_t n, bool has_empty)
 {
     uint64_t h = hash_word(n, has_empty);
     for (size_t i = 0; i < n; i++)
         h = hash_word(hash_word(h, (uint64_t)f[i].node << 32 | f[i].at), f[i].rest);
-    return (size_t)h;
+    return h;
 }
 
 static bool equals_frames(const fxi_gram_stacks *s, uint32_t id, const fxi_gram_frame *f, size_t n,
@@ -35,26 +35,36 @@ static bool equals_frames(const fxi_gram_stacks *s, uint32_t id, const fxi_gram_
            (!n || !memcmp(s->frame + x->first, f, n * sizeof *f));
 }
 
-// Where the number of this set is, or would be.
-static uint32_t *slot_of_set(const fxi_gram_stacks *s, const fxi_gram_frame *f, size_t n,
-                             bool has_empty)
+// Where this set is, or would be. Most sets that lie there by chance are told by their tag, without
+// a look at their frames.
+static struct fxi_gram_slot *slot_of_set(const fxi_gram_stacks *s, const fxi_gram_frame *f,
+                                         size_t n, bool has_empty, uint64_t hash)
 {
-    size_t i = hash_frames(f, n, has_empty) & s->mask;
-    while (s->slot[i] && !equals_frames(s, s->slot[i], f, n, has_empty)) i = (i + 1) & s->mask;
-    return &s->slot[i];
+    const uint32_t tag = (uint32_t)(hash >> 32);
+    struct fxi_gram_slot *x = &s->slot[hash & s->mask];
+    while (x->set && (x->tag != tag || !equals_frames(s, x->set, f, n, has_empty)))
+        x = x < s->slot + s->mask ? x + 1 : s->slot;
+    return x;
+}
+
+static void fill_slot(fxi_gram_stacks *s, uint32_t set, uint64_t hash)
+{
+    struct fxi_gram_slot *x = &s->slot[hash & s->mask];
+    while (x->set) x = x < s->slot + s->mask ? x + 1 : s->slot;
+    *x = (struct fxi_gram_slot){set, (uint32_t)(hash >> 32)};
 }
 
 static bool widen_slots(fxi_gram_stacks *s)
 {
     const size_t n = 2 * (s->mask + 1);
-    uint32_t *slot = calloc(n, sizeof *slot);
+    struct fxi_gram_slot *slot = calloc(n, sizeof *slot);
     if (!slot) return false;
     free(s->slot);
     s->slot = slot;
     s->mask = n - 1;
     for (uint32_t id = 1; id < s->n_set; id++) {
         const fxi_gram_stack_set *x = &s->set[id];
-        *slot_of_set(s, s->frame + x->first, x->n, x->has_empty) = id;
+        fill_slot(s, id, hash_frames(s->frame + x->first, x->n, x->has_empty));
     }
     return true;
 }
@@ -96,17 +106,13 @@ static fx_status put_sorted(fxi_gram_stacks *s, const fxi_gram_frame *f, size_t 
         *out = FXI_STACKS_NONE;
         return FX_OK;
     }
-    uint32_t *slot = slot_of_set(s, f, n, has_empty);
-    if (*slot) {
-        *out = *slot;
-        return FX_OK;
-    }
-    if (2 * s->n_set > s->mask) {
-        if (!widen_slots(s)) return fail_memory(err);
-        slot = slot_of_set(s, f, n, has_empty);
-    }
+    const uint64_t hash = hash_frames(f, n, has_empty);
+    *out = slot_of_set(s, f, n, has_empty, hash)->set;
+    if (*out) return FX_OK;
+    if (2 * s->n_set > s->mask && !widen_slots(s)) return fail_memory(err);
     FX_TRY(append_set(s, f, n, has_empty, err));
-    *out = *slot = (uint32_t)s->n_set - 1;
+    *out = (uint32_t)s->n_set - 1;
+    fill_slot(s, *out, hash);
     return FX_OK;
 }
 
@@ -213,7 +219,7 @@ fx_status fxi_gram_stacks_make(fxi_gram_stacks *s, size_t max_set, fx_error *err
     }
     s->set[s->n_set++] = none;
     s->set[s->n_set++] = empty;
-    *slot_of_set(s, NULL, 0, true) = FXI_STACKS_EMPTY;
+    fill_slot(s, FXI_STACKS_EMPTY, hash_frames(NULL, 0, true));
     return FX_OK;
 }
 

@@ -34,8 +34,10 @@ enum {
 typedef struct fxi_gram_stacks {
     fxi_gram_stack_set *set; // [n_set]
     fxi_gram_frame *frame;   // [n_frame] of all sets
-    uint32_t *slot;          // [mask + 1] set numbers by hash of the contents; 0: free
-    struct fxi_gram_join {   // unions of two sets that were made, the latest only
+    struct fxi_gram_slot {
+        uint32_t set, tag; // the upper half of its hash; set 0: free
+    } * slot;              // [mask + 1] sets by hash of the contents
+    struct fxi_gram_join { // unions of two sets that were made, the latest only
         uint32_t a, b, both;
     } * joined;
     size_t n_set, cap_set, n_frame, cap_frame;

@@ -58,6 +58,7 @@ static const struct keyword_row {
     {"$anchor", A_STRING},
     {"$schema", ANY_VALUE},
     {"$id", ANY_VALUE},
+    {"id", ANY_VALUE}, // of draft 4
     {"$comment", ANY_VALUE},
     {"$vocabulary", ANY_VALUE},
     {"title", ANY_VALUE},
