@@ -18,7 +18,7 @@ static fxi_panel_ranges open_ranges(const range_case *c, fxi_pool **pool)
     fx_error err;
     fxi_panel_ranges r;
     assert_int_equal(fxi_pool_create(c->n_thread, pool, &err), FX_OK);
-    const fxi_compute compute = {NULL, *pool};
+    const fxi_compute compute = {.pool = *pool};
     fxi_ranges_init(&r, &compute, c->n_panel, c->period, c->n_tok, MOST);
     return r;
 }
