@@ -143,7 +143,7 @@ fx_status fxi_gpu_graph_cut(fxi_gpu *g, fx_error *err)
     FX_TRY(fxi_cu_enter(&g->cu, err));
     const fx_status st = cut_chain(g, err);
     fxi_cu_leave(&g->cu);
-    return fxi_gpu_failed(g, st, err);
+    return st;
 }
 
 fx_status fxi_gpu_graph_run(fxi_gpu *g, fx_error *err)

@@ -249,7 +249,8 @@ fx_status fxi_gpu_graphs_reserve(fxi_gpu *g, fx_error *err);
 fx_status fxi_gpu_graph_begin(fxi_gpu *g, fx_error *err);
 // A launch to the chain that is being recorded.
 fx_status fxi_gpu_graph_add(fxi_gpu *g, const fxi_cu_launch *l, fx_error *err);
-// Gives the device what comes before a sum: work that is no launch follows.
+// Gives the device what comes before a sum: work that is no launch follows. What an error means,
+// fxi_gpu_failed finds out.
 fx_status fxi_gpu_graph_cut(fxi_gpu *g, fx_error *err);
 fx_status fxi_gpu_graph_run(fxi_gpu *g, fx_error *err); // between enter and leave
 void fxi_gpu_graph_drop(fxi_gpu *g);                    // the one that is being recorded

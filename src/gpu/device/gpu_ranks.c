@@ -99,6 +99,11 @@ static fx_status sum_rows(gpu_ranks *r, size_t n, fx_error *err)
                       : fxi_comm_sum(&r->comm, h, n, err);
 }
 
+static fx_status cut_graph(fxi_gpu *g, fx_error *err)
+{
+    return fxi_gpu_failed(g, fxi_gpu_graph_cut(g, err), err);
+}
+
 static fx_status sum_h(fxi_device *d, fx_error *err)
 {
     gpu_ranks *r = ranks_of(d);
@@ -106,7 +111,7 @@ static fx_status sum_h(fxi_device *d, fx_error *err)
     const size_t n = (size_t)first->pass.n_row * (size_t)first->plan->model.shape.dim;
     fx_error why;
     if (r->set.n == 1 || !n) return FX_OK;
-    for (int k = 0; k < r->set.n; k++) FX_TRY(fxi_gpu_graph_cut(ranked_gpu(r, k), err));
+    for (int k = 0; k < r->set.n; k++) FX_TRY(cut_graph(ranked_gpu(r, k), err));
     const fx_status st = sum_rows(r, n, &why);
     if (st == FX_OK) return r->gathers ? add_gathered(r, err) : FX_OK;
     lose_all(r, &why);

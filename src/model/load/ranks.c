@@ -3,29 +3,47 @@
 
 #include "model/load/loading.h"
 
-// Progress of the parts, one after the other, as one.
+// Progress of the parts, one after the other, as one. Each counts the bytes of the file that it
+// takes, which are more than its share: all take the embedding.
 typedef struct part_progress {
     const fxi_model_options *opt;
     int rank, n_rank;
+    uint64_t total_bytes;
 } part_progress;
+
+static uint64_t parts_bytes(const part_progress *p, int n_part)
+{
+    return p->total_bytes / (uint64_t)p->n_rank * (uint64_t)n_part;
+}
 
 static void report_part(void *ud, uint64_t done_bytes, uint64_t total_bytes)
 {
-    const part_progress *p = ud;
-    const uint64_t n = (uint64_t)p->n_rank, before = (uint64_t)p->rank * total_bytes;
-    p->opt->on_progress(p->opt->progress_ud, (before + done_bytes) / n, total_bytes);
+    part_progress *p = ud;
+    p->total_bytes = total_bytes;
+    const uint64_t done = parts_bytes(p, p->rank) + done_bytes, most = parts_bytes(p, p->rank + 1);
+    p->opt->on_progress(p->opt->progress_ud, done < most ? done : most, total_bytes);
+}
+
+static void report_end(const part_progress *p)
+{
+    const bool is_last = p->rank + 1 == p->n_rank;
+    const uint64_t done = is_last ? p->total_bytes : parts_bytes(p, p->rank + 1);
+    if (p->opt->on_progress) p->opt->on_progress(p->opt->progress_ud, done, p->total_bytes);
 }
 
 static fx_status load_part(const fxi_gguf *g, const fxi_model_options *opt, int rank,
                            fxi_transformer *m, fx_error *err)
 {
     const fxi_device_ranks *all = opt->device->ranks;
-    part_progress progress = {opt, rank, all->n};
+    part_progress progress = {.opt = opt, .rank = rank, .n_rank = all->n};
     fxi_model_options own = *opt;
     own.device = all->device[rank];
     own.on_progress = opt->on_progress ? report_part : NULL;
     own.progress_ud = &progress;
-    return fxi_transformer_load(g, &own, (fxi_cut){rank, all->n}, false, &m->ranks.part[rank], err);
+    FX_TRY(
+        fxi_transformer_load(g, &own, (fxi_cut){rank, all->n}, false, &m->ranks.part[rank], err));
+    report_end(&progress);
+    return FX_OK;
 }
 
 // Memory for what each device finds best in its part of the vocabulary.

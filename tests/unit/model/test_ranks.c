@@ -333,6 +333,52 @@ static void test_parts_have_the_bits_of_the_whole(void **state)
     close_vocab(&v);
 }
 
+// ---- loading -----------------------------------------------------------------------------------
+
+typedef struct progress_seen {
+    uint64_t done_bytes, total_bytes;
+    int n;
+} progress_seen;
+
+static void see_progress(void *ud, uint64_t done_bytes, uint64_t total_bytes)
+{
+    progress_seen *seen = ud;
+    assert_true(done_bytes >= seen->done_bytes && done_bytes <= total_bytes);
+    *seen = (progress_seen){done_bytes, total_bytes, seen->n + 1};
+}
+
+static void test_progress_of_all_parts_reaches_the_end(void **state)
+{
+    (void)state;
+    const small_model file = {.shape = {"parts", 1, 96, 3, 3, 32, 96, N_VOCAB, true},
+                              .type = FXI_Q8_0};
+    host_ranks hosts;
+    fxi_pool *pool;
+    fx_error err;
+    fxi_gguf *g;
+    fxi_model *m;
+    progress_seen seen = {0};
+    small_model_write("ranks.gguf", &file);
+    assert_int_equal(fxi_pool_create(1, &pool, &err), FX_OK);
+    host_ranks_open(&hosts, N_RANK, pool, NULL);
+    const fxi_model_options opt = {.pool = pool,
+                                   .device = &hosts.dev,
+                                   .ctx_tok = 64,
+                                   .max_batch_tok = 8,
+                                   .max_batch_logit = 1,
+                                   .on_progress = see_progress,
+                                   .progress_ud = &seen};
+    assert_int_equal(fxi_gguf_open("ranks.gguf", &g, &err), FX_OK);
+    assert_int_equal(fxi_model_load(g, &opt, &m, &err), FX_OK);
+    assert_true(seen.n > 2 * N_RANK);
+    assert_true(seen.total_bytes > 0 && seen.done_bytes == seen.total_bytes);
+    fxi_model_free(m);
+    fxi_gguf_close(g);
+    hosts.dev.ops->close(&hosts.dev);
+    fxi_pool_destroy(pool);
+    remove("ranks.gguf");
+}
+
 // ---- what they refuse --------------------------------------------------------------------------
 
 static void check_refused(const small_model *m, int n, const char *want)
@@ -372,6 +418,7 @@ int main(void)
         cmocka_unit_test(test_devices_may_have_the_same_kv_head),
         cmocka_unit_test(test_the_vocabulary_is_shared_out),
         cmocka_unit_test(test_parts_have_the_bits_of_the_whole),
+        cmocka_unit_test(test_progress_of_all_parts_reaches_the_end),
         cmocka_unit_test(test_what_cannot_be_shared_out_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
