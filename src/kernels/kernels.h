@@ -71,18 +71,6 @@ void fxi_linear_row(const fxi_linear *w, int row, float *dst);
 // Whether a layer with these weights reads activations rounded to Q8, not f32.
 bool fxi_linear_reads_q8(const fxi_linear *w);
 
-// Activations as a linear layer of a block type lays them out, kept for the thread's next calls
-// with the same ones. Aligned to 64 bytes; one thread uses it at a time. q is to be NULL before the
-// first call, and again when the activations have changed.
-#define FXI_KEPT_BYTES (320 << 10)
-
-typedef struct fxi_kept {
-    const int8_t *q; // whose; NULL: nothing is kept
-    int n_in, n_tok, n_slot, zero, sub;
-    int rest[9]; // of a line of 64 bytes
-    char room[FXI_KEPT_BYTES];
-} fxi_kept;
-
 // Activations as linear layers read them: f32 rows, or the same rows rounded to Q8. Only the form
 // that the weights need is read (fxi_linear_reads_q8).
 typedef struct fxi_act {
@@ -90,7 +78,6 @@ typedef struct fxi_act {
     int8_t *q;      // [n_tok][n_in]
     float *d;       // [n_tok][n_in / 32]
     int32_t *sum;   // [n_tok][n_in / 16] sums of runs of 16 of q
-    fxi_kept *kept; // NULL: a call keeps nothing
 } fxi_act;
 
 // ---- attention ---------------------------------------------------------------------------------

@@ -32,15 +32,7 @@ void fxi_compute_rows(const fxi_compute *c, int n_row, fxi_row_fn *fn, void *arg
 fxi_act fxi_act_from(const fxi_act *a, int row, int n_in)
 {
     const size_t at = (size_t)row * (size_t)n_in;
-    return (fxi_act){a->x + at, a->q + at, a->d + at / FXI_Q8_0_ELEMS, a->sum + at / 16, a->kept};
-}
-
-fxi_act fxi_act_of_task(const fxi_compute *c, const fxi_act *a, int task)
-{
-    fxi_act of = *a;
-    of.kept = &c->kept[task];
-    of.kept->q = NULL;
-    return of;
+    return (fxi_act){a->x + at, a->q + at, a->d + at / FXI_Q8_0_ELEMS, a->sum + at / 16};
 }
 
 typedef struct linear_pass {
@@ -57,14 +49,14 @@ static int job_panels(const fxi_linear_job *job)
 }
 
 // Computes those of the panels [first, end) that belong to one job, whose panels begin at `base`.
-static void run_job_panels(const linear_pass *p, const fxi_act *act, const fxi_linear_job *job,
-                           int base, int first, int end)
+static void run_job_panels(const linear_pass *p, const fxi_linear_job *job, int base, int first,
+                           int end)
 {
     int n = job_panels(job);
     int from = first > base ? first - base : 0;
     int to = end < base + n ? end - base : n;
     if (from >= to) return;
-    const fxi_act a = fxi_act_from(act, job->row0, job->w->n_in);
+    const fxi_act a = fxi_act_from(p->a, job->row0, job->w->n_in);
     p->c->k->linear[job->w->type](job->w, &a, job->n_tok, from, to, job->y, (size_t)job->w->n_out);
 }
 
@@ -72,10 +64,10 @@ static void run_job_panels(const linear_pass *p, const fxi_act *act, const fxi_l
 static void linear_task(void *arg, int task)
 {
     linear_pass *p = arg;
-    const fxi_act act = fxi_act_of_task(p->c, p->a, task);
+    (void)task;
     for (int first, end; fxi_ranges_take(&p->ranges, &first, &end);)
         for (int i = 0, base = 0; i < p->n_job && base < end; i++) {
-            run_job_panels(p, &act, &p->job[i], base, first, end);
+            run_job_panels(p, &p->job[i], base, first, end);
             base += job_panels(&p->job[i]);
         }
 }

@@ -8,11 +8,10 @@
 #include "kernels/kernels.h"
 #include "model/model.h"
 
-// What a pass computes with; all pointers are borrowed.
+// What a pass computes with; both pointers are borrowed.
 typedef struct fxi_compute {
     const fxi_kernels *k;
     fxi_pool *pool;
-    fxi_kept *kept; // one for each thread of the pool
 } fxi_compute;
 
 // Calls fn(arg, row) for every row, on any thread and in any order.
@@ -31,8 +30,6 @@ typedef struct fxi_linear_job {
 
 // The activations from row `row` on, of rows of n_in numbers.
 fxi_act fxi_act_from(const fxi_act *a, int row, int n_in);
-// The same activations for one task, which keeps what its calls of linear layers prepare of them.
-fxi_act fxi_act_of_task(const fxi_compute *c, const fxi_act *a, int task);
 
 void fxi_compute_linear(const fxi_compute *c, const fxi_act *a, const fxi_linear_job *job,
                         int n_job);

@@ -21,7 +21,6 @@ typedef struct ffn_job {
 // A chunk of tokens and outputs of a part.
 typedef struct ffn_chunk {
     const fxi_ffn_part *of;
-    const fxi_act *a; // of the pass, for this task
     int tok0, n_tok;
     int out0, n_out;
     float *gate, *up; // [n_tok][n_out] in the scratch
@@ -37,7 +36,7 @@ static void compute_layer(const ffn_job *job, const ffn_chunk *part, const fxi_l
                           const float *bias, float *y)
 {
     const fxi_kernels *k = job->c->k;
-    const fxi_act tokens = fxi_act_from(part->a, part->of->row0 + part->tok0, w->n_in);
+    const fxi_act tokens = fxi_act_from(job->pass->a, part->of->row0 + part->tok0, w->n_in);
     const fxi_linear panels = {.type = w->type,
                                .n_in = w->n_in,
                                .n_out = part->n_out,
@@ -77,10 +76,10 @@ static void run_chunk(const ffn_job *job, ffn_chunk *part)
 }
 
 // The outputs from out0 on, up to end, of all tokens of a part.
-static void run_outputs(const ffn_job *job, const fxi_ffn_part *of, const fxi_act *a, int out0,
-                        int end, float *scratch)
+static void run_outputs(const ffn_job *job, const fxi_ffn_part *of, int out0, int end,
+                        float *scratch)
 {
-    ffn_chunk part = {.of = of, .a = a, .out0 = out0, .n_out = end - out0, .gate = scratch};
+    ffn_chunk part = {.of = of, .out0 = out0, .n_out = end - out0, .gate = scratch};
     for (; part.tok0 < of->n_tok; part.tok0 += part.n_tok) {
         const int left = of->n_tok - part.tok0;
         part.n_tok = left < CHUNK_TOK ? left : CHUNK_TOK;
@@ -90,7 +89,7 @@ static void run_outputs(const ffn_job *job, const fxi_ffn_part *of, const fxi_ac
 
 // The panels from `first` to `end` of all parts, which belong to one of them, in as few steps as
 // the scratch allows.
-static void run_range(const ffn_job *job, const fxi_act *a, int first, int end, float *scratch)
+static void run_range(const ffn_job *job, int first, int end, float *scratch)
 {
     const fxi_ffn_part *of = &job->pass->part[first / job->n_panel];
     const int n_ffn = of->up->n_out, n_tok = of->n_tok < CHUNK_TOK ? of->n_tok : CHUNK_TOK;
@@ -99,7 +98,7 @@ static void run_range(const ffn_job *job, const fxi_act *a, int first, int end, 
     const int most = CHUNK_FLOATS / (n_tok ? n_tok : 1) / (4 * FXI_PANEL) * (4 * FXI_PANEL);
     for (int at = out0, to; at < out1; at = to) {
         to = out1 - at < most ? out1 : at + most;
-        run_outputs(job, of, a, at, to, scratch);
+        run_outputs(job, of, at, to, scratch);
     }
 }
 
@@ -107,10 +106,9 @@ static void run_range(const ffn_job *job, const fxi_act *a, int first, int end, 
 static void ffn_task(void *arg, int task)
 {
     ffn_job *job = arg;
-    const fxi_act a = fxi_act_of_task(job->c, job->pass->a, task);
     float *scratch = job->pass->scratch + 2 * (size_t)task * CHUNK_FLOATS;
     for (int first, end; fxi_ranges_take(&job->ranges, &first, &end);)
-        run_range(job, &a, first, end, scratch);
+        run_range(job, first, end, scratch);
 }
 
 void fxi_compute_ffn(const fxi_compute *c, const fxi_ffn_pass *pass)

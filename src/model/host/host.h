@@ -22,7 +22,6 @@ typedef struct fxi_host_buffers {
     float *q, *att;    // [n_tok][n_head][head_dim]
     float *k, *v;      // [n_tok][n_kv_head][head_dim]
     float *attn, *ffn; // scratch of fxi_compute_attention and fxi_compute_ffn
-    fxi_kept *kept;    // [threads]
     int8_t *act_q;     // [n_tok][widest of h, att] rounded to Q8
     float *act_d;      // [n_tok][widest / 32]
     int32_t *act_sum;  // [n_tok][widest / 16]

@@ -107,7 +107,6 @@ fx_status fxi_host_prepare(fxi_device *d, const fxi_transformer *m, const fxi_pa
          fxi_compute_attn_scratch(&h->compute, s->n_head, s->n_kv_head, s->head_dim, m->ctx_tok),
          sizeof(float)},
         {(void **)&b->ffn, fxi_compute_ffn_scratch(&h->compute), sizeof(float)},
-        {(void **)&b->kept, (size_t)fxi_pool_n_thread(h->compute.pool), sizeof(fxi_kept)},
         {(void **)&b->act_q, n_act, 1},
         {(void **)&b->act_d, n_act / 32 + n, sizeof(float)},
         {(void **)&b->act_sum, n_act / 16 + n, sizeof(int32_t)},
@@ -123,7 +122,6 @@ fx_status fxi_host_prepare(fxi_device *d, const fxi_transformer *m, const fxi_pa
         {(void **)&b->wanted, n > n_logit ? n : n_logit, sizeof(int)},
     };
     FX_TRY(alloc_buffers(list, sizeof list / sizeof *list, most->max_tok, err));
-    h->compute.kept = b->kept;
     return alloc_expert_buffers(h, &need, most->max_tok, err);
 }
 
@@ -136,6 +134,6 @@ void fxi_host_buffers_free(fxi_host_buffers *b)
         b->block[1], b->wanted,  b->router, b->share,   b->sh_gate,   b->chosen,
         b->place,    b->expert0, b->ex,     b->ex_q,    b->place_row, b->ex_d,
         b->ex_sum,   b->ex_out,  b->sh_out, b->part,    b->job,       (void *)b->tok_seq,
-        b->narrow,   b->logits,  b->kept};
+        b->narrow,   b->logits};
     for (size_t i = 0; i < sizeof part / sizeof *part; i++) free(part[i]);
 }

@@ -207,7 +207,7 @@ fx_status fxi_host_device_open(fxi_pool *pool, const char *kernel_path, fxi_devi
     fxi_host *h = calloc(1, sizeof *h);
     if (!h) return fxi_fail(err, FX_ENOMEM, "cpu: no memory");
     h->dev = (fxi_device){.ops = &host_ops, .name = "cpu", .path = k->name};
-    h->compute = (fxi_compute){.k = k, .pool = pool};
+    h->compute = (fxi_compute){k, pool};
     h->q8_types = find_q8_types();
     *out = &h->dev;
     return FX_OK;

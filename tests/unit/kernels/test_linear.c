@@ -151,94 +151,6 @@ static void test_cuts_change_no_bit(void **state)
     }
 }
 
-// ---- activations that a thread keeps ------------------------------------------------------------
-
-// Another layer that reads l's activations, with the result that ref has.
-static layer layer_sharing(const layer *l, const layer *w)
-{
-    layer s = *l;
-    s.w = w->w;
-    s.want = floats((size_t)l->n_tok * (size_t)w->w.n_out);
-    ref_path()->linear[w->w.type](&w->w, &l->act, l->n_tok, 0, fxi_linear_n_panel(w->w.n_out),
-                                  s.want, (size_t)w->w.n_out);
-    return s;
-}
-
-// Calls of some panels each, of two layers in turn, with different numbers of tokens in between.
-static void kept_cuts(const fxi_kernels *k, const layer *two, fxi_kept *kept, int n_tok)
-{
-    for (int call = 0; call < 6; call++) {
-        const layer *l = &two[call % 2];
-        const size_t n_out = (size_t)l->w.n_out;
-        const int n = call < 4 ? n_tok : 1 + n_tok / 2, n_panel = fxi_linear_n_panel(l->w.n_out);
-        const int from = call % n_panel;
-        float *y = floats((size_t)n * n_out);
-        memcpy(y, l->want, (size_t)n * n_out * sizeof *y);
-        for (int t = 0; t < n; t++)
-            memset(y + (size_t)t * n_out + from * FXI_PANEL, 0,
-                   (n_out - (size_t)from * FXI_PANEL) * sizeof *y);
-        fxi_act a = act_from(l, 0);
-        a.kept = kept;
-        k->linear[l->w.type](&l->w, &a, n, from, n_panel, y, n_out);
-        assert_same(k->name, y, l->want, (size_t)n * n_out);
-        free(y);
-    }
-}
-
-// Every layer with the next one of another type that can read the same activations.
-static void test_kept_activations_change_no_bit(void **state)
-{
-    layers *all = *state;
-    const fxi_kernels *k;
-    fxi_kept *kept = aligned_alloc(64, sizeof *kept);
-    for (int i = 0; i < all->n; i++) {
-        const layer *l = &all->of[i];
-        int j = (i + N_SHAPE) % all->n;
-        while (all->of[j].w.n_in != l->w.n_in || !fxi_linear_reads_q8(&all->of[j].w) ||
-               all->of[j].w.type == l->w.type)
-            if ((j = (j + 1) % all->n) == i) break;
-        if (!fxi_linear_reads_q8(&l->w) || j == i) continue;
-        layer two[] = {*l, layer_sharing(l, &all->of[j])};
-        for (int p = 0; (k = fast_path(p)); p++)
-            for (int n_tok = 1; n_tok <= MAX_TOK; n_tok += 1 + n_tok / 3) {
-                kept->q = NULL;
-                kept_cuts(k, two, kept, n_tok);
-            }
-        free(two[1].want);
-    }
-    free(kept);
-}
-
-// The second call of the same layer reads what is kept, not the numbers at q; the third one, after
-// q was set to NULL, reads those.
-static void test_activations_are_kept_until_told(void **state)
-{
-    (void)state;
-    layer l = layer_random((plan){FXI_Q4_0, 1056, 48, 8}, EVEN);
-    const size_t n = (size_t)l.n_tok * (size_t)l.w.n_out;
-    fxi_kept *kept = aligned_alloc(64, sizeof *kept);
-    float *y = floats(n);
-    fxi_act a = act_from(&l, 0);
-    a.kept = kept;
-    const fxi_kernels *k;
-    for (int p = 0; (k = fast_path(p)); p++) {
-        kept->q = NULL;
-        k->linear[FXI_Q4_0](&l.w, &a, l.n_tok, 0, 3, y, 48);
-        assert_same(k->name, y, l.want, n);
-        for (size_t i = 0; i < n / 48 * 1056; i++) l.act.q[i] = (int8_t)-l.act.q[i];
-        for (size_t i = 0; i < n / 48 * 66; i++) l.act.sum[i] = -l.act.sum[i];
-        k->linear[FXI_Q4_0](&l.w, &a, l.n_tok, 0, 3, y, 48);
-        assert_same(k->name, y, l.want, n);
-        kept->q = NULL;
-        k->linear[FXI_Q4_0](&l.w, &a, l.n_tok, 0, 3, y, 48);
-        for (size_t i = 0; i < n; i++) assert_true(y[i] == -l.want[i]);
-        for (size_t i = 0; i < n / 48 * 1056; i++) l.act.q[i] = (int8_t)-l.act.q[i];
-        for (size_t i = 0; i < n / 48 * 66; i++) l.act.sum[i] = -l.act.sum[i];
-    }
-    free(kept), free(y);
-    layer_free(&l);
-}
-
 // ---- big layers --------------------------------------------------------------------------------
 
 // Rows of blocks with random codes and scales near 1.
@@ -324,8 +236,6 @@ int main(void)
         cmocka_unit_test(test_rows_come_back),
         cmocka_unit_test(test_paths_have_refs_bits),
         cmocka_unit_test(test_cuts_change_no_bit),
-        cmocka_unit_test(test_kept_activations_change_no_bit),
-        cmocka_unit_test(test_activations_are_kept_until_told),
         cmocka_unit_test(test_layers_too_big_to_prepare),
     };
     return cmocka_run_group_tests(tests, layers_make, layers_free);

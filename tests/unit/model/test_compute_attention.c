@@ -39,7 +39,7 @@ static void world_open(world *w, int n_thread)
     fx_error err;
     memset(w, 0, sizeof *w);
     assert_int_equal(fxi_pool_create(n_thread, &w->pool, &err), FX_OK);
-    w->compute = (fxi_compute){.k = fxi_kernels_get(NULL), .pool = w->pool};
+    w->compute = (fxi_compute){fxi_kernels_get(NULL), w->pool};
     size_t n_cache = 2 * (size_t)CTX_TOK * N_KV_HEAD * HEAD_DIM;
     float *f = numbers(n_cache);
     w->cache = malloc(n_cache * 2);

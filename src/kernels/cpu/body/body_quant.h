@@ -110,19 +110,16 @@ typedef struct q_layer {
     int panel1;
 } q_layer;
 
-_Static_assert(Q_MAX_TOK * sizeof(q_token) <= FXI_KEPT_BYTES, "what is kept has room");
-_Static_assert(offsetof(fxi_kept, room) == 64, "what is kept begins with a line");
-
 // Prepared activations and weights. If all blocks of k of all tokens fit, they are prepared once
 // and panels are read one after the other, in memory order. Otherwise one block of k is prepared
 // for as many tokens as fit and multiplied with all panels.
 typedef struct q_work {
     _Alignas(64) uint8_t code[Q_MAX_PANELS][Q_MAX_BLOCK * 8 * 64];
     _Alignas(64) q_scales scale[Q_MAX_PANELS];
-    q_token *tok;  // [blocks of k][n_slot], room for Q_MAX_TOK
-    bool all;      // tok holds every block of k
-    int t0, n_tok; // the tokens in tok
-    int n_slot;    // n_tok and, after the last token, copies of it
+    _Alignas(64) q_token tok[Q_MAX_TOK]; // [blocks of k][n_slot]
+    bool all;                            // tok holds every block of k
+    int t0, n_tok;                       // the tokens in tok
+    int n_slot;                          // n_tok and, after the last token, copies of it
 } q_work;
 
 // A step of a call: a block of k and some panels.
@@ -183,32 +180,6 @@ static void prepare_tokens(const q_layer *l, const q_work *work, int k0, q_token
                       k_left(l, k0), out + i);
     }
     for (int i = work->n_tok; i < work->n_slot; i++) out[i] = out[work->n_tok - 1];
-}
-
-static bool is_prepared(const fxi_kept *k, const q_layer *l, const q_work *work)
-{
-    const fxi_qformat *f = l->panel.f;
-    return k->q == l->a->q && k->n_in == l->w->n_in && k->n_tok == work->n_tok &&
-           k->n_slot == work->n_slot && k->zero == f->zero && k->sub == f->sub;
-}
-
-// Prepares every block of k of all tokens of the call, unless the thread's last call kept them.
-static void prepare_all(const q_layer *l, q_work *work)
-{
-    fxi_kept *kept = l->a->kept;
-    if (kept) {
-        const bool done = is_prepared(kept, l, work);
-        work->tok = (q_token *)(void *)kept->room;
-        if (done) return;
-        kept->q = l->a->q;
-        kept->n_in = l->w->n_in;
-        kept->n_tok = work->n_tok;
-        kept->n_slot = work->n_slot;
-        kept->zero = l->panel.f->zero;
-        kept->sub = l->panel.f->sub;
-    }
-    for (int k = 0; k < l->w->n_in; k += Q_K_BLOCK)
-        prepare_tokens(l, work, k, work->tok + k / Q_K_BLOCK * work->n_slot);
 }
 
 static const uint8_t *codes_at(const q_layer *l, int p, int k)
@@ -321,7 +292,8 @@ static int n_panel_at(const q_layer *l, const q_work *work, int p)
 // Prepares all blocks of k, then computes panel after panel.
 static void run_panels(const q_layer *l, q_work *work, int p0)
 {
-    prepare_all(l, work);
+    for (int k = 0; k < l->w->n_in; k += Q_K_BLOCK)
+        prepare_tokens(l, work, k, work->tok + k / Q_K_BLOCK * work->n_slot);
     for (int p = p0; p < l->panel1; p += n_panel_at(l, work, p))
         for (int k = 0; k < l->w->n_in; k += Q_K_BLOCK)
             run_place(l, work, work->tok + k / Q_K_BLOCK * work->n_slot,
@@ -389,7 +361,8 @@ static int small_slots(const q_layer *l, int n_tok)
 // A small batch: groups of panels, which later tokens find in the second-level cache.
 static void run_small(const q_layer *l, q_work *work, int p0)
 {
-    prepare_all(l, work);
+    for (int k = 0; k < l->w->n_in; k += Q_K_BLOCK)
+        prepare_tokens(l, work, k, work->tok + k / Q_K_BLOCK * work->n_slot);
     for (int p = p0, end; p < l->panel1; p = end) {
         end = l->panel1 - p > Q_SMALL_MAX_PANELS ? p + Q_SMALL_MAX_PANELS : l->panel1;
         for (int t = 0, n; t < work->n_tok; t += n) {
@@ -414,9 +387,7 @@ static void linear_quant(const fxi_linear *w, const fxi_act *a, int n_tok, int p
     const int64_t n_block = (w->n_in + Q_K_BLOCK - 1) / Q_K_BLOCK;
     const int n_slot = n_tok <= l.type->small_batch ? small_slots(&l, n_tok) : Q_MAX_TOK + 1;
     const bool small = n_slot * n_block <= Q_MAX_TOK;
-    _Alignas(64) q_token tok[Q_MAX_TOK];
     q_work work;
-    work.tok = tok;
     work.all = n_tok * n_block <= Q_MAX_TOK;
     for (work.t0 = 0; work.t0 < n_tok; work.t0 += work.n_tok) {
         work.n_tok = n_tok - work.t0 < Q_MAX_TOK ? n_tok - work.t0 : Q_MAX_TOK;
