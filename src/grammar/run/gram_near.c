@@ -5,10 +5,8 @@
 
 #include "base/system/grow.h"
 
-enum {
-    SPARE_ROUNDS = 2
-}; // beyond one for each byte: what is entered before the first and behind
-    // the last
+// Beyond one for each byte: what is entered before the first and behind the last.
+enum { SPARE_ROUNDS = 2 };
 
 void fxi_gram_near_free(fxi_gram_near *m)
 {
