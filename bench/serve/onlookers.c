@@ -4,8 +4,8 @@
 // One sample is four passes, alone, watched, watched, alone, so that what drifts cancels. They have
 // their first picture before a pass begins: to open a page costs once, to keep it open costs all
 // the time. As the effect is smaller than what passes differ by, the rows have the median and an
-// interval that it lies in with 95 %; and what the server counts itself, which is exact: the CPU
-// time for pictures, and for sending them.
+// interval that it lies in with 95 %; and what the server counts itself, which is exact: forward
+// passes, and the CPU time for pictures, and for sending them.
 #include <poll.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -106,7 +106,7 @@ static told ask_told(const server *srv)
 
 // What all samples at one level showed; case 1 is with onlookers.
 typedef struct watch_sum {
-    samples rate[N_CASE], more_time, more_cpu;
+    samples rate[N_CASE], n_forward[N_CASE], more_time, more_cpu;
     samples taking, sending, reading; // CPU time, in % of one core
     samples first_bytes, events_s, bytes_s;
     double n_made, n_sent;
@@ -162,6 +162,7 @@ static void run_pass(bench *b, const work *w, bool is_watched, pass *p, watch_su
     else
         http_pass(b, w, p);
     samples_add(&sum->rate[is_watched], w->n_order / (p->wall_ns / 1e9));
+    samples_add(&sum->n_forward[is_watched], p->n_forward);
     sum->n_request += w->n_order;
     sum->n_failed += p->n_failed;
 }
@@ -187,9 +188,9 @@ static void run_sample(bench *b, int n_stream, int n_each, watch_sum *sum)
 
 static void free_sum(watch_sum *sum)
 {
-    samples *all[] = {&sum->rate[0],  &sum->rate[1], &sum->more_time, &sum->more_cpu,
-                      &sum->taking,   &sum->sending, &sum->reading,   &sum->first_bytes,
-                      &sum->events_s, &sum->bytes_s};
+    samples *all[] = {&sum->rate[0],   &sum->rate[1],     &sum->n_forward[0], &sum->n_forward[1],
+                      &sum->more_time, &sum->more_cpu,    &sum->taking,       &sum->sending,
+                      &sum->reading,   &sum->first_bytes, &sum->events_s,     &sum->bytes_s};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) samples_free(all[i]);
 }
 
@@ -203,6 +204,8 @@ static void watch_row(bench *b, int n_stream, watch_sum *sum)
     if (b->srv.pid) row_interval(out, "more CPU of the server", &sum->more_cpu, "%");
     row_spread(out, "rate alone", &sum->rate[0], "1/s");
     row_spread(out, "rate watched", &sum->rate[1], "1/s");
+    row_spread(out, "forward passes alone", &sum->n_forward[0], "");
+    row_spread(out, "forward passes watched", &sum->n_forward[1], "");
     row_spread(out, "CPU for pictures", &sum->taking, "%");
     row_spread(out, "CPU for sending", &sum->sending, "%");
     row_spread(out, "CPU of the onlookers", &sum->reading, "%");
