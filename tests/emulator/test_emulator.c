@@ -53,18 +53,23 @@ static uint16_t narrow_bits(float v, bool bf16)
     return (uint16_t)((u >> 16 & 0x8000) | (((u & 0x7FFFFFFF) - (112u << 23)) >> 13));
 }
 
-static void check_mma(int bf16)
+static void run_mma(const uint16_t *a, const uint16_t *b, float *d, int bf16)
 {
-    uint16_t a[16 * 16], b[8 * 16];
-    float d[16 * 8];
     struct {
         const uint16_t *a, *b;
         float *d;
         int bf16;
     } v = {a, b, d, bf16};
+    RUN("sample_mma", SIZE(1, 1, 1), SIZE(32, 1, 1), 0, &v);
+}
+
+static void check_mma(int bf16)
+{
+    uint16_t a[16 * 16], b[8 * 16];
+    float d[16 * 8];
     for (int i = 0; i < 256; i++) a[i] = narrow_bits(small_number(i), bf16);
     for (int i = 0; i < 128; i++) b[i] = narrow_bits(small_number(3 * i + 5), bf16);
-    RUN("sample_mma", SIZE(1, 1, 1), SIZE(32, 1, 1), 0, &v);
+    run_mma(a, b, d, bf16);
     for (int row = 0; row < 16; row++)
         for (int col = 0; col < 8; col++) {
             float sum = 0;
@@ -88,15 +93,10 @@ static void test_mma_of_zeros(void **state)
     enum { ROW = 2, COL = 3 };
     uint16_t a[16 * 16], b[8 * 16];
     float d[16 * 8];
-    struct {
-        const uint16_t *a, *b;
-        float *d;
-        int bf16;
-    } v = {a, b, d, 0};
     for (int i = 0; i < 256; i++) a[i] = narrow_bits(small_number(i), false);
     for (int i = 0; i < 128; i++) b[i] = i / 16 == COL ? 0x8000 * (i % 2) : 0x3C00; // -0, 0; 1
     a[ROW * 16 + 5] = 0x7C00;
-    RUN("sample_mma", SIZE(1, 1, 1), SIZE(32, 1, 1), 0, &v);
+    run_mma(a, b, d, false);
     for (int row = 0; row < 16; row++) {
         if (row == ROW)
             assert_true(d[row * 8 + COL] != d[row * 8 + COL]);
