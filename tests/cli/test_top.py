@@ -194,6 +194,7 @@ class Top(cli.TestCase):
             pane.wait(r"^tokens/s +[1-9]")
             self.check_sizes(pane)
             self.check_keys(pane)
+        pane.call("resize-window", "-x", 110, "-y", 24)  # has room for every figure, whatever its length
         pane.wait(r"  0 running  0 waiting")
         time.sleep(0.5)  # the last picture
         self.check_figures(pane.screen(), server)

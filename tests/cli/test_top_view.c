@@ -82,7 +82,7 @@ static void test_a_whole_screen(void **state)
         "                                        live\n"
         "sequences  2 running  1 waiting (77 prompt tokens)  2 requests  0 B in the swap\n"
         "tokens/s   0.0 generated  0.0 prompt  0.0 steps/s\n"
-        "memory     1.0 MiB mapped  512 KiB live  0 B shared  0 B cached  1.0 GiB budget\n"
+        "memory     1.0 MiB mapped  1.0 GiB budget  512 KiB live  0 B shared  0 B cached\n"
         "chunks     . 2 spare  o 3 owned  S 1 shared  c 0 cached  ~ 1 swapped\n"
         "mapped     #\n"
         "live       =\n"
@@ -114,6 +114,19 @@ static void test_any_size(void **state)
     fxi_buf b = drawn(&w, &v, 10, 60); // two cells for five positions
     assert_non_null(strstr(b.p, " o~\n"));
     fxi_buf_free(&b);
+    fxi_watched_free(&w);
+}
+
+// 80 columns have the budget and all but the last figure of memory, however long they are.
+static void test_long_sizes(void **state)
+{
+    (void)state;
+    fxi_watched w = known();
+    const uint64_t bytes = 1023 << 10;
+    w.stats.kv_mapped_bytes = w.stats.kv_budget_bytes = w.stats.kv_live_bytes = bytes;
+    w.stats.kv_shared_bytes = w.stats.kv_cached_bytes = bytes;
+    expect_in(&w, &(fxi_top_view){.url = "u"}, 12,
+              "memory     1023 KiB mapped  1023 KiB budget  1023 KiB live  1023 KiB shared");
     fxi_watched_free(&w);
 }
 
@@ -320,6 +333,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_whole_screen),
         cmocka_unit_test(test_any_size),
+        cmocka_unit_test(test_long_sizes),
         cmocka_unit_test(test_sorted_and_scrolled),
         cmocka_unit_test(test_pause_trouble_and_nothing),
         cmocka_unit_test(test_states_without_colours),

@@ -68,16 +68,17 @@ static void draw_rates(fxi_screen *s, int row, const fxi_watched *w)
             col = fxi_screen_put(s, row, col, FXI_STYLE_PLAIN, "  %s %.4f s", names[i], mean_s);
 }
 
+// 92 columns at most. 80 always have all but the last, which the chunks' line has as a count.
 static void draw_memory(fxi_screen *s, int row, const fxi_watched *w)
 {
     const struct {
         const char *name;
         uint64_t bytes;
     } parts[] = {{"mapped", w->stats.kv_mapped_bytes},
+                 {"budget", w->stats.kv_budget_bytes},
                  {"live", w->stats.kv_live_bytes},
                  {"shared", w->stats.kv_shared_bytes},
-                 {"cached", w->stats.kv_cached_bytes},
-                 {"budget", w->stats.kv_budget_bytes}};
+                 {"cached", w->stats.kv_cached_bytes}};
     char size[FXI_SIZE_TEXT_BYTES];
     int col = fxi_screen_put(s, row, 0, FXI_STYLE_BOLD, "memory     ");
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
