@@ -52,17 +52,20 @@
 
 #define FXI_PANEL 16 // interleaved outputs: the unit of packing and of parallel work
 
-// Weights of one linear layer, packed into panels (layout: linear.c). Each panel begins at a
-// multiple of 64 bytes. The weights of outputs beyond n_out in the last panel are zero.
+// Weights of one linear layer, packed into panels (layout: linear.c). The weights of outputs beyond
+// n_out in the last panel are zero.
 typedef struct fxi_linear {
     fxi_dtype type;
     int n_in, n_out; // n_in >= 1, a multiple of the numbers in the type's block
+    int group;       // of a float type: so many panels lie row by row; 0: each for itself
+    int panel0;      // of data: where the outputs begin, if this is a part of another layer
     void *data;      // 64-byte aligned, owned by whoever packed it
 } fxi_linear;
 
 int fxi_linear_n_panel(int n_out);
-size_t fxi_linear_panel_bytes(fxi_dtype type, int n_in); // from panel to panel; a multiple of 64
-size_t fxi_linear_bytes(fxi_dtype type, int n_in, int n_out); // of data; a multiple of 64
+// Outputs row0 .. row0 + n_row - 1 of w, as a layer. Pre: row0 is a multiple of FXI_PANEL.
+fxi_linear fxi_linear_part(const fxi_linear *w, int row0, int n_row);
+size_t fxi_linear_bytes(const fxi_linear *w); // of data; a multiple of 64
 // Packs one panel. rows: [n_out][n_in] numbers of w->type in GGUF's layout, at any address.
 void fxi_linear_pack_panel(const fxi_linear *w, const void *rows, int panel);
 
@@ -203,6 +206,7 @@ typedef struct fxi_kernels {
     // panels [panel0, panel1). n_tok >= 1. Bits do not depend on how tokens and panels are divided
     // into calls. Fastest if the panels of a call are a multiple of 4 and it has all tokens.
     fxi_linear_fn *linear[FXI_DTYPE_END]; // by the weights' type; NULL: not supported
+    int linear_group; // fastest group of a float type; any other gives the same bits
 
     // Rounds a row of n numbers (a multiple of 32) to Q8: d = max|x| / 127, q = round to nearest
     // even of x * (1 / d), sum of q per run of 16. If 1 / d is inf (max|x| below about 2^-121), d

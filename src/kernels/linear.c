@@ -1,7 +1,10 @@
-// linear.c - how the weights of a linear layer lie in memory. All paths read this one layout, so a
+// linear.c - how the weights of a linear layer lie in memory. All paths read these layouts, so a
 // packed model runs on any of them. 16 outputs o0 .. o15 are one 512-bit vector of sums:
 //
 //   float types    k=0: o0 o1 .. o15   k=1: o0 o1 .. o15   ...
+//                  Or a group of panels together: k=0: o0 o1 .. o63   k=1: o0 o1 .. o63   ...
+//                  With a group of as many panels as a kernel computes at once, it reads one stream
+//                  of memory. The last group has room for all of its panels.
 //
 //   block types    First the codes, block after block of 32 along k. A block is eight vectors of 64
 //                  codes: vector g has k = 4g .. 4g+3 of o0, the same of o1, .. of o15, so that one
@@ -25,6 +28,14 @@ int fxi_linear_n_panel(int n_out)
     return (n_out + FXI_PANEL - 1) / FXI_PANEL;
 }
 
+fxi_linear fxi_linear_part(const fxi_linear *w, int row0, int n_row)
+{
+    fxi_linear part = *w;
+    part.panel0 += row0 / FXI_PANEL;
+    part.n_out = n_row;
+    return part;
+}
+
 static size_t quant_panel_bytes(fxi_dtype type, int n_in)
 {
     fxi_qpanel q = fxi_qpanel_of(type);
@@ -39,9 +50,17 @@ size_t fxi_linear_panel_bytes(fxi_dtype type, int n_in)
     return (size + 63) / 64 * 64;
 }
 
-size_t fxi_linear_bytes(fxi_dtype type, int n_in, int n_out)
+size_t fxi_linear_bytes(const fxi_linear *w)
 {
-    return (size_t)fxi_linear_n_panel(n_out) * fxi_linear_panel_bytes(type, n_in);
+    const int n = fxi_linear_n_panel(w->n_out), group = fxi_linear_group(w);
+    return (size_t)((n + group - 1) / group * group) * fxi_linear_panel_bytes(w->type, w->n_in);
+}
+
+void *fxi_linear_panel(const fxi_linear *w, int p)
+{
+    const int at = w->panel0 + p, place = at % fxi_linear_group(w);
+    return (char *)w->data + (size_t)(at - place) * fxi_linear_panel_bytes(w->type, w->n_in) +
+           (size_t)place * FXI_PANEL * fxi_dtype_find(w->type)->block_bytes;
 }
 
 bool fxi_linear_reads_q8(const fxi_linear *w)
@@ -136,5 +155,6 @@ void fxi_linear_row(const fxi_linear *w, int row, float *dst)
         return;
     }
     for (int k = 0; k < w->n_in; k++)
-        fxi_row_to_f32(w->type, panel + ((size_t)k * FXI_PANEL + (size_t)lane) * elem, 1, dst + k);
+        fxi_row_to_f32(w->type, panel + ((size_t)k * fxi_linear_ldk(w) + (size_t)lane) * elem, 1,
+                       dst + k);
 }

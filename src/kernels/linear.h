@@ -7,10 +7,21 @@
 
 #define FXI_Q_BLOCK 32 // numbers along k that one block of activations and of a panel holds
 
-static inline void *fxi_linear_panel(const fxi_linear *w, int p)
+static inline int fxi_linear_group(const fxi_linear *w)
 {
-    return (char *)w->data + (size_t)p * fxi_linear_panel_bytes(w->type, w->n_in);
+    return w->group ? w->group : 1;
 }
+
+// Numbers of a float type from k to k + 1.
+static inline size_t fxi_linear_ldk(const fxi_linear *w)
+{
+    return (size_t)fxi_linear_group(w) * FXI_PANEL;
+}
+
+size_t fxi_linear_panel_bytes(fxi_dtype type, int n_in); // all of a panel; a multiple of 64
+
+// The first number of panel p, or the codes of its first block.
+void *fxi_linear_panel(const fxi_linear *w, int p);
 
 // The layout of a block type's panel, derived from its qformat.
 typedef struct fxi_qpanel {

@@ -83,16 +83,37 @@ static void pack_block_rows(const fxi_linear *w, const panel_rows *rows, uint8_t
 
 // ---- floats ------------------------------------------------------------------------------------
 
-static void pack_halves(const panel_rows *rows, int n_in, char *panel)
+static uint64_t half_of(const panel_rows *rows, int o, int k)
 {
-    for (int k = 0; k < n_in; k++, panel += 2 * FXI_PANEL)
-        for (int o = 0; o < rows->n; o++) memcpy(panel + 2 * o, rows->row[o] + 2 * k, 2);
+    uint16_t h;
+    memcpy(&h, rows->row[o] + 2 * k, 2);
+    return h;
 }
 
-static void pack_words(const panel_rows *rows, int n_in, char *panel)
+// Four outputs are stored at once.
+static void pack_halves(const panel_rows *rows, int n_in, size_t ldk, char *panel)
 {
-    for (int k = 0; k < n_in; k++, panel += 4 * FXI_PANEL)
-        for (int o = 0; o < rows->n; o++) memcpy(panel + 4 * o, rows->row[o] + 4 * k, 4);
+    for (int k = 0; k < n_in; k++, panel += 2 * ldk)
+        for (int o = 0; o < FXI_PANEL; o += 4) {
+            const uint64_t four = half_of(rows, o, k) | half_of(rows, o + 1, k) << 16 |
+                                  half_of(rows, o + 2, k) << 32 | half_of(rows, o + 3, k) << 48;
+            memcpy(panel + 2 * o, &four, 8);
+        }
+}
+
+static void pack_words(const panel_rows *rows, int n_in, size_t ldk, char *panel)
+{
+    for (int k = 0; k < n_in; k++, panel += 4 * ldk)
+        for (int o = 0; o < FXI_PANEL; o++) memcpy(panel + 4 * o, rows->row[o] + 4 * k, 4);
+}
+
+static void pack_float_rows(const fxi_linear *w, panel_rows *rows, size_t elem, char *panel)
+{
+    const size_t ldk = fxi_linear_ldk(w), end = (size_t)rows->n * elem;
+    for (int o = rows->n; o < FXI_PANEL; o++) rows->row[o] = rows->row[0]; // any: cleared below
+    (elem == 2 ? pack_halves : pack_words)(rows, w->n_in, ldk, panel);
+    for (int k = 0; end < FXI_PANEL * elem && k < w->n_in; k++)
+        memset(panel + (size_t)k * ldk * elem + end, 0, FXI_PANEL * elem - end);
 }
 
 // ---- all types ---------------------------------------------------------------------------------
@@ -108,7 +129,5 @@ void fxi_linear_pack_panel(const fxi_linear *w, const void *rows, int p)
         pack_block_rows(w, &r, fxi_linear_panel(w, p));
         return;
     }
-    if (r.n < FXI_PANEL)
-        memset(fxi_linear_panel(w, p), 0, fxi_linear_panel_bytes(w->type, w->n_in));
-    (t->block_bytes == 2 ? pack_halves : pack_words)(&r, w->n_in, fxi_linear_panel(w, p));
+    pack_float_rows(w, &r, t->block_bytes, fxi_linear_panel(w, p));
 }

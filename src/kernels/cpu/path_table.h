@@ -7,6 +7,7 @@
                    [FXI_F16] = linear_f16,            \
                    [FXI_BF16] = linear_bf16,          \
                    FXI_QUANT_TYPES(linear_quant_fn)}, \
+        .linear_group = SMALL_PANELS,                 \
         .quant_q8 = quant_q8,                         \
         .rms_norm = rms_norm,                         \
         .layer_norm = layer_norm,                     \

@@ -4,7 +4,7 @@
 #include "kernels/linear.h"
 #include "kernels/ref/ref.h"
 
-// Number i of a panel, as f32.
+// Number i from the first of a panel on, as f32.
 typedef float widen_fn(const void *panel, size_t i);
 
 static float widen_f32(const void *panel, size_t i)
@@ -22,11 +22,12 @@ static float widen_bf16(const void *panel, size_t i)
     return fxi_bf16_to_f32(((const uint16_t *)panel)[i]);
 }
 
-static float dot_float(widen_fn *widen, const void *panel, int lane, const float *x, int n_in)
+static float dot_float(widen_fn *widen, const fxi_linear *w, int o, const float *x)
 {
+    const void *panel = fxi_linear_panel(w, o / FXI_PANEL);
+    const size_t ldk = fxi_linear_ldk(w), lane = (size_t)o % FXI_PANEL;
     float acc = 0;
-    for (int k = 0; k < n_in; k++)
-        acc = fmaf(widen(panel, (size_t)k * FXI_PANEL + (size_t)lane), x[k], acc);
+    for (int k = 0; k < w->n_in; k++) acc = fmaf(widen(panel, (size_t)k * ldk + lane), x[k], acc);
     return acc;
 }
 
@@ -41,9 +42,8 @@ static void linear_float(widen_fn *widen, const fxi_linear *w, const fxi_act *a,
 {
     for (int t = 0; t < n_tok; t++)
         for (int o = panel0 * FXI_PANEL; o < panel_end(w, panel1); o++) {
-            const void *panel = fxi_linear_panel(w, o / FXI_PANEL);
             const float *x = a->x + (size_t)t * (size_t)w->n_in;
-            y[(size_t)t * ldy + (size_t)o] = dot_float(widen, panel, o % FXI_PANEL, x, w->n_in);
+            y[(size_t)t * ldy + (size_t)o] = dot_float(widen, w, o, x);
         }
 }
 

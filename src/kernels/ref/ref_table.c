@@ -7,6 +7,7 @@ const fxi_kernels fxi_kernels_ref = {
                [FXI_F16] = fxi_ref_linear_f16,
                [FXI_BF16] = fxi_ref_linear_bf16,
                FXI_QUANT_TYPES(fxi_ref_linear_quant)},
+    .linear_group = 1,
     .quant_q8 = fxi_ref_quant_q8,
     .rms_norm = fxi_ref_rms_norm,
     .layer_norm = fxi_ref_layer_norm,

@@ -37,10 +37,7 @@ static void compute_layer(const ffn_job *job, const ffn_chunk *part, const fxi_l
 {
     const fxi_kernels *k = job->c->k;
     const fxi_act tokens = fxi_act_from(job->pass->a, part->of->row0 + part->tok0, w->n_in);
-    const fxi_linear panels = {.type = w->type,
-                               .n_in = w->n_in,
-                               .n_out = part->n_out,
-                               .data = fxi_linear_panel(w, part->out0 / FXI_PANEL)};
+    const fxi_linear panels = fxi_linear_part(w, part->out0, part->n_out);
     k->linear[w->type](&panels, &tokens, part->n_tok, 0, fxi_linear_n_panel(part->n_out), y,
                        (size_t)part->n_out);
     for (int t = 0; bias && t < part->n_tok; t++)

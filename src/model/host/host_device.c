@@ -8,7 +8,6 @@
 
 #include "base/number/qblock.h"
 #include "base/system/memory.h"
-#include "kernels/linear.h"
 #include "model/host/host.h"
 
 #define COPY_BYTES ((size_t)64 << 10) // of a task
@@ -90,39 +89,37 @@ static fx_status host_upload(fxi_device *d, void *dst, const void *src, size_t s
 static fx_status host_take_linear(fxi_device *d, fxi_linear *w, int n, uint64_t more_bytes,
                                   fx_error *err)
 {
-    const size_t one = fxi_linear_bytes(w->type, w->n_in, w->n_out);
+    const int group = fxi_linear_reads_q8(w) ? 0 : fxi_host_of(d)->compute.k->linear_group;
+    for (int i = 0; i < n; i++) w[i].group = group;
+    const size_t one = fxi_linear_bytes(w);
     void *data;
     FX_TRY(host_take(d, (size_t)n * one, more_bytes, &data, err));
     for (int i = 0; i < n; i++) w[i].data = (char *)data + (size_t)i * one;
     return FX_OK;
 }
 
+enum { PACK_PANELS = 4 }; // of a task: panels that share lines go to one thread
+
 typedef struct pack_job {
-    const fxi_linear *w;
-    const char *rows;
-    size_t row_bytes;
-    int row0, n_row;
+    fxi_linear part; // what is put
+    const void *rows;
 } pack_job;
 
 static void pack_task(void *arg, int task)
 {
     const pack_job *job = arg;
-    const int from = task * FXI_PANEL, rest = job->n_row - from;
-    const fxi_linear one = {.type = job->w->type,
-                            .n_in = job->w->n_in,
-                            .n_out = rest < FXI_PANEL ? rest : FXI_PANEL,
-                            .data = fxi_linear_panel(job->w, job->row0 / FXI_PANEL + task)};
-    fxi_linear_pack_panel(&one, job->rows + (size_t)from * job->row_bytes, 0);
+    const int n_panel = fxi_linear_n_panel(job->part.n_out), first = task * PACK_PANELS;
+    for (int p = first; p < first + PACK_PANELS && p < n_panel; p++)
+        fxi_linear_pack_panel(&job->part, job->rows, p);
 }
 
 static fx_status host_put_linear(fxi_device *d, const fxi_linear *w, int row0, int n_row,
                                  const void *rows, fx_error *err)
 {
     (void)err;
-    const fxi_dtype_info *t = fxi_dtype_find(w->type);
-    pack_job job = {w, rows, (size_t)w->n_in / t->block_elems * t->block_bytes, row0, n_row};
+    pack_job job = {fxi_linear_part(w, row0, n_row), rows};
     fxi_pool_run(fxi_host_of(d)->compute.pool, pack_task, &job,
-                 (n_row + FXI_PANEL - 1) / FXI_PANEL);
+                 (fxi_linear_n_panel(n_row) + PACK_PANELS - 1) / PACK_PANELS);
     return FX_OK;
 }
 
@@ -130,9 +127,7 @@ static fx_status host_view_rows(fxi_device *d, const fxi_linear *w, int row0, in
                                 fxi_linear *out, fx_error *err)
 {
     (void)d, (void)err;
-    *out = *w;
-    out->n_out = n_row;
-    out->data = fxi_linear_panel(w, row0 / FXI_PANEL);
+    *out = fxi_linear_part(w, row0, n_row);
     return FX_OK;
 }
 

@@ -5,8 +5,10 @@
 static void count_linear(fxi_model_shape *s, const fxi_linear *w, double share, uint64_t *n_mul)
 {
     if (!w->data) return;
+    fxi_linear read = *w;
+    read.group = 0; // the room of panels that the last group lacks is not read
     *n_mul += (uint64_t)((double)w->n_in * w->n_out * share);
-    s->pass_bytes += (uint64_t)((double)fxi_linear_bytes(w->type, w->n_in, w->n_out) * share);
+    s->pass_bytes += (uint64_t)((double)fxi_linear_bytes(&read) * share);
 }
 
 static void count_ffn(fxi_model_shape *s, const fxi_ffn *f, uint64_t *n_mul)

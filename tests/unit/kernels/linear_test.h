@@ -15,6 +15,7 @@ enum { N_TYPE = sizeof types / sizeof types[0] };
 typedef struct plan {
     fxi_dtype type;
     int n_in, n_out, n_tok;
+    int group; // of panels
 } plan;
 
 typedef struct layer {
@@ -46,7 +47,7 @@ static inline void layer_quantise(layer *l)
 // raw: [n_out] rows, x: [n_tok][n_in]. Takes ownership of both.
 static inline layer layer_make(plan p, char *raw, float *x)
 {
-    layer l = {.w = {.type = p.type, .n_in = p.n_in, .n_out = p.n_out},
+    layer l = {.w = {.type = p.type, .n_in = p.n_in, .n_out = p.n_out, .group = p.group},
                .n_tok = p.n_tok,
                .act = {.x = x},
                .raw = raw,
@@ -54,7 +55,7 @@ static inline layer layer_make(plan p, char *raw, float *x)
     size_t n_byte = row_bytes(p.type, p.n_in) * (size_t)p.n_out;
     char *odd = malloc(n_byte + 1); // rows at an odd address, as in a file
     memcpy(odd + 1, raw, n_byte);
-    l.w.data = aligned_alloc(64, fxi_linear_bytes(p.type, p.n_in, p.n_out));
+    l.w.data = aligned_alloc(64, fxi_linear_bytes(&l.w));
     int n_panel = fxi_linear_n_panel(p.n_out);
     for (int i = 0; i < n_panel; i++) fxi_linear_pack_panel(&l.w, odd + 1, i);
     free(odd);

@@ -14,9 +14,18 @@ static const shape shapes[] = {{32, 1},   {32, 16},  {64, 17},   {96, 40},   {25
                                {17, 33},  {172, 64}, {255, 18},  {257, 50}};
 enum { N_SHAPE = sizeof shapes / sizeof shapes[0] };
 
+// Float types can have groups.
+static const int groups[] = {0, 2, 4};
+enum { N_GROUP = sizeof groups / sizeof groups[0] };
+
+static int count_groups(fxi_dtype type)
+{
+    return fxi_qformat_find(type) ? 1 : N_GROUP;
+}
+
 // Every type in every shape it can have.
 typedef struct layers {
-    layer of[N_TYPE * N_SHAPE];
+    layer of[N_TYPE * N_SHAPE * N_GROUP];
     int n;
 } layers;
 
@@ -31,15 +40,21 @@ static layer layer_random(plan p, spread sp)
     return layer_make(p, raw, random_floats((size_t)p.n_tok * (size_t)p.n_in, sp, 2));
 }
 
+static void layers_add(layers *all, fxi_dtype type, int i)
+{
+    plan p = {type, shapes[i].n_in, shapes[i].n_out, MAX_TOK, 0};
+    if (p.n_in % (int)fxi_dtype_find(type)->block_elems) return;
+    for (int g = 0; g < count_groups(type); g++) {
+        p.group = groups[g];
+        all->of[all->n++] = layer_random(p, (spread)(i % N_SPREAD));
+    }
+}
+
 static int layers_make(void **state)
 {
     layers *all = calloc(1, sizeof *all);
     for (int t = 0; t < N_TYPE; t++)
-        for (int i = 0; i < N_SHAPE; i++) {
-            plan p = {types[t], shapes[i].n_in, shapes[i].n_out, MAX_TOK};
-            if (p.n_in % (int)fxi_dtype_find(p.type)->block_elems) continue;
-            all->of[all->n++] = layer_random(p, (spread)(i % N_SPREAD));
-        }
+        for (int i = 0; i < N_SHAPE; i++) layers_add(all, types[t], i);
     *state = all;
     return 0;
 }
@@ -92,15 +107,15 @@ static void test_paths_have_refs_bits(void **state)
 }
 
 // Rows of random bytes, so that zeros of both signs and all scales occur.
-static void check_rows(fxi_dtype type, shape s)
+static void check_rows(fxi_dtype type, shape s, int group)
 {
     const size_t n_in = (size_t)s.n_in, n_byte = row_bytes(type, s.n_in);
-    fxi_linear w = {.type = type, .n_in = s.n_in, .n_out = s.n_out};
+    fxi_linear w = {.type = type, .n_in = s.n_in, .n_out = s.n_out, .group = group};
     unsigned char *raw = malloc(n_byte * (size_t)s.n_out);
     float *want = floats(n_in), *got = floats(n_in);
     for (size_t i = 0; i < n_byte * (size_t)s.n_out; i++)
         raw[i] = (unsigned char)fxi_rng_u64(type, 0, i);
-    w.data = aligned_alloc(64, fxi_linear_bytes(type, s.n_in, s.n_out));
+    w.data = aligned_alloc(64, fxi_linear_bytes(&w));
     for (int p = 0; p < fxi_linear_n_panel(s.n_out); p++) fxi_linear_pack_panel(&w, raw, p);
     for (int row = 0; row < s.n_out; row++) {
         fxi_row_to_f32(type, raw + (size_t)row * n_byte, n_in, want);
@@ -117,8 +132,9 @@ static void test_rows_come_back(void **state)
     (void)state;
     for (int t = 0; t < N_TYPE; t++)
         for (int i = 0; i < N_SHAPE; i++)
-            if (shapes[i].n_in % (int)fxi_dtype_find(types[t])->block_elems == 0)
-                check_rows(types[t], shapes[i]);
+            for (int g = 0; g < count_groups(types[t]); g++)
+                if (shapes[i].n_in % (int)fxi_dtype_find(types[t])->block_elems == 0)
+                    check_rows(types[t], shapes[i], groups[g]);
 }
 
 // Tokens [0, n_tok) and panels divided at random into calls.
@@ -148,6 +164,34 @@ static void test_cuts_change_no_bit(void **state)
         random_cuts(ref_path(), &all->of[i], 7, 0);
         for (uint64_t seed = 1; seed < 4; seed++)
             for (int p = 0; (k = fast_path(p)); p++) random_cuts(k, &all->of[i], MAX_TOK, seed);
+    }
+}
+
+// Every two neighbouring panels as a layer of their own, from each panel on.
+static void parts_same_bits(const fxi_kernels *k, const layer *l)
+{
+    const int n_out = l->w.n_out;
+    float *y = floats((size_t)l->n_tok * (size_t)n_out);
+    for (int o = 0; o < n_out; o += FXI_PANEL) {
+        const int n = n_out - o < 2 * FXI_PANEL ? n_out - o : 2 * FXI_PANEL;
+        const fxi_linear part = fxi_linear_part(&l->w, o, n);
+        k->linear[part.type](&part, &l->act, l->n_tok, 0, fxi_linear_n_panel(n), y + o,
+                             (size_t)n_out);
+        const fxi_linear last = fxi_linear_part(&part, n > FXI_PANEL ? FXI_PANEL : 0, 1);
+        assert_ptr_equal(fxi_linear_panel(&last, 0),
+                         fxi_linear_panel(&l->w, o / FXI_PANEL + (n > FXI_PANEL)));
+    }
+    assert_same(k->name, y, l->want, (size_t)l->n_tok * (size_t)n_out);
+    free(y);
+}
+
+static void test_parts_are_layers(void **state)
+{
+    layers *all = *state;
+    const fxi_kernels *k;
+    for (int i = 0; i < all->n; i++) {
+        parts_same_bits(ref_path(), &all->of[i]);
+        for (int p = 0; (k = fast_path(p)); p++) parts_same_bits(k, &all->of[i]);
     }
 }
 
@@ -189,15 +233,20 @@ static layer layer_big(plan p)
 static void test_layers_too_big_to_prepare(void **state)
 {
     (void)state;
-    static const plan plans[] = {
-        {FXI_F32, 2100, 85, 40},     {FXI_F16, 1072, 85, 300},   {FXI_BF16, 2051, 85, 300},
-        {FXI_Q8_0, 2304, 35, 400},   {FXI_Q4_0, 1280, 19, 400},  {FXI_Q4_1, 1312, 19, 400},
-        {FXI_Q5_0, 1280, 19, 400},   {FXI_Q5_1, 2304, 19, 400},  {FXI_Q2_K, 1280, 35, 400},
-        {FXI_Q3_K, 2304, 19, 400},   {FXI_Q4_K, 1280, 35, 400},  {FXI_Q5_K, 1280, 19, 400},
-        {FXI_Q6_K, 1280, 35, 400},   {FXI_Q8_0, 8480, 70, 24},   {FXI_Q4_K, 8448, 35, 24},
-        {FXI_Q8_0, 25088, 18, 8},    {FXI_Q6_K, 25088, 18, 8},   {FXI_IQ4_NL, 1312, 19, 400},
-        {FXI_IQ4_XS, 1280, 35, 400}, {FXI_MXFP4, 2304, 19, 400}, {FXI_MXFP4, 25088, 18, 8},
-        {FXI_Q6_K, 12288, 35, 15},   {FXI_Q4_0, 12288, 35, 16},  {FXI_Q4_K, 6144, 70, 31}};
+    static const plan plans[] = {{FXI_F32, 2100, 85, 40, 4},     {FXI_F16, 1072, 85, 300, 2},
+                                 {FXI_BF16, 2051, 85, 300, 4},   {FXI_F32, 2100, 85, 40, 2},
+                                 {FXI_F16, 1072, 85, 300, 4},    {FXI_BF16, 2051, 85, 300, 2},
+                                 {FXI_Q8_0, 2304, 35, 400, 0},   {FXI_Q4_0, 1280, 19, 400, 0},
+                                 {FXI_Q4_1, 1312, 19, 400, 0},   {FXI_Q5_0, 1280, 19, 400, 0},
+                                 {FXI_Q5_1, 2304, 19, 400, 0},   {FXI_Q2_K, 1280, 35, 400, 0},
+                                 {FXI_Q3_K, 2304, 19, 400, 0},   {FXI_Q4_K, 1280, 35, 400, 0},
+                                 {FXI_Q5_K, 1280, 19, 400, 0},   {FXI_Q6_K, 1280, 35, 400, 0},
+                                 {FXI_Q8_0, 8480, 70, 24, 0},    {FXI_Q4_K, 8448, 35, 24, 0},
+                                 {FXI_Q8_0, 25088, 18, 8, 0},    {FXI_Q6_K, 25088, 18, 8, 0},
+                                 {FXI_IQ4_NL, 1312, 19, 400, 0}, {FXI_IQ4_XS, 1280, 35, 400, 0},
+                                 {FXI_MXFP4, 2304, 19, 400, 0},  {FXI_MXFP4, 25088, 18, 8, 0},
+                                 {FXI_Q6_K, 12288, 35, 15, 0},   {FXI_Q4_0, 12288, 35, 16, 0},
+                                 {FXI_Q4_K, 6144, 70, 31, 0}};
     const fxi_kernels *k;
     for (size_t i = 0; i < sizeof plans / sizeof plans[0]; i++) {
         layer l = layer_big(plans[i]);
@@ -210,22 +259,32 @@ static void test_layers_too_big_to_prepare(void **state)
     }
 }
 
+static void assert_size(fxi_dtype type, int n_in, int n_out, int group, size_t n_byte)
+{
+    const fxi_linear w = {.type = type, .n_in = n_in, .n_out = n_out, .group = group};
+    assert_int_equal(fxi_linear_bytes(&w), n_byte);
+}
+
 static void test_sizes_are_whole_lines(void **state)
 {
     (void)state;
     assert_int_equal(fxi_linear_n_panel(1), 1);
     assert_int_equal(fxi_linear_n_panel(16), 1);
     assert_int_equal(fxi_linear_n_panel(17), 2);
-    assert_int_equal(fxi_linear_bytes(FXI_F32, 3, 20), 2 * 3 * 16 * 4);
-    assert_int_equal(fxi_linear_bytes(FXI_F16, 3, 20), 2 * 128);              // 96 rounded up
-    assert_int_equal(fxi_linear_bytes(FXI_Q8_0, 32, 16), 576);                // 512 + 32 rounded up
-    assert_int_equal(fxi_linear_bytes(FXI_F16, 2048, 5632), 2048 * 5632 * 2); // as in a file
-    assert_int_equal(fxi_linear_bytes(FXI_BF16, 2048, 5632), 2048 * 5632 * 2);
-    assert_int_equal(fxi_linear_bytes(FXI_IQ4_XS, 2048, 5632), 2048 * 5632 / 256 * 138);
-    assert_int_equal(fxi_linear_bytes(FXI_MXFP4, 2048, 5632), 2048 * 5632 / 32 * 18); // 17 there
+    assert_size(FXI_F32, 3, 20, 0, 2 * 3 * 16 * 4);
+    assert_size(FXI_F16, 3, 20, 0, 2 * 128);              // 96 rounded up
+    assert_size(FXI_F16, 3, 20, 4, 4 * 128);              // a whole group
+    assert_size(FXI_F16, 3, 65, 4, 8 * 128);              // two of them
+    assert_size(FXI_Q8_0, 32, 16, 0, 576);                // 512 + 32 rounded up
+    assert_size(FXI_F16, 2048, 5632, 4, 2048 * 5632 * 2); // as in a file
+    assert_size(FXI_BF16, 2048, 5632, 2, 2048 * 5632 * 2);
+    assert_size(FXI_IQ4_XS, 2048, 5632, 0, 2048 * 5632 / 256 * 138);
+    assert_size(FXI_MXFP4, 2048, 5632, 0, 2048 * 5632 / 32 * 18); // 17 there
     for (int t = 0; t < N_TYPE; t++)
-        for (int n_in = 32; n_in < 400; n_in += 32)
-            assert_int_equal(fxi_linear_bytes(types[t], n_in, 50) % 64, 0);
+        for (int n_in = 32; n_in < 400; n_in += 32) {
+            const fxi_linear w = {.type = types[t], .n_in = n_in, .n_out = 50};
+            assert_int_equal(fxi_linear_bytes(&w) % 64, 0);
+        }
 }
 
 int main(void)
@@ -236,6 +295,7 @@ int main(void)
         cmocka_unit_test(test_rows_come_back),
         cmocka_unit_test(test_paths_have_refs_bits),
         cmocka_unit_test(test_cuts_change_no_bit),
+        cmocka_unit_test(test_parts_are_layers),
         cmocka_unit_test(test_layers_too_big_to_prepare),
     };
     return cmocka_run_group_tests(tests, layers_make, layers_free);

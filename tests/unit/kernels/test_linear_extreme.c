@@ -82,7 +82,7 @@ static layer extreme_layer(const fxi_qformat *f)
 {
     float *x = floats(N_TOK * N_IN);
     for (int t = 0; t < N_TOK; t++) extreme_token(x + t * N_IN, t);
-    return layer_make((plan){f->type, N_IN, N_OUT, N_TOK}, extreme_rows(f), x);
+    return layer_make((plan){f->type, N_IN, N_OUT, N_TOK, 0}, extreme_rows(f), x);
 }
 
 typedef void layer_check(const layer *l);

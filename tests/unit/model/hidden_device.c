@@ -95,8 +95,7 @@ static fx_status hidden_take_linear(fxi_device *d, fxi_linear *w, int n, uint64_
 {
     (void)more_bytes;
     FX_TRY(enter_call(d, "take_linear", err));
-    for (int i = 0; i < n; i++)
-        w[i].data = take_hidden(hidden_of(d), fxi_linear_bytes(w[i].type, w[i].n_in, w[i].n_out));
+    for (int i = 0; i < n; i++) w[i].data = take_hidden(hidden_of(d), fxi_linear_bytes(&w[i]));
     return leave_call(d, FX_OK);
 }
 

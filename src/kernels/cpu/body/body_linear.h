@@ -12,17 +12,15 @@
 #include "kernels/cpu/body/body_tile.h"
 #include "kernels/linear.h"
 
-#define K_BLOCK        1024 // of more tokens than one tile has
-#define PREFETCH_BYTES 2048 // prefetch distance in each panel, while weights are read from memory
+#define K_BLOCK 1024 // of more tokens than one tile has
 
-// The operands of a tile: n_k x P neighbouring panels. Each line of a panel that is read prefetches
-// one at the same place after `ahead`; from step k_far on far_bytes further.
+// The operands of a tile: n_k x P neighbouring panels. With each of the first n_ahead rows, the
+// same row after `ahead` is prefetched.
 typedef struct small_tile {
     tile c;
-    const char *ahead; // of the first panel
-    size_t ahead_stride;
-    int k_far;
-    ptrdiff_t far_bytes;
+    const char *ahead;
+    size_t ahead_stride; // from row to row
+    int n_ahead;
 } small_tile;
 
 // A float layer, and the activations of all tokens.
@@ -31,54 +29,60 @@ typedef struct float_layer {
     const float *x;
     int n_tok, panel1;
     float *y;
-    size_t ldy, panel_bytes;
+    size_t ldy;
 } float_layer;
 
 // ---- tiles -------------------------------------------------------------------------------------
 
-ALWAYS_INLINE void small_prefetch(const int P, const small_tile *s, int k, size_t at)
+// Prefetches the first n_byte of row k.
+ALWAYS_INLINE void small_prefetch(const small_tile *s, int k, const int N_BYTE)
 {
-    const char *ahead = s->ahead + at;
-    if (k >= s->k_far) ahead += s->far_bytes;
+    const char *line = s->ahead + (size_t)k * s->ahead_stride;
 #pragma GCC unroll 4
-    for (int p = 0; p < P; p++) __builtin_prefetch(ahead + (size_t)p * s->ahead_stride);
+    for (int i = 0; i < N_BYTE; i += 64) __builtin_prefetch(line + i);
 }
 
-// T, P, LINE_K, the steps of k that share a line in memory, and AHEAD, whether to prefetch, are
-// constants at every call.
-ALWAYS_INLINE void small_run(load_fn *load, const int T, const int P, const int LINE_K,
-                             const bool AHEAD, const small_tile *s)
+ALWAYS_INLINE void small_step(load_fn *load, const int T, const int P, const tile *c, int k,
+                              v16 acc[TILE_TOK][TILE_MAX_PANEL])
+{
+#pragma GCC unroll 4
+    for (int p = 0; p < P; p++) {
+        v16 w = load(c->panel, (size_t)k * c->ldk + (size_t)p * FXI_PANEL);
+#pragma GCC unroll 16
+        for (int t = 0; t < T; t++) {
+            v16 x = v16_set1(c->x[(size_t)t * c->ldx + (size_t)k]);
+            acc[t][p] = v16_fma(w, x, acc[t][p]);
+        }
+    }
+}
+
+// T, P and AHEAD, the bytes of a number that is prefetched or 0, are constants at every call.
+ALWAYS_INLINE void small_run(load_fn *load, const int T, const int P, const int AHEAD,
+                             const small_tile *s)
 {
     const tile *c = &s->c;
+    const int n_ahead = AHEAD ? s->n_ahead : 0;
+    int k = 0;
     v16 acc[TILE_TOK][TILE_MAX_PANEL];
     tile_begin(T, P, c, acc);
-    for (int k = 0; k < c->n_k; k += LINE_K) {
-        if (AHEAD) small_prefetch(P, s, k, (size_t)k / (size_t)LINE_K * 64);
-        for (int i = 0; i < LINE_K && k + i < c->n_k; i++)
-#pragma GCC unroll 4
-            for (int p = 0; p < P; p++) {
-                const size_t elem = (size_t)(k + i) * FXI_PANEL;
-                v16 w = load(c->panel + (size_t)p * c->panel_bytes, elem);
-#pragma GCC unroll 16
-                for (int t = 0; t < T; t++) {
-                    v16 x = v16_set1(c->x[(size_t)t * c->ldx + (size_t)(k + i)]);
-                    acc[t][p] = v16_fma(w, x, acc[t][p]);
-                }
-            }
+    for (; k < n_ahead; k++) {
+        small_prefetch(s, k, AHEAD * P * FXI_PANEL);
+        small_step(load, T, P, c, k, acc);
     }
+    for (; k < c->n_k; k++) small_step(load, T, P, c, k, acc);
     tile_end(T, P, c, acc);
 }
 
 // n_tok: at most SMALL_TOK; n_panel: SMALL_PANELS or 1.
-ALWAYS_INLINE void tile_small(load_fn *load, const int LINE_K, const bool AHEAD, int n_tok,
-                              int n_panel, const small_tile *s)
+ALWAYS_INLINE void tile_small(load_fn *load, const int AHEAD, int n_tok, int n_panel,
+                              const small_tile *s)
 {
-#define SMALL_CASE(T)                                           \
-    case T:                                                     \
-        if (n_panel == 1)                                       \
-            small_run(load, T, 1, LINE_K, AHEAD, s);            \
-        else                                                    \
-            small_run(load, T, SMALL_PANELS, LINE_K, AHEAD, s); \
+#define SMALL_CASE(T)                                   \
+    case T:                                             \
+        if (n_panel == 1)                               \
+            small_run(load, T, 1, AHEAD, s);            \
+        else                                            \
+            small_run(load, T, SMALL_PANELS, AHEAD, s); \
         break;
     switch (n_tok) {
         SMALL_CASES(SMALL_CASE)
@@ -88,18 +92,18 @@ ALWAYS_INLINE void tile_small(load_fn *load, const int LINE_K, const bool AHEAD,
 
 // All tokens, in the fewest possible tiles. The first one prefetches, and is full, because its
 // products cost nothing beside memory; the others divide the rest evenly.
-ALWAYS_INLINE void small_tokens(load_fn *load, const int LINE_K, small_tile s, int n_tok,
+ALWAYS_INLINE void small_tokens(load_fn *load, const int AHEAD, small_tile s, int n_tok,
                                 int n_panel)
 {
     int n_tile = (n_tok + SMALL_TOK - 1) / SMALL_TOK;
     int n = min_int(n_tok, SMALL_TOK);
-    tile_small(load, LINE_K, true, n, n_panel, &s);
+    tile_small(load, AHEAD, n, n_panel, &s);
     while (--n_tile > 0) {
         s.c.x += (size_t)n * s.c.ldx;
         s.c.y += (size_t)n * s.c.ldy;
         n_tok -= n;
         n = n_tok / n_tile;
-        tile_small(load, 1, false, n, n_panel, &s);
+        tile_small(load, 0, n, n_panel, &s);
     }
 }
 
@@ -108,7 +112,7 @@ ALWAYS_INLINE void small_tokens(load_fn *load, const int LINE_K, small_tile s, i
 static small_tile small_group(const float_layer *l, int p)
 {
     return (small_tile){.c = {.panel = fxi_linear_panel(l->w, p),
-                              .panel_bytes = l->panel_bytes,
+                              .ldk = fxi_linear_ldk(l->w),
                               .x = l->x,
                               .ldx = (size_t)l->w->n_in,
                               .y = l->y + (size_t)p * FXI_PANEL,
@@ -116,88 +120,98 @@ static small_tile small_group(const float_layer *l, int p)
                               .n_out = l->w->n_out - p * FXI_PANEL}};
 }
 
-// n panels from panel p on. PREFETCH_BYTES before the end of the panels, those that come next are
-// prefetched.
-ALWAYS_INLINE void group_narrow(load_fn *load, const int LINE_K, const float_layer *l, int p, int n)
+// Rows from the first one of panel p to the end of the last one's group.
+static int rows_left(const float_layer *l, int p)
+{
+    const int n = fxi_linear_group(l->w), group = (l->w->panel0 + p) / n,
+              last = (l->w->panel0 + l->panel1 - 1) / n;
+    return (last - group + 1) * l->w->n_in;
+}
+
+// How far ahead weights are prefetched: one token takes less time for each line than several.
+static int ahead_bytes(int n_tok)
+{
+    return n_tok > 1 ? 8192 : 4096;
+}
+
+// Prefetches what lies n_row rows of row_bytes after `row`, of those left from there on.
+static void set_ahead(small_tile *s, const char *row, size_t row_bytes, int n_row, int left)
+{
+    s->ahead = row + (size_t)n_row * row_bytes;
+    s->ahead_stride = row_bytes;
+    s->n_ahead = max_int(min_int(left - n_row, s->c.n_k), 0);
+}
+
+// n panels from panel p on.
+ALWAYS_INLINE void group_narrow(load_fn *load, const int ELEM, const float_layer *l, int p, int n)
 {
     const int n_in = l->w->n_in, block = l->n_tok <= SMALL_TOK ? n_in : K_BLOCK;
-    const int ahead_k = PREFETCH_BYTES / 64 * LINE_K;
+    const size_t row_bytes = (size_t)ELEM * fxi_linear_ldk(l->w);
+    const int distance = ahead_bytes(l->n_tok) / (int)row_bytes;
     small_tile s = small_group(l, p);
-    for (int k0 = 0; k0 < n_in; k0 += block) {
+    for (int k0 = 0, left = rows_left(l, p); k0 < n_in; k0 += block, left -= block) {
         s.c.n_k = min_int(n_in - k0, block);
         s.c.first = k0 == 0;
-        s.ahead = s.c.panel + PREFETCH_BYTES;
-        s.ahead_stride = l->panel_bytes;
-        s.k_far = max_int(n_in - k0 - ahead_k, 0);
-        s.far_bytes = -PREFETCH_BYTES;
-        if (p + n < l->panel1)
-            s.far_bytes +=
-                (ptrdiff_t)((size_t)n * l->panel_bytes) - (ptrdiff_t)(k0 + s.k_far) / LINE_K * 64;
-        small_tokens(load, LINE_K, s, l->n_tok, n);
-        s.c.panel += (size_t)block / (size_t)LINE_K * 64;
+        set_ahead(&s, s.c.panel, row_bytes, distance, left);
+        small_tokens(load, ELEM, s, l->n_tok, n);
+        s.c.panel += (size_t)block * row_bytes;
         s.c.x += block;
     }
 }
 
-// Widens n_k x 16 weights of each panel. wide: [n_panel][K_BLOCK][16]
-ALWAYS_INLINE void widen_panels(load_fn *load, const tile *c, int n_panel, float *wide)
+// Widens n_k rows of P panels. wide: [K_BLOCK][SMALL_PANELS][16]
+ALWAYS_INLINE void widen_rows(load_fn *load, const int P, const void *panel, size_t ldk, int n_k,
+                              float *wide)
 {
-    for (int p = 0; p < n_panel; p++)
-        for (int k = 0; k < c->n_k; k++)
-            v16_store(wide + (p * K_BLOCK + k) * FXI_PANEL,
-                      load(c->panel + (size_t)p * c->panel_bytes, (size_t)k * FXI_PANEL));
+    for (size_t k = 0; k < (size_t)n_k; k++)
+#pragma GCC unroll 4
+        for (size_t p = 0; p < (size_t)P; p++)
+            v16_store(wide + (k * SMALL_PANELS + p) * FXI_PANEL,
+                      load(panel, k * ldk + p * FXI_PANEL));
 }
 
-// The same, widened block by block.
-ALWAYS_INLINE void group_wide(load_fn *load, const int LINE_K, const float_layer *l, int p, int n)
+// The same, widened block by block. While the first tile computes a block, the next is prefetched.
+ALWAYS_INLINE void group_wide(load_fn *load, const int ELEM, const float_layer *l, int p, int n)
 {
-    _Alignas(64) float wide[SMALL_PANELS * K_BLOCK * FXI_PANEL];
+    _Alignas(64) float wide[K_BLOCK * SMALL_PANELS * FXI_PANEL];
     const int n_in = l->w->n_in;
+    const size_t ldk = fxi_linear_ldk(l->w), row_bytes = (size_t)ELEM * ldk;
     small_tile s = small_group(l, p);
     const char *raw = s.c.panel;
-    for (int k0 = 0; k0 < n_in; k0 += K_BLOCK) {
-        const char *next = raw + (size_t)K_BLOCK / (size_t)LINE_K * 64;
-        if (k0 + K_BLOCK >= n_in) next = fxi_linear_panel(l->w, p + n < l->panel1 ? p + n : p);
+    s.c.panel = (const char *)wide;
+    s.c.ldk = SMALL_PANELS * FXI_PANEL;
+    for (int k0 = 0, left = rows_left(l, p); k0 < n_in; k0 += K_BLOCK, left -= K_BLOCK) {
         s.c.n_k = min_int(n_in - k0, K_BLOCK);
         s.c.first = k0 == 0;
-        s.c.panel = raw;
-        s.c.panel_bytes = l->panel_bytes;
-        widen_panels(load, &s.c, n, wide);
-        s.c.panel = (const char *)wide;
-        s.c.panel_bytes = K_BLOCK * FXI_PANEL * sizeof *wide;
-        s.ahead = next;
-        s.ahead_stride = l->panel_bytes;
-        s.k_far = s.c.n_k;
-        small_tokens(tile_load_f32, LINE_K, s, l->n_tok, n);
+        if (n == 1)
+            widen_rows(load, 1, raw, ldk, s.c.n_k, wide);
+        else
+            widen_rows(load, SMALL_PANELS, raw, ldk, s.c.n_k, wide);
+        set_ahead(&s, raw, row_bytes, s.c.n_k, left);
+        small_tokens(tile_load_f32, ELEM, s, l->n_tok, n);
         s.c.x += K_BLOCK;
-        raw = next;
+        raw += (size_t)K_BLOCK * row_bytes;
     }
 }
 
-ALWAYS_INLINE void linear_float(load_fn *load, const int LINE_K, const fxi_linear *w,
-                                const float *x, int n_tok, int panel0, int panel1, float *y,
-                                size_t ldy)
+ALWAYS_INLINE void linear_float(load_fn *load, const int ELEM, const fxi_linear *w, const float *x,
+                                int n_tok, int panel0, int panel1, float *y, size_t ldy)
 {
-    const float_layer l = {.w = w,
-                           .x = x,
-                           .n_tok = n_tok,
-                           .panel1 = panel1,
-                           .y = y,
-                           .ldy = ldy,
-                           .panel_bytes = fxi_linear_panel_bytes(w->type, w->n_in)};
+    const float_layer l = {.w = w, .x = x, .n_tok = n_tok, .panel1 = panel1, .y = y, .ldy = ldy};
     for (int p = panel0, n; p < panel1; p += n) {
-        n = panel1 - p >= SMALL_PANELS ? SMALL_PANELS : 1;
-        if (LINE_K > 1 && n_tok >= WIDE_TOK)
-            group_wide(load, LINE_K, &l, p, n);
+        const int group = fxi_linear_group(w), group_left = group - (w->panel0 + p) % group;
+        n = min_int(panel1 - p, group_left) >= SMALL_PANELS ? SMALL_PANELS : 1;
+        if (ELEM < 4 && n_tok >= WIDE_TOK)
+            group_wide(load, ELEM, &l, p, n);
         else
-            group_narrow(load, LINE_K, &l, p, n);
+            group_narrow(load, ELEM, &l, p, n);
     }
 }
 
 static void linear_f32(const fxi_linear *w, const fxi_act *a, int n_tok, int panel0, int panel1,
                        float *y, size_t ldy)
 {
-    linear_float(tile_load_f32, 1, w, a->x, n_tok, panel0, panel1, y, ldy);
+    linear_float(tile_load_f32, 4, w, a->x, n_tok, panel0, panel1, y, ldy);
 }
 
 static void linear_f16(const fxi_linear *w, const fxi_act *a, int n_tok, int panel0, int panel1,

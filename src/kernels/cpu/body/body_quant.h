@@ -377,7 +377,7 @@ static void linear_quant(const fxi_linear *w, const fxi_act *a, int n_tok, int p
 {
     const q_layer l = {.w = w,
                        .panel = fxi_qpanel_of(w->type),
-                       .data = w->data,
+                       .data = fxi_linear_panel(w, 0),
                        .panel_bytes = fxi_linear_panel_bytes(w->type, w->n_in),
                        .type = &q_types[w->type],
                        .a = a,

@@ -22,7 +22,7 @@ typedef v16 load_fn(const void *panel, size_t i);
 typedef struct tile {
     const char *panel;  // [n_k][ldk] numbers, the first 16 of each row are used
     size_t panel_bytes; // from panel to panel
-    size_t ldk;         // FXI_PANEL for packed panels
+    size_t ldk;         // from k to k + 1
     const float *x;     // [T][ldx]
     size_t ldx;
     int n_k;
