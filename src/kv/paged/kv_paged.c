@@ -447,5 +447,6 @@ const fxi_kv_ops fxi_kv_paged = {
     .stats = paged_stats,
     .moved = paged_moved,
     .paint = fxi_page_paint,
+    .watch_nodes = fxi_page_watch_nodes,
     .check = fxi_page_check,
 };

@@ -23,6 +23,8 @@ static const char *check_page(const fxi_paged *k, uint32_t page, owners *o)
     if ((p->block == FXI_PAGE_NONE) == (p->slot == FXI_PAGE_NONE))
         return "a page has no block or slot, or both";
     o->n_shared += fxi_page_is_shared(p);
+    if (p->block != FXI_PAGE_NONE && k->state[p->block] != fxi_page_state(p))
+        return "a block's state is wrong";
     if (p->block != FXI_PAGE_NONE) o->block[p->block]++;
     if (p->slot != FXI_PAGE_NONE) o->slot[p->slot]++;
     if (p->slot != FXI_PAGE_NONE && (p->serial || p->n_out != p->n_ref))
@@ -96,6 +98,13 @@ static const char *check_domains(const fxi_paged *k)
     return n_page == n_recorded ? NULL : "the pages of a domain are counted wrong";
 }
 
+static bool free_are_spare(const fxi_paged *k)
+{
+    for (uint32_t i = 0; i < k->n_free_block; i++)
+        if (k->state[k->free_block[i]] != FXI_KV_CHUNK_SPARE) return false;
+    return true;
+}
+
 static const char *check_all_pages(const fxi_paged *k, owners *o)
 {
     const char *what = NULL;
@@ -109,6 +118,7 @@ static const char *check_all_pages(const fxi_paged *k, owners *o)
     if (!what) what = check_domains(k);
     if (what) return what;
     if (o->n_shared != k->n_shared) return "shared pages are counted wrong";
+    if (!free_are_spare(k)) return "a free block is not spare";
     if (!all_once(o->block, k->n_block)) return "a block is lost, or has two owners";
     if (!all_once(o->slot, k->n_slot)) return "a slot is lost, or has two owners";
     return all_once(o->page, k->n_all_page) ? NULL : "a page is lost";

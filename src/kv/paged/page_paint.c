@@ -2,15 +2,6 @@
 // swap, a node of the tree is a recorded page.
 #include "kv/paged/paged.h"
 
-#include <stdlib.h>
-
-static fxi_kv_chunk_state shown_state(const fxi_page *p)
-{
-    if (p->block == FXI_PAGE_NONE) return FXI_KV_CHUNK_SWAPPED;
-    if (!p->n_ref) return FXI_KV_CHUNK_CACHED;
-    return fxi_page_is_shared(p) ? FXI_KV_CHUNK_SHARED : FXI_KV_CHUNK_OWNED;
-}
-
 static uint64_t shown_chunk(const fxi_page *p)
 {
     return p->block == FXI_PAGE_NONE ? FXI_KV_SWAP_CHUNK | p->slot : p->block;
@@ -22,35 +13,25 @@ static bool is_in_use(const fxi_page *p)
     return p->n_ref || p->serial;
 }
 
-// A byte for each block: pages are in no order.
-static void fill_states(const fxi_paged *k, uint8_t *state)
-{
-    for (uint32_t i = 0; i < k->n_free_block; i++) state[k->free_block[i]] = FXI_KV_CHUNK_SPARE;
-    for (uint32_t i = 0; i < k->n_all_page; i++)
-        if (is_in_use(&k->page[i]) && k->page[i].block != FXI_PAGE_NONE)
-            state[k->page[i].block] = (uint8_t)shown_state(&k->page[i]);
-}
-
-static void paint_blocks(const fxi_paged *k, const uint8_t *state, const fxi_kv_painter *to)
+static void paint_blocks(const fxi_paged *k, const fxi_kv_painter *to)
 {
     for (uint32_t first = 0, end; first < k->n_block; first = end) {
-        for (end = first + 1; end < k->n_block && state[end] == state[first];) end++;
-        if (state[first])
-            to->chunk(to->ud, 0, first, end - first, (fxi_kv_chunk_state)state[first]);
+        const uint8_t state = k->state[first];
+        for (end = first + 1; end < k->n_block && k->state[end] == state;) end++;
+        to->chunk(to->ud, 0, first, end - first, (fxi_kv_chunk_state)state);
     }
 }
 
-static fx_status paint_pages(const fxi_paged *k, const fxi_kv_painter *to)
+// Mostly there is none.
+static void paint_slots(const fxi_paged *k, const fxi_kv_painter *to)
 {
-    uint8_t *state = calloc(k->n_block, 1);
-    if (!state) return FX_ENOMEM;
-    fill_states(k, state);
-    paint_blocks(k, state, to);
-    free(state);
-    for (uint32_t i = 0; i < k->n_all_page && k->n_slot; i++)
-        if (is_in_use(&k->page[i]) && k->page[i].block == FXI_PAGE_NONE)
-            to->chunk(to->ud, 0, shown_chunk(&k->page[i]), 1, FXI_KV_CHUNK_SWAPPED);
-    return FX_OK;
+    uint32_t n_left = k->n_slot - k->n_free_slot;
+    for (uint32_t i = 0; i < k->n_all_page && n_left; i++) {
+        const fxi_page *p = &k->page[i];
+        if (!is_in_use(p) || p->block != FXI_PAGE_NONE) continue;
+        to->chunk(to->ud, 0, shown_chunk(p), 1, FXI_KV_CHUNK_SWAPPED);
+        n_left--;
+    }
 }
 
 static void paint_tables(const fxi_paged *k, const fxi_kv_painter *to)
@@ -61,27 +42,49 @@ static void paint_tables(const fxi_paged *k, const fxi_kv_painter *to)
 }
 
 // A page whose predecessor has been evicted begins a prefix, as far as one can see.
-static void paint_recorded(const fxi_paged *k, const fxi_kv_painter *to)
+static void paint_node_of(const fxi_paged *k, const fxi_page *p, const fxi_kv_painter *to)
+{
+    const fxi_kv_node node = {.id = p->serial,
+                              .parent_id = p->parent == p->domain->serial ? 0 : p->parent,
+                              .domain_id = p->domain->serial,
+                              .held_bytes = k->block_bytes,
+                              .n_tok = fxi_paged_block_tok(k),
+                              .n_seq = (int)p->n_ref};
+    to->node(to->ud, &node);
+}
+
+static void paint_all_recorded(const fxi_paged *k, const fxi_kv_painter *to)
 {
     to->nodes_anew(to->ud);
-    for (uint32_t i = 0; i < k->n_all_page; i++) {
-        const fxi_page *p = &k->page[i];
-        if (!p->serial) continue;
-        const fxi_kv_node node = {.id = p->serial,
-                                  .parent_id = p->parent == p->domain->serial ? 0 : p->parent,
-                                  .domain_id = p->domain->serial,
-                                  .held_bytes = k->block_bytes,
-                                  .n_tok = fxi_paged_block_tok(k),
-                                  .n_seq = (int)p->n_ref};
-        to->node(to->ud, &node);
-    }
+    for (uint32_t i = 0; i < k->n_all_page; i++)
+        if (k->page[i].serial) paint_node_of(k, &k->page[i], to);
+}
+
+static void paint_news(const fxi_paged *k, const fxi_kv_painter *to)
+{
+    const fxi_buf *gone = &k->watch.gone, *page = &k->watch.page;
+    for (size_t i = 0; i < gone->n / sizeof(uint64_t); i++)
+        to->gone_node(to->ud, ((const uint64_t *)(const void *)gone->p)[i]);
+    for (size_t i = 0; i < page->n / sizeof(uint32_t); i++)
+        paint_node_of(k, &k->page[((const uint32_t *)(const void *)page->p)[i]], to);
+}
+
+static void paint_recorded(fxi_paged *k, const fxi_kv_painter *to)
+{
+    if (!k->watch.is_on || k->watch.is_anew)
+        paint_all_recorded(k, to);
+    else
+        paint_news(k, to);
+    fxi_page_forget_news(k);
+    k->watch.is_anew = false;
 }
 
 fx_status fxi_page_paint(fxi_kv *kv, const fxi_kv_painter *to)
 {
-    const fxi_paged *k = fxi_paged_of(kv);
+    fxi_paged *k = fxi_paged_of(kv);
     to->group(to->ud, k->block_bytes, fxi_paged_block_tok(k), 0);
-    FX_TRY(paint_pages(k, to));
+    paint_blocks(k, to);
+    paint_slots(k, to);
     paint_tables(k, to);
     paint_recorded(k, to);
     return FX_OK;

@@ -2,6 +2,7 @@
 #include "kv/paged/paged.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 // ---- life --------------------------------------------------------------------------------------
 
@@ -27,8 +28,11 @@ bool fxi_page_store_open(fxi_paged *k)
     k->free_block = malloc(k->n_block * sizeof *k->free_block);
     k->free_slot = malloc((k->n_slot + 1) * sizeof *k->free_slot);
     k->bucket = malloc(k->n_bucket * sizeof *k->bucket);
-    if (!k->page || !k->tok || !k->free_page || !k->free_block || !k->free_slot || !k->bucket)
+    k->state = malloc(k->n_block);
+    if (!k->page || !k->tok || !k->free_page || !k->free_block || !k->free_slot || !k->bucket ||
+        !k->state)
         return false;
+    memset(k->state, FXI_KV_CHUNK_SPARE, k->n_block);
     fill_stack(k->free_page, &k->n_free_page, k->n_all_page);
     fill_stack(k->free_block, &k->n_free_block, k->n_block);
     fill_stack(k->free_slot, &k->n_free_slot, k->n_slot);
@@ -46,6 +50,8 @@ void fxi_page_store_close(fxi_paged *k)
     free(k->free_block);
     free(k->free_slot);
     free(k->bucket);
+    free(k->state);
+    fxi_page_watch_close(k);
 }
 
 // ---- idle pages --------------------------------------------------------------------------------
@@ -130,6 +136,7 @@ uint32_t fxi_page_take_block(fxi_paged *k)
 void fxi_page_give_block(fxi_paged *k, uint32_t block)
 {
     k->free_block[k->n_free_block++] = block;
+    k->state[block] = FXI_KV_CHUNK_SPARE;
 }
 
 void fxi_page_give_slot(fxi_paged *k, uint32_t slot)
@@ -144,30 +151,33 @@ uint32_t fxi_page_take(fxi_paged *k)
 {
     const uint32_t block = fxi_page_take_block(k), page = k->free_page[--k->n_free_page];
     k->page[page] = (fxi_page){.n_ref = 1, .block = block, .slot = FXI_PAGE_NONE};
+    fxi_page_count(k, &k->page[page]);
     return page;
 }
 
 void fxi_page_set_block(fxi_paged *k, fxi_page *p, uint32_t block)
 {
-    k->n_shared -= fxi_page_is_shared(p);
+    fxi_page_uncount(k, p);
     p->block = block;
-    k->n_shared += fxi_page_is_shared(p);
+    fxi_page_count(k, p);
 }
 
 void fxi_page_hold(fxi_paged *k, uint32_t page)
 {
     fxi_page *p = &k->page[page];
-    k->n_shared -= fxi_page_is_shared(p);
+    fxi_page_uncount(k, p);
     if (!p->n_ref++) remove_idle(k, page);
-    k->n_shared += fxi_page_is_shared(p);
+    fxi_page_count(k, p);
+    if (k->watch.is_on && p->serial) fxi_page_note_change(k, page);
 }
 
 void fxi_page_let_go(fxi_paged *k, uint32_t page)
 {
     fxi_page *p = &k->page[page];
-    k->n_shared -= fxi_page_is_shared(p);
+    fxi_page_uncount(k, p);
     p->n_ref--;
-    k->n_shared += fxi_page_is_shared(p);
+    fxi_page_count(k, p);
+    if (k->watch.is_on && p->serial) fxi_page_note_change(k, page);
     if (p->n_ref) return;
     if (p->serial) {
         add_idle(k, page, priority_now(k, p));

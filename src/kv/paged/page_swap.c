@@ -110,7 +110,6 @@ static void mark_out(fxi_paged *k, fxi_paged_seq *s)
 
 fx_status fxi_page_swap_out(fxi_kv *kv, fxi_kv_seq *seq, bool *is_moving)
 {
-    *is_moving = false;
     fxi_paged *k = fxi_paged_of(kv);
     *is_moving = false;
     fxi_paged_seq *s = fxi_paged_seq_of(seq);
@@ -164,7 +163,6 @@ static void leave_slots(fxi_paged *k, fxi_paged_seq *s)
 
 fx_status fxi_page_swap_in(fxi_kv *kv, fxi_kv_seq *seq, bool *is_moving)
 {
-    *is_moving = false;
     fxi_paged *k = fxi_paged_of(kv);
     *is_moving = false;
     fxi_paged_seq *s = fxi_paged_seq_of(seq);

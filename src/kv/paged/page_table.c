@@ -42,14 +42,15 @@ void fxi_page_put(fxi_paged *k, uint32_t page, uint64_t parent, fxi_page_domain 
     fxi_page *p = &k->page[page];
     uint32_t *bucket = page_bucket(k, parent, tok);
     memcpy(tokens_of(k, page), tok, tokens_bytes(k));
-    k->n_shared -= fxi_page_is_shared(p);
+    fxi_page_uncount(k, p);
     p->serial = ++k->n_serial;
-    k->n_shared += fxi_page_is_shared(p);
+    fxi_page_count(k, p);
     p->parent = parent;
     p->domain = d;
     p->chain = *bucket;
     *bucket = page;
     d->n_page++;
+    if (k->watch.is_on) fxi_page_note_change(k, page);
 }
 
 static void free_domain_unless_used(fxi_paged *k, fxi_page_domain *d)
@@ -67,9 +68,10 @@ void fxi_page_unrecord(fxi_paged *k, uint32_t page)
     uint32_t *at = page_bucket(k, p->parent, tokens_of(k, page));
     while (*at != page) at = &k->page[*at].chain;
     *at = p->chain;
-    k->n_shared -= fxi_page_is_shared(p);
+    if (k->watch.is_on) fxi_page_note_gone(k, page);
+    fxi_page_uncount(k, p);
     p->serial = 0;
-    k->n_shared += fxi_page_is_shared(p);
+    fxi_page_count(k, p);
     p->priority = 0;
     p->domain->n_page--;
     free_domain_unless_used(k, p->domain);

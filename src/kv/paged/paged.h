@@ -26,10 +26,12 @@
 //   page_store.c   pages, blocks and slots; eviction
 //   page_table.c   recorded pages, by what they contain
 //   page_paint.c   pictures
+//   page_watch.c   which recorded pages have changed since the last one
 //   page_check.c   the invariants
 #ifndef FXI_KV_PAGED_H
 #define FXI_KV_PAGED_H
 
+#include "base/text/buf.h"
 #include "kv/kv.h"
 #include "kv/pool/kv_pool.h"
 
@@ -60,6 +62,7 @@ typedef struct fxi_page {
     uint64_t until_ms;
     uint32_t older, newer; // idle pages of the same list
     uint8_t list;          // which: the priority when it became idle, or since it has run out
+    uint32_t at_watch;     // 1 + its place among those that have changed; 0: it is not there
     // scratch of statistics and checks
     uint32_t n_seen;
     int fill_tok;
@@ -68,6 +71,13 @@ typedef struct fxi_page {
 typedef struct fxi_page_list {
     uint32_t oldest, newest;
 } fxi_page_list;
+
+typedef struct fxi_page_watch {
+    bool is_on;
+    bool is_anew; // all recorded pages are news, and none is listed
+    fxi_buf page; // of uint32_t: those recorded that are new or different
+    fxi_buf gone; // of uint64_t: serial numbers
+} fxi_page_watch;
 
 typedef struct fxi_paged_seq {
     struct fxi_paged_seq *prev, *next;
@@ -94,12 +104,14 @@ typedef struct fxi_paged {
     fxi_page_list idle[FXI_PAGE_N_PRIORITY];
     uint32_t n_idle;
     uint32_t n_shared; // pages that fxi_page_is_shared
+    uint8_t *state;    // [n_block] fxi_kv_chunk_state: pages are in no order
     uint32_t *bucket;  // [n_bucket] recorded pages by hash
     uint32_t n_bucket;
     uint64_t n_serial;       // given out so far
     uint64_t n_evicted;      // pages so far
     uint64_t now_ms, age_ms; // age_ms: when priorities are looked at next
     fxi_page_domain *domain;
+    fxi_page_watch watch;
 
     fxi_paged_seq *first;
     int n_seq;
@@ -131,6 +143,25 @@ static inline uint32_t fxi_paged_n_page(const fxi_paged *k, int n_tok)
 static inline bool fxi_page_is_shared(const fxi_page *p)
 {
     return p->block != FXI_PAGE_NONE && p->n_ref && p->n_ref + (p->serial != 0) > 1;
+}
+
+// Of a page in memory.
+static inline fxi_kv_chunk_state fxi_page_state(const fxi_page *p)
+{
+    if (!p->n_ref) return FXI_KV_CHUNK_CACHED;
+    return fxi_page_is_shared(p) ? FXI_KV_CHUNK_SHARED : FXI_KV_CHUNK_OWNED;
+}
+
+// Around every change of who holds a page, whether it is recorded, and where it is.
+static inline void fxi_page_uncount(fxi_paged *k, const fxi_page *p)
+{
+    k->n_shared -= fxi_page_is_shared(p);
+}
+
+static inline void fxi_page_count(fxi_paged *k, const fxi_page *p)
+{
+    k->n_shared += fxi_page_is_shared(p);
+    if (p->block != FXI_PAGE_NONE) k->state[p->block] = (uint8_t)fxi_page_state(p);
 }
 
 // First byte of a block in a plane, in the pool.
@@ -180,6 +211,16 @@ fx_status fxi_page_record(fxi_kv *kv, fxi_kv_seq *s, fxi_kv_domain *d, const int
 fx_status fxi_page_swap_out(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving);
 fx_status fxi_page_swap_in(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving);
 uint64_t fxi_page_swap_gain(const fxi_kv *kv, const fxi_kv_seq *s, int n_recorded);
+
+// ---- page_watch.c ------------------------------------------------------------------------------
+
+void fxi_page_watch_nodes(fxi_kv *kv, bool is_on);
+void fxi_page_watch_close(fxi_paged *k);
+void fxi_page_forget_news(fxi_paged *k); // what is noted
+
+// While somebody watches: a recorded page is new, or different; it will be recorded no more.
+void fxi_page_note_change(fxi_paged *k, uint32_t page);
+void fxi_page_note_gone(fxi_paged *k, uint32_t page);
 
 // ---- page_paint.c ------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 #include "unit/kv/support/kv_look.h"
 
 #include "unit/cmocka_all.h"
+#include "unit/kv/support/kv_nodes.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -28,8 +29,7 @@ typedef struct kv_look {
     bool has[KV_WORLD_MAX_SEQ][MAX_GROUP][MAX_AT];
     bool is_told[KV_WORLD_MAX_SEQ];
     int seq, last_group, last_at; // of the last segment; seq -1: none
-    uint64_t node_bytes;
-    char wrong[128]; // what was found first, while it was painted
+    char wrong[128];              // what was found first, while it was painted
 } kv_look;
 
 static kv_look look; // too large for a stack
@@ -122,18 +122,6 @@ static void see_segment(void *ud, const fxi_kv_seq *s, int group, int at, uint64
     for (uint32_t i = 0; i < n; i++) see_position(s, group, at + (int)i, chunk + i);
 }
 
-static void see_nodes_anew(void *ud)
-{
-    (void)ud;
-    look.node_bytes = 0;
-}
-
-static void see_node(void *ud, const fxi_kv_node *node)
-{
-    (void)ud;
-    look.node_bytes += node->held_bytes;
-}
-
 // ---- what must be there ------------------------------------------------------------------------
 
 static void verify_bytes(const fxi_kv_stats *st)
@@ -169,8 +157,9 @@ void kv_look_verify(const kv_world *w)
     const fxi_kv_painter painter = {.group = see_group,
                                     .chunk = see_chunk,
                                     .segment = see_segment,
-                                    .nodes_anew = see_nodes_anew,
-                                    .node = see_node};
+                                    .nodes_anew = kv_nodes_anew,
+                                    .gone_node = kv_nodes_gone,
+                                    .node = kv_nodes_learn};
     const int n_device = kv_world_n_rank ? kv_world_n_rank : 1;
     fxi_kv_stats st;
     memset(&look, 0, sizeof look);
@@ -179,12 +168,14 @@ void kv_look_verify(const kv_world *w)
     look.is_exact = !strcmp(w->kv->ops->name, "vtensor");
     assert_int_equal(fxi_kv_paint(w->kv, &painter), FX_OK);
     if (look.wrong[0]) fail_msg("%s: the picture: %s", w->kv->ops->name, look.wrong);
+    const uint64_t node_bytes = kv_nodes_held_bytes();
+    kv_nodes_verify(w->kv);
     if (!look.is_exact) return;
     assert_int_equal(look.n_group, w->layout.n_group * n_device);
     for (int k = 0; k < look.n_group; k++) assert_int_equal(look.device[k], k / w->layout.n_group);
     fxi_kv_get_stats(w->kv, &st);
     if (!st.retired_bytes) verify_bytes(&st);
-    if (n_device == 1) assert_true(look.node_bytes >= st.cached_bytes); // others evict on their own
+    if (n_device == 1) assert_true(node_bytes >= st.cached_bytes); // others evict on their own
     for (int i = 0; i < KV_WORLD_MAX_SEQ; i++)
         if (w->seq[i].kv) verify_positions(i, n_device);
 }

@@ -7,7 +7,8 @@
 
 // Groups are those of each device; every chunk has one name and one state, and its bytes are those
 // counted; the segments of each sequence come in order, once, by chunks that were shown. Managers
-// over libvtensor show every position that holds a row, on every device.
+// over libvtensor show every position that holds a row, on every device. The nodes that were shown
+// are all there are (kv_nodes.h).
 void kv_look_verify(const kv_world *w);
 
 #endif
