@@ -37,6 +37,7 @@ static const bench_sizes quick_sizes = {
     .n_victim = 4,
     .n_abuse = 6,
     .idle_s = 0.3,
+    .slice_s = 0.1,
 };
 
 static const bench_sizes small_sizes = {
@@ -48,6 +49,7 @@ static const bench_sizes small_sizes = {
     .n_victim = 15,
     .n_abuse = 6,
     .idle_s = 10,
+    .slice_s = 1.5,
 };
 
 static const bench_sizes big_sizes = {
@@ -59,6 +61,7 @@ static const bench_sizes big_sizes = {
     .n_victim = 3,
     .n_abuse = 6,
     .idle_s = 10,
+    .slice_s = 6,
 };
 
 // ---- options -----------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ typedef struct bench_sizes {
     int n_repeat, max_tok, n_word; // tokens of an answer, words of a prompt
     int n_level, n_each[N_LEVEL];  // levels of load; requests of each stream at a level
     int n_victim, n_abuse;         // requests of the victim in each case; cases
-    double idle_s;
+    double idle_s, slice_s;        // slice: of a load with onlookers or without
 } bench_sizes;
 
 // The figures that have goals; NaN: not measured.
@@ -75,6 +75,9 @@ void bench_watch(bench *b);  // onlookers.c
 typedef struct order {
     fxi_buf prompt, http; // the text; the request with its head
 } order;
+
+void order_make(order *o, unsigned number, int n_word, int max_tok);
+void order_free(order *o);
 
 typedef struct work {
     int n_stream, n_order, max_tok; // stream i sends orders i, i + n_stream, ...
@@ -127,6 +130,26 @@ void pass_free(pass *p, const work *w);
 
 void http_pass(bench *b, const work *w, pass *p);   // http_side.c
 void engine_pass(bench *b, const work *w, pass *p); // engine_side.c
+
+// ---- steady.c: a load that goes on until it is stopped
+
+typedef struct steady_stream {
+    int fd;
+    order order; // the current one
+    wire wire;   // of its answer
+} steady_stream;
+
+typedef struct steady {
+    bench *b;
+    int n_stream;
+    steady_stream stream[MAX_STREAM];
+    int epoll_fd, n_request, n_failed;
+    atomic_bool stop;
+    pthread_t thread;
+} steady;
+
+void steady_start(steady *s, bench *b, int n_stream);
+void steady_stop(steady *s); // waits for no answer; sets n_request and n_failed
 
 // ---- server.c: a child that serves, or a server somewhere else
 

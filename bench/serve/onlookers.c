@@ -1,11 +1,13 @@
 // onlookers.c - what those who watch /kv/stream cost: the same load with four of them and without,
 // in turn. One thread reads for all of them and drops what it reads, as cheap as a reader can be.
 //
-// One sample is four passes, alone, watched, watched, alone, so that what drifts cancels. They have
-// their first picture before a pass begins: to open a page costs once, to keep it open costs all
-// the time. As the effect is smaller than what passes differ by, the rows have the median and an
-// interval that it lies in with 95 %; and what the server counts itself, which is exact: forward
-// passes, and the CPU time for pictures, and for sending them.
+// The load goes on all the time. One sample is four slices of it, alone, watched, watched, alone or
+// the other way round, so that what drifts cancels. A slice is watched once all onlookers have
+// their first picture: to open a page costs once, to keep it open costs all the time. What a slice
+// gets done is counted in tokens, those of prompts included, by the server. As the effect is
+// smaller than what slices differ by, the rows have the median and an interval that it lies in with
+// 95 %; and what the server counts itself, which is exact: the CPU time for pictures, and for
+// sending them.
 #include <poll.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -13,7 +15,7 @@
 
 #include "bench_serve.h"
 
-enum { N_ONLOOKER = 4, N_CASE = 2, N_PASS = 4, LOOK_MS = 50 };
+enum { N_ONLOOKER = 4, N_CASE = 2, N_SLICE = 4, LOOK_MS = 50, N_WARM_UP = 2 };
 
 static const char ask_stream[] = "GET /kv/stream HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
 
@@ -57,9 +59,10 @@ static void *look_on(void *arg)
     return NULL;
 }
 
-static void nap(void)
+static void sleep_ms(double ms)
 {
-    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    const double s = floor(ms / 1e3);
+    nanosleep(&(struct timespec){(time_t)s, (long)((ms - s * 1e3) * 1e6)}, NULL);
 }
 
 // Until each has its first picture.
@@ -73,7 +76,7 @@ static void onlookers_start(onlookers *o, const server *srv)
             die("watch", "the server does not answer");
     }
     if (pthread_create(&o->thread, NULL, look_on, o)) die("watch", "no thread");
-    while (atomic_load(&o->n_first) < N_ONLOOKER) nap();
+    while (atomic_load(&o->n_first) < N_ONLOOKER) sleep_ms(1);
 }
 
 static void onlookers_stop(onlookers *o)
@@ -85,16 +88,21 @@ static void onlookers_stop(onlookers *o)
 
 // ---- what the server says ----------------------------------------------------------------------
 
-typedef struct told { // by /metrics, about /kv/stream
-    double clients, pictures, picture_s, made, sent, bytes, send_s;
+typedef struct told { // by /metrics, and about its process
+    double at_ns, cpu_ns, n_tok, n_forward;
+    double clients, picture_s, made, sent, bytes, send_s; // of /kv/stream
 } told;
 
 static told ask_told(const server *srv)
 {
     static metrics m;
     metrics_ask(srv, &m);
-    return (told){metrics_figure(&m, "kv_stream_clients"),
-                  metrics_figure(&m, "kv_stream_pictures_total"),
+    return (told){now_ns(),
+                  server_cpu_ns(srv),
+                  metrics_figure(&m, "prompt_tokens_computed_total") +
+                      metrics_figure(&m, "generation_tokens_total"),
+                  metrics_figure(&m, "iterations_total"),
+                  metrics_figure(&m, "kv_stream_clients"),
                   metrics_figure(&m, "kv_stream_picture_seconds_total"),
                   metrics_figure(&m, "kv_stream_events_made_total"),
                   metrics_figure(&m, "kv_stream_events_sent_total"),
@@ -102,7 +110,7 @@ static told ask_told(const server *srv)
                   metrics_figure(&m, "kv_stream_send_seconds_total")};
 }
 
-// ---- passes ------------------------------------------------------------------------------------
+// ---- slices ------------------------------------------------------------------------------------
 
 // What all samples at one level showed; case 1 is with onlookers.
 typedef struct watch_sum {
@@ -110,11 +118,26 @@ typedef struct watch_sum {
     samples taking, sending, reading; // CPU time, in % of one core
     samples first_bytes, events_s, bytes_s;
     double n_made, n_sent;
-    int n_request, n_failed;
 } watch_sum;
 
-static void add_told(watch_sum *sum, const told *a, const told *b, double s)
+// What a token takes, summed over the slices of each case.
+typedef struct watch_costs {
+    double wall_ns[N_CASE], cpu_ns[N_CASE];
+} watch_costs;
+
+static void add_slice(watch_sum *sum, watch_costs *costs, bool is_watched, const told *a,
+                      const told *b)
 {
+    const double ns = b->at_ns - a->at_ns, n_tok = b->n_tok - a->n_tok;
+    costs->wall_ns[is_watched] += ns / n_tok;
+    costs->cpu_ns[is_watched] += (b->cpu_ns - a->cpu_ns) / n_tok;
+    samples_add(&sum->rate[is_watched], n_tok / ns * 1e9);
+    samples_add(&sum->n_forward[is_watched], (b->n_forward - a->n_forward) / ns * 1e9);
+}
+
+static void add_told(watch_sum *sum, const told *a, const told *b)
+{
+    const double s = (b->at_ns - a->at_ns) / 1e9;
     samples_add(&sum->taking, (b->picture_s - a->picture_s) / s * 100);
     samples_add(&sum->sending, (b->send_s - a->send_s) / s * 100);
     samples_add(&sum->events_s, (b->sent - a->sent) / N_ONLOOKER / s);
@@ -126,64 +149,56 @@ static void add_told(watch_sum *sum, const told *a, const told *b, double s)
 // Whether a client has gone is seen a little later.
 static void await_nobody(const server *srv)
 {
-    while (ask_told(srv).clients > 0) nap();
+    while (ask_told(srv).clients > 0) sleep_ms(1);
 }
 
 // What is sent is counted a little later.
 static told await_first(const server *srv, const told *start)
 {
     told t = ask_told(srv);
-    for (; t.sent - start->sent < N_ONLOOKER; t = ask_told(srv)) nap();
+    for (; t.sent - start->sent < N_ONLOOKER; t = ask_told(srv)) sleep_ms(1);
     return t;
 }
 
-static void run_watched(bench *b, const work *w, pass *p, watch_sum *sum)
+// A slice has a token at least, however slow the machine is.
+static told await_end(const bench *b, const told *before)
+{
+    told t = *before;
+    while (t.n_tok <= before->n_tok) {
+        sleep_ms(b->size.slice_s * 1e3);
+        t = ask_told(&b->srv);
+    }
+    return t;
+}
+
+static void run_alone(bench *b, watch_sum *sum, watch_costs *costs)
+{
+    const told before = ask_told(&b->srv), after = await_end(b, &before);
+    add_slice(sum, costs, false, &before, &after);
+}
+
+static void run_watched(bench *b, watch_sum *sum, watch_costs *costs)
 {
     onlookers o;
     const told start = ask_told(&b->srv);
     onlookers_start(&o, &b->srv);
-    const told before = await_first(&b->srv, &start);
-    const double start_ns = now_ns();
-    http_pass(b, w, p);
-    const told after = ask_told(&b->srv);
-    const double s = (now_ns() - start_ns) / 1e9;
+    const told before = await_first(&b->srv, &start), after = await_end(b, &before);
     onlookers_stop(&o);
+    add_slice(sum, costs, true, &before, &after);
+    add_told(sum, &before, &after);
     samples_add(&sum->first_bytes, (before.bytes - start.bytes) / N_ONLOOKER / 1e3);
-    samples_add(&sum->reading, o.cpu_ns / 1e9 / s * 100);
-    add_told(sum, &before, &after, s);
+    samples_add(&sum->reading, o.cpu_ns / (after.at_ns - start.at_ns) * 100);
     await_nobody(&b->srv);
 }
 
-static void run_pass(bench *b, const work *w, bool is_watched, pass *p, watch_sum *sum)
+static void run_sample(bench *b, bool begins_watched, watch_sum *sum)
 {
-    pass_init(p, w);
-    if (is_watched)
-        run_watched(b, w, p, sum);
-    else
-        http_pass(b, w, p);
-    samples_add(&sum->rate[is_watched], w->n_order / (p->wall_ns / 1e9));
-    samples_add(&sum->n_forward[is_watched], p->n_forward);
-    sum->n_request += w->n_order;
-    sum->n_failed += p->n_failed;
-}
-
-// One sample. All its passes have as many requests, of which no two begin alike.
-static void run_sample(bench *b, int n_stream, int n_each, watch_sum *sum)
-{
-    static const bool is_watched[N_PASS] = {false, true, true, false};
-    double wall_ns[N_CASE] = {0}, cpu_ns[N_CASE] = {0};
-    for (int i = 0; i < N_PASS; i++) {
-        pass p;
-        work w;
-        work_make(&w, b, n_stream, n_each);
-        run_pass(b, &w, is_watched[i], &p, sum);
-        wall_ns[is_watched[i]] += p.wall_ns;
-        cpu_ns[is_watched[i]] += p.cpu_ns;
-        pass_free(&p, &w);
-        work_free(&w);
-    }
-    samples_add(&sum->more_time, (wall_ns[1] / wall_ns[0] - 1) * 100);
-    samples_add(&sum->more_cpu, (cpu_ns[1] / cpu_ns[0] - 1) * 100);
+    static const bool is_other[N_SLICE] = {false, true, true, false};
+    watch_costs costs = {.wall_ns = {0}};
+    for (int i = 0; i < N_SLICE; i++)
+        (is_other[i] == begins_watched ? run_alone : run_watched)(b, sum, &costs);
+    samples_add(&sum->more_time, (costs.wall_ns[1] / costs.wall_ns[0] - 1) * 100);
+    samples_add(&sum->more_cpu, (costs.cpu_ns[1] / costs.cpu_ns[0] - 1) * 100);
 }
 
 static void free_sum(watch_sum *sum)
@@ -194,18 +209,18 @@ static void free_sum(watch_sum *sum)
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) samples_free(all[i]);
 }
 
-static void watch_row(bench *b, int n_stream, watch_sum *sum)
+static void watch_row(bench *b, const steady *load, watch_sum *sum)
 {
     results *out = &b->out;
     b->found.watch = fmax(b->found.watch, samples_bound(&sum->more_time, true));
-    row_begin(out, "%d streams, %d onlookers", n_stream, N_ONLOOKER);
-    row_cell(out, "n", sum->n_request, "requests");
+    row_begin(out, "%d streams, %d onlookers", load->n_stream, N_ONLOOKER);
+    row_cell(out, "n", load->n_request, "requests");
     row_interval(out, "more time", &sum->more_time, "%");
     if (b->srv.pid) row_interval(out, "more CPU of the server", &sum->more_cpu, "%");
-    row_spread(out, "rate alone", &sum->rate[0], "1/s");
-    row_spread(out, "rate watched", &sum->rate[1], "1/s");
-    row_spread(out, "forward passes alone", &sum->n_forward[0], "");
-    row_spread(out, "forward passes watched", &sum->n_forward[1], "");
+    row_spread(out, "rate alone", &sum->rate[0], "tokens/s");
+    row_spread(out, "rate watched", &sum->rate[1], "tokens/s");
+    row_spread(out, "forward passes alone", &sum->n_forward[0], "1/s");
+    row_spread(out, "forward passes watched", &sum->n_forward[1], "1/s");
     row_spread(out, "CPU for pictures", &sum->taking, "%");
     row_spread(out, "CPU for sending", &sum->sending, "%");
     row_spread(out, "CPU of the onlookers", &sum->reading, "%");
@@ -214,19 +229,26 @@ static void watch_row(bench *b, int n_stream, watch_sum *sum)
     row_spread(out, "whole picture", &sum->first_bytes, "KB");
     row_cell(out, "events made", sum->n_made, "");
     row_cell(out, "events sent", sum->n_sent, "");
-    row_cell(out, "failed", sum->n_failed, "requests");
+    row_cell(out, "failed", load->n_failed, "requests");
     row_end(out);
     free_sum(sum);
+}
+
+// The first slices fill the cache and bring streams out of step: they are not counted.
+static void run_level(bench *b, int n_stream)
+{
+    static steady load;
+    watch_sum sum = {.n_made = 0};
+    steady_start(&load, b, n_stream);
+    sleep_ms(N_WARM_UP * b->size.slice_s * 1e3);
+    for (int r = 0; r < b->size.n_repeat; r++) run_sample(b, r % 2, &sum);
+    steady_stop(&load);
+    watch_row(b, &load, &sum);
 }
 
 void bench_watch(bench *b)
 {
     static const int levels[] = {8, 64};
     section(&b->out, "watch", "the same load, watched through /kv/stream by four clients and not");
-    for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++) {
-        watch_sum sum = {.n_request = 0};
-        const int n_each = b->quick ? 2 : levels[i] < 32 ? 32 : 4;
-        for (int r = 0; r < b->size.n_repeat; r++) run_sample(b, levels[i], n_each, &sum);
-        watch_row(b, levels[i], &sum);
-    }
+    for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++) run_level(b, levels[i]);
 }

@@ -35,22 +35,30 @@ static void make_http(order *o, int max_tok)
     fxi_buf_free(&body);
 }
 
+void order_make(order *o, unsigned number, int n_word, int max_tok)
+{
+    *o = (order){.prompt = {0}};
+    make_prompt(o, number, n_word);
+    make_http(o, max_tok);
+}
+
+void order_free(order *o)
+{
+    fxi_buf_free(&o->prompt);
+    fxi_buf_free(&o->http);
+}
+
 void work_make(work *w, bench *b, int n_stream, int n_each)
 {
     *w = (work){n_stream, n_stream * n_each, b->size.max_tok, NULL};
     w->order = need(calloc((size_t)w->n_order, sizeof *w->order));
-    for (int i = 0; i < w->n_order; i++) {
-        make_prompt(&w->order[i], ++b->next_order, b->size.n_word);
-        make_http(&w->order[i], w->max_tok);
-    }
+    for (int i = 0; i < w->n_order; i++)
+        order_make(&w->order[i], ++b->next_order, b->size.n_word, w->max_tok);
 }
 
 void work_free(work *w)
 {
-    for (int i = 0; i < w->n_order; i++) {
-        fxi_buf_free(&w->order[i].prompt);
-        fxi_buf_free(&w->order[i].http);
-    }
+    for (int i = 0; i < w->n_order; i++) order_free(&w->order[i]);
     free(w->order);
 }
 
