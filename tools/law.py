@@ -32,8 +32,8 @@ LAW = {
     "vtensor/backend/host": ["vtensor/common/try.h", *PORT],
     "vtensor/backend/cuda": ["vtensor/common/try.h", *PORT],
 
-    "base": [ERROR],
-    "base/text": ["base", ERROR],
+    "base/text": [],
+    "base": ["base/text/utf8.h", ERROR],
     "base/option": ["base/text", "base", ERROR],
     "base/number": ["base/text", "base", ERROR],
     "base/system": ["base/text", "base", ERROR],

@@ -14,6 +14,9 @@ __attribute__((format(printf, 3, 4))) void fxi_error_set(fx_error *err, fx_statu
 // err is NULL).
 __attribute__((format(printf, 2, 3))) fx_status fxi_fail_in(fx_error *err, const char *fmt, ...);
 
+// What errno says of a call that failed: FX_ENOMEM or FX_EIO.
+fx_status fxi_errno_status(int error);
+
 // Returns the status from the calling function unless it is FX_OK.
 #define FX_TRY(expr)                                \
     do {                                            \

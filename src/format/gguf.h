@@ -84,6 +84,9 @@ void fxi_gguf_drop(const fxi_gguf *g, const void *p, size_t n_bytes);
 const char *fxi_gguf_name(const fxi_gguf *g); // as given to open or parse
 uint32_t fxi_gguf_version(const fxi_gguf *g);
 uint64_t fxi_gguf_size(const fxi_gguf *g); // bytes of the file, or of all files
+// Whether path names, in whatever way, a file that the tensors are read from: the model's own, one
+// of its parts, one of a folder's.
+bool fxi_gguf_reads(const fxi_gguf *g, const char *path);
 uint64_t fxi_gguf_n_kv(const fxi_gguf *g);
 uint64_t fxi_gguf_n_tensor(const fxi_gguf *g);
 // Pre: i < n_kv, i < n_tensor.

@@ -47,8 +47,9 @@ typedef struct fxi_rewritten {
     uint64_t in_bytes, out_bytes; // of tensors
 } fxi_rewritten;
 
-// Errors: FX_EIO, FX_ENOMEM, FX_EFORMAT (a tensor holds a number that is not finite or does not fit
-// its new type; a type that cannot be converted), FX_ECLOSED (stopped).
+// Errors: FX_EINVAL (path names a file that g reads), FX_EIO, FX_ENOMEM, FX_EFORMAT (a tensor holds
+// a number that is not finite or does not fit its new type; a type that cannot be converted),
+// FX_ECLOSED (stopped).
 fx_status fxi_rewrite_model(const fxi_gguf *g, const char *path, const fxi_rewrite *how,
                             fxi_rewritten *out, fx_error *err);
 

@@ -73,6 +73,38 @@ def ends(dim, vocab):
     return [("token_embd.weight", [dim, vocab]), ("output_norm.weight", [dim]), ("output.weight", [dim, vocab])]
 
 
+def split_model(stem, n_part):
+    """A GGUF file in parts of one tensor each."""
+    parts = [cli.scratch(f"{stem}-{i + 1:05}-of-{n_part:05}.gguf") for i in range(n_part)]
+    for i, part in enumerate(parts):
+        large_model(part.name, "llama", [("split.no", cli.U32, i), ("split.count", cli.U32, n_part)],
+                    [(f"blk.{i}.ffn_up.weight", [32, 32])])
+    return parts
+
+
+def split_weights(folder):
+    """The folder's model.safetensors becomes two files and their index."""
+    data = (folder / "model.safetensors").read_bytes()
+    n_head, = struct.unpack("<Q", data[:8])
+    tensors = json.loads(data[8:8 + n_head])
+    tensors.pop("__metadata__", None)
+    files, where = [], {}
+    for half in range(2):
+        head, body = {}, b""
+        files.append(folder / f"model-{half + 1:05}-of-00002.safetensors")
+        for name in sorted(tensors)[half::2]:
+            first, end = tensors[name]["data_offsets"]
+            head[name] = dict(tensors[name], data_offsets=[len(body), len(body) + end - first])
+            body += data[8 + n_head + first:8 + n_head + end]
+            where[name] = files[half].name
+        text = json.dumps(head).encode()
+        text += b" " * (-len(text) % 8)
+        files[half].write_bytes(struct.pack("<Q", len(text)) + text + body)
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": where}))
+    (folder / "model.safetensors").unlink()
+    return files
+
+
 def yi_34b():
     keys = numbers("llama", block_count=60, context_length=4096, embedding_length=7168, feed_forward_length=20480,
                    attention__head_count=56, attention__head_count_kv=8, rope__freq_base=5e6,
@@ -214,6 +246,41 @@ class Models(cli.TestCase):
         if os.access("/dev/full", os.W_OK):
             self.fails(1, "/dev/full: No space left on device", "quantize", model, "/dev/full", "q8_0")
         self.assertFalse(cli.scratch("again.gguf").exists())
+
+    def refuses_to_replace(self, model, file, *command):
+        """No name of a file that the model is read from is taken for the output."""
+        names = [file, f"{file.parent}/./{file.name}", cli.scratch("soft-link"), cli.scratch("hard-link")]
+        os.symlink(file, names[2])
+        os.link(file, names[3])
+        before = file.read_bytes()
+        for name in names:
+            args = [arg if arg != "TO" else name for arg in command]
+            self.fails(1, f"{name}: is a file of the model itself", *args)
+            self.assertEqual((file.read_bytes(), os.stat(file).st_nlink), (before, 2))
+        names[2].unlink()
+        names[3].unlink()
+
+    def test_a_part_of_the_model_is_not_replaced(self):
+        parts = split_model("parts", 3)
+        for part in parts[1:]:
+            self.refuses_to_replace(parts[0], part, "quantize", parts[0], "TO", "q8_0")
+            self.refuses_to_replace(parts[0], part, "convert", parts[0], "-o", "TO")
+        self.refuses_to_replace(parts[2], parts[0], "quantize", parts[2], "TO", "q8_0")
+        self.ok("quantize", parts[1], cli.scratch("parts.gguf"), "q8_0")
+
+    def test_a_shard_of_the_folder_is_not_replaced(self):
+        folder = self.folder("llama-long")
+        shards = split_weights(folder)
+        for shard in shards:
+            self.refuses_to_replace(folder, shard, "convert", folder, "-o", "TO")
+            self.refuses_to_replace(folder, shard, "quantize", folder, "TO", "q8_0")
+        self.ok("convert", folder, "-o", folder / "whole.gguf")
+
+    def test_the_importance_matrix_is_not_replaced(self):
+        matrix = cli.scratch("matrix.dat")
+        matrix.write_bytes(b"any")
+        self.fails(1, "is the importance matrix itself", "quantize", cli.tiny_model(), matrix, "q8_0", "--imatrix", matrix)
+        self.assertEqual(matrix.read_bytes(), b"any")
 
     def test_a_full_disk_leaves_nothing(self):
         model, folder = cli.tiny_model(), cli.scratch("full")

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "base/text/utf8.h"
 #include "server/request/api_request.h"
 
 static const fxi_limits limits = {.model_id = "m", .n_vocab = 100, .max_choice = 64};
@@ -284,6 +285,7 @@ static void expect_error(fxi_api api, const char *body, int status, const char *
         fail_msg("%s\n-> %d %d '%s' %s: %s", body, ok, e.status, e.param, e.code ? e.code : "-",
                  e.message);
     assert_true(e.message[0] && !strchr(e.message, '\n'));
+    assert_int_equal(fxi_utf8_check(e.message, strlen(e.message)), strlen(e.message));
     assert_null(par.root);
 }
 

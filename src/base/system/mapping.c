@@ -17,8 +17,9 @@ static fx_status map_fd(int fd, const char *path, fxi_mapping *out, fx_error *er
     if (!S_ISREG(st.st_mode)) return fxi_fail(err, FX_EIO, "%s: not a regular file", path);
     if (!st.st_size) return fxi_fail(err, FX_EFORMAT, "%s: the file is empty", path);
     void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (p == MAP_FAILED) return fxi_fail(err, FX_EIO, "%s: cannot map: %s", path, strerror(errno));
-    *out = (fxi_mapping){p, (size_t)st.st_size};
+    if (p == MAP_FAILED)
+        return fxi_fail(err, fxi_errno_status(errno), "%s: cannot map: %s", path, strerror(errno));
+    *out = (fxi_mapping){p, (size_t)st.st_size, st.st_dev, st.st_ino};
     return FX_OK;
 }
 
@@ -26,7 +27,7 @@ fx_status fxi_mapping_open(const char *path, fxi_mapping *out, fx_error *err)
 {
     *out = (fxi_mapping){0};
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a fifo must not block
-    if (fd < 0) return fxi_fail(err, FX_EIO, "%s: %s", path, strerror(errno));
+    if (fd < 0) return fxi_fail(err, fxi_errno_status(errno), "%s: %s", path, strerror(errno));
     fx_status st = map_fd(fd, path, out, err);
     close(fd);
     return st;
@@ -36,6 +37,12 @@ void fxi_mapping_close(fxi_mapping *m)
 {
     if (m->data) munmap((void *)(uintptr_t)m->data, m->size_bytes);
     *m = (fxi_mapping){0};
+}
+
+bool fxi_mapping_is_of(const fxi_mapping *m, const char *path)
+{
+    struct stat st;
+    return m->data && !stat(path, &st) && st.st_dev == m->device && st.st_ino == m->inode;
 }
 
 bool fxi_mapping_holds(const fxi_mapping *m, const void *p)

@@ -2,6 +2,7 @@
 #include "base/text/utf8.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 
 int fxi_utf8_len(unsigned char first)
 {
@@ -71,6 +72,20 @@ size_t fxi_utf8_complete(const char *s, size_t n)
         return cut_off ? at : n;
     }
     return n;
+}
+
+int fxi_utf8_within(const char *s, int max)
+{
+    return (int)fxi_utf8_complete(s, strnlen(s, (size_t)max));
+}
+
+void fxi_utf8_vprint(char *out, size_t room_bytes, const char *fmt, va_list ap)
+{
+    const int n = vsnprintf(out, room_bytes, fmt, ap);
+    if (n < 0)
+        out[0] = 0;
+    else if ((size_t)n >= room_bytes)
+        out[fxi_utf8_complete(out, room_bytes - 1)] = 0;
 }
 
 int32_t fxi_utf8_at(const char *s, size_t n, size_t *n_bytes)

@@ -2,6 +2,7 @@
 #ifndef FXI_BASE_UTF8_H
 #define FXI_BASE_UTF8_H
 
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -35,6 +36,15 @@ size_t fxi_utf8_broken(const char *s, size_t n);
 // The length of s[0..n) without a last sequence that is valid so far but cut off: what may be sent
 // while more bytes are to come. Bytes that can never become valid are not held back.
 size_t fxi_utf8_complete(const char *s, size_t n);
+
+// How many bytes of s, at most max, are whole characters: a precision for "%.*s".
+int fxi_utf8_within(const char *s, int max);
+#define FXI_UTF8_HEAD(s, max) fxi_utf8_within((s), (max)), (s) // two arguments of a printf
+
+// As vsnprintf, room_bytes > 0, but a text that is too long is cut at the end of a character. Bytes
+// that are no UTF-8 stay as they are.
+__attribute__((format(printf, 3, 0))) void fxi_utf8_vprint(char *out, size_t room_bytes,
+                                                           const char *fmt, va_list ap);
 
 // The character at s[0..n), n > 0, and its length. A byte that begins no sequence, or a cut-off
 // one, is a character of its own.

@@ -33,6 +33,8 @@ static fx_status check_order(const rewrite_order *o, fxi_rewrite *how, fx_error 
 {
     if (is_same_file(o->from, o->to))
         return fxi_fail(err, FX_EINVAL, "%s: is the model itself", o->to);
+    if (o->imatrix && is_same_file(o->imatrix, o->to))
+        return fxi_fail(err, FX_EINVAL, "%s: is the importance matrix itself", o->to);
     if (!o->type) return FX_OK;
     how->mixture = fxi_mixture_find(o->type);
     if (how->mixture) return FX_OK;

@@ -1,4 +1,5 @@
 // serve_say.c - what `serve` says about itself: what it runs, where it listens, that it stops.
+#include "base/text/utf8.h" // defines: fxi_utf8_vprint
 #include "cli/command/command.h"
 #include "cli/terminal/terminal.h"
 
@@ -31,7 +32,7 @@ __attribute__((format(printf, 2, 3))) static void say_text(const fxi_say *say, c
     char text[512];
     va_list args;
     va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
+    fxi_utf8_vprint(text, sizeof text, fmt, args);
     va_end(args);
     say->line(say->ud, text);
 }
@@ -112,7 +113,7 @@ __attribute__((format(printf, 2, 3))) static void say_warning(const fxi_say *say
     const size_t n = strlen(text);
     va_list args;
     va_start(args, fmt);
-    vsnprintf(text + n, sizeof text - n, fmt, args);
+    fxi_utf8_vprint(text + n, sizeof text - n, fmt, args);
     va_end(args);
     fxi_say_event(say, FXI_LEVEL_WARN, "warning", text);
 }

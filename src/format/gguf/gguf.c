@@ -21,6 +21,14 @@ uint64_t fxi_gguf_size(const fxi_gguf *g)
     return g->file_bytes;
 }
 
+bool fxi_gguf_reads(const fxi_gguf *g, const char *path)
+{
+    for (size_t i = 0; i < g->n_part; i++)
+        if (fxi_gguf_reads(g->part[i], path)) return true;
+    return fxi_mapping_is_of(&g->map, path) ||
+           (g->maker.reads && g->maker.reads(g->maker.ud, path));
+}
+
 uint64_t fxi_gguf_n_kv(const fxi_gguf *g)
 {
     return g->n_kv;

@@ -20,7 +20,8 @@ typedef struct fxi_gguf_maker {
     void (*make)(void *ud, uint64_t i, uint64_t row, uint64_t n_row, void *dst);
     void (*made)(void *ud, uint64_t i); // after the calls of make; NULL: nothing to do
     void (*drop)(void *ud, const void *p, size_t n_bytes); // as fxi_gguf_drop, of placed tensors
-    void (*close)(void *ud);                               // frees ud
+    bool (*reads)(void *ud, const char *path); // as fxi_gguf_reads; NULL: no file is behind it
+    void (*close)(void *ud);                   // frees ud
 } fxi_gguf_maker;
 
 // An fxi_gguf over a head: the bytes of a GGUF file up to its last tensor's entry (fxi_gguf_writer_

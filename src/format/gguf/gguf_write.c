@@ -44,7 +44,7 @@ struct fxi_gguf_writer {
 
 static void fail_io(fxi_gguf_writer *w)
 {
-    w->st = fxi_fail(&w->err, FX_EIO, "%s: %s", w->path, strerror(errno));
+    w->st = fxi_fail(&w->err, fxi_errno_status(errno), "%s: %s", w->path, strerror(errno));
 }
 
 static void fail_use(fxi_gguf_writer *w, const char *what, const char *name)
@@ -303,13 +303,14 @@ static void begin_file(fxi_gguf_writer *w)
 static fx_status open_temp(fxi_gguf_writer *w, fx_error *err)
 {
     w->target = realpath(w->path, NULL); // follows a link; NULL: there is no such file yet
-    if (!w->target) w->target = strdup(w->path);
+    if (!w->target && errno != ENOMEM) w->target = strdup(w->path);
     if (!w->target || asprintf(&w->temp, "%s.part-%ld", w->target, (long)getpid()) < 0) {
         w->temp = NULL;
         return fxi_fail(err, FX_ENOMEM, "%s: no memory", w->path);
     }
     w->f = fopen(w->temp, "wbe");
-    return w->f ? FX_OK : fxi_fail(err, FX_EIO, "%s: %s", w->path, strerror(errno));
+    return w->f ? FX_OK
+                : fxi_fail(err, fxi_errno_status(errno), "%s: %s", w->path, strerror(errno));
 }
 
 static fx_status open_output(fxi_gguf_writer *w, fx_error *err)
@@ -317,7 +318,8 @@ static fx_status open_output(fxi_gguf_writer *w, fx_error *err)
     struct stat st;
     if (stat(w->path, &st) || S_ISREG(st.st_mode)) return open_temp(w, err);
     w->f = fopen(w->path, "wbe");
-    return w->f ? FX_OK : fxi_fail(err, FX_EIO, "%s: %s", w->path, strerror(errno));
+    return w->f ? FX_OK
+                : fxi_fail(err, fxi_errno_status(errno), "%s: %s", w->path, strerror(errno));
 }
 
 fx_status fxi_gguf_writer_open(const char *path, fxi_gguf_writer **out, fx_error *err)

@@ -1,5 +1,6 @@
 // hf_open.c - opens a Hugging Face folder: config.json selects the family, whose tables say what
 // keys and tensors to present; the tensors' recipes stay with the fxi_gguf and make their bytes.
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +23,14 @@ static void drop_tensor(void *ud, const void *p, size_t n_bytes)
     for (size_t i = 0; i < f->files.n_file; i++)
         if (fxi_mapping_holds(&f->files.file[i].map, p))
             fxi_mapping_drop(&f->files.file[i].map, p, n_bytes);
+}
+
+static bool reads_file(void *ud, const char *path)
+{
+    const fxi_folder *f = ud;
+    for (size_t i = 0; i < f->files.n_file; i++)
+        if (fxi_mapping_is_of(&f->files.file[i].map, path)) return true;
+    return false;
 }
 
 static void make_tensor(void *ud, uint64_t i, uint64_t row, uint64_t n_row, void *dst)
@@ -75,12 +84,14 @@ static fx_status choose_family(fxi_folder *f)
 // ---- the whole ---------------------------------------------------------------------------------
 
 // The folder's own name: GGUF files are often renamed.
-static void write_name(const fxi_folder *f)
+static fx_status write_name(const fxi_folder *f)
 {
     char *path = realpath(f->path, NULL);
+    if (!path && errno == ENOMEM) return fxi_fail(f->err, FX_ENOMEM, "%s: no memory", f->path);
     const char *slash = path ? strrchr(path, '/') : NULL;
     if (slash && slash[1]) fxi_gguf_write_str(f->w, "general.name", slash + 1);
     free(path);
+    return FX_OK;
 }
 
 // general.file_type, llama.cpp's number for what most matrices are.
@@ -117,7 +128,7 @@ static fx_status translate_folder(fxi_folder *f)
     FX_TRY(fxi_hf_files_open(f->path, &f->files, f->err));
     FX_TRY(fxi_hf_read_numbers(f));
     FX_TRY(fxi_hf_write_keys(f));
-    write_name(f);
+    FX_TRY(write_name(f));
     FX_TRY(fxi_hf_write_vocab(f));
     FX_TRY(fxi_hf_plan_tensors(f));
     write_file_type(f);
@@ -156,6 +167,7 @@ fx_status fxi_hf_open(const char *folder, fxi_gguf **out, fx_error *err)
                                   .make = make_tensor,
                                   .made = drop_sources,
                                   .drop = drop_tensor,
+                                  .reads = reads_file,
                                   .close = close_folder};
     return fxi_gguf_present(folder, &head, &maker, out, err);
 }

@@ -195,6 +195,8 @@ fx_status fxi_rewrite_model(const fxi_gguf *g, const char *path, const fxi_rewri
                             fxi_rewritten *out, fx_error *err)
 {
     rewrite_job j = {.g = g, .how = how, .err = err};
+    if (fxi_gguf_reads(g, path))
+        return fxi_fail(err, FX_EINVAL, "%s: is a file of the model itself", path);
     fxi_mixture_look_at(g, how->imatrix != NULL, &j.model);
     count_bytes(&j, out);
     FX_TRY(fxi_gguf_writer_open(path, &j.w, err));

@@ -52,7 +52,8 @@ static fx_status use_file(fxi_chat *c, const char *path, fx_error *err)
     fxi_buf text = {0};
     FILE *f = fopen(path, "rb");
     if (!f)
-        return fxi_fail(err, FX_EIO, "no chat template '%s': no file (%s), and none of %s", path,
+        return fxi_fail(err, fxi_errno_status(errno),
+                        "no chat template '%s': no file (%s), and none of %s", path,
                         strerror(errno), fxi_chat_builtin_names());
     fx_status st = read_template(f, path, &text, err);
     fclose(f);

@@ -46,10 +46,18 @@ static fx_status read_open_file(FILE *f, const char *path, fxi_buf *out, fx_erro
     return FX_OK;
 }
 
+static fx_status open_file(const char *path, FILE **out, fx_error *err)
+{
+    *out = fopen(path, "rb");
+    return *out ? FX_OK
+                : fxi_fail(err, fxi_errno_status(errno), "%s: cannot be opened: %s", path,
+                           strerror(errno));
+}
+
 static fx_status read_file(const char *path, fxi_buf *out, fx_error *err)
 {
-    FILE *f = fopen(path, "rb");
-    if (!f) return fxi_fail(err, FX_EIO, "%s: cannot be opened: %s", path, strerror(errno));
+    FILE *f;
+    FX_TRY(open_file(path, &f, err));
     fx_status st = read_open_file(f, path, out, err);
     fclose(f);
     return st;
@@ -237,18 +245,21 @@ static fx_status read_by_form(const char *path, fxi_str text, const char *pre, f
     return read_beside(path, s, err);
 }
 
-static bool is_gguf(const char *path)
+static fx_status begins_gguf(const char *path, bool *begins, fx_error *err)
 {
     char magic[4];
-    FILE *f = fopen(path, "rb");
-    const bool is = f && fread(magic, 1, 4, f) == 4 && !memcmp(magic, "GGUF", 4);
-    if (f) fclose(f);
-    return is;
+    FILE *f;
+    FX_TRY(open_file(path, &f, err));
+    *begins = fread(magic, 1, 4, f) == 4 && !memcmp(magic, "GGUF", 4);
+    fclose(f);
+    return FX_OK;
 }
 
 static fx_status read_path(const char *path, const char *pre, fxi_vocab_spec *s, fx_error *err)
 {
-    if (is_gguf(path)) {
+    bool is_gguf;
+    FX_TRY(begins_gguf(path, &is_gguf, err));
+    if (is_gguf) {
         FX_TRY(refuse_pre(path, pre, err));
         return read_gguf(path, s, err);
     }

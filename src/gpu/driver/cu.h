@@ -85,9 +85,8 @@ fx_status fxi_cu_is_idle(fxi_cu *cu, fxi_cu_stream s, bool *is_idle, fx_error *e
 fx_status fxi_cu_event_make(fxi_cu *cu, fxi_cu_event *event, fx_error *err);
 void fxi_cu_event_free(fxi_cu *cu, fxi_cu_event event);
 fx_status fxi_cu_event_mark(fxi_cu *cu, fxi_cu_event event, fxi_cu_stream s, fx_error *err);
-// The calling thread, or the work given to a stream from now on, waits for the mark.
+// The calling thread waits for the mark.
 fx_status fxi_cu_event_wait(fxi_cu *cu, fxi_cu_event event, fx_error *err);
-fx_status fxi_cu_event_order(fxi_cu *cu, fxi_cu_event event, fxi_cu_stream s, fx_error *err);
 
 // ---- cu_module.c -------------------------------------------------------------------------------
 

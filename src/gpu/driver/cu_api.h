@@ -117,8 +117,6 @@ enum {
     X(stream_destroy, fxi_cu_result, cuStreamDestroy_v2, (fxi_cu_stream stream))                 \
     X(stream_synchronize, fxi_cu_result, cuStreamSynchronize, (fxi_cu_stream stream))            \
     X(stream_query, fxi_cu_result, cuStreamQuery, (fxi_cu_stream stream))                        \
-    X(stream_wait_event, fxi_cu_result, cuStreamWaitEvent,                                       \
-      (fxi_cu_stream stream, fxi_cu_event event, unsigned flags))                                \
     X(event_create, fxi_cu_result, cuEventCreate, (fxi_cu_event * event, unsigned flags))        \
     X(event_destroy, fxi_cu_result, cuEventDestroy_v2, (fxi_cu_event event))                     \
     X(event_record, fxi_cu_result, cuEventRecord, (fxi_cu_event event, fxi_cu_stream stream))    \

@@ -1,4 +1,4 @@
-// cu_stream.c - waiting for streams, and events that order them; see cu.h.
+// cu_stream.c - waiting for streams, and for events in them; see cu.h.
 #include "gpu/driver/cu.h"
 
 fx_status fxi_cu_wait(fxi_cu *cu, fxi_cu_stream s, fx_error *err)
@@ -34,9 +34,4 @@ fx_status fxi_cu_event_mark(fxi_cu *cu, fxi_cu_event event, fxi_cu_stream s, fx_
 fx_status fxi_cu_event_wait(fxi_cu *cu, fxi_cu_event event, fx_error *err)
 {
     return fxi_cu_done(cu, cu->api.event_synchronize(event), err, "cuEventSynchronize");
-}
-
-fx_status fxi_cu_event_order(fxi_cu *cu, fxi_cu_event event, fxi_cu_stream s, fx_error *err)
-{
-    return fxi_cu_done(cu, cu->api.stream_wait_event(s, event, 0), err, "cuStreamWaitEvent");
 }

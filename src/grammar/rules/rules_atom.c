@@ -162,7 +162,7 @@ static fx_status make_regex(fxi_rule_reader *r, fxi_str pattern, uint32_t *node)
 {
     fx_error e;
     const fx_status st = fxi_gram_regex(r->g, pattern, 0, FXI_SPELL_UTF8, node, &e);
-    if (st == FX_EINVAL) return fxi_rules_refuse(r, "%.250s", e.text);
+    if (st == FX_EINVAL) return fxi_rules_refuse(r, "%.*s", FXI_UTF8_HEAD(e.text, 250));
     return st ? fxi_rules_no_memory(r) : FX_OK;
 }
 

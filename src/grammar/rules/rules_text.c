@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/system/grow.h"
+#include "base/text/utf8.h" // defines: fxi_utf8_vprint
 #include "grammar/rules/rules_parts.h"
 
 enum { MAX_NAMES = 5000 };
@@ -14,7 +15,7 @@ fx_status fxi_rules_refuse(const fxi_rule_reader *r, const char *fmt, ...)
     size_t line = 1;
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(what, sizeof what, fmt, ap);
+    fxi_utf8_vprint(what, sizeof what, fmt, ap);
     va_end(ap);
     for (size_t i = 0; i < r->at && i < r->s.n; i++) line += r->s.p[i] == '\n';
     return fxi_fail(r->err, FX_EINVAL, "grammar: %s in line %zu", what, line);

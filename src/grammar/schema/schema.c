@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "base/text/utf8.h"
 #include "grammar/schema/schema_parts.h"
 
 // ---- rules --------------------------------------------------------------------------------------
@@ -143,7 +144,8 @@ static fx_status find_asked(fxi_schema *r, const fxi_schema_ask *ask, fxi_schema
         return fxi_fail(r->err, FX_EINVAL, "schema: it must be an object, true or false");
     if (ask->at) FX_TRY(fxi_schema_at(r, ask->at, &s));
     if (!json_is_object(s) && !json_is_boolean(s))
-        return fxi_fail(r->err, FX_EINVAL, "schema: \"%.100s\" is no schema in it", ask->at);
+        return fxi_fail(r->err, FX_EINVAL, "schema: \"%.*s\" is no schema in it",
+                        FXI_UTF8_HEAD(ask->at, 100));
     return fxi_schema_put(r, out, s);
 }
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/text/buf.h"
+#include "base/text/utf8.h"
 #include "grammar/schema/schema_parts.h"
 
 // What a keyword's value must be.
@@ -110,10 +111,11 @@ fx_status fxi_schema_refuse(fxi_schema *r, const json_t *at, const char *fmt, ..
     fxi_buf path = {0};
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(what, sizeof what, fmt, ap);
+    fxi_utf8_vprint(what, sizeof what, fmt, ap);
     va_end(ap);
     const bool found = fxi_buf_str(&path, "#") && find_schema_path(r->root, at, &path);
-    (void)fxi_fail(r->err, FX_EINVAL, "schema: %s at %.160s", what, found ? path.p : "#");
+    (void)fxi_fail(r->err, FX_EINVAL, "schema: %s at %.*s", what,
+                   FXI_UTF8_HEAD(found ? path.p : "#", 160));
     fxi_buf_free(&path);
     return FX_EINVAL;
 }
@@ -205,7 +207,7 @@ fx_status fxi_schema_check(fxi_schema *r, const json_t *schema)
         const struct keyword_row *k = find_keyword_row(key);
         if (!k && !strncmp(key, "x-", 2)) continue;
         const char *want = want_of(k ? k->value : NO_VALUE, v);
-        if (want) return fxi_schema_refuse(r, schema, "\"%.60s\" %s", key, want);
+        if (want) return fxi_schema_refuse(r, schema, "\"%.*s\" %s", FXI_UTF8_HEAD(key, 60), want);
     }
     if (schema != r->root && json_object_get(schema, "$id"))
         return fxi_schema_refuse(r, schema, "\"$id\" inside of a schema is not supported");

@@ -3,6 +3,8 @@
 
 #include "grammar/schema/schema_parts.h"
 
+#include "base/text/utf8.h"
+
 static int digit_of_hex(char c)
 {
     if (c >= '0' && c <= '9') return c - '0';
@@ -77,12 +79,14 @@ fx_status fxi_schema_resolve(fxi_schema *r, const json_t *schema, const json_t *
     size_t n_look = 0;
     *out = NULL;
     if (ref[0] != '#')
-        return fxi_schema_refuse(r, schema, "a \"$ref\" to another document (\"%.100s\")", ref);
+        return fxi_schema_refuse(r, schema, "a \"$ref\" to another document (\"%.*s\")",
+                                 FXI_UTF8_HEAD(ref, 100));
     if (!ref[1] || ref[1] == '/')
         FX_TRY(fxi_schema_at(r, ref + 1, out));
     else
         *out = find_anchor(r->root, ref + 1, &n_look);
     FX_TRY(fxi_schema_work(r, n_look / FXI_SCHEMA_LOOKS));
     if (json_is_object(*out) || json_is_boolean(*out)) return FX_OK;
-    return fxi_schema_refuse(r, schema, "\"$ref\" names \"%.100s\", which is not there", ref);
+    return fxi_schema_refuse(r, schema, "\"$ref\" names \"%.*s\", which is not there",
+                             FXI_UTF8_HEAD(ref, 100));
 }

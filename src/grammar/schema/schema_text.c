@@ -1,6 +1,7 @@
 // schema_text.c - strings: length, patterns, formats and names, alone or together.
 #include <stdlib.h>
 
+#include "base/text/utf8.h"
 #include "grammar/meet/gram_meet.h"
 #include "grammar/read/gram_chars.h"
 #include "grammar/read/gram_regex.h"
@@ -19,7 +20,7 @@ static fx_status read_regex(fxi_schema *r, fxi_gram *g, const fxi_schema_text *c
     const char *pattern = c->whole ? c->whole : c->pattern;
     const fx_status st =
         fxi_gram_regex(g, fxi_str_of(pattern), c->whole ? 0 : FXI_GRAM_SEARCH, spelling, node, &e);
-    return st == FX_EINVAL ? fxi_schema_refuse(r, c->at, "%.250s", e.text)
+    return st == FX_EINVAL ? fxi_schema_refuse(r, c->at, "%.*s", FXI_UTF8_HEAD(e.text, 250))
            : st            ? fxi_schema_no_memory(r)
                            : FX_OK;
 }
@@ -82,10 +83,10 @@ static fx_status meet_conditions(fxi_schema *r, const fxi_schema_text *cond, siz
         return st;
     }
     st = fxi_gram_meet_all(r->g, part, n_part, node, &n_pair, &e);
-    return st == FX_EINVAL
-               ? fxi_schema_refuse(r, cond[0].at, "conditions on a text: %.200s", e.text)
-           : st ? fxi_schema_no_memory(r)
-                : fxi_schema_met(r, n_part, n_pair);
+    return st == FX_EINVAL ? fxi_schema_refuse(r, cond[0].at, "conditions on a text: %.*s",
+                                               FXI_UTF8_HEAD(e.text, 200))
+           : st            ? fxi_schema_no_memory(r)
+                           : fxi_schema_met(r, n_part, n_pair);
 }
 
 fx_status fxi_schema_texts(fxi_schema *r, const fxi_schema_text *cond, size_t n, uint32_t *node)
@@ -140,8 +141,8 @@ fx_status fxi_schema_conditions(fxi_schema *r, const fxi_schema_set *list, fxi_s
          (s = fxi_schema_next(list, "format", s, &v)) && *n <= MAX_CONDITION;) {
         const char *whole = fxi_regex_of_format(json_string_value(v));
         if (!whole)
-            return fxi_schema_refuse(r, s, "the format \"%.60s\" is not supported",
-                                     json_string_value(v));
+            return fxi_schema_refuse(r, s, "the format \"%.*s\" is not supported",
+                                     FXI_UTF8_HEAD(json_string_value(v), 60));
         cond[(*n)++] = (fxi_schema_text){.at = s, .whole = whole};
     }
     if ((min || max != FXI_GRAM_NO_MAX) && *n <= MAX_CONDITION)

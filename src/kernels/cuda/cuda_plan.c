@@ -7,11 +7,6 @@ int fxi_cuda_attn_heads(int n_head, int n_kv_head)
     return n_kv_head * ((group + FXI_CUDA_TILE_ROW - 1) / FXI_CUDA_TILE_ROW);
 }
 
-int fxi_cuda_plan_tiles(int n_tok)
-{
-    return n_tok;
-}
-
 int fxi_cuda_plan_parts(int n_head, int n_seq, int ctx_tok)
 {
     return n_head * n_seq * fxi_attn_n_segment(ctx_tok);

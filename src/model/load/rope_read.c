@@ -103,6 +103,9 @@ static fx_status divide_by(const rope_read *r, const char *tensor, fxi_rope_spec
 // Both tensors are checked; one is used.
 static fx_status scale_longrope(const rope_read *r, fxi_rope_spec *spec, fx_error *err)
 {
+    if (r->orig_tok < 2) // the gain has its logarithm as a divisor
+        return fxi_loading_fail(
+            r->l, "rope.scaling.original_context_length: longrope needs at least 2 tokens", err);
     const double grown = (double)r->l->keys.n_ctx / r->orig_tok;
     const bool is_long = r->l->m->ctx_tok > r->orig_tok;
     fxi_rope_spec other = *spec;

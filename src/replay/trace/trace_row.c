@@ -1,5 +1,6 @@
 // trace_row.c - a row of a trace from its columns, of either format.
 #include "base/system/grow.h"
+#include "base/text/utf8.h" // defines: fxi_utf8_vprint
 #include "replay/trace/trace_read.h"
 
 #include <math.h>
@@ -31,7 +32,7 @@ fx_status fxi_trace_fail(const fxi_trace_reader *r, const char *fmt, ...)
     char what[200];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(what, sizeof what, fmt, ap);
+    fxi_utf8_vprint(what, sizeof what, fmt, ap);
     va_end(ap);
     return fxi_fail(r->err, FX_EFORMAT, "%s:%d: %s", r->name, r->line, what);
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/system/clock.h" // defines: fxi_now_s
+#include "base/text/utf8.h"
 #include "server/http/http.h"
 
 // The tokens of a prompt, which come with prompt_logprobs, are not counted as answers.
@@ -67,7 +68,7 @@ static void describe_reply(fxi_trace_span *s, const fxi_reply *r)
 {
     const fxi_usage use = fxi_usage_of(r);
     const int n_choice = r->spec.n_prompt * r->spec.n_per_prompt;
-    snprintf(s->model, sizeof s->model, "%.127s", r->model);
+    snprintf(s->model, sizeof s->model, "%.*s", FXI_UTF8_HEAD(r->model, 127));
     snprintf(s->response_id, sizeof s->response_id, "%s", r->id);
     s->has_usage = true;
     s->n_prompt_tok = use.n_prompt;
@@ -87,7 +88,8 @@ static void describe_job(fxi_trace_span *s, fxi_http_job *job)
     for (int i = 0; i < s->n_part; i++) s->part[i] = span_part(&job->part[i]);
     if (job->reply.choice) describe_reply(s, &job->reply);
     pthread_mutex_unlock(&job->mu);
-    snprintf(s->response_model, sizeof s->response_model, "%.127s", job->srv->model_id);
+    snprintf(s->response_model, sizeof s->response_model, "%.*s",
+             FXI_UTF8_HEAD(job->srv->model_id, 127));
     snprintf(s->request_id, sizeof s->request_id, "%s", job->request_id);
     snprintf(s->tenant, sizeof s->tenant, "%s", job->tenant->id);
 }

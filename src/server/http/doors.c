@@ -9,6 +9,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/text/utf8.h"
+
 static const char *header_of(const fxi_http_job *job, const char *name)
 {
     return MHD_lookup_connection_value(job->conn, MHD_HEADER_KIND, name);
@@ -40,8 +42,8 @@ static bool check_host(fxi_http_job *job)
     const char *host = header_of(job, "Host");
     if (!host || fxi_host_is_known(&job->srv->origins, host)) return true;
     fxi_http_fail(&job->early, 403, "host_not_allowed", NULL,
-                  "this server is not known as '%.100s'; --allowed-host names what it is known as",
-                  host);
+                  "this server is not known as '%.*s'; --allowed-host names what it is known as",
+                  FXI_UTF8_HEAD(host, 100));
     return refuse_at_once(job);
 }
 
@@ -51,8 +53,8 @@ static bool check_origin(fxi_http_job *job)
     if (!origin) return true;
     if (!fxi_origin_is_allowed(&job->srv->origins, origin, host ? host : "")) {
         fxi_http_fail(&job->early, 403, "origin_not_allowed", NULL,
-                      "pages of '%.100s' may not use this server; --cors names those that may",
-                      origin);
+                      "pages of '%.*s' may not use this server; --cors names those that may",
+                      FXI_UTF8_HEAD(origin, 100));
         return refuse_at_once(job);
     }
     job->origin = origin;

@@ -1,4 +1,5 @@
 // routes.c - the table of paths, and what is served under each.
+#include "base/text/utf8.h"
 #include "server/http/http.h"
 #include "server/schema/openapi.h"
 #include "server/viewer/viewer.h"
@@ -304,6 +305,7 @@ const fxi_route *fxi_route_find(const char *method, const char *path, char *allo
     if (allow[0])
         fxi_http_fail(err, 405, "method_not_allowed", NULL, "this path allows %s only", allow);
     else
-        fxi_http_fail(err, 404, "not_found", NULL, "there is no such path here: %.200s", path);
+        fxi_http_fail(err, 404, "not_found", NULL, "there is no such path here: %.*s",
+                      FXI_UTF8_HEAD(path, 200));
     return NULL;
 }

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/text/utf8.h"
 #include "server/reply/json_out.h"
 
 static const struct status_row {
@@ -50,9 +51,10 @@ bool fxi_http_fail(fxi_http_error *e, int status, const char *code, const char *
     va_list ap;
     e->status = status;
     e->code = code;
-    snprintf(e->param, sizeof e->param, "%s", param ? param : "");
+    snprintf(e->param, sizeof e->param, "%.*s",
+             FXI_UTF8_HEAD(param ? param : "", (int)sizeof e->param - 1));
     va_start(ap, fmt);
-    vsnprintf(e->message, sizeof e->message, fmt, ap);
+    fxi_utf8_vprint(e->message, sizeof e->message, fmt, ap);
     va_end(ap);
     return false;
 }

@@ -5,6 +5,8 @@
 
 #include "server/request/api_fields.h"
 
+#include "base/text/utf8.h"
+
 #define MAX_CHOICES   10000
 #define SCHEMA_SHAPES "an object, true or false"
 
@@ -123,7 +125,8 @@ static bool read_output(fxi_parse *p, const char *field, const char *key, const 
     if (!strcmp(key, "choice")) return take_choice(p, field, v);
     if (!strcmp(key, "json_object") && json_is_true(v)) return take_form(p, field, FX_PART_JSON, v);
     return json_is_false(v) ||
-           fxi_bad_value(p, field, "'%s' has a member '%.40s' that is not supported", field, key);
+           fxi_bad_value(p, field, "'%s' has a member '%.*s' that is not supported", field,
+                         FXI_UTF8_HEAD(key, 40));
 }
 
 bool fxi_set_structured_outputs(fxi_parse *p, const fxi_field *f, const json_t *v)

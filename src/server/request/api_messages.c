@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text/utf8.h"
+
 typedef struct message_place { // for `param`: "messages[2].content"
     size_t i;
     char text[64];
@@ -28,7 +30,8 @@ static bool check_role(fxi_parse *p, message_place *w, const json_t *v)
     if (!name) return fxi_bad_type(p, member_param(w, "role"), "a string");
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (!strcmp(name, known[i])) return true;
-    return fxi_bad_value(p, member_param(w, "role"), "unknown role '%.40s'", name);
+    return fxi_bad_value(p, member_param(w, "role"), "unknown role '%.*s'",
+                         FXI_UTF8_HEAD(name, 40));
 }
 
 static bool is_known_part(const char *type)
@@ -46,7 +49,8 @@ static bool check_part(fxi_parse *p, message_place *w, const json_t *v)
         return fxi_bad_type(p, member_param(w, "content"), "a string or parts that have a 'type'");
     if (is_known_part(type)) return fxi_part_not_supported(p, member_param(w, "content"), type);
     if (strcmp(type, "text"))
-        return fxi_bad_value(p, member_param(w, "content"), "unknown kind of part '%.40s'", type);
+        return fxi_bad_value(p, member_param(w, "content"), "unknown kind of part '%.*s'",
+                             FXI_UTF8_HEAD(type, 40));
     if (!json_is_string(json_object_get(v, "text")))
         return fxi_bad_type(p, member_param(w, "content"), "parts whose 'text' is a string");
     return true;
@@ -84,8 +88,8 @@ static bool check_call(fxi_parse *p, message_place *w, const json_t *call)
     const json_t *function = json_object_get(call, "function");
     const char *type = json_string_value(json_object_get(call, "type"));
     if (type && strcmp(type, "function"))
-        return fxi_bad_value(p, member_param(w, "tool_calls"), "unknown kind of call '%.40s'",
-                             type);
+        return fxi_bad_value(p, member_param(w, "tool_calls"), "unknown kind of call '%.*s'",
+                             FXI_UTF8_HEAD(type, 40));
     if (!json_is_string(json_object_get(function, "name")))
         return fxi_bad_type(
             p, member_param(w, "tool_calls"),
@@ -147,7 +151,7 @@ static bool check_tool(fxi_parse *p, size_t i, const json_t *tool)
     snprintf(param, sizeof param, "tools[%zu].type", i);
     if (!type) return fxi_bad_type(p, param, "a string");
     if (strcmp(type, "function"))
-        return fxi_bad_value(p, param, "unknown kind of tool '%.40s'", type);
+        return fxi_bad_value(p, param, "unknown kind of tool '%.*s'", FXI_UTF8_HEAD(type, 40));
     snprintf(param, sizeof param, "tools[%zu].function.name", i);
     if (!json_is_string(json_object_get(function, "name")))
         return fxi_bad_type(p, param, "a string");

@@ -5,12 +5,14 @@
 
 #include "server/request/api_fields.h"
 
+#include "base/text/utf8.h"
+
 bool fxi_bad_value(fxi_parse *p, const char *param, const char *fmt, ...)
 {
     char text[256];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    fxi_utf8_vprint(text, sizeof text, fmt, ap);
     va_end(ap);
     return fxi_http_fail(p->err, 400, "invalid_value", param, "%s", text);
 }
@@ -40,7 +42,8 @@ bool fxi_not_supported(fxi_parse *p, const char *param)
 bool fxi_part_not_supported(fxi_parse *p, const char *param, const char *type)
 {
     char what[96];
-    snprintf(what, sizeof what, "has a part of type '%.40s', which is not supported", type);
+    snprintf(what, sizeof what, "has a part of type '%.*s', which is not supported",
+             FXI_UTF8_HEAD(type, 40));
     return note_unsupported(p, param, what);
 }
 
@@ -77,6 +80,6 @@ bool fxi_limits_no_model(const fxi_limits *lim, const char *param, const char *n
                          fxi_http_error *err)
 {
     return fxi_http_fail(err, 404, "model_not_found", param,
-                         "the model '%.100s' does not exist; this server has '%.100s'", name,
-                         lim->model_id);
+                         "the model '%.*s' does not exist; this server has '%.*s'",
+                         FXI_UTF8_HEAD(name, 100), FXI_UTF8_HEAD(lim->model_id, 100));
 }

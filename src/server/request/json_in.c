@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/text/json_shape.h"
+#include "base/text/utf8.h"
 #include "server/request/api_fields.h"
 
 typedef struct tree_room {
@@ -51,10 +52,10 @@ static bool tell_failure(const body_source *s, fxi_json_status st, const tree_ro
     if (st == FXI_JSON_NO_ROOM) return fxi_bytes_granted(err, r->taken);
     if (st == FXI_JSON_NO_MEMORY) return fxi_http_fail_memory(err);
     const bool too_large = json_error_code(e) == json_error_numeric_overflow;
-    return fxi_http_fail(err, 400, "invalid_json", s->field,
-                         "the %s %s: line %d, column %d: %.160s", s->field ? "text" : "body",
+    return fxi_http_fail(err, 400, "invalid_json", s->field, "the %s %s: line %d, column %d: %.*s",
+                         s->field ? "text" : "body",
                          too_large ? "has a number beyond 64 bits" : "is not JSON", e->line,
-                         e->column, e->text);
+                         e->column, FXI_UTF8_HEAD(e->text, 160));
 }
 
 static bool parse_source(fxi_json_doc *doc, fxi_bill *bill, const body_source *s, size_t flags,
@@ -110,8 +111,9 @@ static bool check_nul(json_t *root, const char *body, size_t n_bytes, fxi_http_e
     static const char escape[] = "\\u0000";
     if (!n_bytes || !memmem(body, n_bytes, escape, sizeof escape - 1)) return true;
     const char *member = find_bad_nul(root, "");
-    return !member || fxi_http_fail(err, 400, "invalid_value", member,
-                                    "'%.40s' must not have the character U+0000", member);
+    return !member ||
+           fxi_http_fail(err, 400, "invalid_value", member,
+                         "'%.*s' must not have the character U+0000", FXI_UTF8_HEAD(member, 40));
 }
 
 bool fxi_json_body(fxi_json_doc *doc, fxi_bill *bill, const char *body, size_t n_bytes,

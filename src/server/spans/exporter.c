@@ -17,6 +17,7 @@
 
 #include "base/fail.h"         // defines: fxi_fail, FX_TRY
 #include "base/system/clock.h" // defines: fxi_now_s, fxi_clock_after
+#include "base/text/utf8.h"    // defines: fxi_utf8_vprint
 #include "server/spans/otlp_json.h"
 #include "server/spans/otlp_post.h"
 
@@ -130,7 +131,7 @@ __attribute__((format(printf, 3, 4))) static void tell_change(fxi_spans *x, bool
     if (x->is_failing == fails) return;
     x->is_failing = fails;
     va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
+    fxi_utf8_vprint(text, sizeof text, fmt, args);
     va_end(args);
     for (char *c = text; *c; c++)
         if ((unsigned char)*c < ' ') *c = ' ';

@@ -5,6 +5,7 @@
 
 #include "base/fail.h" // defines: fxi_fail, FX_TRY
 #include "base/net/http_reply.h"
+#include "base/text/utf8.h"
 #include "server/spans/otel_pairs.h"
 #include "server/spans/otlp_json.h"
 
@@ -85,7 +86,7 @@ fxi_post_result fxi_otlp_post(const fxi_url *url, const fxi_trust *trust, const 
     fxi_buf answer = {0};
     fx_error err;
     if (call_collector(url, trust, headers, body, wait, &r, &answer, &err) != FX_OK) {
-        snprintf(out.why, sizeof out.why, "%.200s", err.text);
+        snprintf(out.why, sizeof out.why, "%.*s", FXI_UTF8_HEAD(err.text, 200));
     } else if (r.status < 300) {
         out.outcome = FXI_POST_TAKEN;
         out.n_rejected =

@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -89,6 +90,70 @@ void *__wrap_calloc(size_t n, size_t size)
 void *__wrap_realloc(void *p, size_t n)
 {
     return fails() ? NULL : __real_realloc(p, n);
+}
+
+// What libc allocates for its callers; the names with _chk are those of fortified builds.
+char *__real_strdup(const char *s);
+char *__real_strndup(const char *s, size_t n);
+char *__real_realpath(const char *path, char *room);
+FILE *__real_fopen(const char *path, const char *mode);
+FILE *__real_open_memstream(char **p, size_t *n);
+char *__wrap_strdup(const char *s);
+char *__wrap_strndup(const char *s, size_t n);
+char *__wrap_realpath(const char *path, char *room);
+FILE *__wrap_fopen(const char *path, const char *mode);
+FILE *__wrap_open_memstream(char **p, size_t *n);
+int __wrap_asprintf(char **out, const char *fmt, ...);
+int __wrap___asprintf_chk(char **out, int flag, const char *fmt, ...);
+
+char *__wrap_strdup(const char *s)
+{
+    return fails() ? NULL : __real_strdup(s);
+}
+
+char *__wrap_strndup(const char *s, size_t n)
+{
+    return fails() ? NULL : __real_strndup(s, n);
+}
+
+char *__wrap_realpath(const char *path, char *room)
+{
+    return fails() ? NULL : __real_realpath(path, room);
+}
+
+FILE *__wrap_fopen(const char *path, const char *mode)
+{
+    return fails() ? NULL : __real_fopen(path, mode);
+}
+
+FILE *__wrap_open_memstream(char **p, size_t *n)
+{
+    return fails() ? NULL : __real_open_memstream(p, n);
+}
+
+static int print_or_fail(char **out, const char *fmt, va_list ap)
+{
+    *out = (char *)(uintptr_t)-1; // undefined, then
+    return fails() ? -1 : vasprintf(out, fmt, ap);
+}
+
+int __wrap_asprintf(char **out, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    const int n = print_or_fail(out, fmt, ap);
+    va_end(ap);
+    return n;
+}
+
+int __wrap___asprintf_chk(char **out, int flag, const char *fmt, ...)
+{
+    (void)flag;
+    va_list ap;
+    va_start(ap, fmt);
+    const int n = print_or_fail(out, fmt, ap);
+    va_end(ap);
+    return n;
 }
 
 static void *json_malloc(size_t n)

@@ -150,9 +150,8 @@ static fx_status move_bytes(driver_use *u, fx_error *err)
     for (int i = 0; i < N; i++) ((float *)u->pinned)[i] = (float)i;
     FX_TRY(fxi_cu_upload(&u->cu, u->cu.copy, u->at, u->pinned, n, err));
     FX_TRY(fxi_cu_event_mark(&u->cu, u->event, u->cu.copy, err));
-    FX_TRY(fxi_cu_event_order(&u->cu, u->event, u->cu.compute, err));
-    FX_TRY(fxi_cu_copy(&u->cu, u->cu.compute, u->to, u->at, n, err));
     FX_TRY(fxi_cu_event_wait(&u->cu, u->event, err));
+    FX_TRY(fxi_cu_copy(&u->cu, u->cu.compute, u->to, u->at, n, err));
     return fxi_cu_zero(&u->cu, u->cu.compute, u->at, n, err);
 }
 

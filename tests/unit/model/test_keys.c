@@ -135,13 +135,15 @@ static void test_attn_factor_is_squared(void **state)
     assert_true(change_by(both, 2) < 1e-5);
 }
 
-static void expect_refused(const struct refusal *f)
+// other: a key beside it; NULL: none
+static void expect_refused(const struct refusal *f, const small_key *other)
 {
     fxi_gguf *g;
     fxi_pool *pool;
     fxi_model *m;
     fx_error err = {0};
-    const small_model file = {.shape = shape, .type = FXI_F32, .key = {f->key}};
+    small_model file = {.shape = shape, .type = FXI_F32, .key = {f->key}};
+    if (other) file.key[1] = *other;
     small_model_write(path, &file);
     assert_int_equal(fxi_gguf_open(path, &g, &err), FX_OK);
     assert_int_equal(fxi_pool_create(1, &pool, &err), FX_OK);
@@ -158,7 +160,17 @@ static void expect_refused(const struct refusal *f)
 static void test_others_are_refused(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < COUNT(refused); i++) expect_refused(&refused[i]);
+    for (size_t i = 0; i < COUNT(refused); i++) expect_refused(&refused[i], NULL);
+}
+
+// Its gain is divided by the logarithm of the context that the model had first.
+static void test_longrope_needs_a_context(void **state)
+{
+    (void)state;
+    const small_key one = {"llama.rope.scaling.original_context_length", 'u', 1, NULL};
+    const struct refusal longrope = {{"llama.rope.scaling.type", 's', 0, "longrope"},
+                                     "original_context_length"};
+    expect_refused(&longrope, &one);
 }
 
 int main(void)
@@ -166,6 +178,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_keys_change_the_logits),
                                        cmocka_unit_test(test_neutral_values_change_nothing),
                                        cmocka_unit_test(test_attn_factor_is_squared),
-                                       cmocka_unit_test(test_others_are_refused)};
+                                       cmocka_unit_test(test_others_are_refused),
+                                       cmocka_unit_test(test_longrope_needs_a_context)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

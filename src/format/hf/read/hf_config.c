@@ -11,6 +11,7 @@
 
 #include "base/system/mapping.h"
 #include "base/text/json_shape.h"
+#include "base/text/utf8.h" // defines: fxi_utf8_vprint
 #include "format/json_text.h"
 #include "format/show.h"
 
@@ -100,7 +101,7 @@ fx_status fxi_config_fail(const fxi_config *c, const char *key, fx_error *err, c
     char what[256];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(what, sizeof what, fmt, ap);
+    fxi_utf8_vprint(what, sizeof what, fmt, ap);
     va_end(ap);
     return fxi_fail(err, FX_EFORMAT, "%s: %s%s: %s", c->path, c->part, key, what);
 }

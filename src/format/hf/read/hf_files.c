@@ -101,13 +101,20 @@ static fx_status add_file(folder_reader *r, const char *name, fx_error *err)
     return FX_OK;
 }
 
+static fx_status find_file(const char *folder, const char *name, bool *there, fx_error *err)
+{
+    char *path;
+    if (asprintf(&path, "%s/%s", folder, name) < 0) return files_memory(folder, err);
+    *there = !access(path, F_OK);
+    free(path);
+    return FX_OK;
+}
+
 static fx_status open_listed(void *ud, const char *name, fx_error *err)
 {
     folder_reader *r = ud;
-    char *path;
-    if (asprintf(&path, "%s/%s", r->folder, name) < 0) return files_memory(r->folder, err);
-    const bool there = !access(path, F_OK);
-    free(path);
+    bool there;
+    FX_TRY(find_file(r->folder, name, &there, err));
     if (!there)
         return fxi_fail(err, FX_EIO, "%s/%s: the file is missing, which %s lists", r->folder,
                         fxi_show_text(name, strlen(name)).s, INDEX_NAME);
@@ -168,36 +175,31 @@ static fx_status open_indexed(folder_reader *r, const fxi_config *index, fx_erro
     return check_index(index, r->f, err);
 }
 
-static bool has_file(const char *folder, const char *name)
-{
-    char *path;
-    if (asprintf(&path, "%s/%s", folder, name) < 0) return false;
-    const bool there = !access(path, F_OK);
-    free(path);
-    return there;
-}
-
 static fx_status refuse_no_weights(const char *folder, fx_error *err)
 {
-    const bool pickled =
-        has_file(folder, "pytorch_model.bin") || has_file(folder, "pytorch_model.bin.index.json");
+    bool one, many;
+    FX_TRY(find_file(folder, "pytorch_model.bin", &one, err));
+    FX_TRY(find_file(folder, "pytorch_model.bin.index.json", &many, err));
     return fxi_fail(err, FX_EIO, "%s: a directory without %s%s", folder, SINGLE_NAME,
-                    pickled ? "; pytorch_model.bin holds programs and is not read"
-                            : " or " INDEX_NAME);
+                    one || many ? "; pytorch_model.bin holds programs and is not read"
+                                : " or " INDEX_NAME);
 }
 
 fx_status fxi_hf_files_open(const char *folder, fxi_hf_files *out, fx_error *err)
 {
     *out = (fxi_hf_files){0};
     folder_reader r = {.folder = folder, .f = out};
-    if (has_file(folder, INDEX_NAME)) {
+    bool indexed, single;
+    FX_TRY(find_file(folder, INDEX_NAME, &indexed, err));
+    if (indexed) {
         fxi_config index;
         fx_status st = fxi_config_open(folder, INDEX_NAME, true, &index, err);
         if (st == FX_OK) st = open_indexed(&r, &index, err);
         fxi_config_close(&index);
         return st;
     }
-    if (!has_file(folder, SINGLE_NAME)) return refuse_no_weights(folder, err);
+    FX_TRY(find_file(folder, SINGLE_NAME, &single, err));
+    if (!single) return refuse_no_weights(folder, err);
     FX_TRY(add_file(&r, SINGLE_NAME, err));
     return index_files(out, folder, err);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/text/json_shape.h"
+#include "base/text/utf8.h" // defines: fxi_utf8_vprint
 #include "format/json_text.h"
 #include "format/show.h"
 
@@ -46,7 +47,7 @@ fx_status fxi_st_fail(fx_error *err, const fxi_st_tensor *t, const char *fmt, ..
     char what[256];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(what, sizeof what, fmt, ap);
+    fxi_utf8_vprint(what, sizeof what, fmt, ap);
     va_end(ap);
     return fxi_fail(err, FX_EFORMAT, "%s: tensor '%s': %s", t->file,
                     fxi_show_text(t->name, strlen(t->name)).s, what);

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text/utf8.h" // defines: fxi_utf8_vprint
 #include "format/jinja/tree/jinja_str.h"
 
 fx_status fxi_jlex_refuse(fx_error *err, int line, const char *fmt, ...)
@@ -20,7 +21,7 @@ fx_status fxi_jlex_refuse(fx_error *err, int line, const char *fmt, ...)
     char text[FX_ERROR_TEXT_BYTES];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    fxi_utf8_vprint(text, sizeof text, fmt, ap);
     va_end(ap);
     return fxi_fail(err, FX_EFORMAT, "chat template, line %d: %s", line, text);
 }

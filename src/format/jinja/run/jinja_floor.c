@@ -15,7 +15,7 @@ fx_status fxi_jrun_fail(fxi_jrun *r, const char *fmt, ...)
     char text[FX_ERROR_TEXT_BYTES];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    fxi_utf8_vprint(text, sizeof text, fmt, ap);
     va_end(ap);
     return fxi_fail(r->err, FX_EINVAL, "chat template, line %d: %s", r->line, text);
 }

@@ -6,6 +6,8 @@
 
 #include "format/vocab/spec/vocab_spec.h"
 
+#include "base/text/utf8.h" // defines: fxi_utf8_vprint
+
 enum { BLOCK_BYTES = 1 << 16 };
 
 struct fxi_spec_block {
@@ -46,7 +48,7 @@ bool fxi_spec_warn(fxi_vocab_spec *s, const char *fmt, ...)
     const int head = snprintf(text, sizeof text, "%s: ", s->name);
     const size_t n_head = (size_t)head < sizeof text ? (size_t)head : sizeof text - 1;
     va_start(args, fmt);
-    vsnprintf(text + n_head, sizeof text - n_head, fmt, args);
+    fxi_utf8_vprint(text + n_head, sizeof text - n_head, fmt, args);
     va_end(args);
     return fxi_spec_str(s, text, strlen(text), &s->warning);
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text/utf8.h" // defines: fxi_utf8_vprint
 #include "server/reply/json_out.h"
 
 fxi_place fxi_place_at(const char *fmt, ...)
@@ -12,7 +13,7 @@ fxi_place fxi_place_at(const char *fmt, ...)
     fxi_place at;
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(at.text, sizeof at.text, fmt, ap);
+    fxi_utf8_vprint(at.text, sizeof at.text, fmt, ap);
     va_end(ap);
     return at;
 }

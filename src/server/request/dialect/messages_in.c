@@ -8,6 +8,8 @@
 
 #include "server/request/dialect/dialect.h"
 
+#include "base/text/utf8.h"
+
 static fxi_place content_of(size_t i)
 {
     return fxi_place_at("messages[%zu].content", i);
@@ -103,7 +105,7 @@ static bool add_content_block(block_draft *b, const json_t *block)
         if (!strcmp(kinds[k].type, type) && (b->is_user ? kinds[k].of_user : kinds[k].of_assistant))
             return kinds[k].add(b, block);
     return fxi_bad_value(b->d->p, content_of(b->i).text,
-                         "blocks of type '%.40s' are not supported here", type);
+                         "blocks of type '%.*s' are not supported here", FXI_UTF8_HEAD(type, 40));
 }
 
 // ---- messages -----------------------------------------------------------------------------------
@@ -172,9 +174,9 @@ static bool add_custom_tool(fxi_chat_draft *d, size_t i, const json_t *tool)
     const json_t *schema = json_object_get(tool, "input_schema");
     if (type && !json_is_null(type) &&
         (!json_is_string(type) || strcmp(json_string_value(type), "custom") != 0))
-        return fxi_bad_value(d->p, fxi_place_at("tools[%zu].type", i).text,
-                             "tools of type '%.40s' are not supported",
-                             json_is_string(type) ? json_string_value(type) : "?");
+        return fxi_bad_value(
+            d->p, fxi_place_at("tools[%zu].type", i).text, "tools of type '%.*s' are not supported",
+            FXI_UTF8_HEAD(json_is_string(type) ? json_string_value(type) : "?", 40));
     if (!json_is_string(name))
         return fxi_bad_type(d->p, fxi_place_at("tools[%zu].name", i).text, "a string");
     if (!json_is_object(schema))

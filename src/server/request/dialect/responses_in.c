@@ -12,6 +12,8 @@
 
 #include "server/request/dialect/dialect.h"
 
+#include "base/text/utf8.h"
+
 static const char text_types[] = " input_text output_text text refusal ";
 
 static fxi_place member_of(size_t i, const char *member)
@@ -36,7 +38,9 @@ static bool add_message_item(fxi_chat_draft *d, size_t i, const json_t *item)
     const char *role = json_string_value(json_object_get(item, "role"));
     bool known = !strcmp(role, "assistant"), ok = true;
     for (size_t k = 0; k < 3; k++) known |= !strcmp(role, roles[k]);
-    if (!known) return fxi_bad_value(d->p, member_of(i, "role").text, "unknown role '%.40s'", role);
+    if (!known)
+        return fxi_bad_value(d->p, member_of(i, "role").text, "unknown role '%.*s'",
+                             FXI_UTF8_HEAD(role, 40));
     ok = fxi_chat_draft_text(d, &at, json_object_get(item, "content"), text_types, &text);
     if (ok && !strcmp(role, "assistant"))
         ok = fxi_chat_draft_say(d, &d->text, &text);
@@ -95,8 +99,8 @@ static bool add_input_item(fxi_chat_draft *d, size_t i, const json_t *item)
     if (!type) return add_message_item(d, i, item);
     for (size_t k = 0; json_is_string(type) && k < sizeof kinds / sizeof kinds[0]; k++)
         if (!strcmp(kinds[k].type, json_string_value(type))) return kinds[k].add(d, i, item);
-    return fxi_bad_value(d->p, member_of(i, "type").text, "items of type '%.40s' are not supported",
-                         json_is_string(type) ? json_string_value(type) : "?");
+    return fxi_bad_value(d->p, member_of(i, "type").text, "items of type '%.*s' are not supported",
+                         FXI_UTF8_HEAD(json_is_string(type) ? json_string_value(type) : "?", 40));
 }
 
 static bool add_input(fxi_chat_draft *d, const json_t *input)
@@ -135,7 +139,8 @@ static bool add_response_tool(fxi_chat_draft *d, size_t i, const json_t *tool)
         return fxi_bad_type(d->p, fxi_place_at("tools[%zu].type", i).text, "a string");
     if (strcmp(json_string_value(type), "function") != 0)
         return fxi_bad_value(d->p, fxi_place_at("tools[%zu].type", i).text,
-                             "tools of type '%.40s' are not supported", json_string_value(type));
+                             "tools of type '%.*s' are not supported",
+                             FXI_UTF8_HEAD(json_string_value(type), 40));
     if (!json_is_string(name))
         return fxi_bad_type(d->p, fxi_place_at("tools[%zu].name", i).text, "a string");
     return fxi_chat_draft_tool(d, name, json_object_get(tool, "description"),

@@ -6,6 +6,8 @@
 
 #include "server/request/tools/tool_parts.h"
 
+#include "base/text/utf8.h"
+
 enum { MAX_NAME = 200 };
 
 #define WORD_BYTES "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
@@ -69,7 +71,7 @@ static bool check_keys(const fxi_call_format *f, const json_t *params, char *why
     json_object_foreach(json_object_get(params, "properties"), key, v)
     {
         if (is_sayable_key(f, key)) continue;
-        snprintf(why, n, "no call can name a parameter '%.60s'", key);
+        snprintf(why, n, "no call can name a parameter '%.*s'", FXI_UTF8_HEAD(key, 60));
         return false;
     }
     return true;
@@ -82,7 +84,8 @@ static bool check_required(const json_t *params, char *why, size_t n)
     for (size_t i = 0; i < json_array_size(names); i++) {
         const char *name = json_string_value(json_array_get(names, i));
         if (!name || json_object_get(properties, name)) continue;
-        snprintf(why, n, "'required' names '%.60s', which is none of its 'properties'", name);
+        snprintf(why, n, "'required' names '%.*s', which is none of its 'properties'",
+                 FXI_UTF8_HEAD(name, 60));
         return false;
     }
     return true;
@@ -96,7 +99,7 @@ static bool check_keywords(const json_t *params, char *why, size_t n)
     json_object_foreach((json_t *)params, key, v)
     {
         if (is_sayable_keyword(key)) continue;
-        snprintf(why, n, "a call cannot be made to follow '%.60s'", key);
+        snprintf(why, n, "a call cannot be made to follow '%.*s'", FXI_UTF8_HEAD(key, 60));
         return false;
     }
     if (!json_object_get(params, "type") || (type && !strcmp(type, "object"))) return true;

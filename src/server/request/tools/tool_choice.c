@@ -4,6 +4,8 @@
 
 #include "server/request/tools/tool_parts.h"
 
+#include "base/text/utf8.h"
+
 static bool take_word(fxi_parse *p, const char *word)
 {
     p->par->hide_tools = !strcmp(word, "none");
@@ -133,7 +135,7 @@ static bool check_names_differ(fxi_parse *p)
     for (size_t i = 0; ok && i < json_array_size(tools); i++) {
         const char *name = name_of_function(json_array_get(tools, i));
         ok = !json_object_get(seen, name) ||
-             fxi_bad_value(p, "tools", "two tools are named '%.64s'", name);
+             fxi_bad_value(p, "tools", "two tools are named '%.*s'", FXI_UTF8_HEAD(name, 64));
         if (ok && json_object_set_new(seen, name, json_true())) ok = fxi_no_memory(p);
     }
     json_decref(seen);
@@ -146,7 +148,8 @@ static bool check_allowed(fxi_parse *p)
     for (size_t i = 0; i < json_array_size(par->allowed_tools); i++) {
         const char *name = name_of_function(json_array_get(par->allowed_tools, i));
         if (!is_allowed(par->tools, name))
-            return fxi_bad_value(p, "tool_choice", "there is no tool '%.64s'", name);
+            return fxi_bad_value(p, "tool_choice", "there is no tool '%.*s'",
+                                 FXI_UTF8_HEAD(name, 64));
     }
     return true;
 }
@@ -178,6 +181,7 @@ bool fxi_tools_check(fxi_parse *p)
     if (!check_tools(p, &n_wanted)) return false;
     if (n_wanted || !par->must_call) return true;
     if (par->only_tool)
-        return fxi_bad_value(p, "tool_choice", "there is no tool '%.64s'", par->only_tool);
+        return fxi_bad_value(p, "tool_choice", "there is no tool '%.*s'",
+                             FXI_UTF8_HEAD(par->only_tool, 64));
     return fxi_bad_value(p, "tool_choice", "'tool_choice' wants a call, but there are no 'tools'");
 }

@@ -140,7 +140,7 @@ static inline attn_call attn_call_plan(const batch *b, int n_block, int n_want, 
     c.q = random_floats(c.n, EVEN, 1), c.out = floats(c.n);
     c.sink = random_floats((size_t)s->n_head, EVEN, 2);
     c.part = floats((size_t)plan.max_part * (size_t)(FXI_CUDA_PART_ACC + s->head_dim));
-    c.tile = zeroed((size_t)fxi_cuda_plan_tiles(b->n_row), sizeof *c.tile);
+    c.tile = zeroed((size_t)b->n_row, sizeof *c.tile);
     for (int i = 0; i < s->n_seq; i++) fxi_cuda_plan_add(&plan, b->seq, i, n_want, c.tile);
     fxi_cuda_plan_end(&plan, c.tile);
     c.args = attn_args_of(b, &c, plan.n_tile, plan.max_range);

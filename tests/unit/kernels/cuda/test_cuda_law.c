@@ -107,8 +107,8 @@ static void test_linear_layers_keep_their_order(void **state)
     static const int shapes[][3] = {
         {37, 5, 1}, {1056, 40, 3}, {1600, 17, 70}, {8, 70, 9}, {4640, 17, 2}};
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
-        check_law_layer((plan){FXI_F16, shapes[s][0], shapes[s][1], shapes[s][2]});
-        check_law_layer((plan){FXI_BF16, shapes[s][0], shapes[s][1], shapes[s][2]});
+        check_law_layer((plan){FXI_F16, shapes[s][0], shapes[s][1], shapes[s][2], 0});
+        check_law_layer((plan){FXI_BF16, shapes[s][0], shapes[s][1], shapes[s][2], 0});
     }
 }
 

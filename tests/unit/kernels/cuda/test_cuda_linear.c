@@ -40,22 +40,22 @@ static void test_every_type_has_the_bits_of_ref(void **state)
     static const int shapes[][3] = {{1, 1, 1}, {37, 17, 3}, {288, 16, 9}, {1056, 40, 1}};
     for (int t = 0; t < N_TYPE; t++)
         for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
-            check_layer(
-                (plan){types[t], whole_blocks(types[t], shapes[s][0]), shapes[s][1], shapes[s][2]});
+            check_layer((plan){types[t], whole_blocks(types[t], shapes[s][0]), shapes[s][1],
+                               shapes[s][2], 0});
 }
 
 // More rows than blocks in the grid's second dimension, so that a block goes on with others.
 static void test_many_rows(void **state)
 {
     (void)state;
-    check_layer((plan){FXI_F16, 5, 3, 64 * 8 + 11});
-    check_layer((plan){FXI_Q4_0, 32, 3, 64 * 8 + 11});
+    check_layer((plan){FXI_F16, 5, 3, 64 * 8 + 11, 0});
+    check_layer((plan){FXI_Q4_0, 32, 3, 64 * 8 + 11, 0});
 }
 
 static void test_live_rows_alone_are_written(void **state)
 {
     (void)state;
-    layer l = random_layer((plan){FXI_Q5_1, 64, 20, 12});
+    layer l = random_layer((plan){FXI_Q5_1, 64, 20, 12, 0});
     const int32_t live = 9;
     fxi_cuda_linear_args a = {.w = packed(FXI_Q5_1, 64, 20, l.raw),
                               .n_expert = 1,
@@ -93,7 +93,7 @@ static void check_experts(fxi_dtype type)
         fxi_cuda_pack_rows(type, N_IN, N_OUT, raw, all + bytes * (size_t)e);
         float *tok = floats((size_t)n_tok * N_IN);
         memcpy(tok, x + (size_t)row0 * N_IN, (size_t)n_tok * N_IN * sizeof *tok);
-        layer l = layer_make((plan){type, N_IN, N_OUT, n_tok}, raw, tok);
+        layer l = layer_make((plan){type, N_IN, N_OUT, n_tok, 0}, raw, tok);
         memcpy(want + (size_t)row0 * N_OUT, l.want, (size_t)n_tok * N_OUT * sizeof *want);
         layer_free(&l);
     }

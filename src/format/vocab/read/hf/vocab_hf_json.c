@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text/utf8.h" // defines: fxi_utf8_vprint
 #include "format/json_text.h"
 #include "format/show.h"
 #include "format/vocab/read/hf/vocab_hf.h"
@@ -18,7 +19,7 @@ __attribute__((format(printf, 1, 2))) static fxi_hf_path path_of(const char *fmt
     fxi_hf_path p;
     va_list args;
     va_start(args, fmt);
-    vsnprintf(p.s, sizeof p.s, fmt, args);
+    fxi_utf8_vprint(p.s, sizeof p.s, fmt, args);
     va_end(args);
     return p;
 }
@@ -38,7 +39,7 @@ fx_status fxi_hf_fail(const fxi_hf *h, const char *path, const char *fmt, ...)
     char text[FX_ERROR_TEXT_BYTES];
     va_list args;
     va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
+    fxi_utf8_vprint(text, sizeof text, fmt, args);
     va_end(args);
     return fxi_fail(h->err, FX_EFORMAT, "%s: %s: %s", h->s->name, path, text);
 }
