@@ -82,8 +82,9 @@ LAW = {
 
     "kernels": ["kernels/cpu/cpu.h", "kernels/ref/ref.h", "kernels/ref/mathf.h", "base/...", ERROR],
     "kernels/ref": ["kernels", "base/...", ERROR],
-    "kernels/cpu": ["kernels/cpu/body", "kernels", "kernels/ref/mathf.h", "base/...", ERROR],
+    "kernels/cpu": ["kernels/cpu/body", "kernels/cpu/probe", "kernels", "kernels/ref/mathf.h", "base/...", ERROR],
     "kernels/cpu/body": ["kernels", "base/...", ERROR],
+    "kernels/cpu/probe": ["kernels"],
     "kernels/cuda": ["kernels/cuda/body", "kernels", "base/...", ERROR],
     "kernels/cuda/law": ["kernels/cuda/body", "kernels/cuda/ptx.h"],
     "kernels/cuda/body": ["kernels/cuda/cuda_args.h", "kernels/cuda/ptx.h", "kernels", "kernels/ref/mathf_text.h"],

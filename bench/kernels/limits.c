@@ -82,14 +82,15 @@ void bench_limits_before(const kernel_bench *b)
     b->state->before = b->state->limit;
 }
 
-// The larger figures of before and now.
+// The larger figures of before and now; of products, those alone.
 static fxi_probe limits_around(const kernel_bench *b)
 {
     update_limits(b);
     const fxi_probe *was = &b->state->before, *is = &b->state->limit;
     return (fxi_probe){.read_gb_s = fmax(was->read_gb_s, is->read_gb_s),
                        .fma_gflop_s = fmax(was->fma_gflop_s, is->fma_gflop_s),
-                       .int8_gop_s = fmax(was->int8_gop_s, is->int8_gop_s)};
+                       .int8_gop_s = {fmax(was->int8_gop_s[FXI_PROBE_PRODUCTS],
+                                           is->int8_gop_s[FXI_PROBE_PRODUCTS])}};
 }
 
 void bench_print_head(void)
@@ -102,7 +103,7 @@ void bench_print_row(const kernel_bench *b, const char *op, const char *type, in
                      int n_tok, double s, double n_byte, double n_op, bench_peak by)
 {
     const fxi_probe p = limits_around(b);
-    const double peak = by == BENCH_INT8 ? p.int8_gop_s : p.fma_gflop_s;
+    const double peak = by == BENCH_INT8 ? p.int8_gop_s[FXI_PROBE_PRODUCTS] : p.fma_gflop_s;
     const double gb_s = n_byte / s * 1e-9, gop_s = n_op / s * 1e-9;
     printf("%s,%s,%s,%d,%d,%d,%d,%.3e,%.1f,%.1f,%.1f,%.0f,%.2f\n", op, type, b->k->name, n_in,
            n_out, n_tok, fxi_pool_n_thread(b->pool), s, gb_s, gop_s, p.read_gb_s, peak,

@@ -781,14 +781,14 @@ const char *fx_record_name(int kind);
 // The limits of this machine, as measured: what speeds are compared with.
 typedef struct fx_machine {
     int n_thread;
-    double read_gb_s;   // memory read bandwidth, 10^9 bytes/s
-    double fma_gflop_s; // f32 fused multiply-adds, 2 operations each
-    double int8_gop_s;  // int8 dot products (VNNI), 2 operations each; 0 without VNNI
+    double read_gb_s;         // memory read bandwidth, 10^9 bytes/s
+    double fma_gflop_s;       // f32 fused multiply-adds, 2 operations each
+    double int8_gop_s;        // int8 dot products (VNNI), 2 operations each; 0 without VNNI
+    double int8_scaled_gop_s; // the same where each sum of 32 is scaled, as in block types
 } fx_machine;
 
-// Takes about a second, n_thread threads (0: one per usable core) and 512 MiB; do not run it beside
-// an engine whose speed matters. Errors: FX_EINVAL (n_thread < 0), FX_ENOMEM, FX_EINTERNAL (a
-// thread cannot be started).
+// Takes about a second, n_thread threads (0: one per usable core) and 512 MiB; an engine beside it
+// is slower meanwhile. Errors: FX_EINVAL (n_thread < 0), FX_ENOMEM, FX_EINTERNAL (no thread).
 fx_status fx_measure_machine(int n_thread, fx_machine *out, fx_error *err);
 
 // "0.1.0"; static.

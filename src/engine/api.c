@@ -213,7 +213,11 @@ fx_status fx_measure_machine(int n_thread, fx_machine *out, fx_error *err)
     fx_status st = fxi_probe_machine(pool, fxi_now_s, &probe, err);
     fxi_pool_destroy(pool);
     if (st == FX_OK)
-        *out = (fx_machine){n_thread, probe.read_gb_s, probe.fma_gflop_s, probe.int8_gop_s};
+        *out = (fx_machine){.n_thread = n_thread,
+                            .read_gb_s = probe.read_gb_s,
+                            .fma_gflop_s = probe.fma_gflop_s,
+                            .int8_gop_s = probe.int8_gop_s[FXI_PROBE_PRODUCTS],
+                            .int8_scaled_gop_s = probe.int8_gop_s[FXI_PROBE_RUN_32]};
     return st;
 }
 

@@ -5,17 +5,18 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "kernels/probe_loops.h"
-
 #define BUFFER_BYTES ((size_t)256 << 20)
 #define SLICE_BYTES  ((size_t)1 << 20) // what one task reads
 #define N_SLICE      ((int)(BUFFER_BYTES / SLICE_BYTES))
-#define N_TRY        5 // the best one counts: whatever else runs can only slow it down
+#define TRY_S        3e-3
+#define TRIAL_ROUNDS 1000 // that say how many rounds a try has
+#define N_TRY        5    // the best one counts: whatever else runs can only slow it down
 
 typedef struct probe_run {
     const fxi_probe_loops *loops;
     double (*now_s)(void);
     float *buffer;
+    fxi_probe_run run;
     int n_round;
     volatile float sink; // keeps unused results from being optimised away
 } probe_run;
@@ -45,7 +46,7 @@ static void run_int8(void *arg, int task)
 {
     probe_run *p = arg;
     (void)task;
-    if (p->loops->int8(1, p->n_round) < 0) p->sink = 0;
+    if (p->loops->int8[p->run].run(0, p->n_round) < 0) p->sink = 0;
 }
 
 static double best_seconds(fxi_pool *pool, fxi_task_fn *fn, probe_run *p, int n_task)
@@ -60,12 +61,13 @@ static double best_seconds(fxi_pool *pool, fxi_task_fn *fn, probe_run *p, int n_
     return best;
 }
 
-// Operations per second of all threads, with op_per_round of them in each round of fn.
+// 10^9 operations per second of all threads, with op_per_round of them in each round of fn.
 static double peak_rate(fxi_pool *pool, fxi_task_fn *fn, probe_run *p, double op_per_round)
 {
     int n_thread = fxi_pool_n_thread(pool);
-    p->n_round = 1000000;
-    return n_thread * (p->n_round * op_per_round) / best_seconds(pool, fn, p, n_thread);
+    p->n_round = TRIAL_ROUNDS;
+    p->n_round = 1 + (int)(TRY_S / best_seconds(pool, fn, p, n_thread) * TRIAL_ROUNDS);
+    return n_thread * (p->n_round * op_per_round) / best_seconds(pool, fn, p, n_thread) * 1e-9;
 }
 
 fx_status fxi_probe_machine(fxi_pool *pool, double (*now_s)(void), fxi_probe *out, fx_error *err)
@@ -77,7 +79,9 @@ fx_status fxi_probe_machine(fxi_pool *pool, double (*now_s)(void), fxi_probe *ou
     fxi_pool_run(pool, fill_slice, &p, N_SLICE);
     out->read_gb_s = (double)BUFFER_BYTES / best_seconds(pool, read_slice, &p, N_SLICE) * 1e-9;
     free(p.buffer);
-    out->fma_gflop_s = peak_rate(pool, run_fma, &p, p.loops->fma_flop) * 1e-9;
-    out->int8_gop_s = p.loops->int8 ? peak_rate(pool, run_int8, &p, p.loops->int8_op) * 1e-9 : 0;
+    out->fma_gflop_s = peak_rate(pool, run_fma, &p, p.loops->fma_flop);
+    for (p.run = 0; p.run < FXI_PROBE_N_RUN; p.run++)
+        out->int8_gop_s[p.run] =
+            p.loops->int8 ? peak_rate(pool, run_int8, &p, p.loops->int8[p.run].op) : 0;
     return FX_OK;
 }

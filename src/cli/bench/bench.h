@@ -15,6 +15,8 @@ typedef struct fxi_bench_row {
     double tok_s;
     double limit_tok_s; // the most that the machine could do
     bool by_memory;     // memory sets that limit, not arithmetic
+    // The same with int8_scaled_gop_s as the peak of block types.
+    double scaled_limit_tok_s;
 } fxi_bench_row;
 
 #define FXI_BENCH_MAX_ROWS (FXI_OPT_MAX_INTS * FXI_OPT_MAX_INTS)

@@ -6,30 +6,35 @@
 //                  bandwidth of memory
 //
 // The longer of the two is the limit, as if the other were fully hidden behind it. Work between the
-// linear layers counts as free.
+// linear layers counts as free. A second limit counts what the scales of blocks cost the ports that
+// multiply: int8_scaled_gop_s is the peak there.
 #include "cli/bench/bench.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/number/dtype.h"
 
 // Quantised blocks are computed in int8 if the kernels have the instruction, all else in f32.
-static double peak_op_s(const fxi_bench *b)
+static bool uses_int8(const fxi_bench *b)
 {
     const fxi_dtype_info *type = fxi_dtype_by_name(b->model.type);
     const bool is_block = type && type->block_elems > 1;
-    const bool int8 = is_block && strstr(b->model.kernel_path, "vnni");
-    return 1e9 *
-           (int8 && b->machine.int8_gop_s > 0 ? b->machine.int8_gop_s : b->machine.fma_gflop_s);
+    return is_block && strstr(b->model.kernel_path, "vnni") && b->machine.int8_gop_s > 0;
 }
 
 // n_tok tokens need n_mul multiply-adds and n_bytes of reading in all.
 static void set_limit(const fxi_bench *b, fxi_bench_row *r, double n_tok, double n_mul,
                       double n_bytes)
 {
-    const double op_s = 2 * n_mul / peak_op_s(b), byte_s = 1e-9 * n_bytes / b->machine.read_gb_s;
+    const fx_machine *m = &b->machine;
+    const bool int8 = uses_int8(b);
+    const double op_s = 2e-9 * n_mul / (int8 ? m->int8_gop_s : m->fma_gflop_s);
+    const double scaled_s = 2e-9 * n_mul / (int8 ? m->int8_scaled_gop_s : m->fma_gflop_s);
+    const double byte_s = 1e-9 * n_bytes / m->read_gb_s;
     r->by_memory = byte_s > op_s;
-    r->limit_tok_s = n_tok / (r->by_memory ? byte_s : op_s);
+    r->limit_tok_s = n_tok / fmax(byte_s, op_s);
+    r->scaled_limit_tok_s = n_tok / fmax(byte_s, scaled_s);
 }
 
 static void limit_prompt(const fxi_bench *b, fxi_bench_row *r)

@@ -10,6 +10,11 @@ static double share_of_limit(const fxi_bench_row *r)
     return r->tok_s / r->limit_tok_s;
 }
 
+static double share_of_scaled(const fxi_bench_row *r)
+{
+    return r->tok_s / r->scaled_limit_tok_s;
+}
+
 static const char *limit_name(const fxi_bench_row *r)
 {
     return r->by_memory ? "memory" : "arithmetic";
@@ -19,14 +24,14 @@ static const char *limit_name(const fxi_bench_row *r)
 
 static void print_row(const fxi_bench_row *r, int length)
 {
-    printf("%14d %8d %11.1f %11.1f %6.0f %%  %s\n", r->batch, length, r->tok_s, r->limit_tok_s,
-           100 * share_of_limit(r), limit_name(r));
+    printf("%14d %8d %11.1f %11.1f %6.0f %% %6.0f %%  %s\n", r->batch, length, r->tok_s,
+           r->limit_tok_s, 100 * share_of_limit(r), 100 * share_of_scaled(r), limit_name(r));
 }
 
 static void print_heading(const char *phase, const char *length)
 {
-    printf("\n%-6s %7s %8s %11s %11s %8s  %s\n", phase, "batch", length, "tokens/s", "limit",
-           "share", "limited by");
+    printf("\n%-6s %7s %8s %11s %11s %8s %8s  %s\n", phase, "batch", length, "tokens/s", "limit",
+           "share", "scaled", "limited by");
 }
 
 int fxi_bench_print_table(const fxi_bench *b)
@@ -35,9 +40,10 @@ int fxi_bench_print_table(const fxi_bench *b)
     char params[FXI_SIZE_TEXT_BYTES], size[FXI_SIZE_TEXT_BYTES];
     printf("model    %s, %s, %s parameters, %s\n", m->name, m->type,
            fxi_cli_count(m->n_param, params), fxi_cli_size(m->file_bytes, size));
-    printf("machine  %d threads, %s: reads %.1f GB/s, f32 FMA %.0f GFLOP/s, int8 %.0f GOP/s\n",
+    printf("machine  %d threads, %s: reads %.1f GB/s, f32 FMA %.0f GFLOP/s, int8 %.0f GOP/s, "
+           "%.0f scaled\n",
            m->n_thread, m->kernel_path, b->machine.read_gb_s, b->machine.fma_gflop_s,
-           b->machine.int8_gop_s);
+           b->machine.int8_gop_s, b->machine.int8_scaled_gop_s);
     printf("run      %d tokens generated after each prompt, median of %d, flexinfer %s\n",
            b->o->n_gen, b->o->n_repeat, fx_version());
     print_heading("prompt", "tokens");
@@ -61,18 +67,20 @@ static void print_quoted(const char *text)
 
 static void print_csv_row(const fxi_bench *b, const char *phase, const fxi_bench_row *r)
 {
-    printf("%s,%d,%d,%d,%.6g,%.6g,%.6g,%s,", phase, r->batch, r->n_tok, r->context, r->tok_s,
-           r->limit_tok_s, share_of_limit(r), limit_name(r));
-    printf("%.6g,%.6g,%.6g,%d,%s,", b->machine.read_gb_s, b->machine.fma_gflop_s,
-           b->machine.int8_gop_s, b->model.n_thread, b->model.kernel_path);
+    printf("%s,%d,%d,%d,%.6g,%.6g,%.6g,%.6g,%s,", phase, r->batch, r->n_tok, r->context, r->tok_s,
+           r->limit_tok_s, share_of_limit(r), share_of_scaled(r), limit_name(r));
+    printf("%.6g,%.6g,%.6g,%.6g,%d,%s,", b->machine.read_gb_s, b->machine.fma_gflop_s,
+           b->machine.int8_gop_s, b->machine.int8_scaled_gop_s, b->model.n_thread,
+           b->model.kernel_path);
     print_quoted(b->model.name);
     printf(",%s,%s\n", b->model.type, fx_version());
 }
 
 int fxi_bench_print_csv(const fxi_bench *b)
 {
-    printf("phase,batch,tokens,context,tokens_per_s,limit_tokens_per_s,share_of_limit,limited_by,"
-           "read_gbps,fp32_gflops,int8_gops,threads,kernel_path,model,type,version\n");
+    printf("phase,batch,tokens,context,tokens_per_s,limit_tokens_per_s,share_of_limit,"
+           "share_of_scaled_limit,limited_by,read_gbps,fp32_gflops,int8_gops,int8_scaled_gops,"
+           "threads,kernel_path,model,type,version\n");
     for (int i = 0; i < b->n_prompt; i++) print_csv_row(b, "prompt", &b->prompt_row[i]);
     for (int i = 0; i < b->n_decode; i++) print_csv_row(b, "decode", &b->decode_row[i]);
     return 0;
@@ -82,9 +90,10 @@ int fxi_bench_print_csv(const fxi_bench *b)
 
 static json_t *row_json(const fxi_bench_row *r)
 {
-    return json_pack("{s:i, s:i, s:f, s:f, s:f, s:s}", "batch", r->batch, "tokens", r->n_tok,
+    return json_pack("{s:i, s:i, s:f, s:f, s:f, s:f, s:s}", "batch", r->batch, "tokens", r->n_tok,
                      "tokens_per_s", r->tok_s, "share_of_limit", share_of_limit(r),
-                     "limit_tokens_per_s", r->limit_tok_s, "limited_by", limit_name(r));
+                     "share_of_scaled_limit", share_of_scaled(r), "limit_tokens_per_s",
+                     r->limit_tok_s, "limited_by", limit_name(r));
 }
 
 static json_t *prompt_json(const fxi_bench *b)
@@ -108,9 +117,11 @@ static json_t *decode_json(const fxi_bench *b)
 
 static json_t *machine_json(const fxi_bench *b)
 {
-    return json_pack("{s:f, s:f, s:f, s:i, s:s}", "read_gbps", b->machine.read_gb_s, "fp32_gflops",
-                     b->machine.fma_gflop_s, "int8_gops", b->machine.int8_gop_s, "threads",
-                     b->model.n_thread, "kernel_path", b->model.kernel_path);
+    const fx_machine *m = &b->machine;
+    return json_pack("{s:f, s:f, s:f, s:f, s:i, s:s}", "read_gbps", m->read_gb_s, "fp32_gflops",
+                     m->fma_gflop_s, "int8_gops", m->int8_gop_s, "int8_scaled_gops",
+                     m->int8_scaled_gop_s, "threads", b->model.n_thread, "kernel_path",
+                     b->model.kernel_path);
 }
 
 static json_t *model_json(const fx_model_info *m)

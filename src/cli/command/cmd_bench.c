@@ -71,6 +71,7 @@ static fx_status measure_machine(fxi_bench *b, fx_error *err)
     most->read_gb_s = fmax(most->read_gb_s, now.read_gb_s);
     most->fma_gflop_s = fmax(most->fma_gflop_s, now.fma_gflop_s);
     most->int8_gop_s = fmax(most->int8_gop_s, now.int8_gop_s);
+    most->int8_scaled_gop_s = fmax(most->int8_scaled_gop_s, now.int8_scaled_gop_s);
     return FX_OK;
 }
 

@@ -68,13 +68,13 @@ static inline v16 vq_as_f32(vq acc)
 #include "kernels/cpu/body/body_quant.h"
 
 #define PROBE_CHAINS 6
-#include "kernels/cpu/body/body_probe.h"
+#include "kernels/cpu/probe/float_loops.h"
 
 #include "kernels/cpu/path_table.h"
 
 PATH_TABLE(avx2, "avx2", linear_quant);
 PATH_TABLE(avx2_vnni, "avx2-vnni", fxi_avx2_vnni_linear_quant);
 
-const fxi_probe_loops fxi_probe_loops_avx2 = {probe_read, probe_fma, PROBE_CHAINS * 32.0, NULL, 0};
-const fxi_probe_loops fxi_probe_loops_avx2_vnni = {
-    probe_read, probe_fma, PROBE_CHAINS * 32.0, fxi_avx2_vnni_probe_int8, FXI_AVX2_VNNI_PROBE_OP};
+const fxi_probe_loops fxi_probe_loops_avx2 = {probe_read, probe_fma, PROBE_CHAINS * 32.0, NULL};
+const fxi_probe_loops fxi_probe_loops_avx2_vnni = {probe_read, probe_fma, PROBE_CHAINS * 32.0,
+                                                   fxi_avx2_vnni_probe};

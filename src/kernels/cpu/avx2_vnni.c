@@ -48,16 +48,8 @@ void fxi_avx2_vnni_linear_quant(const fxi_linear *w, const fxi_act *a, int n_tok
     linear_quant(w, a, n_tok, panel0, panel1, y, ldy);
 }
 
-int fxi_avx2_vnni_probe_int8(int seed, int n_round)
-{
-    __m256i acc[12], x = _mm256_set1_epi32(seed);
-    for (int i = 0; i < 12; i++) acc[i] = _mm256_set1_epi32(i);
-    for (int r = 0; r < n_round; r++)
-#pragma GCC unroll 12
-        for (int i = 0; i < 12; i++) acc[i] = _mm256_dpbusd_avx_epi32(acc[i], x, x);
-    for (int i = 1; i < 12; i++) acc[0] = _mm256_add_epi32(acc[0], acc[i]);
-    int32_t lane[8];
-    _mm256_storeu_si256((__m256i *)lane, acc[0]);
-    for (int i = 1; i < 8; i++) lane[0] ^= lane[i];
-    return lane[0];
-}
+// Ten sums of integers in registers; those of floats are kept in memory between runs.
+#define PROBE_SUMS 5
+#include "kernels/cpu/probe/int8_loops.h"
+
+const fxi_probe_int8 fxi_avx2_vnni_probe[FXI_PROBE_N_RUN] = PROBE_INT8;

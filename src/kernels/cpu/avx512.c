@@ -63,15 +63,13 @@ static inline v16 vq_as_f32(vq acc)
 #include "kernels/cpu/body/body_quant.h"
 
 #define PROBE_CHAINS 12
-#include "kernels/cpu/body/body_probe.h"
+#include "kernels/cpu/probe/float_loops.h"
 
 #include "kernels/cpu/path_table.h"
 
 PATH_TABLE(avx512, "avx512", linear_quant);
 PATH_TABLE(avx512_vnni, "avx512-vnni", fxi_avx512_vnni_linear_quant);
 
-const fxi_probe_loops fxi_probe_loops_avx512 = {probe_read, probe_fma, PROBE_CHAINS * 32.0, NULL,
-                                                0};
+const fxi_probe_loops fxi_probe_loops_avx512 = {probe_read, probe_fma, PROBE_CHAINS * 32.0, NULL};
 const fxi_probe_loops fxi_probe_loops_avx512_vnni = {probe_read, probe_fma, PROBE_CHAINS * 32.0,
-                                                     fxi_avx512_vnni_probe_int8,
-                                                     FXI_AVX512_VNNI_PROBE_OP};
+                                                     fxi_avx512_vnni_probe};

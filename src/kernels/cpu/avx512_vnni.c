@@ -43,13 +43,7 @@ void fxi_avx512_vnni_linear_quant(const fxi_linear *w, const fxi_act *a, int n_t
     linear_quant(w, a, n_tok, panel0, panel1, y, ldy);
 }
 
-int fxi_avx512_vnni_probe_int8(int seed, int n_round)
-{
-    __m512i acc[12], x = _mm512_set1_epi32(seed);
-    for (int i = 0; i < 12; i++) acc[i] = _mm512_set1_epi32(i);
-    for (int r = 0; r < n_round; r++)
-#pragma GCC unroll 12
-        for (int i = 0; i < 12; i++) acc[i] = _mm512_dpbusd_epi32(acc[i], x, x);
-    for (int i = 1; i < 12; i++) acc[0] = _mm512_add_epi32(acc[0], acc[i]);
-    return _mm512_reduce_add_epi32(acc[0]);
-}
+#define PROBE_SUMS 12
+#include "kernels/cpu/probe/int8_loops.h"
+
+const fxi_probe_int8 fxi_avx512_vnni_probe[FXI_PROBE_N_RUN] = PROBE_INT8;

@@ -19,14 +19,10 @@ extern const fxi_probe_loops fxi_probe_loops_avx2, fxi_probe_loops_avx2_vnni,
 
 // What AVX-VNNI replaces in the AVX2 path.
 fxi_linear_fn fxi_avx2_vnni_linear_quant;
-// FXI_AVX2_VNNI_PROBE_OP operations per round.
-int fxi_avx2_vnni_probe_int8(int seed, int n_round);
-#define FXI_AVX2_VNNI_PROBE_OP (12 * 32 * 2.0)
+extern const fxi_probe_int8 fxi_avx2_vnni_probe[FXI_PROBE_N_RUN];
 
 // What AVX-512 VNNI replaces in the AVX-512 path.
 fxi_linear_fn fxi_avx512_vnni_linear_quant;
-// FXI_AVX512_VNNI_PROBE_OP operations per round.
-int fxi_avx512_vnni_probe_int8(int seed, int n_round);
-#define FXI_AVX512_VNNI_PROBE_OP (12 * 64 * 2.0)
+extern const fxi_probe_int8 fxi_avx512_vnni_probe[FXI_PROBE_N_RUN];
 
 #endif

@@ -26,4 +26,4 @@ static float probe_fma(float seed, int n_round)
     return sum_lanes(lane);
 }
 
-const fxi_probe_loops fxi_probe_loops_ref = {probe_read, probe_fma, 2.0 * N_LANE, NULL, 0};
+const fxi_probe_loops fxi_probe_loops_ref = {probe_read, probe_fma, 2.0 * N_LANE, NULL};

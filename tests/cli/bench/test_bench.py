@@ -19,8 +19,8 @@ LAYER_MUL = 2 * QKV_MUL + REST_MUL
 OUTPUT_MUL = REST_MUL + 64 * 512
 WEIGHT_BYTES = 4 * (LAYER_MUL + OUTPUT_MUL)
 KV_BYTES_PER_TOK = 2 * 2 * 2 * 32
-COLUMNS = ["phase", "batch", "tokens", "context", "tokens_per_s", "limit_tokens_per_s", "share_of_limit", "limited_by",
-           "read_gbps", "fp32_gflops", "int8_gops", "threads", "kernel_path", "model", "type", "version"]
+COLUMNS = ["phase", "batch", "tokens", "context", "tokens_per_s", "limit_tokens_per_s", "share_of_limit",
+           "share_of_scaled_limit", "limited_by", "read_gbps", "fp32_gflops", "int8_gops", "int8_scaled_gops", "threads", "kernel_path", "model", "type", "version"]
 
 
 class Bench(cli.TestCase):
@@ -30,6 +30,7 @@ class Bench(cli.TestCase):
         self.assertEqual(row["limited_by"], "memory" if limit[1] > limit[0] else "arithmetic")
         self.assertAlmostEqual(row["share_of_limit"] / (max(limit) * row["tokens_per_s"]), 1, delta=1e-3)
         self.assertAlmostEqual(row["share_of_limit"] * row["limit_tokens_per_s"] / row["tokens_per_s"], 1, delta=1e-3)
+        self.assertEqual(row["share_of_scaled_limit"], row["share_of_limit"])  # floats have no scales
 
     def test_json(self):
         found = json.loads(self.ok("bench", "-m", cli.tiny_model(), "--json", *SMALL).stdout)
@@ -49,6 +50,19 @@ class Bench(cli.TestCase):
                                  byte_s * (WEIGHT_BYTES / row["batch"] + row["mean_context"] * KV_BYTES_PER_TOK)))
             if row["batch"] == 1:
                 self.assertEqual(row["mean_context"], row["context"] + 3)
+
+    def test_blocks(self):
+        """Of block types, a second share counts what their scales cost where products are counted in int8."""
+        found = json.loads(self.ok("bench", "-m", cli.tiny_model(weights="q8_0"), "--json", *SMALL).stdout)
+        machine = found["machine"]
+        self.assertEqual("vnni" in machine["kernel_path"], machine["int8_gops"] > 0)
+        mul_per_tok, byte_s = LAYER_MUL + OUTPUT_MUL, 1e-9 / machine["read_gbps"]
+        peaks = [machine[name] or machine["fp32_gflops"] for name in ("int8_gops", "int8_scaled_gops")]
+        for row in found["decode"]:
+            read_s = byte_s * (WEIGHT_BYTES / 4 * 34 / 32 / row["batch"] + row["mean_context"] * KV_BYTES_PER_TOK)
+            for name, peak in zip(("share_of_limit", "share_of_scaled_limit"), peaks):
+                limit_s = max(2e-9 / peak * mul_per_tok, read_s)
+                self.assertAlmostEqual(row[name] / (limit_s * row["tokens_per_s"]), 1, delta=1e-3)
 
     def test_csv(self):
         text = self.ok("bench", "-m", cli.tiny_model(), "--csv", *SMALL).stdout.decode()

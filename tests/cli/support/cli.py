@@ -57,11 +57,11 @@ def run(*args, stdin=b"", env=None, timeout=120):
     return subprocess.CompletedProcess(args, process.returncode, out, err)
 
 
-def tiny_model(ctx=256):
+def tiny_model(ctx=256, weights="f32"):
     """A model with random weights, made once per test program."""
-    path = scratch(f"tiny{ctx}.gguf")
+    path = scratch(f"tiny{ctx}-{weights}.gguf")
     if not path.exists():
-        shape = f"--layers 2 --dim 64 --ffn 128 --heads 4 --kv-heads 2 --vocab 512 --ctx {ctx} --type f32 --seed 1"
+        shape = f"--layers 2 --dim 64 --ffn 128 --heads 4 --kv-heads 2 --vocab 512 --ctx {ctx} --type {weights} --seed 1"
         subprocess.run([BIN / "make_model", "-o", path, *shape.split()], check=True, stdout=subprocess.DEVNULL)
     return path
 

@@ -1,5 +1,5 @@
-// body_probe.h - the loops that measure a machine's limits. Written once for every vector unit
-// (cpu.h).
+// float_loops.h - the loops that measure what memory and float arithmetic can do at most. Written
+// once for every vector unit (cpu.h).
 // Needs: a vec*.h; PROBE_CHAINS, the number of sums that fit in registers and hide the latency of a
 // fused multiply-add.
 #include "kernels/probe_loops.h"
