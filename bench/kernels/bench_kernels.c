@@ -2,7 +2,7 @@
 // each row.
 //
 //   bench_kernels [--threads N] [--path NAME] [--only PART] [--type TYPE] [--tok N] [--n-in N]
-//                 [--n-out N] [--row-ms MS] [--cpu-time] [--cached] [--goals] [--sweep]
+//                 [--n-out N] [--group N] [--row-ms MS] [--cpu-time] [--cached] [--goals] [--sweep]
 //
 // PART is linear, order, attention, rows or pack. TYPE is a type of weights and selects linear
 // layers, their order of rounding and their packing only ("attention" selects attention only). The
@@ -14,7 +14,9 @@
 //
 // --cpu-time measures the runs and the limits in the CPU time of one thread, which tells more than
 // wall time while others use the machine. With --cached a linear layer runs again and again on the
-// same weights: those of a small one stay in a cache, those of others are read from memory.
+// same weights: those of a small one stay in a cache, those of others are read from memory. --group
+// is how many panels of a float layer lie row by row (0: each lies for itself); if it is not given,
+// what is fastest on this machine.
 //
 // --goals prints the goals of the kernels on stderr at the end. --sweep times other divisions of
 // the work instead. If a kernel's bits differ from ref's, the program ends with status 1.
@@ -36,11 +38,10 @@ static const struct {
     const char *name;
     size_t at; // of an int
     int least;
-} numbers[] = {{"--threads", offsetof(options, n_thread), 1},
-               {"--row-ms", offsetof(options, row_ms), 1},
-               {"--tok", offsetof(options, b.n_tok), 1},
-               {"--n-in", offsetof(options, b.n_in), 32},
-               {"--n-out", offsetof(options, b.n_out), 1}};
+} numbers[] = {
+    {"--threads", offsetof(options, n_thread), 1}, {"--row-ms", offsetof(options, row_ms), 1},
+    {"--tok", offsetof(options, b.n_tok), 1},      {"--n-in", offsetof(options, b.n_in), 32},
+    {"--n-out", offsetof(options, b.n_out), 1},    {"--group", offsetof(options, b.group), 0}};
 
 static const struct {
     const char *name;
@@ -117,7 +118,7 @@ static int print_usage(void)
     fprintf(stderr,
             "usage: bench_kernels [--threads N] [--path NAME] [--only PART]\n"
             "                     [--type TYPE] [--tok N] [--n-in N] [--n-out N] [--row-ms MS]\n"
-            "                     [--cpu-time] [--cached] [--goals] [--sweep]\n"
+            "                     [--group N] [--cpu-time] [--cached] [--goals] [--sweep]\n"
             "PART: linear, order, attention, rows or pack\n");
     return 1;
 }
@@ -143,13 +144,16 @@ static int run_bench(options *o)
 
 int main(int argc, char **argv)
 {
-    options o = {
-        .b = {.n_in = 2048, .n_out = 5632, .now_s = fxi_now_s}, .n_thread = 2, .row_ms = 300};
+    options o = {.b = {.n_in = 2048, .n_out = 5632, .group = -1, .now_s = fxi_now_s},
+                 .n_thread = 2,
+                 .row_ms = 300};
     if (!take_options(&o, argc, argv)) return print_usage();
     if (o.b.only_type && !strcmp(o.b.only_type, "attention"))
         o.b.only = "attention", o.b.only_type = NULL;
     if (o.b.only_type && !fxi_dtype_by_name(o.b.only_type)) return print_usage();
     if (o.b.only && !is_part(o.b.only)) return print_usage();
     o.b.k = fxi_kernels_get(o.path);
-    return o.b.k ? run_bench(&o) : print_usage();
+    if (!o.b.k) return print_usage();
+    if (o.b.group < 0) o.b.group = fxi_linear_best_group(o.b.k);
+    return run_bench(&o);
 }

@@ -25,6 +25,7 @@ typedef struct kernel_bench {
     const char *only;       // a part; NULL: all
     const char *only_type;  // of weights; NULL: all
     int n_in, n_out, n_tok; // of linear layers; n_tok 0: several
+    int group;              // of layers of floats
     bool cached;            // the weights of linear layers come from a cache if they fit
 } kernel_bench;
 

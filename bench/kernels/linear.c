@@ -57,7 +57,7 @@ static char *make_rows(const fxi_linear *w)
 static void make_weights(layer *l)
 {
     char *rows = make_rows(&l->w);
-    if (!fxi_linear_reads_q8(&l->w)) l->w.group = l->b->k->linear_group;
+    if (!fxi_linear_reads_q8(&l->w)) l->w.group = l->b->group;
     l->copy_bytes = fxi_linear_bytes(&l->w);
     l->n_copy = l->b->cached ? 1 : (int)(WEIGHT_BYTES / l->copy_bytes) + 1;
     l->data = bench_lines((size_t)l->n_copy * l->copy_bytes);

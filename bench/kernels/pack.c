@@ -41,7 +41,7 @@ static void pack_type(const kernel_bench *b, fxi_dtype type)
     float *x = bench_random_floats(n);
     pack_bench p = {{.type = type, .n_in = PACK_N_IN, .n_out = n_out}, bench_lines(n_bytes)};
     double s;
-    if (!fxi_linear_reads_q8(&p.w)) p.w.group = b->k->linear_group;
+    if (!fxi_linear_reads_q8(&p.w)) p.w.group = b->group;
     p.w.data = bench_lines(fxi_linear_bytes(&p.w));
     fxi_row_from_f32(type, x, n, p.rows);
     check_rows(b, &p, t);

@@ -83,6 +83,16 @@ const fxi_kernels *fxi_kernels_get(const char *want)
     return p ? p->table : NULL;
 }
 
+// Panels that are computed at once and lie row by row are one stream of memory. AMD's cores read
+// that fastest; Intel's keep up with a stream per panel, and not with one (docs/performance.md).
+int fxi_linear_best_group(const fxi_kernels *k)
+{
+#ifdef FXI_X86
+    if (__builtin_cpu_is("intel")) return 0;
+#endif
+    return k->linear_group;
+}
+
 const fxi_probe_loops *fxi_probe_loops_get(void)
 {
     return find_path(NULL)->probe;

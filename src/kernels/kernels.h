@@ -206,7 +206,7 @@ typedef struct fxi_kernels {
     // panels [panel0, panel1). n_tok >= 1. Bits do not depend on how tokens and panels are divided
     // into calls. Fastest if the panels of a call are a multiple of 4 and it has all tokens.
     fxi_linear_fn *linear[FXI_DTYPE_END]; // by the weights' type; NULL: not supported
-    int linear_group; // fastest group of a float type; any other gives the same bits
+    int linear_group;                     // panels of a float type that are computed at once
 
     // Rounds a row of n numbers (a multiple of 32) to Q8: d = max|x| / 127, q = round to nearest
     // even of x * (1 / d), sum of q per run of 16. If 1 / d is inf (max|x| below about 2^-121), d
@@ -243,5 +243,9 @@ typedef struct fxi_kernels {
 // The table of path `want`, or the best one for this machine if want is NULL. NULL if the path is
 // unknown or this machine cannot run it.
 const fxi_kernels *fxi_kernels_get(const char *want);
+
+// How many panels of a float layer should lie row by row (fxi_linear.group) for k to read them
+// fastest on this machine. Any other number gives the same bits.
+int fxi_linear_best_group(const fxi_kernels *k);
 
 #endif

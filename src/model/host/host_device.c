@@ -89,7 +89,7 @@ static fx_status host_upload(fxi_device *d, void *dst, const void *src, size_t s
 static fx_status host_take_linear(fxi_device *d, fxi_linear *w, int n, uint64_t more_bytes,
                                   fx_error *err)
 {
-    const int group = fxi_linear_reads_q8(w) ? 0 : fxi_host_of(d)->compute.k->linear_group;
+    const int group = fxi_linear_reads_q8(w) ? 0 : fxi_linear_best_group(fxi_host_of(d)->compute.k);
     for (int i = 0; i < n; i++) w[i].group = group;
     const size_t one = fxi_linear_bytes(w);
     void *data;
