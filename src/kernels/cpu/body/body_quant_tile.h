@@ -98,6 +98,7 @@ ALWAYS_INLINE void q_tile_run(const int T, const int P, const int N, const bool 
         for (int p = 0; p < P; p++) {
             const float *y = c->y + (size_t)t * c->ldy + p * FXI_PANEL;
             acc[t][p] = c->first ? v16_zero() : panel_load(y, c->n_out - p * FXI_PANEL);
+            __builtin_prefetch(y + (size_t)T * c->ldy, 1); // of the next tile: rows are far apart
         }
     for (int b = 0; b < c->n_block; b++) {
         q_tile_prefetch(P, c, b);
