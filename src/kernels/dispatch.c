@@ -88,7 +88,7 @@ const fxi_kernels *fxi_kernels_get(const char *want)
 int fxi_linear_best_group(const fxi_kernels *k)
 {
 #ifdef FXI_X86
-    if (__builtin_cpu_is("intel")) return 0;
+    if (fxi_cpu_is_intel()) return 0;
 #endif
     return k->linear_group;
 }

@@ -17,6 +17,14 @@ extern const fxi_kernels fxi_kernels_avx512_vnni;
 extern const fxi_probe_loops fxi_probe_loops_avx2, fxi_probe_loops_avx2_vnni,
     fxi_probe_loops_avx512, fxi_probe_loops_avx512_vnni;
 
+// Intel's cores read memory in another way than AMD's: see docs/performance.md, "Kernels".
+#ifdef FXI_X86
+static inline bool fxi_cpu_is_intel(void)
+{
+    return __builtin_cpu_is("intel");
+}
+#endif
+
 // What AVX-VNNI replaces in the AVX2 path.
 fxi_linear_fn fxi_avx2_vnni_linear_quant;
 extern const fxi_probe_int8 fxi_avx2_vnni_probe[FXI_PROBE_N_RUN];

@@ -1,7 +1,7 @@
 // body_quant.h - linear layers with weights of block types. Written once for every vector unit
 // (cpu.h).
-// Needs: a vec*.h; the register tile, Q_TOK x Q_PANELS, and Q_CASES(X), which is X(n) for n from 1
-// to Q_TOK; Q_SMALL_SUMS, how many sums of a small batch fit in registers twice,
+// Needs: cpu.h; a vec*.h; the register tile, Q_TOK x Q_PANELS, and Q_CASES(X), which is X(n) for n
+// from 1 to Q_TOK; Q_SMALL_SUMS, how many sums of a small batch fit in registers twice,
 // Q_SMALL_MAX_PANELS, the most panels it is multiplied with at a time, and Q_SMALL_MAX_TOK, 4 or 8,
 // the most tokens that are; and the integer products:
 //   vq                        16 sums of i32
@@ -38,7 +38,6 @@ typedef struct q_type {
     // n_tok: 1, 2, 4 or small_most; n_panel: Q_SMALL_PANELS(n_tok) or 1
     void (*small)(int n_tok, int n_panel, const q_small *c);
     int small_most;
-    int small_batch; // the most tokens of a small batch
 } q_type;
 
 // NAME, bits of the two planes, vectors that share a scale, type of 256, has minima, table of
@@ -90,8 +89,7 @@ Q_TYPES(Q_TYPE_FNS)
                     .unpack_codes = (LO) == 8 ? NULL : unpack_codes_##NAME, \
                     .unpack_scales = unpack_scales_##NAME,                  \
                     .small = q_small_##NAME,                                \
-                    .small_most = Q_SMALL_MOST(N, HAS_MIN),                 \
-                    .small_batch = Q_SMALL_BATCH(N, HAS_MIN)},
+                    .small_most = Q_SMALL_MOST(N, HAS_MIN)},
 
 static const q_type q_types[FXI_DTYPE_END] = {Q_TYPES(Q_TYPE_ROW)};
 
@@ -372,6 +370,16 @@ static void run_small(const q_layer *l, q_work *work, int p0)
     }
 }
 
+// The most tokens of a small batch. Passes of eight tokens are faster than tiles, which unpack the
+// codes of each panel first, until that is shared by many tokens. On Intel they wait longer for
+// memory than tiles do, so these are faster earlier, and from nine tokens on where codes are bytes.
+static int small_batch(const q_type *type)
+{
+    if (type->small_most < Q_SMALL_TOK) return Q_SMALL_TOK;
+    if (!fxi_cpu_is_intel()) return 32;
+    return type->unpack_codes ? 24 : Q_SMALL_TOK;
+}
+
 static void linear_quant(const fxi_linear *w, const fxi_act *a, int n_tok, int panel0, int panel1,
                          float *y, size_t ldy)
 {
@@ -385,7 +393,7 @@ static void linear_quant(const fxi_linear *w, const fxi_act *a, int n_tok, int p
                        .ldy = ldy,
                        .panel1 = panel1};
     const int64_t n_block = (w->n_in + Q_K_BLOCK - 1) / Q_K_BLOCK;
-    const int n_slot = n_tok <= l.type->small_batch ? small_slots(&l, n_tok) : Q_MAX_TOK + 1;
+    const int n_slot = n_tok <= small_batch(l.type) ? small_slots(&l, n_tok) : Q_MAX_TOK + 1;
     const bool small = n_slot * n_block <= Q_MAX_TOK;
     q_work work;
     work.all = n_tok * n_block <= Q_MAX_TOK;

@@ -139,10 +139,6 @@ ALWAYS_INLINE void q_small_panels(const int T, const int P, const int LO, const 
 // which costs less than a second pass, except where a run has 16 numbers and a minimum.
 #define Q_SMALL_MOST(N, HAS_MIN) ((N) == 4 && (HAS_MIN) ? 4 : Q_SMALL_MAX_TOK)
 
-// The most tokens of a small batch. Passes of eight tokens are faster than the tiles of larger
-// batches, which unpack the codes of each panel first, until that is shared by many tokens.
-#define Q_SMALL_BATCH(N, HAS_MIN) (Q_SMALL_MOST(N, HAS_MIN) == 8 ? 32 : 8)
-
 // How many panels T tokens are multiplied with at a time.
 #define Q_SMALL_PANELS(T)                                           \
     ((T) > 4                                   ? 2                  \
