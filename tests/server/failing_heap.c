@@ -28,6 +28,9 @@ void *__wrap_fxi_pages_remap(void *p, size_t old_bytes, size_t new_bytes);
 
 #define EXPORT __attribute__((visibility("default")))
 
+// ThreadSanitizer allocates before it can watch anything.
+#define UNWATCHED __attribute__((no_sanitize("thread")))
+
 extern char __executable_start, etext;
 
 static failing_heap plan; // constant while armed
@@ -71,19 +74,19 @@ long failing_heap_disarm(bool *ours)
     return atomic_load(&n_failed);
 }
 
-static bool counts(uintptr_t caller)
+UNWATCHED static bool counts(uintptr_t caller)
 {
-    return !spared && atomic_load(&armed) && !(plan.spares && plan.spares()) &&
-           !(caller >= lib_begin && caller < lib_end);
+    return !spared && atomic_load(&armed) && !(caller >= lib_begin && caller < lib_end) &&
+           !(plan.spares && plan.spares());
 }
 
-static bool is_ours(const void *caller)
+UNWATCHED static bool is_ours(const void *caller)
 {
     const char *at = caller;
     return at >= &__executable_start && at < &etext;
 }
 
-static bool must_fail(const void *caller)
+UNWATCHED static bool must_fail(const void *caller)
 {
     if (!counts((uintptr_t)caller)) return false;
     const long i = atomic_fetch_add(&n_seen, 1);
@@ -93,19 +96,19 @@ static bool must_fail(const void *caller)
     return true;
 }
 
-EXPORT void *malloc(size_t n)
+EXPORT UNWATCHED void *malloc(size_t n)
 {
     return must_fail(__builtin_return_address(0)) ? NULL : REAL(malloc)(n);
 }
 
-EXPORT void *calloc(size_t n, size_t size)
+EXPORT UNWATCHED void *calloc(size_t n, size_t size)
 {
     const void *caller = __builtin_return_address(0);
     const bool is_spared = size == plan.lib_item_bytes && !is_ours(caller);
     return !is_spared && must_fail(caller) ? NULL : REAL(calloc)(n, size);
 }
 
-EXPORT void *realloc(void *p, size_t n)
+EXPORT UNWATCHED void *realloc(void *p, size_t n)
 {
     return must_fail(__builtin_return_address(0)) ? NULL : REAL(realloc)(p, n);
 }
