@@ -14,6 +14,8 @@ typedef enum fxi_probe_run {
     FXI_PROBE_N_RUN
 } fxi_probe_run;
 
+// All loops answer a number above 0, which depends on all they computed: who compares it with 0
+// keeps it in use.
 typedef struct fxi_probe_int8 {
     float (*run)(int zero, int n_round); // zero: 0
     double op;                           // products and sums of a round; roundings do not count

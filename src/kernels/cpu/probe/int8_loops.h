@@ -31,7 +31,7 @@ static inline __attribute__((always_inline)) float probe_runs(const int n_dot, c
 #pragma GCC unroll 12
         for (int t = 0; t < PROBE_SUMS && n_float; t++) {
             acc[t] = v16_fma(v16_fma(vq_as_f32(sum[t]), scale, back), scale, acc[t]);
-            if (n_float == 3) acc[t] = v16_fma(back, scale, acc[t]);
+            if (n_float == 3) acc[t] = v16_fma(scale, scale, acc[t]);
         }
     }
     v16 all = v16_zero();
