@@ -39,7 +39,8 @@ static vt_status map_inside(vt_seq *s, uint32_t group, uint32_t p, uint32_t chun
     return vti_job_now(s->m, s->span, group, &(vti_order_form){VTI_JOB_BACK, p, 1, use, 0});
 }
 
-// The copy at position p instead of the shared chunk. If that cannot be mapped again, the sequence
+// The copy at position p instead of the shared chunk, which has no rows beyond the tail: there the
+// copy is wiped, since another tenant may have had it. If that cannot be mapped again, the sequence
 // is lost.
 static vt_status exchange_tail(vt_seq *s, uint32_t group, uint32_t p, uint32_t copy,
                                size_t tail_bytes)
@@ -48,8 +49,7 @@ static vt_status exchange_tail(vt_seq *s, uint32_t group, uint32_t p, uint32_t c
     vti_lane *l = &s->span->lane[group];
     uint32_t shared = l->at[p], n_ro = l->n_ro;
     vt_vmm_use alias = n_ro > p ? VT_VMM_READ : VT_VMM_ALIAS;
-    size_t dirty_end = (p + 1) * m->geo.group[group].slice_bytes; // the copy is not wiped
-    if (dirty_end < l->dirty_end) dirty_end = l->dirty_end;
+    size_t dirty_end = l->dirty_end, begin = p * m->geo.group[group].slice_bytes;
     vt_status st = vti_job_now(m, s->span, group, &(vti_order_form){VTI_JOB_UNMAP, p, 1, 0, 0});
     if (st != VT_OK) {
         vti_pset_place(&m->pset, copy, VTI_IN_POOL);
@@ -62,6 +62,9 @@ static vt_status exchange_tail(vt_seq *s, uint32_t group, uint32_t p, uint32_t c
     if (st == VT_OK) {
         st = vti_lane_fetch(m, s->span, group, p, shared, tail_bytes);
         vti_loan_add(m, shared);
+        if (st == VT_OK)
+            st = vti_lane_zero(m, s->span, group, begin + tail_bytes,
+                               begin + m->geo.group[group].slice_bytes);
         if (st != VT_OK) vti_span_quarantine(m, s->span);
     } else if (s->span->is_lost || map_inside(s, group, p, shared, alias) != VT_OK) {
         vti_span_quarantine(m, s->span);
@@ -73,17 +76,16 @@ static vt_status exchange_tail(vt_seq *s, uint32_t group, uint32_t p, uint32_t c
     return st;
 }
 
-static VTI_COLD vt_status replace_tail(vt_seq *s, uint32_t group, uint32_t p, size_t tail_bytes)
+static vt_status replace_tail(vt_seq *s, uint32_t group)
 {
     vt_manager *m = s->m;
+    const vti_lane_geo *gr = &m->geo.group[group];
     uint32_t copy;
     VT_TRY(vti_loan_reserve(m));
-    VT_TRY(vti_span_room(m, s->span, m->geo.group[group].chunk_bytes, s->len_tok));
-    vti_lane_settle(m, s->span, group);
-    if (s->span->is_lost) return VT_EDEVICE;
-    VT_TRY(vti_runs_make(m, s->span, 2 * (uint64_t)m->geo.group[group].n_view));
+    VT_TRY(vti_runs_make(m, s->span, 2 * (uint64_t)gr->n_view));
     VT_TRY(vti_chunk_make(m, group, &copy));
-    return exchange_tail(s, group, p, copy, tail_bytes);
+    return exchange_tail(s, group, vti_group_whole(gr, s->len_tok), copy,
+                         vti_group_tail_bytes(gr, s->len_tok));
 }
 
 // By the contract of extend, no later work reads the sequence until it does.
@@ -97,19 +99,30 @@ static VTI_COLD vt_status device_lets_go(vt_seq *s)
     return st;
 }
 
-static vt_status tail_make_writable(vt_seq *s, uint32_t group)
+static bool tail_is_shared(const vt_seq *s, uint32_t group)
 {
-    vt_manager *m = s->m;
-    const vti_lane_geo *gr = &m->geo.group[group];
+    const vti_lane_geo *gr = &s->m->geo.group[group];
     const vti_lane *l = &s->span->lane[group];
     uint32_t p = vti_group_whole(gr, s->len_tok);
-    size_t tail_bytes = vti_group_tail_bytes(gr, s->len_tok);
-    if (gr->is_state || tail_bytes == 0 || p < l->front) return VT_OK;
-    if (VTI_RARE(vti_pset_state(&m->pset, l->at[p]) != VT_CHUNK_OWNED)) {
-        VT_TRY(device_lets_go(s));
-        return replace_tail(s, group, p, tail_bytes);
-    }
-    return vti_lane_unguard(m, s->span, group, p);
+    if (gr->is_state || vti_group_tail_bytes(gr, s->len_tok) == 0 || p < l->front) return false;
+    return VTI_RARE(vti_pset_state(&s->m->pset, l->at[p]) != VT_CHUNK_OWNED);
+}
+
+// Room for the copies of shared tails and for all that is cold is asked for together, before a
+// prefix is evicted for the first of them.
+static VTI_COLD vt_status replace_tails(vt_seq *s, uint32_t len_tok)
+{
+    vt_manager *m = s->m;
+    uint64_t bytes = 0;
+    VT_TRY(device_lets_go(s));
+    vti_span_settle(m, s->span);
+    if (s->span->is_lost) return VT_EDEVICE;
+    for (uint32_t g = 0; g < m->geo.n_group; g++)
+        if (tail_is_shared(s, g)) bytes += m->geo.group[g].chunk_bytes;
+    VT_TRY(vti_span_room(m, s->span, bytes + cold_bytes(s, len_tok), len_tok));
+    for (uint32_t g = 0; g < m->geo.n_group; g++)
+        if (tail_is_shared(s, g)) VT_TRY(replace_tail(s, g));
+    return VT_OK;
 }
 
 // ---- Growing
@@ -153,23 +166,31 @@ static vt_status wipe_new(vt_seq *s, uint32_t group, uint32_t len_tok)
     return st;
 }
 
-static vt_status lane_make_ready(vt_seq *s, uint32_t group)
+// The tail can be written where it is.
+static vt_status tail_unguard(vt_seq *s, uint32_t group)
 {
-    const vti_lane *l = &s->span->lane[group];
-    if (VTI_RARE(l->held1 > l->n_owned)) VT_TRY(vti_lane_clear(s->m, s->span, group, false));
-    return tail_make_writable(s, group);
+    const vti_lane_geo *gr = &s->m->geo.group[group];
+    uint32_t p = vti_group_whole(gr, s->len_tok);
+    if (gr->is_state || vti_group_tail_bytes(gr, s->len_tok) == 0) return VT_OK;
+    if (p < s->span->lane[group].front) return VT_OK;
+    return vti_lane_unguard(s->m, s->span, group, p);
 }
 
 VTI_HOT vt_status vti_seq_grow(vt_seq *s, uint32_t len_tok)
 {
     vt_manager *m = s->m;
     uint32_t n_more = 0;
+    bool is_shared = false;
     if (VTI_RARE(len_tok > m->geo.max_tok || vti_seq_is_away(s))) return VT_EINVAL;
     if (VTI_RARE(s->span->is_lost)) return VT_EDEVICE;
     for (uint32_t g = 0; g < m->geo.n_group; g++) {
-        VT_TRY(lane_make_ready(s, g));
-        n_more += need_of(s, g, len_tok) > s->span->lane[g].n_owned;
+        const vti_lane *l = &s->span->lane[g];
+        if (VTI_RARE(l->held1 > l->n_owned)) VT_TRY(vti_lane_clear(m, s->span, g, false));
+        is_shared |= tail_is_shared(s, g);
+        n_more += need_of(s, g, len_tok) > l->n_owned;
     }
+    if (VTI_RARE(is_shared)) VT_TRY(replace_tails(s, len_tok));
+    for (uint32_t g = 0; g < m->geo.n_group; g++) VT_TRY(tail_unguard(s, g));
     bool is_ready = n_more == 0 || is_backed(s, len_tok);
     if (VTI_RARE(!is_ready)) VT_TRY(back_cold(s, len_tok));
     if (VTI_RARE(s->span->is_lost)) return VT_EDEVICE; // by a job that has come back meanwhile
