@@ -557,7 +557,7 @@ typedef enum vt_chunk_state {
 } vt_chunk_state;
 
 typedef struct vt_chunk_info {
-    uint64_t index; // name of the chunk in the backend
+    uint64_t index; // number of the chunk: small, and used again once it is gone
     uint32_t group; // the first of those whose chunks have this shape
     vt_chunk_state state;
     uint32_t n_seq;  // sequences that hold it

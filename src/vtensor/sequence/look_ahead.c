@@ -172,7 +172,7 @@ static uint32_t dirty_stretch(const vt_manager *m, vti_lane *l, uint32_t group, 
     size_t slice_bytes = m->geo.group[group].slice_bytes;
     uint64_t most = VTI_PORTION_BYTES / m->geo.group[group].chunk_bytes + 1;
     uint32_t end = (uint32_t)((l->dirty_end + slice_bytes - 1) / slice_bytes);
-    while (end > 0 && l->at[end - 1] == VTI_NO_CHUNK) end--;
+    while (end > 0 && vti_lane_at(l, end - 1) == VTI_NO_CHUNK) end--;
     if (end * slice_bytes < l->dirty_end) l->dirty_end = end * slice_bytes;
     *first = end;
     while (*first > 0 && end - *first < most && l->at[*first - 1] != VTI_NO_CHUNK) (*first)--;

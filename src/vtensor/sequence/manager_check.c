@@ -10,13 +10,14 @@
 
 // How often a chunk is held and mapped, as counted.
 typedef struct chunk_census {
-    uint32_t n_user, n_node, n_kept, n_warm;
+    uint32_t n_user, n_gone, n_node, n_kept, n_warm;
 } chunk_census;
 
 typedef struct manager_census {
     const vt_manager *m;
-    chunk_census *held[VT_MAX_GROUP]; // by class: [n_region][len]
-    uint64_t n_run, live_bytes, mapped_bytes, warm_bytes[VTI_N_SPAN_STATE];
+    chunk_census *held;             // by number
+    uint32_t *n_home[VT_MAX_GROUP]; // by class and region: lanes whose home it is
+    uint64_t n_run, live_bytes, slack_bytes, mapped_bytes, warm_bytes[VTI_N_SPAN_STATE];
     uint64_t n_run_moving; // reserved by sequences on their way
     uint64_t swapped_bytes;
     uint32_t n_live, n_swapped, n_lost, n_in_state[VTI_N_SPAN_STATE];
@@ -24,10 +25,7 @@ typedef struct manager_census {
 
 static chunk_census *held_at(manager_census *c, uint32_t chunk)
 {
-    uint32_t cls = vti_pset_class(&c->m->pset, chunk);
-    const vti_class *k = &c->m->pset.cls[cls];
-    bool is_known = (chunk - k->first) / k->len < k->n_region;
-    return is_known ? &c->held[cls][chunk - k->first] : NULL;
+    return chunk < vti_pset_end(&c->m->pset) ? &c->held[chunk] : NULL;
 }
 
 // 3: what is mapped at a position.
@@ -43,11 +41,11 @@ static const char *check_mapped(manager_census *c, const vti_span *sp, uint32_t 
           "a lane maps a chunk that does not exist");
     vti_chunk is = vti_pset_chunk(&c->m->pset, chunk);
     HOLDS(is.is_created, "a mapped chunk has no memory");
-    HOLDS(position < l->n_end, "a lane maps beyond its end");
     c->mapped_bytes += gr->chunk_bytes;
     if (vti_lane_run_begins(&c->m->vset, l, position)) c->n_run += gr->n_view;
     if (position >= l->held0 && position < l->held1) {
         held->n_user++;
+        held->n_gone += vti_lane_has_left(sp, l, position);
         return NULL;
     }
     HOLDS(position >= l->held1, "a lane maps a chunk before those it holds");
@@ -65,7 +63,11 @@ static const char *check_map(manager_census *c, const vti_span *sp, uint32_t gro
     const vti_lane_geo *gr = &c->m->geo.group[group];
     uint64_t had_run = c->n_run;
     uint32_t n_warm = 0;
-    for (uint32_t p = 0; p < gr->n_position; p++) {
+    HOLDS(l->n_end <= l->n_room && l->n_room <= 2 * gr->n_position + 8,
+          "the room of a lane's map is wrong");
+    for (uint32_t p = l->n_end; p < l->n_room; p++)
+        HOLDS(l->at[p] == VTI_NO_CHUNK, "a lane maps beyond its end");
+    for (uint32_t p = 0; p < l->n_end; p++) {
         const char *broken = check_mapped(c, sp, group, p);
         if (broken) return broken;
         n_warm += l->at[p] != VTI_NO_CHUNK && (p < l->held0 || p >= l->held1);
@@ -83,7 +85,7 @@ static const char *check_map(manager_census *c, const vti_span *sp, uint32_t gro
 static const char *check_swapped(const vt_seq *s, const vti_swapped *e)
 {
     const vti_lane *l = &s->span->lane[e->group];
-    bool is_mapped = l->at[e->position] != VTI_NO_CHUNK;
+    bool is_mapped = vti_lane_at(l, e->position) != VTI_NO_CHUNK;
     bool rests = !s->move || s->move->phase == VTI_MOVE_DONE;
     bool leaves = s->move && s->move->phase <= VTI_MOVE_UNMAP;
     HOLDS(e->position >= l->front && e->position < l->n_owned,
@@ -131,7 +133,7 @@ static const char *check_lane(const manager_census *c, const vti_span *sp, uint3
           "a lane has given up rows that are needed");
     HOLDS(l->held0 <= l->front && l->held1 >= l->n_owned, "a lane does not hold what it owns");
     for (uint32_t p = l->front; p < l->n_owned; p++) {
-        uint32_t chunk = l->at[p];
+        uint32_t chunk = vti_lane_at(l, p);
         HOLDS(chunk != VTI_NO_CHUNK || in_swap(s, group, p),
               "an owned chunk is not mapped or swapped out");
         bool is_shared =
@@ -155,11 +157,13 @@ static const char *check_seq(manager_census *c, const vti_span *sp)
         const char *broken = check_lane(c, sp, g);
         if (broken) return broken;
     }
+    HOLDS(s->slack_bytes == vti_seq_slack_bytes(s), "a sequence's slack bytes are wrong");
     const char *moves = sp->is_lost ? NULL : check_move(s);
     if (moves) return moves;
     if (s->move) c->n_run_moving += s->move->n_run;
     c->n_live++;
     c->live_bytes += s->live_bytes;
+    c->slack_bytes += s->slack_bytes;
     c->n_swapped += s->n_swapped;
     for (uint32_t i = 0; i < s->n_swapped; i++)
         c->swapped_bytes += c->m->geo.group[s->swapped[i].group].chunk_bytes;
@@ -217,10 +221,10 @@ static const char *check_homes(const manager_census *c)
     for (uint32_t i = 0; i < m->vset.n_span; i++)
         for (uint32_t g = 0; g < m->geo.n_group; g++) {
             uint32_t home = m->vset.span[i]->lane[g].home;
-            HOLDS(home == VTI_NO_CHUNK || vti_pset_is_home(&m->pset, home),
+            uint32_t cls = m->geo.group[g].cls;
+            HOLDS(home == VTI_NO_CHUNK || vti_pset_is_home(&m->pset, cls, home),
                   "a lane's home is not marked as one");
-            for (uint32_t k = 0; home != VTI_NO_CHUNK && k < i; k++)
-                HOLDS(m->vset.span[k]->lane[g].home != home, "two lanes have one home");
+            HOLDS(home == VTI_NO_CHUNK || c->n_home[cls][home]++ == 0, "two lanes have one home");
         }
     return NULL;
 }
@@ -234,15 +238,21 @@ static void count_node(void *ctx, uint32_t chunk, bool is_kept)
     held->n_kept += is_kept;
 }
 
+static void count_loan(manager_census *c, uint32_t chunk)
+{
+    c->held[chunk].n_user++;
+    c->held[chunk].n_gone++;
+}
+
 static void count_loans(manager_census *c)
 {
     const vt_manager *m = c->m;
     for (uint32_t i = 0; i < m->n_loan; i++)
-        held_at(c, m->loan[(m->first_loan + i) % m->cap_loan].chunk)->n_user++;
+        count_loan(c, m->loan[(m->first_loan + i) % m->cap_loan].chunk);
 }
 
 typedef struct class_census {
-    uint64_t n_in[VT_N_CHUNK_STATE], n_pool, n_evictable;
+    uint64_t n_in[VT_N_CHUNK_STATE], n_pool, n_evictable, n_leaving;
 } class_census;
 
 // 1
@@ -250,8 +260,10 @@ static const char *check_chunk(const chunk_census *want, const vti_chunk *is, cl
 {
     vt_chunk_state st = vti_chunk_state(is);
     HOLDS(is->n_user == want->n_user, "a chunk's count of users is wrong");
+    HOLDS(is->n_user == 0 || is->n_gone == want->n_gone,
+          "a chunk's count of those that have given it up is wrong");
     HOLDS(is->n_node == want->n_node, "a chunk's count of nodes is wrong");
-    HOLDS(is->n_kept == want->n_kept, "a chunk's count of kept nodes is wrong");
+    HOLDS(is->n_node == 0 || is->n_kept == want->n_kept, "a chunk's count of kept nodes is wrong");
     HOLDS(is->is_created || (is->n_user == 0 && is->n_node == 0), "a chunk without memory is held");
     HOLDS(is->is_created || is->place == 0, "a job has left a name reserved");
     HOLDS(st != VT_CHUNK_SPARE || is->place != VTI_WITH_JOB, "a job has left a chunk");
@@ -259,6 +271,7 @@ static const char *check_chunk(const chunk_census *want, const vti_chunk *is, cl
           "a spare chunk is not where it should be");
     sum->n_in[st]++;
     sum->n_pool += st == VT_CHUNK_SPARE && is->place == VTI_IN_POOL;
+    sum->n_leaving += is->n_user > 0 && want->n_gone == is->n_user;
     sum->n_evictable += st == VT_CHUNK_CACHED && is->n_kept == 0;
     return NULL;
 }
@@ -269,17 +282,18 @@ static const char *check_class(const manager_census *c, uint32_t cls)
     const vti_class *k = &c->m->pset.cls[cls];
     class_census sum = {0};
     uint64_t n_pool = 0;
-    for (uint32_t i = 0; i < k->n_region * k->len; i++) {
-        const vti_chunk *is = k->region[i / k->len].chunk;
-        const char *broken = is ? check_chunk(&c->held[cls][i], &is[i % k->len], &sum) : NULL;
+    for (uint32_t i = 0; i < vti_pset_end(&c->m->pset); i++) {
+        const vti_chunk is = vti_pset_chunk(&c->m->pset, i);
+        bool is_of_class = vti_pset_class(&c->m->pset, i) == cls;
+        const char *broken = is_of_class ? check_chunk(&c->held[i], &is, &sum) : NULL;
         if (broken) return broken;
     }
     for (uint32_t chunk = k->pool; chunk != VTI_NO_CHUNK && n_pool <= k->n_pool; n_pool++)
         chunk = vti_pset_chunk(&c->m->pset, chunk).next;
     for (int st = VT_CHUNK_SPARE; st < VT_N_CHUNK_STATE; st++)
-        HOLDS(sum.n_in[st] == k->n_in[st],
-              "the counts of chunks are not the sums over the regions");
+        HOLDS(sum.n_in[st] == k->n_in[st], "the counts of chunks are not the sums over the chunks");
     HOLDS(sum.n_pool == k->n_pool && n_pool == k->n_pool, "the count of the pool is wrong");
+    HOLDS(sum.n_leaving == k->n_leaving, "the count of what is leaving is wrong");
     HOLDS(sum.n_evictable == k->n_evictable, "the count of what may be evicted is wrong");
     return NULL;
 }
@@ -297,6 +311,8 @@ static const char *check_sums(const manager_census *c)
     HOLDS(c->n_run == m->vset.n_run, "the count of mappings is wrong");
     HOLDS(c->n_run <= m->max_runs, "more runs are mapped than the backend allows");
     HOLDS(c->live_bytes == m->live_bytes, "the count of live bytes is wrong");
+    HOLDS(c->slack_bytes == m->slack_bytes, "the count of slack bytes is wrong");
+    HOLDS(c->n_lost == m->vset.n_lost, "the count of lost spans is wrong");
     HOLDS(m->tally.peak_live >= c->live_bytes, "the peak of live bytes is too low");
     HOLDS(m->tally.peak_bytes >= created, "the peak of created bytes is too low");
     return NULL;
@@ -352,12 +368,14 @@ static vt_status check_all(manager_census *c, uint8_t *taken, const char **broke
 
 static vt_status census_alloc(manager_census *c)
 {
-    for (uint32_t k = 0; k < c->m->pset.n_class; k++) {
-        size_t n = (size_t)c->m->pset.cls[k].n_region * c->m->pset.cls[k].len;
-        c->held[k] = calloc(n + 1, sizeof *c->held[k]);
-        if (!c->held[k]) return VT_ENOMEM;
+    const vti_pset *ps = &c->m->pset;
+    c->held = calloc((size_t)vti_pset_end(ps) + 1, sizeof *c->held);
+    bool is_done = c->held != NULL;
+    for (uint32_t k = 0; k < ps->n_class && is_done; k++) {
+        c->n_home[k] = calloc((size_t)ps->cls[k].regions.n + 1, sizeof *c->n_home[k]);
+        is_done = c->n_home[k] != NULL;
     }
-    return VT_OK;
+    return is_done ? VT_OK : VT_ENOMEM;
 }
 
 vt_status vt_check(vt_manager *m, const char **what)
@@ -369,7 +387,8 @@ vt_status vt_check(vt_manager *m, const char **what)
     uint8_t *taken = calloc((size_t)m->swap.n_slot + 1, 1);
     vt_status st = taken ? census_alloc(&c) : VT_ENOMEM;
     if (st == VT_OK) st = check_all(&c, taken, &broken);
-    for (uint32_t k = 0; k < VT_MAX_GROUP; k++) free(c.held[k]);
+    free(c.held);
+    for (uint32_t k = 0; k < VT_MAX_GROUP; k++) free(c.n_home[k]);
     free(taken);
     if (what) *what = broken;
     return broken ? VT_EINVAL : st;

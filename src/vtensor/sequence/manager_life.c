@@ -45,7 +45,7 @@ static vt_status manager_sizes(vt_manager *m, const vt_config *cfg)
 
 static vt_status manager_scratch(vt_manager *m)
 {
-    for (uint32_t c = 0; c < VT_MAX_GROUP; c++) m->copy_home[c] = VTI_NO_CHUNK;
+    for (uint32_t c = 0; c < VT_MAX_GROUP; c++) m->copy_name[c].region = VTI_NO_CHUNK;
     for (uint32_t g = 0; g < m->geo.n_group; g++) {
         m->scratch[g] = calloc(m->geo.group[g].n_position, sizeof(uint32_t));
         if (!m->scratch[g]) return VT_ENOMEM;
@@ -154,8 +154,8 @@ static void return_memory(vt_manager *m)
 static void free_copy_homes(vt_manager *m)
 {
     for (uint32_t c = 0; c < m->pset.n_class; c++)
-        if (m->copy_home[c] != VTI_NO_CHUNK)
-            vti_pset_home_close(&m->pset, vti_pset_region_first(&m->pset, m->copy_home[c]));
+        if (m->copy_name[c].region != VTI_NO_CHUNK)
+            vti_pset_home_close(&m->pset, c, m->copy_name[c].region);
 }
 
 void vt_manager_destroy(vt_manager *m)

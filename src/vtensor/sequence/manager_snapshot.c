@@ -20,20 +20,17 @@ static uint32_t group_of_class(const vt_manager *m, uint32_t cls)
     return g;
 }
 
-static void draw_region(const vt_manager *m, picture *pic, uint32_t cls, uint32_t region)
+static void draw_chunk(const vt_manager *m, picture *pic, uint32_t number)
 {
-    const vti_class *c = &m->pset.cls[cls];
-    for (uint32_t i = 0; c->region[region].chunk && i < c->len; i++) {
-        const vti_chunk *chunk = &c->region[region].chunk[i];
-        if (!chunk->is_created) continue;
-        pic->chunk[pic->head.n_chunk++] = (vt_chunk_info){
-            .index = (uint64_t)c->first + (uint64_t)region * c->len + i,
-            .group = group_of_class(m, cls),
-            .state = vti_chunk_state(chunk),
-            .n_seq = chunk->n_user,
-            .n_node = chunk->n_node,
-        };
-    }
+    const vti_chunk chunk = vti_pset_chunk(&m->pset, number);
+    if (!chunk.is_created) return;
+    pic->chunk[pic->head.n_chunk++] = (vt_chunk_info){
+        .index = number,
+        .group = group_of_class(m, vti_pset_class(&m->pset, number)),
+        .state = vti_chunk_state(&chunk),
+        .n_seq = chunk.n_user,
+        .n_node = chunk.n_node,
+    };
 }
 
 static void draw_lane(const vti_span *sp, uint32_t group, vt_span_info *info, uint64_t *at)
@@ -108,8 +105,7 @@ vt_status vt_snapshot_take(const vt_manager *m, vt_snapshot **out)
     picture *pic = make_picture(count_created(m), n_span, n_span * head.n_position);
     if (!pic) return VT_ENOMEM;
     pic->head = head;
-    for (uint32_t c = 0; c < m->pset.n_class; c++)
-        for (uint32_t r = 0; r < m->pset.cls[c].n_region; r++) draw_region(m, pic, c, r);
+    for (uint32_t i = 0; i < vti_pset_end(&m->pset); i++) draw_chunk(m, pic, i);
     for (uint32_t i = 0; i < n_span; i++) draw_span(m, pic, m->vset.span[i]);
     pic->head.n_span = (uint32_t)n_span;
     pic->head.chunk = pic->chunk;
@@ -126,66 +122,22 @@ void vt_snapshot_free(vt_snapshot *snap)
 
 // ---- Call by call
 
-enum { AHEAD = 8, CACHE_LINE = 64, FETCH_BYTES = 4 * CACHE_LINE };
-
-typedef struct chunk_teller {
-    void (*fn)(void *ud, uint64_t first, uint64_t n, uint32_t group, vt_chunk_state state);
-    void *ud;
-    uint64_t first, n; // the run so far
-    uint32_t group;
-    vt_chunk_state state; // ABSENT: there is none
-} chunk_teller;
-
-static void end_run(chunk_teller *to)
-{
-    if (to->state != VT_CHUNK_ABSENT) to->fn(to->ud, to->first, to->n, to->group, to->state);
-    to->state = VT_CHUNK_ABSENT;
-}
-
-// A run that no memory interrupts goes on in the next region. Most regions have been used in part,
-// from their beginning on: what is behind the last chunk is not looked at.
-static void tell_region(chunk_teller *to, const vti_class *c, uint32_t region)
-{
-    const vti_region *r = &c->region[region];
-    const uint64_t first = (uint64_t)c->first + (uint64_t)region * c->len;
-    uint32_t n_left = r->chunk ? r->n_created : 0, i = 0;
-    for (; n_left; i++) {
-        const bool is_created = r->chunk[i].is_created;
-        const vt_chunk_state is = is_created ? vti_chunk_state(&r->chunk[i]) : VT_CHUNK_ABSENT;
-        n_left -= is_created;
-        if (is == to->state) {
-            to->n++;
-            continue;
-        }
-        end_run(to);
-        to->state = is;
-        to->first = first + i;
-        to->n = 1;
-    }
-    if (i < c->len) end_run(to);
-}
-
-// The beginning of its chunks. Regions lie anywhere, and have not been touched for long.
-static void fetch_region(const vti_region *r)
-{
-    for (uint32_t at = 0; at < FETCH_BYTES; at += CACHE_LINE)
-        __builtin_prefetch((const void *)((uintptr_t)r->chunk + at));
-}
-
 void vt_chunk_each(const vt_manager *m,
                    void (*fn)(void *ud, uint64_t first, uint64_t n, uint32_t group,
                               vt_chunk_state state),
                    void *ud)
 {
-    chunk_teller to = {.fn = fn, .ud = ud, .state = VT_CHUNK_ABSENT};
-    for (uint32_t i = 0; i < m->pset.n_class; i++) {
-        const vti_class *c = &m->pset.cls[i];
-        to.group = group_of_class(m, i);
-        for (uint32_t r = 0; r < c->n_region; r++) {
-            if (r + AHEAD < c->n_region) fetch_region(&c->region[r + AHEAD]);
-            tell_region(&to, c, r);
-        }
-        end_run(&to);
+    const uint32_t end = vti_pset_end(&m->pset);
+    uint32_t first = 0, cls = 0;
+    vt_chunk_state state = VT_CHUNK_ABSENT;
+    for (uint32_t i = 0; i <= end; i++) {
+        const vt_chunk_state is = i < end ? vti_pset_state(&m->pset, i) : VT_CHUNK_ABSENT;
+        const uint32_t is_cls = i < end ? vti_pset_class(&m->pset, i) : cls;
+        if (is == state && is_cls == cls) continue;
+        if (state != VT_CHUNK_ABSENT) fn(ud, first, i - first, group_of_class(m, cls), state);
+        first = i;
+        state = is;
+        cls = is_cls;
     }
 }
 

@@ -1,118 +1,33 @@
-// manager_stats.c - the statistics. Gauges are computed from the structure on request, so that they
-// cannot drift from it; only counters and peaks are kept. Other threads see a copy that each
-// vt_step leaves.
+// manager_stats.c - the statistics: sums that are kept as things change, and vt_check proves. Only
+// what a failing device has put out of use is counted on request. Other threads see a copy that
+// each vt_step leaves.
 #include "sequence.h"
 
 #include "vtensor/common/sizes.h"
-
-static uint64_t tail_slack(const vt_manager *m, const vt_seq *s)
-{
-    uint64_t n = 0;
-    for (uint32_t g = 0; g < m->geo.n_group; g++) {
-        const vti_lane_geo *gr = &m->geo.group[g];
-        size_t tail = vti_group_tail_bytes(gr, s->len_tok);
-        if (tail > 0) n += gr->n_view * (gr->slice_bytes - tail);
-    }
-    return n;
-}
-
-// Bytes beyond the sequences' lengths in their tails, which nobody shares.
-static uint64_t slack_bytes(const vt_manager *m)
-{
-    uint64_t n = 0;
-    for (const vti_span *sp = m->vset.in[VTI_SPAN_LIVE].oldest; sp; sp = sp->newer)
-        if (sp->seq && !vti_seq_is_away(sp->seq)) n += tail_slack(m, sp->seq);
-    return n;
-}
 
 static uint64_t held_in_span(const vt_manager *m, const vti_span *sp)
 {
     uint64_t n = 0;
     for (uint32_t g = 0; g < m->geo.n_group; g++)
         for (uint32_t p = sp->lane[g].held0; p < sp->lane[g].held1; p++)
-            if (sp->lane[g].at[p] != VTI_NO_CHUNK) n += m->geo.group[g].chunk_bytes;
+            if (vti_lane_at(&sp->lane[g], p) != VTI_NO_CHUNK) n += m->geo.group[g].chunk_bytes;
     return n;
 }
 
 static uint64_t quarantined_bytes(const vt_manager *m)
 {
     uint64_t n = 0;
-    for (uint32_t i = 0; i < m->vset.n_span; i++)
+    for (uint32_t i = 0; m->vset.n_lost > 0 && i < m->vset.n_span; i++)
         if (m->vset.span[i]->is_lost) n += held_in_span(m, m->vset.span[i]);
     return n;
 }
 
-// What a lost span holds is counted as quarantined.
-static bool has_given_up(const vti_span *sp, uint32_t group, uint32_t position)
-{
-    const vti_lane *l = &sp->lane[group];
-    return !sp->is_lost && position >= l->held0 && position < l->held1 &&
-           (position < l->front || position >= l->n_owned);
-}
-
-// Loans of a chunk, from that one on.
-static uint32_t count_loans(const vt_manager *m, uint32_t chunk, uint32_t from)
-{
-    uint32_t n = 0;
-    for (uint32_t i = from; i < m->n_loan; i++)
-        n += m->loan[(m->first_loan + i) % m->cap_loan].chunk == chunk;
-    return n;
-}
-
-// Whether all who hold the chunk of a span at a position have given it up. Holds for the first of
-// them only, so that the chunk is counted once. Who shares a chunk has it at the same position.
-static bool is_leaving(const vt_manager *m, uint32_t span, uint32_t group, uint32_t position)
-{
-    const uint32_t chunk = m->vset.span[span]->lane[group].at[position];
-    if (chunk == VTI_NO_CHUNK) return false;
-    const uint32_t n_user = vti_pset_chunk(&m->pset, chunk).n_user;
-    if (n_user == 1) return true; // this span's: no walk, since every step counts this
-    uint32_t n = count_loans(m, chunk, 0);
-    for (uint32_t i = span; i < m->vset.n_span; i++) {
-        const vti_span *sp = m->vset.span[i];
-        n += has_given_up(sp, group, position) && sp->lane[group].at[position] == chunk;
-    }
-    return n == n_user;
-}
-
-static uint64_t leaving_in_lane(const vt_manager *m, uint32_t span, uint32_t group)
-{
-    const vti_span *sp = m->vset.span[span];
-    const vti_lane *l = &sp->lane[group];
-    uint64_t n = 0;
-    for (uint32_t p = l->held0; p < l->held1; p++) {
-        if (p == l->front && l->n_owned > p) p = l->n_owned;
-        n += has_given_up(sp, group, p) && is_leaving(m, span, group, p);
-    }
-    return n * m->geo.group[group].chunk_bytes;
-}
-
-// Chunks that no lane holds, but a copy that the device has not finished.
-static uint64_t lent_bytes(const vt_manager *m)
-{
-    uint64_t n = 0;
-    for (uint32_t i = 0; i < m->n_loan; i++) {
-        const uint32_t chunk = m->loan[(m->first_loan + i) % m->cap_loan].chunk;
-        const uint32_t n_user = vti_pset_chunk(&m->pset, chunk).n_user;
-        if (n_user == 1 || count_loans(m, chunk, i) == n_user)
-            n += m->pset.cls[vti_pset_class(&m->pset, chunk)].chunk_bytes;
-    }
-    return n;
-}
-
-// What sequences have given up, until the device is done with it and it is unmapped.
+// What sequences have given up, until the device is done with it and it is unmapped or returned.
 static uint64_t leaving_bytes(const vt_manager *m)
 {
-    uint64_t n = lent_bytes(m);
-    for (uint32_t i = 0; i < m->vset.n_span; i++)
-        for (uint32_t g = 0; g < m->geo.n_group; g++) n += leaving_in_lane(m, i, g);
-    return n;
-}
-
-static uint64_t count_lost(const vt_manager *m)
-{
     uint64_t n = 0;
-    for (uint32_t i = 0; i < m->vset.n_span; i++) n += m->vset.span[i]->is_lost;
+    for (uint32_t c = 0; c < m->pset.n_class; c++)
+        n += m->pset.cls[c].n_leaving * m->pset.cls[c].chunk_bytes;
     return n;
 }
 
@@ -145,9 +60,9 @@ static vt_stats gauges_of(const vt_manager *m)
         .quarantined_bytes = quarantined_bytes(m),
         .swapped_bytes = m->swap.used_bytes,
         .live_bytes = m->live_bytes,
-        .slack_bytes = slack_bytes(m),
+        .slack_bytes = m->slack_bytes,
         .seqs = m->n_seq,
-        .quarantined_spans = count_lost(m),
+        .quarantined_spans = m->vset.n_lost,
         .mappings = m->vset.n_run,
         .max_mappings = m->max_runs,
         .prefix_nodes = tree.n_node,

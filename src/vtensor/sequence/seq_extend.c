@@ -35,7 +35,7 @@ static uint64_t cold_bytes(const vt_seq *s, uint32_t len_tok)
 // Maps one chunk at a position inside the tokens, from which another one was unmapped.
 static vt_status map_inside(vt_seq *s, uint32_t group, uint32_t p, uint32_t chunk, vt_vmm_use use)
 {
-    s->span->lane[group].plan[0] = (vti_plan){.chunk = chunk, .drop = VTI_NO_CHUNK};
+    s->span->lane[group].plan[0] = vti_plan_of(s->m, chunk);
     return vti_job_now(s->m, s->span, group, &(vti_order_form){VTI_JOB_BACK, p, 1, use, 0});
 }
 
@@ -71,8 +71,8 @@ static vt_status exchange_tail(vt_seq *s, uint32_t group, uint32_t p, uint32_t c
     } else if (n_ro > p) {
         vti_lane_set_ro(&m->vset, s->span, group, p + 1);
     }
-    if (l->at[p] != VTI_NO_CHUNK) l->dirty_end = dirty_end;
-    vti_pset_user_drop(&m->pset, shared, VTI_IN_POOL);
+    if (vti_lane_at(l, p) != VTI_NO_CHUNK) l->dirty_end = dirty_end;
+    vti_pset_user_drop(&m->pset, shared, VTI_IN_POOL, false);
     return st;
 }
 
@@ -99,7 +99,7 @@ static VTI_COLD vt_status device_lets_go(vt_seq *s)
     return st;
 }
 
-static bool tail_is_shared(const vt_seq *s, uint32_t group)
+static bool has_shared_tail(const vt_seq *s, uint32_t group)
 {
     const vti_lane_geo *gr = &s->m->geo.group[group];
     const vti_lane *l = &s->span->lane[group];
@@ -118,10 +118,10 @@ static VTI_COLD vt_status replace_tails(vt_seq *s, uint32_t len_tok)
     vti_span_settle(m, s->span);
     if (s->span->is_lost) return VT_EDEVICE;
     for (uint32_t g = 0; g < m->geo.n_group; g++)
-        if (tail_is_shared(s, g)) bytes += m->geo.group[g].chunk_bytes;
+        if (has_shared_tail(s, g)) bytes += m->geo.group[g].chunk_bytes;
     VT_TRY(vti_span_room(m, s->span, bytes + cold_bytes(s, len_tok), len_tok));
     for (uint32_t g = 0; g < m->geo.n_group; g++)
-        if (tail_is_shared(s, g)) VT_TRY(replace_tail(s, g));
+        if (has_shared_tail(s, g)) VT_TRY(replace_tail(s, g));
     return VT_OK;
 }
 
@@ -186,7 +186,7 @@ VTI_HOT vt_status vti_seq_grow(vt_seq *s, uint32_t len_tok)
     for (uint32_t g = 0; g < m->geo.n_group; g++) {
         const vti_lane *l = &s->span->lane[g];
         if (VTI_RARE(l->held1 > l->n_owned)) VT_TRY(vti_lane_clear(m, s->span, g, false));
-        is_shared |= tail_is_shared(s, g);
+        is_shared |= has_shared_tail(s, g);
         n_more += need_of(s, g, len_tok) > l->n_owned;
     }
     if (VTI_RARE(is_shared)) VT_TRY(replace_tails(s, len_tok));

@@ -43,6 +43,26 @@ VTI_HOT uint64_t vti_seq_live_bytes(const vt_seq *s)
     return n;
 }
 
+// Bytes beyond the length in its tails, which nobody shares.
+VTI_HOT uint64_t vti_seq_slack_bytes(const vt_seq *s)
+{
+    uint64_t n = 0;
+    if (vti_seq_is_away(s)) return 0;
+    for (uint32_t g = 0; g < s->m->geo.n_group; g++) {
+        const vti_lane_geo *gr = &s->m->geo.group[g];
+        size_t all = vti_group_bytes(gr, s->len_tok);
+        if (all > 0) n += gr->n_view * (s->span->lane[g].n_owned * gr->slice_bytes - all);
+    }
+    return n;
+}
+
+VTI_HOT void vti_seq_count_slack(vt_seq *s)
+{
+    s->m->slack_bytes -= s->slack_bytes;
+    s->slack_bytes = vti_seq_slack_bytes(s);
+    s->m->slack_bytes += s->slack_bytes;
+}
+
 VTI_HOT void vti_seq_set_len(vt_seq *s, uint32_t len_tok)
 {
     vt_manager *m = s->m;
@@ -51,6 +71,7 @@ VTI_HOT void vti_seq_set_len(vt_seq *s, uint32_t len_tok)
     s->live_bytes = vti_seq_live_bytes(s);
     m->live_bytes += s->live_bytes;
     if (m->live_bytes > m->tally.peak_live) m->tally.peak_live = m->live_bytes;
+    vti_seq_count_slack(s);
 }
 
 // A prefix counts as used while a sequence references it: its idle time begins when that ends.
@@ -74,8 +95,7 @@ static void stop_move(vt_seq *s)
     vti_copy_stop(s->m, &s->move->copy);
     vti_span_settle(s->m, s->span);
     s->m->runs_reserved -= s->move->n_run;
-    free(s->move);
-    s->move = NULL;
+    vti_move_end(s);
 }
 
 void vt_seq_release(vt_seq *s)

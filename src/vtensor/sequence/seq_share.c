@@ -67,11 +67,14 @@ static vt_status map_tail(vt_seq *s, uint32_t group, uint32_t p, uint32_t chunk)
 {
     vt_manager *m = s->m;
     vti_lane *l = &s->span->lane[group];
-    l->plan[0] = (vti_plan){.chunk = chunk, .drop = VTI_NO_CHUNK};
+    VT_TRY(vti_lane_make_job_room(l, p, 1));
+    l->plan[0] = vti_plan_of(m, chunk);
     VT_TRY(vti_runs_make(m, s->span, vti_plan_runs(m, s->span, group, p, l->plan, 1)));
-    VT_TRY(vti_job_now(m, s->span, group, &(vti_order_form){VTI_JOB_BACK, p, 1, VT_VMM_ALIAS, 0}));
     l->n_owned = p + 1;
-    return VT_OK;
+    vt_status st =
+        vti_job_now(m, s->span, group, &(vti_order_form){VTI_JOB_BACK, p, 1, VT_VMM_ALIAS, 0});
+    if (st != VT_OK && !s->span->is_lost) l->n_owned = p;
+    return st;
 }
 
 static vt_status take_tail(vt_seq *s, const share_source *from, uint32_t group)
@@ -180,7 +183,7 @@ static void hold_copied(vt_manager *m, const share_source *from, bool hold)
             if (hold)
                 vti_pset_user_hold(&m->pset, from->at[g][p]);
             else
-                vti_pset_user_drop(&m->pset, from->at[g][p], VTI_IN_POOL);
+                vti_pset_user_drop(&m->pset, from->at[g][p], VTI_IN_POOL, false);
         }
     }
 }

@@ -33,7 +33,7 @@
 
 static bool chunk_goes_out(const vt_seq *s, uint32_t group, uint32_t position)
 {
-    uint32_t chunk = s->span->lane[group].at[position];
+    uint32_t chunk = vti_lane_at(&s->span->lane[group], position);
     return chunk != VTI_NO_CHUNK && vti_pset_state(&s->m->pset, chunk) == VT_CHUNK_OWNED;
 }
 
@@ -82,7 +82,7 @@ static vt_status list_add(vt_seq *s, uint32_t n_out)
 
 static bool is_mapped(const vt_seq *s, const vti_swapped *e)
 {
-    return s->span->lane[e->group].at[e->position] != VTI_NO_CHUNK;
+    return vti_lane_at(&s->span->lane[e->group], e->position) != VTI_NO_CHUNK;
 }
 
 // What is not mapped any more is in the swap alone. (The mapper may be reading entries that it has
@@ -155,9 +155,8 @@ static uint64_t list_bytes(const vt_seq *s, bool mapped)
 uint64_t vti_coming_bytes(const vt_manager *m)
 {
     uint64_t n = 0;
-    for (const vti_span *sp = m->vset.in[VTI_SPAN_LIVE].oldest; sp; sp = sp->newer)
-        if (sp->seq && sp->seq->move && sp->seq->move->phase <= VTI_MOVE_UNMAP && !sp->is_lost)
-            n += list_bytes(sp->seq, true);
+    for (const vti_move *mv = m->moves; mv; mv = mv->older)
+        if (mv->phase <= VTI_MOVE_UNMAP && !mv->seq->span->is_lost) n += list_bytes(mv->seq, true);
     return n;
 }
 
@@ -334,14 +333,14 @@ static vt_status plan_stretch(vt_seq *s, uint32_t group, uint32_t first, uint32_
 static vt_status back_stretch(vt_seq *s, uint32_t group, uint32_t first, uint32_t n)
 {
     vt_manager *m = s->m;
-    vti_plan *plan = s->span->lane[group].plan;
+    const vti_lane *l = &s->span->lane[group];
     vti_order_form form = {VTI_JOB_BACK, first, n, VT_VMM_WRITE, VTI_SWAP};
     VT_TRY(plan_stretch(s, group, first, &form.n));
-    for (uint32_t i = 0; i < form.n; i++) plan[i].is_dirty = false;
+    for (uint32_t i = 0; i < form.n; i++) l->plan[i].is_dirty = false;
     vt_status st = vti_job_post(m, s->span, group, &form);
     if (st == VT_OK) return VT_OK;
-    for (uint32_t i = 0; i < form.n; i++) plan[i].is_dirty = true;
-    vti_plan_drop(m, m->geo.group[group].cls, plan, 0, form.n);
+    for (uint32_t i = 0; i < form.n; i++) l->plan[i].is_dirty = true;
+    vti_plan_drop(m, m->geo.group[group].cls, l->plan, 0, form.n);
     return st == VT_NOSPACE ? VT_OK : st; // a full queue: later
 }
 
@@ -404,8 +403,7 @@ static void move_on(vt_seq *s)
 
 void vti_moves_go_on(vt_manager *m)
 {
-    for (vti_span *sp = m->vset.in[VTI_SPAN_LIVE].oldest; sp; sp = sp->newer)
-        if (sp->seq && sp->seq->move) move_on(sp->seq);
+    for (vti_move *mv = m->moves; mv; mv = mv->older) move_on(mv->seq);
 }
 
 static bool yield_lane(vt_seq *s, uint32_t group)
@@ -419,9 +417,10 @@ static bool yield_lane(vt_seq *s, uint32_t group)
 
 bool vti_moves_yield(vt_manager *m)
 {
-    for (vti_span *sp = m->vset.in[VTI_SPAN_LIVE].oldest; sp; sp = sp->newer) {
-        vt_seq *s = sp->seq;
-        if (!s || !s->move || sp->is_lost || n_written(s) == 0) continue;
+    for (vti_move *mv = m->moves; mv; mv = mv->older) {
+        vt_seq *s = mv->seq;
+        vti_span *sp = s->span;
+        if (sp->is_lost || n_written(s) == 0) continue;
         uint64_t had = vti_pool_bytes(m);
         vti_span_settle(m, sp);
         for (uint32_t g = 0; g < m->geo.n_group && !sp->is_lost; g++) (void)yield_lane(s, g);
@@ -450,11 +449,20 @@ static void await_jobs(vt_seq *s)
     for (uint32_t g = 0; g < m->geo.n_group; g++) vti_lane_await(m, s->span, g);
 }
 
+void vti_move_end(vt_seq *s)
+{
+    vti_move *mv = s->move;
+    *(mv->newer ? &mv->newer->older : &s->m->moves) = mv->older;
+    if (mv->older) mv->older->newer = mv->newer;
+    free(mv);
+    s->move = NULL;
+    vti_seq_count_slack(s);
+}
+
 static vt_status tell_end(vt_seq *s)
 {
     vt_status st = s->move->st;
-    free(s->move);
-    s->move = NULL;
+    vti_move_end(s);
     return st;
 }
 
@@ -481,8 +489,10 @@ static vt_status move_begin(vt_seq *s, vti_move_phase phase, bool is_out)
 {
     s->move = calloc(1, sizeof *s->move);
     if (!s->move) return VT_ENOMEM;
-    s->move->phase = phase;
-    s->move->is_out = is_out;
+    *s->move = (vti_move){.seq = s, .older = s->m->moves, .phase = phase, .is_out = is_out};
+    if (s->m->moves) s->m->moves->newer = s->move;
+    s->m->moves = s->move;
+    vti_seq_count_slack(s);
     s->ahead = VT_OK; // of an earlier prepare
     return VT_OK;
 }

@@ -13,10 +13,7 @@
 #include "vtensor/common/sizes.h"
 #include "vtensor/common/try.h"
 
-enum {
-    MORE_REGIONS = 65536, // beside four for each sequence
-    MAX_PLANE = 1 << 16,
-};
+enum { MAX_PLANE = 1 << 16 };
 
 static bool config_in_range(const vt_config *cfg)
 {
@@ -54,7 +51,7 @@ static bool lay_out_lane(vti_geo *g, vti_lane_geo *gr)
     size_t all, view, views;
     if (!vti_size_mul(gr->stride_bytes, gr->is_state ? 1 : g->max_tok, &all) ||
         !vti_size_round_up(all, gr->slice_bytes, &view) ||
-        view / gr->slice_bytes > UINT32_MAX / 2 ||
+        view / gr->slice_bytes > UINT32_MAX / 4 ||
         !vti_size_round_up(gr->stride_bytes, gr->slice_bytes, &gr->guard_bytes))
         return false;
     gr->n_position = (uint32_t)(view / gr->slice_bytes);
@@ -95,22 +92,19 @@ static vt_status add_group(vti_geo *g, const vt_group *from, bool split, size_t 
     return VT_OK;
 }
 
-// A region that is not a lane's home stays in use while anything holds one of its chunks, so there
-// are far more regions than lanes, if the names of chunks (31 bits) and offsets of one file allow.
-static bool count_indices(vti_geo *g)
+// A region that is not a lane's home stays in use while anything holds one of its chunks. So there
+// are as many as offsets of one file allow: with 2^61 bytes of them and regions of a sequence each,
+// more than a budget has chunks.
+static bool count_names(vti_geo *g)
 {
-    uint64_t names_left = INT32_MAX - 1, bytes_left = INT64_MAX / 2;
+    const uint64_t bytes_left = INT64_MAX / 4, least = (uint64_t)g->max_seq * g->n_group;
     for (uint32_t c = 0; c < g->vmm.n_class; c++) {
         vt_vmm_class *cls = &g->vmm.cls[c];
-        uint64_t len = g->region_len[c], least = (uint64_t)g->max_seq * g->n_group;
-        uint64_t want = 4 * least + MORE_REGIONS, share = g->vmm.n_class - c;
-        uint64_t by_name = names_left / share / len;
-        uint64_t by_byte = bytes_left / share / cls->slice_bytes / cls->n_slice / len;
-        uint64_t fit = by_name < by_byte ? by_name : by_byte;
-        if (fit < least) return false;
-        cls->n_index = (want < fit ? want : fit) * len;
-        names_left -= cls->n_index;
-        bytes_left -= cls->n_index * cls->slice_bytes * cls->n_slice;
+        uint64_t fit = bytes_left / g->vmm.n_class / cls->slice_bytes / cls->n_slice;
+        uint64_t n_region = fit / g->region_len[c];
+        if (n_region < least) return false;
+        if (n_region > INT32_MAX) n_region = INT32_MAX;
+        cls->n_index = n_region * g->region_len[c];
     }
     return true;
 }
@@ -135,7 +129,7 @@ vt_status vti_geo_init(vti_geo *g, const vt_config *cfg, size_t granularity)
     for (uint32_t i = 0; i < (cfg->n_group > 0 ? cfg->n_group : 1); i++)
         VT_TRY(add_group(g, &from[i], cfg->layout == VT_LAYOUT_SPLIT, granularity));
     g->span_bytes += g->group[g->n_group - 1].guard_bytes;
-    if (!count_indices(g)) return VT_EINVAL;
+    if (!count_names(g)) return VT_EINVAL;
     g->block_tok = choose_block(g);
     return VT_OK;
 }

@@ -32,7 +32,7 @@ typedef struct vti_geo {
     size_t span_bytes;
     vti_lane_geo group[VT_MAX_GROUP];
     vt_vmm_geometry vmm;               // classes of chunks
-    uint32_t region_len[VT_MAX_GROUP]; // by class: neighbouring indices that a lane may fill
+    uint32_t region_len[VT_MAX_GROUP]; // by class: neighbouring names that a lane may fill
 } vti_geo;
 
 // Errors: VT_EINVAL (a value out of range, or sizes that overflow).

@@ -18,10 +18,11 @@
 //   view      what is mapped: each plane separately (SPLIT), or all planes of a group, a token's
 //             side by side (PACKED)
 //   slice     slice_bytes of physical memory, mapped at one place of one view
-//   chunk     the slices of all views of a group at one position: the unit of allocation. It is
-//             named by its index
+//   chunk     the slices of all views of a group at one position: the unit of allocation
 //   class     the chunks of one shape. They are fungible: any of them may be mapped at any position
 //             of any lane of that shape
+//   name      of a chunk: region and offset, which make its index in the backend. The structure
+//             knows chunks by small numbers (pset.c)
 //   span      the reserved addresses of one sequence
 //   lane      the part of a span that belongs to one group
 //   position  number of a chunk within a lane, from 0: token t begins in the chunk at position
@@ -85,8 +86,9 @@
 // it takes the job back. The synchronous path is the same jobs, run at once by the owner.
 //
 // Invariants; vt_check proves 1 to 9, the tests prove 10 and 11.
-//  1. A chunk's n_user is the number of lanes that hold it, and of loans; its n_node the number of
-//     references in the prefix tree, its n_kept of those by nodes that may not be evicted.
+//  1. A chunk's n_user is the number of lanes that hold it, and of loans; its n_gone of these those
+//     of lanes that have given it up, and of loans; its n_node the number of references in the
+//     prefix tree, its n_kept of those by nodes that may not be evicted.
 //  2. A home belongs to one lane.
 //  3. Where a lane maps a chunk, it is created. At positions in [held0, held1) it is held;
 //     elsewhere it is SPARE, and mapped nowhere else. The chunks of the pool are mapped nowhere.
@@ -96,7 +98,7 @@
 //     resident bytes; they and reserved_bytes are at most the budget.
 //  6. n_run = the runs of all lanes and views; what the system maps is no more, if nothing is
 //     quarantined.
-//  7. live bytes = what the lengths say; peaks are at least the current values.
+//  7. live and slack bytes = what the lengths say; peaks are at least the current values.
 //  8. Every node's chunks hold the rows of all tokens of its path that lie in them. Of two children
 //     of a node none begins with the other's tokens. n_evictable counts what may be evicted.
 //  9. A slot of the swap is free or belongs to one sequence and position, which the sequence owns.
@@ -177,6 +179,8 @@ typedef enum vti_move_phase {
 } vti_move_phase;
 
 typedef struct vti_move {
+    vt_seq *seq;
+    struct vti_move *newer, *older; // in the manager's list
     vti_move_phase phase;
     bool is_out;     // what the caller asked for last: swap_out
     bool had_none;   // swap_out: nothing was swapped out before
@@ -203,6 +207,7 @@ struct vt_seq {
     vti_span *span;
     uint32_t len_tok;
     uint64_t live_bytes;  // of its tokens
+    uint64_t slack_bytes; // beyond them in its tails; 0 while it is away
     vt_status ahead;      // how the last prepare ended
     uint32_t ahead_tok;   // prepared, or to be, up to here
     vti_swapped *swapped; // [n_swapped] owned, by group and position; NULL: not swapped out
@@ -235,13 +240,14 @@ struct vt_manager {
     uint32_t n_job_plan;
     bool job_is_lent;
     vti_swap swap;
-    uint64_t live_bytes;
-    vti_tally tally; // its first counters, and live_bytes, are extend's
+    uint64_t live_bytes, slack_bytes; // of all sequences
+    vti_move *moves;                  // of the sequences on their way, the newest first
+    vti_tally tally;                  // its first counters, and live_bytes, are extend's
     vt_mapper mapper_kind;
     uint64_t budget_bytes;
     uint64_t reserved_bytes; // of chunks that jobs will create, less those that they destroy first
     bool system_is_full;     // the system had no memory in this step: nothing is created
-    uint32_t copy_home[VT_MAX_GROUP]; // by class: the next name for a copy, or VTI_NO_CHUNK
+    vti_name copy_name[VT_MAX_GROUP]; // by class: the next for a copy; region VTI_NO_CHUNK: none
     uint64_t runs_reserved;           // mappings that posted jobs may make
     uint64_t spare_low_bytes, spare_high_bytes;
     uint64_t max_runs; // mappings that the backend allows

@@ -1,14 +1,20 @@
-// pset.c - pSet: the physical chunks, ordered by index and reference-counted. It only records
-// facts; the verbs make them true.
+// pset.c - pSet: the physical chunks, numbered and reference-counted. It only records facts; the
+// verbs make them true.
+//
+// Names cost nothing until their chunk is created: the host's memfd is sparse. There are more of
+// them than could be recorded, in regions as long as the longest sequence:
 //
 //   class 0                                   class 1
 //   | region 0     | region 1     | ...      | region 0     | ...
 //   | OOSSccc..... | oo.......... |          | ............ |    O owned, S shared, c cached,
 //                                                                o spare, . absent
 //
-// Indices cost nothing until their chunk is created: the host's memfd is sparse. So a lane has a
-// region of its own for new chunks, its home, where they are neighbours and merge into one mapping.
-// That is a preference only: any chunk of a class may be mapped anywhere.
+// A lane has a region of its own for new chunks, its home, where they are neighbours and merge into
+// one mapping. That is a preference only: any chunk of a class may be mapped anywhere.
+//
+// Only what exists has a record. Records lie in pages of four neighbours; a region knows where its
+// pages are, and a page which names it stands for. So a chunk costs 20 bytes, a chunk that is alone
+// in its region less than 100, however long the regions are.
 //
 // The pool of a class is a list of the spare chunks that are mapped nowhere, last in, first out.
 //
@@ -21,15 +27,56 @@
 
 #include "vtensor/common/try.h"
 
+// ---- Blocks
+
+static void *record_at(const vti_blocks *b, uint32_t i)
+{
+    return b->block[i / VTI_BLOCK_RECORDS] + i % VTI_BLOCK_RECORDS * b->record_bytes;
+}
+
+static vt_status blocks_widen(vti_blocks *b)
+{
+    uint32_t cap = b->cap_block > 0 ? 2 * b->cap_block : 8;
+    char **more = calloc(cap, sizeof *more);
+    if (!more) return VT_ENOMEM;
+    if (b->block) memcpy(more, b->block, b->cap_block * sizeof *more);
+    free(b->block);
+    b->block = more;
+    b->cap_block = cap;
+    return VT_OK;
+}
+
+// One more record, of zeros: the last.
+static vt_status blocks_add(vti_blocks *b)
+{
+    uint32_t i = b->n / VTI_BLOCK_RECORDS;
+    if (i == b->cap_block) VT_TRY(blocks_widen(b));
+    if (!b->block[i]) b->block[i] = calloc(VTI_BLOCK_RECORDS, b->record_bytes);
+    if (!b->block[i]) return VT_ENOMEM;
+    b->n++;
+    return VT_OK;
+}
+
+static void blocks_free(vti_blocks *b)
+{
+    for (uint32_t i = 0; i < b->cap_block; i++) free(b->block[i]);
+    free(b->block);
+}
+
+// ---- The set
+
 void vti_pset_init(vti_pset *ps, const vti_geo *g)
 {
     uint64_t first = 0;
-    *ps = (vti_pset){.n_class = g->vmm.n_class};
+    *ps = (vti_pset){.n_class = g->vmm.n_class,
+                     .pages.record_bytes = sizeof(vti_page),
+                     .free_page = VTI_NO_CHUNK};
     for (uint32_t i = 0; i < ps->n_class; i++) {
         const vt_vmm_class *from = &g->vmm.cls[i];
-        ps->cls[i] = (vti_class){.first = (uint32_t)first,
+        ps->cls[i] = (vti_class){.first = first,
                                  .len = g->region_len[i],
                                  .max_region = (uint32_t)(from->n_index / g->region_len[i]),
+                                 .regions.record_bytes = sizeof(vti_region),
                                  .chunk_bytes = from->n_slice * from->slice_bytes,
                                  .pool = VTI_NO_CHUNK,
                                  .unused = VTI_NO_CHUNK};
@@ -37,46 +84,50 @@ void vti_pset_init(vti_pset *ps, const vti_geo *g)
     }
 }
 
+static vti_region *region_at(const vti_class *c, uint32_t region)
+{
+    return record_at(&c->regions, region);
+}
+
+static void regions_free(vti_class *c)
+{
+    for (uint32_t i = 0; i < c->regions.n; i++)
+        if (region_at(c, i)->n_room > 1) free(region_at(c, i)->page.many);
+    blocks_free(&c->regions);
+}
+
 void vti_pset_free(vti_pset *ps)
 {
-    for (vti_class *c = ps->cls; c < ps->cls + ps->n_class; c++) {
-        for (uint32_t r = 0; r < c->n_region; r++) free(c->region[r].chunk);
-        free(c->region);
-    }
+    for (uint32_t i = 0; i < ps->n_class; i++) regions_free(&ps->cls[i]);
+    blocks_free(&ps->pages);
     *ps = (vti_pset){0};
 }
 
 // ---- Records
 
+static vti_page *page_of(const vti_pset *ps, uint32_t chunk)
+{
+    return record_at(&ps->pages, chunk / VTI_PAGE_CHUNKS);
+}
+
+static vti_chunk *chunk_at(const vti_pset *ps, uint32_t chunk)
+{
+    return &page_of(ps, chunk)->chunk[chunk % VTI_PAGE_CHUNKS];
+}
+
+uint32_t vti_pset_end(const vti_pset *ps)
+{
+    return ps->pages.n * VTI_PAGE_CHUNKS;
+}
+
 uint32_t vti_pset_class(const vti_pset *ps, uint32_t chunk)
 {
-    uint32_t i = ps->n_class - 1;
-    while (ps->cls[i].first > chunk) i--;
-    return i;
-}
-
-static vti_class *class_naming(const vti_pset *ps, uint32_t chunk)
-{
-    return (vti_class *)&ps->cls[vti_pset_class(ps, chunk)];
-}
-
-static vti_region *region_of(const vti_class *c, uint32_t chunk)
-{
-    uint32_t r = (chunk - c->first) / c->len;
-    return r < c->n_region ? &c->region[r] : NULL;
-}
-
-// NULL: never used.
-static vti_chunk *record_of(const vti_class *c, uint32_t chunk)
-{
-    vti_region *r = region_of(c, chunk);
-    return r && r->chunk ? &r->chunk[(chunk - c->first) % c->len] : NULL;
+    return page_of(ps, chunk)->cls;
 }
 
 vti_chunk vti_pset_chunk(const vti_pset *ps, uint32_t chunk)
 {
-    const vti_chunk *c = record_of(class_naming(ps, chunk), chunk);
-    return c ? *c : (vti_chunk){0};
+    return *chunk_at(ps, chunk);
 }
 
 vt_chunk_state vti_chunk_state(const vti_chunk *c)
@@ -88,15 +139,7 @@ vt_chunk_state vti_chunk_state(const vti_chunk *c)
 
 VTI_HOT vt_chunk_state vti_pset_state(const vti_pset *ps, uint32_t chunk)
 {
-    vti_chunk c = vti_pset_chunk(ps, chunk);
-    return vti_chunk_state(&c);
-}
-
-bool vti_pset_continues(const vti_pset *ps, uint32_t before, uint32_t chunk)
-{
-    if (before == VTI_NO_CHUNK || chunk != before + 1) return false;
-    const vti_class *c = class_naming(ps, chunk);
-    return chunk > c->first;
+    return vti_chunk_state(chunk_at(ps, chunk));
 }
 
 uint64_t vti_class_created(const vti_class *c)
@@ -120,114 +163,192 @@ uint64_t vti_pset_created_bytes(const vti_pset *ps)
     return n;
 }
 
+// ---- Names
+
+vti_name vti_pset_name(const vti_pset *ps, uint32_t chunk)
+{
+    const vti_page *p = page_of(ps, chunk);
+    return (vti_name){p->region, p->index * VTI_PAGE_CHUNKS + chunk % VTI_PAGE_CHUNKS};
+}
+
+uint64_t vti_pset_index(const vti_pset *ps, uint32_t chunk)
+{
+    const vti_class *c = &ps->cls[vti_pset_class(ps, chunk)];
+    vti_name name = vti_pset_name(ps, chunk);
+    return c->first + (uint64_t)name.region * c->len + name.offset;
+}
+
+VTI_HOT bool vti_pset_continues(const vti_pset *ps, uint32_t before, uint32_t chunk)
+{
+    if (before == VTI_NO_CHUNK || chunk == VTI_NO_CHUNK) return false;
+    if (chunk % VTI_PAGE_CHUNKS != 0) return chunk == before + 1;
+    return vti_pset_class(ps, before) == vti_pset_class(ps, chunk) &&
+           vti_pset_index(ps, before) + 1 == vti_pset_index(ps, chunk);
+}
+
+// Where the region keeps the number of a page; NULL: beyond what it has had.
+static uint32_t *page_slot(vti_region *r, uint32_t index)
+{
+    if (index >= r->n_room) return NULL;
+    return r->n_room == 1 ? &r->page.one : &r->page.many[index];
+}
+
+uint32_t vti_pset_find(const vti_pset *ps, uint32_t cls, vti_name name)
+{
+    const uint32_t *slot =
+        page_slot(region_at(&ps->cls[cls], name.region), name.offset / VTI_PAGE_CHUNKS);
+    if (!slot || *slot == VTI_NO_CHUNK) return VTI_NO_CHUNK;
+    return *slot * VTI_PAGE_CHUNKS + name.offset % VTI_PAGE_CHUNKS;
+}
+
 // ---- Regions
 
-uint32_t vti_pset_region_first(const vti_pset *ps, uint32_t chunk)
+bool vti_pset_is_home(const vti_pset *ps, uint32_t cls, uint32_t region)
 {
-    const vti_class *c = class_naming(ps, chunk);
-    return chunk - (chunk - c->first) % c->len;
+    return region_at(&ps->cls[cls], region)->is_home;
 }
 
-bool vti_pset_is_home(const vti_pset *ps, uint32_t chunk)
+uint32_t vti_pset_region_used(const vti_pset *ps, uint32_t cls, uint32_t region)
 {
-    const vti_region *r = region_of(class_naming(ps, chunk), chunk);
-    return r && r->is_home;
-}
-
-uint32_t vti_pset_region_created(const vti_pset *ps, uint32_t chunk)
-{
-    const vti_region *r = region_of(class_naming(ps, chunk), chunk);
-    return r ? r->n_created : 0;
-}
-
-static vt_status regions_grow(vti_class *c, uint32_t n)
-{
-    if (n <= c->cap_region) return VT_OK;
-    uint64_t cap = c->cap_region ? 2 * (uint64_t)c->cap_region : 16;
-    if (cap < n) cap = n;
-    if (cap > c->max_region) cap = c->max_region;
-    vti_region *more = calloc(cap, sizeof *more);
-    if (!more) return VT_ENOMEM;
-    if (c->region) memcpy(more, c->region, c->n_region * sizeof *more);
-    free(c->region);
-    c->region = more;
-    c->cap_region = (uint32_t)cap;
-    return VT_OK;
+    return region_at(&ps->cls[cls], region)->n_used;
 }
 
 static bool in_use(const vti_region *r)
 {
-    return r->is_home || r->n_created > 0 || r->n_reserved > 0;
+    return r->is_home || r->n_used > 0;
 }
 
-static void note_unused(vti_class *c, vti_region *r)
+static void note_unused(vti_class *c, uint32_t region)
 {
+    vti_region *r = region_at(c, region);
     if (in_use(r) || r->is_listed) return;
     r->is_listed = true;
     r->next_unused = c->unused;
-    c->unused = (uint32_t)(r - c->region);
+    c->unused = region;
 }
 
-// The region that fell out of use last, or the first that was never made. One that came into use
-// while it was listed is passed over, once.
-static uint32_t take_unused(vti_class *c)
+// The region that fell out of use last, or a new one. One that came into use while it was listed is
+// passed over, once.
+static vt_status take_unused(vti_class *c, uint32_t *region)
 {
     while (c->unused != VTI_NO_CHUNK) {
-        uint32_t i = c->unused;
-        vti_region *r = &c->region[i];
+        vti_region *r = region_at(c, c->unused);
+        *region = c->unused;
         c->unused = r->next_unused;
         r->is_listed = false;
-        if (!in_use(r)) return i;
+        if (!in_use(r)) return VT_OK;
     }
-    return c->n_region;
+    if (c->regions.n == c->max_region) return VT_NOSPACE;
+    VT_TRY(blocks_add(&c->regions));
+    *region = c->regions.n - 1;
+    return VT_OK;
 }
 
-static vt_status region_make(vti_class *c, uint32_t r)
+vt_status vti_pset_home_open(vti_pset *ps, uint32_t cls, uint32_t *region)
 {
-    VT_TRY(regions_grow(c, r + 1));
-    while (c->n_region <= r) note_unused(c, &c->region[c->n_region++]);
-    if (!c->region[r].chunk) c->region[r].chunk = calloc(c->len, sizeof(vti_chunk));
-    return c->region[r].chunk ? VT_OK : VT_ENOMEM;
+    uint32_t r;
+    VT_TRY(take_unused(&ps->cls[cls], &r));
+    region_at(&ps->cls[cls], r)->is_home = true;
+    *region = r;
+    return VT_OK;
 }
 
-vt_status vti_pset_reserve(vti_pset *ps, uint32_t chunk)
+void vti_pset_home_close(vti_pset *ps, uint32_t cls, uint32_t region)
 {
-    vti_class *c = class_naming(ps, chunk);
-    VT_TRY(region_make(c, (chunk - c->first) / c->len));
-    record_of(c, chunk)->place = VTI_WITH_JOB;
-    region_of(c, chunk)->n_reserved++;
+    vti_region *r = region_at(&ps->cls[cls], region);
+    assert(r->is_home);
+    r->is_home = false;
+    note_unused(&ps->cls[cls], region);
+}
+
+// ---- Pages
+
+// By a quarter more, so that growing page by page costs few copies.
+static vt_status region_widen(vti_region *r, uint32_t index)
+{
+    uint32_t n = index == 0 ? 1 : r->n_room + r->n_room / 4 + 4;
+    if (n <= index) n = index + 1;
+    if (n == 1) {
+        r->page.one = VTI_NO_CHUNK;
+    } else {
+        uint32_t *many = realloc(r->n_room > 1 ? r->page.many : NULL, n * sizeof *many);
+        if (!many) return VT_ENOMEM;
+        if (r->n_room == 1) many[0] = r->page.one;
+        for (uint32_t i = r->n_room; i < n; i++) many[i] = VTI_NO_CHUNK;
+        r->page.many = many;
+    }
+    r->n_room = n;
+    return VT_OK;
+}
+
+static vt_status page_take(vti_pset *ps, uint32_t *page)
+{
+    if (ps->free_page == VTI_NO_CHUNK) {
+        VT_TRY(blocks_add(&ps->pages));
+        *page = ps->pages.n - 1;
+        return VT_OK;
+    }
+    *page = ps->free_page;
+    ps->free_page = ((vti_page *)record_at(&ps->pages, *page))->region;
+    return VT_OK;
+}
+
+static vt_status page_make(vti_pset *ps, uint32_t cls, vti_name name)
+{
+    vti_region *r = region_at(&ps->cls[cls], name.region);
+    uint32_t index = name.offset / VTI_PAGE_CHUNKS, page;
+    if (index >= r->n_room) VT_TRY(region_widen(r, index));
+    if (*page_slot(r, index) != VTI_NO_CHUNK) return VT_OK;
+    VT_TRY(page_take(ps, &page));
+    *(vti_page *)record_at(&ps->pages, page) =
+        (vti_page){.region = name.region, .index = index & 0xfffffff, .cls = cls & 15};
+    *page_slot(r, index) = page;
+    return VT_OK;
+}
+
+static bool page_is_used(const vti_page *p)
+{
+    for (uint32_t i = 0; i < VTI_PAGE_CHUNKS; i++)
+        if (p->chunk[i].is_created || p->chunk[i].place == VTI_WITH_JOB) return true;
+    return false;
+}
+
+// The chunk has become absent. A region that falls out of use gives back a long table.
+static void name_return(vti_pset *ps, uint32_t chunk)
+{
+    vti_page *p = page_of(ps, chunk);
+    vti_class *c = &ps->cls[p->cls];
+    vti_region *r = region_at(c, p->region);
+    uint32_t region = p->region;
+    r->n_used--;
+    if (!page_is_used(p)) {
+        *page_slot(r, p->index) = VTI_NO_CHUNK;
+        p->region = ps->free_page;
+        ps->free_page = chunk / VTI_PAGE_CHUNKS;
+    }
+    if (r->n_used == 0 && r->n_room > 1) {
+        free(r->page.many);
+        r->n_room = 0;
+    }
+    note_unused(c, region);
+}
+
+vt_status vti_pset_reserve(vti_pset *ps, uint32_t cls, vti_name name, uint32_t *chunk)
+{
+    vt_status st = page_make(ps, cls, name);
+    if (st != VT_OK) return st;
+    *chunk = vti_pset_find(ps, cls, name);
+    assert(!chunk_at(ps, *chunk)->is_created && chunk_at(ps, *chunk)->place == 0);
+    chunk_at(ps, *chunk)->place = VTI_WITH_JOB;
+    region_at(&ps->cls[cls], name.region)->n_used++;
     return VT_OK;
 }
 
 void vti_pset_unreserve(vti_pset *ps, uint32_t chunk)
 {
-    vti_class *c = class_naming(ps, chunk);
-    record_of(c, chunk)->place = VTI_IN_POOL;
-    region_of(c, chunk)->n_reserved--;
-    note_unused(c, region_of(c, chunk));
-}
-
-vt_status vti_pset_home_open(vti_pset *ps, uint32_t cls, uint32_t *first)
-{
-    vti_class *c = &ps->cls[cls];
-    uint32_t r = take_unused(c);
-    if (r == c->max_region) return VT_NOSPACE;
-    vt_status st = region_make(c, r);
-    if (r < c->n_region) {
-        c->region[r].is_home = st == VT_OK;
-        note_unused(c, &c->region[r]);
-    }
-    if (st == VT_OK) *first = c->first + r * c->len;
-    return st;
-}
-
-void vti_pset_home_close(vti_pset *ps, uint32_t first)
-{
-    vti_class *c = class_naming(ps, first);
-    vti_region *r = region_of(c, first);
-    assert(r && r->is_home);
-    r->is_home = false;
-    note_unused(c, r);
+    assert(!chunk_at(ps, chunk)->is_created && chunk_at(ps, chunk)->place == VTI_WITH_JOB);
+    *chunk_at(ps, chunk) = (vti_chunk){.n_user = 0};
+    name_return(ps, chunk);
 }
 
 // ---- Transitions
@@ -242,67 +363,77 @@ static bool in_pool(const vti_chunk *c)
     return vti_chunk_state(c) == VT_CHUNK_SPARE && c->place == VTI_IN_POOL;
 }
 
-static VTI_COLD void pool_enter(vti_class *c, uint32_t chunk)
+static bool is_leaving(const vti_chunk *c)
 {
-    vti_chunk *r = record_of(c, chunk);
+    return c->n_user > 0 && c->n_gone == c->n_user;
+}
+
+static VTI_COLD void pool_enter(vti_pset *ps, vti_class *c, uint32_t chunk)
+{
+    vti_chunk *r = chunk_at(ps, chunk);
     r->prev = VTI_NO_CHUNK;
     r->next = c->pool;
-    if (c->pool != VTI_NO_CHUNK) record_of(c, c->pool)->prev = chunk;
+    if (c->pool != VTI_NO_CHUNK) chunk_at(ps, c->pool)->prev = chunk;
     c->pool = chunk;
     c->n_pool++;
 }
 
-static VTI_COLD void pool_leave(vti_class *c, uint32_t chunk)
+static VTI_COLD void pool_leave(vti_pset *ps, vti_class *c, uint32_t chunk)
 {
-    const vti_chunk *r = record_of(c, chunk);
+    const vti_chunk *r = chunk_at(ps, chunk);
     if (r->prev != VTI_NO_CHUNK)
-        record_of(c, r->prev)->next = r->next;
+        chunk_at(ps, r->prev)->next = r->next;
     else
         c->pool = r->next;
-    if (r->next != VTI_NO_CHUNK) record_of(c, r->next)->prev = r->prev;
+    if (r->next != VTI_NO_CHUNK) chunk_at(ps, r->next)->prev = r->prev;
     c->n_pool--;
+}
+
+// A chunk's record, with counts in place of the links of the pool.
+static VTI_HOT vti_chunk counts_of(const vti_pset *ps, uint32_t chunk)
+{
+    vti_chunk c = vti_pset_chunk(ps, chunk);
+    if (VTI_RARE(in_pool(&c))) c.n_gone = c.n_kept = 0;
+    return c;
 }
 
 static VTI_HOT void chunk_set(vti_pset *ps, uint32_t chunk, vti_chunk to)
 {
-    vti_class *c = class_naming(ps, chunk);
-    vti_chunk *at = record_of(c, chunk);
+    vti_chunk *at = chunk_at(ps, chunk);
+    vti_class *c = &ps->cls[vti_pset_class(ps, chunk)];
     vt_chunk_state was = vti_chunk_state(at), is = vti_chunk_state(&to);
     assert(to.is_created || (to.n_user == 0 && to.n_node == 0));
-    assert(to.n_kept <= to.n_node);
+    assert(to.n_gone <= to.n_user && to.n_kept <= to.n_node);
     if (was != VT_CHUNK_ABSENT) c->n_in[was]--;
     if (is != VT_CHUNK_ABSENT) c->n_in[is]++;
     c->n_evictable = c->n_evictable - is_evictable(at) + is_evictable(&to);
-    bool was_pooled = in_pool(at);
-    if (VTI_RARE(was_pooled && !in_pool(&to))) pool_leave(c, chunk);
+    c->n_leaving = c->n_leaving - is_leaving(at) + is_leaving(&to);
+    if (VTI_RARE(in_pool(at))) pool_leave(ps, c, chunk);
     *at = to;
-    if (VTI_RARE(!was_pooled && in_pool(&to))) pool_enter(c, chunk);
+    if (VTI_RARE(in_pool(at))) pool_enter(ps, c, chunk);
 }
 
 void vti_pset_create(vti_pset *ps, uint32_t chunk, bool is_dirty)
 {
-    vti_class *c = class_naming(ps, chunk);
-    assert(vti_pset_state(ps, chunk) == VT_CHUNK_ABSENT);
-    region_of(c, chunk)->n_reserved -= record_of(c, chunk)->place == VTI_WITH_JOB;
-    chunk_set(ps, chunk,
-              (vti_chunk){.is_created = true, .is_dirty = is_dirty, .place = VTI_WITH_JOB});
-    region_of(c, chunk)->n_created++;
+    vti_chunk to = vti_pset_chunk(ps, chunk);
+    assert(!to.is_created && to.place == VTI_WITH_JOB);
+    to.is_created = true;
+    to.is_dirty = is_dirty;
+    chunk_set(ps, chunk, to);
 }
 
 void vti_pset_destroy(vti_pset *ps, uint32_t chunk)
 {
-    vti_class *c = class_naming(ps, chunk);
     assert(vti_pset_state(ps, chunk) == VT_CHUNK_SPARE);
-    chunk_set(ps, chunk, (vti_chunk){0});
-    region_of(c, chunk)->n_created--;
-    note_unused(c, region_of(c, chunk));
+    chunk_set(ps, chunk, (vti_chunk){.n_user = 0});
+    name_return(ps, chunk);
 }
 
 void vti_pset_place(vti_pset *ps, uint32_t chunk, vti_place place)
 {
-    vti_chunk to = vti_pset_chunk(ps, chunk);
+    vti_chunk to = counts_of(ps, chunk);
     assert(vti_chunk_state(&to) == VT_CHUNK_SPARE);
-    to.place = (uint8_t)place;
+    to.place = place & 3;
     chunk_set(ps, chunk, to);
 }
 
@@ -313,37 +444,53 @@ void vti_pset_take(vti_pset *ps, uint32_t chunk)
 
 void vti_pset_set_clean(vti_pset *ps, uint32_t chunk)
 {
-    record_of(class_naming(ps, chunk), chunk)->is_dirty = false;
+    chunk_at(ps, chunk)->is_dirty = false;
 }
 
 void vti_pset_soil(vti_pset *ps, uint32_t chunk)
 {
-    record_of(class_naming(ps, chunk), chunk)->is_dirty = true;
+    chunk_at(ps, chunk)->is_dirty = true;
 }
 
 // ---- Holders
 
 VTI_HOT void vti_pset_user_hold(vti_pset *ps, uint32_t chunk)
 {
-    vti_chunk to = vti_pset_chunk(ps, chunk);
+    vti_chunk to = counts_of(ps, chunk);
     assert(to.is_created);
-    to.n_user++;
+    to.n_user = (to.n_user + 1) & 0xfffffff;
     chunk_set(ps, chunk, to);
 }
 
-void vti_pset_user_drop(vti_pset *ps, uint32_t chunk, vti_place place)
+void vti_pset_user_leave(vti_pset *ps, uint32_t chunk)
 {
-    vti_chunk to = vti_pset_chunk(ps, chunk);
-    assert(to.n_user > 0);
-    to.n_user--;
+    vti_chunk to = counts_of(ps, chunk);
+    to.n_gone++;
+    chunk_set(ps, chunk, to);
+}
+
+void vti_pset_user_stay(vti_pset *ps, uint32_t chunk)
+{
+    vti_chunk to = counts_of(ps, chunk);
+    assert(to.n_gone > 0);
+    to.n_gone--;
+    chunk_set(ps, chunk, to);
+}
+
+void vti_pset_user_drop(vti_pset *ps, uint32_t chunk, vti_place place, bool had_left)
+{
+    vti_chunk to = counts_of(ps, chunk);
+    assert(to.n_user > 0 && to.n_gone >= had_left);
+    to.n_user = (to.n_user - 1) & 0xfffffff;
+    to.n_gone -= had_left;
     to.is_dirty = true;
-    to.place = (uint8_t)place;
+    to.place = place & 3;
     chunk_set(ps, chunk, to);
 }
 
 void vti_pset_node_hold(vti_pset *ps, uint32_t chunk, bool is_kept)
 {
-    vti_chunk to = vti_pset_chunk(ps, chunk);
+    vti_chunk to = counts_of(ps, chunk);
     assert(to.is_created);
     to.n_node++;
     to.n_kept += is_kept;
@@ -352,7 +499,7 @@ void vti_pset_node_hold(vti_pset *ps, uint32_t chunk, bool is_kept)
 
 void vti_pset_node_drop(vti_pset *ps, uint32_t chunk, bool was_kept)
 {
-    vti_chunk to = vti_pset_chunk(ps, chunk);
+    vti_chunk to = counts_of(ps, chunk);
     assert(to.n_node > 0);
     to.n_node--;
     to.n_kept -= was_kept;
@@ -363,7 +510,7 @@ void vti_pset_node_drop(vti_pset *ps, uint32_t chunk, bool was_kept)
 
 void vti_pset_node_keep(vti_pset *ps, uint32_t chunk, bool is_kept)
 {
-    vti_chunk to = vti_pset_chunk(ps, chunk);
+    vti_chunk to = counts_of(ps, chunk);
     assert(to.n_node > 0);
     to.n_kept = is_kept ? to.n_kept + 1 : to.n_kept - 1;
     chunk_set(ps, chunk, to);

@@ -78,24 +78,25 @@ void vti_vset_move(vti_vset *vs, vti_span *sp, vti_span_state to)
 
 // ---- Making spans
 
-// One block: the span with its lanes, then the plans, then the maps.
 static vti_span *span_new(const vti_geo *g)
 {
-    size_t n_position = 0, head = sizeof(vti_span) + g->n_group * sizeof(vti_lane);
-    for (uint32_t i = 0; i < g->n_group; i++) n_position += g->group[i].n_position;
-    vti_span *sp = calloc(1, head + n_position * (sizeof(vti_plan) + sizeof(uint32_t)));
-    if (!sp) return NULL;
-    vti_plan *plan = (vti_plan *)((char *)sp + head);
-    uint32_t *at = (uint32_t *)(plan + n_position);
-    for (size_t p = 0; p < n_position; p++) at[p] = VTI_NO_CHUNK;
-    for (uint32_t i = 0; i < g->n_group; i++) {
-        sp->lane[i].home = VTI_NO_CHUNK;
-        sp->lane[i].plan = plan;
-        sp->lane[i].at = at;
-        plan += g->group[i].n_position;
-        at += g->group[i].n_position;
+    vti_span *sp = calloc(1, sizeof *sp + g->n_group * sizeof(vti_lane));
+    for (uint32_t i = 0; sp && i < g->n_group; i++) {
+        vti_lane *l = &sp->lane[i];
+        l->home = VTI_NO_CHUNK;
+        l->plan = l->short_plan;
+        l->n_plan = VTI_SHORT_PLAN;
     }
     return sp;
+}
+
+static void span_delete(vti_span *sp, uint32_t n_group)
+{
+    for (uint32_t i = 0; i < n_group; i++) {
+        vti_lane_end_plan(&sp->lane[i]);
+        free(sp->lane[i].at);
+    }
+    free(sp);
 }
 
 vt_status vti_vset_push(vti_vset *vs, vti_span **out)
@@ -119,26 +120,75 @@ void vti_vset_pop(vti_vset *vs)
         vs->n_run -= (uint64_t)sp->lane[g].n_run * vs->geo->group[g].n_view;
     list_remove(&vs->in[sp->state], sp);
     vs->span[vs->n_span] = NULL;
-    free(sp);
+    span_delete(sp, vs->geo->n_group);
+}
+
+// ---- Room
+
+static bool room_resize(vti_lane *l, uint32_t n)
+{
+    uint32_t *at = realloc(l->at, n * sizeof *at);
+    if (!at) return false;
+    for (uint32_t p = l->n_room; p < n; p++) at[p] = VTI_NO_CHUNK;
+    l->at = at;
+    l->n_room = n;
+    return true;
+}
+
+// By half as much again, so that growing step by step costs a copy of three entries for each.
+vt_status vti_lane_make_room(vti_lane *l, uint32_t end)
+{
+    if (end <= l->n_room) return VT_OK;
+    uint32_t n = l->n_room + l->n_room / 2 + 8;
+    return room_resize(l, end > n ? end : n) ? VT_OK : VT_ENOMEM;
+}
+
+vt_status vti_lane_make_plan(vti_lane *l, uint32_t n)
+{
+    if (n <= l->n_plan) return VT_OK;
+    vti_plan *plan = calloc(n, sizeof *plan);
+    if (!plan) return VT_ENOMEM;
+    vti_lane_end_plan(l);
+    l->plan = plan;
+    l->n_plan = n;
+    return VT_OK;
+}
+
+void vti_lane_end_plan(vti_lane *l)
+{
+    if (l->plan == l->short_plan) return;
+    free(l->plan);
+    l->plan = l->short_plan;
+    l->n_plan = VTI_SHORT_PLAN;
+}
+
+vt_status vti_lane_make_job_room(vti_lane *l, uint32_t first, uint32_t n)
+{
+    VT_TRY(vti_lane_make_room(l, first + n));
+    return vti_lane_make_plan(l, n);
+}
+
+void vti_span_shrink(const vti_vset *vs, vti_span *sp)
+{
+    for (uint32_t i = 0; i < vs->geo->n_group; i++) {
+        vti_lane *l = &sp->lane[i];
+        if (l->n_room > 64 && l->n_room / 4 > l->n_end) (void)room_resize(l, l->n_end + 32);
+    }
 }
 
 // ---- What is mapped
 
 bool vti_lane_run_begins(const vti_vset *vs, const vti_lane *l, uint32_t position)
 {
-    if (l->at[position] == VTI_NO_CHUNK) return false;
+    if (vti_lane_at(l, position) == VTI_NO_CHUNK) return false;
     return position == 0 || position == l->n_ro ||
            !vti_pset_continues(vs->pset, l->at[position - 1], l->at[position]);
 }
 
 // Of a position and the next, how many begin a run.
-static uint32_t runs_around(const vti_vset *vs, const vti_lane *l, uint32_t group,
-                            uint32_t position)
+static uint32_t runs_around(const vti_vset *vs, const vti_lane *l, uint32_t position)
 {
-    uint32_t n_position = vs->geo->group[group].n_position, n = 0;
-    if (position < n_position) n += vti_lane_run_begins(vs, l, position);
-    if (position + 1 < n_position) n += vti_lane_run_begins(vs, l, position + 1);
-    return n;
+    return vti_lane_run_begins(vs, l, position) + vti_lane_run_begins(vs, l, position + 1);
 }
 
 static void count_runs(vti_vset *vs, vti_lane *l, uint32_t group, uint32_t was, uint32_t is)
@@ -151,12 +201,12 @@ static void count_runs(vti_vset *vs, vti_lane *l, uint32_t group, uint32_t was, 
 void vti_lane_set(vti_vset *vs, vti_span *sp, uint32_t group, uint32_t position, uint32_t chunk)
 {
     vti_lane *l = &sp->lane[group];
-    assert(position < vs->geo->group[group].n_position);
-    uint32_t was = runs_around(vs, l, group, position);
+    assert(position < l->n_room);
+    uint32_t was = runs_around(vs, l, position);
     l->at[position] = chunk;
-    count_runs(vs, l, group, was, runs_around(vs, l, group, position));
     if (chunk != VTI_NO_CHUNK && position >= l->n_end) l->n_end = position + 1;
     while (l->n_end > 0 && l->at[l->n_end - 1] == VTI_NO_CHUNK) l->n_end--;
+    count_runs(vs, l, group, was, runs_around(vs, l, position));
     size_t end = l->n_end * vs->geo->group[group].slice_bytes;
     if (l->dirty_end > end) l->dirty_end = end;
 }
@@ -165,13 +215,13 @@ void vti_lane_set(vti_vset *vs, vti_span *sp, uint32_t group, uint32_t position,
 void vti_lane_set_ro(vti_vset *vs, vti_span *sp, uint32_t group, uint32_t n_ro)
 {
     vti_lane *l = &sp->lane[group];
-    uint32_t n_position = vs->geo->group[group].n_position, old = l->n_ro, was = 0, is = 0;
+    uint32_t old = l->n_ro, was = 0, is = 0;
     if (old == n_ro) return;
-    was += old < n_position && vti_lane_run_begins(vs, l, old);
-    was += n_ro < n_position && vti_lane_run_begins(vs, l, n_ro);
+    was += vti_lane_run_begins(vs, l, old);
+    was += vti_lane_run_begins(vs, l, n_ro);
     l->n_ro = n_ro;
-    is += old < n_position && vti_lane_run_begins(vs, l, old);
-    is += n_ro < n_position && vti_lane_run_begins(vs, l, n_ro);
+    is += vti_lane_run_begins(vs, l, old);
+    is += vti_lane_run_begins(vs, l, n_ro);
     count_runs(vs, l, group, was, is);
 }
 
@@ -192,15 +242,16 @@ uintptr_t vti_lane_addr(const vti_geo *g, const vti_span *sp, uint32_t group, ui
 
 uint32_t vti_lane_first_cold(const vti_lane *l, uint32_t first, uint32_t end)
 {
-    while (first < end && l->at[first] != VTI_NO_CHUNK) first++;
+    while (first < end && vti_lane_at(l, first) != VTI_NO_CHUNK) first++;
     return first;
 }
 
 VTI_HOT uint32_t vti_lane_count_cold(const vti_lane *l, uint32_t first, uint32_t end)
 {
-    uint32_t n = 0;
-    for (uint32_t p = first; p < end; p++) n += l->at[p] == VTI_NO_CHUNK;
-    return n;
+    uint32_t mapped_end = end < l->n_end ? end : l->n_end, n = 0;
+    if (first >= mapped_end) return first < end ? end - first : 0;
+    for (uint32_t p = first; p < mapped_end; p++) n += l->at[p] == VTI_NO_CHUNK;
+    return n + (end - mapped_end);
 }
 
 bool vti_span_is_lent(const vti_vset *vs, const vti_span *sp)

@@ -27,8 +27,10 @@ typedef enum vti_job_kind {
     VTI_N_JOB_KIND
 } vti_job_kind;
 
-// A chunk in a job's list, and what is to be done with it.
+// A chunk in a job's list, and what is to be done with it. Names are there for the mapper, which
+// does not look into the structure.
 typedef struct vti_plan {
+    uint64_t name, drop_name; // their indices in the backend
     uint32_t chunk;
     uint32_t drop;   // to be destroyed before this one is created, or VTI_NO_CHUNK
     bool is_absent;  // to be created
@@ -64,24 +66,31 @@ typedef struct vti_lane_job {
     vti_calls calls;
 } vti_lane_job;
 
-// What a span maps of one group.
+enum { VTI_SHORT_PLAN = 4 };
+
+// What a span maps of one group. What it knows of a position takes room only as far as chunks have
+// been mapped.
 typedef struct vti_lane {
     uint32_t front;   // positions below hold no tokens any more: a window has passed them
     uint32_t n_owned; // positions [front, n_owned) hold tokens
     uint32_t held0,
-        held1;          // positions [held0, held1) are held: those, and what waits to be unmapped
-    uint32_t n_ro;      // positions below are mapped for reading only, if at all
-    uint32_t guard_end; // positions below are to become so, once the device writes no more
-    uint32_t n_warm;    // spare chunks mapped, all at positions from held1 on
-    uint32_t n_end;     // the last mapped position, plus one
-    uint32_t n_run;     // runs of one view
-    uint32_t home;      // first chunk of the region for new chunks, or VTI_NO_CHUNK
-    bool is_lent;       // `job` is with the mapper
-    bool is_foul;       // what waits at the end may have bytes of others: it could not be wiped
+        held1;           // positions [held0, held1) are held: those, and what waits to be unmapped
+    uint32_t n_ro;       // positions below are mapped for reading only, if at all
+    uint32_t guard_end;  // positions below are to become so, once the device writes no more
+    uint32_t n_warm;     // spare chunks mapped, all at positions from held1 on
+    uint32_t n_end;      // the last mapped position, plus one
+    uint32_t n_run;      // runs of one view
+    uint32_t home;       // the region for the names of new chunks, or VTI_NO_CHUNK
+    uint32_t home_first; // the position of its first name
+    uint32_t n_room;     // positions that `at` has room for; none beyond is mapped
+    bool is_lent;        // `job` is with the mapper
+    bool is_foul;        // what waits at the end may have bytes of others: it could not be wiped
     size_t dirty_end; // bytes of each view, from the end of the tokens up to here, may not be zero
-    uint32_t *at;     // [n_position] chunk mapped there, or VTI_NO_CHUNK
-    vti_plan *plan;   // [n_position] of the job
-    vti_lane_job job; // last: extend needs what is before, and finds it in two lines of the cache
+    uint32_t *at;     // [n_room] chunk mapped there, or VTI_NO_CHUNK
+    vti_plan *plan;   // [n_plan] of the job
+    uint32_t n_plan;
+    vti_lane_job job; // from here on: extend needs what is before, and finds it in two cache lines
+    vti_plan short_plan[VTI_SHORT_PLAN]; // the plan, if it is no longer than that
 } vti_lane;
 
 // Up to where a quarantined span has been unmapped.
@@ -116,6 +125,7 @@ typedef struct vti_vset {
     uint32_t n_span;                         // made so far; ids 0 .. n_span-1
     vti_span **span;                         // [n_max]
     vti_span_list in[VTI_N_SPAN_STATE];      // the spans of each state
+    uint32_t n_lost;                         // spans that are lost
     uint64_t n_run;                          // mappings: over all lanes, the runs of all views
     uint64_t n_warm_bytes[VTI_N_SPAN_STATE]; // of warm chunks in spans of each state
 } vti_vset;
@@ -128,6 +138,29 @@ void vti_vset_free(vti_vset *vs); // Pre: no spans
 vt_status vti_vset_push(vti_vset *vs, vti_span **out);
 void vti_vset_pop(vti_vset *vs); // frees the newest span
 void vti_vset_move(vti_vset *vs, vti_span *sp, vti_span_state to);
+
+// Room for positions below `end` in the map of a lane, and for a plan of n entries. Errors:
+// VT_ENOMEM. Pre: the lane is not lent.
+vt_status vti_lane_make_room(vti_lane *l, uint32_t end);
+vt_status vti_lane_make_plan(vti_lane *l, uint32_t n);
+void vti_lane_end_plan(vti_lane *l); // a long one is freed
+// Both, for a BACK job of n positions at `first`.
+vt_status vti_lane_make_job_room(vti_lane *l, uint32_t first, uint32_t n);
+// An idle span gives back what a longer sequence needed.
+void vti_span_shrink(const vti_vset *vs, vti_span *sp);
+
+// What is mapped at a position, or VTI_NO_CHUNK.
+static inline uint32_t vti_lane_at(const vti_lane *l, uint32_t position)
+{
+    return position < l->n_end ? l->at[position] : VTI_NO_CHUNK;
+}
+
+// Whether a position is held that its sequence has given up. What a lost span holds is not.
+static inline bool vti_lane_has_left(const vti_span *sp, const vti_lane *l, uint32_t position)
+{
+    return !sp->is_lost && position >= l->held0 && position < l->held1 &&
+           (position < l->front || position >= l->n_owned);
+}
 
 // Changes what a lane maps at one position, and how; counts runs and mapped ends.
 void vti_lane_set(vti_vset *vs, vti_span *sp, uint32_t group, uint32_t position, uint32_t chunk);

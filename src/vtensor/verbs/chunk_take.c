@@ -1,7 +1,7 @@
 // chunk_take.c - where the chunk for a position comes from. It is taken out of the structure and
 // goes into the lane's plan, from which a BACK job maps it.
 //
-// The best chunk is the neighbour of the one before, or the home's at this position: it continues a
+// The best chunk is the neighbour of the one before, or the home's for this position: it continues a
 // run. It is taken from the pool, or made anew. Where mappings have no limit, any chunk of the pool
 // is as good. Where they have, and half of them are in use, a chunk of the pool is destroyed so
 // that the neighbour can be made: it costs two calls more, but no mapping.
@@ -11,67 +11,88 @@
 
 #include "vtensor/common/try.h"
 
+// The name that a chunk is to have, and the chunk that has it.
+typedef struct wanted {
+    vti_name name;  // region VTI_NO_CHUNK: none is left
+    uint32_t chunk; // VTI_NO_CHUNK: none has it
+} wanted;
+
 static bool runs_are_scarce(const vt_manager *m)
 {
     return m->vset.n_run + m->runs_reserved > m->max_runs / 2;
 }
 
-static bool is_free_name(const vt_manager *m, uint32_t chunk)
+// Whether the name can be taken: nobody has it, or a chunk of the pool.
+static bool name_is_free(const vt_manager *m, uint32_t cls, wanted *w)
 {
-    vti_chunk c = vti_pset_chunk(&m->pset, chunk);
+    w->chunk = vti_pset_find(&m->pset, cls, w->name);
+    if (w->chunk == VTI_NO_CHUNK) return true;
+    vti_chunk c = vti_pset_chunk(&m->pset, w->chunk);
     bool is_unheld = !c.is_created || vti_chunk_state(&c) == VT_CHUNK_SPARE;
-    return is_unheld && c.place == VTI_IN_POOL;
+    bool is_free = is_unheld && c.place == VTI_IN_POOL;
+    if (!c.is_created) w->chunk = VTI_NO_CHUNK;
+    return is_free;
 }
 
-// The name in the lane's home, which is opened anew if that one is taken. VTI_NO_CHUNK: none is
-// left.
-static vt_status name_at_home(vt_manager *m, vti_span *sp, uint32_t group, uint32_t position,
-                              uint32_t *name)
+// The name after `before`, if no other lane's home is in the way.
+static bool continue_run(const vt_manager *m, const vti_lane *l, uint32_t cls, uint32_t before,
+                         wanted *w)
+{
+    if (before == VTI_NO_CHUNK) return false;
+    w->name = vti_pset_name(&m->pset, before);
+    if (++w->name.offset == m->pset.cls[cls].len) return false;
+    if (w->name.region != l->home && vti_pset_is_home(&m->pset, cls, w->name.region)) return false;
+    return name_is_free(m, cls, w);
+}
+
+// The name for a position in the lane's home, which begins with the first position that it was
+// asked for.
+static bool name_at_home(const vt_manager *m, const vti_lane *l, uint32_t cls, uint32_t position,
+                         wanted *w)
+{
+    if (l->home == VTI_NO_CHUNK || position < l->home_first) return false;
+    w->name = (vti_name){l->home, position - l->home_first};
+    return name_is_free(m, cls, w);
+}
+
+static vt_status find_wanted(vt_manager *m, vti_span *sp, uint32_t group, uint32_t position,
+                             uint32_t before, wanted *w)
 {
     vti_lane *l = &sp->lane[group];
-    if (l->home == VTI_NO_CHUNK || !is_free_name(m, l->home + position)) {
-        if (l->home != VTI_NO_CHUNK) vti_pset_home_close(&m->pset, l->home);
-        l->home = VTI_NO_CHUNK;
-        vt_status st = vti_pset_home_open(&m->pset, m->geo.group[group].cls, &l->home);
-        if (st == VT_ENOMEM) return st;
-    }
-    *name = l->home != VTI_NO_CHUNK ? l->home + position : VTI_NO_CHUNK;
-    return VT_OK;
-}
-
-// The name that continues the run, if no other lane's home is in the way.
-static vt_status wanted_name(vt_manager *m, vti_span *sp, uint32_t group, uint32_t position,
-                             uint32_t before, uint32_t *name)
-{
-    uint32_t next = before == VTI_NO_CHUNK ? VTI_NO_CHUNK : before + 1;
-    bool continues = next != VTI_NO_CHUNK && vti_pset_continues(&m->pset, before, next) &&
-                     vti_pset_class(&m->pset, next) == m->geo.group[group].cls &&
-                     is_free_name(m, next);
-    if (continues && (!vti_pset_is_home(&m->pset, next) ||
-                      vti_pset_region_first(&m->pset, next) == sp->lane[group].home)) {
-        *name = next;
-        return VT_OK;
-    }
-    return name_at_home(m, sp, group, position, name);
+    uint32_t cls = m->geo.group[group].cls;
+    if (continue_run(m, l, cls, before, w) || name_at_home(m, l, cls, position, w)) return VT_OK;
+    if (l->home != VTI_NO_CHUNK) vti_pset_home_close(&m->pset, cls, l->home);
+    l->home = VTI_NO_CHUNK;
+    vt_status st = vti_pset_home_open(&m->pset, cls, &l->home);
+    l->home_first = position;
+    *w = (wanted){{l->home, 0}, VTI_NO_CHUNK};
+    return st == VT_NOSPACE ? VT_OK : st;
 }
 
 static void plan_pooled(vt_manager *m, uint32_t chunk, vti_plan *out)
 {
     bool is_dirty = vti_pset_chunk(&m->pset, chunk).is_dirty;
     vti_pset_take(&m->pset, chunk);
-    *out = (vti_plan){.chunk = chunk, .drop = VTI_NO_CHUNK, .is_dirty = is_dirty};
+    *out = vti_plan_of(m, chunk);
+    out->is_dirty = is_dirty;
 }
 
 // `drop` makes room for it, or VTI_NO_CHUNK.
-static vt_status plan_absent(vt_manager *m, uint32_t cls, uint32_t chunk, uint32_t drop,
+static vt_status plan_absent(vt_manager *m, uint32_t cls, vti_name name, uint32_t drop,
                              vti_plan *out)
 {
-    VT_TRY(vti_pset_reserve(&m->pset, chunk));
-    *out = (vti_plan){.chunk = chunk, .drop = drop, .is_absent = true, .is_dirty = !m->zeroed};
-    if (drop != VTI_NO_CHUNK)
-        vti_pset_take(&m->pset, drop);
-    else
+    uint32_t chunk;
+    VT_TRY(vti_pset_reserve(&m->pset, cls, name, &chunk));
+    *out = vti_plan_of(m, chunk);
+    out->is_absent = true;
+    out->is_dirty = !m->zeroed;
+    if (drop == VTI_NO_CHUNK) {
         m->reserved_bytes += m->pset.cls[cls].chunk_bytes;
+        return VT_OK;
+    }
+    out->drop = drop;
+    out->drop_name = vti_pset_index(&m->pset, drop);
+    vti_pset_take(&m->pset, drop);
     return VT_OK;
 }
 
@@ -84,35 +105,37 @@ static bool makes_anew(const vt_manager *m, uint32_t group)
 }
 
 // Pre: the pool has a chunk, or the budget room for one.
-static vt_status plan_from(vt_manager *m, uint32_t group, uint32_t want, vti_plan *out)
+static vt_status plan_from(vt_manager *m, uint32_t group, const wanted *w, vti_plan *out)
 {
     uint32_t cls = m->geo.group[group].cls;
     const vti_class *c = &m->pset.cls[cls];
     bool has_room = vti_budget_left(m) >= c->chunk_bytes;
-    bool want_is_absent = want != VTI_NO_CHUNK && !vti_pset_chunk(&m->pset, want).is_created;
-    if (want_is_absent && has_room && (makes_anew(m, group) || c->n_pool == 0))
-        return plan_absent(m, cls, want, VTI_NO_CHUNK, out);
+    bool can_make = w->name.region != VTI_NO_CHUNK && w->chunk == VTI_NO_CHUNK;
+    if (can_make && has_room && (makes_anew(m, group) || c->n_pool == 0))
+        return plan_absent(m, cls, w->name, VTI_NO_CHUNK, out);
     if (c->n_pool == 0) return VT_NOSPACE;
-    if (want_is_absent && runs_are_scarce(m) && !m->system_is_full)
-        return plan_absent(m, cls, want, c->pool, out);
+    if (can_make && runs_are_scarce(m) && !m->system_is_full)
+        return plan_absent(m, cls, w->name, c->pool, out);
     plan_pooled(m, c->pool, out);
     return VT_OK;
 }
 
+// Making room may have changed who has the name.
 static vt_status plan_chunk(vt_manager *m, vti_span *sp, uint32_t group, uint32_t position,
                             uint32_t before, uint32_t i, vti_haste haste)
 {
     uint32_t cls = m->geo.group[group].cls;
     vti_plan *out = &sp->lane[group].plan[i];
-    uint32_t want;
-    VT_TRY(wanted_name(m, sp, group, position, before, &want));
-    if (want != VTI_NO_CHUNK && vti_pset_chunk(&m->pset, want).is_created) {
-        plan_pooled(m, want, out);
-        return VT_OK;
+    wanted w;
+    VT_TRY(find_wanted(m, sp, group, position, before, &w));
+    if (w.chunk == VTI_NO_CHUNK) {
+        VT_TRY(vti_room_make(m, sp, cls, haste));
+        bool is_none = w.name.region == VTI_NO_CHUNK;
+        if (!is_none && !name_is_free(m, cls, &w)) w.name.region = VTI_NO_CHUNK;
     }
-    VT_TRY(vti_room_make(m, sp, cls, haste));
-    if (want != VTI_NO_CHUNK && !is_free_name(m, want)) want = VTI_NO_CHUNK;
-    return plan_from(m, group, want, out);
+    if (w.chunk == VTI_NO_CHUNK) return plan_from(m, group, &w, out);
+    plan_pooled(m, w.chunk, out);
+    return VT_OK;
 }
 
 vt_status vti_plan_make(vt_manager *m, vti_span *sp, uint32_t group, uint32_t first, uint32_t *n,
@@ -120,9 +143,9 @@ vt_status vti_plan_make(vt_manager *m, vti_span *sp, uint32_t group, uint32_t fi
 {
     const vti_lane *l = &sp->lane[group];
     uint32_t cls = m->geo.group[group].cls;
-    uint32_t before = first > 0 ? l->at[first - 1] : VTI_NO_CHUNK, i = 0;
-    vt_status st = VT_OK;
+    uint32_t before = first > 0 ? vti_lane_at(l, first - 1) : VTI_NO_CHUNK, i = 0;
     assert(!l->is_lent);
+    vt_status st = vti_lane_make_job_room(&sp->lane[group], first, *n);
     for (; i < *n && st == VT_OK; i += st == VT_OK) {
         st = plan_chunk(m, sp, group, first + i, before, i, haste);
         before = l->plan[i].chunk;
@@ -141,32 +164,39 @@ vt_status vti_plan_make(vt_manager *m, vti_span *sp, uint32_t group, uint32_t fi
 // ---- Chunks for copies
 
 // A name beside those of the lanes.
-static vt_status name_for_copy(vt_manager *m, uint32_t cls, uint32_t *chunk)
+static vt_status name_for_copy(vt_manager *m, uint32_t cls, vti_name *name)
 {
-    uint32_t *next = &m->copy_home[cls];
-    while (*next != VTI_NO_CHUNK && vti_pset_chunk(&m->pset, *next).is_created) {
-        uint32_t was = (*next)++;
-        if (vti_pset_continues(&m->pset, was, *next) &&
-            vti_pset_region_first(&m->pset, was) == vti_pset_region_first(&m->pset, *next))
-            continue;
-        vti_pset_home_close(&m->pset, vti_pset_region_first(&m->pset, was));
-        *next = VTI_NO_CHUNK;
+    vti_name *next = &m->copy_name[cls];
+    for (; next->region != VTI_NO_CHUNK; next->offset++) {
+        wanted w = {*next, VTI_NO_CHUNK};
+        if (next->offset == m->pset.cls[cls].len) {
+            vti_pset_home_close(&m->pset, cls, next->region);
+            next->region = VTI_NO_CHUNK;
+            break;
+        }
+        if (name_is_free(m, cls, &w) && w.chunk == VTI_NO_CHUNK) break;
     }
-    if (*next == VTI_NO_CHUNK) VT_TRY(vti_pset_home_open(&m->pset, cls, next));
-    *chunk = *next;
+    if (next->region == VTI_NO_CHUNK) {
+        VT_TRY(vti_pset_home_open(&m->pset, cls, &next->region));
+        next->offset = 0;
+    }
+    *name = *next;
     return VT_OK;
 }
 
-static vt_status create_named(vt_manager *m, uint32_t chunk)
+static vt_status create_beside(vt_manager *m, uint32_t cls, uint32_t *chunk)
 {
+    vti_name name;
+    VT_TRY(name_for_copy(m, cls, &name));
+    VT_TRY(vti_pset_reserve(&m->pset, cls, name, chunk));
     m->tally.calls.create_calls++;
-    VT_TRY(vti_pset_reserve(&m->pset, chunk));
-    vt_status st = vti_tally_backend(m, m->vmm->ops->create(m->vmm, chunk, 1));
+    vt_status st =
+        vti_tally_backend(m, m->vmm->ops->create(m->vmm, vti_pset_index(&m->pset, *chunk), 1));
     if (st != VT_OK) {
-        vti_pset_unreserve(&m->pset, chunk);
+        vti_pset_unreserve(&m->pset, *chunk);
         return st;
     }
-    vti_pset_create(&m->pset, chunk, !m->zeroed);
+    vti_pset_create(&m->pset, *chunk, !m->zeroed);
     vti_tally_peaks(m);
     return VT_OK;
 }
@@ -176,10 +206,7 @@ vt_status vti_chunk_make(vt_manager *m, uint32_t group, uint32_t *chunk)
     uint32_t cls = m->geo.group[group].cls;
     VT_TRY(vti_room_make(m, NULL, cls, VTI_NOW));
     *chunk = m->pset.cls[cls].pool;
-    if (*chunk != VTI_NO_CHUNK) {
-        vti_pset_take(&m->pset, *chunk);
-        return VT_OK;
-    }
-    VT_TRY(name_for_copy(m, cls, chunk));
-    return create_named(m, *chunk);
+    if (*chunk == VTI_NO_CHUNK) return create_beside(m, cls, chunk);
+    vti_pset_take(&m->pset, *chunk);
+    return VT_OK;
 }

@@ -60,6 +60,7 @@ void vti_loan_add(vt_manager *m, uint32_t chunk)
     if (vti_tally_backend(m, m->vmm->ops->fence(m->vmm, &ticket)) != VT_OK) ticket = UINT64_MAX;
     if (ticket == 0) return;
     vti_pset_user_hold(&m->pset, chunk);
+    vti_pset_user_leave(&m->pset, chunk);
     m->loan[(m->first_loan + m->n_loan++) % m->cap_loan] = (vti_loan){ticket, chunk};
 }
 
@@ -77,7 +78,7 @@ void vti_loans_return(vt_manager *m, bool wait)
         bool is_over;
         vti_loan *l = &m->loan[m->first_loan];
         if (loan_is_over(m, l, wait, &is_over) != VT_OK || !is_over) return;
-        vti_pset_user_drop(&m->pset, l->chunk, VTI_IN_POOL);
+        vti_pset_user_drop(&m->pset, l->chunk, VTI_IN_POOL, true);
         m->first_loan = (m->first_loan + 1) % m->cap_loan;
         m->n_loan--;
     }

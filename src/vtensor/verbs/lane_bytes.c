@@ -5,10 +5,11 @@
 vt_status vti_lane_fetch(vt_manager *m, const vti_span *sp, uint32_t group, uint32_t position,
                          uint32_t chunk, size_t size_bytes)
 {
+    uint64_t index = vti_pset_index(&m->pset, chunk);
     for (uint32_t v = 0; v < m->geo.group[group].n_view; v++) {
         uintptr_t dst = vti_lane_addr(&m->geo, sp, group, v, position);
         VT_TRY(vti_tally_backend(
-            m, m->vmm->ops->fetch(m->vmm, dst, v, chunk, 0, size_bytes, VT_VMM_QUEUED)));
+            m, m->vmm->ops->fetch(m->vmm, dst, v, index, 0, size_bytes, VT_VMM_QUEUED)));
     }
     m->tally.copied_chunks++;
     return VT_OK;
@@ -17,10 +18,11 @@ vt_status vti_lane_fetch(vt_manager *m, const vti_span *sp, uint32_t group, uint
 vt_status vti_lane_store(vt_manager *m, const vti_span *sp, uint32_t group, uint32_t position,
                          uint32_t chunk)
 {
+    uint64_t index = vti_pset_index(&m->pset, chunk);
     size_t slice_bytes = m->geo.group[group].slice_bytes;
     for (uint32_t v = 0; v < m->geo.group[group].n_view; v++) {
         uintptr_t src = vti_lane_addr(&m->geo, sp, group, v, position);
-        VT_TRY(vti_tally_backend(m, m->vmm->ops->store(m->vmm, v, chunk, 0, src, slice_bytes)));
+        VT_TRY(vti_tally_backend(m, m->vmm->ops->store(m->vmm, v, index, 0, src, slice_bytes)));
     }
     m->tally.copied_chunks++;
     return VT_OK;
@@ -45,7 +47,7 @@ static vt_status view_protect(vt_manager *m, const vti_span *sp, uint32_t group,
 {
     const vti_lane *l = &sp->lane[group];
     for (uint32_t p = first, n; p < end; p += n) {
-        for (n = 0; p + n < end && l->at[p + n] != VTI_NO_CHUNK; n++) {
+        for (n = 0; p + n < end && vti_lane_at(l, p + n) != VTI_NO_CHUNK; n++) {
         }
         if (n > 0) {
             uintptr_t addr = vti_lane_addr(&m->geo, sp, group, view, p);

@@ -11,7 +11,7 @@ static uint32_t cold_stretch(const vti_lane *l, uint32_t *first, uint32_t end)
 {
     *first = vti_lane_first_cold(l, *first, end);
     uint32_t n = 0;
-    while (*first + n < end && l->at[*first + n] == VTI_NO_CHUNK) n++;
+    while (*first + n < end && vti_lane_at(l, *first + n) == VTI_NO_CHUNK) n++;
     return n;
 }
 
@@ -69,7 +69,7 @@ static vt_status clear_way(vt_manager *m, vti_span *sp, uint32_t group, uint32_t
 {
     const vti_lane *l = &sp->lane[group];
     for (uint32_t p = 0, n; p < end && p < l->n_end; p += n) {
-        for (n = 0; p + n < end && l->at[p + n] != VTI_NO_CHUNK; n++) {
+        for (n = 0; p + n < end && vti_lane_at(l, p + n) != VTI_NO_CHUNK; n++) {
         }
         if (n > 0) VT_TRY(vti_job_now(m, sp, group, &(vti_order_form){VTI_JOB_UNMAP, p, n, 0, 0}));
         n += n == 0;
@@ -87,12 +87,15 @@ vt_status vti_lane_alias(vt_manager *m, vti_span *sp, uint32_t group, const uint
     l->dirty_end = 0; // what is beyond was wiped
     l->front = l->held0 = l->held1 = l->n_owned = first;
     if (first == end) return VT_OK;
-    for (uint32_t p = first; p < end; p++)
-        l->plan[p - first] = (vti_plan){.chunk = at[p], .drop = VTI_NO_CHUNK};
+    VT_TRY(vti_lane_make_job_room(l, first, end - first));
+    for (uint32_t p = first; p < end; p++) l->plan[p - first] = vti_plan_of(m, at[p]);
     VT_TRY(vti_runs_make(m, sp, vti_plan_runs(m, sp, group, first, l->plan, end - first)));
     vt_vmm_use use = m->guards ? VT_VMM_READ : VT_VMM_ALIAS;
-    VT_TRY(vti_job_now(m, sp, group, &(vti_order_form){VTI_JOB_BACK, first, end - first, use, 0}));
-    l->n_owned = end;
+    l->n_owned = end; // what is held is not given up
+    vt_status st =
+        vti_job_now(m, sp, group, &(vti_order_form){VTI_JOB_BACK, first, end - first, use, 0});
+    if (st != VT_OK && !sp->is_lost) l->n_owned = first;
+    VT_TRY(st);
     l->guard_end = m->guards ? end : 0;
     vti_lane_set_ro(&m->vset, sp, group, l->guard_end);
     return VT_OK;

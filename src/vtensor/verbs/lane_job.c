@@ -41,7 +41,7 @@ static uint32_t plan_run(const job_run *r, uint32_t i)
     const vti_plan *plan = r->job->plan;
     uint32_t n = 1;
     while (i + n < r->end && plan[i + n].is_read == plan[i].is_read &&
-           vti_pset_continues(&r->m->pset, plan[i + n - 1].chunk, plan[i + n].chunk))
+           plan[i + n].name == plan[i].name + n)
         n++;
     return n;
 }
@@ -64,7 +64,7 @@ static vt_status map_run(job_run *r, uint32_t view, uint32_t i, vt_vmm_use use, 
 {
     const vt_vmm_ops *ops = r->m->vmm->ops;
     *n = plan_run(r, i);
-    return ops->map(r->m->vmm, addr_of(r, view, i), view, r->job->plan[i].chunk, *n, use);
+    return ops->map(r->m->vmm, addr_of(r, view, i), view, r->job->plan[i].name, *n, use);
 }
 
 // Maps what follows from plan[i] on with the same access, as much as one call takes.
@@ -75,7 +75,7 @@ static vt_status map_batch(job_run *r, uint32_t view, uint32_t i, vt_vmm_use use
     uint64_t index[MAP_AT_ONCE];
     for (*n = 0; *n < MAP_AT_ONCE && i + *n < r->end; ++*n) {
         if (plan[i + *n].is_read != plan[i].is_read) break;
-        index[*n] = plan[i + *n].chunk;
+        index[*n] = plan[i + *n].name;
     }
     return ops->map_each(r->m->vmm, addr_of(r, view, i), view, index, *n, use);
 }
@@ -131,10 +131,10 @@ static vt_status create_some(job_run *r, uint32_t i, uint32_t *n)
 {
     const vt_vmm_ops *ops = r->m->vmm->ops;
     uint64_t *counter = &r->job->calls.create_calls;
-    vt_status st = note_call(r, counter, ops->create(r->m->vmm, r->job->plan[i].chunk, *n));
+    vt_status st = note_call(r, counter, ops->create(r->m->vmm, r->job->plan[i].name, *n));
     while (st == VT_NOSPACE && *n > 1) {
         *n /= 2;
-        st = note_call(r, counter, ops->create(r->m->vmm, r->job->plan[i].chunk, *n));
+        st = note_call(r, counter, ops->create(r->m->vmm, r->job->plan[i].name, *n));
     }
     return st;
 }
@@ -151,13 +151,13 @@ static bool create_step(job_run *r, bool *is_ready)
     if (i > job->n_created) job->n_created = i;
     if (n == 0) return true;
     if (job->plan[i].drop != VTI_NO_CHUNK && !job->plan[i].is_dropped) {
-        vt_status st =
-            note_call(r, &job->calls.destroy_calls, ops->destroy(r->m->vmm, job->plan[i].drop, 1));
+        vt_status st = note_call(r, &job->calls.destroy_calls,
+                                 ops->destroy(r->m->vmm, job->plan[i].drop_name, 1));
         if (st != VT_OK) return fail_job(r, st, true);
         job->plan[i].is_dropped = true;
     }
     while (i + n < r->end && job->plan[i + n].is_absent && job->plan[i + n].drop == VTI_NO_CHUNK &&
-           vti_pset_continues(&r->m->pset, job->plan[i + n - 1].chunk, job->plan[i + n].chunk))
+           job->plan[i + n].name == job->plan[i].name + n)
         n++;
     vt_status st = create_some(r, i, &n);
     if (st != VT_OK) return fail_job(r, st, true);
@@ -229,7 +229,7 @@ static bool destroy_step(job_run *r)
     const vt_vmm_ops *ops = r->m->vmm->ops;
     uint32_t n = plan_run(r, r->begin);
     vt_status st = note_call(r, &r->job->calls.destroy_calls,
-                             ops->destroy(r->m->vmm, r->job->plan[r->begin].chunk, n));
+                             ops->destroy(r->m->vmm, r->job->plan[r->begin].name, n));
     if (st != VT_OK) return fail_job(r, st, true);
     r->job->n_done += n;
     return r->job->n_done < r->job->n;
@@ -260,13 +260,13 @@ static uint32_t portion_of(const vt_manager *m, uint32_t cls)
 }
 
 // What is mapped now becomes the plan of an UNMAP or WIPE job.
-static void plan_from_map(vti_lane *l, uint32_t first, uint32_t n)
+static void plan_from_map(const vt_manager *m, vti_lane *l, uint32_t first, uint32_t n)
 {
-    for (uint32_t i = 0; i < n; i++)
-        l->plan[i] = (vti_plan){.chunk = l->at[first + i],
-                                .drop = VTI_NO_CHUNK,
-                                .is_dirty = true,
-                                .is_read = first + i < l->n_ro};
+    for (uint32_t i = 0; i < n; i++) {
+        l->plan[i] = vti_plan_of(m, l->at[first + i]);
+        l->plan[i].is_dirty = true;
+        l->plan[i].is_read = first + i < l->n_ro;
+    }
 }
 
 static void fill_job(vt_manager *m, vti_span *sp, uint32_t group, const vti_order_form *form,
@@ -275,7 +275,7 @@ static void fill_job(vt_manager *m, vti_span *sp, uint32_t group, const vti_orde
     vti_lane *l = &sp->lane[group];
     bool is_back = form->kind == VTI_JOB_BACK;
     assert(!l->is_lent && form->n > 0);
-    if (!is_back) plan_from_map(l, form->first, form->n);
+    if (!is_back) plan_from_map(m, l, form->first, form->n);
     l->job = (vti_lane_job){
         .base = {.deadline = form->deadline},
         .kind = form->kind,
@@ -309,8 +309,10 @@ static void give_back_planned(vt_manager *m, const vti_lane_job *job, uint32_t i
         else
             vti_pset_place(&m->pset, p->drop, VTI_IN_POOL);
     }
-    if (p->is_absent) vti_pset_unreserve(&m->pset, p->chunk);
-    if (is_made) vti_pset_create(&m->pset, p->chunk, !m->zeroed);
+    if (is_made)
+        vti_pset_create(&m->pset, p->chunk, !m->zeroed);
+    else if (p->is_absent)
+        vti_pset_unreserve(&m->pset, p->chunk);
     if (is_made || (!p->is_absent && job->use == VT_VMM_WRITE))
         vti_pset_place(&m->pset, p->chunk, VTI_IN_POOL);
 }
@@ -359,6 +361,7 @@ static void hold_foul(vt_manager *m, vti_span *sp, uint32_t group, uint32_t end)
     for (; l->held1 < end; l->held1++) {
         if (l->at[l->held1] == VTI_NO_CHUNK) continue;
         vti_pset_user_hold(&m->pset, l->at[l->held1]);
+        vti_pset_user_leave(&m->pset, l->at[l->held1]);
         vti_lane_count_warm(&m->vset, sp, group, -1);
     }
     l->is_foul = true;
@@ -368,11 +371,8 @@ static void commit_back(vt_manager *m, vti_span *sp, const vti_lane_job *job)
 {
     uint32_t stuck_end = job->is_stuck ? job->n_done + job->portion : job->n_done;
     m->runs_reserved -= job->n_run;
-    for (uint32_t i = 0; i < job->n; i++)
-        if (i < stuck_end)
-            commit_backed(m, sp, job, i);
-        else
-            give_back_planned(m, job, i);
+    for (uint32_t i = 0; i < job->n && i < stuck_end; i++) commit_backed(m, sp, job, i);
+    for (uint32_t i = job->n; i-- > stuck_end;) give_back_planned(m, job, i);
     uint32_t n_foul = count_to_foul(job);
     if (n_foul > 0 && sp->state == VTI_SPAN_LIVE && !sp->is_lost)
         hold_foul(m, sp, job->group, job->first + n_foul);
@@ -382,13 +382,14 @@ static void commit_back(vt_manager *m, vti_span *sp, const vti_lane_job *job)
 static void commit_unmap(vt_manager *m, vti_span *sp, const vti_lane_job *job)
 {
     vti_lane *l = &sp->lane[job->group];
-    for (uint32_t i = 0; i < job->n_done; i++) {
+    for (uint32_t i = job->n_done; i-- > 0;) {
         uint32_t position = job->first + i, chunk = l->at[position];
         bool is_held = position >= l->held0 && position < l->held1;
+        bool has_left = vti_lane_has_left(sp, l, position);
         bool is_dirty = position * m->geo.group[job->group].slice_bytes < l->dirty_end;
         vti_lane_set(&m->vset, sp, job->group, position, VTI_NO_CHUNK);
         if (is_held) {
-            vti_pset_user_drop(&m->pset, chunk, VTI_IN_POOL);
+            vti_pset_user_drop(&m->pset, chunk, VTI_IN_POOL, has_left);
             continue;
         }
         vti_lane_count_warm(&m->vset, sp, job->group, -1);
@@ -415,13 +416,14 @@ static void commit_job(vt_manager *m, vti_span *sp, uint32_t group)
     commit[job->kind](m, sp, job);
     if (sp->is_lost) vti_quarantine_hold(m, sp, group);
     if (job->is_stuck) vti_span_quarantine(m, sp);
+    vti_lane_end_plan(&sp->lane[group]);
 }
 
 static void commit_destroy(vt_manager *m)
 {
     vti_lane_job *job = &m->job;
     vti_calls_add(&m->tally.calls, &job->calls);
-    for (uint32_t i = 0; i < job->n; i++)
+    for (uint32_t i = job->n; i-- > 0;)
         if (i < job->n_done)
             vti_pset_destroy(&m->pset, job->plan[i].chunk);
         else
@@ -436,13 +438,27 @@ static void run_to_end(vt_manager *m, vti_lane_job *job)
     }
 }
 
-vt_status vti_job_now(vt_manager *m, vti_span *sp, uint32_t group, const vti_order_form *form)
+static vt_status run_now(vt_manager *m, vti_span *sp, uint32_t group, const vti_order_form *form)
 {
     fill_job(m, sp, group, form, false);
     sp->needs_fence |= form->kind != VTI_JOB_UNMAP; // wiping may be queued
     run_to_end(m, &sp->lane[group].job);
     commit_job(m, sp, group);
     return sp->lane[group].job.st;
+}
+
+// Where there is no memory for the list of what is unmapped or wiped, it is done in pieces. (Who
+// backs has made the plan.)
+vt_status vti_job_now(vt_manager *m, vti_span *sp, uint32_t group, const vti_order_form *form)
+{
+    vti_order_form part = *form;
+    const uint32_t end = form->first + form->n;
+    for (; part.first < end; part.first += part.n) {
+        part.n = end - part.first;
+        if (vti_lane_make_plan(&sp->lane[group], part.n) != VT_OK) part.n = VTI_SHORT_PLAN;
+        VT_TRY(run_now(m, sp, group, &part));
+    }
+    return VT_OK;
 }
 
 static void fill_destroy(vt_manager *m, uint32_t n)
@@ -478,6 +494,7 @@ vt_status vti_job_post(vt_manager *m, vti_span *sp, uint32_t group, const vti_or
 {
     vti_lane *l = &sp->lane[group];
     VT_TRY(mapper_get(m));
+    VT_TRY(vti_lane_make_plan(l, form->n));
     fill_job(m, sp, group, form, true);
     if (!vti_mapper_post(m->mapper, &l->job.base)) {
         m->runs_reserved -= l->job.n_run;
@@ -618,6 +635,5 @@ void vti_copy_await(vt_manager *m, vti_copy *c)
 void vti_copies_stop(vt_manager *m)
 {
     vti_copy_stop(m, &m->swap.drop);
-    for (vti_span *sp = m->vset.in[VTI_SPAN_LIVE].oldest; sp; sp = sp->newer)
-        if (sp->seq && sp->seq->move) vti_copy_stop(m, &sp->seq->move->copy);
+    for (vti_move *mv = m->moves; mv; mv = mv->older) vti_copy_stop(m, &mv->copy);
 }

@@ -2,6 +2,12 @@
 // they go back where they were.
 #include "verbs.h"
 
+vti_plan vti_plan_of(const vt_manager *m, uint32_t chunk)
+{
+    return (vti_plan){
+        .chunk = chunk, .name = vti_pset_index(&m->pset, chunk), .drop = VTI_NO_CHUNK};
+}
+
 void vti_plan_drop(vt_manager *m, uint32_t cls, const vti_plan *plan, uint32_t from, uint32_t to)
 {
     for (uint32_t i = to; i-- > from;) {
@@ -21,7 +27,8 @@ uint64_t vti_plan_runs(const vt_manager *m, const vti_span *sp, uint32_t group, 
                        const vti_plan *plan, uint32_t n)
 {
     const vti_lane *l = &sp->lane[group];
-    uint32_t before = first > l->n_ro ? l->at[first - 1] : VTI_NO_CHUNK; // else access differs
+    // Below n_ro the access differs.
+    uint32_t before = first > l->n_ro ? vti_lane_at(l, first - 1) : VTI_NO_CHUNK;
     uint64_t n_run = 0; // what follows begins a run already
     for (uint32_t i = 0; i < n; before = plan[i++].chunk)
         n_run += !vti_pset_continues(&m->pset, before, plan[i].chunk);

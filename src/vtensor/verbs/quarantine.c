@@ -26,10 +26,21 @@ void vti_quarantine_hold(vt_manager *m, vti_span *sp, uint32_t group)
     if (l->n_end > l->held1) l->held1 = l->n_end;
 }
 
+// What a lost span holds is quarantined, and no longer leaving.
+static void take_back_left(vt_manager *m, const vti_span *sp, uint32_t group)
+{
+    const vti_lane *l = &sp->lane[group];
+    for (uint32_t p = l->held0; p < l->held1; p++)
+        if (vti_lane_has_left(sp, l, p) && vti_lane_at(l, p) != VTI_NO_CHUNK)
+            vti_pset_user_stay(&m->pset, l->at[p]);
+}
+
 void vti_span_quarantine(vt_manager *m, vti_span *sp)
 {
     if (sp->is_lost) return;
+    for (uint32_t g = 0; g < m->geo.n_group; g++) take_back_left(m, sp, g);
     sp->is_lost = true;
+    m->vset.n_lost++;
     for (uint32_t g = 0; g < m->geo.n_group; g++)
         if (!sp->lane[g].is_lent) vti_quarantine_hold(m, sp, g);
     sp->needs_fence = true;
@@ -69,7 +80,7 @@ static uint32_t next_stretch(const vti_lane *l, uint32_t view, uint32_t p, uint3
         *n_mapped = stuck_mapped(job, view, n);
         return n;
     }
-    bool is_mapped = l->at[p] != VTI_NO_CHUNK;
+    bool is_mapped = vti_lane_at(l, p) != VTI_NO_CHUNK;
     while (p + n < l->n_end && p + n != stuck0 && (l->at[p + n] != VTI_NO_CHUNK) == is_mapped) n++;
     *n_mapped = is_mapped ? n : 0;
     return n;
@@ -91,8 +102,8 @@ static void let_go(vt_manager *m, vti_span *sp, uint32_t group)
 {
     vti_lane *l = &sp->lane[group];
     for (uint32_t p = l->held0; p < l->held1; p++) {
-        if (l->at[p] == VTI_NO_CHUNK) continue;
-        vti_pset_user_drop(&m->pset, l->at[p], VTI_IN_POOL);
+        if (vti_lane_at(l, p) == VTI_NO_CHUNK) continue;
+        vti_pset_user_drop(&m->pset, l->at[p], VTI_IN_POOL, false);
         vti_lane_set(&m->vset, sp, group, p, VTI_NO_CHUNK);
     }
     l->front = l->n_owned = l->held0 = l->held1 = l->guard_end = 0;
@@ -109,6 +120,7 @@ vt_status vti_quarantine_clear(vt_manager *m, vti_span *sp)
             VT_TRY(clear_view(m, sp));
     for (uint32_t g = 0; g < m->geo.n_group; g++) let_go(m, sp, g);
     sp->is_lost = false;
+    m->vset.n_lost--;
     return VT_OK;
 }
 

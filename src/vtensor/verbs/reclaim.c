@@ -217,18 +217,22 @@ void vti_prefixes_evict(vt_manager *m, uint64_t bytes)
 static int by_name(const void *a, const void *b)
 {
     const vti_plan *x = a, *y = b;
-    return (x->chunk > y->chunk) - (x->chunk < y->chunk);
+    return (x->name > y->name) - (x->name < y->name);
+}
+
+static void plan_pool_first(vt_manager *m, uint32_t cls, vti_plan *out)
+{
+    uint32_t chunk = m->pset.cls[cls].pool;
+    vti_pset_take(&m->pset, chunk);
+    *out = vti_plan_of(m, chunk);
 }
 
 // Plans to destroy up to n chunks of a class's pool, neighbours in one call.
 static uint32_t plan_destroy(vt_manager *m, uint32_t cls, uint32_t n)
 {
     uint32_t n_plan = 0;
-    while (n_plan < n && n_plan < m->n_job_plan && m->pset.cls[cls].n_pool > 0) {
-        uint32_t chunk = m->pset.cls[cls].pool;
-        vti_pset_take(&m->pset, chunk);
-        m->job_plan[n_plan++] = (vti_plan){.chunk = chunk, .drop = VTI_NO_CHUNK};
-    }
+    while (n_plan < n && n_plan < m->n_job_plan && m->pset.cls[cls].n_pool > 0)
+        plan_pool_first(m, cls, &m->job_plan[n_plan++]);
     qsort(m->job_plan, n_plan, sizeof *m->job_plan, by_name);
     return n_plan;
 }

@@ -32,10 +32,10 @@ static void leave_end(vt_manager *m, vti_span *sp, uint32_t group, uint32_t end)
 {
     vti_lane *l = &sp->lane[group];
     for (; l->held1 > end && l->held1 > l->held0 && !l->is_foul; l->held1--) {
-        uint32_t p = l->held1 - 1, chunk = l->at[p];
+        uint32_t p = l->held1 - 1, chunk = vti_lane_at(l, p);
         if (chunk == VTI_NO_CHUNK) continue;
         if (!stays_warm(m, l, p)) return;
-        vti_pset_user_drop(&m->pset, chunk, VTI_IN_LANE);
+        vti_pset_user_drop(&m->pset, chunk, VTI_IN_LANE, true);
         vti_lane_count_warm(&m->vset, sp, group, 1);
     }
 }
@@ -44,9 +44,10 @@ static void leave_end(vt_manager *m, vti_span *sp, uint32_t group, uint32_t end)
 static void shrink_held(vt_manager *m, vti_span *sp, uint32_t group)
 {
     vti_lane *l = &sp->lane[group];
-    while (l->held1 > l->n_owned && l->held1 > l->held0 && l->at[l->held1 - 1] == VTI_NO_CHUNK)
+    while (l->held1 > l->n_owned && l->held1 > l->held0 &&
+           vti_lane_at(l, l->held1 - 1) == VTI_NO_CHUNK)
         l->held1--;
-    while (l->held0 < l->front && l->held0 < l->held1 && l->at[l->held0] == VTI_NO_CHUNK)
+    while (l->held0 < l->front && l->held0 < l->held1 && vti_lane_at(l, l->held0) == VTI_NO_CHUNK)
         l->held0++;
     if (l->held1 <= l->n_owned) l->is_foul = false;
     if (l->held0 == l->held1) l->held0 = l->held1 = l->n_owned;
@@ -55,11 +56,23 @@ static void shrink_held(vt_manager *m, vti_span *sp, uint32_t group)
         vti_lane_set_ro(&m->vset, sp, group, l->n_owned);
 }
 
+// Positions [first, end) held tokens until now.
+static void give_up(vt_manager *m, const vti_lane *l, uint32_t first, uint32_t end)
+{
+    for (uint32_t p = first; p < end; p++)
+        if (vti_lane_at(l, p) != VTI_NO_CHUNK) vti_pset_user_leave(&m->pset, l->at[p]);
+}
+
 void vti_lane_leave(vt_manager *m, vti_span *sp, uint32_t group, uint32_t front, uint32_t end)
 {
     vti_lane *l = &sp->lane[group];
+    const uint32_t had_front = l->front, had_end = l->n_owned;
     if (end < l->n_owned) l->n_owned = end;
     l->front = front < l->n_owned ? front : l->n_owned;
+    if (!sp->is_lost) {
+        give_up(m, l, had_front, l->front);
+        give_up(m, l, l->n_owned > had_front ? l->n_owned : had_front, had_end);
+    }
     if (l->guard_end > l->n_owned) l->guard_end = l->n_owned;
     size_t mapped = l->n_end * m->geo.group[group].slice_bytes;
     if (l->dirty_end > mapped) l->dirty_end = mapped;
@@ -77,8 +90,8 @@ static uint32_t waiting_stretch(const vti_lane *l, uint32_t *first)
     uint32_t least = at_end && l->n_owned > l->held0 ? l->n_owned : l->held0;
     if (!vti_lane_waits(l)) return 0;
     if (end > l->held1) end = l->held1;
-    while (at_end && end < l->n_end && l->at[end] != VTI_NO_CHUNK) end++;
-    while (end > least && l->at[end - 1] == VTI_NO_CHUNK) end--;
+    while (at_end && vti_lane_at(l, end) != VTI_NO_CHUNK) end++;
+    while (end > least && vti_lane_at(l, end - 1) == VTI_NO_CHUNK) end--;
     *first = end;
     while (*first > least && l->at[*first - 1] != VTI_NO_CHUNK) (*first)--;
     return end - *first;
@@ -117,14 +130,14 @@ vt_status vti_lane_clear(vt_manager *m, vti_span *sp, uint32_t group, bool post)
 // ---- Retire and reap
 
 // A home that holds chunks of others is left to them.
-static void leave_home(vt_manager *m, vti_lane *l)
+static void leave_home(vt_manager *m, vti_lane *l, uint32_t cls)
 {
     uint32_t n_own = 0;
     if (l->home == VTI_NO_CHUNK) return;
     for (uint32_t p = 0; p < l->n_end; p++)
-        n_own += l->at[p] != VTI_NO_CHUNK && vti_pset_region_first(&m->pset, l->at[p]) == l->home;
-    if (vti_pset_region_created(&m->pset, l->home) == n_own) return;
-    vti_pset_home_close(&m->pset, l->home);
+        n_own += l->at[p] != VTI_NO_CHUNK && vti_pset_name(&m->pset, l->at[p]).region == l->home;
+    if (vti_pset_region_used(&m->pset, cls, l->home) == n_own) return;
+    vti_pset_home_close(&m->pset, cls, l->home);
     l->home = VTI_NO_CHUNK;
 }
 
@@ -140,8 +153,9 @@ static vt_status span_reap(vt_manager *m, vti_span *sp, bool post)
         vti_lane *l = &sp->lane[g];
         l->front = l->held0 = l->held1 = l->guard_end = 0;
         vti_lane_set_ro(&m->vset, sp, g, 0);
-        leave_home(m, l);
+        leave_home(m, l, m->geo.group[g].cls);
     }
+    vti_span_shrink(&m->vset, sp);
     sp->fence = 0;
     vti_vset_move(&m->vset, sp, VTI_SPAN_IDLE);
     return VT_OK;

@@ -40,7 +40,8 @@ void vti_span_free(vt_manager *m, vti_span *sp)
     assert(sp->id == m->vset.n_span - 1 && sp->state != VTI_SPAN_LIVE);
     vt_status st = sp->is_lost ? vti_quarantine_clear(m, sp) : VT_OK;
     for (uint32_t g = 0; g < m->geo.n_group; g++)
-        if (sp->lane[g].home != VTI_NO_CHUNK) vti_pset_home_close(&m->pset, sp->lane[g].home);
+        if (sp->lane[g].home != VTI_NO_CHUNK)
+            vti_pset_home_close(&m->pset, m->geo.group[g].cls, sp->lane[g].home);
     if (st == VT_OK) span_unreserve(m, sp);
     vti_vset_pop(&m->vset);
 }
@@ -92,7 +93,7 @@ static vt_status span_wipe(vt_manager *m, vti_span *sp, uint32_t alias_tok)
         uint32_t end = vti_group_whole(&m->geo.group[g], alias_tok);
         size_t slice_bytes = m->geo.group[g].slice_bytes;
         for (uint32_t p = end, n; p * slice_bytes < l->dirty_end; p += n + (n == 0)) {
-            for (n = 0; p + n < l->n_end && l->at[p + n] != VTI_NO_CHUNK; n++) {
+            for (n = 0; vti_lane_at(l, p + n) != VTI_NO_CHUNK; n++) {
             }
             size_t to = (p + n) * slice_bytes;
             sp->needs_fence |= n > 0;

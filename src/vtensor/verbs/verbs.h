@@ -21,6 +21,8 @@
 enum { VTI_PORTION_BYTES = 4 << 20 }; // of a job at a time
 
 // lane_plan.c
+// A chunk in a plan, to be mapped or destroyed as it is.
+vti_plan vti_plan_of(const vt_manager *m, uint32_t chunk);
 // The chunks of plan[from .. to) go back.
 void vti_plan_drop(vt_manager *m, uint32_t cls, const vti_plan *plan, uint32_t from, uint32_t to);
 // What the mappings of plan[0 .. n) at `first` cost, at most, in mappings.

@@ -62,29 +62,32 @@ static int teardown(void **state)
 #define LANE(i) (SPAN(i)->lane[0])
 #define SEQ(i)  (SPAN(i)->seq)
 #define CLASS   (w.m->pset.cls[0])
+#define CLASS_BLOCK(b, i) \
+    ((b).block[(i) / VTI_BLOCK_RECORDS] + (i) % VTI_BLOCK_RECORDS * (b).record_bytes)
 
 static vti_chunk *record_of(uint32_t chunk)
 {
-    return &CLASS.region[chunk / CLASS.len].chunk[chunk % CLASS.len];
+    vti_page *page = (vti_page *)CLASS_BLOCK(w.m->pset.pages, chunk / VTI_PAGE_CHUNKS);
+    return &page->chunk[chunk % VTI_PAGE_CHUNKS];
+}
+
+static vti_region *region_of(uint32_t region)
+{
+    return (vti_region *)CLASS_BLOCK(CLASS.regions, region);
 }
 
 static vti_chunk *cached(void)
 {
-    for (uint32_t i = 0; i < CLASS.n_region * CLASS.len; i++)
-        if (CLASS.region[i / CLASS.len].chunk && vti_pset_state(&w.m->pset, i) == VT_CHUNK_CACHED)
-            return record_of(i);
+    for (uint32_t i = 0; i < vti_pset_end(&w.m->pset); i++)
+        if (vti_pset_state(&w.m->pset, i) == VT_CHUNK_CACHED) return record_of(i);
     fail_msg("no chunk is cached");
     return NULL;
 }
 
+// In the page of others.
 static vti_chunk *absent(void)
 {
-    return record_of(LANE(0).home + 7);
-}
-
-static void flip(bool *what)
-{
-    *what = !*what;
+    return record_of(LANE(3).at[0] + 2);
 }
 
 static void swap_spans(vti_span **a, vti_span **b)
@@ -101,10 +104,10 @@ static void swap_spans(vti_span **a, vti_span **b)
         (what) = (type)((what) + (type)(by * (n))); \
     }
 
-#define FLIP(name, what)         \
-    static void name(int by)     \
-    {                            \
-        (void)by, flip(&(what)); \
+#define FLIP(name, what)            \
+    static void name(int by)        \
+    {                               \
+        (void)by, (what) = !(what); \
     }
 
 BREAK(maps_no_region, LANE(0).at[1], uint32_t, 1 << 20)
@@ -122,6 +125,7 @@ BREAK(held_not_owned, LANE(4).held1, uint32_t, -1)
 BREAK(swapped_elsewhere, SEQ(4)->swapped[0].position, uint32_t, 1)
 BREAK(seq_too_long, SEQ(0)->len_tok, uint32_t, 1000)
 BREAK(seq_live, SEQ(0)->live_bytes, uint64_t, 1)
+BREAK(seq_slack, SEQ(0)->slack_bytes, uint64_t, 1)
 BREAK(span_id, SPAN(1)->id, uint32_t, 1)
 BREAK(span_state, SPAN(1)->state, vti_span_state, 7)
 BREAK(sound_in_quarantine, SPAN(2)->state, vti_span_state, 3)
@@ -131,16 +135,18 @@ BREAK(idle_count, w.m->vset.in[VTI_SPAN_IDLE].n, uint32_t, 1)
 BREAK(idle_count_low, w.m->vset.in[VTI_SPAN_IDLE].n, uint32_t, -1)
 BREAK(retired_count, w.m->vset.in[VTI_SPAN_RETIRED].n, uint32_t, 1)
 BREAK(warm_bytes, w.m->vset.n_warm_bytes[VTI_SPAN_IDLE], uint64_t, 1)
-FLIP(home_unmarked, CLASS.region[LANE(0).home / CLASS.len].is_home)
+FLIP(home_unmarked, region_of(LANE(0).home)->is_home)
 BREAK(users, record_of(LANE(0).at[1])->n_user, uint32_t, 1)
 BREAK(nodes, record_of(LANE(0).at[1])->n_node, uint32_t, 1)
+BREAK(gone, record_of(LANE(0).at[1])->n_gone, uint32_t, 1)
 BREAK(kept, cached()->n_kept, uint32_t, 1)
 BREAK(users_of_absent, absent()->n_user, uint32_t, 1)
-BREAK(name_reserved, absent()->place, uint8_t, VTI_WITH_JOB)
-BREAK(chunk_with_job, record_of(CLASS.pool)->place, uint8_t, VTI_WITH_JOB)
-BREAK(pooled_in_lane, record_of(CLASS.pool)->place, uint8_t, VTI_IN_LANE)
+BREAK(name_reserved, absent()->place, uint32_t, VTI_WITH_JOB)
+BREAK(chunk_with_job, record_of(CLASS.pool)->place, uint32_t, VTI_WITH_JOB)
+BREAK(pooled_in_lane, record_of(CLASS.pool)->place, uint32_t, VTI_IN_LANE)
 BREAK(state_count, CLASS.n_in[VT_CHUNK_SPARE], uint64_t, 1)
 BREAK(pool_count, CLASS.n_pool, uint64_t, 1)
+BREAK(leaving_count, CLASS.n_leaving, uint64_t, 1)
 BREAK(evictable_count, CLASS.n_evictable, uint64_t, 1)
 BREAK(seq_count, w.m->n_seq, uint32_t, 1)
 BREAK(reserved_bytes, w.m->reserved_bytes, uint64_t, 1)
@@ -149,6 +155,8 @@ BREAK(over_budget, w.m->budget_bytes, uint64_t, -20000)
 BREAK(run_count, w.m->vset.n_run, uint64_t, 1)
 BREAK(over_max_runs, w.m->max_runs, uint64_t, -99)
 BREAK(live_count, w.m->live_bytes, uint64_t, 1)
+BREAK(slack_count, w.m->slack_bytes, uint64_t, 1)
+BREAK(lost_count, w.m->vset.n_lost, uint32_t, 1)
 BREAK(live_peak, w.m->tally.peak_live, uint64_t, -60000)
 BREAK(bytes_peak, w.m->tally.peak_bytes, uint64_t, -20000)
 BREAK(slots, w.m->swap.n_free, uint32_t, -1)
@@ -207,7 +215,7 @@ static void memory_lost(int by)
 {
     static vti_chunk *chunk;
     if (by > 0) chunk = cached();
-    flip(&chunk->is_created);
+    chunk->is_created = by < 0;
 }
 
 static void idle_ends(int by)
@@ -232,7 +240,7 @@ static void idle_links(int by)
 static void memory_nobody_knows(int by)
 {
     vt_vmm *in = w.inner;
-    uint64_t far = CLASS.n_region * CLASS.len + 5;
+    uint64_t far = CLASS.regions.n * CLASS.len + 5;
     if (by > 0)
         assert_ok(in->ops->create(in, far, 1));
     else
@@ -246,7 +254,8 @@ static void mapping_nobody_knows(int by)
     size_t n = w.m->geo.group[0].slice_bytes;
     if (by > 0) {
         assert_ok(in->ops->reserve(in, n, &addr));
-        assert_ok(in->ops->map(in, addr, 0, LANE(0).at[0], 1, VT_VMM_ALIAS));
+        assert_ok(
+            in->ops->map(in, addr, 0, vti_pset_index(&w.m->pset, LANE(0).at[0]), 1, VT_VMM_ALIAS));
         return;
     }
     assert_ok(in->ops->unmap(in, addr, n));
@@ -288,6 +297,7 @@ static const broken breaks[] = {
     {seq_elsewhere, "a sequence and its span do not refer to each other"},
     {seq_too_long, "a sequence is longer than max_tok"},
     {seq_live, "a sequence's live bytes are wrong"},
+    {seq_slack, "a sequence's slack bytes are wrong"},
     {span_id, "a span's id is not its index"},
     {span_state, "a span's state is unknown"},
     {idle_has_seq, "a span that is not live has a sequence"},
@@ -306,13 +316,15 @@ static const broken breaks[] = {
     {users, "a chunk's count of users is wrong"},
     {users_of_absent, "a chunk's count of users is wrong"},
     {nodes, "a chunk's count of nodes is wrong"},
+    {gone, "a chunk's count of those that have given it up is wrong"},
     {kept, "a chunk's count of kept nodes is wrong"},
     {memory_lost, "a chunk without memory is held"},
     {name_reserved, "a job has left a name reserved"},
     {chunk_with_job, "a job has left a chunk"},
     {pooled_in_lane, "a spare chunk is not where it should be"},
-    {state_count, "the counts of chunks are not the sums over the regions"},
+    {state_count, "the counts of chunks are not the sums over the chunks"},
     {pool_count, "the count of the pool is wrong"},
+    {leaving_count, "the count of what is leaving is wrong"},
     {evictable_count, "the count of what may be evicted is wrong"},
     {seq_count, "the count of sequences is wrong"},
     {reserved_bytes, "a job has left a reservation"},
@@ -321,6 +333,8 @@ static const broken breaks[] = {
     {run_count, "the count of mappings is wrong"},
     {over_max_runs, "more runs are mapped than the backend allows"},
     {live_count, "the count of live bytes is wrong"},
+    {slack_count, "the count of slack bytes is wrong"},
+    {lost_count, "the count of lost spans is wrong"},
     {live_peak, "the peak of live bytes is too low"},
     {bytes_peak, "the peak of created bytes is too low"},
     {slots, "the swap's slots do not add up"},
@@ -364,13 +378,10 @@ static void test_a_shared_state_is_found(void **state)
     assert_ok(vt_manager_create(&cfg, &m));
     assert_ok(vt_seq_create(m, 0, &s));
     assert_ok(vt_seq_extend(s, 10));
-    const vti_class *c = &m->pset.cls[m->geo.group[1].cls];
-    uint32_t state_chunk = s->span->lane[1].at[0] - c->first;
-    vti_chunk *chunk = &c->region[state_chunk / c->len].chunk[state_chunk % c->len];
-    chunk->n_node++;
+    vti_pset_node_hold(&m->pset, s->span->lane[1].at[0], false);
     assert_status(VT_EINVAL, vt_check(m, &what));
     assert_string_equal(what, "a state is shared");
-    chunk->n_node--;
+    vti_pset_node_drop(&m->pset, s->span->lane[1].at[0], false);
     assert_ok(vt_check(m, &what));
     vt_manager_destroy(m);
 }

@@ -62,7 +62,7 @@ static void search(vt_seq *s)
     assert_ok(vt_check(f.m, NULL));
     for (uint32_t v = 0; v < gr->n_view; v++)
         for (uint32_t p = 0; p < gr->n_position; p++) {
-            if (l->at[p] == VTI_NO_CHUNK) continue;
+            if (vti_lane_at(l, p) == VTI_NO_CHUNK) continue;
             const uint8_t *bytes = (const uint8_t *)vti_lane_addr(&f.m->geo, s->span, 0, v, p);
             for (size_t i = 0; i < gr->slice_bytes; i++)
                 if (bytes[i] == CANARY) fail_msg("view %u, position %u, byte %zu", v, p, i);

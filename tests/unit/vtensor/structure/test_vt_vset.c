@@ -65,6 +65,25 @@ void *__wrap_calloc(size_t n, size_t size_bytes)
     return __real_calloc(n, size_bytes);
 }
 
+// The chunk with this index among those of its class, reserved at first. (Lanes only compare names.)
+static uint32_t chunk_at(uint32_t cls, uint32_t index)
+{
+    const vti_name name = {index / geo.region_len[cls], index % geo.region_len[cls]};
+    uint32_t region = 0, chunk;
+    while (ps.cls[cls].regions.n <= name.region)
+        assert_int_equal(vti_pset_home_open(&ps, cls, &region), VT_OK);
+    chunk = vti_pset_find(&ps, cls, name);
+    if (chunk == VTI_NO_CHUNK || vti_pset_chunk(&ps, chunk).place != VTI_WITH_JOB)
+        assert_int_equal(vti_pset_reserve(&ps, cls, name, &chunk), VT_OK);
+    return chunk;
+}
+
+static void set_chunk(int span, uint32_t group, uint32_t position, uint32_t chunk)
+{
+    assert_int_equal(vti_lane_make_room(&sp[span]->lane[group], position + 1), VT_OK);
+    vti_lane_set(&vs, sp[span], group, position, chunk);
+}
+
 // ---- Spans and lists
 
 static void test_spans_are_numbered_and_bounded(void **state)
@@ -147,7 +166,7 @@ static void test_warm_bytes_go_with_their_span(void **state)
 static void set(int span, uint32_t group, uint32_t position, uint32_t chunk, int more)
 {
     uint64_t had = vs.n_run;
-    vti_lane_set(&vs, sp[span], group, position, chunk);
+    set_chunk(span, group, position, chunk);
     assert_int_equal(vs.n_run - had, (uint64_t)((int64_t)more * geo.group[group].n_view));
 }
 
@@ -155,13 +174,13 @@ static void test_runs_are_counted(void **state)
 {
     (void)state;
     const vti_lane *l = &sp[0]->lane[0];
-    uint32_t other = ps.cls[1].first;
-    for (uint32_t p = 0; p < 5; p++) set(0, 0, p, 7 + p, p == 0);
-    set(0, 0, 2, 100, 2); // another in the middle
+    for (uint32_t p = 0; p < 5; p++)
+        set(0, 0, p, chunk_at(0, 9 + p), p == 0); // over a region's end
+    set(0, 0, 2, chunk_at(0, 100), 2);            // another in the middle
     set(0, 0, 2, VTI_NO_CHUNK, -1);
-    set(0, 0, 2, 9, -1); // mended
-    set(0, 0, 5, 13, 1); // the neighbour but one
-    set(0, 0, 12, 14, 1);
+    set(0, 0, 2, chunk_at(0, 11), -1); // mended
+    set(0, 0, 5, chunk_at(0, 15), 1);  // the neighbour but one
+    set(0, 0, 12, chunk_at(0, 16), 1);
     assert_int_equal(l->n_end, 13);
     set(0, 0, 12, VTI_NO_CHUNK, -1);
     assert_int_equal(l->n_end, 6);
@@ -169,9 +188,9 @@ static void test_runs_are_counted(void **state)
     assert_int_equal(vti_lane_first_cold(l, 0, 13), 6);
     assert_int_equal(vti_lane_first_cold(l, 0, 4), 4);
     assert_int_equal(vti_lane_count_cold(l, 4, 13), 7);
-    set(3, 1, 49, other, 1); // the last position, of the other shape
-    set(3, 1, 48, other - 1, 1);
-    assert_int_equal(sp[3]->lane[1].n_run, 2); // of two shapes, though the names are neighbours
+    set(3, 1, 49, chunk_at(1, 1), 1); // the last position, of the other shape
+    set(3, 1, 48, chunk_at(0, 0), 1);
+    assert_int_equal(sp[3]->lane[1].n_run, 2); // of two shapes
     vti_vset_pop(&vs);                         // takes its runs along
     assert_int_equal(vs.n_run, 2 * 3);
 }
@@ -180,7 +199,7 @@ static void test_a_run_ends_where_the_access_changes(void **state)
 {
     (void)state;
     const vti_lane *l = &sp[0]->lane[0];
-    for (uint32_t p = 0; p < 6; p++) set(0, 0, p, p, p == 0);
+    for (uint32_t p = 0; p < 6; p++) set(0, 0, p, chunk_at(0, p), p == 0);
     vti_lane_set_ro(&vs, sp[0], 0, 3);
     assert_int_equal(l->n_run, 2);
     assert_true(vti_lane_run_begins(&vs, l, 3));
@@ -199,7 +218,7 @@ static void test_a_lane_is_not_dirty_beyond_its_end(void **state)
 {
     (void)state;
     vti_lane *l = &sp[0]->lane[1];
-    for (uint32_t p = 0; p < 4; p++) set(0, 1, p, ps.cls[1].first + p, p == 0);
+    for (uint32_t p = 0; p < 4; p++) set(0, 1, p, chunk_at(1, p), p == 0);
     l->dirty_end = 4 * PAGE;
     set(0, 1, 3, VTI_NO_CHUNK, 0);
     assert_int_equal(l->dirty_end, 3 * PAGE);
@@ -215,13 +234,14 @@ static uint64_t next_random(uint64_t *seed)
 }
 
 // Neighbours: the next name of the same class, with the same access.
-static uint32_t count_runs_anew(const vti_lane *l, uint32_t n_position, uint32_t first_b)
+static uint32_t count_runs_anew(const vti_lane *l)
 {
     uint32_t n = 0;
-    for (uint32_t p = 0; p < n_position; p++) {
+    for (uint32_t p = 0; p < l->n_end; p++) {
         if (l->at[p] == VTI_NO_CHUNK) continue;
-        bool goes_on = p > 0 && l->at[p - 1] != VTI_NO_CHUNK && l->at[p] == l->at[p - 1] + 1 &&
-                       l->at[p] != first_b && (p - 1 < l->n_ro) == (p < l->n_ro);
+        bool goes_on = p > 0 && l->at[p - 1] != VTI_NO_CHUNK &&
+                       vti_pset_index(&ps, l->at[p]) == vti_pset_index(&ps, l->at[p - 1]) + 1 &&
+                       (p - 1 < l->n_ro) == (p < l->n_ro);
         n += !goes_on;
     }
     return n;
@@ -231,24 +251,64 @@ static void test_whatever_is_mapped_the_runs_are_counted(void **state)
 {
     (void)state;
     uint64_t seed = 3;
-    uint32_t first_b = ps.cls[1].first;
     for (int k = 0; k < 20000; k++) {
-        vti_span *it = sp[next_random(&seed) % N_SPAN];
+        int it = (int)(next_random(&seed) % N_SPAN);
         uint32_t p = (uint32_t)next_random(&seed) % 13, what = (uint32_t)next_random(&seed) % 8;
         if (what == 0)
-            vti_lane_set_ro(&vs, it, 0, (uint32_t)next_random(&seed) % 14);
+            vti_lane_set_ro(&vs, sp[it], 0, (uint32_t)next_random(&seed) % 14);
         else if (what < 3)
-            vti_lane_set(&vs, it, 0, p, VTI_NO_CHUNK);
+            set_chunk(it, 0, p, VTI_NO_CHUNK);
         else
-            vti_lane_set(&vs, it, 0, p, first_b - 7 + p + (uint32_t)next_random(&seed) % 2);
+            set_chunk(it, 0, p, chunk_at(0, 7 + p + (uint32_t)next_random(&seed) % 2));
         uint64_t n = 0;
         for (int i = 0; i < N_SPAN; i++) {
-            uint32_t n_run = count_runs_anew(&sp[i]->lane[0], 13, first_b);
+            uint32_t n_run = count_runs_anew(&sp[i]->lane[0]);
             assert_int_equal(sp[i]->lane[0].n_run, n_run);
             n += n_run;
         }
         assert_int_equal(vs.n_run, 3 * n);
     }
+}
+
+// ---- Room
+
+static void test_a_map_takes_room_only_as_far_as_chunks_are_mapped(void **state)
+{
+    (void)state;
+    vti_lane *l = &sp[0]->lane[1];
+    assert_int_equal(l->n_room, 0);
+    assert_int_equal(vti_lane_at(l, 49), VTI_NO_CHUNK);
+    assert_int_equal(vti_lane_first_cold(l, 3, 50), 3);
+    assert_int_equal(vti_lane_count_cold(l, 3, 50), 47);
+    assert_int_equal(vti_lane_make_room(l, 3), VT_OK);
+    assert_in_range(l->n_room, 3, 16);
+    uint32_t n_room = l->n_room;
+    assert_int_equal(vti_lane_make_room(l, 2), VT_OK);
+    assert_int_equal(l->n_room, n_room);
+    set(0, 1, 2, chunk_at(1, 0), 1);
+    assert_int_equal(vti_lane_make_room(l, 400), VT_OK); // what is there stays
+    assert_int_equal(vti_lane_at(l, 2), chunk_at(1, 0));
+    vti_span_shrink(&vs, sp[0]);
+    assert_in_range(l->n_room, 3, 64);
+    assert_int_equal(vti_lane_at(l, 2), chunk_at(1, 0));
+}
+
+static void test_a_long_plan_is_there_while_it_is_needed(void **state)
+{
+    (void)state;
+    vti_lane *l = &sp[0]->lane[0];
+    assert_int_equal(vti_lane_make_plan(l, VTI_SHORT_PLAN), VT_OK);
+    assert_ptr_equal(l->plan, l->short_plan);
+    n_alloc_left = 0;
+    assert_int_equal(vti_lane_make_plan(l, VTI_SHORT_PLAN + 1), VT_ENOMEM);
+    assert_ptr_equal(l->plan, l->short_plan);
+    n_alloc_left = UINT64_MAX;
+    assert_int_equal(vti_lane_make_plan(l, 100), VT_OK);
+    assert_int_equal(l->n_plan, 100);
+    assert_ptr_not_equal(l->plan, l->short_plan);
+    vti_lane_end_plan(l);
+    assert_ptr_equal(l->plan, l->short_plan);
+    assert_int_equal(l->n_plan, VTI_SHORT_PLAN);
 }
 
 // ---- Addresses
@@ -282,6 +342,8 @@ int main(void)
         VSET_TEST(test_a_run_ends_where_the_access_changes),
         VSET_TEST(test_a_lane_is_not_dirty_beyond_its_end),
         VSET_TEST(test_whatever_is_mapped_the_runs_are_counted),
+        VSET_TEST(test_a_map_takes_room_only_as_far_as_chunks_are_mapped),
+        VSET_TEST(test_a_long_plan_is_there_while_it_is_needed),
         VSET_TEST(test_addresses_stay_between_the_guards),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

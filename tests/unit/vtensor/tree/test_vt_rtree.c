@@ -84,8 +84,8 @@ static void test_a_lengthened_tail_replaces_the_chunk_that_lacks_rows(void **sta
     (void)push("abcd", 'B');
     assert_tree("abcd[A0 B1]"); // A0 is full and in use; A1 has no row for d
     assert_int_equal(vti_pset_state(&ps, chunk_named(0, 'A', 1)), VT_CHUNK_OWNED);
-    vti_pset_user_drop(&ps, chunk_named(0, 'A', 0), VTI_IN_POOL);
-    vti_pset_user_drop(&ps, chunk_named(0, 'A', 1), VTI_IN_POOL);
+    vti_pset_user_drop(&ps, chunk_named(0, 'A', 0), VTI_IN_POOL, false);
+    vti_pset_user_drop(&ps, chunk_named(0, 'A', 1), VTI_IN_POOL, false);
 }
 
 static void test_a_chunk_that_no_sequence_uses_is_replaced(void **state)
@@ -96,7 +96,7 @@ static void test_a_chunk_that_no_sequence_uses_is_replaced(void **state)
     (void)push("abcd", 'B');
     assert_tree("abcd[B0 A1]");
     assert_int_equal(vti_pset_state(&ps, chunk_named(0, 'A', 0)), VT_CHUNK_SPARE);
-    vti_pset_user_drop(&ps, chunk_named(0, 'A', 1), VTI_IN_POOL);
+    vti_pset_user_drop(&ps, chunk_named(0, 'A', 1), VTI_IN_POOL, false);
 }
 
 static void test_tokens_that_straddle_chunks(void **state)

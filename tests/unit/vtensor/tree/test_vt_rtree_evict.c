@@ -225,7 +225,7 @@ static void test_evictable_counts_chunks_that_would_be_free(void **state)
     assert_int_equal(n_evictable(), 0);
     vti_rtree_unref(t, x);
     assert_int_equal(n_evictable(), 3);
-    vti_pset_user_drop(&ps, chunk_named(0, 'A', 2), VTI_IN_POOL);
+    vti_pset_user_drop(&ps, chunk_named(0, 'A', 2), VTI_IN_POOL, false);
     retain(f, 0, true, 0, 0);
     assert_int_equal(n_evictable(), 1); // B2
     retain(f, 0, false, 0, 0);
@@ -346,8 +346,8 @@ static void test_what_sequences_hold_beside_stays(void **state)
     assert_true(vti_rtree_evict(t, 0)); // cd: ab's are in use, and count as used now
     assert_tree("ab[A0 A1|A0 A1] x[B0|B0]");
     verify();
-    vti_pset_user_drop(&ps, chunk_named(1, 'A', 0), VTI_IN_POOL);
-    vti_pset_user_drop(&ps, chunk_named(1, 'A', 1), VTI_IN_POOL);
+    vti_pset_user_drop(&ps, chunk_named(1, 'A', 0), VTI_IN_POOL, false);
+    vti_pset_user_drop(&ps, chunk_named(1, 'A', 1), VTI_IN_POOL, false);
 }
 
 // References guard the rows, but a window that no sequence holds may go.
@@ -429,7 +429,8 @@ static void test_evicting_does_not_walk(void **state)
     for (int i = 0; i < N - N_PINNED; i++) assert_true(vti_rtree_evict(t, 0));
     verify();
     assert_in_range(t->clock - clock, 0, N - N_PINNED);
-    for (uint32_t p = 0; p < 4; p++) vti_pset_user_drop(&ps, chunk_named(1, 'A', p), VTI_IN_POOL);
+    for (uint32_t p = 0; p < 4; p++)
+        vti_pset_user_drop(&ps, chunk_named(1, 'A', p), VTI_IN_POOL, false);
 }
 
 #define WINDOW_TEST(fn) cmocka_unit_test_setup_teardown(fn, window_setup, tree_teardown)
