@@ -99,13 +99,24 @@ static VTI_COLD vt_status device_lets_go(vt_seq *s)
     return st;
 }
 
-static bool has_shared_tail(const vt_seq *s, uint32_t group)
+// Whether the tail is in a chunk that new rows will share: at *p.
+static bool has_tail(const vt_seq *s, uint32_t group, uint32_t *p)
 {
     const vti_lane_geo *gr = &s->m->geo.group[group];
-    const vti_lane *l = &s->span->lane[group];
-    uint32_t p = vti_group_whole(gr, s->len_tok);
-    if (gr->is_state || vti_group_tail_bytes(gr, s->len_tok) == 0 || p < l->front) return false;
-    return VTI_RARE(vti_pset_state(&s->m->pset, l->at[p]) != VT_CHUNK_OWNED);
+    if (gr->is_state || vti_group_tail_bytes(gr, s->len_tok) == 0) return false;
+    *p = vti_group_whole(gr, s->len_tok);
+    return *p >= s->span->lane[group].front;
+}
+
+static bool is_owned(const vt_seq *s, uint32_t group, uint32_t p)
+{
+    return vti_pset_state(&s->m->pset, s->span->lane[group].at[p]) == VT_CHUNK_OWNED;
+}
+
+static bool has_shared_tail(const vt_seq *s, uint32_t group)
+{
+    uint32_t p;
+    return has_tail(s, group, &p) && !is_owned(s, group, p);
 }
 
 // Room for the copies of shared tails and for all that is cold is asked for together, before a
@@ -166,14 +177,17 @@ static vt_status wipe_new(vt_seq *s, uint32_t group, uint32_t len_tok)
     return st;
 }
 
-// The tail can be written where it is.
-static vt_status tail_unguard(vt_seq *s, uint32_t group)
+// The lane holds nothing beyond its tokens, and the tail can be written where it is, unless it is
+// shared.
+static vt_status lane_make_ready(vt_seq *s, uint32_t group, bool *is_shared)
 {
-    const vti_lane_geo *gr = &s->m->geo.group[group];
-    uint32_t p = vti_group_whole(gr, s->len_tok);
-    if (gr->is_state || vti_group_tail_bytes(gr, s->len_tok) == 0) return VT_OK;
-    if (p < s->span->lane[group].front) return VT_OK;
-    return vti_lane_unguard(s->m, s->span, group, p);
+    const vti_lane *l = &s->span->lane[group];
+    uint32_t p;
+    if (VTI_RARE(l->held1 > l->n_owned)) VT_TRY(vti_lane_clear(s->m, s->span, group, false));
+    if (!has_tail(s, group, &p)) return VT_OK;
+    if (is_owned(s, group, p)) return vti_lane_unguard(s->m, s->span, group, p);
+    *is_shared = true;
+    return VT_OK;
 }
 
 VTI_HOT vt_status vti_seq_grow(vt_seq *s, uint32_t len_tok)
@@ -184,13 +198,10 @@ VTI_HOT vt_status vti_seq_grow(vt_seq *s, uint32_t len_tok)
     if (VTI_RARE(len_tok > m->geo.max_tok || vti_seq_is_away(s))) return VT_EINVAL;
     if (VTI_RARE(s->span->is_lost)) return VT_EDEVICE;
     for (uint32_t g = 0; g < m->geo.n_group; g++) {
-        const vti_lane *l = &s->span->lane[g];
-        if (VTI_RARE(l->held1 > l->n_owned)) VT_TRY(vti_lane_clear(m, s->span, g, false));
-        is_shared |= has_shared_tail(s, g);
-        n_more += need_of(s, g, len_tok) > l->n_owned;
+        VT_TRY(lane_make_ready(s, g, &is_shared));
+        n_more += need_of(s, g, len_tok) > s->span->lane[g].n_owned;
     }
     if (VTI_RARE(is_shared)) VT_TRY(replace_tails(s, len_tok));
-    for (uint32_t g = 0; g < m->geo.n_group; g++) VT_TRY(tail_unguard(s, g));
     bool is_ready = n_more == 0 || is_backed(s, len_tok);
     if (VTI_RARE(!is_ready)) VT_TRY(back_cold(s, len_tok));
     if (VTI_RARE(s->span->is_lost)) return VT_EDEVICE; // by a job that has come back meanwhile

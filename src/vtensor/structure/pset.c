@@ -18,7 +18,7 @@
 //
 // The pool of a class is a list of the spare chunks that are mapped nowhere, last in, first out.
 //
-// Every change of a chunk goes through chunk_set, which maintains the sums and the pool.
+// Every change of a chunk's state goes through chunk_set, which maintains the sums and the pool.
 #include "pset.h"
 
 #include <assert.h>
@@ -464,17 +464,16 @@ VTI_HOT void vti_pset_user_hold(vti_pset *ps, uint32_t chunk)
 
 void vti_pset_user_leave(vti_pset *ps, uint32_t chunk)
 {
-    vti_chunk to = counts_of(ps, chunk);
-    to.n_gone++;
-    chunk_set(ps, chunk, to);
+    vti_chunk *at = chunk_at(ps, chunk);
+    assert(at->n_gone < at->n_user);
+    if (++at->n_gone == at->n_user) ps->cls[vti_pset_class(ps, chunk)].n_leaving++;
 }
 
 void vti_pset_user_stay(vti_pset *ps, uint32_t chunk)
 {
-    vti_chunk to = counts_of(ps, chunk);
-    assert(to.n_gone > 0);
-    to.n_gone--;
-    chunk_set(ps, chunk, to);
+    vti_chunk *at = chunk_at(ps, chunk);
+    assert(at->n_gone > 0);
+    if (at->n_gone-- == at->n_user) ps->cls[vti_pset_class(ps, chunk)].n_leaving--;
 }
 
 void vti_pset_user_drop(vti_pset *ps, uint32_t chunk, vti_place place, bool had_left)

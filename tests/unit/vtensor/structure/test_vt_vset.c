@@ -65,7 +65,7 @@ void *__wrap_calloc(size_t n, size_t size_bytes)
     return __real_calloc(n, size_bytes);
 }
 
-// The chunk with this index among those of its class, reserved at first. (Lanes only compare names.)
+// The chunk with this index among those of its class, reserved at first: lanes only compare names.
 static uint32_t chunk_at(uint32_t cls, uint32_t index)
 {
     const vti_name name = {index / geo.region_len[cls], index % geo.region_len[cls]};
