@@ -21,6 +21,7 @@ typedef struct fault {
     vt_vmm_ops ops; // what the inner backend has
     vt_vmm *inner;
     size_t granularity;     // 0: the inner one's
+    uint64_t max_runs;      // 0: the inner one's
     pthread_mutex_t mu;     // guards all below
     pthread_cond_t changed; // hold.., n_held
     mode mode;
@@ -124,8 +125,8 @@ static size_t fault_granularity(vt_vmm *vmm)
 
 static uint64_t fault_max_runs(vt_vmm *vmm)
 {
-    vt_vmm *in = fault_of(vmm)->inner;
-    return in->ops->max_runs(in);
+    const fault *f = fault_of(vmm);
+    return f->max_runs > 0 ? f->max_runs : f->inner->ops->max_runs(f->inner);
 }
 
 static bool fault_can_protect(vt_vmm *vmm)
@@ -316,6 +317,11 @@ static void arm(fault *f, mode how)
 void vt_fault_set_granularity(vt_vmm *vmm, size_t bytes)
 {
     fault_of(vmm)->granularity = bytes;
+}
+
+void vt_fault_set_max_runs(vt_vmm *vmm, uint64_t max_runs)
+{
+    fault_of(vmm)->max_runs = max_runs;
 }
 
 void vt_fault_arm(vt_vmm *vmm, uint64_t i, uint64_t n_more, vt_status st)

@@ -1,0 +1,45 @@
+// test_vt_fuzz.c - random calls of three tenants, and every byte that is mapped for a sequence compared behind each of
+// them, those that failed above all: within its length it is what was written, beyond it is zero or the tenant's own.
+// A seed draws a setup (layout, groups with windows and states, slices, budget, swap, mapper, a limit on mappings, a
+// backend whose calls fail) and the calls.
+//
+// The environment makes it longer or repeats a failure: VT_FUZZ_SEED (the first), VT_FUZZ_WORLDS (how many seeds),
+// VT_FUZZ_CALLS (of each), VT_FUZZ_S (seconds: seeds until they have passed).
+#include "assert_vt.h"
+
+#include <time.h>
+
+#include "env_or.h"
+#include "fuzz_world.h"
+
+enum { N_WORLD = 40, N_CALL = 1500, CHECK_EACH = 64 };
+
+static void run_world(uint64_t seed, uint64_t n_call)
+{
+    static fuzz_world w;
+    const char *what = NULL;
+    fuzz_open(&w, seed);
+    for (uint64_t k = 0; k < n_call; k++) {
+        fuzz_step(&w);
+        if (k % CHECK_EACH == 0 && vt_check(w.m, &what) != VT_OK)
+            fuzz_fail(&w, what ? what : "vt_check cannot tell", FUZZ_N_SEQ);
+    }
+    fuzz_close(&w);
+}
+
+static void test_every_byte_of_every_sequence(void **state)
+{
+    (void)state;
+    uint64_t seed = env_or("VT_FUZZ_SEED", 1), n_world = env_or("VT_FUZZ_WORLDS", N_WORLD);
+    uint64_t n_call = env_or("VT_FUZZ_CALLS", N_CALL), n_s = env_or("VT_FUZZ_S", 0);
+    time_t end = time(NULL) + (time_t)n_s;
+    for (uint64_t k = 0; n_s > 0 ? time(NULL) < end : k < n_world; k++) run_world(seed + k, n_call);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_byte_of_every_sequence),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
