@@ -483,7 +483,8 @@ VT_API VT_NODISCARD vt_status vt_evict(vt_manager *m, uint64_t want_bytes, uint6
     X(swap_corrupt, "chunks that came back with other bytes so far")             \
     X(coming_bytes, "of owned_bytes, what swap-outs under way will give back")   \
     X(leaving_bytes, "of owned and shared, what only the device may still use")  \
-    X(window_evicted, "nodes that stay, but lost windows or states so far")
+    X(window_evicted, "nodes that stay, but lost windows or states so far")      \
+    X(views, "mappings that a sequence costs if each of its lanes is one run")
 
 typedef struct vt_stats {
     size_t struct_bytes; // sizeof(vt_stats) of the caller: what is filled in at most
