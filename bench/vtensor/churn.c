@@ -13,6 +13,7 @@
 #include "bench_vtensor.h"
 
 enum { N_SEQ = 32, LOOK_AHEAD_TOK = 16, N_WORLD = 3 };
+enum { READY_SHARE = 64 }; // of the memory of the prefixes, ready for arrivals
 enum { PROMPT_TOK = 128, LEAST_TOK = 64, MOST_TOK = 512 };
 
 typedef struct arrival {
@@ -164,6 +165,7 @@ static churn *churn_open(const bench *b, const churn_shape *shape, const char *n
     if (c->n_filler == 0) c->n_filler = (uint32_t)(shape->full_bytes / chunk / each);
     if (b->quick) c->n_filler /= 20;
     if (full) size.budget_bytes = c->n_filler * each * chunk;
+    size.spare_low_bytes = c->n_filler * each * chunk / READY_SHARE;
     if (!world_open(&c->w, b, size)) must(VT_EINVAL, "slices that the backend does not have");
     c->next_seed = (uint64_t)1 << 32;
     fill_budget(c, shape);

@@ -107,8 +107,9 @@ typedef struct vt_config {
     size_t slice_bytes; // bytes of a chunk in each plane (SPLIT) or in all (PACKED), a multiple of
                         // the backend's granularity; 0: the smallest that holds 32 tokens. Ignored
                         // if there are groups
-    uint64_t spare_low_bytes;  // vt_step keeps as much ready for new sequences, beside what the
-                               // live ones are about to need; idle prefixes are evicted for it
+    uint64_t spare_low_bytes;  // vt_step keeps as much ready for the next new sequences, in up to
+                               // eight spans and as far as such sequences go of late, beside what
+                               // the live ones are about to need; idle prefixes are evicted for it
     uint64_t spare_high_bytes; // limit on the spare chunks kept, those still mapped in live spans
                                // not counted; the mapper thread returns the rest to the system
                                // (with VT_MAPPER_OWNER, vt_work). UINT64_MAX: all are kept until

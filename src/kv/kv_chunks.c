@@ -11,6 +11,9 @@
 
 // Part of the budget that released memory may keep before it goes back to the system.
 #define SPARE_SHARE 16
+// Part of the budget that may be ready for sequences to come. As much of the prefixes is evicted
+// ahead of need.
+#define READY_SHARE 64
 
 #define LARGE_PAGE_BYTES (64u << 10)
 
@@ -87,6 +90,7 @@ vt_config fxi_chunks_config(const fxi_kv_chunks *c, const fxi_kv_shape *shape, s
     cfg.max_seq = (uint32_t)shape->max_seq;
     cfg.budget_bytes = shape->budget_bytes / n;
     cfg.spare_high_bytes = cfg.budget_bytes / SPARE_SHARE;
+    cfg.spare_low_bytes = cfg.budget_bytes / READY_SHARE;
     cfg.swap_dir = shape->swap_dir;
     cfg.swap_bytes = shape->swap_bytes / n;
     cfg.no_guard = shape->is_unguarded;

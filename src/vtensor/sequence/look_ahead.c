@@ -132,39 +132,7 @@ static void for_each_seq(vt_manager *m, uint32_t n_tok, ahead_fn *fn)
     }
 }
 
-// ---- For the next sequences
-
-static vti_span *idle_for_refill(vt_manager *m)
-{
-    for (vti_span *sp = m->vset.in[VTI_SPAN_IDLE].newest; sp; sp = sp->older) {
-        uint32_t n_position = m->geo.group[0].n_position;
-        if (!sp->lane[0].is_lent && vti_lane_first_cold(&sp->lane[0], 0, n_position) < n_position)
-            return sp;
-    }
-    vti_span *fresh = NULL;
-    return vti_span_alloc(m, &fresh) == VT_OK ? fresh : NULL;
-}
-
-// Makes spare chunks for the next sequence, up to the low mark: from the budget, mapped and wiped
-// in an idle span; else from prefixes, a portion in each step, into the pool.
-static void refill_spare(vt_manager *m)
-{
-    uint64_t have = vti_spare_for_newcomers(m) + m->reserved_bytes;
-    if (have >= m->spare_low_bytes) return;
-    uint64_t want = m->spare_low_bytes - have;
-    if (vti_budget_left(m) < m->geo.group[0].chunk_bytes) {
-        vti_prefixes_evict(m, want < VTI_PORTION_BYTES ? want : VTI_PORTION_BYTES);
-        return;
-    }
-    vti_span *sp = idle_for_refill(m);
-    for (uint32_t g = 0; sp && g < m->geo.n_group; g++) {
-        const vti_lane_geo *gr = &m->geo.group[g];
-        uint64_t n = (want / m->geo.n_group + gr->chunk_bytes - 1) / gr->chunk_bytes;
-        uint64_t end = vti_lane_first_cold(&sp->lane[g], 0, gr->n_position) + n;
-        if (end > gr->n_position) end = gr->n_position;
-        (void)vti_lane_back_ahead(m, sp, g, 0, (uint32_t)end, VTI_REFILL);
-    }
-}
+// ---- Wiping
 
 // The last dirty stretch of a lane, a portion at most: its length, 0: none.
 static uint32_t dirty_stretch(const vt_manager *m, vti_lane *l, uint32_t group, uint32_t *first)
@@ -216,7 +184,7 @@ vt_status vt_step(vt_manager *m, vt_ahead policy, uint32_t n_tok, uint64_t now_m
     vti_spans_clear(m, true);
     vti_quarantine_retry(m);
     for_each_seq(m, n_tok, look[policy]);
-    refill_spare(m);
+    vti_newcomers_prepare(m);
     vti_spare_return_ahead(m);
     vti_slots_drop_ahead(m);
     wipe_idle(m);

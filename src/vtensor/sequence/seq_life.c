@@ -28,7 +28,9 @@ vt_status vti_seq_make(vt_manager *m, uint32_t expect_tok, uint32_t alias_tok, v
 
 vt_status vt_seq_create(vt_manager *m, uint32_t expect_tok, vt_seq **out)
 {
-    return vti_tally_answer(m, vti_seq_make(m, expect_tok, 0, out));
+    VT_TRY(vti_tally_answer(m, vti_seq_make(m, expect_tok, 0, out)));
+    vti_newcomer_note(m, 0, expect_tok);
+    return VT_OK;
 }
 
 VTI_HOT uint64_t vti_seq_live_bytes(const vt_seq *s)

@@ -223,6 +223,7 @@ vt_status vt_seq_match(vt_domain *d, const uint32_t *tok, uint32_t n_tok, uint32
     vti_prefix hit = vti_rtree_match(d, tok, n_tok);
     VT_TRY(vti_tally_answer(m, seq_match(m, hit, expect_tok > n_tok ? expect_tok : n_tok, out)));
     *n_hit = hit.n_tok;
+    vti_newcomer_note(m, hit.n_tok, n_tok);
     m->tally.match_calls++;
     m->tally.match_tok += n_tok;
     m->tally.hit_tok += hit.n_tok;

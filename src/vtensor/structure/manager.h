@@ -218,6 +218,11 @@ struct vt_seq {
     vti_pending pending;   // last: extend needs what is before
 };
 
+// What new sequences begin with, as of late. n_tok 0: none has come yet.
+typedef struct vti_newcomer {
+    uint32_t hit_tok, n_tok; // they match tokens [0, hit_tok), and come with n_tok
+} vti_newcomer;
+
 // A chunk that a queued copy reads until the device has passed the ticket.
 typedef struct vti_loan {
     uint64_t ticket;
@@ -250,12 +255,14 @@ struct vt_manager {
     vti_name copy_name[VT_MAX_GROUP]; // by class: the next for a copy; region VTI_NO_CHUNK: none
     uint64_t runs_reserved;           // mappings that posted jobs may make
     uint64_t spare_low_bytes, spare_high_bytes;
-    uint64_t max_runs; // mappings that the backend allows
-    uint64_t now_ms;   // of the last vt_step
-    uint64_t n_step;   // calls of vt_step
-    uint32_t n_seq;    // sequences alive
-    uint32_t n_lent;   // jobs with the mapper
-    vti_loan *loan;    // [cap_loan] a ring, n_loan of them from first_loan on, by ticket
+    vti_newcomer newcomer;
+    uint64_t ready_bytes; // of idle spans' warm chunks, what is to stay there for newcomers
+    uint64_t max_runs;    // mappings that the backend allows
+    uint64_t now_ms;      // of the last vt_step
+    uint64_t n_step;      // calls of vt_step
+    uint32_t n_seq;       // sequences alive
+    uint32_t n_lent;      // jobs with the mapper
+    vti_loan *loan;       // [cap_loan] a ring, n_loan of them from first_loan on, by ticket
     uint32_t first_loan, n_loan, cap_loan;
     uint32_t *scratch[VT_MAX_GROUP]; // [n_position] chunks of a prefix
     pthread_mutex_t mu;              // guards published

@@ -3,10 +3,12 @@
 //
 // Memory is taken in this order:
 //   1. the pool, and what the budget has left, unless idle spans keep more than spare_high;
-//   2. warm chunks of idle spans, the longest idle first, the last positions first;
+//   2. warm chunks of idle spans, the longest idle first, the last positions first, but for what is
+//      ready for newcomers;
 //   3. the spare chunks of other classes, which are destroyed;
 //   4. prefixes that no sequence uses, the least valuable block first;
-//   5. warm chunks of other live spans, beyond the end of their sequence.
+//   5. what is ready for newcomers;
+//   6. warm chunks of other live spans, beyond the end of their sequence.
 // Nothing is taken before it is known that all of it suffices (check_room).
 #include "verbs.h"
 
@@ -271,22 +273,29 @@ bool vti_has_surplus(const vt_manager *m)
     return m->max_runs == UINT64_MAX && bytes > m->spare_high_bytes;
 }
 
+// Idle spans that have no more than is ready for newcomers are left alone at first.
 vt_status vti_room_make(vt_manager *m, const vti_span *sp, uint32_t cls, vti_haste haste)
 {
     const vti_class *c = &m->pset.cls[cls];
     uint64_t n_error = m->tally.calls.device_errors;
-    while (c->n_pool == 0) {
+    for (bool takes_ready = false; c->n_pool == 0;) {
         const bool has_room = vti_budget_left(m) >= c->chunk_bytes;
         if (has_room && !vti_has_surplus(m)) break;
-        if (haste == VTI_AHEAD && m->vset.n_warm_bytes[VTI_SPAN_IDLE] > 0) {
+        const uint64_t kept = takes_ready ? 0 : m->ready_bytes;
+        const bool takes_idle = m->vset.n_warm_bytes[VTI_SPAN_IDLE] > kept;
+        if (haste == VTI_AHEAD && takes_idle) {
             unmap_idle_ahead(m, sp);
             return VT_NOSPACE;
         }
-        if (idle_unmap_one(m, cls, 1)) continue;
+        if (takes_idle && idle_unmap_one(m, cls, 1)) continue;
         if (has_room) break;
         if (!m->system_is_full && destroy_other(m, cls)) continue;
-        if (!m->system_is_full && idle_unmap_one(m, UINT32_MAX, 1)) continue;
+        if (takes_idle && !m->system_is_full && idle_unmap_one(m, UINT32_MAX, 1)) continue;
         if (vti_rtree_evict(m->rtree, m->now_ms)) continue;
+        if (!takes_ready) {
+            takes_ready = true;
+            continue;
+        }
         if (haste == VTI_AHEAD) return VT_NOSPACE;
         if (live_unmap_one(m, sp)) continue;
         if (m->tally.calls.device_errors > n_error) return VT_EDEVICE;

@@ -194,4 +194,10 @@ bool vti_span_reap_oldest(vt_manager *m); // by the caller, not by the mapper; f
 // The same for what waits in live spans.
 void vti_spans_clear(vt_manager *m, bool post);
 
+// newcomers.c
+// A sequence has come that matches hit_tok tokens and begins with n_tok.
+void vti_newcomer_note(vt_manager *m, uint32_t hit_tok, uint32_t n_tok);
+// Makes memory ready for the next ones, up to the low mark.
+void vti_newcomers_prepare(vt_manager *m);
+
 #endif

@@ -48,6 +48,13 @@ static int with_marks(void **state)
     return 0;
 }
 
+static int ready_for_three(void **state)
+{
+    (void)state;
+    open_as(VT_MAPPER_OWNER, 6, 16);
+    return 0;
+}
+
 static int teardown(void **state)
 {
     (void)state;
@@ -253,6 +260,55 @@ static void test_a_step_fills_up_to_the_low_mark(void **state)
     assert_ok(vt_step(f.m, VT_AHEAD_NONE, 0, 0));
     (void)work(UINT32_MAX);
     assert_int_equal(family_stats(&f).chunks_created, 8); // nor beyond the budget
+}
+
+static void take_step(void)
+{
+    assert_ok(vt_step(f.m, VT_AHEAD_NONE, 0, 0));
+    (void)work(UINT32_MAX);
+}
+
+static void seq_arrive(uint32_t i, uint32_t n_tok)
+{
+    assert_ok(family_create(&f, i, n_tok));
+    assert_ok(family_grow(&f, i, n_tok));
+}
+
+// One came with two chunks: between two steps, each of the next three finds as much.
+static void test_each_newcomer_finds_its_own(void **state)
+{
+    (void)state;
+    seq_arrive(0, 2 * CHUNK_TOK);
+    take_step();
+    assert_int_equal(family_stats(&f).chunks_spare, 6);
+    uint64_t n_call = vt_fault_calls(f.fault);
+    for (uint32_t i = 1; i < 4; i++) seq_arrive(i, 2 * CHUNK_TOK);
+    assert_int_equal(vt_fault_calls(f.fault), n_call);
+    assert_int_equal(family_stats(&f).chunks_spare, 0);
+}
+
+// With the budget full, prefixes give way in time, and those that grow leave alone what is ready.
+static void test_newcomers_find_theirs_on_a_full_budget(void **state)
+{
+    (void)state;
+    seq_arrive(0, 9 * CHUNK_TOK);
+    assert_ok(family_record(&f, 0, 9 * CHUNK_TOK, NULL));
+    family_release(&f, 0);
+    for (uint32_t i = 0; i < 3; i++) seq_arrive(i, 2 * CHUNK_TOK + 1);
+    for (uint32_t i = 1; i < 3; i++) family_release(&f, i);
+    for (int k = 0; k < 40; k++) { // short ones come, until long ones are forgotten
+        seq_arrive(1, CHUNK_TOK);
+        family_release(&f, 1);
+        take_step();
+    }
+    const uint64_t cached = family_stats(&f).chunks_cached;
+    assert_int_equal(family_stats(&f).chunks_created, 16);
+    assert_ok(family_grow(&f, 0, 6 * CHUNK_TOK));
+    assert_true(family_stats(&f).chunks_cached < cached);
+    for (int k = 0; k < 4; k++) take_step();
+    uint64_t n_call = vt_fault_calls(f.fault);
+    for (uint32_t i = 1; i < 4; i++) seq_arrive(i, CHUNK_TOK);
+    assert_int_equal(vt_fault_calls(f.fault), n_call);
 }
 
 static void test_released_chunks_are_wiped_ahead(void **state)
@@ -475,6 +531,7 @@ static void test_a_span_that_is_lost_beside_the_copy_of_a_tail(void **state)
 
 #define OWNER(name)    cmocka_unit_test_setup_teardown(name, owner, teardown)
 #define THREADED(name) cmocka_unit_test_setup_teardown(name, threaded, teardown)
+#define READY(name)    cmocka_unit_test_setup_teardown(name, ready_for_three, teardown)
 #define MARKS(name)    cmocka_unit_test_setup_teardown(name, with_marks, teardown)
 
 int main(void)
@@ -492,6 +549,8 @@ int main(void)
         OWNER(test_slack_serves_first_who_runs_out_first),
         OWNER(test_next_serves_everybodys_next_token_first),
         MARKS(test_a_step_fills_up_to_the_low_mark),
+        READY(test_each_newcomer_finds_its_own),
+        READY(test_newcomers_find_theirs_on_a_full_budget),
         OWNER(test_released_chunks_are_wiped_ahead),
         OWNER(test_memory_comes_first_from_where_no_job_is_on_its_way),
         OWNER(test_the_best_fit_is_handed_on),

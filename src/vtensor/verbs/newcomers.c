@@ -1,0 +1,154 @@
+// newcomers.c - memory for sequences that have not come yet: a few idle spans are mapped and wiped
+// as far as new sequences go of late, so that each of the next ones finds what it begins with, and
+// makes no system call.
+//
+// How far follows from those that came (vti_newcomer): a span is made ready from the tokens that
+// newcomers mostly match to the end of what they come with. What is ready stays below
+// spare_low_bytes. It comes from the pool and what the budget has left; else from what idle spans
+// have beyond that, and then from prefixes, a portion in each step.
+#include "verbs.h"
+
+enum { READY_SPANS = 8 };
+
+// ---- What newcomers need
+
+// A value that follows what is seen: fast in one direction, slowly in the other.
+static uint32_t follow_fast(uint32_t value, uint32_t seen, bool upwards)
+{
+    const int64_t more = (int64_t)seen - value;
+    const int64_t part = (more > 0) == upwards ? 2 : 16;
+    return (uint32_t)(value + (more + (more > 0 ? part - 1 : 1 - part)) / part);
+}
+
+// What is too much costs little: the end follows long sequences, the beginning short hits.
+void vti_newcomer_note(vt_manager *m, uint32_t hit_tok, uint32_t n_tok)
+{
+    vti_newcomer *c = &m->newcomer;
+    if (n_tok == 0) return;
+    const bool is_first = c->n_tok == 0;
+    c->hit_tok = is_first ? hit_tok : follow_fast(c->hit_tok, hit_tok, false);
+    c->n_tok = is_first ? n_tok : follow_fast(c->n_tok, n_tok, true);
+}
+
+// Positions [*first, *end) of a lane. As long as nobody has come, all of it.
+static void ready_range(const vt_manager *m, uint32_t group, uint32_t *first, uint32_t *end)
+{
+    const vti_newcomer *c = &m->newcomer;
+    const vti_lane_geo *gr = &m->geo.group[group];
+    const uint32_t n_tok = c->n_tok > 0 && c->n_tok < m->geo.max_tok ? c->n_tok : m->geo.max_tok;
+    *end = vti_group_chunks(gr, n_tok);
+    *first = vti_group_whole(gr, c->hit_tok < n_tok ? c->hit_tok : n_tok);
+}
+
+static uint64_t span_need(const vt_manager *m)
+{
+    uint64_t n = 0;
+    for (uint32_t g = 0, first, end; g < m->geo.n_group; g++) {
+        ready_range(m, g, &first, &end);
+        n += (uint64_t)(end - first) * m->geo.group[g].chunk_bytes;
+    }
+    return n;
+}
+
+// ---- Making it ready
+
+// How many chunks of a class can be had without taking them from a span or a prefix.
+static uint64_t chunks_free(const vt_manager *m, uint32_t cls)
+{
+    const vti_class *c = &m->pset.cls[cls];
+    const uint64_t left = vti_has_surplus(m) ? 0 : vti_budget_left(m);
+    return c->n_pool + left / c->chunk_bytes;
+}
+
+// Posts what is cold in [first, end), as far as there is memory for it. Returns the bytes for which
+// there is none.
+static uint64_t lane_prepare(vt_manager *m, vti_span *sp, uint32_t group, uint32_t first,
+                             uint32_t end)
+{
+    const vti_lane_geo *gr = &m->geo.group[group];
+    const vti_lane *l = &sp->lane[group];
+    const uint32_t n_cold = l->is_lent ? 0 : vti_lane_count_cold(l, first, end);
+    const uint64_t n_free = chunks_free(m, gr->cls);
+    if (n_cold == 0) return 0;
+    first = vti_lane_first_cold(l, first, end);
+    if (end - first > n_free) end = first + (uint32_t)n_free;
+    if (end > first) (void)vti_lane_back_ahead(m, sp, group, first, end, VTI_REFILL);
+    return n_cold > n_free ? (n_cold - n_free) * gr->chunk_bytes : 0;
+}
+
+// Where not all fits, each lane gets a share.
+static uint64_t span_prepare(vt_manager *m, vti_span *sp, uint64_t *left)
+{
+    const bool fits = span_need(m) <= *left;
+    uint64_t lacking = 0;
+    for (uint32_t g = 0, first, end; g < m->geo.n_group; g++) {
+        const uint64_t chunk_bytes = m->geo.group[g].chunk_bytes;
+        const uint64_t most = *left / (fits ? 1 : m->geo.n_group - g) / chunk_bytes;
+        ready_range(m, g, &first, &end);
+        if (end - first > most) end = first + (uint32_t)most;
+        *left -= (end - first) * chunk_bytes;
+        lacking += lane_prepare(m, sp, g, first, end);
+    }
+    return lacking;
+}
+
+static uint64_t spans_prepare(vt_manager *m, uint32_t n_span, uint64_t most)
+{
+    uint64_t left = most, lacking = 0;
+    vti_span *sp = m->vset.in[VTI_SPAN_IDLE].newest;
+    for (uint32_t n = 0; n < n_span && sp; n++, sp = sp->older)
+        lacking += span_prepare(m, sp, &left);
+    m->ready_bytes = most - left;
+    return lacking;
+}
+
+// ---- Where the memory comes from
+
+// Lets the mapper take a portion of what a lane has mapped from a position on.
+static bool surplus_post(vt_manager *m, vti_span *sp, uint32_t group, uint32_t least)
+{
+    const vti_lane *l = &sp->lane[group];
+    const uint64_t most = VTI_PORTION_BYTES / m->geo.group[group].chunk_bytes + 1;
+    uint32_t first = l->n_end;
+    if (l->is_lent || first <= least || vti_span_is_quiet(m, sp) != VT_OK) return false;
+    while (first > least && l->n_end - first < most && l->at[first - 1] != VTI_NO_CHUNK) first--;
+    const vti_order_form form = {VTI_JOB_UNMAP, first, l->n_end - first, 0, VTI_REFILL};
+    return vti_job_post(m, sp, group, &form) == VT_OK;
+}
+
+// Of idle spans that are warm for longer sequences, or are not to be ready. False: there is none.
+static bool surplus_take(vt_manager *m, uint32_t n_span)
+{
+    uint32_t n = 0;
+    for (vti_span *sp = m->vset.in[VTI_SPAN_IDLE].newest; sp; sp = sp->older, n++)
+        for (uint32_t g = 0, first, end; g < m->geo.n_group; g++) {
+            ready_range(m, g, &first, &end);
+            if (surplus_post(m, sp, g, n < n_span ? end : 0)) return true;
+        }
+    return false;
+}
+
+// How many spans the memory makes ready; at least a part of one.
+static uint32_t count_spans(uint64_t bytes, uint64_t need)
+{
+    const uint64_t n = bytes / need;
+    return n > READY_SPANS ? READY_SPANS : n > 1 ? (uint32_t)n : 1;
+}
+
+// Where mappings are scarce, they are for those that live.
+void vti_newcomers_prepare(vt_manager *m)
+{
+    const uint64_t low = m->spare_low_bytes, high = m->spare_high_bytes;
+    const uint64_t most = low < high ? low : high, need = span_need(m);
+    vti_span *fresh;
+    m->ready_bytes = 0;
+    if (most == 0 || need == 0 || !vti_runs_fit(m, m->max_runs / 2)) return;
+    const uint32_t n_span = count_spans(most, need);
+    while (m->vset.in[VTI_SPAN_IDLE].n < n_span && vti_span_alloc(m, &fresh) == VT_OK) {
+    }
+    const uint64_t lacking = spans_prepare(m, n_span, most);
+    if (lacking == 0 || surplus_take(m, n_span)) return;
+    if (vti_spare_for_newcomers(m) + m->reserved_bytes >= most) return; // of another shape
+    vti_prefixes_evict(m, lacking < VTI_PORTION_BYTES ? lacking : VTI_PORTION_BYTES);
+    (void)spans_prepare(m, n_span, most);
+}
