@@ -1,10 +1,10 @@
 // chunk_take.c - where the chunk for a position comes from. It is taken out of the structure and
 // goes into the lane's plan, from which a BACK job maps it.
 //
-// The best chunk is the neighbour of the one before, or the home's for this position: it continues a
-// run. It is taken from the pool, or made anew. Where mappings have no limit, any chunk of the pool
-// is as good. Where they have, and half of them are in use, a chunk of the pool is destroyed so
-// that the neighbour can be made: it costs two calls more, but no mapping.
+// The best chunk is the neighbour of the one before, or the home's for this position: it continues
+// a run. It is taken from the pool, or made anew. Where mappings have no limit, any chunk of the
+// pool is as good. Where they have, and half of them are in use, a chunk of the pool is destroyed
+// so that the neighbour can be made: it costs two calls more, but no mapping.
 #include "verbs.h"
 
 #include <assert.h>

@@ -34,7 +34,8 @@ vt_status vti_lane_back(vt_manager *m, vti_span *sp, uint32_t group, uint32_t fi
     vt_status st = VT_OK;
     for (uint32_t n; st == VT_OK && (n = cold_stretch(&sp->lane[group], &first, end)) > 0;)
         st = back_stretch(m, sp, group, first, n);
-    if (sp->lane[group].is_foul) (void)vti_lane_clear(m, sp, group, false);
+    if (sp->lane[group].is_foul && vti_lane_clear(m, sp, group, false) == VT_EDEVICE)
+        vti_span_quarantine(m, sp); // nobody may read what could not be wiped
     return st;
 }
 

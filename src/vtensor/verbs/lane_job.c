@@ -165,18 +165,44 @@ static bool create_step(job_run *r, bool *is_ready)
     return true;
 }
 
-// The portion is mapped in all views: then it is wiped, view by view. A wipe that fails is not
-// undone, since wiping may be queued already: the chunks stay mapped, and dirty.
+// What the portion has mapped is unmapped: the views below n_view, and n positions in view n_view.
+static bool undo_back(job_run *r, vt_status st, uint32_t n)
+{
+    vt_status undone = unmap_some(r, r->job->n_view, n);
+    if (undone == VT_OK) n = 0;
+    while (undone == VT_OK && r->job->n_view > 0) {
+        undone = unmap_some(r, r->job->n_view - 1, r->end - r->begin);
+        if (undone == VT_OK) r->job->n_view--;
+    }
+    r->job->n_left = n;
+    return fail_job(r, st, undone == VT_OK);
+}
+
+// Some of it may be queued already, so it cannot be unmapped now: the chunks stay mapped, and
+// dirty, and whoever does the job at once sees to them (vti_lane_back). Nobody does so for a job
+// that was taken back.
+static bool leave_foul(job_run *r, vt_status st)
+{
+    if (r->job->is_claimed) return fail_job(r, st, false);
+    r->job->n_done = r->end;
+    r->job->n_view = 0;
+    return fail_job(r, st, true);
+}
+
+// The portion is mapped in all views: then it is wiped, view by view.
 static bool wipe_mapped(job_run *r)
 {
     vti_lane_job *job = r->job;
-    uint32_t view = job->n_view - r->gr->n_view;
-    vt_status st = wipe_some(r, view);
-    if (st == VT_OK && ++job->n_view < 2 * r->gr->n_view) return true;
-    for (uint32_t i = r->begin; i < r->end && st == VT_OK; i++) job->plan[i].is_dirty = false;
+    const uint32_t n_view = r->gr->n_view;
+    vt_status st = wipe_some(r, job->n_view - n_view);
+    if (st == VT_OK && ++job->n_view < 2 * n_view) return true;
+    if (st != VT_OK) {
+        job->n_view = n_view;
+        return job->order == VT_VMM_NOW ? undo_back(r, st, 0) : leave_foul(r, st);
+    }
+    for (uint32_t i = r->begin; i < r->end; i++) job->plan[i].is_dirty = false;
     job->n_done = r->end;
     job->n_view = 0;
-    if (st != VT_OK) return fail_job(r, st, true);
     return job->n_done < job->n;
 }
 
@@ -187,20 +213,11 @@ static bool back_step(job_run *r)
     if (r->job->n_view >= r->gr->n_view) return wipe_mapped(r);
     if (!create_step(r, &is_ready)) return false;
     if (!is_ready) return true;
-    vt_status st = map_some(r, r->job->n_view, &n), undone = VT_OK;
+    vt_status st = map_some(r, r->job->n_view, &n);
     if (st == VT_NOSPACE) st = VT_NOMAPS;
-    if (st == VT_OK) {
-        r->job->n_view++;
-        return true;
-    }
-    undone = unmap_some(r, r->job->n_view, n);
-    if (undone == VT_OK) n = 0;
-    while (undone == VT_OK && r->job->n_view > 0) {
-        undone = unmap_some(r, r->job->n_view - 1, r->end - r->begin);
-        if (undone == VT_OK) r->job->n_view--;
-    }
-    r->job->n_left = n;
-    return fail_job(r, st, undone == VT_OK);
+    if (st != VT_OK) return undo_back(r, st, n);
+    r->job->n_view++;
+    return true;
 }
 
 static bool unmap_step(job_run *r)
@@ -585,6 +602,7 @@ static void claim_job(vt_manager *m, vti_lane_job *job)
 {
     bool is_done = vti_mapper_claim(m->mapper, &job->base);
     job->order = VT_VMM_QUEUED;
+    job->is_claimed = true;
     if (!is_done && job != &m->job) m->vset.span[job->span]->needs_fence = true;
     while (!is_done && job->n_view > 0 && run_step(m, &job->base)) {
     }

@@ -200,7 +200,7 @@ static void look_at_all(const fuzz_world *w, uint32_t i)
     const vti_geo *geo = &w->m->geo;
     if (vti_span_is_lent(&w->m->vset, sp)) return;
     for (uint32_t g = 0; g < geo->n_group; g++)
-        for (uint32_t p = 0; p < geo->group[g].n_position; p++)
+        for (uint32_t p = 0; p < sp->lane[g].n_end; p++)
             for (uint32_t v = 0; v < geo->group[g].n_view && sp->lane[g].at[p] != VTI_NO_CHUNK; v++)
                 if (!are_own((const uint64_t *)vti_lane_addr(geo, sp, g, v, p),
                              geo->group[g].slice_bytes / 8, w->seq[i].tenant))

@@ -1,5 +1,6 @@
-// test_vt_pset.c - pSet: names, regions and pages, the states that follow from the holders, the pool,
-// and the counters of what may be evicted or is given up. Structure alone; random holders are counted anew.
+// test_vt_pset.c - pSet: names, regions and pages, the states that follow from the holders, the
+// pool, and the counters of what may be evicted or is given up. Structure alone; random holders are
+// counted anew.
 #include "unit/cmocka_all.h"
 
 #include <stdlib.h>
