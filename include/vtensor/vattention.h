@@ -69,6 +69,8 @@ typedef struct vt_va_config {
                         // one token
     uint64_t budget_bytes; // limit on physical memory; 0: none until vt_va_reserve_physical_pages
     bool megacache; // one tensor, with the planes of a token side by side: a page group is one page
+    bool makes_at_start; // init creates the page groups of the budget, as many as the tensors have
+                         // room for; otherwise each is created when it is first needed
     uint32_t eager_groups; // page groups that a look-ahead maps beyond the next token's; 0: 2
     uint32_t next_groups;  // page groups that a look-ahead maps in the request that alloc_reqid
                            // will hand out next; 0: 4
@@ -79,12 +81,12 @@ typedef struct vt_va_config {
                            // NULL: the host
 } vt_va_config;
 
-// Reserves the addresses of all tensors; allocates no physical memory.
+// Reserves the addresses of all tensors; allocates physical memory only with makes_at_start.
 // Errors: VT_EINVAL (a required field is zero, sizes overflow, 2^31 page groups or more,
 // page_bytes is not a multiple of the granularity, low_percent > high_percent, or that > 100),
 // VT_NOMAPS (max_batch x tensors exceeds the system's limit of mappings: use megacache, or a
-// smaller batch), VT_NOSPACE (no addresses), VT_ENOMEM, VT_EDEVICE. On error *out is NULL and
-// cfg->vmm stays the caller's; it may have been configured and can then only be closed.
+// smaller batch), VT_NOSPACE (no addresses; no memory), VT_ENOMEM, VT_EDEVICE. On error *out is
+// NULL and cfg->vmm stays the caller's; it may have been configured and can then only be closed.
 VT_API VT_NODISCARD vt_status vt_va_init(const vt_va_config *cfg, vt_va **out);
 
 // Waits for the look-ahead and the device, returns all memory and closes the backend. NULL is

@@ -9,6 +9,8 @@
 static const fxi_kv_ops *const managers[] = {
     &fxi_kv_vtensor,
     &fxi_kv_vattention,
+    &fxi_kv_vattention_mega,
+    &fxi_kv_vattention_start,
     &fxi_kv_paged,
     &fxi_kv_reserve_max,
     &fxi_kv_reserve_pow2,

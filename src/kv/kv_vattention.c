@@ -50,7 +50,13 @@ static bool rows_are_alike(const fxi_kv_layout *l)
     return true;
 }
 
-static vt_va_config batch_config(const fxi_kv_shape *shape)
+// How the batch is made: as vt_va_config has it.
+typedef struct batch_form {
+    const fxi_kv_ops *ops;
+    bool megacache, makes_at_start;
+} batch_form;
+
+static vt_va_config batch_config(const fxi_kv_shape *shape, const batch_form *form)
 {
     vt_vmm *vmm = shape->vmm;
     const size_t granularity = vmm ? vmm->ops->granularity(vmm) : (size_t)sysconf(_SC_PAGESIZE);
@@ -59,11 +65,14 @@ static vt_va_config batch_config(const fxi_kv_shape *shape)
         .max_tok = (uint32_t)shape->ctx_tok,
         .max_batch = (uint32_t)shape->max_seq,
         .budget_bytes = shape->budget_bytes,
+        .megacache = form->megacache,
+        .makes_at_start = form->makes_at_start,
         .vmm = vmm,
     };
     for (int g = 0; g < shape->layout.n_group; g++)
         cfg.n_plane += (uint32_t)shape->layout.group[g].n_plane;
-    const size_t least = (size_t)shape->block_tok * cfg.row_bytes;
+    const size_t tok_bytes = cfg.row_bytes * (form->megacache ? cfg.n_plane : 1);
+    const size_t least = (size_t)shape->block_tok * tok_bytes;
     cfg.page_bytes = (least + granularity - 1) / granularity * granularity;
     return cfg;
 }
@@ -76,11 +85,11 @@ static void free_batch(kv_vattention *k)
     free(k);
 }
 
-static kv_vattention *make_batch(const fxi_kv_shape *shape)
+static kv_vattention *make_batch(const fxi_kv_shape *shape, const fxi_kv_ops *ops)
 {
     kv_vattention *k = calloc(1, sizeof *k);
     if (!k) return NULL;
-    k->kv.ops = &fxi_kv_vattention;
+    k->kv.ops = ops;
     k->layout = shape->layout;
     k->tok_bytes = fxi_kv_tok_bytes(&shape->layout);
     k->budget_bytes = shape->budget_bytes;
@@ -95,14 +104,23 @@ static kv_vattention *make_batch(const fxi_kv_shape *shape)
     return NULL;
 }
 
-static fx_status kva_open(const fxi_kv_shape *shape, fxi_kv **out, fx_error *err)
+static void note_mapped(kv_vattention *k)
+{
+    vt_va_stats st;
+    vt_va_get_stats(k->va, &st);
+    const uint64_t mapped = st.groups_created * k->group_bytes;
+    if (mapped > k->peak_mapped_bytes) k->peak_mapped_bytes = mapped;
+}
+
+static fx_status open_batch(const fxi_kv_shape *shape, const batch_form *form, fxi_kv **out,
+                            fx_error *err)
 {
     *out = NULL;
     if (!rows_are_alike(&shape->layout))
         return fxi_fail(err, FX_EINVAL, "KV cache: vAttention has rows of one size only");
-    kv_vattention *k = make_batch(shape);
+    kv_vattention *k = make_batch(shape, form->ops);
     if (!k) return fxi_fail(err, FX_ENOMEM, "KV cache: no memory");
-    const vt_va_config cfg = batch_config(shape);
+    const vt_va_config cfg = batch_config(shape, form);
     const vt_status st = vt_va_init(&cfg, &k->va);
     if (st != VT_OK) {
         free_batch(k);
@@ -113,8 +131,26 @@ static fx_status kva_open(const fxi_kv_shape *shape, fxi_kv **out, fx_error *err
     vt_va_stats stats;
     vt_va_get_stats(k->va, &stats);
     k->group_bytes = stats.group_bytes;
+    note_mapped(k);
     *out = &k->kv;
     return FX_OK;
+}
+
+static fx_status open_usual(const fxi_kv_shape *shape, fxi_kv **out, fx_error *err)
+{
+    return open_batch(shape, &(batch_form){.ops = &fxi_kv_vattention}, out, err);
+}
+
+static fx_status open_mega(const fxi_kv_shape *shape, fxi_kv **out, fx_error *err)
+{
+    const batch_form form = {.ops = &fxi_kv_vattention_mega, .megacache = true};
+    return open_batch(shape, &form, out, err);
+}
+
+static fx_status open_start(const fxi_kv_shape *shape, fxi_kv **out, fx_error *err)
+{
+    const batch_form form = {.ops = &fxi_kv_vattention_start, .makes_at_start = true};
+    return open_batch(shape, &form, out, err);
 }
 
 static void kva_close(fxi_kv *kv)
@@ -124,14 +160,6 @@ static void kva_close(fxi_kv *kv)
 }
 
 // ---- sequences ---------------------------------------------------------------------------------
-
-static void note_mapped(kv_vattention *k)
-{
-    vt_va_stats st;
-    vt_va_get_stats(k->va, &st);
-    const uint64_t mapped = st.groups_created * k->group_bytes;
-    if (mapped > k->peak_mapped_bytes) k->peak_mapped_bytes = mapped;
-}
 
 static bool free_row(kv_vattention *k, batch_row *r)
 {
@@ -415,25 +443,19 @@ static fx_status kva_check(fxi_kv *kv, const char **what)
     return *what ? FX_EINVAL : FX_OK;
 }
 
-const fxi_kv_ops fxi_kv_vattention = {
-    .name = "vattention",
-    .caps = FXI_KV_ELASTIC | FXI_KV_ZEROED | FXI_KV_TRUNCATE,
-    .open = kva_open,
-    .close = kva_close,
-    .seq_create = kva_seq_create,
-    .seq_extend = kva_seq_extend,
-    .seq_extend_many = kva_seq_extend_many,
-    .seq_truncate = kva_seq_truncate,
-    .seq_prepare = kva_seq_prepare,
-    .seq_release = kva_seq_release,
-    .seq_views = kva_seq_views,
-    .bytes_for = kva_bytes_for,
-    .cost = kva_cost,
-    .seq_growth = kva_seq_growth,
-    .step = kva_step,
-    .set_budget = kva_set_budget,
-    .trim = kva_trim,
-    .stats = kva_stats,
-    .paint = kva_paint,
-    .check = kva_check,
-};
+#define BATCH_OPS(name_, open_, elastic_, set_budget_, trim_)                                     \
+    {                                                                                             \
+        .name = name_, .caps = (elastic_) | FXI_KV_ZEROED | FXI_KV_TRUNCATE, .open = open_,       \
+        .close = kva_close, .seq_create = kva_seq_create, .seq_extend = kva_seq_extend,           \
+        .seq_extend_many = kva_seq_extend_many, .seq_truncate = kva_seq_truncate,                 \
+        .seq_prepare = kva_seq_prepare, .seq_release = kva_seq_release,                           \
+        .seq_views = kva_seq_views, .bytes_for = kva_bytes_for, .cost = kva_cost,                 \
+        .seq_growth = kva_seq_growth, .step = kva_step, .set_budget = set_budget_, .trim = trim_, \
+        .stats = kva_stats, .paint = kva_paint, .check = kva_check,                               \
+    }
+
+const fxi_kv_ops fxi_kv_vattention =
+    BATCH_OPS("vattention", open_usual, FXI_KV_ELASTIC, kva_set_budget, kva_trim);
+const fxi_kv_ops fxi_kv_vattention_mega =
+    BATCH_OPS("vattention-mega", open_mega, FXI_KV_ELASTIC, kva_set_budget, kva_trim);
+const fxi_kv_ops fxi_kv_vattention_start = BATCH_OPS("vattention-start", open_start, 0, NULL, NULL);

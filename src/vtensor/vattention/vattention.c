@@ -117,6 +117,14 @@ static bool set_options(vt_va *va, const vt_va_config *cfg)
     return va->low_percent == 0 || (va->low_percent <= va->high_percent && va->high_percent <= 100);
 }
 
+static vt_status make_groups(vt_va *va)
+{
+    const vti_va_actor owner = vti_va_owner(va);
+    const vt_status st = vti_va_create_all(va, &owner);
+    if (st != VT_OK) (void)va->vmm->ops->unreserve(va->vmm, va->addr, va->geo.reserved_bytes);
+    return st;
+}
+
 static vt_status va_make(const vt_va_config *cfg, vt_vmm *vmm, vt_va **out)
 {
     vt_va *va = calloc(1, sizeof *va);
@@ -126,11 +134,12 @@ static vt_status va_make(const vt_va_config *cfg, vt_vmm *vmm, vt_va **out)
     if (st == VT_OK) st = va_geo_init(&va->geo, cfg, vmm->ops->granularity(vmm));
     if (st == VT_OK) st = allocate_tables(va);
     if (st == VT_OK) st = reserve_addresses(va);
+    if (st == VT_OK) va->budget_groups = cfg->budget_bytes / va->geo.group_bytes;
+    if (st == VT_OK && cfg->makes_at_start) st = make_groups(va);
     if (st != VT_OK) {
         va_free(va);
         return st;
     }
-    va->budget_groups = cfg->budget_bytes / va->geo.group_bytes;
     *out = va;
     return VT_OK;
 }

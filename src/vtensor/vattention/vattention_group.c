@@ -125,6 +125,13 @@ static vt_status create_groups(vt_va *va, const vti_va_actor *by, const vti_va_r
     return VT_OK;
 }
 
+vt_status vti_va_create_all(vt_va *va, const vti_va_actor *by)
+{
+    const uint64_t most = va->budget_groups, n_home = va->geo.n_home;
+    const vti_va_run run = {.name = 0, .n = (uint32_t)(most < n_home ? most : n_home)};
+    return run.n > 0 ? create_groups(va, by, &run) : VT_OK;
+}
+
 vt_status vti_va_take_run(vt_va *va, const vti_va_actor *by, uint32_t req, uint32_t most,
                           vti_va_run *out)
 {

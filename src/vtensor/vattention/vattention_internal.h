@@ -172,6 +172,8 @@ vt_status vti_va_take_run(vt_va *va, const vti_va_actor *by, uint32_t req, uint3
                           vti_va_run *out);
 void vti_va_set_state(vt_va *va, const vti_va_run *run, vti_va_state state);
 // Errors: VT_EDEVICE. Pre: there are as many.
+// All that the budget allows and the tensors have room for.
+vt_status vti_va_create_all(vt_va *va, const vti_va_actor *by);
 vt_status vti_va_destroy_spares(vt_va *va, const vti_va_actor *by, uint64_t n_group);
 
 // vattention_map.c: the groups of a request.

@@ -61,6 +61,24 @@ static void test_reservations(void **state)
     }
 }
 
+static uint64_t waste_of(const char *manager)
+{
+    open_world(manager);
+    assert_int_equal(kv_world_create(&w, 0, &(fxi_kv_expect){.begin_tok = 20}), FX_OK);
+    assert_int_equal(kv_world_extend(&w, 0, 20, text), FX_OK);
+    fxi_kv_stats st;
+    fxi_kv_get_stats(w.kv, &st);
+    kv_world_close(&w);
+    return st.internal_bytes;
+}
+
+// One page per group instead of one for each plane.
+static void test_planes_side_by_side_waste_less(void **state)
+{
+    (void)state;
+    assert_true(waste_of("vattention-mega") < waste_of("vattention"));
+}
+
 // A sequence that is longer than was expected moves, and its rows with it.
 static void test_outgrowing_a_reservation(void **state)
 {
@@ -232,6 +250,7 @@ static void test_blocks_are_matched_by_their_tokens(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_planes_side_by_side_waste_less),
         cmocka_unit_test(test_reservations),
         cmocka_unit_test(test_outgrowing_a_reservation),
         cmocka_unit_test(test_copy_on_write),

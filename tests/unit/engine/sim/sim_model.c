@@ -128,28 +128,39 @@ static sim_state compute_real(sim_model *m, const run *r, int pos)
 
 // ---- fake memory -------------------------------------------------------------------------------
 
-// Neighbouring rows that lie one after the other: all of them, or those of a block.
-static int n_together(const run *r, int pos, int end)
+// Neighbouring rows that lie one after the other: all of them, or those of a block; one where the
+// planes of a token lie side by side.
+static int n_together(const sim_model *m, const run *r, int pos, int end)
 {
     const fxi_kv_view *v = &r->b->views.group[0];
+    if (v->tok_stride_bytes != row_bytes(m)) return 1;
     const int block = 1 << v->block_shift, in_block = block - (pos & (block - 1));
     return v->table && in_block < end - pos ? in_block : end - pos;
+}
+
+// Of all planes before any is touched: the fake counts what lies between dirty bytes as dirty.
+static void check_new_rows(sim_model *m, const run *r)
+{
+    const int begin = r->b->pos, end = begin + r->b->n_tok;
+    for (int p = 0; p < m->law.n_plane && wipes(m); p++)
+        for (int pos = begin, n; pos < end; pos += n) {
+            n = n_together(m, r, pos, end);
+            if (!vt_fake_is_zero(m->fake, (uintptr_t)row_at(r, p, pos), (size_t)n * row_bytes(m)))
+                wrong(m, "a new row is not zero");
+        }
 }
 
 static void check_fake(sim_model *m, const run *r)
 {
     const int begin = r->b->pos, end = begin + r->b->n_tok;
+    check_new_rows(m, r);
     for (int p = 0; p < m->law.n_plane; p++) {
         for (int pos = begin, n; pos < end; pos += n) {
-            n = n_together(r, pos, end);
-            const uintptr_t row = (uintptr_t)row_at(r, p, pos);
-            const size_t bytes = (size_t)n * row_bytes(m);
-            if (wipes(m) && !vt_fake_is_zero(m->fake, row, bytes))
-                wrong(m, "a new row is not zero");
-            vt_fake_touch(m->fake, row, bytes);
+            n = n_together(m, r, pos, end);
+            vt_fake_touch(m->fake, (uintptr_t)row_at(r, p, pos), (size_t)n * row_bytes(m));
         }
         for (int pos = 0, n; pos < end; pos += n) {
-            n = n_together(r, pos, end);
+            n = n_together(m, r, pos, end);
             vt_fake_run(m->fake, (uintptr_t)row_at(r, p, pos), (size_t)n * row_bytes(m));
         }
     }

@@ -94,6 +94,54 @@ static void test_megacache_puts_planes_side_by_side(void **state)
     va_close(&w);
 }
 
+// As many as the budget holds; nothing is created afterwards, or destroyed before the end.
+static void test_groups_made_at_start(void **state)
+{
+    (void)state;
+    vt_va_config cfg = plain_config();
+    cfg.makes_at_start = true;
+    cfg.budget_bytes = 64 << 10;
+    cfg.low_percent = VT_VA_NONE;
+    vt_va *va;
+    vt_va_stats st;
+    uint32_t a;
+    assert_ok(vt_va_init(&cfg, &va));
+    vt_va_get_stats(va, &st);
+    const uint64_t n_call = st.create_calls;
+    assert_true(st.groups_created > 0);
+    assert_int_equal(st.groups_created, st.groups_budget);
+    assert_int_equal(st.groups_spare, st.groups_created);
+    assert_ok(vt_va_alloc_reqid(va, cfg.max_tok, &a));
+    uint32_t len[8] = {0};
+    len[a] = cfg.max_tok;
+    assert_ok(vt_va_step(va, len, false));
+    assert_ok(vt_va_free_reqid(va, a));
+    vt_va_get_stats(va, &st);
+    assert_int_equal(st.create_calls, n_call);
+    assert_int_equal(st.destroy_calls, 0);
+    vt_va_cleanup(va);
+}
+
+// Whichever call fails: nothing is left behind, or the fake says so.
+static void test_no_memory_for_groups_at_start(void **state)
+{
+    (void)state;
+    vt_va_config cfg = plain_config();
+    cfg.makes_at_start = true;
+    vt_va *va = NULL;
+    for (uint64_t i = 0; !va; i++) {
+        cfg.vmm = vt_fault_open(vt_fake_open());
+        assert_non_null(cfg.vmm);
+        vt_fault_arm(cfg.vmm, i, 0, VT_NOSPACE);
+        const vt_status st = vt_va_init(&cfg, &va);
+        assert_int_equal(st == VT_OK, va != NULL);
+        assert_int_equal(vt_fault_fired(cfg.vmm), va == NULL);
+        if (!va) cfg.vmm->ops->close(cfg.vmm);
+        assert_true(i < 10);
+    }
+    vt_va_cleanup(va);
+}
+
 static void test_a_batch_with_too_many_mappings_is_refused_at_once(void **state)
 {
     (void)state;
@@ -562,6 +610,8 @@ int main(void)
         cmocka_unit_test(test_the_defaults),
         cmocka_unit_test(test_planes_are_apart),
         cmocka_unit_test(test_megacache_puts_planes_side_by_side),
+        cmocka_unit_test(test_groups_made_at_start),
+        cmocka_unit_test(test_no_memory_for_groups_at_start),
         cmocka_unit_test(test_a_batch_with_too_many_mappings_is_refused_at_once),
         cmocka_unit_test(test_a_step_backs_what_lengths_need),
         cmocka_unit_test(test_lengths_out_of_range_are_refused),
