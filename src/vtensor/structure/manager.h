@@ -15,8 +15,8 @@
 //   token     one position of a sequence: row_bytes in each plane
 //   plane     what the user sees: the K rows or the V rows of one layer
 //   group     planes whose rows have the same size and life
-//   view      what is mapped: each plane separately (SPLIT), or all planes of a group, a token's
-//             side by side (PACKED)
+//   view      what is mapped: each plane separately (SPLIT), or several or all planes of a group
+//             (view_planes, PACKED), a token's side by side
 //   slice     slice_bytes of physical memory, mapped at one place of one view
 //   chunk     the slices of all views of a group at one position: the unit of allocation. It is
 //             named by its index
