@@ -35,7 +35,9 @@
 //    is lost (vt_seq_is_lost) and can only be released; its memory is counted in quarantined_bytes
 //    until a later step can unmap it.
 //  - A shared chunk is read-only, by the mapping itself where the backend can (vt_config.no_guard):
-//    a stray write faults. A sequence never shares its tail: who forks or matches gets a copy.
+//    a stray write faults. Where nearly all mappings are in use (max_mappings), what a sequence
+//    shares may stay or become writable in its own mappings until there are more, because a guard
+//    costs a mapping. A sequence never shares its tail: who forks or matches gets a copy.
 //  - A sequence may write the rows [n, length) that an extend added, and no row that it shares:
 //    rows that were matched, or that existed when it was forked or recorded.
 //  - Beyond a sequence's length only its own or zeroed memory is readable. Within the length, a

@@ -104,7 +104,8 @@
 //     rest is mapped, and a sequence on its way has a list.
 // 10. Beyond its length a lane reads as zero from dirty_end on, and before that, unless it is foul,
 //     no bytes of another holder. Chunks of the pool that are not dirty read as zero.
-// 11. What more than one holder can read is mapped for reading only (unless no_guard).
+// 11. What more than one holder can read is mapped for reading only, unless no_guard, or mappings
+//     are short: a guard then waits (guard_end), as it does while the device may still write.
 #ifndef VTI_MANAGER_H
 #define VTI_MANAGER_H
 
