@@ -28,7 +28,7 @@ typedef struct fxi_chunk_shape { // of a group
 typedef struct fxi_kv_chunks {
     int n_group;
     vt_layout packing;
-    int view_planes; // SPLIT: planes of a group in a view, at most
+    int view_planes;                  // SPLIT: planes of a group in a view, at most
     vt_group group[FXI_KV_MAX_GROUP]; // as libvtensor is told
     fxi_chunk_shape chunk[FXI_KV_MAX_GROUP];
     uint32_t plane0[FXI_KV_MAX_GROUP]; // the first plane of each group
