@@ -76,7 +76,7 @@ typedef struct vt_vmm_ops {
     // Smallest unit of mapping in bytes (a power of two). Never fails.
     size_t (*granularity)(vt_vmm *vmm);
 
-    // Sets the geometry, once, before any other call below.
+    // Sets the geometry, once, before any other call below but max_runs.
     vt_status (*configure)(vt_vmm *vmm, const vt_vmm_geometry *geo);
 
     // Most runs that may be mapped at once, so that the manager can answer VT_NOSPACE before the

@@ -35,7 +35,9 @@
 //    is lost (vt_seq_is_lost) and can only be released; its memory is counted in quarantined_bytes
 //    until a later step can unmap it.
 //  - A shared chunk is read-only, by the mapping itself where the backend can (vt_config.no_guard):
-//    a stray write faults. A sequence never shares its tail: who forks or matches gets a copy.
+//    a stray write faults. Where nearly all mappings are in use (max_mappings), what a sequence
+//    shares may stay or become writable in its own mappings until there are more, because a guard
+//    costs a mapping. A sequence never shares its tail: who forks or matches gets a copy.
 //  - A sequence may write the rows [n, length) that an extend added, and no row that it shares:
 //    rows that were matched, or that existed when it was forked or recorded.
 //  - Beyond a sequence's length only its own or zeroed memory is readable. Within the length, a
@@ -71,6 +73,10 @@ typedef struct vt_domain vt_domain;   // a root of the prefix tree; belongs to i
 //   SPLIT   base + p x plane_stride + t x row_bytes          a span of addresses for each plane
 //   PACKED  base + t x n_plane x row_bytes + p x row_bytes   one span, the planes of a token side
 //                                                            by side
+// SPLIT with view_planes = k > 1 lies between: the planes of a token lie k by k side by side in
+// views, and from view to view it is view_stride:
+//           base + (p / k) x view_stride + t x k x row_bytes + p % k x row_bytes
+// A sequence then costs k times fewer mappings. vt_seq_plane and vt_seq_stride hold for all.
 typedef enum vt_layout { VT_LAYOUT_SPLIT = 0, VT_LAYOUT_PACKED } vt_layout;
 
 // Which thread does the work of vt_seq_prepare and the idle work of vt_step.
@@ -104,9 +110,9 @@ typedef struct vt_config {
     uint32_t max_seq;      // most sequences alive at once
     uint64_t budget_bytes; // limit on physical memory
     vt_layout layout;
-    size_t slice_bytes; // bytes of a chunk in each plane (SPLIT) or in all (PACKED), a multiple of
-                        // the backend's granularity; 0: the smallest that holds 32 tokens. Ignored
-                        // if there are groups
+    size_t slice_bytes; // bytes of a chunk in each view: of one plane (SPLIT), of view_planes or of
+                        // all (PACKED); a multiple of the backend's granularity; 0: the smallest
+                        // that holds 32 tokens. Ignored if there are groups
     uint64_t spare_low_bytes;  // vt_step keeps as much ready for the next new sequences, in up to
                                // eight spans and as far as such sequences go of late, beside what
                                // the live ones are about to need; idle prefixes are evicted for it
@@ -123,6 +129,9 @@ typedef struct vt_config {
     uint32_t n_group;      // group of n_plane planes; VT_MAX_GROUP at most
     bool no_guard;         // shared chunks stay writable in the mappings of their sequences
     uint32_t n_event;      // events kept for vt_events_take; 0: none
+    uint64_t view_planes;  // SPLIT: planes of a group that share a view, at most (vt_view_planes
+                           // says how many); 0: 1. PACKED: ignored. (64 bits wide, because 32
+                           // would lie in what was padding)
 } vt_config;
 
 // Fills in the first struct_bytes bytes of *cfg, which must be sizeof(vt_config) of the caller: all
@@ -218,12 +227,16 @@ VT_API VT_NODISCARD vt_status vt_seq_swap_in(vt_seq *s);
 // Pre: plane < n_plane.
 VT_API void *vt_seq_plane(const vt_seq *s, uint32_t plane);
 VT_API size_t vt_seq_stride(const vt_seq *s);       // bytes from token to token, group 0
-VT_API size_t vt_seq_plane_stride(const vt_seq *s); // bytes from plane to plane, group 0
+VT_API size_t vt_seq_plane_stride(const vt_seq *s); // as vt_plane_distance, of group 0
 VT_API uint32_t vt_seq_len(const vt_seq *s);        // tokens
-// The same strides for the group of a plane (0: a state has no tokens), and the first token whose
-// row is there: 0, unless a window has passed it.
+// For the group of a plane: bytes from token to token (0: a state has no tokens); bytes from plane
+// to plane within a view, or from view to view where each plane has its own; planes in a view (the
+// last may have fewer); bytes from view to view; and the first token whose row is there: 0, unless
+// a window has passed it.
 VT_API size_t vt_plane_stride(const vt_manager *m, uint32_t plane);
 VT_API size_t vt_plane_distance(const vt_manager *m, uint32_t plane);
+VT_API uint32_t vt_view_planes(const vt_manager *m, uint32_t plane);
+VT_API size_t vt_view_distance(const vt_manager *m, uint32_t plane);
 VT_API uint32_t vt_seq_front(const vt_seq *s, uint32_t plane);
 VT_API uint32_t vt_seq_backed(const vt_seq *s); // extend up to here is immediate and cannot fail
 VT_API bool vt_seq_is_swapped(const vt_seq *s); // or on its way to the swap, or back

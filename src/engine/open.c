@@ -151,6 +151,7 @@ static fx_status open_kv(fx_engine *eng, fx_error *err)
         .ctx_tok = eng->info.ctx_tok,
         .step_tok = eng->opt.step_tok,
         .max_seq = 2 * eng->opt.max_seq, // max_seq that run, and as many in the swap
+        .run_seq = eng->opt.max_seq,
         .block_tok = eng->opt.kv_block_tok,
         .tile_tok = eng->tile_tok,
         .budget_bytes = eng->opt.kv_memory_bytes,

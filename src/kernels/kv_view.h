@@ -5,9 +5,14 @@
 // group, plane 2 l holds the keys of its layer l, plane 2 l + 1 the values. The row of token t in
 // plane p, [n_kv_head][head_dim] numbers of the cache's type, begins at
 //     base + p x plane_stride_bytes + t x tok_stride_bytes,
+// or, if planes lie in views of view_planes planes each,
+//     base + p / view_planes x view_stride_bytes + p % view_planes x plane_stride_bytes
+//          + t x tok_stride_bytes,
 // or, if the cache consists of blocks of 2^block_shift tokens that a table lists, at
 //     base + p x plane_stride_bytes + table[t / block] x block_stride_bytes
 //          + t % block x tok_stride_bytes.
+// A view never parts the keys of a layer from its values. Kernels are given one layer of such a
+// cache (fxi_kv_layer), so they know a base and strides only. GPUs see no views: view_planes is 0.
 #ifndef FXI_KERNELS_KV_VIEW_H
 #define FXI_KERNELS_KV_VIEW_H
 
@@ -40,7 +45,9 @@ typedef struct fxi_kv_view {
     const int32_t *table; // NULL: the sequence is contiguous
     int block_shift;      // up to 8; blocks of FXI_KV_TILE_TOK tokens at least
     size_t block_stride_bytes;
-    int first_tok; // rows of earlier tokens are gone: a window has passed them
+    int first_tok;   // rows of earlier tokens are gone: a window has passed them
+    int view_planes; // 0: planes are plane_stride_bytes apart, all of them
+    size_t view_stride_bytes;
 } fxi_kv_view;
 
 typedef struct fxi_kv_views {
@@ -61,7 +68,19 @@ static inline size_t fxi_kv_tok_bytes(const fxi_kv_layout *l)
 // First byte of plane p.
 static inline char *fxi_kv_plane(const fxi_kv_view *v, int p)
 {
-    return v->base + (size_t)p * v->plane_stride_bytes;
+    const int n = v->view_planes;
+    if (!n) return v->base + (size_t)p * v->plane_stride_bytes;
+    return v->base + (size_t)(p / n) * v->view_stride_bytes +
+           (size_t)(p % n) * v->plane_stride_bytes;
+}
+
+// The cache of one layer alone: its keys are plane 0, its values plane 1.
+static inline fxi_kv_view fxi_kv_layer(const fxi_kv_view *v, int layer)
+{
+    fxi_kv_view one = *v;
+    one.base = fxi_kv_plane(v, 2 * layer);
+    one.view_planes = 0;
+    return one;
 }
 
 // Row of one token.

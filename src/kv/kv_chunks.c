@@ -3,11 +3,13 @@
 #include "kv/kv_status.h"
 
 #include <string.h>
-#include <unistd.h>
 
 // Tokens that a slice holds at least, unless the caller says how many.
 #define SPLIT_SLICE_TOK  32
 #define PACKED_SLICE_TOK 8
+
+// Runs of a sequence in each view: what it shares, and what it writes.
+#define RUNS_PER_SEQ 2
 
 // Part of the budget that released memory may keep before it goes back to the system.
 #define SPARE_SHARE 16
@@ -19,17 +21,58 @@
 
 // ---- sizes -------------------------------------------------------------------------------------
 
+// Pre: view_planes divides the group's planes, or is as many or more.
+static int views_of(const fxi_kv_group *g, int view_planes)
+{
+    return view_planes < g->n_plane ? g->n_plane / view_planes : 1;
+}
+
+static int most_planes(const fxi_kv_layout *l)
+{
+    int most = 0;
+    for (int g = 0; g < l->n_group; g++)
+        if (l->group[g].n_plane > most) most = l->group[g].n_plane;
+    return most;
+}
+
+// Views of a sequence; 0: with so many planes each, some would lack a plane, or part a layer.
+static uint64_t count_views(const fxi_kv_layout *l, int view_planes)
+{
+    uint64_t n = 0;
+    if (view_planes > 1 && view_planes % 2) return 0;
+    for (int g = 0; g < l->n_group; g++) {
+        const int n_plane = l->group[g].n_plane;
+        if (view_planes < n_plane && n_plane % view_planes) return 0;
+        n += (uint64_t)views_of(&l->group[g], view_planes);
+    }
+    return n;
+}
+
+// The fewest planes in a view with which all sequences that run have their mappings; all, if there
+// are none such.
+static int choose_view_planes(const fxi_kv_shape *shape, uint64_t max_runs)
+{
+    const uint64_t n_seq = (uint64_t)(shape->run_seq ? shape->run_seq : shape->max_seq);
+    const uint64_t n_rank = shape->n_rank ? (uint64_t)shape->n_rank : 1;
+    const int most = most_planes(&shape->layout);
+    for (int k = 1; k < most; k++) {
+        const uint64_t n = count_views(&shape->layout, k);
+        if (n && n <= max_runs / RUNS_PER_SEQ / n_seq / n_rank) return k;
+    }
+    return most;
+}
+
 // Chunks are as small as the memory's granularity and the least tokens of a slice allow.
-static fxi_chunk_shape shape_of(const fxi_kv_group *g, vt_layout packing, int slice_tok,
+static fxi_chunk_shape shape_of(const fxi_kv_group *g, int view_planes, int slice_tok,
                                 size_t granularity)
 {
-    const bool packed = packing == VT_LAYOUT_PACKED;
-    const size_t tok_bytes = packed ? (size_t)g->n_plane * g->row_bytes : g->row_bytes;
+    const int n_view = views_of(g, view_planes);
+    const size_t tok_bytes = (size_t)(g->n_plane / n_view) * g->row_bytes;
     const size_t least = (size_t)slice_tok * tok_bytes;
     const size_t slice_bytes = (least + granularity - 1) / granularity * granularity;
     return (fxi_chunk_shape){.tok_bytes = tok_bytes,
                              .slice_bytes = slice_bytes,
-                             .chunk_bytes = packed ? slice_bytes : slice_bytes * (size_t)g->n_plane,
+                             .chunk_bytes = slice_bytes * (size_t)n_view,
                              .window_tok = g->window_tok};
 }
 
@@ -57,16 +100,19 @@ static size_t own_row_bytes(const fxi_kv_shape *shape, const fxi_kv_group *g)
 
 void fxi_chunks_plan(const fxi_kv_shape *shape, struct vt_vmm *vmm, fxi_kv_chunks *c)
 {
-    const size_t granularity = vmm ? vmm->ops->granularity(vmm) : (size_t)sysconf(_SC_PAGESIZE);
+    const size_t granularity = vmm->ops->granularity(vmm);
     uint32_t n_plane = 0;
     *c = (fxi_kv_chunks){.n_group = shape->layout.n_group};
     c->packing = granularity >= LARGE_PAGE_BYTES ? VT_LAYOUT_PACKED : VT_LAYOUT_SPLIT;
+    c->view_planes = c->packing == VT_LAYOUT_PACKED
+                         ? most_planes(&shape->layout)
+                         : choose_view_planes(shape, vmm->ops->max_runs(vmm));
     const int preset = c->packing == VT_LAYOUT_PACKED ? PACKED_SLICE_TOK : SPLIT_SLICE_TOK;
     const int slice_tok = shape->block_tok ? shape->block_tok : preset;
     for (int g = 0; g < c->n_group; g++) {
         fxi_kv_group own = shape->layout.group[g];
         own.row_bytes = own_row_bytes(shape, &own);
-        c->chunk[g] = shape_of(&own, c->packing, slice_tok, granularity);
+        c->chunk[g] = shape_of(&own, c->view_planes, slice_tok, granularity);
         c->group[g] = (vt_group){.n_plane = (uint32_t)own.n_plane,
                                  .row_bytes = own.row_bytes,
                                  .window_tok = (uint32_t)own.window_tok,
@@ -86,6 +132,7 @@ vt_config fxi_chunks_config(const fxi_kv_chunks *c, const fxi_kv_shape *shape, s
     cfg.group = c->group;
     cfg.n_group = (uint32_t)c->n_group;
     cfg.layout = c->packing;
+    cfg.view_planes = (uint64_t)c->view_planes;
     cfg.max_tok = (uint32_t)shape->ctx_tok;
     cfg.max_seq = (uint32_t)shape->max_seq;
     cfg.budget_bytes = shape->budget_bytes / n;
@@ -130,6 +177,9 @@ void fxi_chunks_view(const fxi_kv_chunks *c, const vt_manager *m, const vt_seq *
             .tok_stride_bytes = vt_plane_stride(m, plane),
             .first_tok = (int)vt_seq_front(s, plane),
         };
+        if (c->packing == VT_LAYOUT_PACKED || c->view_planes == 1) continue;
+        out->group[g].view_planes = (int)vt_view_planes(m, plane);
+        out->group[g].view_stride_bytes = vt_view_distance(m, plane);
     }
 }
 

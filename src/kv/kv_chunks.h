@@ -4,7 +4,10 @@
 // A group of the layout is a group of planes of libvtensor, with its window.
 //
 // The host's pages are small, and mapping one costs little: each plane has a span of its own
-// (SPLIT), where the rows of successive tokens are neighbours. Pages of devices are large, and each
+// (SPLIT), where the rows of successive tokens are neighbours. But the system limits how many
+// mappings there are, and each sequence needs two runs in each view, one that it shares and one
+// that it writes. Where that is too much for all that run at once, planes share views: as few as
+// suffice, and always the keys and values of a layer together. Pages of devices are large, and each
 // mapping is a call of the driver: the planes of a group lie side by side in one span (PACKED), so
 // that a chunk is one slice with few tokens of all planes, not one of many tokens for each plane
 // (vAttention's tensor slicing, arXiv 2405.04437, section 6.1).
@@ -25,6 +28,7 @@ typedef struct fxi_chunk_shape { // of a group
 typedef struct fxi_kv_chunks {
     int n_group;
     vt_layout packing;
+    int view_planes;                  // SPLIT: planes of a group in a view, at most
     vt_group group[FXI_KV_MAX_GROUP]; // as libvtensor is told
     fxi_chunk_shape chunk[FXI_KV_MAX_GROUP];
     uint32_t plane0[FXI_KV_MAX_GROUP]; // the first plane of each group
@@ -32,7 +36,7 @@ typedef struct fxi_kv_chunks {
     int whole_tok; // smallest number of tokens whose rows end where a chunk ends, in all groups
 } fxi_kv_chunks;
 
-// vmm: whose granularity counts; NULL: the host's.
+// vmm: whose granularity and limit on mappings count.
 void fxi_chunks_plan(const fxi_kv_shape *shape, struct vt_vmm *vmm, fxi_kv_chunks *out);
 
 // How a manager of them is opened over the memory `vmm`, with this part of the budget and the swap.

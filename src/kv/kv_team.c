@@ -79,16 +79,24 @@ static void cancel_team(kv_team *t)
     free_team(t);
 }
 
+static bool are_cut_alike(const fxi_kv_chunks *a, const fxi_kv_chunks *b)
+{
+    return a->packing == b->packing && a->view_planes == b->view_planes &&
+           a->whole_tok == b->whole_tok;
+}
+
 // A manager for device k, which cuts its cache as the others do.
 static fx_status open_rank(kv_team *t, const fxi_kv_shape *shape, int k, fx_error *err)
 {
-    fxi_kv_chunks own;
+    fxi_kv_chunks own = {.n_group = 0};
     vt_vmm *const given = shape->rank_vmm[k];
-    fxi_chunks_plan(shape, given, &own);
-    if (!k) t->chunks = own;
-    if (own.packing != t->chunks.packing || own.whole_tok != t->chunks.whole_tok)
-        return fxi_fail(err, FX_EINVAL, "KV cache: the devices have memory pages of two sizes");
     vt_status st = fxi_meter_open(given, &t->meter[k]);
+    if (st == VT_OK) fxi_chunks_plan(shape, t->meter[k], &own);
+    if (st == VT_OK && !k) t->chunks = own;
+    if (st == VT_OK && !are_cut_alike(&own, &t->chunks)) {
+        fxi_meter_cancel(t->meter[k], given);
+        return fxi_fail(err, FX_EINVAL, "KV cache: the devices have memory pages of two sizes");
+    }
     const vt_config cfg = fxi_chunks_config(&own, shape, t->meter[k]);
     if (st == VT_OK) st = vt_manager_create(&cfg, &t->vt[k]);
     if (st == VT_OK) {

@@ -57,8 +57,8 @@ static fx_status open_one(const fxi_kv_shape *shape, fxi_kv **out, fx_error *err
 {
     kv_vtensor *k = calloc(1, sizeof *k);
     if (!k) return fxi_fail(err, FX_ENOMEM, "KV cache: no memory");
-    fxi_chunks_plan(shape, shape->vmm, &k->chunks);
     vt_status st = fxi_meter_open(shape->vmm, &k->meter);
+    if (st == VT_OK) fxi_chunks_plan(shape, k->meter, &k->chunks);
     const vt_config cfg = fxi_chunks_config(&k->chunks, shape, k->meter);
     if (st == VT_OK) st = vt_manager_create(&cfg, &k->vt);
     if (st != VT_OK) {

@@ -145,9 +145,8 @@ static fxi_attn kernel_call(const fxi_attn_pass *p, const fxi_attn_block *b, int
 {
     size_t row = (size_t)b->row * (size_t)p->n_head * (size_t)p->head_dim;
     return (fxi_attn){
-        .view = b->view,
+        .view = fxi_kv_layer(&b->view, p->layer),
         .kv_type = p->kv_type,
-        .layer = p->layer,
         .kv_head = kv_head,
         .n_kv_head = n_kv_head,
         .n_head = p->n_head,

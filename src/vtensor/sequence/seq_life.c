@@ -124,7 +124,7 @@ void *vt_seq_plane(const vt_seq *s, uint32_t plane)
     assert(plane < g->n_plane);
     const vti_lane_geo *gr = vti_geo_group_of(g, plane);
     uintptr_t base = vti_lane_addr(g, s->span, (uint32_t)(gr - g->group), 0, 0);
-    return (void *)(base + (plane - gr->plane0) * gr->plane_stride);
+    return (void *)(base + vti_group_plane_at(gr, plane));
 }
 
 size_t vt_seq_stride(const vt_seq *s)
@@ -146,6 +146,16 @@ size_t vt_plane_stride(const vt_manager *m, uint32_t plane)
 size_t vt_plane_distance(const vt_manager *m, uint32_t plane)
 {
     return vti_geo_group_of(&m->geo, plane)->plane_stride;
+}
+
+uint32_t vt_view_planes(const vt_manager *m, uint32_t plane)
+{
+    return vti_geo_group_of(&m->geo, plane)->view_planes;
+}
+
+size_t vt_view_distance(const vt_manager *m, uint32_t plane)
+{
+    return vti_geo_group_of(&m->geo, plane)->view_stride;
 }
 
 uint32_t vt_seq_front(const vt_seq *s, uint32_t plane)

@@ -1,7 +1,7 @@
 // geometry.c - from the configuration to the sizes of spans, lanes and chunks.
 //
 // A span is one reservation with a lane for each group, and a lane has a view for each plane
-// (SPLIT) or one for all (PACKED):
+// (SPLIT), for a few (view_planes), or one for all (PACKED):
 //
 //   addr
 //   | guard | view 0: mapped slices | reserved | guard | view 1: ... | guard | next group's ...
@@ -71,23 +71,32 @@ static bool choose_slice(vti_lane_geo *gr, size_t asked_bytes, size_t granularit
     return vti_slice_choose(asked_bytes, gr->stride_bytes, granularity, &gr->slice_bytes);
 }
 
-static vt_status add_group(vti_geo *g, const vt_group *from, bool split, size_t granularity)
+// At most `most`, and shared out evenly, so that the last view has as few unused rows as can be.
+static uint32_t planes_per_view(const vt_group *from, uint64_t most)
+{
+    uint64_t n = from->n_plane, most_in_one = most == 0 ? 1 : most < n ? most : n;
+    uint64_t n_view = (n + most_in_one - 1) / most_in_one;
+    return (uint32_t)((n + n_view - 1) / n_view);
+}
+
+static vt_status add_group(vti_geo *g, const vt_group *from, uint64_t most, size_t granularity)
 {
     if (!group_in_range(from)) return VT_EINVAL;
+    uint32_t k = planes_per_view(from, most);
     vti_lane_geo *gr = &g->group[g->n_group++];
     *gr = (vti_lane_geo){.is_state = from->kind == VT_GROUP_STATE,
                          .n_plane = from->n_plane,
                          .plane0 = g->n_plane,
-                         .n_view = split ? from->n_plane : 1,
+                         .view_planes = k,
+                         .n_view = (from->n_plane + k - 1) / k,
                          .window_tok = from->window_tok};
     g->n_plane += from->n_plane;
     g->has_state |= gr->is_state;
-    if (!vti_size_mul(from->row_bytes, split ? 1 : from->n_plane, &gr->stride_bytes))
-        return VT_EINVAL;
+    if (!vti_size_mul(from->row_bytes, k, &gr->stride_bytes)) return VT_EINVAL;
     if (!choose_slice(gr, from->slice_bytes, granularity) ||
         !vti_size_mul(gr->slice_bytes, gr->n_view, &gr->chunk_bytes) || !lay_out_lane(g, gr))
         return VT_EINVAL;
-    gr->plane_stride = split ? gr->view_stride : from->row_bytes;
+    gr->plane_stride = k == 1 ? gr->view_stride : from->row_bytes;
     gr->cls = class_for(g, gr);
     return VT_OK;
 }
@@ -125,13 +134,20 @@ vt_status vti_geo_init(vti_geo *g, const vt_config *cfg, size_t granularity)
     const vt_group plain = {VT_GROUP_TOKENS, cfg->n_plane, cfg->row_bytes, 0, cfg->slice_bytes};
     const vt_group *from = cfg->n_group > 0 ? cfg->group : &plain;
     if (!config_in_range(cfg)) return VT_EINVAL;
+    const uint64_t view_planes = cfg->layout == VT_LAYOUT_SPLIT ? cfg->view_planes : UINT64_MAX;
     *g = (vti_geo){.max_tok = cfg->max_tok, .max_seq = cfg->max_seq};
     for (uint32_t i = 0; i < (cfg->n_group > 0 ? cfg->n_group : 1); i++)
-        VT_TRY(add_group(g, &from[i], cfg->layout == VT_LAYOUT_SPLIT, granularity));
+        VT_TRY(add_group(g, &from[i], view_planes, granularity));
     g->span_bytes += g->group[g->n_group - 1].guard_bytes;
     if (!count_names(g)) return VT_EINVAL;
     g->block_tok = choose_block(g);
     return VT_OK;
+}
+
+size_t vti_group_plane_at(const vti_lane_geo *gr, uint32_t plane)
+{
+    uint32_t p = plane - gr->plane0, k = gr->view_planes;
+    return p / k * gr->view_stride + p % k * gr->plane_stride;
 }
 
 const vti_lane_geo *vti_geo_group_of(const vti_geo *g, uint32_t plane)

@@ -9,12 +9,13 @@
 typedef struct vti_lane_geo {
     bool is_state;
     uint32_t n_plane, plane0; // plane0: number of the first
-    uint32_t n_view;          // n_plane (SPLIT) or 1 (PACKED); also slices per chunk
+    uint32_t view_planes;     // planes in a view; the last view may have fewer
+    uint32_t n_view;          // n_plane (SPLIT) to 1 (PACKED); also slices per chunk
     uint32_t cls;             // class of its chunks
     uint32_t n_position;      // chunks that a lane has room for
     uint32_t window_tok;      // 0: none
     size_t stride_bytes;      // from token to token; of a state, all of it
-    size_t plane_stride;      // bytes from plane to plane
+    size_t plane_stride;      // bytes from plane to plane of a view; of one each, view_stride
     size_t slice_bytes;
     size_t chunk_bytes; // n_view x slice_bytes
     size_t guard_bytes; // at least a token; never mapped
@@ -37,6 +38,9 @@ typedef struct vti_geo {
 
 // Errors: VT_EINVAL (a value out of range, or sizes that overflow).
 vt_status vti_geo_init(vti_geo *g, const vt_config *cfg, size_t granularity);
+
+// From the first byte of view 0 to that of this plane.
+size_t vti_group_plane_at(const vti_lane_geo *gr, uint32_t plane);
 
 const vti_lane_geo *vti_geo_group_of(const vti_geo *g, uint32_t plane);
 

@@ -15,8 +15,8 @@
 //   token     one position of a sequence: row_bytes in each plane
 //   plane     what the user sees: the K rows or the V rows of one layer
 //   group     planes whose rows have the same size and life
-//   view      what is mapped: each plane separately (SPLIT), or all planes of a group, a token's
-//             side by side (PACKED)
+//   view      what is mapped: each plane separately (SPLIT), or several or all planes of a group
+//             (view_planes, PACKED), a token's side by side
 //   slice     slice_bytes of physical memory, mapped at one place of one view
 //   chunk     the slices of all views of a group at one position: the unit of allocation
 //   class     the chunks of one shape. They are fungible: any of them may be mapped at any position
@@ -106,7 +106,8 @@
 //     rest is mapped, and a sequence on its way has a list.
 // 10. Beyond its length a lane reads as zero from dirty_end on, and before that, unless it is foul,
 //     no bytes of another holder. Chunks of the pool that are not dirty read as zero.
-// 11. What more than one holder can read is mapped for reading only (unless no_guard).
+// 11. What more than one holder can read is mapped for reading only, unless no_guard, or mappings
+//     are short: a guard then waits (guard_end), as it does while the device may still write.
 #ifndef VTI_MANAGER_H
 #define VTI_MANAGER_H
 

@@ -77,7 +77,7 @@ typedef struct vti_lane {
     uint32_t held0,
         held1;           // positions [held0, held1) are held: those, and what waits to be unmapped
     uint32_t n_ro;       // positions below are mapped for reading only, if at all
-    uint32_t guard_end;  // positions below are to become so, once the device writes no more
+    uint32_t guard_end;  // positions below are to become so: see vti_lane_guard
     uint32_t n_warm;     // spare chunks mapped, all at positions from held1 on
     uint32_t n_end;      // the last mapped position, plus one
     uint32_t n_run;      // runs of one view

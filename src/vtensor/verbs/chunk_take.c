@@ -138,6 +138,20 @@ static vt_status plan_chunk(vt_manager *m, vti_span *sp, uint32_t group, uint32_
     return VT_OK;
 }
 
+// If there are no mappings for a new run behind what is guarded, the guard goes.
+static vt_status runs_for_plan(vt_manager *m, vti_span *sp, uint32_t group, uint32_t first,
+                               uint32_t n, vti_haste haste)
+{
+    const vti_lane *l = &sp->lane[group];
+    uint64_t n_run = vti_plan_runs(m, sp, group, first, l->plan, n);
+    if (vti_runs_fit(m, n_run)) return VT_OK;
+    if (haste == VTI_AHEAD) return VT_NOMAPS;
+    vt_status st = vti_runs_make(m, sp, n_run);
+    if (st != VT_NOMAPS || first != l->n_ro || !vti_lane_unguard_run(m, sp, group)) return st;
+    n_run = vti_plan_runs(m, sp, group, first, l->plan, n);
+    return vti_runs_fit(m, n_run) ? VT_OK : VT_NOMAPS;
+}
+
 vt_status vti_plan_make(vt_manager *m, vti_span *sp, uint32_t group, uint32_t first, uint32_t *n,
                         vti_haste haste)
 {
@@ -151,11 +165,7 @@ vt_status vti_plan_make(vt_manager *m, vti_span *sp, uint32_t group, uint32_t fi
         before = l->plan[i].chunk;
     }
     if (st != VT_OK && haste == VTI_AHEAD && i > 0) st = VT_OK;
-    if (st == VT_OK) {
-        uint64_t n_run = vti_plan_runs(m, sp, group, first, l->plan, i);
-        if (!vti_runs_fit(m, n_run))
-            st = haste == VTI_AHEAD ? VT_NOMAPS : vti_runs_make(m, sp, n_run);
-    }
+    if (st == VT_OK) st = runs_for_plan(m, sp, group, first, i, haste);
     *n = i;
     if (st != VT_OK) vti_plan_drop(m, cls, l->plan, 0, i);
     return st;

@@ -2,6 +2,8 @@
 #include "verbs.h"
 #include "vtensor/common/try.h"
 
+enum { LEFT_FOR_GROWTH = 8 }; // a guard parts a run, but never one of the last 1/8 of them
+
 vt_status vti_lane_fetch(vt_manager *m, const vti_span *sp, uint32_t group, uint32_t position,
                          uint32_t chunk, size_t size_bytes)
 {
@@ -95,7 +97,7 @@ static bool writes_are_done(vt_manager *m, vti_span *sp)
 static void guard_lane(vt_manager *m, vti_span *sp, uint32_t group)
 {
     vti_lane *l = &sp->lane[group];
-    if (!vti_runs_fit(m, m->geo.group[group].n_view)) return;
+    if (!vti_runs_fit(m, m->geo.group[group].n_view + m->max_runs / LEFT_FOR_GROWTH)) return;
     if (lane_protect(m, sp, group, l->n_ro, l->guard_end, VT_VMM_READ) == VT_OK)
         vti_lane_set_ro(&m->vset, sp, group, l->guard_end);
 }
@@ -124,8 +126,20 @@ VTI_HOT vt_status vti_lane_unguard(vt_manager *m, vti_span *sp, uint32_t group, 
     vti_lane *l = &sp->lane[group];
     if (l->guard_end > begin) l->guard_end = begin;
     if (!VTI_RARE(begin < l->n_ro)) return VT_OK;
-    VT_TRY(vti_runs_make(m, sp, m->geo.group[group].n_view));
+    if (!vti_lane_run_begins(&m->vset, l, begin)) // else no run is parted
+        VT_TRY(vti_runs_make(m, sp, m->geo.group[group].n_view));
     VT_TRY(lane_protect(m, sp, group, begin, l->n_ro, VT_VMM_WRITE));
     vti_lane_set_ro(&m->vset, sp, group, begin);
     return VT_OK;
+}
+
+bool vti_lane_unguard_run(vt_manager *m, vti_span *sp, uint32_t group)
+{
+    vti_lane *l = &sp->lane[group];
+    if (!m->guards || l->n_ro == 0 || l->at[l->n_ro - 1] == VTI_NO_CHUNK) return false;
+    uint32_t begin = l->n_ro - 1, end = l->n_ro;
+    while (!vti_lane_run_begins(&m->vset, l, begin)) begin--;
+    if (vti_lane_unguard(m, sp, group, begin) != VT_OK) return false;
+    vti_lane_guard(m, sp, group, end);
+    return true;
 }

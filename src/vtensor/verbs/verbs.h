@@ -154,6 +154,9 @@ void vti_span_guard(vt_manager *m, vti_span *sp);
 vt_status vti_lane_guard_again(vt_manager *m, vti_span *sp, uint32_t group, uint32_t first,
                                uint32_t end);
 vt_status vti_lane_unguard(vt_manager *m, vti_span *sp, uint32_t group, uint32_t begin);
+// Where mappings have run out: the last guarded run can be written again, so that what follows may
+// continue it, and is guarded again when there are some. False: there is none, or the device failed.
+bool vti_lane_unguard_run(vt_manager *m, vti_span *sp, uint32_t group);
 
 // lane_grow.c
 // Backs the cold positions of [first, end) at once: warm, but held where the lane holds its tokens.

@@ -53,7 +53,12 @@ static cache cache_paged(const setup *s, int shift)
     size_t row = row_bytes(s), plane = row * (size_t)block;
     c.mem = malloc((size_t)n_block * N_PLANE * plane);
     memset(c.mem, 0xff, (size_t)n_block * N_PLANE * plane);
-    c.view = (fxi_kv_view){c.mem, plane, row, c.table, shift, N_PLANE * plane, 0};
+    c.view = (fxi_kv_view){.base = c.mem,
+                           .plane_stride_bytes = plane,
+                           .tok_stride_bytes = row,
+                           .table = c.table,
+                           .block_shift = shift,
+                           .block_stride_bytes = N_PLANE * plane};
     return c;
 }
 

@@ -118,6 +118,43 @@ static void test_trim_gives_back(void **state)
     fxi_kv_close(kv);
 }
 
+static uint64_t mappings_of(int n_seq, int *n_together)
+{
+    enum { N_LAYER = 80, CTX_TOK = 8192 };
+    const fxi_kv_shape many = {.layout = {1, {{2 * N_LAYER, 64, 0}}},
+                               .ctx_tok = CTX_TOK,
+                               .max_seq = 2 * n_seq,
+                               .run_seq = n_seq,
+                               .budget_bytes = (uint64_t)1 << 40};
+    fxi_kv *kv;
+    fxi_kv_stats stats;
+    assert_int_equal(fxi_kv_open("vtensor", &many, &kv, NULL), FX_OK);
+    fxi_kv_seq *s = new_seq(kv);
+    assert_int_equal(fxi_kv_extend(kv, s, 1), FX_OK);
+    fxi_kv_get_stats(kv, &stats);
+    const fxi_kv_view v = fxi_kv_get_views(kv, s).group[0];
+    *n_together = v.view_planes ? v.view_planes : 1;
+    for (int layer = 0; layer < N_LAYER; layer++) {
+        const fxi_kv_view one = fxi_kv_layer(&v, layer);
+        assert_ptr_equal(fxi_kv_row(&one, 0, 0), fxi_kv_row(&v, 2 * layer, 0));
+        assert_ptr_equal(fxi_kv_row(&one, 1, 0), fxi_kv_row(&v, 2 * layer + 1, 0));
+    }
+    assert_true(2 * stats.n_mapping * (uint64_t)n_seq <= stats.max_mapping);
+    fxi_kv_close(kv);
+    return stats.n_mapping;
+}
+
+// With two runs each, 64 sequences of 160 planes fit Linux's default limit, 1,000 do not.
+static void test_planes_share_views_where_many_sequences_run(void **state)
+{
+    (void)state;
+    int n_together;
+    assert_int_equal(mappings_of(64, &n_together), 160);
+    assert_int_equal(n_together, 1);
+    assert_int_equal(mappings_of(1000, &n_together), 10);
+    assert_int_equal(n_together, 16);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -127,6 +164,7 @@ int main(void)
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_bytes_for_is_what_is_mapped),
         cmocka_unit_test(test_trim_gives_back),
+        cmocka_unit_test(test_planes_share_views_where_many_sequences_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -73,10 +73,7 @@ static size_t host_granularity(vt_vmm *vmm)
 static vt_status host_configure(vt_vmm *vmm, const vt_vmm_geometry *geo)
 {
     vmm_host *h = host_of(vmm);
-    VT_TRY(vti_chunk_file_configure(&h->file, geo));
-    uint64_t max_map_count = vti_system_max_maps();
-    h->max_runs = (max_map_count - max_map_count / 8) / 2;
-    return VT_OK;
+    return vti_chunk_file_configure(&h->file, geo);
 }
 
 static uint64_t host_max_runs(vt_vmm *vmm)
@@ -344,6 +341,8 @@ static vt_status host_open(size_t unit_bytes, unsigned memfd_flags, vt_vmm **out
     }
     h->vmm.ops = &host_ops;
     h->swap.fd = -1;
+    const uint64_t max_map_count = vti_system_max_maps();
+    h->max_runs = (max_map_count - max_map_count / 8) / 2;
     h->populate_flag = madvise(NULL, 0, MADV_POPULATE_WRITE) == 0 ? 0 : MAP_POPULATE;
     *out = &h->vmm;
     return VT_OK;

@@ -6,6 +6,7 @@
 
 #include "family.h"
 #include "swap_now.h"
+#include "vtensor/structure/manager.h"
 
 static family f;
 
@@ -584,6 +585,45 @@ static void test_a_pin_is_not_cut(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+// Each has recorded all that it has, so that its one run is guarded; then there are no mappings.
+// Who grows does so without one, and what is shared is guarded again when there are some.
+static void test_who_grows_at_the_limit_needs_no_mapping(void **state)
+{
+    (void)state;
+    enum { N = 4, TOK = 64, PLANES = 2 };
+    vt_vmm *vmm = vt_fake_open();
+    vt_fake_set_max_runs(vmm, 64);
+    vt_config cfg = vt_config_default();
+    cfg.n_plane = PLANES, cfg.row_bytes = 128, cfg.max_tok = 1024, cfg.max_seq = 64;
+    cfg.budget_bytes = 64 << 20, cfg.vmm = vmm, cfg.mapper = VT_MAPPER_OWNER;
+    vt_manager *m;
+    vt_domain *d;
+    vt_seq *s[N];
+    uint32_t tok[TOK];
+    assert_ok(vt_manager_create(&cfg, &m));
+    assert_ok(vt_domain_open(m, "limit", 5, &d));
+    for (uint32_t i = 0; i < N; i++) {
+        for (uint32_t t = 0; t < TOK; t++) tok[t] = 1000 * i + t;
+        assert_ok(vt_seq_create(m, 0, &s[i]));
+        assert_ok(vt_seq_extend(s[i], TOK));
+        assert_ok(vt_seq_record(s[i], d, tok, TOK, NULL));
+    }
+    assert_ok(vt_step(m, VT_AHEAD_NONE, 0, 0)); // guards
+    const uint64_t max_runs = m->max_runs;
+    vt_fake_set_max_runs(vmm, m->max_runs = N * PLANES);
+    for (uint32_t len_tok = TOK + 1; len_tok < TOK + 70; len_tok++)
+        for (uint32_t i = 0; i < N; i++) assert_ok(vt_seq_extend(s[i], len_tok));
+    assert_ok(vt_step(m, VT_AHEAD_NONE, 0, 1));
+    assert_ok(vt_check(m, NULL));
+    assert_int_equal(m->vset.n_run, N * PLANES);
+    vt_fake_set_max_runs(vmm, m->max_runs = max_runs);
+    assert_ok(vt_step(m, VT_AHEAD_NONE, 0, 2));
+    assert_int_equal(m->vset.n_run, 2 * N * PLANES); // guarded, and not
+    assert_ok(vt_check(m, NULL));
+    vt_domain_close(d);
+    vt_manager_destroy(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -614,6 +654,7 @@ int main(void)
         TEST(test_a_match_does_not_eat_its_own_tail),
         TEST(test_a_pin_is_not_cut),
         TEST(test_misuse_is_refused),
+        cmocka_unit_test(test_who_grows_at_the_limit_needs_no_mapping),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -78,6 +78,34 @@ static void test_sizes_packed(void **state)
     assert_int_equal(g.block_tok, 1); // not even one fits a chunk
 }
 
+// Five planes, at most four in a view: three and two, so that one row is unused and not three.
+static void test_sizes_of_shared_views(void **state)
+{
+    (void)state;
+    vti_geo g;
+    vt_config c = config();
+    c.n_plane = 5;
+    c.view_planes = 4;
+    assert_int_equal(vti_geo_init(&g, &c, PAGE), VT_OK);
+    const vti_lane_geo *gr = &g.group[0];
+    assert_int_equal(gr->view_planes, 3);
+    assert_int_equal(gr->n_view, 2);
+    assert_int_equal(gr->stride_bytes, 3 * 1536);
+    assert_int_equal(gr->slice_bytes, 36 * PAGE); // 32 tokens of three planes
+    assert_int_equal(gr->chunk_bytes, 2 * gr->slice_bytes);
+    assert_int_equal(gr->plane_stride, 1536);
+    assert_int_equal(vti_group_plane_at(gr, 0), 0);
+    assert_int_equal(vti_group_plane_at(gr, 2), 2 * 1536);
+    assert_int_equal(vti_group_plane_at(gr, 3), gr->view_stride);
+    assert_int_equal(vti_group_plane_at(gr, 4), gr->view_stride + 1536);
+    c.view_planes = 1;
+    assert_int_equal(vti_geo_init(&g, &c, PAGE), VT_OK);
+    assert_int_equal(g.group[0].n_view, 5);
+    c.view_planes = UINT64_MAX; // as if packed
+    assert_int_equal(vti_geo_init(&g, &c, PAGE), VT_OK);
+    assert_int_equal(g.group[0].n_view, 1);
+}
+
 static void test_a_block_is_no_longer_than_a_sequence(void **state)
 {
     (void)state;
@@ -386,6 +414,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sizes_split),
         cmocka_unit_test(test_sizes_packed),
+        cmocka_unit_test(test_sizes_of_shared_views),
         cmocka_unit_test(test_a_block_is_no_longer_than_a_sequence),
         cmocka_unit_test(test_groups_follow_one_another),
         cmocka_unit_test(test_a_state_is_all_or_nothing),

@@ -228,6 +228,7 @@ void shapes_open(const shape_setup *sh, shape_where at, vt_layout layout, vt_map
     cfg.max_tok = SHAPE_MAX_TOK;
     cfg.max_seq = SHAPE_N_SEQ;
     cfg.layout = layout;
+    cfg.view_planes = (seed + (uint64_t)(sh - shapes_all)) % 3;
     cfg.budget_bytes = budget_of(&cfg);
     cfg.mapper = mapper;
     cfg.swap_bytes = sh->swap ? (uint64_t)1 << 30 : 0;
