@@ -1,6 +1,6 @@
-// scale.c - what each call costs as what it does not touch grows: sequences alive, nodes of the tree, tokens of the
-// context. On a backend without memory (replay/paper), so that the manager's own work is measured, at any size: the
-// budget is 1 TiB.
+// scale.c - what each call costs as what it does not touch grows: sequences alive, nodes of the
+// tree, tokens of the context. On a backend without memory (replay/paper), so that the manager's
+// own work is measured, at any size: the budget is 1 TiB.
 #include <stdlib.h>
 
 #include "bench_vtensor.h"

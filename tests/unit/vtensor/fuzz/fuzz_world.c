@@ -213,8 +213,9 @@ static void look_at_run(void *ud, uint32_t group, uint32_t position, uint64_t at
                 fuzz_fail(lk->w, "bytes of another tenant are readable", lk->i);
 }
 
-// While a job of the span is with the mapper, what is beyond the length may go or come at any time. And where wiping
-// failed and unmapping failed, too, the lane says so, and nothing is done with it before the next attempt.
+// While a job of the span is with the mapper, what is beyond the length may go or come at any time.
+// And where wiping failed and unmapping failed, too, the lane says so, and nothing is done with it
+// before the next attempt.
 static void look_at_all(const fuzz_world *w, uint32_t i)
 {
     fuzz_looker looker = {w, i};

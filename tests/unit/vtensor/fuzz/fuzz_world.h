@@ -1,11 +1,12 @@
-// fuzz_world.h - a manager on the host under random calls, of three tenants, and what every byte of every sequence must
-// be.
+// fuzz_world.h - a manager on the host under random calls, of three tenants, and what every byte of
+// every sequence must be.
 //
 //   manager -> fault backend -> host
 //
-// Each byte says in its two highest bits whose it is: 0 is nobody's, and a row of a sequence is a function of its
-// tenant, the tokens up to it and its plane. So everything that is mapped for a sequence can be compared: within its
-// length with what must be there, beyond it for bytes of others.
+// Each byte says in its two highest bits whose it is: 0 is nobody's, and a row of a sequence is a
+// function of its tenant, the tokens up to it and its plane. So everything that is mapped for a
+// sequence can be compared: within its length with what must be there, beyond it for bytes of
+// others.
 #ifndef VT_TEST_FUZZ_WORLD_H
 #define VT_TEST_FUZZ_WORLD_H
 

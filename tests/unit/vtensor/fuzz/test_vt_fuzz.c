@@ -1,10 +1,11 @@
-// test_vt_fuzz.c - random calls of three tenants, and every byte that is mapped for a sequence compared behind each of
-// them, those that failed above all: within its length it is what was written, beyond it is zero or the tenant's own.
-// A seed draws a setup (layout, groups with windows and states, slices, budget, swap, mapper, a limit on mappings, a
-// backend whose calls fail) and the calls.
+// test_vt_fuzz.c - random calls of three tenants, and every byte that is mapped for a sequence
+// compared behind each of them, those that failed above all: within its length it is what was
+// written, beyond it is zero or the tenant's own. A seed draws a setup (layout, groups with windows
+// and states, slices, budget, swap, mapper, a limit on mappings, a backend whose calls fail) and
+// the calls.
 //
-// The environment makes it longer or repeats a failure: VT_FUZZ_SEED (the first), VT_FUZZ_WORLDS (how many seeds),
-// VT_FUZZ_CALLS (of each), VT_FUZZ_S (seconds: seeds until they have passed).
+// The environment makes it longer or repeats a failure: VT_FUZZ_SEED (the first), VT_FUZZ_WORLDS
+// (how many seeds), VT_FUZZ_CALLS (of each), VT_FUZZ_S (seconds: seeds until they have passed).
 #include "assert_vt.h"
 
 #include <time.h>

@@ -1,6 +1,7 @@
-// test_vt_work.c - calls cost what they touch. A prompt that is recorded bit by bit costs what it is long: each record
-// compares the blocks that are new, and none of those before; where the tokens behind them may have changed, it begins
-// earlier. A new sequence looks at a few idle spans, however many there are.
+// test_vt_work.c - calls cost what they touch. A prompt that is recorded bit by bit costs what it
+// is long: each record compares the blocks that are new, and none of those before; where the tokens
+// behind them may have changed, it begins earlier. A new sequence looks at a few idle spans,
+// however many there are.
 #include "assert_vt.h"
 
 #include "family.h"

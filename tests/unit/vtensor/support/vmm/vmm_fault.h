@@ -13,7 +13,8 @@ vt_vmm *vt_fault_open(vt_vmm *inner); // owns inner; NULL: no memory, inner stay
 // Pages as large as a device's: a multiple of the inner backend's. Before a manager is opened.
 void vt_fault_set_granularity(vt_vmm *fault, size_t bytes);
 
-// The limit on runs that the backend states, instead of the inner one's. Before a manager is opened.
+// The limit on runs that the backend states, instead of the inner one's. Before a manager is
+// opened.
 void vt_fault_set_max_runs(vt_vmm *fault, uint64_t max_runs);
 
 // The i-th call from now on (0: the next) answers st, and so do the n_more calls behind it; of
