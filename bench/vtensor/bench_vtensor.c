@@ -4,10 +4,10 @@
 //                 [--chunk-kib N] [--repeat N] [--compute-ms X] [--only NAME] [--csv FILE]
 //                 [--quick]
 //
-// --only: ops, alloc, decode, churn, fork, match, vmas, physical, trim or calls; --chunk-kib: bytes
-// of a chunk in each plane (split) or in all (packed). Prints a table; --csv writes the same as
-// rows section,case,layout,slice_kib,what,value,unit to FILE ("-": stdout, and no table). Last come
-// the goals, on stderr with --csv -; the exit status does not depend on them.
+// --only: ops, alloc, decode, churn, fork, match, vmas, physical, trim, calls or scale; --chunk-
+// kib: bytes of a chunk in each plane (split) or in all (packed). Prints a table; --csv writes the
+// same as rows section,case,layout,slice_kib,what,value,unit to FILE ("-": stdout, and no table).
+// Last come the goals, on stderr with --csv -; the exit status does not depend on them.
 //
 // What a ratio compares runs in turn within one run; medians of N. Huge pages are measured if the
 // administrator has reserved some (vm.nr_hugepages; 400 suffice).
@@ -26,7 +26,7 @@ static const struct {
     {"ops", bench_ops},     {"alloc", bench_alloc},       {"decode", bench_decode},
     {"churn", bench_churn}, {"fork", bench_fork},         {"match", bench_match},
     {"vmas", bench_vmas},   {"physical", bench_physical}, {"trim", bench_trim},
-    {"calls", bench_calls},
+    {"calls", bench_calls}, {"scale", bench_scale},
 };
 
 enum { N_PART = sizeof parts / sizeof parts[0] };

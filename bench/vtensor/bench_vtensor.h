@@ -55,6 +55,7 @@ void bench_vmas(bench *b);     // count.c
 void bench_physical(bench *b); // count.c
 void bench_trim(bench *b);     // count.c
 void bench_calls(bench *b);    // count.c
+void bench_scale(bench *b);    // scale.c
 
 // ---- world.c
 

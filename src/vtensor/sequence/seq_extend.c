@@ -286,6 +286,7 @@ static void cut_to(vt_seq *s, uint32_t len_tok)
     }
     s->span->needs_fence = true;
     s->tail_asked = false;
+    if (s->path_tok > len_tok) s->path_tok = len_tok;
     if (s->pending.n_tok > len_tok) s->pending.n_tok = len_tok;
     vti_seq_set_len(s, len_tok);
     for (uint32_t g = 0; g < m->geo.n_group; g++) (void)vti_lane_clear(m, s->span, g, false);

@@ -86,6 +86,7 @@ void vti_seq_set_node(vt_seq *s, vti_node *node)
         vti_rtree_unref(t, s->node);
     }
     s->node = node;
+    s->path_tok = node ? vti_node_end_tok(node) : 0;
 }
 
 // ---- Release

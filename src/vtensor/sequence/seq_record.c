@@ -1,6 +1,7 @@
 // seq_record.c - record and retain. Recording makes the tree another holder of the sequence's
 // chunks. While the sequence lives, only blocks whose chunks it has filled to the end are shared;
-// what follows them is kept for the release (seq_pending.c).
+// what follows them is kept for the release (seq_pending.c). A record goes on from the node where
+// the last one ended, so that a prompt recorded bit by bit costs what it is long.
 #include "seq_undo.h"
 #include "sequence.h"
 
@@ -67,14 +68,15 @@ static void settle_states(vt_manager *m)
 
 // ---- Record
 
-static vt_status push_blocks(vt_seq *s, vt_domain *d, const uint32_t *tok, uint32_t n_tok,
+static vt_status push_blocks(vt_seq *s, vti_node *from, const uint32_t *tok, uint32_t n_tok,
                              vti_node **node)
 {
     vt_manager *m = s->m;
     const uint32_t *at[VT_MAX_GROUP];
     vt_status st = VT_OK;
     for (uint32_t g = 0; g < m->geo.n_group; g++) at[g] = s->span->lane[g].at;
-    vti_push push = {vti_domain_root(d), tok, 0, n_tok, at, false};
+    uint32_t start = vti_node_end_tok(from);
+    vti_push push = {from, tok + start, start, n_tok, at, false};
     push.has_state = m->geo.has_state && n_tok == s->len_tok && m->max_runs < UINT64_MAX;
     if (push.has_state) st = copy_states(s, at);
     if (st == VT_OK) st = vti_rtree_push(m->rtree, &push, node);
@@ -99,12 +101,14 @@ static vt_status record_blocks(vt_seq *s, vt_domain *d, const uint32_t *tok, uin
         vti_seq_set_node(s, vti_domain_root(d));
         return VT_OK;
     }
+    uint32_t n_same = s->path_tok < n_tok ? s->path_tok : n_tok;
+    vti_node *from = vti_rtree_resume(d, s->node, n_same);
     uint64_t mark = vti_rtree_mark(s->m->rtree);
-    VT_TRY(push_blocks(s, d, tok, n_tok, &node));
+    VT_TRY(push_blocks(s, from, tok, n_tok, &node));
     guard_lanes(s, n_tok); // also if it is undone: nodes that were there may have taken chunks
     vt_status st = keep ? retain_node(s->m, node, keep) : VT_OK;
     if (st != VT_OK) {
-        vti_rtree_undo_push(s->m->rtree, node, vti_domain_root(d), mark);
+        vti_rtree_undo_push(s->m->rtree, node, from, mark);
         return st;
     }
     vti_seq_set_node(s, node);

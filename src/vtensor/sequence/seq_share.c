@@ -149,6 +149,7 @@ static vt_status seq_fork(vt_seq *s, uint32_t len_tok, vt_seq **out)
     vt_status st = begin_with(*out, &from);
     if (st != VT_OK) return end_failed(out, st);
     if (s->node) vti_seq_set_node(*out, vti_node_within(m->rtree, s->node, len_tok));
+    if ((*out)->path_tok > s->path_tok) (*out)->path_tok = s->path_tok;
     vti_rtree_note_fork(m->rtree, (*out)->node, len_tok);
     return VT_OK;
 }

@@ -216,6 +216,7 @@ struct vt_seq {
     uint32_t n_swapped;
     bool tail_asked;       // span->fence is a ticket after all work that may read the tail
     struct vti_node *node; // deepest node of the tree whose chunks it shares; referenced
+    uint32_t path_tok;     // as many of its tokens are still those of the path to the node
     vti_pending pending;   // last: extend needs what is before
 };
 

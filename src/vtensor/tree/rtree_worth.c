@@ -152,6 +152,17 @@ void vti_rtree_touch(vti_rtree *t, vti_node *n)
     }
 }
 
+vti_node *vti_rtree_resume(const vt_domain *d, vti_node *n, uint32_t n_tok)
+{
+    const vti_geo *g = d->tree->geo;
+    if (!n || n->domain != d) return d->root;
+    if (n_tok > vti_node_end(n)) n_tok = vti_node_end(n);
+    uint32_t front = window_front(g, n_tok);
+    while (!vti_node_is_root(n) && (vti_node_end(n) > front || n->n_tok < g->block_tok))
+        n = n->parent;
+    return n;
+}
+
 void vti_rtree_ref(vti_rtree *t, vti_node *n)
 {
     vti_watch_note(t, n);

@@ -69,14 +69,20 @@ static uint64_t fit_cost(const vt_manager *m, const vti_span *sp, uint32_t expec
     return cost;
 }
 
+// A new sequence looks at so many idle spans, the newest. What older ones keep is not lost: extend
+// takes warm chunks from idle spans, the longest idle first.
+enum { MAX_LOOK = 32 };
+
 // The best fit, and among equals the newest. If nothing is known: the newest that is warm.
 static vti_span *best_idle_span(vt_manager *m, uint32_t expect_tok, uint32_t alias_tok)
 {
     vti_span *best = NULL;
     uint64_t least = UINT64_MAX;
-    for (vti_span *sp = m->vset.in[VTI_SPAN_IDLE].newest; sp; sp = sp->older) {
+    uint32_t n_look = 0;
+    for (vti_span *sp = m->vset.in[VTI_SPAN_IDLE].newest; sp && n_look < MAX_LOOK; sp = sp->older) {
         if (vti_span_is_lent(&m->vset, sp) || vti_span_is_quiet(m, sp) != VT_OK) continue;
         if (expect_tok == 0 && sp->lane[0].n_warm > 0) return sp;
+        n_look++;
         uint64_t cost = fit_cost(m, sp, expect_tok, alias_tok);
         if (best && cost >= least) continue;
         best = sp;

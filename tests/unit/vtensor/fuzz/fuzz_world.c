@@ -193,18 +193,31 @@ static bool are_own(const uint64_t *word, size_t n, uint32_t tenant)
     return true;
 }
 
+// A sequence whose mapped bytes are looked at.
+typedef struct fuzz_looker {
+    const fuzz_world *w;
+    uint32_t i;
+} fuzz_looker;
+
+static void look_at_run(void *ud, uint32_t group, uint32_t position, uint64_t at, uint32_t n)
+{
+    const fuzz_looker *lk = ud;
+    const fuzz_seq *q = &lk->w->seq[lk->i];
+    const vti_geo *geo = &lk->w->m->geo;
+    const vti_lane_geo *gr = &geo->group[group];
+    for (uint32_t p = position; p < position + n && !(at & VT_AT_SWAP); p++)
+        for (uint32_t v = 0; v < gr->n_view; v++)
+            if (!are_own((const uint64_t *)vti_lane_addr(geo, q->s->span, group, v, p),
+                         gr->slice_bytes / 8, q->tenant))
+                fuzz_fail(lk->w, "bytes of another tenant are readable", lk->i);
+}
+
 // While a job of the span is with the mapper, what is beyond the length may go or come at any time.
 static void look_at_all(const fuzz_world *w, uint32_t i)
 {
-    const vti_span *sp = w->seq[i].s->span;
-    const vti_geo *geo = &w->m->geo;
-    if (vti_span_is_lent(&w->m->vset, sp)) return;
-    for (uint32_t g = 0; g < geo->n_group; g++)
-        for (uint32_t p = 0; p < sp->lane[g].n_end; p++)
-            for (uint32_t v = 0; v < geo->group[g].n_view && sp->lane[g].at[p] != VTI_NO_CHUNK; v++)
-                if (!are_own((const uint64_t *)vti_lane_addr(geo, sp, g, v, p),
-                             geo->group[g].slice_bytes / 8, w->seq[i].tenant))
-                    fuzz_fail(w, "bytes of another tenant are readable", i);
+    fuzz_looker looker = {w, i};
+    if (!vti_span_is_lent(&w->m->vset, w->seq[i].s->span))
+        vt_seq_map(w->seq[i].s, look_at_run, &looker);
 }
 
 void fuzz_look(const fuzz_world *w)

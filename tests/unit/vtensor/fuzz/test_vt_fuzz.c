@@ -13,7 +13,7 @@
 #include "env_or.h"
 #include "fuzz_world.h"
 
-enum { N_WORLD = 40, N_CALL = 1500, CHECK_EACH = 64 };
+enum { N_WORLD = 16, N_CALL = 400, CHECK_EACH = 64 };
 
 static void run_world(uint64_t seed, uint64_t n_call)
 {
