@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #define MAX_CTX_TOK      (1 << 24)
@@ -24,6 +25,9 @@
 
 fx_status fxi_engine_init(fx_engine *eng, fx_error *err)
 {
+    if (getrandom(&eng->secret, sizeof eng->secret, GRND_NONBLOCK) < 0)
+        eng->secret = (uintptr_t)eng;
+    fxi_lists_init(eng, eng->secret);
     eng->now_us = fxi_monotonic_us;
     eng->headroom_tok = FXI_MIN_HEADROOM_TOK;
     eng->ahead_tok = AHEAD_TOK;

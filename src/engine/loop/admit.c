@@ -10,8 +10,6 @@
 #include "engine/loop/loop.h"
 #include "engine/memory/room.h"
 
-#define MAX_LOOK 256 // waiting groups to skip in a step, at most
-
 // ---- memory ------------------------------------------------------------------------------------
 
 static int longest_tok(const fxi_group *g)
@@ -77,7 +75,7 @@ static uint64_t promised_bytes(const fx_engine *eng)
     fxi_kv_get_stats(eng->kv, &st);
     uint64_t sum = st.held_bytes;
     for (const fxi_group *g = eng->running.head; g; g = g->next) sum += group_growth(eng, g, 0);
-    for (const fxi_group *g = eng->n_coming ? eng->waiting.head : NULL; g; g = g->next)
+    for (const fxi_group *g = eng->n_coming ? eng->aside.head : NULL; g; g = g->next)
         if (g->state == FXI_COMING) sum += fxi_preempt_bytes(eng, g) + group_growth(eng, g, 0);
     return sum;
 }
@@ -106,7 +104,7 @@ static void count_hit(fx_engine *eng, fxi_group *g, const fxi_seq *s)
     g->is_counted = true;
     g->admit_us = fxi_now_us(eng);
     g->n_cached = s->n_computed;
-    fxi_clients_serve_prompt(g->client, (int)g->req.n_prompt - s->n_computed);
+    fxi_clients_serve_prompt(eng, g->client, (int)g->req.n_prompt - s->n_computed);
     fxi_inbox_count_lookup(eng, g->req.no_cache ? 0 : (int)g->req.n_prompt, s->n_computed);
 }
 
@@ -136,7 +134,10 @@ static bool may_fit(const fx_engine *eng, fxi_group *g)
 static verdict admit_waiting(fx_engine *eng, fxi_group *g, bool is_alone)
 {
     if (fxi_cache_open_domain(eng, g) != FX_OK) return NO_ROOM;
-    if (fxi_join_waits(eng, first_live(g))) return SKIPPED;
+    if (fxi_join_waits(eng, first_live(g))) {
+        fxi_lists_move(eng, g, FXI_JOINING);
+        return SKIPPED;
+    }
     if (!is_alone && !may_fit(eng, g)) return NO_ROOM;
     return try_match(eng, g, is_alone);
 }
@@ -153,7 +154,6 @@ static verdict admit_swapped(fx_engine *eng, fxi_group *g, bool is_alone)
 static verdict admit_group(fx_engine *eng, fxi_group *g)
 {
     const bool is_alone = !eng->running.head && !eng->n_coming;
-    if (g->state == FXI_COMING) return SKIPPED;
     if (g->state == FXI_LEAVING) return LEAVES;
     if (eng->running.n_seq + eng->n_coming + g->n_seq > eng->opt.max_seq) return NO_ROOM;
     if (!is_alone && g->tried_at == eng->n_freed) return NO_ROOM; // nothing has changed since
@@ -175,18 +175,27 @@ static void fail_if_hopeless(fx_engine *eng, fxi_group *g, bool was_swapped)
     fxi_group_fail(g, "no memory to start the request");
 }
 
+// Those that need not wait for a prefix any longer are in line again.
+static void line_up_joined(fx_engine *eng)
+{
+    for (fxi_group *g = eng->aside.head, *next; g; g = next) {
+        next = g->next;
+        if (g->state == FXI_JOINING && !fxi_join_goes_on(eng, first_live(g)))
+            fxi_lists_move(eng, g, FXI_WAITING);
+    }
+}
+
 void fxi_admit_waiting(fx_engine *eng)
 {
-    int n_look = 0;
     verdict v = ADMITTED;
     if (eng->budget_waits) return;
-    fxi_waiting_begin(eng);
-    while ((v == ADMITTED || v == SKIPPED) && n_look < MAX_LOOK) {
-        fxi_group *g = fxi_waiting_next(eng);
+    line_up_joined(eng);
+    while (v == ADMITTED || v == SKIPPED) {
+        fxi_group *g = fxi_waiting_first(eng);
         if (!g) break;
+        fxi_waiting_pick(eng, g);
         const bool was_swapped = g->state == FXI_SWAPPED;
         v = admit_group(eng, g);
         if (v == NO_ROOM) fail_if_hopeless(eng, g, was_swapped);
-        n_look += v == SKIPPED;
     }
 }
