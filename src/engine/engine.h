@@ -86,7 +86,7 @@ struct fx_engine {
     fxi_group_list waiting, running;         // lists.c; swapped groups are in `waiting`
     fxi_group_list aside;                    // JOINING and COMING: they wait, but not in line
     fxi_treap turn[2 * FX_MAX_PRIORITY + 1]; // clients.c: by priority, first groups in line
-    fxi_treap filling;       // seq.c: by tenant and tokens, those that compute known ones
+    fxi_treap filling;       // seq.c: by domain and tokens, those that compute known ones
     uint64_t fair_time;      // clients.c: the virtual time, as `served` of a client
     int n_client;            // with groups that are collected
     int n_swapped;           // sequences in the swap, or on their way there or back

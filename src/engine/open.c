@@ -198,6 +198,8 @@ fx_status fxi_engine_fit(fx_engine *eng, fx_error *err)
     if (!eng->device) FX_TRY(fxi_engine_open_device(eng, err));
     FX_TRY(list_end_tok(eng, err));
     FX_TRY(open_kv(eng, err));
+    eng->info.max_seq = eng->opt.max_seq;
+    eng->info.kv_seq_mappings = fxi_kv_mappings(eng->kv, NULL);
     eng->copy_share = fxi_kv_can(eng->kv, FXI_KV_BESIDE) ? 1.0 / eng->opt.n_thread : 1;
     eng->reader = malloc((size_t)eng->opt.max_seq * fxi_prompts_scratch_bytes());
     const bool records = eng->opt.n_record >= 0;

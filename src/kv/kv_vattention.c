@@ -327,6 +327,13 @@ static fx_status kva_trim(fxi_kv *kv, uint64_t keep_bytes)
     return fxi_kv_status_of(shrunk == VT_OK ? grown : shrunk);
 }
 
+static uint64_t kva_held(const fxi_kv *kv)
+{
+    vt_va_stats st;
+    vt_va_get_stats(batch_of(kv)->va, &st);
+    return (st.groups_active + st.groups_lost) * batch_of(kv)->group_bytes;
+}
+
 static void kva_stats(const fxi_kv *kv, fxi_kv_stats *out)
 {
     const kv_vattention *k = batch_of(kv);
@@ -430,6 +437,7 @@ const fxi_kv_ops fxi_kv_vattention = {
     .bytes_for = kva_bytes_for,
     .cost = kva_cost,
     .seq_growth = kva_seq_growth,
+    .held = kva_held,
     .step = kva_step,
     .set_budget = kva_set_budget,
     .trim = kva_trim,

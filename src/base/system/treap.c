@@ -61,6 +61,13 @@ fxi_treap_node *fxi_treap_first(const fxi_treap *t)
     return n;
 }
 
+fxi_treap_node *fxi_treap_last(const fxi_treap *t)
+{
+    fxi_treap_node *n = t->root;
+    while (n && n->right) n = n->right;
+    return n;
+}
+
 fxi_treap_node *fxi_treap_next(const fxi_treap_node *n)
 {
     if (!n->right) {

@@ -31,6 +31,7 @@ typedef struct fxi_treap {
 void fxi_treap_add(fxi_treap *t, fxi_treap_node *n);    // n is in no tree
 void fxi_treap_remove(fxi_treap *t, fxi_treap_node *n); // n is in t
 fxi_treap_node *fxi_treap_first(const fxi_treap *t);    // NULL: it is empty
+fxi_treap_node *fxi_treap_last(const fxi_treap *t);
 fxi_treap_node *fxi_treap_next(const fxi_treap_node *n);
 fxi_treap_node *fxi_treap_prev(const fxi_treap_node *n);
 // The first that does not go before `key`, which is in no tree; NULL: there is none.

@@ -80,6 +80,19 @@ static void say_object(const fxi_say *say, const fx_stats *st, const fx_model_in
     say_line(say, &l);
 }
 
+// Requests then wait for mappings, as they do for memory.
+static void say_few_mappings(const fxi_say *say, const fx_stats *st, const fx_model_info *m)
+{
+    char text[300];
+    const unsigned long long each = m->kv_seq_mappings, most = st->kv_max_mappings;
+    if (!each || (uint64_t)m->max_seq <= most / each) return;
+    snprintf(text, sizeof text,
+             "warning: %d sequences (--max-seq) may need %llu mappings of memory, %llu each; the "
+             "limit vm.max_map_count leaves %llu: about %llu will run together",
+             m->max_seq, (unsigned long long)m->max_seq * each, each, most, most / each);
+    fxi_say_event(say, FXI_LEVEL_WARN, "warning", text);
+}
+
 void fxi_say_start(const fxi_say *say, const fx_engine *eng, const fxi_cli_options *o)
 {
     const fx_model_info *m = fx_engine_info(eng);
@@ -92,6 +105,7 @@ void fxi_say_start(const fxi_say *say, const fx_engine *eng, const fxi_cli_optio
         say_model(say, m);
         say_memory(say, &st, m, o);
     }
+    say_few_mappings(say, &st, m);
     if (!m->chat_template_error) return;
     snprintf(text, sizeof text, "warning: chats will fail: %s (--chat-template takes another)",
              m->chat_template_error);

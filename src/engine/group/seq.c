@@ -126,10 +126,10 @@ bool fxi_seq_copy(fxi_seq *to, const fxi_seq *from)
 bool fxi_seq_goes_before(const fxi_treap_node *a, const fxi_treap_node *b)
 {
     const fxi_seq *x = FXI_TREAP_OF(a, fxi_seq, fill_at), *y = FXI_TREAP_OF(b, fxi_seq, fill_at);
-    const int tenants = strcmp(x->group->req.tenant, y->group->req.tenant);
+    const uintptr_t in_x = (uintptr_t)x->group->domain, in_y = (uintptr_t)y->group->domain;
     const int n_tok = x->n_tok < y->n_tok ? x->n_tok : y->n_tok;
     int i = 0;
-    if (tenants) return tenants < 0;
+    if (in_x != in_y) return in_x < in_y;
     while (i < n_tok && x->tok[i] == y->tok[i]) i++;
     return i < n_tok ? x->tok[i] < y->tok[i] : x->n_tok < y->n_tok;
 }

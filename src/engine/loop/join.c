@@ -48,10 +48,10 @@ static bool worth_joining(const fxi_seq *o, const fxi_seq *s, int hit, int *n_to
 static bool find_join(fx_engine *eng, fxi_seq *s)
 {
     if (s->group->req.no_cache || !eng->filling.root) return false;
-    fxi_treap_add(&eng->filling, &s->fill_at);
-    const fxi_seq *near[] = {FXI_TREAP_OF(fxi_treap_prev(&s->fill_at), fxi_seq, fill_at),
-                             FXI_TREAP_OF(fxi_treap_next(&s->fill_at), fxi_seq, fill_at)};
-    fxi_treap_remove(&eng->filling, &s->fill_at);
+    fxi_treap_node *behind = fxi_treap_find(&eng->filling, &s->fill_at);
+    fxi_treap_node *before = behind ? fxi_treap_prev(behind) : fxi_treap_last(&eng->filling);
+    const fxi_seq *near[] = {FXI_TREAP_OF(behind, fxi_seq, fill_at),
+                             FXI_TREAP_OF(before, fxi_seq, fill_at)};
     const int hit = fxi_cache_hit(eng, s);
     int n_tok;
     for (int i = 0; i < 2; i++)
