@@ -199,7 +199,7 @@ fx_status fxi_engine_fit(fx_engine *eng, fx_error *err)
     FX_TRY(list_end_tok(eng, err));
     FX_TRY(open_kv(eng, err));
     eng->info.max_seq = eng->opt.max_seq;
-    eng->info.kv_seq_mappings = fxi_kv_mappings(eng->kv, NULL);
+    eng->info.mapped_seq = fxi_kv_max_mapped(eng->kv);
     eng->copy_share = fxi_kv_can(eng->kv, FXI_KV_BESIDE) ? 1.0 / eng->opt.n_thread : 1;
     eng->reader = malloc((size_t)eng->opt.max_seq * fxi_prompts_scratch_bytes());
     const bool records = eng->opt.n_record >= 0;

@@ -29,6 +29,7 @@
 #include "base/system/clock.h" // defines: fxi_now_ns
 #include "kernels/kv_view.h"
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -502,6 +503,13 @@ static inline uint64_t fxi_kv_held_bytes(const fxi_kv *kv)
 static inline uint64_t fxi_kv_mappings(const fxi_kv *kv, const fxi_kv_seq *s)
 {
     return kv->max_mapping ? kv->ops->mappings(kv, s) : 0;
+}
+
+// New sequences that the limit suffices for; INT_MAX: any number.
+static inline int fxi_kv_max_mapped(const fxi_kv *kv)
+{
+    const uint64_t each = fxi_kv_mappings(kv, NULL), n = each ? kv->max_mapping / each : INT_MAX;
+    return n < INT_MAX ? (int)n : INT_MAX;
 }
 
 // Call once per step, before the forward pass: in parallel with that pass, memory is made ready for

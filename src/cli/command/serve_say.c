@@ -84,12 +84,11 @@ static void say_object(const fxi_say *say, const fx_stats *st, const fx_model_in
 static void say_few_mappings(const fxi_say *say, const fx_stats *st, const fx_model_info *m)
 {
     char text[300];
-    const unsigned long long each = m->kv_seq_mappings, most = st->kv_max_mappings;
-    if (!each || (uint64_t)m->max_seq <= most / each) return;
+    if (m->max_seq <= m->mapped_seq) return;
     snprintf(text, sizeof text,
-             "warning: %d sequences (--max-seq) may need %llu mappings of memory, %llu each; the "
-             "limit vm.max_map_count leaves %llu: about %llu will run together",
-             m->max_seq, (unsigned long long)m->max_seq * each, each, most, most / each);
+             "warning: of %d sequences (--max-seq) %d will run together: their KV cache may need "
+             "more than the %llu mappings of memory that vm.max_map_count leaves",
+             m->max_seq, m->mapped_seq, (unsigned long long)st->kv_max_mappings);
     fxi_say_event(say, FXI_LEVEL_WARN, "warning", text);
 }
 

@@ -1,4 +1,4 @@
-// clients.c - who sends requests, how much each has been served, and whose turn it is: fair queueing
+// clients.c - who sends requests, what each has been served, and whose turn it is: fair queueing
 // with a virtual time (Demers, Keshav, Shenker, SIGCOMM 1989) over the counters of Sheng et al.,
 // "Fairness in Serving Large Language Models" (OSDI 2024, arXiv 2401.00588).
 //

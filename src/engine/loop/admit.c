@@ -90,7 +90,7 @@ typedef struct fxi_promise {
     uint64_t growth_bytes, n_mapping;
 } fxi_promise;
 
-static fxi_promise need_of(const fx_engine *eng, const fxi_group *g, int hit_tok)
+static fxi_promise promise_of(const fx_engine *eng, const fxi_group *g, int hit_tok)
 {
     const bool is_out = g->state == FXI_SWAPPED || g->state == FXI_COMING;
     return (fxi_promise){.growth_bytes = group_growth(eng, g, hit_tok) +
@@ -108,9 +108,10 @@ static void learn_promises(const fx_engine *eng, fxi_promise *p)
 {
     if (p->is_known) return;
     *p = (fxi_promise){.is_known = true};
-    for (const fxi_group *g = eng->running.head; g; g = g->next) add_promise(p, need_of(eng, g, 0));
+    for (const fxi_group *g = eng->running.head; g; g = g->next)
+        add_promise(p, promise_of(eng, g, 0));
     for (const fxi_group *g = eng->n_coming ? eng->aside.head : NULL; g; g = g->next)
-        if (g->state == FXI_COMING) add_promise(p, need_of(eng, g, 0));
+        if (g->state == FXI_COMING) add_promise(p, promise_of(eng, g, 0));
 }
 
 // Whether there is memory for all that is promised and for this. A smaller budget that is not in
@@ -150,7 +151,7 @@ static verdict try_match(fx_engine *eng, fxi_group *g, fxi_promise *p, bool is_a
 {
     fxi_seq *s = first_live(g);
     if (fxi_cache_match(eng, s) != FX_OK) return NO_ROOM;
-    const fxi_promise need = need_of(eng, g, 0);
+    const fxi_promise need = promise_of(eng, g, 0);
     if (!is_alone && !has_room_for(eng, p, need)) {
         fxi_cache_release(eng, s);
         return NO_ROOM;
@@ -170,16 +171,17 @@ static verdict admit_waiting(fx_engine *eng, fxi_group *g, fxi_promise *p, bool 
         fxi_lists_move(eng, g, FXI_JOINING);
         return SKIPPED;
     }
-    if (!is_alone && !has_room_for(eng, p, need_of(eng, g, fxi_cache_hit(eng, s)))) return NO_ROOM;
+    if (!is_alone && !has_room_for(eng, p, promise_of(eng, g, fxi_cache_hit(eng, s))))
+        return NO_ROOM;
     return try_match(eng, g, p, is_alone);
 }
 
 static verdict admit_swapped(fx_engine *eng, fxi_group *g, fxi_promise *p, bool is_alone)
 {
-    if (!is_alone && !has_room_for(eng, p, need_of(eng, g, 0))) return NO_ROOM;
+    if (!is_alone && !has_room_for(eng, p, promise_of(eng, g, 0))) return NO_ROOM;
     fxi_preempt_swap_in(eng, g);
     const bool comes = g->state == FXI_COMING, runs = g->state == FXI_RUNNING;
-    if (comes || runs) add_promise(p, need_of(eng, g, 0));
+    if (comes || runs) add_promise(p, promise_of(eng, g, 0));
     return comes ? SKIPPED : runs ? ADMITTED : NO_ROOM;
 }
 
