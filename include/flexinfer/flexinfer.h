@@ -104,6 +104,7 @@ typedef struct fx_options {
     int draft_tok;    // most tokens drafted for a sequence in a step, up to FX_MAX_DRAFT; 0: 8
     int cache_idle_s; // an engine that has been idle for so long forgets its prefixes; 0: 600;
                       // < 0: it keeps them
+    int prefix_pass;  // times that others with more cached may pass a request; 0: 16; < 0: never
     int n_record;     // events that the flight recorder keeps, 32 bytes each; 0: 65,536; < 0: none
     // Called from time to time by fx_engine_open, on the caller's thread, with 0 <= done <= total.
     // May be NULL.

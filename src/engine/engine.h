@@ -50,6 +50,7 @@
 enum {
     FXI_MIN_HEADROOM_TOK = 32, // of headroom_tok
     FXI_MASK_SPEND = 4000,     // of mask_spend: 10 to 40 us
+    FXI_PREFIX_PASS = 16,      // of fx_options.prefix_pass
 };
 
 struct fx_engine {

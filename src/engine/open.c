@@ -83,6 +83,7 @@ static fx_status fill_options(fx_options *o, fx_error *err)
     if (!o->step_ms) o->step_ms = 250;
     if (!o->max_queue_tok) o->max_queue_tok = 1 << 20;
     if (!o->cache_idle_s) o->cache_idle_s = 600;
+    if (!o->prefix_pass) o->prefix_pass = FXI_PREFIX_PASS;
     if (o->swap_bytes && !o->swap_dir) o->swap_dir = getenv("TMPDIR");
     if (o->swap_bytes && (!o->swap_dir || !*o->swap_dir)) o->swap_dir = "/tmp";
     return FX_OK;

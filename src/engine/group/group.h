@@ -134,6 +134,9 @@ struct fxi_group {
     int fork_fail_tok;      // tokens of its longest sequence when a fork last failed
     int n_fork_fail;        // forks that failed since it last grew
     int n_fork_fail_alone;  // part of them that failed while no other group ran
+    int hit_tok;            // admit.c: tokens of it in the prefix cache, as looked up last
+    uint64_t hit_until;     // and up to which turn that holds
+    int n_passed;           // others of its client that were tried first, since more was cached
     uint64_t tried_at;      // eng->n_freed when it last found no room; 0: never
     uint64_t moving_since_us; // LEAVING, COMING
     struct fxi_beam *beam;    // beam.h; NULL: no beam search

@@ -12,6 +12,10 @@
 #include "engine/loop/loop.h"
 #include "engine/memory/room.h"
 
+#define LOOK_BEHIND 128  // groups of a client of which the one is chosen that has most cached,
+#define MOST_LOOKS  4096 // and all of a turn
+#define HIT_TURNS   4    // for which what is cached is not looked up again
+
 // ---- memory ------------------------------------------------------------------------------------
 
 static int longest_tok(const fxi_group *g)
@@ -87,6 +91,7 @@ static uint64_t group_mappings(const fx_engine *eng, const fxi_group *g)
 // back. Added up once in a turn, and kept up as groups are admitted.
 typedef struct fxi_promise {
     bool is_known;
+    int n_look; // groups looked at so far to choose one
     uint64_t growth_bytes, n_mapping;
 } fxi_promise;
 
@@ -107,7 +112,7 @@ static void add_promise(fxi_promise *p, fxi_promise need)
 static void learn_promises(const fx_engine *eng, fxi_promise *p)
 {
     if (p->is_known) return;
-    *p = (fxi_promise){.is_known = true};
+    p->is_known = true;
     for (const fxi_group *g = eng->running.head; g; g = g->next)
         add_promise(p, promise_of(eng, g, 0));
     for (const fxi_group *g = eng->n_coming ? eng->aside.head : NULL; g; g = g->next)
@@ -198,6 +203,40 @@ static verdict admit_group(fx_engine *eng, fxi_group *g, fxi_promise *p)
     return v;
 }
 
+// ---- who is tried ------------------------------------------------------------------------------
+
+// Tokens of its prompt that the prefix cache has, or had some turns ago.
+static int cached_tok(fx_engine *eng, fxi_group *g)
+{
+    if (g->hit_until > eng->n_turn) return g->hit_tok;
+    const bool opened = fxi_cache_open_domain(eng, g) == FX_OK;
+    g->hit_until = eng->n_turn + HIT_TURNS;
+    g->hit_tok = opened ? fxi_cache_hit(eng, first_live(g)) : 0;
+    return g->hit_tok;
+}
+
+static bool can_start(const fx_engine *eng, const fxi_group *g)
+{
+    const int n_seq = eng->running.n_seq + eng->n_coming + g->n_seq;
+    return n_seq <= eng->opt.max_seq && g->tried_at != eng->n_freed;
+}
+
+// Of the client whose turn it is, the group of which most is cached, among the first ones in line.
+// Nobody is passed more often than prefix_pass says, so that nobody waits for ever.
+static fxi_group *choose_group(fx_engine *eng, fxi_promise *p)
+{
+    fxi_group *first = fxi_waiting_first(eng), *best = first;
+    if (!first || eng->opt.prefix_pass < 0 || !can_start(eng, first)) return first;
+    int n = MOST_LOOKS - p->n_look < LOOK_BEHIND ? MOST_LOOKS - p->n_look : LOOK_BEHIND;
+    for (fxi_group *g = first; n > 0 && g && g->state == FXI_WAITING; g = fxi_clients_behind(g)) {
+        if (cached_tok(eng, g) > cached_tok(eng, best)) best = g;
+        n = g->n_passed < eng->opt.prefix_pass ? n - 1 : 0;
+        p->n_look++;
+    }
+    for (fxi_group *g = first; g != best; g = fxi_clients_behind(g)) g->n_passed++;
+    return best;
+}
+
 // ---- all groups --------------------------------------------------------------------------------
 
 // Called when a group found no room. If no other group runs, a group that was swapped will be
@@ -227,7 +266,7 @@ void fxi_admit_waiting(fx_engine *eng)
     if (eng->budget_waits) return;
     line_up_joined(eng);
     while (v == ADMITTED || v == SKIPPED) {
-        fxi_group *g = fxi_waiting_first(eng);
+        fxi_group *g = choose_group(eng, &promise);
         if (!g) break;
         fxi_waiting_pick(eng, g);
         const bool was_swapped = g->state == FXI_SWAPPED;

@@ -62,6 +62,30 @@ static void submit_own(int i, int n_choice, int max_tok)
     assert_int_equal(submit_some(tok, 4, n_choice, max_tok, NULL), FX_OK);
 }
 
+// The place of a request among those that ended.
+typedef struct asker {
+    int place;
+} asker;
+
+static void take_place(void *ud, const fx_event *ev)
+{
+    asker *a = ud;
+    if (ev->last) a->place = (int)n_last++;
+}
+
+static void submit_told(asker *a, const int32_t *tok, int n_tok)
+{
+    uint64_t id;
+    fx_request q = fx_request_default();
+    q.prompt = tok;
+    q.n_prompt = (size_t)n_tok;
+    q.max_tok = 4;
+    q.ignore_eos = true;
+    q.on_event = take_place;
+    q.ud = a;
+    assert_int_equal(fx_submit(eng, &q, &id, NULL), FX_OK);
+}
+
 static int tear_down(void **state)
 {
     (void)state;
@@ -177,6 +201,39 @@ static void test_who_waits_for_a_prefix_holds_up_nobody(void **state)
     assert_null(eng->aside.head);
 }
 
+// One place. The first request records a prompt; a cold one comes behind it, and then some that
+// begin with the same prompt.
+static void expect_cold_one(int prefix_pass, int n_before)
+{
+    enum { N_WARM = 12 };
+    static asker cold, warm[N_WARM];
+    prompt p = make_prompt(1), own = make_prompt(2);
+    const fx_options opt = {.max_seq = 1, .n_thread = 1, .prefix_pass = prefix_pass};
+    eng = unthreaded_open(MODEL, opt);
+    n_last = 0;
+    for (int i = 0; i < MAX_PROMPT; i++) p.tok[i] = 3 + i, own.tok[i] = 300 - i;
+    submit_told(&warm[0], p.tok, MAX_PROMPT - 20);
+    (void)fxi_turn_run(eng);
+    submit_told(&cold, own.tok, MAX_PROMPT);
+    for (int i = 1; i < N_WARM; i++) submit_told(&warm[i], p.tok, MAX_PROMPT - i);
+    while (fxi_turn_run(eng)) {
+    }
+    assert_int_equal(n_last, N_WARM + 1);
+    assert_int_equal(cold.place, 1 + n_before);
+    for (int i = 2; i < N_WARM; i++) assert_true(warm[i].place > warm[i - 1].place);
+    unthreaded_close(eng);
+}
+
+// The longest cached prefix goes first, but passes nobody for ever.
+static void test_what_is_cached_goes_first_a_few_times(void **state)
+{
+    (void)state;
+    expect_cold_one(-1, 0);
+    expect_cold_one(1, 1);
+    expect_cold_one(4, 4);
+    expect_cold_one(100, 11);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -184,6 +241,7 @@ int main(void)
         cmocka_unit_test_teardown(test_no_more_run_than_can_be_mapped, tear_down),
         cmocka_unit_test_teardown(test_choices_that_cannot_be_mapped_are_refused, tear_down),
         cmocka_unit_test_teardown(test_who_waits_for_a_prefix_holds_up_nobody, tear_down),
+        cmocka_unit_test(test_what_is_cached_goes_first_a_few_times),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
