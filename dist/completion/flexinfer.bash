@@ -58,6 +58,7 @@ _flexinfer() {
         'serve':--kv-block) return ;;
         'serve':--kv-type) words="f16 bf16 f32 q8_0" ;;
         'serve':--cache-idle) return ;;
+        'serve':--prefix-pass) return ;;
         'serve':--swap) return ;;
         'serve':--swap-dir) kind=-d ;;
         'serve':--step-tokens) return ;;
@@ -153,6 +154,7 @@ _flexinfer() {
         'bench replay':--timeline) kind=-f ;;
         'bench replay':--sample) return ;;
         'bench replay':--kv-block) return ;;
+        'bench replay':--prefix-pass) return ;;
         'bench serve':--model | 'bench serve':-m) kind=-f ;;
         'bench serve':--tokenizer) kind=-f ;;
         'bench serve':--tokenizer-pre) return ;;
@@ -176,6 +178,7 @@ _flexinfer() {
         'bench serve':--kv-memory) return ;;
         'bench serve':--kv-block) return ;;
         'bench serve':--kv-type) words="f16 bf16 f32 q8_0" ;;
+        'bench serve':--prefix-pass) return ;;
         'bench serve':--swap) return ;;
         'bench serve':--swap-dir) kind=-d ;;
         'bench serve':--step-tokens) return ;;
@@ -234,6 +237,7 @@ _flexinfer() {
                 --kv-block
                 --kv-type
                 --cache-idle
+                --prefix-pass
                 --swap
                 --swap-dir
                 --step-tokens
@@ -367,6 +371,7 @@ _flexinfer() {
                 --sample
                 --csv
                 --kv-block
+                --prefix-pass
                 --help"
             kind=-f
             ;;
@@ -397,6 +402,7 @@ _flexinfer() {
                 --kv-memory
                 --kv-block
                 --kv-type
+                --prefix-pass
                 --swap
                 --swap-dir
                 --step-tokens

@@ -104,6 +104,7 @@ typedef struct fx_options {
     int draft_tok;    // most tokens drafted for a sequence in a step, up to FX_MAX_DRAFT; 0: 8
     int cache_idle_s; // an engine that has been idle for so long forgets its prefixes; 0: 600;
                       // < 0: it keeps them
+    int prefix_pass;  // times that others with more cached may pass a request; 0: 16; < 0: never
     int n_record;     // events that the flight recorder keeps, 32 bytes each; 0: 65,536; < 0: none
     // Called from time to time by fx_engine_open, on the caller's thread, with 0 <= done <= total.
     // May be NULL.
@@ -148,6 +149,7 @@ typedef struct fx_model_info {
     int train_ctx_tok;      // trained context, from the file
     int ctx_tok;            // prompt + answer in this engine
     size_t kv_bytes_per_tok; // over all layers
+    int max_seq, mapped_seq; // that run together; for whom the system has mappings of memory
     int n_thread;
     bool generates;         // takes requests with FX_TASK_GENERATE; false: it reads texts in both
                             // directions, or has no output matrix
@@ -156,10 +158,8 @@ typedef struct fx_model_info {
     int embd_tok;           // longest text that it embeds, in tokens; 0: it does not embed
     char pooling[8];        // "mean", "first", "last"; "" where it does not embed
     bool has_chat_template; // false: messages are rendered in a plain form
-    const char
-        *chat_template_error; // why the model's template cannot be used: one line, the error of
-                              // every chat call; NULL: it can
-    const char *warning;      // one line about the files that their user should see; NULL: none
+    const char *chat_template_error; // one line: why every chat call fails; NULL: none does
+    const char *warning; // one line about the files that their user should see; NULL: none
 } fx_model_info;
 
 // Constant; lives as long as the engine.
@@ -536,9 +536,9 @@ fx_request fx_request_default(void);
 // that does not fit the context is clamped. Errors: FX_EINVAL (no prompt, an id outside the
 // vocabulary, a parameter out of range, a task that the model does not do), FX_ECONTEXT (the prompt
 // alone fills the context or the KV budget, or a text to be embedded is longer than embd_tok),
-// FX_ENOSPACE (all its choices at full length exceed the KV budget), FX_EQUEUE (max_queue or
-// max_queue_tok is reached), FX_ECLOSED, FX_ENOMEM. On error there are no events. An idle engine
-// waits for more requests first, for 1 % of what its first pass may take, 2 ms at most.
+// FX_ENOSPACE (all its choices at full length exceed the KV budget, or the system's mappings),
+// FX_EQUEUE (max_queue or max_queue_tok is reached), FX_ECLOSED, FX_ENOMEM. On error there are no
+// events. An idle engine waits 1 % of its first pass for more requests first, 2 ms at most.
 fx_status fx_submit(fx_engine *eng, const fx_request *req, uint64_t *id, fx_error *err);
 
 // Cancels a request: its remaining choices end with FX_FINISH_CANCEL at the next step. Unknown and

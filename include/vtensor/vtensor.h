@@ -245,6 +245,12 @@ VT_API bool vt_seq_is_lost(const vt_seq *s);    // its span is quarantined: it c
 // Physical bytes of a sequence of len_tok tokens that shares nothing: whole chunks, of a window
 // only those that it needs. Never fails; a len_tok above max_tok counts as max_tok.
 VT_API uint64_t vt_bytes_for(const vt_manager *m, uint32_t len_tok);
+// Bytes that sequences hold now, each chunk once: owned_bytes + shared_bytes of vt_stats.
+VT_API uint64_t vt_held_bytes(const vt_manager *m);
+// Mappings that a sequence may soon need: in each view the runs that s has and one more, since what
+// follows a guarded chunk begins a run, and two at least; so many for NULL, a new sequence. The sum
+// over all that live is to be at most max_mappings of vt_stats.
+VT_API uint64_t vt_mappings_for(const vt_manager *m, const vt_seq *s);
 
 // ---- Ahead of need
 

@@ -74,7 +74,7 @@ typedef struct fxi_cli_options {
     uint64_t max_queue_tok, max_queue_bytes;
     int n_worker;
     const char *alias, *key_file, *cors, *allowed_hosts; // NULL: not given
-    int cache_idle_s, max_logprobs;
+    int cache_idle_s, prefix_pass, max_logprobs;
     const char *logprobs, *sampling_order;
     const char *tool_parser, *reasoning_parser;
     bool refuse_excess;

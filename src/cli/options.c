@@ -118,6 +118,7 @@ static const fxi_opt rows[] = {
     {"kv-block", 0, "N", FXI_OPT_INT, 0, 1 << 16, "0", AT(kv_block_tok), ENGINE | FXI_CMD_REPLAY, "tokens that a unit of that memory holds, at least; 0: the manager's choice"},
     {"kv-type", 0, "f16|bf16|f32|q8_0", FXI_OPT_CHOICE, 0, 0, "f16", AT(kv_type), ENGINE, "number format of the KV cache"},
     {"cache-idle", 0, "S", FXI_OPT_INT, -1, 1 << 30, "0", AT(cache_idle_s), FXI_CMD_SERVE, "seconds after which an idle server forgets cached prefixes; 0: 600; -1: it keeps them"},
+    {"prefix-pass", 0, "N", FXI_OPT_INT, -1, 1 << 20, "0", AT(prefix_pass), FXI_CMD_SERVE | TRACE, "how often a waiting request may be passed by others of its client of which more is cached; 0: 16; -1: never"},
     {"swap", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p60, "0", AT(swap_bytes), FXI_CMD_SERVE | FXI_CMD_BENCH | FXI_CMD_SERVE_TRACE, "disk space for preempted sequences, like 4G; 0: none, recompute them"},
     {"swap-dir", 0, "DIR", FXI_OPT_STR, 0, 0, NULL, AT(swap_dir), FXI_CMD_SERVE | FXI_CMD_BENCH | FXI_CMD_SERVE_TRACE, "folder of the swap file (default: $TMPDIR or /tmp)"},
     {"step-tokens", 0, "N", FXI_OPT_INT, 0, 1 << 16, "0", AT(step_tok), ENGINE, "most tokens to compute in one step; 0: 512"},

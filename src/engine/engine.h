@@ -19,8 +19,9 @@
 //     preempt                     groups that leave memory and come back
 //     cache                       prefixes recorded and matched
 //   group/                      requests as data
-//     waiting, clients            who is next, and what each client has been served
+//     waiting                     who is next
 //     lists                       the state of a group, and the lists by state
+//     clients                     what each client has been served, and whose turn it is
 //     group, request_check        one request, and its checks
 //     beam, embedding, seq, text  beams, vectors, sequences, text that may be shown
 //   grammar/                    what answers may look like
@@ -49,6 +50,7 @@
 enum {
     FXI_MIN_HEADROOM_TOK = 32, // of headroom_tok
     FXI_MASK_SPEND = 4000,     // of mask_spend: 10 to 40 us
+    FXI_PREFIX_PASS = 16,      // of fx_options.prefix_pass
 };
 
 struct fx_engine {
@@ -72,23 +74,27 @@ struct fx_engine {
     bool is_unpaced;   // for tests: all that can be drafted is computed, whatever it takes
     uint64_t (*now_us)(void *ud); // the clock; called from any thread
     void *now_ud;
+    uint64_t secret; // of what clients could steer otherwise: how trees are balanced
 
     // engine thread
     fxi_pool *pool;
     struct fxi_device *device; // of model, kv and what steps return
     fxi_model *model;
     fxi_kv *kv;
-    fxi_recorder *recorder;          // any thread reads it; NULL: nothing is recorded
-    uint64_t n_evicted;              // as last noted there,
-    fx_record memory;                // and its last event of that kind
-    fxi_group_list waiting, running; // lists.c; swapped groups are in `waiting`
-    int n_waiting_client;            // clients with groups in `waiting`
-    uint64_t n_pick, round_at;       // waiting.c
-    int n_swapped;                   // sequences in the swap, or on their way there or back
-    int n_leaving, n_coming;         // those on their way
-    int n_planned_tok;               // in the last turn
-    bool budget_waits;               // a smaller budget, for memory on its way: nobody is admitted
-    int headroom_tok;                // room promised to each running sequence at an admission
+    fxi_recorder *recorder;                  // any thread reads it; NULL: nothing is recorded
+    uint64_t n_evicted;                      // as last noted there,
+    fx_record memory;                        // and its last event of that kind
+    fxi_group_list waiting, running;         // lists.c; swapped groups are in `waiting`
+    fxi_group_list aside;                    // JOINING and COMING: they wait, but not in line
+    fxi_treap turn[2 * FX_MAX_PRIORITY + 1]; // clients.c: by priority, first groups in line
+    fxi_treap filling;       // seq.c: by domain and tokens, those that compute known ones
+    uint64_t fair_time;      // clients.c: the virtual time, as `served` of a client
+    int n_client;            // with groups that are collected
+    int n_swapped;           // sequences in the swap, or on their way there or back
+    int n_leaving, n_coming; // those on their way
+    int n_planned_tok;       // in the last turn
+    bool budget_waits;       // a smaller budget, for memory on its way: nobody is admitted
+    int headroom_tok;        // room promised to each running sequence at an admission
     uint64_t n_turn;
     size_t mask_left;   // what the step may still spend on grammars (hold.c)
     _Atomic int n_held; // sequences that sit out the step for their grammar; any thread reads it
@@ -120,8 +126,10 @@ struct fx_engine {
     pthread_mutex_t mu;
     pthread_cond_t wake;
     fxi_group *inbox_head, *inbox_tail;
-    fxi_group *live;      // all groups that are not freed yet
-    fxi_client *client;   // those that have groups, and some that had
+    fxi_treap live;        // all groups that are not freed yet, by id
+    fxi_treap client;      // those that have groups, and some that had, by number
+    fxi_treap idle_client; // those that had, by `served`
+    int n_idle_client;
     int n_queued;         // sequences in the inbox or waiting
     int64_t n_queued_tok; // their prompt tokens, each prompt once
     bool has_new_budget;  // wakes the engine thread

@@ -57,7 +57,8 @@ uint64_t fxi_gather_wait_us(fx_engine *eng)
 {
     if (!eng->waiting.head) eng->is_gathering = false; // they were cancelled
     const bool begins = !eng->is_gathering;
-    eng->is_gathering = !eng->running.head && (!begins || !eng->waiting.head);
+    const bool none_waits = !eng->waiting.head && !eng->aside.head;
+    eng->is_gathering = !eng->running.head && (!begins || none_waits);
     if (!eng->is_gathering) return 0;
     fxi_turn_collect(eng);
     const uint64_t now_us = fxi_now_us(eng), most_us = patience_us(eng);

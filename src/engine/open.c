@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #define MAX_CTX_TOK      (1 << 24)
@@ -24,6 +25,9 @@
 
 fx_status fxi_engine_init(fx_engine *eng, fx_error *err)
 {
+    if (getrandom(&eng->secret, sizeof eng->secret, GRND_NONBLOCK) < 0)
+        eng->secret = (uintptr_t)eng;
+    fxi_lists_init(eng, eng->secret);
     eng->now_us = fxi_monotonic_us;
     eng->headroom_tok = FXI_MIN_HEADROOM_TOK;
     eng->ahead_tok = AHEAD_TOK;
@@ -79,6 +83,7 @@ static fx_status fill_options(fx_options *o, fx_error *err)
     if (!o->step_ms) o->step_ms = 250;
     if (!o->max_queue_tok) o->max_queue_tok = 1 << 20;
     if (!o->cache_idle_s) o->cache_idle_s = 600;
+    if (!o->prefix_pass) o->prefix_pass = FXI_PREFIX_PASS;
     if (o->swap_bytes && !o->swap_dir) o->swap_dir = getenv("TMPDIR");
     if (o->swap_bytes && (!o->swap_dir || !*o->swap_dir)) o->swap_dir = "/tmp";
     return FX_OK;
@@ -195,6 +200,8 @@ fx_status fxi_engine_fit(fx_engine *eng, fx_error *err)
     if (!eng->device) FX_TRY(fxi_engine_open_device(eng, err));
     FX_TRY(list_end_tok(eng, err));
     FX_TRY(open_kv(eng, err));
+    eng->info.max_seq = eng->opt.max_seq;
+    eng->info.mapped_seq = fxi_kv_max_mapped(eng->kv);
     eng->copy_share = fxi_kv_can(eng->kv, FXI_KV_BESIDE) ? 1.0 / eng->opt.n_thread : 1;
     eng->reader = malloc((size_t)eng->opt.max_seq * fxi_prompts_scratch_bytes());
     const bool records = eng->opt.n_record >= 0;

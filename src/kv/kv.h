@@ -29,6 +29,7 @@
 #include "base/system/clock.h" // defines: fxi_now_ns
 #include "kernels/kv_view.h"
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -242,6 +243,8 @@ typedef struct fxi_kv_ops {
     uint64_t (*bytes_for)(const fxi_kv *kv, int len_tok);
     uint64_t (*cost)(const fxi_kv *kv, const fxi_kv_need *need);
     uint64_t (*seq_growth)(const fxi_kv *kv, const fxi_kv_seq *s, int end_tok);
+    uint64_t (*held)(const fxi_kv *kv);
+    uint64_t (*mappings)(const fxi_kv *kv, const fxi_kv_seq *s); // NULL: there is no limit
     void (*step)(fxi_kv *kv, int ahead_tok, uint64_t now_ms);
     void (*tick)(fxi_kv *kv, uint64_t now_ms);
     fx_status (*set_budget)(fxi_kv *kv, uint64_t budget_bytes);
@@ -260,7 +263,8 @@ typedef struct fxi_kv_ops {
 struct fxi_kv {
     const fxi_kv_ops *ops;
     fxi_kv_calls calls[FXI_KV_N_OP]; // filled by the inline functions below
-    uint64_t last_ns; // the time of the last call counted there; of several, their sum
+    uint64_t last_ns;     // the time of the last call counted there; of several, their sum
+    uint64_t max_mapping; // most mappings that the system allows; 0: any number. Set by open
 };
 
 // Counts calls of `op` that began at start_ns, the last of which has this status, and returns it.
@@ -486,6 +490,27 @@ static inline uint64_t fxi_kv_cost(const fxi_kv *kv, const fxi_kv_need *need)
 static inline uint64_t fxi_kv_growth(const fxi_kv *kv, const fxi_kv_seq *s, int end_tok)
 {
     return kv->ops->seq_growth(kv, s, end_tok);
+}
+
+// Bytes that sequences hold now: held_bytes of the statistics, at once.
+static inline uint64_t fxi_kv_held_bytes(const fxi_kv *kv)
+{
+    return kv->ops->held(kv);
+}
+
+// Mappings of memory that s may soon need, those that it has among them; NULL: a new sequence, from
+// any thread. Where the sum over all sequences in memory is at most kv->max_mapping, none of them
+// fails for want of one. 0: there is no limit.
+static inline uint64_t fxi_kv_mappings(const fxi_kv *kv, const fxi_kv_seq *s)
+{
+    return kv->max_mapping ? kv->ops->mappings(kv, s) : 0;
+}
+
+// New sequences that the limit suffices for; INT_MAX: any number.
+static inline int fxi_kv_max_mapped(const fxi_kv *kv)
+{
+    const uint64_t each = fxi_kv_mappings(kv, NULL), n = each ? kv->max_mapping / each : INT_MAX;
+    return n < INT_MAX ? (int)n : INT_MAX;
 }
 
 // Call once per step, before the forward pass: in parallel with that pass, memory is made ready for

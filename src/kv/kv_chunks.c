@@ -297,6 +297,13 @@ fxi_kv_stats fxi_chunks_stats(const vt_manager *m)
     };
 }
 
+uint64_t fxi_chunks_max_mapping(const vt_manager *m)
+{
+    vt_stats st;
+    vt_get_stats(m, &st);
+    return st.max_mappings < UINT64_MAX ? st.max_mappings : 0;
+}
+
 static fxi_kv_ages ages_of(const vt_ages *a)
 {
     fxi_kv_ages to = {.sum_ms = a->sum_ms};

@@ -57,6 +57,7 @@ uint64_t fxi_chunks_growth(const fxi_kv_chunks *c, int len_tok, int end_tok);
 
 // A manager's own numbers as those of kv.h.
 fxi_kv_stats fxi_chunks_stats(const vt_manager *m);
+uint64_t fxi_chunks_max_mapping(const vt_manager *m); // 0: any number
 fxi_kv_prefix_ages fxi_chunks_ages(const vt_manager *m);
 
 #endif

@@ -343,6 +343,13 @@ static uint64_t team_growth(const fxi_kv *kv, const fxi_kv_seq *s, int end_tok)
     return of_all(kv, fxi_chunks_growth(&team_of(kv)->chunks, member_len(s), end_tok));
 }
 
+static uint64_t team_held(const fxi_kv *kv)
+{
+    uint64_t n = 0;
+    for (int k = 0; k < team_of(kv)->n; k++) n += vt_held_bytes(team_of(kv)->vt[k]);
+    return n;
+}
+
 static void team_step(fxi_kv *kv, int ahead_tok, uint64_t now_ms)
 {
     const kv_team *t = team_of(kv);
@@ -466,6 +473,7 @@ static const fxi_kv_ops team_ops = {
     .bytes_for = team_bytes_for,
     .cost = team_cost,
     .seq_growth = team_growth,
+    .held = team_held,
     .step = team_step,
     .tick = team_tick,
     .set_budget = team_set_budget,

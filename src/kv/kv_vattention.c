@@ -355,6 +355,13 @@ static fx_status kva_trim(fxi_kv *kv, uint64_t keep_bytes)
     return fxi_kv_status_of(shrunk == VT_OK ? grown : shrunk);
 }
 
+static uint64_t kva_held(const fxi_kv *kv)
+{
+    vt_va_stats st;
+    vt_va_get_stats(batch_of(kv)->va, &st);
+    return (st.groups_active + st.groups_lost) * batch_of(kv)->group_bytes;
+}
+
 static void kva_stats(const fxi_kv *kv, fxi_kv_stats *out)
 {
     const kv_vattention *k = batch_of(kv);
@@ -443,15 +450,16 @@ static fx_status kva_check(fxi_kv *kv, const char **what)
     return *what ? FX_EINVAL : FX_OK;
 }
 
-#define BATCH_OPS(name_, open_, elastic_, set_budget_, trim_)                                     \
-    {                                                                                             \
-        .name = name_, .caps = (elastic_) | FXI_KV_ZEROED | FXI_KV_TRUNCATE, .open = open_,       \
-        .close = kva_close, .seq_create = kva_seq_create, .seq_extend = kva_seq_extend,           \
-        .seq_extend_many = kva_seq_extend_many, .seq_truncate = kva_seq_truncate,                 \
-        .seq_prepare = kva_seq_prepare, .seq_release = kva_seq_release,                           \
-        .seq_views = kva_seq_views, .bytes_for = kva_bytes_for, .cost = kva_cost,                 \
-        .seq_growth = kva_seq_growth, .step = kva_step, .set_budget = set_budget_, .trim = trim_, \
-        .stats = kva_stats, .paint = kva_paint, .check = kva_check,                               \
+#define BATCH_OPS(name_, open_, elastic_, set_budget_, trim_)                               \
+    {                                                                                       \
+        .name = name_, .caps = (elastic_) | FXI_KV_ZEROED | FXI_KV_TRUNCATE, .open = open_, \
+        .close = kva_close, .seq_create = kva_seq_create, .seq_extend = kva_seq_extend,     \
+        .seq_extend_many = kva_seq_extend_many, .seq_truncate = kva_seq_truncate,           \
+        .seq_prepare = kva_seq_prepare, .seq_release = kva_seq_release,                     \
+        .seq_views = kva_seq_views, .bytes_for = kva_bytes_for, .cost = kva_cost,           \
+        .seq_growth = kva_seq_growth, .held = kva_held, .step = kva_step,                   \
+        .set_budget = set_budget_, .trim = trim_, .stats = kva_stats, .paint = kva_paint,   \
+        .check = kva_check,                                                                 \
     }
 
 const fxi_kv_ops fxi_kv_vattention =

@@ -68,6 +68,7 @@ static fx_status open_one(const fxi_kv_shape *shape, fxi_kv **out, fx_error *err
         return failed;
     }
     k->kv.ops = &fxi_kv_vtensor;
+    k->kv.max_mapping = fxi_chunks_max_mapping(k->vt);
     k->single_thread = shape->single_thread;
     *out = &k->kv;
     return FX_OK;
@@ -265,6 +266,16 @@ static uint64_t kvv_seq_growth(const fxi_kv *kv, const fxi_kv_seq *s, int end_to
     return fxi_chunks_growth(&manager_of(kv)->chunks, (int)vt_seq_len(vt_of(s)), end_tok);
 }
 
+static uint64_t kvv_held(const fxi_kv *kv)
+{
+    return vt_held_bytes(manager_of(kv)->vt);
+}
+
+static uint64_t kvv_mappings(const fxi_kv *kv, const fxi_kv_seq *s)
+{
+    return vt_mappings_for(manager_of(kv)->vt, (const vt_seq *)s);
+}
+
 static void kvv_step(fxi_kv *kv, int ahead_tok, uint64_t now_ms)
 {
     const kv_vtensor *k = manager_of(kv);
@@ -364,6 +375,8 @@ const fxi_kv_ops fxi_kv_vtensor = {
     .bytes_for = kvv_bytes_for,
     .cost = kvv_cost,
     .seq_growth = kvv_seq_growth,
+    .held = kvv_held,
+    .mappings = kvv_mappings,
     .step = kvv_step,
     .tick = kvv_tick,
     .set_budget = kvv_set_budget,

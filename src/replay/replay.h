@@ -28,6 +28,7 @@ typedef struct fxi_replay_options {
     int max_seq;         // sequences that run together
     int step_tok;        // token budget of a step
     int block_tok;       // tokens of a unit of KV memory; 0: the manager's choice
+    int prefix_pass;     // as in fx_options
     uint64_t swap_bytes; // for preempted sequences; 0: they are computed again
     fxi_load load;
     double sample_s; // between the samples of memory, in virtual time; 0: none

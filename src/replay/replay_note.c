@@ -10,7 +10,7 @@ static fxi_load_state load_now(const fxi_replay *r)
     fxi_kv_stats s;
     fxi_kv_get_stats(r->eng->kv, &s);
     return (fxi_load_state){.n_running = r->eng->running.n_seq,
-                            .n_waiting = r->eng->waiting.n_seq,
+                            .n_waiting = r->eng->waiting.n_seq + r->eng->aside.n_seq,
                             .kv = {.mapped = (double)s.mapped_bytes,
                                    .live = (double)s.live_bytes,
                                    .used = (double)s.used_bytes,

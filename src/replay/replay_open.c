@@ -68,6 +68,7 @@ static fx_options engine_options(const fxi_replay *r, uint64_t kv_bytes)
                         .max_queue_tok = INT64_MAX / 2,
                         .step_tok = o->step_tok > o->max_seq ? o->step_tok : o->max_seq,
                         .step_ms = 1 << 20,
+                        .prefix_pass = o->prefix_pass ? o->prefix_pass : FXI_PREFIX_PASS,
                         .cache_idle_s = 600};
 }
 

@@ -94,6 +94,15 @@ class ServeLife(cli.TestCase):
         self.fails(1, "/nowhere: No such file or directory", *start, "--tls-cert", "/nowhere", "--tls-key", "/nowhere")
         self.fails(1, "TLS needs both a certificate and its key", *start, "--tls-key", path)
 
+    def test_a_limit_on_mappings_that_is_too_low_is_told(self):
+        self.serve("--max-seq", "16384")
+        told = [line for line in self.lines if "vm.max_map_count" in line]
+        with open("/proc/sys/vm/max_map_count", encoding="ascii") as f:
+            most = int(f.read())
+        if most > 2 * 16384 * 4:
+            self.skipTest("the system allows many mappings")
+        self.assertRegex(" ".join(told), r"warning: of 16384 sequences \(--max-seq\) \d+ will run together: ")
+
     # ---- names and pages -------------------------------------------------------------------------------------------
 
     def test_hosts_and_origins_are_options(self):

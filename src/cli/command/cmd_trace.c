@@ -98,6 +98,7 @@ static fx_status run_virtually(trace_job *j, fxi_replay_figures *out, fx_error *
     opt.max_seq = o->max_seq;
     opt.step_tok = o->step_tok;
     opt.block_tok = o->kv_block_tok;
+    opt.prefix_pass = o->prefix_pass;
     opt.swap_bytes = o->swap_bytes;
     opt.load = j->load;
     opt.sample_s = o->timeline ? o->sample_s : 0;

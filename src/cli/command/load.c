@@ -56,6 +56,7 @@ fx_options fxi_cli_engine_options(const fxi_cli_options *o)
     opt.draft_path = o->draft;
     opt.draft_tok = o->draft_tok;
     opt.cache_idle_s = o->cache_idle_s;
+    opt.prefix_pass = o->prefix_pass;
     opt.swap_dir = fxi_cli_swap_dir(o);
     opt.swap_bytes = o->swap_bytes;
     opt.n_record = o->n_record ? o->n_record : -1;

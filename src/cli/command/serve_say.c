@@ -80,6 +80,18 @@ static void say_object(const fxi_say *say, const fx_stats *st, const fx_model_in
     say_line(say, &l);
 }
 
+// Requests then wait for mappings, as they do for memory.
+static void say_few_mappings(const fxi_say *say, const fx_stats *st, const fx_model_info *m)
+{
+    char text[300];
+    if (m->max_seq <= m->mapped_seq) return;
+    snprintf(text, sizeof text,
+             "warning: of %d sequences (--max-seq) %d will run together: their KV cache may need "
+             "more than the %llu mappings of memory that vm.max_map_count leaves",
+             m->max_seq, m->mapped_seq, (unsigned long long)st->kv_max_mappings);
+    fxi_say_event(say, FXI_LEVEL_WARN, "warning", text);
+}
+
 void fxi_say_start(const fxi_say *say, const fx_engine *eng, const fxi_cli_options *o)
 {
     const fx_model_info *m = fx_engine_info(eng);
@@ -92,6 +104,7 @@ void fxi_say_start(const fxi_say *say, const fx_engine *eng, const fxi_cli_optio
         say_model(say, m);
         say_memory(say, &st, m, o);
     }
+    say_few_mappings(say, &st, m);
     if (!m->chat_template_error) return;
     snprintf(text, sizeof text, "warning: chats will fail: %s (--chat-template takes another)",
              m->chat_template_error);

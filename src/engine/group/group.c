@@ -125,10 +125,9 @@ static void init_seqs(const fx_engine *eng, fxi_group *g)
     }
 }
 
-static bool make_client(fxi_group *g)
+static bool make_client(const fx_engine *eng, fxi_group *g)
 {
-    g->client = calloc(1, sizeof *g->client);
-    if (g->client) g->client->number = g->req.client;
+    g->client = fxi_clients_make(g->req.client, eng->secret);
     return g->client != NULL;
 }
 
@@ -173,7 +172,7 @@ static bool fill_group(const fx_engine *eng, fxi_group *g, uint64_t now_ms)
     g->submit_us = fxi_now_us(eng);
     g->order_ms = (int64_t)now_ms - (int64_t)g->req.priority * PRIORITY_MS;
     init_seqs(eng, g);
-    bool ok = own_request(&g->req) && make_client(g) && make_first(g) && make_end(eng, g) &&
+    bool ok = own_request(&g->req) && make_client(eng, g) && make_first(g) && make_end(eng, g) &&
               make_embedding(eng, g) && fxi_stops_make(&g->stops, g->req.stop, g->req.n_stop);
     return ok && (!g->req.beam_width || fxi_beam_make(g));
 }

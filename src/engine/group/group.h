@@ -14,7 +14,8 @@
 //                           |         v   |            |
 //                        SWAPPED --> COMING -----------+  and back
 //
-// From LEAVING, SWAPPED and COMING a failure leads to WAITING, like recompute.
+// A WAITING group is JOINING, and not in line, while it waits for a prefix that another one
+// computes. From LEAVING, SWAPPED and COMING a failure leads to WAITING, like recompute.
 //
 // A sequence is UNBORN until it is forked, LIVE while tokens are added to it, DONE when it has
 // ended. In a running group, a LIVE sequence without a cache (`kv` NULL) waits to be matched.
@@ -25,6 +26,7 @@
 #define FXI_ENGINE_GROUP_H
 
 #include "base/fail.h"
+#include "base/system/treap.h"
 #include "engine/draft/draft.h"
 #include "engine/grammar/answer_grammar.h"
 #include "engine/group/text.h"
@@ -46,16 +48,17 @@ typedef struct fxi_seq {
     fxi_seq_state state;
     int32_t *tok; // [cap_tok] prompt, then answer
     int n_tok, cap_tok;
-    fxi_kv_seq *kv;        // while LIVE in a group that runs or is swapped, or between
-    int n_computed;        // tokens whose keys and values are in the cache; < n_tok while it runs
-    int n_step;            // tokens of this sequence in the step being planned; 0: none
-    int n_draft;           // of n_step: tokens of `draft`, behind the known ones
-    fxi_draft *draft;      // NULL: it has not drafted
-    int n_recorded;        // tokens of it that are known to be in the prefix cache
-    bool is_filling;       // it still computes tokens that were known when it was matched
-    int n_prompt_emitted;  // with prompt_logprobs: prompt tokens whose probabilities were emitted
-    struct fxi_join {      // the sequence whose prefix it waits for
-        uint64_t group_id; // 0: it does not wait
+    fxi_kv_seq *kv;         // while LIVE in a group that runs or is swapped, or between
+    int n_computed;         // tokens whose keys and values are in the cache; < n_tok while it runs
+    int n_step;             // tokens of this sequence in the step being planned; 0: none
+    int n_draft;            // of n_step: tokens of `draft`, behind the known ones
+    fxi_draft *draft;       // NULL: it has not drafted
+    int n_recorded;         // tokens of it that are known to be in the prefix cache
+    bool is_filling;        // it still computes tokens that were known when it was matched
+    fxi_treap_node fill_at; // eng->filling, while that and its group runs, unless no_cache
+    int n_prompt_emitted;   // with prompt_logprobs: prompt tokens whose probabilities were emitted
+    struct fxi_join {       // the sequence whose prefix it waits for
+        uint64_t group_id;  // 0: it does not wait
         int choice, n_tok;
     } join;
     fxi_text text;
@@ -79,6 +82,7 @@ typedef struct fxi_seq {
 typedef enum fxi_group_state {
     FXI_NEW,
     FXI_WAITING,
+    FXI_JOINING,
     FXI_LEAVING,
     FXI_SWAPPED,
     FXI_COMING,
@@ -87,18 +91,19 @@ typedef enum fxi_group_state {
     FXI_N_STATE
 } fxi_group_state;
 
-// A number that requests came with (fx_request.client).
+// A number that requests came with (fx_request.client). clients.c
 typedef struct fxi_client {
     uint64_t number;
-    struct fxi_client *next; // guarded by mu, with:
+    fxi_treap_node known_at; // guarded by mu, with:
+    fxi_treap_node idle_at;  // where it has no group
     int n_group;             // of its groups, those that are not freed yet
     int n_queued;            // sequences of it in the inbox or waiting
     int64_t n_queued_tok;    // their prompt tokens, each prompt once
-    int n_collected;         // groups out of the inbox; written by the engine thread alone
     // engine thread
-    uint64_t served; // what it has got, in tokens of prompts
-    int n_waiting;   // groups in the list of those that wait
-    uint64_t seen_at;
+    int n_collected; // groups out of the inbox
+    uint64_t served; // what it has got, in parts of tokens of prompts
+    int n_waiting;   // groups that wait
+    fxi_treap line;  // those of them that are in eng->waiting, by priority and order
 } fxi_client;
 
 struct fxi_group {
@@ -106,44 +111,57 @@ struct fxi_group {
     fx_request req; // its pointers are to copies that the group owns
     int32_t *end;   // [n_end] tokens that end an answer: no rule may draw them before min_tok
     int n_end;
-    fxi_stops stops;       // over req.stop
-    int max_tok;           // clamped to the context
-    int n_seq;             // sequences: choices to compute, or beams
-    fxi_decoder begins;    // decoder state where an answer begins; holds no bytes
-    bool is_whole;         // its prompt is computed in one step: a token sees all of them
-    bool is_hidden;        // nothing is emitted before all sequences have ended: n_best, beams
-    uint64_t submit_us;    // fx_submit,
-    uint64_t admit_us;     // its first admission,
-    uint64_t first_us;     // and its first token; 0: not yet
-    int64_t order_ms;      // arrival minus the worth of its priority; the lowest goes first. Less
-                           // once it has passed others of its priority (waiting.c)
-    fxi_group_state state; // lists.c
-    fxi_client *client;    // until it is posted, its own
-    uint64_t picked_at;    // fxi_waiting_next
-    fxi_kv_domain *domain; // of its tenant, from its first admission on; NULL with no_cache
-    bool is_counted;       // it has been admitted: n_cached is known
-    int n_cached;          // prompt tokens found in the cache at the first admission
-    int again_tok;         // tokens it had when it last restarted to free memory; 0: never
-    int fork_fail_tok;     // tokens of its longest sequence when a fork last failed
-    int n_fork_fail;       // forks that failed since it last grew
-    int n_fork_fail_alone; // part of them that failed while no other group ran
-    uint64_t tried_at;     // eng->n_freed when it last found no room; 0: never
+    fxi_stops stops;        // over req.stop
+    int max_tok;            // clamped to the context
+    int n_seq;              // sequences: choices to compute, or beams
+    fxi_decoder begins;     // decoder state where an answer begins; holds no bytes
+    bool is_whole;          // its prompt is computed in one step: a token sees all of them
+    bool is_hidden;         // nothing is emitted before all sequences have ended: n_best, beams
+    uint64_t submit_us;     // fx_submit,
+    uint64_t admit_us;      // its first admission,
+    uint64_t first_us;      // and its first token; 0: not yet
+    int64_t order_ms;       // arrival minus the worth of its priority; the lowest goes first. Less
+                            // once it has passed others of its priority (waiting.c)
+    fxi_group_state state;  // lists.c
+    fxi_client *client;     // until it is posted, its own
+    fxi_treap_node line_at; // in the line of its client,
+    fxi_treap_node turn_at; // and among the first ones of the clients that wait with its priority,
+    uint64_t turn_served;   // by this, its client's `served` or less
+    fxi_kv_domain *domain;  // of its tenant, from its first admission on; NULL with no_cache
+    bool is_counted;        // it has been admitted: n_cached is known
+    int n_cached;           // prompt tokens found in the cache at the first admission
+    int again_tok;          // tokens it had when it last restarted to free memory; 0: never
+    int fork_fail_tok;      // tokens of its longest sequence when a fork last failed
+    int n_fork_fail;        // forks that failed since it last grew
+    int n_fork_fail_alone;  // part of them that failed while no other group ran
+    int hit_tok;            // admit.c: tokens of it in the prefix cache, as looked up last
+    uint64_t hit_until;     // and up to which turn that holds
+    int n_passed;           // others of its client that were tried first, since more was cached
+    uint64_t tried_at;      // eng->n_freed when it last found no room; 0: never
     uint64_t moving_since_us; // LEAVING, COMING
     struct fxi_beam *beam;    // beam.h; NULL: no beam search
     int n_left;               // choices whose end has not been emitted
-    fxi_group *prev, *next;   // in the waiting or running list
+    fxi_group *prev, *next;   // in the list that its state belongs to
+    fxi_treap_node list_at;
     atomic_bool cancelled;
-    _Atomic uint64_t stopped;         // choices that fx_stop_choice ends, as bits
-    fxi_group *next_inbox;            // guarded by mu
-    fxi_group *prev_live, *next_live; // guarded by mu
-    fxi_seq seq[];                    // [n_seq]
+    _Atomic uint64_t stopped; // choices that fx_stop_choice ends, as bits
+    fxi_group *next_inbox;    // guarded by mu
+    fxi_treap_node live_at;   // guarded by mu
+    fxi_seq seq[];            // [n_seq]
 };
 
 // Groups in the order in which they are served: by order_ms, ties by id.
 typedef struct fxi_group_list {
     fxi_group *head, *tail;
-    int n_seq; // of all its groups
+    fxi_treap at; // finds a new group's place
+    int n_seq;    // of all its groups
 } fxi_group_list;
+
+// Whether a is served before b.
+static inline bool fxi_group_goes_before(const fxi_group *a, const fxi_group *b)
+{
+    return a->order_ms < b->order_ms || (a->order_ms == b->order_ms && a->id < b->id);
+}
 
 // ---- request_check.c: any thread ---------------------------------------------------------------
 
@@ -175,10 +193,13 @@ bool fxi_hold_draw(fx_engine *eng, fxi_seq *s);
 
 // ---- seq.c -------------------------------------------------------------------------------------
 
+bool fxi_seq_goes_before(const fxi_treap_node *a, const fxi_treap_node *b); // of eng->filling
 bool fxi_seq_reserve(fxi_seq *s, int n_tok); // room for n_tok tokens; false: no memory
 // Makes an empty `to` the same sequence as `from`, without its cache. False: no memory; then `to`
 // must be cleared.
 bool fxi_seq_copy(fxi_seq *to, const fxi_seq *from);
+// Call when s->is_filling or the state of its group has changed.
+void fxi_seq_list_filling(fx_engine *eng, fxi_seq *s);
 void fxi_seq_clear(fxi_seq *s); // frees what it owns, except its cache; it is UNBORN again
 int fxi_seq_n_generated(const fxi_seq *s);
 // Follows the grammar of its request up to its last token: s->place. mask: NULL, or what may come
@@ -252,33 +273,43 @@ void fxi_embedding_end(fxi_seq *s, const fxi_model_shape *shape);
 
 // ---- lists.c -----------------------------------------------------------------------------------
 
+void fxi_lists_init(fx_engine *eng, uint64_t seed); // the empty lists of a zeroed engine
 // Changes the state of a group, and with it its list and every counter of the engine that depends
 // on states: n_swapped, and under the lock n_queued and n_queued_tok.
 void fxi_lists_move(fx_engine *eng, fxi_group *g, fxi_group_state to);
-bool fxi_lists_goes_before(const fxi_group *a, const fxi_group *b); // a is served first
 // Counts a NEW group as queued; the caller holds the lock. From any thread.
 void fxi_lists_queue_locked(fx_engine *eng, const fxi_group *g);
-// Moves g, which waits, right in front of `before`, which waits, too.
+// The group with this id that is not freed yet; NULL: there is none. The caller holds the lock.
+fxi_group *fxi_lists_find_locked(const fx_engine *eng, uint64_t id);
+// Moves g, which is in line, right in front of `before`, which is, too.
 void fxi_lists_advance(fx_engine *eng, fxi_group *g, const fxi_group *before);
 
 // ---- clients.c: ..._locked: the caller holds the lock ------------------------------------------
 
+void fxi_clients_init(fx_engine *eng, uint64_t seed);                       // of a zeroed engine
+fxi_client *fxi_clients_make(uint64_t number, uint64_t seed);               // NULL: no memory
 fxi_client *fxi_clients_find_locked(const fx_engine *eng, uint64_t number); // NULL: it is not known
 void fxi_clients_enter_locked(fx_engine *eng, fxi_group *g); // a NEW group; from any thread
 void fxi_clients_leave_locked(fx_engine *eng, fxi_group *g); // g is about to be freed
 void fxi_clients_collect(fx_engine *eng, fxi_group *g);      // g is out of the inbox
 void fxi_clients_free(fx_engine *eng);                       // all; no group is left
 
-// A group of c begins (+1) or ceases (-1) to wait.
-void fxi_clients_count_waiting(fx_engine *eng, fxi_client *c, int sign);
-void fxi_clients_serve_prompt(fxi_client *c, int n_tok); // tokens to be computed
-void fxi_clients_serve_tokens(fxi_client *c, int n_tok); // generated
+void fxi_clients_serve_prompt(fx_engine *eng, fxi_client *c, int n_tok); // tokens to be computed
+void fxi_clients_serve_tokens(fx_engine *eng, fxi_client *c, int n_tok); // generated
+
+void fxi_clients_line_up(fx_engine *eng, fxi_group *g);  // g gets into eng->waiting
+void fxi_clients_step_out(fx_engine *eng, fxi_group *g); // g leaves it
+fxi_group *fxi_clients_behind(const fxi_group *g);       // in line, of one client and priority
+// The first one in line of the least served client of those that wait with this priority. NULL:
+// nobody does.
+fxi_group *fxi_clients_least(fx_engine *eng, int priority);
 
 // ---- waiting.c ---------------------------------------------------------------------------------
 
-// The waiting groups in the order in which they are to be tried, each once in a round. Sets the
-// order of those that pass others. NULL: there are no more.
-void fxi_waiting_begin(fx_engine *eng);
-fxi_group *fxi_waiting_next(fx_engine *eng);
+// Whose turn it is: the first group in line of the client that is to be served next. NULL: nobody
+// is in line.
+fxi_group *fxi_waiting_first(fx_engine *eng);
+// g, of the client whose turn it is, is tried next: it passes those before it, and keeps the place.
+void fxi_waiting_pick(fx_engine *eng, fxi_group *g);
 
 #endif

@@ -5,21 +5,25 @@
 
 // The list and the counters that each state belongs to, and the event that a group gets into it.
 static const struct state_row {
-    bool waits, runs;           // it is on that list
+    bool in_line, aside, runs;  // it is on that list
     bool is_queued;             // it counts in n_queued and n_queued_tok
     bool is_swapped;            // it counts in n_swapped
     bool is_leaving, is_coming; // it counts in n_leaving, n_coming
     int event;                  // FX_RECORD_*
 } state_rows[FXI_N_STATE] = {
     [FXI_NEW] = {.is_queued = true},
-    [FXI_WAITING] = {.waits = true, .is_queued = true, .event = FX_RECORD_wait},
-    [FXI_LEAVING] = {.waits = true,
+    [FXI_WAITING] = {.in_line = true, .is_queued = true, .event = FX_RECORD_wait},
+    [FXI_JOINING] = {.aside = true, .is_queued = true, .event = FX_RECORD_wait},
+    [FXI_LEAVING] = {.in_line = true,
                      .is_queued = true,
                      .is_swapped = true,
                      .is_leaving = true,
                      .event = FX_RECORD_leave},
-    [FXI_SWAPPED] = {.waits = true, .is_queued = true, .is_swapped = true, .event = FX_RECORD_away},
-    [FXI_COMING] = {.waits = true,
+    [FXI_SWAPPED] = {.in_line = true,
+                     .is_queued = true,
+                     .is_swapped = true,
+                     .event = FX_RECORD_away},
+    [FXI_COMING] = {.aside = true,
                     .is_queued = true,
                     .is_swapped = true,
                     .is_coming = true,
@@ -28,15 +32,37 @@ static const struct state_row {
     [FXI_ENDED] = {.event = FX_RECORD_finish},
 };
 
-bool fxi_lists_goes_before(const fxi_group *a, const fxi_group *b)
+static bool by_order(const fxi_treap_node *a, const fxi_treap_node *b)
 {
-    return a->order_ms < b->order_ms || (a->order_ms == b->order_ms && a->id < b->id);
+    return fxi_group_goes_before(FXI_TREAP_OF(a, fxi_group, list_at),
+                                 FXI_TREAP_OF(b, fxi_group, list_at));
+}
+
+static bool by_id(const fxi_treap_node *a, const fxi_treap_node *b)
+{
+    return FXI_TREAP_OF(a, fxi_group, live_at)->id < FXI_TREAP_OF(b, fxi_group, live_at)->id;
+}
+
+void fxi_lists_init(fx_engine *eng, uint64_t seed)
+{
+    const fxi_treap empty = {.before = by_order, .seed = seed};
+    eng->waiting.at = eng->aside.at = eng->running.at = empty;
+    eng->live = (fxi_treap){.before = by_id, .seed = seed};
+    eng->filling = (fxi_treap){.before = fxi_seq_goes_before, .seed = seed};
+    fxi_clients_init(eng, seed);
+}
+
+fxi_group *fxi_lists_find_locked(const fx_engine *eng, uint64_t id)
+{
+    const fxi_group key = {.id = id};
+    fxi_group *g = FXI_TREAP_OF(fxi_treap_find(&eng->live, &key.live_at), fxi_group, live_at);
+    return g && g->id == id ? g : NULL;
 }
 
 static void insert_group(fxi_group_list *l, fxi_group *g)
 {
-    fxi_group *prev = l->tail; // most groups go last
-    while (prev && fxi_lists_goes_before(g, prev)) prev = prev->prev;
+    fxi_treap_add(&l->at, &g->list_at);
+    fxi_group *prev = FXI_TREAP_OF(fxi_treap_prev(&g->list_at), fxi_group, list_at);
     g->prev = prev;
     g->next = prev ? prev->next : l->head;
     *(prev ? &prev->next : &l->head) = g;
@@ -46,6 +72,7 @@ static void insert_group(fxi_group_list *l, fxi_group *g)
 
 static void remove_group(fxi_group_list *l, fxi_group *g)
 {
+    fxi_treap_remove(&l->at, &g->list_at);
     *(g->prev ? &g->prev->next : &l->head) = g->next;
     *(g->next ? &g->next->prev : &l->tail) = g->prev;
     g->prev = g->next = NULL;
@@ -54,7 +81,10 @@ static void remove_group(fxi_group_list *l, fxi_group *g)
 
 static fxi_group_list *list_for(fx_engine *eng, const struct state_row *row)
 {
-    return row->waits ? &eng->waiting : row->runs ? &eng->running : NULL;
+    return row->in_line ? &eng->waiting
+           : row->aside ? &eng->aside
+           : row->runs  ? &eng->running
+                        : NULL;
 }
 
 static void count_locked(fx_engine *eng, const fxi_group *g, int sign)
@@ -88,25 +118,47 @@ static void note_move(const fx_engine *eng, const fxi_group *g, fxi_group_state 
                                      .finish = (uint8_t)finish});
 }
 
+// A group that waits for another's prefix, or no longer does, waits as before.
+static bool is_noted(const fxi_group *g, fxi_group_state to)
+{
+    return g->state == FXI_NEW || state_rows[g->state].event != state_rows[to].event;
+}
+
+static void count_waiting(fxi_group *g, const struct state_row *old, const struct state_row *new)
+{
+    g->client->n_waiting += (new->in_line || new->aside) - (old->in_line || old->aside);
+}
+
+static void change_list(fx_engine *eng, fxi_group *g, const struct state_row *old,
+                        const struct state_row *new)
+{
+    fxi_group_list *from = list_for(eng, old), *into = list_for(eng, new);
+    if (from == into) return;
+    if (old->in_line) fxi_clients_step_out(eng, g);
+    if (from) remove_group(from, g);
+    if (into) insert_group(into, g);
+    if (new->in_line) fxi_clients_line_up(eng, g);
+    count_waiting(g, old, new);
+}
+
 void fxi_lists_move(fx_engine *eng, fxi_group *g, fxi_group_state to)
 {
     const struct state_row *old = &state_rows[g->state], *new = &state_rows[to];
-    fxi_group_list *from = list_for(eng, old), *into = list_for(eng, new);
-    if (from != into && from) remove_group(from, g);
-    if (from != into && into) insert_group(into, g);
-    if (old->waits != new->waits)
-        fxi_clients_count_waiting(eng, g->client, new->waits - old->waits);
+    change_list(eng, g, old, new);
     if (old->is_queued != new->is_queued) count_queue(eng, g, new->is_queued - old->is_queued);
     eng->n_swapped += (new->is_swapped - old->is_swapped) * g->n_seq;
     eng->n_leaving += (new->is_leaving - old->is_leaving) * g->n_seq;
     eng->n_coming += (new->is_coming - old->is_coming) * g->n_seq;
-    if (g->state != to) note_move(eng, g, to);
+    if (is_noted(g, to)) note_move(eng, g, to);
     g->state = to;
+    for (int i = 0; i < g->n_seq; i++) fxi_seq_list_filling(eng, &g->seq[i]);
 }
 
 void fxi_lists_advance(fx_engine *eng, fxi_group *g, const fxi_group *before)
 {
+    fxi_clients_step_out(eng, g);
     remove_group(&eng->waiting, g);
     g->order_ms = before->order_ms - (g->id > before->id);
     insert_group(&eng->waiting, g);
+    fxi_clients_line_up(eng, g);
 }

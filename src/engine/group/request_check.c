@@ -350,6 +350,19 @@ static fx_status check_memory(const fx_engine *eng, const fx_request *req, fx_er
     return FX_OK;
 }
 
+// Where others run, it may have to wait for them.
+static fx_status check_mappings(const fx_engine *eng, const fx_request *req, fx_error *err)
+{
+    const uint64_t each = fxi_kv_mappings(eng->kv, NULL), most = eng->kv->max_mapping;
+    const int n_seq = fxi_request_n_seq(req);
+    if (!most || (uint64_t)n_seq * each <= most) return FX_OK;
+    return fxi_fail(err, FX_ENOSPACE,
+                    "%d sequences need %llu mappings of memory, %llu each; the limit "
+                    "vm.max_map_count leaves %llu of them",
+                    n_seq, (unsigned long long)n_seq * each, (unsigned long long)each,
+                    (unsigned long long)most);
+}
+
 fx_status fxi_request_check(const fx_engine *eng, const fx_request *req, fx_error *err)
 {
     if (!req->on_event) return fxi_fail(err, FX_EINVAL, "a request needs an on_event");
@@ -359,5 +372,6 @@ fx_status fxi_request_check(const fx_engine *eng, const fx_request *req, fx_erro
     FX_TRY(check_token_lists(eng, req, err));
     if (req->grammar && req->grammar->eng != eng)
         return fxi_fail(err, FX_EINVAL, "the grammar was compiled for another engine");
+    FX_TRY(check_mappings(eng, req, err));
     return check_memory(eng, req, err);
 }

@@ -123,6 +123,24 @@ bool fxi_seq_copy(fxi_seq *to, const fxi_seq *from)
     return fxi_prob_log_copy(&to->prob, &from->prob) && fxi_text_copy(&to->text, &from->text);
 }
 
+bool fxi_seq_goes_before(const fxi_treap_node *a, const fxi_treap_node *b)
+{
+    const fxi_seq *x = FXI_TREAP_OF(a, fxi_seq, fill_at), *y = FXI_TREAP_OF(b, fxi_seq, fill_at);
+    const uintptr_t in_x = (uintptr_t)x->group->domain, in_y = (uintptr_t)y->group->domain;
+    const int n_tok = x->n_tok < y->n_tok ? x->n_tok : y->n_tok;
+    int i = 0;
+    if (in_x != in_y) return in_x < in_y;
+    while (i < n_tok && x->tok[i] == y->tok[i]) i++;
+    return i < n_tok ? x->tok[i] < y->tok[i] : x->n_tok < y->n_tok;
+}
+
+void fxi_seq_list_filling(fx_engine *eng, fxi_seq *s)
+{
+    const bool is_listed = fxi_treap_has(&s->fill_at), runs = s->group->state == FXI_RUNNING;
+    const bool must = s->is_filling && runs && !s->group->req.no_cache;
+    if (must != is_listed) (must ? fxi_treap_add : fxi_treap_remove)(&eng->filling, &s->fill_at);
+}
+
 void fxi_seq_clear(fxi_seq *s)
 {
     free(s->tok);

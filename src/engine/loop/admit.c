@@ -2,15 +2,19 @@
 //
 // They are admitted in order (waiting.c) while there are places (max_seq) and memory. Promised
 // memory counts: what all running sequences hold, what their known tokens still need, and
-// headroom_tok more for each, so that an admission does not soon cause a preemption. headroom_tok
-// doubles with each preemption and shrinks by one per turn (hysteresis). Where memory is short, no
-// group overtakes. Groups that wait for a prefix that another one computes (join.c) are skipped. A
-// group that comes back from the swap has its place and its memory, and runs once it has arrived.
-// While a smaller budget waits for memory on its way, nobody is admitted.
+// headroom_tok more for each, so that an admission does not soon cause a preemption; and so do the
+// mappings that they may need, where the system limits them. headroom_tok doubles with each
+// preemption and shrinks by one per turn (hysteresis). Where memory is short, no group overtakes.
+// Groups that wait for a prefix that another one computes (join.c) are put aside, and are in line
+// again once they need not wait. A group that comes back from the swap has its place and its
+// memory, and runs once it has arrived. While a smaller budget waits for memory on its way, nobody
+// is admitted.
 #include "engine/loop/loop.h"
 #include "engine/memory/room.h"
 
-#define MAX_LOOK 256 // waiting groups to skip in a step, at most
+#define LOOK_BEHIND 128  // groups of a client of which the one is chosen that has most cached,
+#define MOST_LOOKS  4096 // and all of a turn
+#define HIT_TURNS   4    // for which what is cached is not looked up again
 
 // ---- memory ------------------------------------------------------------------------------------
 
@@ -71,22 +75,58 @@ static uint64_t group_growth(const fx_engine *eng, const fxi_group *g, int hit_t
     return sum;
 }
 
-static uint64_t promised_bytes(const fx_engine *eng)
+// Mappings that its sequences may soon need.
+static uint64_t group_mappings(const fx_engine *eng, const fxi_group *g)
 {
-    fxi_kv_stats st;
-    fxi_kv_get_stats(eng->kv, &st);
-    uint64_t sum = st.held_bytes;
-    for (const fxi_group *g = eng->running.head; g; g = g->next) sum += group_growth(eng, g, 0);
-    for (const fxi_group *g = eng->n_coming ? eng->waiting.head : NULL; g; g = g->next)
-        if (g->state == FXI_COMING) sum += fxi_preempt_bytes(eng, g) + group_growth(eng, g, 0);
+    uint64_t sum = 0;
+    const uint64_t of_new = fxi_kv_mappings(eng->kv, NULL);
+    for (int i = 0; of_new && i < g->n_seq; i++) {
+        const fxi_seq *s = &g->seq[i];
+        if (s->state != FXI_SEQ_DONE) sum += s->kv ? fxi_kv_mappings(eng->kv, s->kv) : of_new;
+    }
     return sum;
 }
 
-// A smaller budget that is not in effect yet counts.
-static uint64_t promise_limit(const fx_engine *eng)
+// What is promised beyond the bytes that are held: growth of those that run, all of those that come
+// back. Added up once in a turn, and kept up as groups are admitted.
+typedef struct fxi_promise {
+    bool is_known;
+    int n_look; // groups looked at so far to choose one
+    uint64_t growth_bytes, n_mapping;
+} fxi_promise;
+
+static fxi_promise promise_of(const fx_engine *eng, const fxi_group *g, int hit_tok)
 {
-    const uint64_t next = eng->budget_bytes;
-    return next < eng->opt.kv_memory_bytes ? next : eng->opt.kv_memory_bytes;
+    const bool is_out = g->state == FXI_SWAPPED || g->state == FXI_COMING;
+    return (fxi_promise){.growth_bytes = group_growth(eng, g, hit_tok) +
+                                         (is_out ? fxi_preempt_bytes(eng, g) : 0),
+                         .n_mapping = group_mappings(eng, g)};
+}
+
+static void add_promise(fxi_promise *p, fxi_promise need)
+{
+    p->growth_bytes += need.growth_bytes;
+    p->n_mapping += need.n_mapping;
+}
+
+static void learn_promises(const fx_engine *eng, fxi_promise *p)
+{
+    if (p->is_known) return;
+    p->is_known = true;
+    for (const fxi_group *g = eng->running.head; g; g = g->next)
+        add_promise(p, promise_of(eng, g, 0));
+    for (const fxi_group *g = eng->n_coming ? eng->aside.head : NULL; g; g = g->next)
+        if (g->state == FXI_COMING) add_promise(p, promise_of(eng, g, 0));
+}
+
+// Whether there is memory for all that is promised and for this. A smaller budget that is not in
+// effect yet counts.
+static bool has_room_for(const fx_engine *eng, const fxi_promise *p, fxi_promise need)
+{
+    const uint64_t next = eng->budget_bytes, now = eng->opt.kv_memory_bytes;
+    const uint64_t held = fxi_kv_held_bytes(eng->kv);
+    if (held + p->growth_bytes + need.growth_bytes > (next < now ? next : now)) return false;
+    return !eng->kv->max_mapping || p->n_mapping + need.n_mapping <= eng->kv->max_mapping;
 }
 
 // ---- one group ---------------------------------------------------------------------------------
@@ -106,61 +146,95 @@ static void count_hit(fx_engine *eng, fxi_group *g, const fxi_seq *s)
     g->is_counted = true;
     g->admit_us = fxi_now_us(eng);
     g->n_cached = s->n_computed;
-    fxi_clients_serve_prompt(g->client, (int)g->req.n_prompt - s->n_computed);
+    fxi_clients_serve_prompt(eng, g->client, (int)g->req.n_prompt - s->n_computed);
     fxi_inbox_count_lookup(eng, g->req.no_cache ? 0 : (int)g->req.n_prompt, s->n_computed);
 }
 
 // The group's need is known once its first sequence is matched. If that is too much, the group goes
 // back.
-static verdict try_match(fx_engine *eng, fxi_group *g, bool is_alone)
+static verdict try_match(fx_engine *eng, fxi_group *g, fxi_promise *p, bool is_alone)
 {
     fxi_seq *s = first_live(g);
     if (fxi_cache_match(eng, s) != FX_OK) return NO_ROOM;
-    fxi_lists_move(eng, g, FXI_RUNNING);
-    if (!is_alone && promised_bytes(eng) > promise_limit(eng)) {
+    const fxi_promise need = promise_of(eng, g, 0);
+    if (!is_alone && !has_room_for(eng, p, need)) {
         fxi_cache_release(eng, s);
-        fxi_lists_move(eng, g, FXI_WAITING);
         return NO_ROOM;
     }
+    fxi_lists_move(eng, g, FXI_RUNNING);
+    add_promise(p, need);
     count_hit(eng, g, s);
     return ADMITTED;
 }
 
-// Whether it would fit if other sequences already held everything that it matches.
-static bool may_fit(const fx_engine *eng, fxi_group *g)
-{
-    const uint64_t need = group_growth(eng, g, fxi_cache_hit(eng, first_live(g)));
-    return promised_bytes(eng) + need <= promise_limit(eng);
-}
-
-static verdict admit_waiting(fx_engine *eng, fxi_group *g, bool is_alone)
+// It is tried only if it would fit if other sequences already held everything that it matches.
+static verdict admit_waiting(fx_engine *eng, fxi_group *g, fxi_promise *p, bool is_alone)
 {
     if (fxi_cache_open_domain(eng, g) != FX_OK) return NO_ROOM;
-    if (fxi_join_waits(eng, first_live(g))) return SKIPPED;
-    if (!is_alone && !may_fit(eng, g)) return NO_ROOM;
-    return try_match(eng, g, is_alone);
+    fxi_seq *s = first_live(g);
+    if (fxi_join_waits(eng, s)) {
+        fxi_lists_move(eng, g, FXI_JOINING);
+        return SKIPPED;
+    }
+    if (!is_alone && !has_room_for(eng, p, promise_of(eng, g, fxi_cache_hit(eng, s))))
+        return NO_ROOM;
+    return try_match(eng, g, p, is_alone);
 }
 
-static verdict admit_swapped(fx_engine *eng, fxi_group *g, bool is_alone)
+static verdict admit_swapped(fx_engine *eng, fxi_group *g, fxi_promise *p, bool is_alone)
 {
-    const uint64_t need = fxi_preempt_bytes(eng, g) + group_growth(eng, g, 0);
-    if (!is_alone && promised_bytes(eng) + need > promise_limit(eng)) return NO_ROOM;
+    if (!is_alone && !has_room_for(eng, p, promise_of(eng, g, 0))) return NO_ROOM;
     fxi_preempt_swap_in(eng, g);
-    if (g->state == FXI_COMING) return SKIPPED;
-    return g->state == FXI_RUNNING ? ADMITTED : NO_ROOM;
+    const bool comes = g->state == FXI_COMING, runs = g->state == FXI_RUNNING;
+    if (comes || runs) add_promise(p, promise_of(eng, g, 0));
+    return comes ? SKIPPED : runs ? ADMITTED : NO_ROOM;
 }
 
-static verdict admit_group(fx_engine *eng, fxi_group *g)
+static verdict admit_group(fx_engine *eng, fxi_group *g, fxi_promise *p)
 {
     const bool is_alone = !eng->running.head && !eng->n_coming;
-    if (g->state == FXI_COMING) return SKIPPED;
     if (g->state == FXI_LEAVING) return LEAVES;
     if (eng->running.n_seq + eng->n_coming + g->n_seq > eng->opt.max_seq) return NO_ROOM;
     if (!is_alone && g->tried_at == eng->n_freed) return NO_ROOM; // nothing has changed since
+    learn_promises(eng, p);
     const bool is_swapped = g->state == FXI_SWAPPED;
-    verdict v = is_swapped ? admit_swapped(eng, g, is_alone) : admit_waiting(eng, g, is_alone);
+    verdict v = (is_swapped ? admit_swapped : admit_waiting)(eng, g, p, is_alone);
     g->tried_at = v == NO_ROOM ? eng->n_freed : 0;
     return v;
+}
+
+// ---- who is tried ------------------------------------------------------------------------------
+
+// Tokens of its prompt that the prefix cache has, or had some turns ago.
+static int cached_tok(fx_engine *eng, fxi_group *g)
+{
+    if (g->hit_until > eng->n_turn) return g->hit_tok;
+    const bool opened = fxi_cache_open_domain(eng, g) == FX_OK;
+    g->hit_until = eng->n_turn + HIT_TURNS;
+    g->hit_tok = opened ? fxi_cache_hit(eng, first_live(g)) : 0;
+    return g->hit_tok;
+}
+
+static bool can_start(const fx_engine *eng, const fxi_group *g)
+{
+    const int n_seq = eng->running.n_seq + eng->n_coming + g->n_seq;
+    return n_seq <= eng->opt.max_seq && g->tried_at != eng->n_freed;
+}
+
+// Of the client whose turn it is, the group of which most is cached, among the first ones in line.
+// Nobody is passed more often than prefix_pass says, so that nobody waits for ever.
+static fxi_group *choose_group(fx_engine *eng, fxi_promise *p)
+{
+    fxi_group *first = fxi_waiting_first(eng), *best = first;
+    if (!first || eng->opt.prefix_pass < 0 || !can_start(eng, first)) return first;
+    int n = MOST_LOOKS - p->n_look < LOOK_BEHIND ? MOST_LOOKS - p->n_look : LOOK_BEHIND;
+    for (fxi_group *g = first; n > 0 && g && g->state == FXI_WAITING; g = fxi_clients_behind(g)) {
+        if (cached_tok(eng, g) > cached_tok(eng, best)) best = g;
+        n = g->n_passed < eng->opt.prefix_pass ? n - 1 : 0;
+        p->n_look++;
+    }
+    for (fxi_group *g = first; g != best; g = fxi_clients_behind(g)) g->n_passed++;
+    return best;
 }
 
 // ---- all groups --------------------------------------------------------------------------------
@@ -175,18 +249,28 @@ static void fail_if_hopeless(fx_engine *eng, fxi_group *g, bool was_swapped)
     fxi_group_fail(g, "no memory to start the request");
 }
 
+// Those that need not wait for a prefix any longer are in line again.
+static void line_up_joined(fx_engine *eng)
+{
+    for (fxi_group *g = eng->aside.head, *next; g; g = next) {
+        next = g->next;
+        if (g->state == FXI_JOINING && !fxi_join_goes_on(eng, first_live(g)))
+            fxi_lists_move(eng, g, FXI_WAITING);
+    }
+}
+
 void fxi_admit_waiting(fx_engine *eng)
 {
-    int n_look = 0;
     verdict v = ADMITTED;
+    fxi_promise promise = {0};
     if (eng->budget_waits) return;
-    fxi_waiting_begin(eng);
-    while ((v == ADMITTED || v == SKIPPED) && n_look < MAX_LOOK) {
-        fxi_group *g = fxi_waiting_next(eng);
+    line_up_joined(eng);
+    while (v == ADMITTED || v == SKIPPED) {
+        fxi_group *g = choose_group(eng, &promise);
         if (!g) break;
+        fxi_waiting_pick(eng, g);
         const bool was_swapped = g->state == FXI_SWAPPED;
-        v = admit_group(eng, g);
+        v = admit_group(eng, g, &promise);
         if (v == NO_ROOM) fail_if_hopeless(eng, g, was_swapped);
-        n_look += v == SKIPPED;
     }
 }

@@ -39,9 +39,7 @@ static fx_status check_queue_locked(const fx_engine *eng, const fxi_group *g, fx
 static void post_locked(fx_engine *eng, fxi_group *g)
 {
     g->id = ++eng->next_id;
-    g->next_live = eng->live;
-    if (eng->live) eng->live->prev_live = g;
-    eng->live = g;
+    fxi_treap_add(&eng->live, &g->live_at);
     *(eng->inbox_tail ? &eng->inbox_tail->next_inbox : &eng->inbox_head) = g;
     eng->inbox_tail = g;
     eng->stats.n_request++;
@@ -76,8 +74,8 @@ fx_status fx_submit(fx_engine *eng, const fx_request *req, uint64_t *id, fx_erro
 void fx_cancel(fx_engine *eng, uint64_t id)
 {
     pthread_mutex_lock(&eng->mu);
-    for (fxi_group *g = eng->live; g; g = g->next_live)
-        if (g->id == id) atomic_store(&g->cancelled, true);
+    fxi_group *g = fxi_lists_find_locked(eng, id);
+    if (g) atomic_store(&g->cancelled, true);
     pthread_cond_signal(&eng->wake);
     pthread_mutex_unlock(&eng->mu);
 }
@@ -87,8 +85,8 @@ void fx_stop_choice(fx_engine *eng, uint64_t id, int choice)
     _Static_assert(FX_MAX_CHOICE <= 64, "a bit for each choice");
     if (choice < 0 || choice >= FX_MAX_CHOICE) return;
     pthread_mutex_lock(&eng->mu);
-    for (fxi_group *g = eng->live; g; g = g->next_live)
-        if (g->id == id) atomic_fetch_or(&g->stopped, (uint64_t)1 << choice);
+    fxi_group *g = fxi_lists_find_locked(eng, id);
+    if (g) atomic_fetch_or(&g->stopped, (uint64_t)1 << choice);
     pthread_mutex_unlock(&eng->mu);
 }
 
@@ -159,8 +157,7 @@ bool fxi_inbox_take_clear(fx_engine *eng)
 void fxi_inbox_forget(fx_engine *eng, fxi_group *g)
 {
     pthread_mutex_lock(&eng->mu);
-    *(g->prev_live ? &g->prev_live->next_live : &eng->live) = g->next_live;
-    if (g->next_live) g->next_live->prev_live = g->prev_live;
+    fxi_treap_remove(&eng->live, &g->live_at);
     fxi_clients_leave_locked(eng, g);
     pthread_mutex_unlock(&eng->mu);
     fxi_group_free(g);
@@ -191,8 +188,8 @@ void fxi_inbox_wait(fx_engine *eng, int max_ms)
 static bool is_urgent_locked(const fx_engine *eng)
 {
     bool is_urgent = eng->closing;
-    for (const fxi_group *g = eng->live; g && !is_urgent; g = g->next_live)
-        is_urgent = atomic_load(&g->cancelled);
+    for (fxi_treap_node *n = fxi_treap_first(&eng->live); n && !is_urgent; n = fxi_treap_next(n))
+        is_urgent = atomic_load(&FXI_TREAP_OF(n, fxi_group, live_at)->cancelled);
     return is_urgent;
 }
 

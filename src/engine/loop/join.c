@@ -10,28 +10,24 @@
 
 #define MIN_JOIN_TOK 16 // no wait for less, unless it is all that can be reused
 
-static bool share_prefixes(const fxi_group *a, const fxi_group *b)
-{
-    if (a->req.no_cache || b->req.no_cache) return false;
-    return a == b || strcmp(a->req.tenant, b->req.tenant) == 0;
-}
-
 static int common_tok(const fxi_seq *a, const fxi_seq *b, int most)
 {
     int n = 0;
+    if (strcmp(a->group->req.tenant, b->group->req.tenant) != 0) return 0;
     if (most > a->n_tok) most = a->n_tok;
     while (n < most && a->tok[n] == b->tok[n]) n++;
     return n;
 }
 
-static const fxi_seq *find_joined(const fx_engine *eng, const struct fxi_join *j)
+static const fxi_seq *find_joined(fx_engine *eng, const struct fxi_join *j)
 {
-    for (const fxi_group *g = eng->running.head; g; g = g->next)
-        if (g->id == j->group_id) return &g->seq[j->choice];
-    return NULL;
+    pthread_mutex_lock(&eng->mu);
+    const fxi_group *g = fxi_lists_find_locked(eng, j->group_id);
+    pthread_mutex_unlock(&eng->mu);
+    return g && g->state == FXI_RUNNING ? &g->seq[j->choice] : NULL;
 }
 
-static bool still_joined(const fx_engine *eng, const fxi_seq *s)
+bool fxi_join_goes_on(fx_engine *eng, const fxi_seq *s)
 {
     if (!s->join.group_id) return false;
     const fxi_seq *o = find_joined(eng, &s->join);
@@ -41,29 +37,34 @@ static bool still_joined(const fx_engine *eng, const fxi_seq *s)
 // Whether o computes a prefix of s that is worth waiting for, given that `hit` tokens are recorded.
 static bool worth_joining(const fxi_seq *o, const fxi_seq *s, int hit, int *n_tok)
 {
-    if (o == s || !o->is_filling || !share_prefixes(o->group, s->group)) return false;
+    if (!o) return false;
     const int most = fxi_cache_max_hit(s), n = common_tok(o, s, most);
     if (n <= hit || n <= o->n_recorded) return false;
     *n_tok = n;
     return n == most || n >= hit + MIN_JOIN_TOK;
 }
 
-static bool find_join(const fx_engine *eng, fxi_seq *s)
+// Nobody shares more with s than its neighbours in the order of tokens.
+static bool find_join(fx_engine *eng, fxi_seq *s)
 {
+    if (s->group->req.no_cache || !eng->filling.root) return false;
+    fxi_treap_node *behind = fxi_treap_find(&eng->filling, &s->fill_at);
+    fxi_treap_node *before = behind ? fxi_treap_prev(behind) : fxi_treap_last(&eng->filling);
+    const fxi_seq *near[] = {FXI_TREAP_OF(behind, fxi_seq, fill_at),
+                             FXI_TREAP_OF(before, fxi_seq, fill_at)};
     const int hit = fxi_cache_hit(eng, s);
     int n_tok;
-    for (const fxi_group *g = eng->running.head; g; g = g->next)
-        for (int i = 0; i < g->n_seq; i++)
-            if (worth_joining(&g->seq[i], s, hit, &n_tok)) {
-                s->join = (struct fxi_join){g->id, i, n_tok};
-                return true;
-            }
+    for (int i = 0; i < 2; i++)
+        if (worth_joining(near[i], s, hit, &n_tok)) {
+            s->join = (struct fxi_join){near[i]->group->id, near[i]->choice, n_tok};
+            return true;
+        }
     return false;
 }
 
-bool fxi_join_waits(const fx_engine *eng, fxi_seq *s)
+bool fxi_join_waits(fx_engine *eng, fxi_seq *s)
 {
-    if (still_joined(eng, s)) return true;
+    if (fxi_join_goes_on(eng, s)) return true;
     s->join.group_id = 0;
     return find_join(eng, s);
 }

@@ -122,7 +122,7 @@ int fxi_settle_draws(fx_engine *eng)
         const bool is_beam = d->s->group->beam && !d->position;
         n = is_beam ? n_same_group(d, st->n_draw - i) : 1;
         n_drawn += !d->position;
-        if (!d->position) fxi_clients_serve_tokens(d->s->group->client, n);
+        if (!d->position) fxi_clients_serve_tokens(eng, d->s->group->client, n);
         if (any_broken(d, n))
             fxi_group_fail(d->s->group, "the model computed logits that are not finite numbers");
         else if (is_beam)

@@ -112,8 +112,9 @@ bool fxi_turn_run(fx_engine *eng)
     fxi_idle_clear(eng);
     end_cancelled(eng, &eng->running);
     end_cancelled(eng, &eng->waiting);
+    end_cancelled(eng, &eng->aside);
     relax_admission(eng);
-    const bool busy = eng->running.head || eng->waiting.head;
+    const bool busy = eng->running.head || eng->waiting.head || eng->aside.head;
     if (busy)
         compute_step(eng);
     else
@@ -141,5 +142,7 @@ void fxi_turn_end_all(fx_engine *eng, fx_finish why)
     end_decided(eng, &eng->running);
     finish_all(&eng->waiting, why);
     end_decided(eng, &eng->waiting);
+    finish_all(&eng->aside, why);
+    end_decided(eng, &eng->aside);
     tell_step(eng);
 }

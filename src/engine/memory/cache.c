@@ -36,6 +36,7 @@ void fxi_cache_record_progress(fx_engine *eng, fxi_seq *s)
     const bool waits_at_end =
         s->group->beam && fxi_group_n_live(s->group) > 1; // for the other beams
     s->is_filling = s->n_computed < s->n_tok - waits_at_end;
+    fxi_seq_list_filling(eng, s);
     int n_tok = s->n_computed;
     if (s->group->req.no_cache) return;
     if (s->is_filling) n_tok = fxi_kv_whole_tok(eng->kv, n_tok);
@@ -65,6 +66,7 @@ void fxi_cache_release(fx_engine *eng, fxi_seq *s)
     s->kv = NULL;
     s->n_computed = s->n_step = s->n_recorded = 0;
     s->is_filling = false;
+    fxi_seq_list_filling(eng, s);
 }
 
 void fxi_cache_cut(fx_engine *eng, fxi_seq *s)
@@ -149,5 +151,6 @@ fx_status fxi_cache_match(fx_engine *eng, fxi_seq *s)
     if (st != FX_OK) return st;
     s->n_computed = s->n_recorded = n_hit;
     s->is_filling = true;
+    fxi_seq_list_filling(eng, s);
     return FX_OK;
 }

@@ -200,18 +200,18 @@ void fxi_preempt_group(fx_engine *eng, fxi_group *g, fxi_preempt_how how)
     note_preemption(eng, g);
 }
 
-static fxi_group *last_waiting(const fx_engine *eng, fxi_group_state state)
+static fxi_group *last_of(const fxi_group_list *l, fxi_group_state state)
 {
-    fxi_group *g = eng->waiting.tail;
+    fxi_group *g = l->tail;
     while (g && g->state != state) g = g->prev;
     return g;
 }
 
 bool fxi_preempt_last(fx_engine *eng, bool may_be_only)
 {
-    fxi_group *last = eng->running.tail, *coming = last_waiting(eng, FXI_COMING);
+    fxi_group *last = eng->running.tail, *coming = last_of(&eng->aside, FXI_COMING);
     const bool is_only = !coming && last == eng->running.head;
-    if (!last || (coming && fxi_lists_goes_before(last, coming))) last = coming;
+    if (!last || (coming && fxi_group_goes_before(last, coming))) last = coming;
     if (!last || (is_only && !may_be_only)) return fxi_preempt_drop_swapped(eng);
     fxi_preempt_group(eng, last, FXI_PREEMPT_CHEAPER);
     return true;
@@ -233,7 +233,7 @@ bool fxi_preempt_drop_late(fx_engine *eng)
 
 bool fxi_preempt_drop_swapped(fx_engine *eng)
 {
-    fxi_group *g = last_waiting(eng, FXI_SWAPPED);
+    fxi_group *g = last_of(&eng->waiting, FXI_SWAPPED);
     if (g) drop_caches(eng, g);
     return g != NULL;
 }
@@ -270,10 +270,12 @@ void fxi_preempt_swap_in(fx_engine *eng, fxi_group *g)
 
 void fxi_preempt_go_on(fx_engine *eng)
 {
-    if (!eng->n_leaving && !eng->n_coming) return;
-    for (fxi_group *g = eng->waiting.head, *next; g; g = next) {
+    for (fxi_group *g = eng->n_leaving ? eng->waiting.head : NULL, *next; g; g = next) {
         next = g->next;
         if (g->state == FXI_LEAVING) go_on_out(eng, g);
+    }
+    for (fxi_group *g = eng->n_coming ? eng->aside.head : NULL, *next; g; g = next) {
+        next = g->next;
         if (g->state == FXI_COMING) go_on_in(eng, g);
     }
 }

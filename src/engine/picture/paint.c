@@ -121,8 +121,10 @@ static void paint_engine(painting *to, const fx_engine *eng)
 {
     paint_groups(to, &eng->running);
     paint_groups(to, &eng->waiting);
+    paint_groups(to, &eng->aside);
     paint_spans_of(to, &eng->running);
     paint_spans_of(to, &eng->waiting);
+    paint_spans_of(to, &eng->aside);
     sort_items(&to->p->request, sizeof(fx_request_view), compare_requests);
     sort_items(&to->cache, sizeof(span_of_cache), compare_caches);
 }

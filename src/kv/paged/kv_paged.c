@@ -388,12 +388,17 @@ static uint64_t slack_tok(const fxi_paged *k)
     return sum;
 }
 
+static uint64_t paged_held(const fxi_kv *kv)
+{
+    const fxi_paged *k = fxi_paged_of(kv);
+    return (uint64_t)(k->n_block - k->n_free_block - k->n_idle) * k->block_bytes;
+}
+
 static void paged_stats(const fxi_kv *kv, fxi_kv_stats *out)
 {
     const fxi_paged *k = fxi_paged_of(kv);
     const uint64_t mapped = fxi_kv_pool_mapped_bytes(&k->pool);
-    const uint64_t n_held = k->n_block - k->n_free_block - k->n_idle;
-    const uint64_t internal = slack_tok(k) * k->tok_bytes, held = n_held * k->block_bytes;
+    const uint64_t internal = slack_tok(k) * k->tok_bytes, held = paged_held(kv);
     *out = (fxi_kv_stats){
         .budget_bytes = k->budget_bytes,
         .usable_bytes = k->n_block * (uint64_t)k->block_bytes,
@@ -441,6 +446,7 @@ const fxi_kv_ops fxi_kv_paged = {
     .bytes_for = paged_bytes_for,
     .cost = paged_cost,
     .seq_growth = paged_growth,
+    .held = paged_held,
     .step = paged_step,
     .tick = paged_tick,
     .forget_idle = paged_forget_idle,

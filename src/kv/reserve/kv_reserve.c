@@ -400,6 +400,12 @@ static void add_waste(const kv_reserve *k, const reserved_seq *s, fxi_kv_stats *
     out->held_bytes += block_bytes(k, s->order);
 }
 
+static uint64_t reserve_held(const fxi_kv *kv)
+{
+    const kv_reserve *k = reserve_of(kv);
+    return (k->buddy.n_unit - k->buddy.n_free) * block_bytes(k, 0);
+}
+
 static void reserve_stats(const fxi_kv *kv, fxi_kv_stats *out)
 {
     const kv_reserve *k = reserve_of(kv);
@@ -504,8 +510,8 @@ static fx_status reserve_check(fxi_kv *kv, const char **what)
         .seq_truncate = reserve_truncate, .seq_prepare = reserve_prepare,                   \
         .seq_release = reserve_release, .seq_views = reserve_views,                         \
         .bytes_for = reserve_bytes_for, .cost = reserve_cost, .seq_growth = reserve_growth, \
-        .step = reserve_step, .stats = reserve_stats, .paint = reserve_paint,               \
-        .check = reserve_check,                                                             \
+        .held = reserve_held, .step = reserve_step, .stats = reserve_stats,                 \
+        .paint = reserve_paint, .check = reserve_check,                                     \
     }
 
 const fxi_kv_ops fxi_kv_reserve_max = RESERVE_OPS("reserve-max", open_max);

@@ -220,3 +220,18 @@ uint64_t vt_bytes_for(const vt_manager *m, uint32_t len_tok)
     }
     return n;
 }
+
+uint64_t vt_held_bytes(const vt_manager *m)
+{
+    return vti_pset_bytes(&m->pset, VT_CHUNK_OWNED) + vti_pset_bytes(&m->pset, VT_CHUNK_SHARED);
+}
+
+uint64_t vt_mappings_for(const vt_manager *m, const vt_seq *s)
+{
+    uint64_t n = 0;
+    for (uint32_t g = 0; g < m->geo.n_group; g++) {
+        const uint64_t n_run = s && !vti_seq_is_away(s) ? s->span->lane[g].n_run : 0;
+        n += (n_run + 1 > 2 ? n_run + 1 : 2) * m->geo.group[g].n_view;
+    }
+    return n;
+}

@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-enum { N_REQ = 64 };
+enum { N_REQ = 128 };
 
 typedef struct asked {
     int client;
@@ -136,6 +136,7 @@ static void test_without_numbers_the_first_goes_first(void **state)
     for (int i = 0; i < 6; i++) assert_true(req[i].has_begun);
     expect_order("000000");
     assert_null(eng->waiting.head);
+    assert_null(eng->aside.head);
     unthreaded_close(eng);
 }
 
@@ -170,7 +171,7 @@ static void test_nobody_saves_up(void **state)
     for (int i = 8; i < 14; i++) n_of_2 += order[i] == 2;
     assert_int_equal(n_of_2, 3);
     run_out(eng);
-    assert_int_equal(eng->client == NULL, 1); // nobody is ahead of anybody any more
+    assert_null(eng->client.root); // nobody is ahead of anybody any more
     unthreaded_close(eng);
 }
 
@@ -187,6 +188,25 @@ static void test_leaving_does_not_help(void **state)
     ask_many(eng, 1, 2, 10, 5);
     run_out(eng);
     expect_order("121112");
+    unthreaded_close(eng);
+}
+
+// Who has had much waits until the others have had as much. Clients that have never been there come
+// one after the other, and hold it up no longer than that.
+static void test_a_chain_of_new_clients_holds_nobody_up(void **state)
+{
+    (void)state;
+    fx_engine *eng = open_here((fx_options){.max_seq = 1});
+    ask_many(eng, 1, 1, 100, 10); // 120
+    for (int i = 0; i < 3; i++) ask_many(eng, 1, 10 + i, 12, 6);
+    run_until(eng, 2);
+    ask_many(eng, 1, 1, 12, 6);
+    while (order[n_order - 1] != 1) {
+        assert_true(n_order < 40); // of 24 tokens each
+        ask_many(eng, 1, 100 + n_order, 12, 6);
+        run_until(eng, n_order + 1);
+    }
+    run_out(eng);
     unthreaded_close(eng);
 }
 
@@ -266,6 +286,7 @@ int main(void)
         cmocka_unit_test(test_shares_are_of_tokens),
         cmocka_unit_test(test_nobody_saves_up),
         cmocka_unit_test(test_leaving_does_not_help),
+        cmocka_unit_test(test_a_chain_of_new_clients_holds_nobody_up),
         cmocka_unit_test(test_priority_goes_before_turns),
         cmocka_unit_test(test_who_has_passed_keeps_the_place),
         cmocka_unit_test(test_no_client_fills_the_queue),

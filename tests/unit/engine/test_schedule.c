@@ -52,9 +52,7 @@ static void submit(fx_engine *eng, int i, int n_prompt, int max_tok, int priorit
 
 static fxi_group *group_of(const fx_engine *eng, int i)
 {
-    for (fxi_group *g = eng->live; g; g = g->next_live)
-        if (g->id == c[i].id) return g;
-    return NULL;
+    return fxi_lists_find_locked(eng, c[i].id);
 }
 
 static void turns(fx_engine *eng, int n)

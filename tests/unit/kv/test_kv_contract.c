@@ -50,6 +50,7 @@ static fxi_kv_stats stats_now(void)
 {
     fxi_kv_stats st;
     fxi_kv_get_stats(world.kv, &st);
+    assert_int_equal(fxi_kv_held_bytes(world.kv), st.held_bytes);
     return st;
 }
 

@@ -148,7 +148,7 @@ static void call_company(company *c, fx_engine *eng, int n)
 static void dismiss_company(const company *c, fx_engine *eng)
 {
     for (int i = 0; i < c->n; i++) fx_cancel(eng, c->id[i]);
-    while (eng->running.head || eng->waiting.head) (void)fxi_turn_run(eng);
+    while (eng->running.head || eng->waiting.head || eng->aside.head) (void)fxi_turn_run(eng);
 }
 
 // ---- treatments --------------------------------------------------------------------------------

@@ -88,8 +88,7 @@ static bool is_full(const fx_request *req, int64_t n, int64_t sum, int64_t own, 
 static bool queue_is_full(const sim *w, const fx_request *req)
 {
     const fx_engine *eng = w->eng;
-    const fxi_client *c = eng->client;
-    while (c && c->number != req->client) c = c->next;
+    const fxi_client *c = fxi_clients_find_locked(eng, req->client);
     return is_full(req, fxi_request_n_seq(req), eng->n_queued, c ? c->n_queued : 0,
                    eng->opt.max_queue + eng->opt.max_seq) ||
            (eng->n_queued && is_full(req, (int64_t)req->n_prompt, eng->n_queued_tok,
@@ -190,7 +189,7 @@ static fxi_group *first_in(const fxi_group_list *l, fxi_group_state state)
 static void preempt_one(sim *w)
 {
     fx_engine *eng = w->eng;
-    fxi_group *g = one_in(w, 4) ? first_in(&eng->waiting, FXI_COMING) : eng->running.head;
+    fxi_group *g = one_in(w, 4) ? first_in(&eng->aside, FXI_COMING) : eng->running.head;
     for (int i = any(w, 0, 5); i > 0 && g && g->state == FXI_RUNNING && g->next; i--) g = g->next;
     if (!g) return;
     const bool fits = eng->n_swapped + g->n_seq <= eng->opt.max_seq;
@@ -334,7 +333,7 @@ static void check_moves(sim *w)
 {
     const fx_engine *eng = w->eng;
     const int n_leaving = n_seq_in(&eng->waiting, FXI_LEAVING);
-    const int n_coming = n_seq_in(&eng->waiting, FXI_COMING);
+    const int n_coming = n_seq_in(&eng->aside, FXI_COMING);
     const int n_out = n_leaving + n_coming + n_seq_in(&eng->waiting, FXI_SWAPPED);
     CHECK(w, n_out == eng->n_swapped, "n_swapped is %d, not %d", eng->n_swapped, n_out);
     CHECK(w, n_leaving == eng->n_leaving, "n_leaving is %d, not %d", eng->n_leaving, n_leaving);
@@ -354,19 +353,25 @@ static int n_in_inbox(const fx_engine *eng, int *n_group)
 static void check_clients(sim *w)
 {
     const fx_engine *eng = w->eng;
-    int n_queued = 0, n_group = 0, n_waiting = 0, n_client = 0;
-    for (const fxi_client *c = eng->client; c; c = c->next) {
+    int n_queued = 0, n_group = 0, n_waiting = 0, n_here = 0, n_idle = 0, n_line = 0;
+    for (fxi_treap_node *n = fxi_treap_first(&eng->client); n; n = fxi_treap_next(n)) {
+        const fxi_client *c = FXI_TREAP_OF(n, fxi_client, known_at);
         n_queued += c->n_queued;
         n_group += c->n_group;
         n_waiting += c->n_waiting;
-        n_client += c->n_waiting > 0;
+        n_here += c->n_collected > 0;
+        n_idle += fxi_treap_has(&c->idle_at);
         CHECK(w, c->n_group || !c->n_queued, "client %d is gone and queued", (int)c->number);
+        CHECK(w, !c->n_group == fxi_treap_has(&c->idle_at), "client %d is idle", (int)c->number);
     }
-    for (const fxi_group *g = eng->waiting.head; g; g = g->next) n_waiting--;
+    (void)n_seq_of(&eng->waiting, &n_line);
+    (void)n_seq_of(&eng->aside, &n_line);
     CHECK(w, n_queued == eng->n_queued, "clients have %d queued", n_queued);
     CHECK(w, n_group == n_live(w), "clients have %d groups", n_group);
-    CHECK(w, !n_waiting && n_client == eng->n_waiting_client, "%d clients wait", n_client);
-    CHECK(w, n_group || !eng->client, "a client is kept");
+    CHECK(w, n_waiting == n_line, "%d groups of clients wait, not %d", n_waiting, n_line);
+    CHECK(w, n_here == eng->n_client, "%d clients are here", n_here);
+    CHECK(w, n_idle == eng->n_idle_client, "%d clients are idle", n_idle);
+    CHECK(w, n_group || !eng->client.root, "a client is kept");
 }
 
 // The engine's counters are right.
@@ -378,9 +383,10 @@ static void check_counts(sim *w)
     CHECK(w, eng->running.n_seq + eng->n_coming <= eng->opt.max_seq, "%d sequences run, %d come",
           eng->running.n_seq, eng->n_coming);
     CHECK(w, n_seq_of(&eng->waiting, &n_group) == eng->waiting.n_seq, "waiting.n_seq");
+    CHECK(w, n_seq_of(&eng->aside, &n_group) == eng->aside.n_seq, "aside.n_seq");
+    const int n_waits = eng->waiting.n_seq + eng->aside.n_seq;
     check_moves(w);
-    CHECK(w, eng->n_queued == eng->waiting.n_seq + n_in_inbox(eng, &n_group), "n_queued is %d",
-          eng->n_queued);
+    CHECK(w, eng->n_queued == n_waits + n_in_inbox(eng, &n_group), "n_queued is %d", eng->n_queued);
     CHECK(w, n_group == n_live(w), "%d groups for %d requests", n_group, n_live(w));
     check_clients(w);
     fxi_kv_stats kv;
@@ -459,7 +465,7 @@ static void note_turn(sim *w)
     fx_record ev;
     (void)fx_record_copy(w->eng, UINT64_MAX, &ev, 1, &w->first_event);
     w->n_came = 0;
-    for (const fxi_group *g = w->eng->waiting.head; g; g = g->next)
+    for (const fxi_group *g = w->eng->aside.head; g; g = g->next)
         w->n_came += g->state == FXI_COMING;
 }
 
@@ -548,7 +554,7 @@ static void end_at_once(sim *w)
     check_requests(w);
     reap(w);
     CHECK(w, !n_live(w), "%d requests have no end", n_live(w));
-    CHECK(w, !w->eng->live && !w->eng->n_queued && !w->eng->n_swapped, "a group is left");
+    CHECK(w, !w->eng->live.root && !w->eng->n_queued && !w->eng->n_swapped, "a group is left");
     disarm(w);
     check_manager(w);
 }

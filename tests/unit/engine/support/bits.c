@@ -91,7 +91,8 @@ static fxi_group *in_list(const fxi_group_list *l, uint64_t id)
 fxi_group *bits_group(const fx_engine *eng, uint64_t id)
 {
     fxi_group *g = in_list(&eng->running, id);
-    return g ? g : in_list(&eng->waiting, id);
+    if (!g) g = in_list(&eng->waiting, id);
+    return g ? g : in_list(&eng->aside, id);
 }
 
 // ---- comparing answers -------------------------------------------------------------------------

@@ -74,6 +74,7 @@ static void test_bytes_are_foretold(void **state)
         assert_ok(world_extend(&w, 0, lens[i]));
         vt_stats st = world_stats(&w);
         assert_int_equal(vt_bytes_for(w.m, lens[i]), st.chunks_owned * st.chunk_bytes);
+        assert_int_equal(vt_held_bytes(w.m), st.owned_bytes + st.shared_bytes);
         world_release(&w, 0);
     }
     assert_int_equal(vt_bytes_for(w.m, UINT32_MAX), vt_bytes_for(w.m, 320));
@@ -287,6 +288,20 @@ static void test_idle_spans_lend_their_mappings(void **state)
     world_close(&w);
 }
 
+// In each of the two planes two runs at least, and one more than there are.
+static void test_mappings_are_foretold(void **state)
+{
+    (void)state;
+    world_open(&w, &plain, 1);
+    assert_int_equal(vt_mappings_for(w.m, NULL), 4);
+    assert_ok(world_create(&w, 0));
+    assert_int_equal(vt_mappings_for(w.m, w.seq[0].s), 4);
+    assert_ok(world_extend(&w, 0, tok_of(2)));
+    assert_int_equal(world_stats(&w).mappings, 2);
+    assert_int_equal(vt_mappings_for(w.m, w.seq[0].s), 4);
+    world_close(&w);
+}
+
 static void test_where_the_system_is_short_spare_chunks_go_first(void **state)
 {
     (void)state;
@@ -395,6 +410,7 @@ int main(void)
         cmocka_unit_test(test_release_keeps_no_more_than_spare_bytes),
         cmocka_unit_test(test_trim_gives_back_to_the_system),
         cmocka_unit_test(test_idle_spans_lend_their_mappings),
+        cmocka_unit_test(test_mappings_are_foretold),
         cmocka_unit_test(test_where_the_system_is_short_spare_chunks_go_first),
         cmocka_unit_test(test_warm_costs_less_than_cold),
         cmocka_unit_test(test_null_is_allowed_where_it_is_said),
