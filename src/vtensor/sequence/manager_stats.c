@@ -38,7 +38,7 @@ static uint64_t count_chunks(const vt_manager *m, vt_chunk_state state)
     return n;
 }
 
-static uint64_t count_views(const vt_manager *m)
+static uint64_t sum_views(const vt_manager *m)
 {
     uint64_t n = 0;
     for (uint32_t g = 0; g < m->geo.n_group; g++) n += m->geo.group[g].n_view;
@@ -79,7 +79,7 @@ static vt_stats gauges_of(const vt_manager *m)
         .swap_bytes = m->swap.size_bytes,
         .coming_bytes = vti_coming_bytes(m),
         .leaving_bytes = leaving_bytes(m),
-        .views = count_views(m),
+        .views = sum_views(m),
     };
 }
 
