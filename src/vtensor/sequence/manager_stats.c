@@ -157,6 +157,7 @@ static vt_stats gauges_of(const vt_manager *m)
         .swap_bytes = m->swap.size_bytes,
         .coming_bytes = vti_coming_bytes(m),
         .leaving_bytes = leaving_bytes(m),
+        .returning_bytes = vti_returning_bytes(m),
     };
 }
 
