@@ -88,6 +88,11 @@ struct fx_engine {
     int n_leaving, n_coming;         // those on their way
     int n_planned_tok;               // in the last turn
     bool budget_waits;               // a smaller budget, for memory on its way: nobody is admitted
+    bool budget_follows;             // it is in effect, and memory beyond it is still going back
+    bool is_forgetting;              // room.c: a group starts again once all prefixes are forgotten
+    uint64_t returning_bytes;        // that go back to the system, after the last turn
+    uint64_t return_mark;            // and with prefixes evicted: how far that is
+    int return_wait_ms;              // idle.c: until it looks again how far that is
     int headroom_tok;                // room promised to each running sequence at an admission
     uint64_t n_turn;
     size_t mask_left;   // what the step may still spend on grammars (hold.c)

@@ -179,7 +179,7 @@ void fxi_admit_waiting(fx_engine *eng)
 {
     int n_look = 0;
     verdict v = ADMITTED;
-    if (eng->budget_waits) return;
+    if (eng->budget_waits || eng->is_forgetting) return;
     fxi_waiting_begin(eng);
     while ((v == ADMITTED || v == SKIPPED) && n_look < MAX_LOOK) {
         fxi_group *g = fxi_waiting_next(eng);
