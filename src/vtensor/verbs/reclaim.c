@@ -406,14 +406,19 @@ void vti_spare_return_ahead(vt_manager *m)
     if (pooled >= surplus) return;
     if (m->vset.n_warm_bytes[VTI_SPAN_IDLE] > 0)
         unmap_more_ahead(m, surplus - pooled);
-    else if (vti_over_budget(m) > pooled)
+    else if (vti_over_budget(m) > pooled + vti_evictable_bytes(m))
         unmap_live_some(m);
+}
+
+static uint64_t idle_spare_bytes(const vt_manager *m)
+{
+    return vti_pset_bytes(&m->pset, VT_CHUNK_SPARE) - m->vset.n_warm_bytes[VTI_SPAN_LIVE];
 }
 
 // What jobs have counts as spare.
 static bool must_evict(const vt_manager *m)
 {
-    return m->giving.forgets || vti_over_budget(m) > vti_pset_bytes(&m->pset, VT_CHUNK_SPARE);
+    return m->giving.forgets || vti_over_budget(m) > idle_spare_bytes(m);
 }
 
 static void evict_some(vt_manager *m)
@@ -423,11 +428,6 @@ static void evict_some(vt_manager *m)
             m->giving.forgets = false;
             return;
         }
-}
-
-static uint64_t idle_spare_bytes(const vt_manager *m)
-{
-    return vti_pset_bytes(&m->pset, VT_CHUNK_SPARE) - m->vset.n_warm_bytes[VTI_SPAN_LIVE];
 }
 
 // Chunks that prefixes share with sequences are unmapped some time after those have ended.
