@@ -557,15 +557,15 @@ void fx_stop_choice(fx_engine *eng, uint64_t id, int choice);
 // running and will not be called again. Not from a callback.
 void fx_engine_on_step(fx_engine *eng, void (*fn)(void *ud), void *ud);
 
-// Forgets every recorded prefix that no sequence uses, kept ones too, before the next step, and
-// returns the memory to the system.
+// Forgets every recorded prefix that no sequence uses, kept ones too, and returns their memory:
+// from the next step on, bit by bit. What is left may still be found. kv_mapped_bytes shows it.
 void fx_clear_cache(fx_engine *eng);
 
 // Changes the budget of the KV cache from the next step on; ctx_tok stays the same. If more is in
-// use, prefixes are evicted, then requests preempted; a request that the budget cannot hold even
-// alone ends with FX_FINISH_ERROR. While requests are on their way to the swap, the former budget
-// holds. Errors: FX_EINVAL (too small for the shortest sequence, or the KV manager cannot change
-// it).
+// use, requests are preempted, prefixes evicted and memory returned, bit by bit; a request that the
+// budget cannot hold even alone ends with FX_FINISH_ERROR. While requests are on their way to the
+// swap, the former budget holds. Errors: FX_EINVAL (too small for the shortest sequence, or the KV
+// manager cannot change it).
 fx_status fx_set_kv_memory(fx_engine *eng, uint64_t kv_memory_bytes, fx_error *err);
 
 // The i-th KV manager's name, for fx_options; NULL: there are no more. From any thread. Static.

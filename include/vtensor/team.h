@@ -121,6 +121,10 @@ VT_API VT_NODISCARD vt_status vt_team_set_budget(vt_team *t, const uint64_t *bud
 VT_API VT_NODISCARD vt_status vt_team_evict(vt_team *t, uint64_t want_bytes, uint64_t *freed_bytes);
 VT_API VT_NODISCARD vt_status vt_team_trim(vt_team *t, uint64_t keep_bytes, uint64_t *freed_bytes);
 
+// vt_give_back on all ranks, keep_bytes on each; and vt_aim_budget, as vt_team_set_budget.
+VT_API void vt_team_give_back(vt_team *t, uint64_t keep_bytes, bool forget);
+VT_API VT_NODISCARD vt_status vt_team_aim_budget(vt_team *t, const uint64_t *budget_bytes);
+
 // vt_check of all ranks, and that every sequence that is not lost has one length in all of them.
 VT_API VT_NODISCARD vt_status vt_team_check(vt_team *t, const char **what);
 

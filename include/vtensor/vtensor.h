@@ -452,6 +452,25 @@ VT_API VT_NODISCARD vt_status vt_trim(vt_manager *m, uint64_t keep_bytes, uint64
 // Errors: as vt_trim.
 VT_API VT_NODISCARD vt_status vt_evict(vt_manager *m, uint64_t want_bytes, uint64_t *freed_bytes);
 
+// vt_trim, vt_evict and a smaller vt_set_budget do all of their work at once, which takes 0.2 s and
+// more for each GiB. An owner that has other things to do calls these instead: each does a small
+// part, bounded in blocks and chunks whatever the amount, and returns; every vt_step does another,
+// and unmapping and destroying is the mapper's (with VT_MAPPER_OWNER, vt_work's).
+// vt_stats.returning_bytes is what is still to go: 0 when it is done.
+//
+// Spare memory beyond keep_bytes, and at least spare_low_bytes, goes back to the system; what live
+// sequences have prepared stays. `forget`: idle prefixes go first, all of them, until once none is
+// left; until then they can be matched. A call while another is under way adds to it. It ends where
+// the device fails (counted in job_failures). Never fails.
+VT_API void vt_give_back(vt_manager *m, uint64_t keep_bytes, bool forget);
+
+// Sets the budget at once: from now on nothing is created or evicted for a sequence that it has no
+// room for, and what is beyond a smaller one goes back as above, spare memory first, then idle
+// prefixes. Errors: as vt_set_budget; VT_BUSY (it is held by work of the device, or by sequences on
+// their way to the swap). A match may put prefixes to use that were to go, and a new sequence what
+// the last one has left mapped: if they hold too much, the same call, again, answers VT_NOSPACE.
+VT_API VT_NODISCARD vt_status vt_aim_budget(vt_manager *m, uint64_t budget_bytes);
+
 // X(name, help): all counters and gauges.
 #define VT_STATS(X)                                                              \
     X(budget_bytes, "physical memory the manager may use")                       \
@@ -504,7 +523,8 @@ VT_API VT_NODISCARD vt_status vt_evict(vt_manager *m, uint64_t want_bytes, uint6
     X(coming_bytes, "of owned_bytes, what swap-outs under way will give back")   \
     X(leaving_bytes, "of owned and shared, what only the device may still use")  \
     X(window_evicted, "nodes that stay, but lost windows or states so far")      \
-    X(views, "mappings that a sequence costs if each of its lanes is one run")
+    X(views, "mappings that a sequence costs if each of its lanes is one run")   \
+    X(returning_bytes, "what is still to go back to the system, as was asked")
 
 typedef struct vt_stats {
     size_t struct_bytes; // sizeof(vt_stats) of the caller: what is filled in at most

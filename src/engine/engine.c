@@ -16,13 +16,19 @@ static bool await_turn(fx_engine *eng)
     return !fxi_inbox_is_closing(eng);
 }
 
+// 0: never.
+static int sooner_ms(int a, int b)
+{
+    return a && (!b || a < b) ? a : b;
+}
+
 void fxi_engine_run(fx_engine *eng)
 {
     while (await_turn(eng)) {
         const bool busy = fxi_turn_run(eng);
-        const int look_ms = fxi_picture_act(eng);
+        const int look_ms = fxi_picture_act(eng), idle_ms = fxi_idle_wait_ms(eng);
         if (!busy)
-            fxi_inbox_wait(eng, look_ms ? look_ms : 1000 * fxi_idle_wait_s(eng));
+            fxi_inbox_wait(eng, sooner_ms(look_ms, idle_ms));
         else if (fxi_turn_is_blocked(eng))
             fxi_inbox_wait(eng, MOVE_WAIT_MS);
     }

@@ -87,14 +87,19 @@ struct fx_engine {
     fxi_group_list waiting, running;         // lists.c; swapped groups are in `waiting`
     fxi_group_list aside;                    // JOINING and COMING: they wait, but not in line
     fxi_treap turn[2 * FX_MAX_PRIORITY + 1]; // clients.c: by priority, first groups in line
-    fxi_treap filling;       // seq.c: by domain and tokens, those that compute known ones
-    uint64_t fair_time;      // clients.c: the virtual time, as `served` of a client
-    int n_client;            // with groups that are collected
-    int n_swapped;           // sequences in the swap, or on their way there or back
-    int n_leaving, n_coming; // those on their way
-    int n_planned_tok;       // in the last turn
-    bool budget_waits;       // a smaller budget, for memory on its way: nobody is admitted
-    int headroom_tok;        // room promised to each running sequence at an admission
+    fxi_treap filling;        // seq.c: by domain and tokens, those that compute known ones
+    uint64_t fair_time;       // clients.c: the virtual time, as `served` of a client
+    int n_client;             // with groups that are collected
+    int n_swapped;            // sequences in the swap, or on their way there or back
+    int n_leaving, n_coming;  // those on their way
+    int n_planned_tok;        // in the last turn
+    bool budget_waits;        // a smaller budget, for memory on its way: nobody is admitted
+    bool budget_follows;      // it is in effect, and memory beyond it is still going back
+    bool is_forgetting;       // room.c: a group starts again once all prefixes are forgotten
+    uint64_t returning_bytes; // that go back to the system, after the last turn
+    uint64_t return_mark;     // and with prefixes evicted: how far that is
+    int return_wait_ms;       // idle.c: until it looks again how far that is
+    int headroom_tok;         // room promised to each running sequence at an admission
     uint64_t n_turn;
     size_t mask_left;   // what the step may still spend on grammars (hold.c)
     _Atomic int n_held; // sequences that sit out the step for their grammar; any thread reads it

@@ -97,7 +97,8 @@ typedef struct fxi_kv_stats {
     uint64_t n_mapping;      // runs mapped now; managers that map nothing have none
     uint64_t max_mapping;    // most of them at once
     uint64_t swapped_bytes;  // in the swap
-    uint64_t n_evicted;      // blocks of recorded prefixes evicted so far
+    uint64_t returning_bytes; // still to go back to the system: fxi_kv_give_back, fxi_kv_aim_budget
+    uint64_t n_evicted;       // blocks of recorded prefixes evicted so far
     uint64_t peak_mapped_bytes;
     uint64_t peak_live_bytes;
 } fxi_kv_stats;
@@ -199,7 +200,7 @@ typedef enum fxi_kv_cap {
     FXI_KV_EXACT = 2,    // prefixes are shared to the token; otherwise as far as whole blocks go
     FXI_KV_FORK = 4,     // fork
     FXI_KV_SWAP = 8,     // swap_out and swap_in, as far as swap_bytes go
-    FXI_KV_ELASTIC = 16, // set_budget and trim: memory goes back to the system while it runs
+    FXI_KV_ELASTIC = 16, // set_budget, trim: memory goes back to the system while it runs
     FXI_KV_WINDOWS = 32, // rows that a window has passed are freed; otherwise they stay
     FXI_KV_ZEROED = 64,  // rows that an extend adds read as zero, unless truncate has removed them;
                          // otherwise they hold anything
@@ -250,6 +251,8 @@ typedef struct fxi_kv_ops {
     fx_status (*set_budget)(fxi_kv *kv, uint64_t budget_bytes);
     fx_status (*trim)(fxi_kv *kv, uint64_t keep_bytes);
     fx_status (*forget_idle)(fxi_kv *kv);
+    fx_status (*aim_budget)(fxi_kv *kv, uint64_t budget_bytes);       // NULL: set_budget
+    void (*give_back)(fxi_kv *kv, uint64_t keep_bytes, bool forgets); // NULL: trim, forget_idle
     void (*stats)(const fxi_kv *kv, fxi_kv_stats *out);
     void (*moved)(const fxi_kv *kv, fxi_kv_moved *out);
     void (*prefix_ages)(const fxi_kv *kv, fxi_kv_prefix_ages *out);
@@ -543,6 +546,33 @@ static inline fx_status fxi_kv_trim(fxi_kv *kv, uint64_t keep_bytes)
 static inline fx_status fxi_kv_forget_idle(fxi_kv *kv)
 {
     return kv->ops->forget_idle(kv);
+}
+
+// The same three for a caller that must not be kept: each call does a small part, whatever the
+// amount, and each fxi_kv_step another, until returning_bytes is 0. A manager that cannot do it in
+// parts does all of it at once.
+
+// ELASTIC. The budget holds at once for what is asked of the manager; memory beyond it follows.
+// FX_ENOSPACE: sequences hold more than that, and the budget stays; where it was set before, a
+// match has put to use what was to go.
+static inline fx_status fxi_kv_aim_budget(fxi_kv *kv, uint64_t budget_bytes)
+{
+    return (kv->ops->aim_budget ? kv->ops->aim_budget : kv->ops->set_budget)(kv, budget_bytes);
+}
+
+// Recorded prefixes that no sequence uses, if it forgets, and spare memory beyond keep_bytes. No
+// effect where the manager has neither. Errors are those of what it did at once.
+static inline fx_status fxi_kv_give_back(fxi_kv *kv, uint64_t keep_bytes, bool forgets)
+{
+    const uint64_t start_ns = fxi_now_ns();
+    fx_status st = FX_OK;
+    if (kv->ops->give_back) {
+        kv->ops->give_back(kv, keep_bytes, forgets);
+    } else {
+        if (forgets && fxi_kv_can(kv, FXI_KV_PREFIX)) st = fxi_kv_forget_idle(kv);
+        if (st == FX_OK && fxi_kv_can(kv, FXI_KV_ELASTIC)) st = kv->ops->trim(kv, keep_bytes);
+    }
+    return fxi_kv_count(kv, FXI_KV_OP_TRIM, start_ns, st);
 }
 
 static inline void fxi_kv_get_stats(const fxi_kv *kv, fxi_kv_stats *out)

@@ -291,6 +291,7 @@ fxi_kv_stats fxi_chunks_stats(const vt_manager *m)
         .n_mapping = st.mappings,
         .max_mapping = st.max_mappings,
         .swapped_bytes = st.swapped_bytes,
+        .returning_bytes = st.returning_bytes,
         .n_evicted = st.prefix_evicted,
         .peak_mapped_bytes = st.peak_mapped_bytes,
         .peak_live_bytes = st.peak_live_bytes,

@@ -364,15 +364,32 @@ static void team_tick(fxi_kv *kv, uint64_t now_ms)
     for (int k = 0; k < team_of(kv)->n; k++) vt_tick(team_of(kv)->vt[k], now_ms);
 }
 
+static void share_budget(const fxi_kv *kv, uint64_t budget_bytes, uint64_t each[FXI_MAX_RANK])
+{
+    for (int k = 0; k < team_of(kv)->n; k++) each[k] = of_each(kv, budget_bytes);
+}
+
 static fx_status team_set_budget(fxi_kv *kv, uint64_t budget_bytes)
 {
     uint64_t each[FXI_MAX_RANK];
     vt_status st;
     int n_try = 0;
-    for (int k = 0; k < team_of(kv)->n; k++) each[k] = of_each(kv, budget_bytes);
+    share_budget(kv, budget_bytes, each);
     do st = vt_team_set_budget(team_of(kv)->team, each);
     while (team_settles(kv, st, &n_try));
     return fxi_kv_status_of(st);
+}
+
+static fx_status team_aim_budget(fxi_kv *kv, uint64_t budget_bytes)
+{
+    uint64_t each[FXI_MAX_RANK];
+    share_budget(kv, budget_bytes, each);
+    return fxi_kv_status_of(vt_team_aim_budget(team_of(kv)->team, each));
+}
+
+static void team_give_back(fxi_kv *kv, uint64_t keep_bytes, bool forgets)
+{
+    vt_team_give_back(team_of(kv)->team, of_each(kv, keep_bytes), forgets);
 }
 
 static fx_status team_trim(fxi_kv *kv, uint64_t keep_bytes)
@@ -479,6 +496,8 @@ static const fxi_kv_ops team_ops = {
     .set_budget = team_set_budget,
     .trim = team_trim,
     .forget_idle = team_forget_idle,
+    .aim_budget = team_aim_budget,
+    .give_back = team_give_back,
     .stats = team_stats,
     .prefix_ages = team_prefix_ages,
     .moved = team_moved,

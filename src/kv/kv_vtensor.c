@@ -299,6 +299,16 @@ static fx_status kvv_set_budget(fxi_kv *kv, uint64_t budget_bytes)
     return fxi_kv_status_of(st);
 }
 
+static fx_status kvv_aim_budget(fxi_kv *kv, uint64_t budget_bytes)
+{
+    return fxi_kv_status_of(vt_aim_budget(manager_of(kv)->vt, budget_bytes));
+}
+
+static void kvv_give_back(fxi_kv *kv, uint64_t keep_bytes, bool forgets)
+{
+    vt_give_back(manager_of(kv)->vt, keep_bytes, forgets);
+}
+
 static fx_status kvv_trim(fxi_kv *kv, uint64_t keep_bytes)
 {
     return fxi_kv_status_of(vt_trim(manager_of(kv)->vt, keep_bytes, NULL));
@@ -382,6 +392,8 @@ const fxi_kv_ops fxi_kv_vtensor = {
     .set_budget = kvv_set_budget,
     .trim = kvv_trim,
     .forget_idle = kvv_forget_idle,
+    .aim_budget = kvv_aim_budget,
+    .give_back = kvv_give_back,
     .stats = kvv_stats,
     .prefix_ages = kvv_prefix_ages,
     .moved = kvv_moved,

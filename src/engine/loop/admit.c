@@ -263,7 +263,7 @@ void fxi_admit_waiting(fx_engine *eng)
 {
     verdict v = ADMITTED;
     fxi_promise promise = {0};
-    if (eng->budget_waits) return;
+    if (eng->budget_waits || eng->is_forgetting) return;
     line_up_joined(eng);
     while (v == ADMITTED || v == SKIPPED) {
         fxi_group *g = choose_group(eng, &promise);

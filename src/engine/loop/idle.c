@@ -1,37 +1,40 @@
 // idle.c - what the engine does while it is idle: at once what the manager has put off, so that the
 // figures are right; spare memory returns to the system after a second, the prefix cache after some
-// minutes.
+// minutes. That goes on in small parts, with a look at the inbox between them, as what
+// fx_clear_cache asks for does beside the steps of those that run.
 #include "engine/loop/loop.h"
 #include "engine/memory/room.h"
 #include "engine/speculate/draft_model.h"
 
 #define KEEP_SHARE 16 // trim_spare keeps 1/16 of the budget mapped
 
-static void trim_to(fx_engine *eng, uint64_t keep_bytes)
+#define MAX_WAIT_MS 64 // while memory goes back
+
+// Begins with it; the steps go on.
+static void give_back(fx_engine *eng, uint64_t keep_bytes, bool forgets)
 {
-    if (!fxi_kv_can(eng->kv, FXI_KV_ELASTIC)) return;
-    const fx_status st = fxi_kv_trim(eng->kv, keep_bytes);
+    const fx_status st = fxi_kv_give_back(eng->kv, keep_bytes, forgets);
     fxi_engine_note_call(eng, (fx_record){.kind = FX_RECORD_trim}, st);
 }
 
-// A step, in which the manager takes up what it has put off: what ended sequences had mapped, and
-// memory that a failing device kept.
+// A step, in which the manager takes up what it has put off: what ended sequences had mapped,
+// memory on its way back to the system, and memory that a failing device kept.
 static void settle_memory(fx_engine *eng)
 {
     fxi_kv_step(eng->kv, 0, fxi_now_ms(eng));
+    fxi_draft_model_settle(eng);
 }
 
 static void trim_spare(fx_engine *eng)
 {
     settle_memory(eng);
     fxi_draft_model_forget(eng);
-    trim_to(eng, eng->opt.kv_memory_bytes / KEEP_SHARE);
+    give_back(eng, eng->opt.kv_memory_bytes / KEEP_SHARE, false);
 }
 
 static void forget_prefixes(fx_engine *eng)
 {
-    fxi_cache_forget_idle(eng);
-    trim_to(eng, 0);
+    give_back(eng, 0, true);
 }
 
 static int settle_after_s(const fx_engine *eng)
@@ -85,11 +88,27 @@ void fxi_idle_act(fx_engine *eng)
         eng->idle_since_us = now_us;
         eng->n_idle_done = 0;
     }
+    if (eng->returning_bytes) settle_memory(eng);
     while (is_due(eng, now_us)) idle_rows[eng->n_idle_done++].act(eng);
 }
 
-int fxi_idle_wait_s(const fx_engine *eng)
+void fxi_idle_note_returning(fx_engine *eng, uint64_t bytes)
+{
+    const uint64_t mark = eng->n_evicted - bytes; // other with all that is evicted or has gone
+    const int later_ms = 2 * eng->return_wait_ms;
+    if (!bytes)
+        eng->return_wait_ms = 0;
+    else if (mark != eng->return_mark)
+        eng->return_wait_ms = 1;
+    else
+        eng->return_wait_ms = later_ms < MAX_WAIT_MS ? later_ms : MAX_WAIT_MS;
+    eng->return_mark = mark;
+    eng->returning_bytes = bytes;
+}
+
+int fxi_idle_wait_ms(const fx_engine *eng)
 {
     const int after_s = next_after_s(eng);
-    return after_s < 0 ? 0 : after_s ? after_s : 1;
+    if (eng->return_wait_ms) return eng->return_wait_ms;
+    return after_s < 0 ? 0 : 1000 * (after_s ? after_s : 1);
 }

@@ -306,7 +306,7 @@ static void note_memory(fx_engine *eng, const fxi_kv_stats *kv)
     eng->memory = now;
 }
 
-void fxi_inbox_publish(fx_engine *eng)
+uint64_t fxi_inbox_publish(fx_engine *eng)
 {
     fxi_kv_stats kv;
     fxi_kv_get_stats(eng->kv, &kv);
@@ -335,4 +335,5 @@ void fxi_inbox_publish(fx_engine *eng)
     eng->stats.kv_peak_mapped_bytes = kv.peak_mapped_bytes;
     eng->stats.kv_peak_live_bytes = kv.peak_live_bytes;
     pthread_mutex_unlock(&eng->mu);
+    return kv.returning_bytes;
 }

@@ -22,9 +22,11 @@ void fxi_turn_end_all(fx_engine *eng, fx_finish why);
 
 // ---- idle.c ------------------------------------------------------------------------------------
 
-void fxi_idle_act(fx_engine *eng);         // takes the actions that are due
-void fxi_idle_clear(fx_engine *eng);       // what fx_clear_cache asks for
-int fxi_idle_wait_s(const fx_engine *eng); // seconds to wait for the next one; 0: none is left
+void fxi_idle_act(fx_engine *eng);          // takes the actions that are due
+void fxi_idle_clear(fx_engine *eng);        // what fx_clear_cache asks for
+int fxi_idle_wait_ms(const fx_engine *eng); // to the next one; 0: none is left
+// After a turn: so much memory is still on its way back to the system.
+void fxi_idle_note_returning(fx_engine *eng, uint64_t bytes);
 
 // ---- inbox.c: and fx_submit, fx_cancel, fx_clear_cache, fx_set_kv_memory, fx_engine_stats ------
 
@@ -37,7 +39,8 @@ bool fxi_inbox_wait_others(fx_engine *eng, uint64_t max_us);
 bool fxi_inbox_is_closing(fx_engine *eng);
 void fxi_inbox_close(fx_engine *eng);      // from any thread: fx_submit refuses from now on
 bool fxi_inbox_take_clear(fx_engine *eng); // whether fx_clear_cache has been called
-void fxi_inbox_publish(fx_engine *eng);    // what fx_engine_stats returns
+// What fx_engine_stats returns. Returns the bytes that are on their way back to the system.
+uint64_t fxi_inbox_publish(fx_engine *eng);
 // A forward pass over n_tok tokens, n_prompt_tok of them of prompts, after which n_generated_tok
 // were drawn.
 void fxi_inbox_count_step(fx_engine *eng, int n_tok, int n_prompt_tok, int n_generated_tok);

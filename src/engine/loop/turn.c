@@ -6,6 +6,7 @@
 // stays valid from the beginning of a plan to the end of its step.
 #include "engine/loop/loop.h"
 #include "engine/memory/room.h"
+#include "engine/speculate/draft_model.h"
 
 #define RETRY_TURNS 8 // between retries of groups that found no room
 
@@ -109,6 +110,7 @@ bool fxi_turn_run(fx_engine *eng)
     fxi_turn_collect(eng);
     fxi_preempt_go_on(eng);
     fxi_budget_apply(eng);
+    if (!eng->returning_bytes) eng->is_forgetting = false;
     fxi_idle_clear(eng);
     end_cancelled(eng, &eng->running);
     end_cancelled(eng, &eng->waiting);
@@ -120,14 +122,14 @@ bool fxi_turn_run(fx_engine *eng)
     else
         fxi_idle_act(eng);
     tell_step(eng);
-    fxi_inbox_publish(eng);
+    fxi_idle_note_returning(eng, fxi_inbox_publish(eng) + fxi_draft_model_returning(eng));
     return busy;
 }
 
 bool fxi_turn_is_blocked(const fx_engine *eng)
 {
-    return !eng->n_planned_tok &&
-           (eng->n_leaving || eng->n_coming || eng->budget_waits || eng->n_held);
+    return !eng->n_planned_tok && (eng->n_leaving || eng->n_coming || eng->budget_waits ||
+                                   eng->is_forgetting || eng->n_held);
 }
 
 static void finish_all(fxi_group_list *l, fx_finish why)

@@ -1,4 +1,6 @@
-// budget.c - the budget of the KV cache: its minimum, and changing it while groups run.
+// budget.c - the budget of the KV cache: its minimum, and changing it while groups run. A smaller
+// one is in effect once what sequences hold fits it; the rest goes back to the system bit by bit,
+// in the manager's steps.
 #include "base/system/memory.h" // defines: fxi_whole_memory_bytes
 #include "engine/memory/room.h"
 
@@ -53,14 +55,17 @@ static bool has_retired(const fx_engine *eng)
 void fxi_budget_apply(fx_engine *eng)
 {
     const uint64_t want = eng->budget_bytes;
+    const bool is_new = want != eng->opt.kv_memory_bytes;
     eng->budget_waits = false;
-    if (want == eng->opt.kv_memory_bytes) return;
+    eng->budget_follows &= eng->returning_bytes > 0;
+    if (!is_new && !eng->budget_follows) return;
     fx_status st;
-    while ((st = fxi_kv_set_budget(eng->kv, want)) == FX_ENOSPACE && shed_last(eng)) {
+    while ((st = fxi_kv_aim_budget(eng->kv, want)) == FX_ENOSPACE && shed_last(eng)) {
     }
     eng->budget_waits = st == FX_ENOSPACE && !has_retired(eng);
-    if (st != FX_OK) return;
+    if (st != FX_OK || !is_new) return;
     eng->opt.kv_memory_bytes = want;
+    eng->budget_follows = true;
     fxi_engine_note(eng, (fx_record){.kind = FX_RECORD_budget, .n = (uint32_t)(want / (1u << 20))});
     eng->n_freed++;
 }

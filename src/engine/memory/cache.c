@@ -107,9 +107,12 @@ int fxi_cache_hit(const fx_engine *eng, const fxi_seq *s)
     return fxi_kv_peek(eng->kv, s->group->domain, s->tok, fxi_cache_max_hit(s));
 }
 
-void fxi_cache_forget_idle(fx_engine *eng)
+bool fxi_cache_forget_idle(fx_engine *eng)
 {
-    if (fxi_kv_can(eng->kv, FXI_KV_PREFIX)) (void)fxi_kv_forget_idle(eng->kv);
+    fxi_kv_stats st;
+    (void)fxi_kv_give_back(eng->kv, UINT64_MAX, true);
+    fxi_kv_get_stats(eng->kv, &st);
+    return !st.returning_bytes;
 }
 
 fxi_kv_expect fxi_cache_expect(const fxi_seq *s)

@@ -18,16 +18,16 @@ static fx_status extend_cache(fx_engine *eng, fxi_seq *s, int n_step)
 }
 
 // Used when no group is left to push out. The manager may be unable to shorten a prefix in use
-// until the longer prefixes that extend it are gone.
+// until the longer prefixes that extend it are gone. (One that forgets bit by bit has no such.)
 static fx_status extend_alone(fx_engine *eng, fxi_seq *s, int n_step)
 {
-    fxi_cache_forget_idle(eng);
+    if (!fxi_cache_forget_idle(eng)) return FX_ENOSPACE;
     return extend_cache(eng, s, n_step);
 }
 
 // A group may hold a second copy of tokens that the prefix cache has too, as with prompt_logprobs.
-// It then starts again with an empty prefix cache. False: the budget is less than it needs, or it
-// has made no progress since it last started again.
+// It then starts again once the prefix cache is empty. False: the budget is less than it needs, or
+// it has made no progress since it last started again.
 static bool start_again(fx_engine *eng, fxi_group *g)
 {
     int n_tok = 0;
@@ -36,7 +36,7 @@ static bool start_again(fx_engine *eng, fxi_group *g)
     if (n_tok <= g->again_tok || need > eng->opt.kv_memory_bytes) return false;
     g->again_tok = n_tok;
     fxi_preempt_group(eng, g, FXI_RECOMPUTE);
-    fxi_cache_forget_idle(eng);
+    eng->is_forgetting = !fxi_cache_forget_idle(eng);
     return true;
 }
 

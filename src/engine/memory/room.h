@@ -76,7 +76,9 @@ int fxi_cache_hit(const fx_engine *eng, const fxi_seq *s);
 int fxi_cache_max_hit(const fxi_seq *s);
 // Gives s a cache that begins with its longest recorded prefix. On error it has none.
 fx_status fxi_cache_match(fx_engine *eng, fxi_seq *s);
-void fxi_cache_forget_idle(fx_engine *eng); // every recorded prefix that no sequence uses
+// Every recorded prefix that no sequence uses; their memory is spare. False: the steps go on with
+// it, while eng->returning_bytes is not 0.
+bool fxi_cache_forget_idle(fx_engine *eng);
 // What is known about the length of s.
 fxi_kv_expect fxi_cache_expect(const fxi_seq *s);
 // Call after a step that computed tokens of s: records its prompt as far as it is computed.

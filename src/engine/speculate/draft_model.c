@@ -166,7 +166,7 @@ fx_status fxi_draft_model_open_kv(fx_engine *eng, uint64_t budget_bytes, fx_erro
                                 .max_seq = m->n_slot,
                                 .tile_tok = eng->tile_tok,
                                 .budget_bytes = budget_bytes,
-                                .single_thread = true};
+                                .single_thread = eng->single_thread};
     return fxi_kv_open(NULL, &shape, &m->kv, err);
 }
 
@@ -417,5 +417,20 @@ double fxi_draft_model_run(fx_engine *eng, fxi_draft_wish *w, int n)
 
 void fxi_draft_model_forget(fx_engine *eng)
 {
-    if (eng->draft_model) (void)free_unused(eng->draft_model, UINT64_MAX);
+    fxi_draft_model *m = eng->draft_model;
+    if (!m) return;
+    (void)free_unused(m, UINT64_MAX);
+    (void)fxi_kv_give_back(m->kv, 0, false);
+}
+
+void fxi_draft_model_settle(fx_engine *eng)
+{
+    if (eng->draft_model) fxi_kv_step(eng->draft_model->kv, 0, fxi_now_ms(eng));
+}
+
+uint64_t fxi_draft_model_returning(const fx_engine *eng)
+{
+    fxi_kv_stats st = {0};
+    if (eng->draft_model) fxi_kv_get_stats(eng->draft_model->kv, &st);
+    return st.returning_bytes;
 }

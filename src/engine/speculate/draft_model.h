@@ -41,6 +41,10 @@ void fxi_draft_model_close(fx_engine *eng);
 // in us; what it took to read prompts is not in it. A sequence without memory, or whose cache is
 // still behind, gets none.
 double fxi_draft_model_run(fx_engine *eng, fxi_draft_wish *w, int n);
-void fxi_draft_model_forget(fx_engine *eng); // gives all caches back: the engine is idle
+// The engine is idle: all caches end, and their memory goes back to the system bit by bit. Each
+// settle does a part, as each run does; so many bytes are still to go.
+void fxi_draft_model_forget(fx_engine *eng);
+void fxi_draft_model_settle(fx_engine *eng);
+uint64_t fxi_draft_model_returning(const fx_engine *eng);
 
 #endif

@@ -147,8 +147,10 @@ static uint32_t dirty_stretch(const vt_manager *m, vti_lane *l, uint32_t group, 
     return end - *first;
 }
 
+// What is about to go back to the system need not be wiped.
 static void wipe_idle(vt_manager *m)
 {
+    if (m->giving.is_on || vti_over_budget(m) > 0) return;
     for (vti_span *sp = m->vset.in[VTI_SPAN_IDLE].newest; sp; sp = sp->older)
         for (uint32_t g = 0; g < m->geo.n_group; g++) {
             vti_order_form form = {VTI_JOB_WIPE, 0, 0, 0, VTI_WIPE};
@@ -183,9 +185,9 @@ vt_status vt_step(vt_manager *m, vt_ahead policy, uint32_t n_tok, uint64_t now_m
     vt_status st = vti_spans_reap(m, VTI_REAP_POST);
     vti_spans_clear(m, true);
     vti_quarantine_retry(m);
-    for_each_seq(m, n_tok, look[policy]);
+    for_each_seq(m, n_tok, look[vti_over_budget(m) > 0 ? VT_AHEAD_NONE : policy]);
     vti_newcomers_prepare(m);
-    vti_spare_return_ahead(m);
+    vti_giving_go_on(m);
     vti_slots_drop_ahead(m);
     wipe_idle(m);
     vti_stats_publish(m);

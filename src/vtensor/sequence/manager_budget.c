@@ -1,5 +1,5 @@
 // manager_budget.c - vt_settle, vt_trim, vt_evict and vt_set_budget: the owner's control over the
-// memory of the whole manager.
+// memory of the whole manager; vt_give_back and vt_aim_budget, which leave most of it to vt_step.
 #include "sequence.h"
 
 #include "vtensor/common/try.h"
@@ -50,8 +50,9 @@ static uint64_t all_spare(const vt_manager *m)
 
 vt_status vt_trim(vt_manager *m, uint64_t keep_bytes, uint64_t *freed_bytes)
 {
+    uint64_t had = vti_pset_created_bytes(&m->pset);
     settle_all(m);
-    uint64_t had = vti_pset_created_bytes(&m->pset), spare = all_spare(m);
+    uint64_t spare = all_spare(m);
     vt_status st = spare > keep_bytes ? vti_spare_return(m, spare - keep_bytes) : VT_OK;
     vti_slots_drop_now(m);
     if (freed_bytes) *freed_bytes = freed_since(m, had);
@@ -61,8 +62,9 @@ vt_status vt_trim(vt_manager *m, uint64_t keep_bytes, uint64_t *freed_bytes)
 // A retired span may still hold chunks of a prefix, so it is reaped first.
 vt_status vt_evict(vt_manager *m, uint64_t want_bytes, uint64_t *freed_bytes)
 {
+    uint64_t had = vti_pset_created_bytes(&m->pset);
     settle_all(m);
-    uint64_t had = vti_pset_created_bytes(&m->pset), pooled = vti_pool_bytes(m);
+    uint64_t pooled = vti_pool_bytes(m);
     vti_prefixes_evict(m, want_bytes);
     uint64_t evicted = vti_pool_bytes(m) - pooled;
     vt_status st = evicted > 0 ? vti_spare_return(m, evicted) : VT_OK;
@@ -92,19 +94,67 @@ static vt_status shrink_to(vt_manager *m, uint64_t budget_bytes)
     return VT_OK;
 }
 
-static vt_status set_budget(vt_manager *m, uint64_t budget_bytes)
+static bool holds_chunks(const vt_manager *m, uint64_t budget_bytes)
 {
     for (uint32_t g = 0; g < m->geo.n_group; g++)
-        if (budget_bytes < m->geo.group[g].chunk_bytes) return VT_EINVAL;
+        if (budget_bytes < m->geo.group[g].chunk_bytes) return false;
+    return true;
+}
+
+static void take_budget(vt_manager *m, uint64_t budget_bytes)
+{
+    m->budget_bytes = budget_bytes;
+    m->ceiling_bytes = budget_bytes + vti_over_budget(m);
+}
+
+static vt_status set_budget(vt_manager *m, uint64_t budget_bytes)
+{
+    if (!holds_chunks(m, budget_bytes)) return VT_EINVAL;
     if (excess_bytes(m, budget_bytes) > 0) {
         settle_all(m);
         VT_TRY(shrink_to(m, budget_bytes));
     }
-    m->budget_bytes = budget_bytes;
+    take_budget(m, budget_bytes);
     return VT_OK;
 }
 
 vt_status vt_set_budget(vt_manager *m, uint64_t budget_bytes)
 {
     return vti_tally_answer(m, set_budget(m, budget_bytes));
+}
+
+// ---- Bit by bit
+
+static vt_status aim_budget(vt_manager *m, uint64_t budget_bytes)
+{
+    if (!holds_chunks(m, budget_bytes)) return VT_EINVAL;
+    vti_jobs_take(m);
+    if (!vti_can_return(m, excess_bytes(m, budget_bytes))) {
+        settle_all(m);
+        if (!vti_can_return(m, excess_bytes(m, budget_bytes)))
+            return vti_room_may_come(m) ? VT_BUSY : VT_NOSPACE;
+    }
+    if (budget_bytes == m->budget_bytes) return VT_OK; // it is under way
+    take_budget(m, budget_bytes);
+    vti_giving_go_on(m);
+    return VT_OK;
+}
+
+vt_status vt_aim_budget(vt_manager *m, uint64_t budget_bytes)
+{
+    return vti_tally_answer(m, aim_budget(m, budget_bytes));
+}
+
+// What the low mark asks for is kept: the next step would make it again.
+void vt_give_back(vt_manager *m, uint64_t keep_bytes, bool forget)
+{
+    vti_giving *g = &m->giving;
+    uint64_t keep = keep_bytes > m->spare_low_bytes ? keep_bytes : m->spare_low_bytes;
+    vti_jobs_take(m);
+    if (!g->is_on || keep < g->keep_bytes) g->keep_bytes = keep;
+    g->recent_bytes = 0;
+    g->forgets |= forget;
+    g->is_on = true;
+    g->n_retired = m->vset.in[VTI_SPAN_RETIRED].n;
+    vti_giving_go_on(m);
 }

@@ -307,7 +307,8 @@ static const char *check_sums(const manager_census *c)
     HOLDS(m->reserved_bytes == 0 && m->runs_reserved == c->n_run_moving && m->n_lent == 0 &&
               !m->job_is_lent && !m->swap.drop.is_lent,
           "a job has left a reservation");
-    HOLDS(created <= m->budget_bytes, "more is created than the budget allows");
+    HOLDS(created <= m->ceiling_bytes && m->budget_bytes <= m->ceiling_bytes,
+          "more is created than the budget allows");
     HOLDS(c->n_run == m->vset.n_run, "the count of mappings is wrong");
     HOLDS(c->n_run <= m->max_runs, "more runs are mapped than the backend allows");
     HOLDS(c->live_bytes == m->live_bytes, "the count of live bytes is wrong");

@@ -33,7 +33,7 @@ static vt_status manager_sizes(vt_manager *m, const vt_config *cfg)
     VT_TRY(vti_geo_init(&m->geo, cfg, m->vmm->ops->granularity(m->vmm)));
     if (cfg->spare_low_bytes > cfg->spare_high_bytes) return VT_EINVAL;
     m->mapper_kind = cfg->mapper;
-    m->budget_bytes = cfg->budget_bytes;
+    m->budget_bytes = m->ceiling_bytes = cfg->budget_bytes;
     m->spare_low_bytes = cfg->spare_low_bytes;
     m->spare_high_bytes = cfg->spare_high_bytes;
     m->guards = !cfg->no_guard && m->vmm->ops->can_protect(m->vmm);
@@ -50,7 +50,7 @@ static vt_status manager_scratch(vt_manager *m)
         m->scratch[g] = calloc(m->geo.group[g].n_position, sizeof(uint32_t));
         if (!m->scratch[g]) return VT_ENOMEM;
     }
-    m->n_job_plan = 64;
+    m->n_job_plan = VTI_RETURN_AT_ONCE;
     m->job_plan = calloc(m->n_job_plan, sizeof *m->job_plan);
     return m->job_plan ? VT_OK : VT_ENOMEM;
 }
@@ -163,7 +163,8 @@ void vt_manager_destroy(vt_manager *m)
     if (!m) return;
     vti_copies_stop(m);
     vti_jobs_settle(m);
-    m->spare_high_bytes = UINT64_MAX; // release posts no more jobs
+    m->spare_high_bytes = m->budget_bytes = UINT64_MAX; // release posts no more jobs
+    m->giving = (vti_giving){0};
     release_all(m);
     vti_jobs_settle(m);
     vti_mapper_stop(m->mapper);

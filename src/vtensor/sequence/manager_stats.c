@@ -80,6 +80,7 @@ static vt_stats gauges_of(const vt_manager *m)
         .coming_bytes = vti_coming_bytes(m),
         .leaving_bytes = leaving_bytes(m),
         .views = sum_views(m),
+        .returning_bytes = vti_returning_bytes(m),
     };
 }
 

@@ -95,7 +95,8 @@
 //  4. A live lane owns exactly the chunks that its length and window need; those that are not
 //     mapped are in the swap. An idle span holds nothing. A span is in the list of its state.
 //  5. owned + shared + cached + spare = created; the bytes of created chunks = the backend's
-//     resident bytes; they and reserved_bytes are at most the budget.
+//     resident bytes; they and reserved_bytes are at most the budget, or, while a lower one waits
+//     for memory to go, at most what there was; that never grows.
 //  6. n_run = the runs of all lanes and views; what the system maps is no more, if nothing is
 //     quarantined.
 //  7. live and slack bytes = what the lengths say; peaks are at least the current values.
@@ -231,6 +232,15 @@ typedef struct vti_loan {
     uint32_t chunk;
 } vti_loan;
 
+// What vt_give_back asked for, as long as it is under way.
+typedef struct vti_giving {
+    bool is_on;
+    bool forgets;          // prefixes that no sequence uses go, too
+    uint64_t keep_bytes;   // of spare memory
+    uint32_t n_retired;    // of the spans that had retired by then, those that are not idle yet
+    uint64_t recent_bytes; // released of late: what comes and goes in the meantime does not count
+} vti_giving;
+
 // Everything is owned by the manager's one thread, except for what jobs lend to the mapper.
 struct vt_manager {
     struct vti_geo geo;
@@ -252,6 +262,8 @@ struct vt_manager {
     vti_tally tally;                  // its first counters, and live_bytes, are extend's
     vt_mapper mapper_kind;
     uint64_t budget_bytes;
+    uint64_t ceiling_bytes; // the budget; after it was lowered, what there was, less what has gone
+    vti_giving giving;
     uint64_t reserved_bytes; // of chunks that jobs will create, less those that they destroy first
     bool system_is_full;     // the system had no memory in this step: nothing is created
     vti_name copy_name[VT_MAX_GROUP]; // by class: the next for a copy; region VTI_NO_CHUNK: none

@@ -115,25 +115,42 @@ static uint64_t budget_of(const vt_manager *m)
     return st.budget_bytes;
 }
 
+typedef vt_status budget_fn(vt_manager *m, uint64_t budget_bytes);
+
 // Taking it back cannot fail: a rank still fits into the budget that it had.
-static vt_status budgets_reset(vt_team *t, const uint64_t *had, uint32_t n)
+static vt_status budgets_reset(vt_team *t, budget_fn *fn, const uint64_t *had, uint32_t n)
 {
     vt_status st = VT_OK;
-    while (n-- > 0 && st == VT_OK) st = vt_set_budget(t->m[n], had[n]);
+    while (n-- > 0 && st == VT_OK) st = fn(t->m[n], had[n]);
     return st;
 }
 
-vt_status vt_team_set_budget(vt_team *t, const uint64_t *budget_bytes)
+static vt_status budgets_change(vt_team *t, budget_fn *fn, const uint64_t *budget_bytes)
 {
     uint64_t had[VT_MAX_RANK];
     for (uint32_t k = 0; k < t->n; k++) {
         had[k] = budget_of(t->m[k]);
-        vt_status st = vt_set_budget(t->m[k], budget_bytes[k]);
+        vt_status st = fn(t->m[k], budget_bytes[k]);
         if (st == VT_OK) continue;
-        vt_status undone = budgets_reset(t, had, k);
+        vt_status undone = budgets_reset(t, fn, had, k);
         return undone == VT_OK ? st : undone;
     }
     return VT_OK;
+}
+
+vt_status vt_team_set_budget(vt_team *t, const uint64_t *budget_bytes)
+{
+    return budgets_change(t, vt_set_budget, budget_bytes);
+}
+
+vt_status vt_team_aim_budget(vt_team *t, const uint64_t *budget_bytes)
+{
+    return budgets_change(t, vt_aim_budget, budget_bytes);
+}
+
+void vt_team_give_back(vt_team *t, uint64_t keep_bytes, bool forget)
+{
+    for (uint32_t k = 0; k < t->n; k++) vt_give_back(t->m[k], keep_bytes, forget);
 }
 
 typedef vt_status free_fn(vt_manager *m, uint64_t bytes, uint64_t *freed_bytes);

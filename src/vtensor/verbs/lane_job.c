@@ -294,7 +294,7 @@ static void fill_job(vt_manager *m, vti_span *sp, uint32_t group, const vti_orde
     assert(!l->is_lent && form->n > 0);
     if (!is_back) plan_from_map(m, l, form->first, form->n);
     l->job = (vti_lane_job){
-        .base = {.deadline = form->deadline},
+        .base = {.deadline = form->deadline, .is_long = form->kind == VTI_JOB_UNMAP},
         .kind = form->kind,
         .span = sp->id,
         .group = group,
@@ -478,20 +478,21 @@ vt_status vti_job_now(vt_manager *m, vti_span *sp, uint32_t group, const vti_ord
     return VT_OK;
 }
 
-static void fill_destroy(vt_manager *m, uint32_t n)
+static void fill_destroy(vt_manager *m, uint32_t n, bool is_posted)
 {
-    m->job = (vti_lane_job){.base = {.deadline = VTI_RETURN},
+    uint32_t cls = vti_pset_class(&m->pset, m->job_plan[0].chunk);
+    m->job = (vti_lane_job){.base = {.deadline = VTI_RETURN, .is_long = true},
                             .kind = VTI_JOB_DESTROY,
                             .span = UINT32_MAX,
                             .n = n,
-                            .portion = n,
+                            .portion = is_posted ? portion_of(m, cls) : n,
                             .plan = m->job_plan};
 }
 
 vt_status vti_destroy_now(vt_manager *m, uint32_t n)
 {
     assert(!m->job_is_lent && n > 0);
-    fill_destroy(m, n);
+    fill_destroy(m, n, false);
     run_to_end(m, &m->job);
     commit_destroy(m);
     return m->job.st;
@@ -525,7 +526,7 @@ vt_status vti_job_post(vt_manager *m, vti_span *sp, uint32_t group, const vti_or
 vt_status vti_destroy_post(vt_manager *m, uint32_t n)
 {
     VT_TRY(mapper_get(m));
-    fill_destroy(m, n);
+    fill_destroy(m, n, true);
     if (!vti_mapper_post(m->mapper, &m->job.base)) return VT_NOSPACE;
     m->job_is_lent = true;
     m->n_lent++;
@@ -575,6 +576,7 @@ static void commit_returned(vt_manager *m, vti_lane_job *job)
     m->n_lent--;
     m->tally.jobs += has_run; // or it was taken back before it began
     m->tally.job_failures += job->st != VT_OK;
+    if (job->st == VT_EDEVICE) m->giving.is_on = false; // it would be tried for ever
     if (job->kind >= VTI_JOB_WRITE) {
         commit_copy(m, (vti_copy *)job);
         return;

@@ -135,7 +135,7 @@ static uint32_t count_spans(uint64_t bytes, uint64_t need)
     return n > READY_SPANS ? READY_SPANS : n > 1 ? (uint32_t)n : 1;
 }
 
-// Where mappings are scarce, they are for those that live.
+// Where mappings are scarce, they are for those that live. What is beyond a lower budget goes first.
 void vti_newcomers_prepare(vt_manager *m)
 {
     const uint64_t low = m->spare_low_bytes, high = m->spare_high_bytes;
@@ -143,6 +143,7 @@ void vti_newcomers_prepare(vt_manager *m)
     vti_span *fresh;
     m->ready_bytes = 0;
     if (most == 0 || need == 0 || !vti_runs_fit(m, m->max_runs / 2)) return;
+    if (vti_over_budget(m) > 0) return;
     const uint32_t n_span = count_spans(most, need);
     while (m->vset.in[VTI_SPAN_IDLE].n < n_span && vti_span_alloc(m, &fresh) == VT_OK) {
     }

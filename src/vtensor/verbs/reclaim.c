@@ -19,10 +19,22 @@
 
 // ---- Gauges
 
+static uint64_t bytes_in_use(const vt_manager *m)
+{
+    return vti_pset_created_bytes(&m->pset) + m->reserved_bytes;
+}
+
 uint64_t vti_budget_left(const vt_manager *m)
 {
-    uint64_t used = vti_pset_created_bytes(&m->pset) + m->reserved_bytes;
-    return m->system_is_full || used >= m->budget_bytes ? 0 : m->budget_bytes - used;
+    uint64_t used = bytes_in_use(m);
+    uint64_t most = used > m->budget_bytes ? m->ceiling_bytes : m->budget_bytes;
+    return m->system_is_full || used >= most ? 0 : most - used;
+}
+
+uint64_t vti_over_budget(const vt_manager *m)
+{
+    uint64_t used = bytes_in_use(m);
+    return used > m->budget_bytes ? used - m->budget_bytes : 0;
 }
 
 uint64_t vti_pool_bytes(const vt_manager *m)
@@ -58,7 +70,8 @@ static bool room_suffices(vt_manager *m, const vti_span *sp, uint64_t bytes)
 {
     uint64_t live = m->vset.n_warm_bytes[VTI_SPAN_LIVE];
     if (sp && sp->state == VTI_SPAN_LIVE) live -= warm_bytes(m, sp);
-    return bytes <= vti_budget_left(m) + vti_spare_for_newcomers(m) + vti_evictable_bytes(m) + live;
+    uint64_t over = vti_over_budget(m), left = over > 0 ? 0 : vti_budget_left(m);
+    return bytes + over <= left + vti_spare_for_newcomers(m) + vti_evictable_bytes(m) + live;
 }
 
 static bool is_leaving(const vt_seq *s)
@@ -119,12 +132,6 @@ static vt_status warm_unmap(vt_manager *m, vti_span *sp, uint32_t group, uint32_
     return vti_job_now(m, sp, group, &(vti_order_form){VTI_JOB_UNMAP, first, n, 0, 0});
 }
 
-static uint32_t chunks_in_portion(const vt_manager *m, uint32_t group)
-{
-    size_t n = VTI_PORTION_BYTES / m->geo.group[group].chunk_bytes;
-    return n > 1 ? (uint32_t)n : 1;
-}
-
 // Takes warm chunks of one lane of the longest idle span that has some of the class (UINT32_MAX:
 // any), among those with a job on the way, or without. False: none has, or the device failed.
 static bool idle_unmap_where(vt_manager *m, uint32_t cls, uint32_t n_chunk, bool is_lent)
@@ -150,16 +157,33 @@ static bool idle_unmap_one(vt_manager *m, uint32_t cls, uint32_t n_chunk)
     return idle_unmap_where(m, cls, n_chunk, false) || idle_unmap_where(m, cls, n_chunk, true);
 }
 
-// Has the mapper take a portion of an idle span's warm chunks into the pool.
+// As many as the bytes hold; at least one.
+static uint32_t chunks_in(const vt_manager *m, uint32_t group, uint64_t bytes)
+{
+    uint64_t n = bytes / m->geo.group[group].chunk_bytes;
+    if (n > VTI_RETURN_AT_ONCE) return VTI_RETURN_AT_ONCE;
+    return n > 1 ? (uint32_t)n : 1;
+}
+
+// Has the mapper take up to n warm chunks of a lane into the pool. Returns how many.
+static uint32_t unmap_lane_ahead(vt_manager *m, vti_span *sp, uint32_t group, uint32_t n,
+                                 uint64_t deadline)
+{
+    vti_order_form form = {.kind = VTI_JOB_UNMAP, .deadline = deadline};
+    if (sp->lane[group].is_lent || vti_span_is_quiet(m, sp) != VT_OK) return 0;
+    form.n = warm_stretch(&sp->lane[group], n, &form.first);
+    return form.n > 0 && vti_job_post(m, sp, group, &form) == VT_OK ? form.n : 0;
+}
+
+// A portion of one idle span's, for use elsewhere: one at a time.
 static void unmap_idle_ahead(vt_manager *m, const vti_span *except)
 {
     for (vti_span *sp = m->vset.in[VTI_SPAN_IDLE].oldest; sp; sp = sp->newer)
         for (uint32_t g = m->geo.n_group; g-- > 0;) {
-            uint32_t first, n = warm_stretch(&sp->lane[g], chunks_in_portion(m, g), &first);
-            if (sp->lane[g].is_lent) return; // one at a time
-            if (n == 0 || sp == except || vti_span_is_quiet(m, sp) != VT_OK) continue;
-            (void)vti_job_post(m, sp, g, &(vti_order_form){VTI_JOB_UNMAP, first, n, 0, VTI_SOON});
-            return;
+            if (sp->lane[g].is_lent) return;
+            if (sp == except) continue;
+            if (unmap_lane_ahead(m, sp, g, chunks_in(m, g, VTI_PORTION_BYTES), VTI_SOON) > 0)
+                return;
         }
 }
 
@@ -329,20 +353,134 @@ vt_status vti_spare_return(vt_manager *m, uint64_t bytes)
     return VT_OK;
 }
 
+// ---- Back to the system, bit by bit
+//
+// What the owner does in a step is bounded by counts, whatever the amount: it evicts some blocks,
+// and plans some chunks that the mapper unmaps and some that it destroys. A lower budget holds at
+// once for what is asked of the manager (room_suffices), and what is beyond it goes like this.
+
+enum {
+    EVICT_AT_ONCE = 256, // blocks
+    LANES_AT_ONCE = 16,  // that the mapper unmaps in part
+    LIVE_AT_ONCE = 4,    // chunks that the owner unmaps
+};
+
+static uint64_t bytes_beyond(uint64_t bytes, uint64_t keep_bytes)
+{
+    return bytes > keep_bytes ? bytes - keep_bytes : 0;
+}
+
+// Spare memory that is to go: there is a limit on what is kept, and one on all that exists.
+static uint64_t surplus_bytes(const vt_manager *m)
+{
+    uint64_t keep = m->spare_high_bytes, over = vti_over_budget(m);
+    if (m->giving.is_on && m->giving.keep_bytes < keep) keep = m->giving.keep_bytes;
+    uint64_t spare = bytes_beyond(vti_spare_for_newcomers(m), keep);
+    return over > spare ? over : spare;
+}
+
+static void destroy_ahead(vt_manager *m, uint64_t bytes)
+{
+    uint32_t cls = pooled_class(m, UINT32_MAX);
+    if (cls == m->pset.n_class) return;
+    uint32_t n_plan = plan_destroy(m, cls, count_for(bytes, m->pset.cls[cls].chunk_bytes));
+    if (vti_destroy_post(m, n_plan) != VT_OK) vti_plan_drop(m, cls, m->job_plan, 0, n_plan);
+}
+
+// Of several idle spans, the longest idle first.
+static void unmap_more_ahead(vt_manager *m, uint64_t bytes)
+{
+    uint64_t seen = 0, warm = m->vset.n_warm_bytes[VTI_SPAN_IDLE]; // it need not look any further
+    uint32_t n_lane = 0, n_chunk = 0;
+    for (vti_span *sp = m->vset.in[VTI_SPAN_IDLE].oldest; sp && seen < warm; sp = sp->newer) {
+        seen += warm_bytes(m, sp);
+        for (uint32_t g = m->geo.n_group; g-- > 0;) {
+            if (n_lane == LANES_AT_ONCE || n_chunk >= VTI_RETURN_AT_ONCE || bytes == 0) return;
+            uint32_t n = unmap_lane_ahead(m, sp, g, chunks_in(m, g, bytes), VTI_RETURN);
+            bytes = bytes_beyond(bytes, n * (uint64_t)m->geo.group[g].chunk_bytes);
+            n_lane += n > 0;
+            n_chunk += n;
+        }
+    }
+}
+
+// What live sequences have prepared is theirs to use at any time, so it is not lent to the mapper.
+static void unmap_live_some(vt_manager *m)
+{
+    for (int i = 0; i < LIVE_AT_ONCE && live_unmap_one(m, NULL); i++) {
+    }
+}
+
 void vti_spare_return_ahead(vt_manager *m)
 {
-    uint64_t spare = vti_spare_for_newcomers(m);
-    uint32_t cls = pooled_class(m, UINT32_MAX);
-    if (spare <= m->spare_high_bytes || m->job_is_lent) return;
-    if (cls == m->pset.n_class) {
-        unmap_idle_ahead(m, NULL);
-        return;
-    }
-    const vti_class *c = &m->pset.cls[cls];
-    uint32_t most = count_for(spare - m->spare_high_bytes, c->chunk_bytes);
-    uint32_t n_plan = plan_destroy(m, cls, most);
-    if (vti_destroy_post(m, n_plan) == VT_OK) return;
-    vti_plan_drop(m, cls, m->job_plan, 0, n_plan);
+    uint64_t surplus = surplus_bytes(m), pooled = vti_pool_bytes(m);
+    if (surplus == 0 || m->job_is_lent) return;
+    destroy_ahead(m, surplus);
+    if (pooled >= surplus) return;
+    if (m->vset.n_warm_bytes[VTI_SPAN_IDLE] > 0)
+        unmap_more_ahead(m, surplus - pooled);
+    else if (vti_over_budget(m) > pooled + vti_evictable_bytes(m))
+        unmap_live_some(m);
+}
+
+static uint64_t idle_spare_bytes(const vt_manager *m)
+{
+    return vti_pset_bytes(&m->pset, VT_CHUNK_SPARE) - m->vset.n_warm_bytes[VTI_SPAN_LIVE];
+}
+
+// What jobs have counts as spare.
+static bool must_evict(const vt_manager *m)
+{
+    return m->giving.forgets || vti_over_budget(m) > idle_spare_bytes(m);
+}
+
+static void evict_some(vt_manager *m)
+{
+    for (uint32_t n = 0; n < EVICT_AT_ONCE && must_evict(m); n++)
+        if (!vti_rtree_evict(m->rtree, m->now_ms)) {
+            m->giving.forgets = false;
+            return;
+        }
+}
+
+// Chunks that prefixes share with sequences are unmapped some time after those have ended.
+static bool giving_is_done(const vt_manager *m)
+{
+    const vti_giving *g = &m->giving;
+    if (g->forgets || (g->n_retired > 0 && m->vset.in[VTI_SPAN_RETIRED].n > 0)) return false;
+    return bytes_beyond(idle_spare_bytes(m), g->keep_bytes) <= g->recent_bytes;
+}
+
+// What has gone is not made again.
+static void settle_ceiling(vt_manager *m)
+{
+    uint64_t least = m->budget_bytes + vti_over_budget(m);
+    if (least < m->ceiling_bytes) m->ceiling_bytes = least;
+}
+
+void vti_giving_go_on(vt_manager *m)
+{
+    settle_ceiling(m);
+    evict_some(m);
+    vti_spare_return_ahead(m);
+    if (m->giving.is_on && giving_is_done(m)) m->giving = (vti_giving){0};
+    m->giving.recent_bytes -= m->giving.recent_bytes / 4;
+}
+
+bool vti_can_return(const vt_manager *m, uint64_t bytes)
+{
+    return bytes <= vti_pset_bytes(&m->pset, VT_CHUNK_SPARE) + vti_evictable_bytes(m);
+}
+
+uint64_t vti_returning_bytes(const vt_manager *m)
+{
+    uint64_t over = vti_over_budget(m), least = m->geo.group[0].chunk_bytes;
+    if (!m->giving.is_on) return over;
+    uint64_t goes = idle_spare_bytes(m);
+    if (m->giving.forgets) goes += vti_evictable_bytes(m);
+    goes = bytes_beyond(goes, m->giving.keep_bytes);
+    if (goes < least) goes = least; // it is not done
+    return over > goes ? over : goes;
 }
 
 // ---- Mappings

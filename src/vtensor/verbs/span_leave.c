@@ -158,6 +158,7 @@ static vt_status span_reap(vt_manager *m, vti_span *sp, bool post)
     vti_span_shrink(&m->vset, sp);
     sp->fence = 0;
     vti_vset_move(&m->vset, sp, VTI_SPAN_IDLE);
+    m->giving.n_retired -= m->giving.n_retired > 0;
     return VT_OK;
 }
 
@@ -206,7 +207,9 @@ void vti_span_retire(vt_manager *m, vti_span *sp)
     }
     sp->needs_fence = true;
     (void)vti_fence_take(m, sp);
+    const uint64_t *warm = &m->vset.n_warm_bytes[VTI_SPAN_RETIRED], had = *warm;
     vti_vset_move(&m->vset, sp, VTI_SPAN_RETIRED);
+    m->giving.recent_bytes += *warm - had;
     (void)vti_spans_reap(m, VTI_REAP_POST);
 }
 

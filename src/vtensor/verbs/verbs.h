@@ -18,7 +18,10 @@
 #define VTI_WIPE   (UINT64_MAX - 1)
 #define VTI_RETURN UINT64_MAX
 
-enum { VTI_PORTION_BYTES = 4 << 20 }; // of a job at a time
+enum {
+    VTI_PORTION_BYTES = 4 << 20, // of a job at a time
+    VTI_RETURN_AT_ONCE = 1024,   // chunks that the owner plans in one step to return to the system
+};
 
 // lane_plan.c
 // A chunk in a plan, to be mapped or destroyed as it is.
@@ -122,8 +125,17 @@ uint64_t vti_evictable_bytes(const vt_manager *m);
 bool vti_room_may_come(const vt_manager *m);
 // Returns spare memory to the system until `bytes` are returned, or there is none.
 vt_status vti_spare_return(vt_manager *m, uint64_t bytes);
-// Lets the mapper do a portion of it, beyond spare_high.
+// Lets the mapper return some of it: what is beyond spare_high, or beyond what vt_give_back keeps,
+// or beyond the budget.
 void vti_spare_return_ahead(vt_manager *m);
+// By how much the budget is exceeded, since it was lowered.
+uint64_t vti_over_budget(const vt_manager *m);
+// Whether `bytes` can go back to the system without taking anything from a sequence.
+bool vti_can_return(const vt_manager *m, uint64_t bytes);
+// What is still to go back, above the budget or for vt_give_back; 0: nothing.
+uint64_t vti_returning_bytes(const vt_manager *m);
+// Goes on with that: a bounded number of blocks and chunks.
+void vti_giving_go_on(vt_manager *m);
 // Takes warm chunks of a lane from position `end` on into the pool, at once.
 vt_status vti_surplus_unmap(vt_manager *m, vti_span *sp, uint32_t group, uint32_t end);
 // Whether `bytes` more can be had by taking all that extend may take, for a sequence that will have

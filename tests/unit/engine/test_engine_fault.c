@@ -22,7 +22,7 @@ static struct {
     int n_call, fail_at;     // the fail_at-th call fails, counted from 1,
     int n_in_a_row;          // and with it as many as this, 1 or more
     int n_fork, n_fork_fail; // forks so far; this many fail first
-    int n_budget_fail;       // calls of set_budget that are still to fail
+    int n_budget_fail;       // calls of aim_budget that are still to fail
     fx_status how;
 } fault;
 
@@ -83,7 +83,7 @@ static fx_status faulty_swap_in(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving)
 static fx_status faulty_budget(fxi_kv *kv, uint64_t budget_bytes)
 {
     if (fails_now() || fault.n_budget_fail-- > 0) return fault.how;
-    return fault.real->set_budget(kv, budget_bytes);
+    return fault.real->aim_budget(kv, budget_bytes);
 }
 
 static void inject(fx_engine *eng, int fail_at, fx_status how)
@@ -99,7 +99,7 @@ static void inject(fx_engine *eng, int fail_at, fx_status how)
     fault.ops.seq_record = faulty_record;
     fault.ops.seq_swap_out = faulty_swap_out;
     fault.ops.seq_swap_in = faulty_swap_in;
-    fault.ops.set_budget = faulty_budget;
+    fault.ops.aim_budget = faulty_budget;
     fault.n_call = fault.n_fork = fault.n_fork_fail = fault.n_budget_fail = 0;
     fault.fail_at = fail_at;
     fault.n_in_a_row = 1;

@@ -305,8 +305,9 @@ static void check_memory(sim *w)
 {
     fxi_kv_stats kv;
     fxi_kv_get_stats(w->eng->kv, &kv);
-    CHECK(w, kv.mapped_bytes <= kv.budget_bytes, "%llu bytes are mapped, the budget is %llu",
-          (unsigned long long)kv.mapped_bytes, (unsigned long long)kv.budget_bytes);
+    CHECK(w, kv.mapped_bytes <= kv.budget_bytes + kv.returning_bytes,
+          "%llu bytes are mapped, the budget is %llu", (unsigned long long)kv.mapped_bytes,
+          (unsigned long long)kv.budget_bytes);
     CHECK(w, kv.usable_bytes == w->eng->opt.kv_memory_bytes, "the manager has another budget");
     check_budget(w);
     CHECK(w, !w->model->wrong, "%s", w->model->wrong);
@@ -527,9 +528,12 @@ static void check_idle(sim *w)
     w->eng->idle_since_us = 0; // again: memory that the device was using can go now
     for (int i = 0; i < 3 && !w->what[0]; i++) {
         w->clock_us += gap_s[i] * SECOND_US;
-        finish_work(w); // earlier work, and this
-        finish_work(w);
-        (void)take_turn(w);
+        int n_turn = 0;
+        do {                // memory goes back bit by bit
+            finish_work(w); // earlier work, and this
+            finish_work(w);
+            (void)take_turn(w);
+        } while (w->eng->returning_bytes && ++n_turn < MAX_IDLE_TURNS && !w->what[0]);
     }
     fx_stats st;
     fxi_kv_stats kv;

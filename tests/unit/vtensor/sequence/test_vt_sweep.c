@@ -166,6 +166,29 @@ static vt_status do_evict(void)
     return vt_evict(f.m, UINT64_MAX, NULL);
 }
 
+// Steps until it is done, or has failed.
+static vt_status go_on_giving(void)
+{
+    vt_status st = VT_OK;
+    for (int i = 0; i < 20 && st == VT_OK && family_stats(&f).returning_bytes > 0; i++) {
+        st = vt_step(f.m, VT_AHEAD_NONE, 0, 0);
+        vt_work(f.m, 100, NULL);
+    }
+    return st;
+}
+
+static vt_status do_give_back(void)
+{
+    vt_give_back(f.m, 0, true);
+    return go_on_giving();
+}
+
+static vt_status do_aim(void)
+{
+    vt_status st = vt_aim_budget(f.m, 6 * f.chunk_bytes);
+    return st == VT_OK ? go_on_giving() : st;
+}
+
 static vt_status do_forget(void)
 {
     vt_domain_forget(f.domain[0]);
@@ -213,6 +236,9 @@ static const act acts[] = {
     {"release what is swapped", swapped, do_release, false},
     {"shrink the budget", recorded_and_gone, do_budget, false},
     {"evict", recorded_and_gone, do_evict, false},
+    {"give back", recorded_and_gone, do_give_back, false},
+    {"give back beside one", full_of_prefixes, do_give_back, false},
+    {"aim at a smaller budget", full_of_prefixes, do_aim, false},
     {"forget", recorded_and_gone, do_forget, false},
     {"prepare", one, do_prepare, true},
     {"step", recorded, do_step, false},

@@ -279,6 +279,29 @@ static vt_status step_budget(family *f, uint32_t i)
     return st;
 }
 
+// What is beyond it goes in later steps.
+static vt_status step_aim(family *f, uint32_t i)
+{
+    (void)i;
+    uint64_t n_chunk = 2 + draw(f, 60);
+    vt_stats was = family_stats(f);
+    vt_status st = vt_aim_budget(f->m, n_chunk * f->chunk_bytes);
+    vt_stats is = family_stats(f);
+    assert_int_equal(is.budget_bytes, st == VT_OK ? n_chunk * f->chunk_bytes : was.budget_bytes);
+    if (st == VT_NOSPACE && !f->faulty && f->setup.mapper == VT_MAPPER_OWNER) {
+        assert_true(held(&was) > n_chunk);
+        assert_int_equal(is.prefix_nodes, was.prefix_nodes);
+    }
+    return st;
+}
+
+static vt_status step_give_back(family *f, uint32_t i)
+{
+    (void)i;
+    vt_give_back(f->m, draw(f, 8) * f->chunk_bytes, draw(f, 4) == 0);
+    return VT_OK;
+}
+
 static vt_status step_snapshot(family *f, uint32_t i)
 {
     (void)i;
@@ -302,7 +325,7 @@ static const step steps[] = {
     {"swap out", step_swap_out, 6}, {"swap in", step_swap_in, 8}, {"prepare", step_prepare, 10},
     {"ahead", step_ahead, 12},      {"trim", step_trim, 1},       {"evict", step_evict, 1},
     {"forget", step_forget, 1},     {"reopen", step_reopen, 1},   {"budget", step_budget, 2},
-    {"snapshot", step_snapshot, 1},
+    {"snapshot", step_snapshot, 1}, {"aim", step_aim, 2},         {"give back", step_give_back, 1},
 };
 
 enum { N_STEP = sizeof steps / sizeof steps[0] };
