@@ -25,6 +25,7 @@
 fx_status fxi_engine_init(fx_engine *eng, fx_error *err)
 {
     eng->now_us = fxi_monotonic_us;
+    eng->pid = getpid();
     eng->headroom_tok = FXI_MIN_HEADROOM_TOK;
     eng->ahead_tok = AHEAD_TOK;
     eng->tile_tok = FXI_KV_TILE_TOK;

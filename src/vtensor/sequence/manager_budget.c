@@ -92,6 +92,15 @@ static vt_status shrink_to(vt_manager *m, uint64_t budget_bytes)
     return VT_OK;
 }
 
+// spare_high keeps its share of the budget, and is never below spare_low.
+static uint64_t spare_high_for(const vt_manager *m, uint64_t budget_bytes)
+{
+    uint64_t first = m->first_spare_high_bytes;
+    if (first >= m->first_budget_bytes) return first;
+    uint64_t bytes = (uint64_t)((unsigned __int128)first * budget_bytes / m->first_budget_bytes);
+    return bytes > m->spare_low_bytes ? bytes : m->spare_low_bytes;
+}
+
 static vt_status set_budget(vt_manager *m, uint64_t budget_bytes)
 {
     for (uint32_t g = 0; g < m->geo.n_group; g++)
@@ -101,6 +110,7 @@ static vt_status set_budget(vt_manager *m, uint64_t budget_bytes)
         VT_TRY(shrink_to(m, budget_bytes));
     }
     m->budget_bytes = budget_bytes;
+    m->spare_high_bytes = spare_high_for(m, budget_bytes);
     return VT_OK;
 }
 

@@ -110,6 +110,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/types.h>
 
 #include "geometry.h"
 #include "pset.h"
@@ -223,6 +224,7 @@ typedef struct vti_loan {
 struct vt_manager {
     struct vti_geo geo;
     vt_vmm *vmm;
+    pid_t pid;   // of the process that made it
     bool guards; // shared chunks are mapped for reading only
     bool zeroed; // created chunks are zero
     vti_pset pset;
@@ -244,12 +246,14 @@ struct vt_manager {
     uint32_t copy_home[VT_MAX_GROUP]; // by class: the next name for a copy, or VTI_NO_CHUNK
     uint64_t runs_reserved;           // mappings that posted jobs may make
     uint64_t spare_low_bytes, spare_high_bytes;
-    uint64_t max_runs; // mappings that the backend allows
-    uint64_t now_ms;   // of the last vt_step
-    uint64_t n_step;   // calls of vt_step
-    uint32_t n_seq;    // sequences alive
-    uint32_t n_lent;   // jobs with the mapper
-    vti_loan *loan;    // [cap_loan] a ring, n_loan of them from first_loan on, by ticket
+    uint64_t first_budget_bytes,
+        first_spare_high_bytes; // as configured: spare_high keeps its share
+    uint64_t max_runs;          // mappings that the backend allows
+    uint64_t now_ms;            // of the last vt_step
+    uint64_t n_step;            // calls of vt_step
+    uint32_t n_seq;             // sequences alive
+    uint32_t n_lent;            // jobs with the mapper
+    vti_loan *loan;             // [cap_loan] a ring, n_loan of them from first_loan on, by ticket
     uint32_t first_loan, n_loan, cap_loan;
     uint32_t *scratch[VT_MAX_GROUP]; // [n_position] chunks of a prefix
     pthread_mutex_t mu;              // guards published
