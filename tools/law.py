@@ -37,6 +37,7 @@ LAW = {
     "base/option": ["base/text", "base", ERROR],
     "base/number": ["base/text", "base", ERROR],
     "base/system": ["base/text", "base", ERROR],
+    "base/keyed": ["base/text", "base", ERROR],
     "base/json": ["base/system", "base", ERROR],
     # HTTP as a client speaks it.
     "base/net": ["base/text", "base/system", "base", ERROR],

@@ -125,7 +125,7 @@ fx_options fx_options_default(void);
 fx_status fx_engine_open(const fx_options *opt, fx_engine **out, fx_error *err);
 
 // Ends every request with FX_FINISH_ABORT, joins the engine thread and frees everything. NULL is
-// allowed.
+// allowed. In a child of fork(2) it does nothing: none of the engine's threads is there.
 void fx_engine_close(fx_engine *eng);
 
 // ---- the opened model --------------------------------------------------------------------------

@@ -118,7 +118,8 @@ typedef struct vt_config {
                                // the live ones are about to need; idle prefixes are evicted for it
     uint64_t spare_high_bytes; // limit on the spare chunks kept, those still mapped in live spans
                                // not counted; the mapper thread returns the rest to the system
-                               // (with VT_MAPPER_OWNER, vt_work). UINT64_MAX: all are kept until
+                               // (with VT_MAPPER_OWNER, vt_work). vt_set_budget changes a limit
+                               // below the budget in proportion. UINT64_MAX: all are kept until
                                // vt_trim
     const char *swap_dir;      // host: directory of the swap file; not used on a GPU
     uint64_t swap_bytes;       // size of the swap; 0: no swap
@@ -155,6 +156,10 @@ VT_API VT_NODISCARD vt_status vt_manager_create(const vt_config *cfg, vt_manager
 
 // Releases all sequences, forgets all prefixes and returns all memory. NULL is allowed. Sequences,
 // domains and pointers into planes are invalid afterwards.
+//
+// A child of fork(2) may call this and nothing else: there it only gives up the child's mappings
+// and descriptors, and the parent's manager stays as it is. Until then the child sees the parent's
+// rows, and what it wrote to them would be written to the parent's.
 VT_API void vt_manager_destroy(vt_manager *m);
 
 // Changes the budget of a running manager. Shrinking returns spare chunks to the system first, then

@@ -4,6 +4,7 @@
 #include "engine/picture/paint.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #define MOVE_WAIT_MS 1 // while all wait for rows that move to the swap or back, or for memory
 
@@ -78,7 +79,7 @@ fx_status fx_options_check(const fx_options *opt, fx_model_info *out, fx_error *
 
 void fx_engine_close(fx_engine *eng)
 {
-    if (!eng) return;
+    if (!eng || eng->pid != getpid()) return; // a child of fork has none of the engine's threads
     fxi_inbox_close(eng);
     pthread_join(eng->thread, NULL);
     fxi_engine_unload(eng);

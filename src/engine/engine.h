@@ -117,6 +117,7 @@ struct fx_engine {
     struct fxi_speculator *spec;         // speculate.h; NULL: it does not speculate
     struct fxi_reader *reader;           // [max_seq] scratch of prompts.c
     pthread_t thread;
+    pid_t pid; // of the process that opened it
 
     fxi_answer_vocab answer_vocab; // with a lock of its own; any thread
     fxi_gallery gallery;           // its own locks

@@ -29,6 +29,7 @@ fx_status fxi_engine_init(fx_engine *eng, fx_error *err)
         eng->secret = (uintptr_t)eng;
     fxi_lists_init(eng, eng->secret);
     eng->now_us = fxi_monotonic_us;
+    eng->pid = getpid();
     eng->headroom_tok = FXI_MIN_HEADROOM_TOK;
     eng->ahead_tok = AHEAD_TOK;
     eng->tile_tok = FXI_KV_TILE_TOK;

@@ -20,11 +20,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/fail.h"         // defines: fxi_fail, FX_TRY
-#include "base/system/clock.h" // defines: fxi_clock_after
-#include "base/system/pages.h" // defines: fxi_heap_trim
-#include "base/system/pool.h"  // defines: fxi_usable_cores
-#include "base/text/str.h"     // defines: fxi_str_hash
+#include "base/fail.h"          // defines: fxi_fail, FX_TRY
+#include "base/system/clock.h"  // defines: fxi_clock_after
+#include "base/system/pages.h"  // defines: fxi_heap_trim
+#include "base/system/pool.h"   // defines: fxi_usable_cores
+#include "base/keyed/secret.h" // defines: fxi_secret_make
+#include "base/text/str.h"      // defines: fxi_str_hash
 #include "server/daemon.h"
 #include "server/formats.h"
 #include "server/http/http.h"
@@ -83,6 +84,7 @@ static void set_up_peers(fxi_server *srv)
     ps->spare_loopback = !o->max_per_address;
     ps->tls = o->tls_cert;
     ps->wake_s = INFINITY;
+    ps->crowd.secret = fxi_secret_make();
     ps->deadline_s[FXI_PEER_FRESH] = ps->deadline_s[FXI_PEER_HEAD] = o->header_timeout_s;
     ps->deadline_s[FXI_PEER_BODY] = o->body_timeout_s;
     ps->deadline_s[FXI_PEER_IDLE] = o->idle_timeout_s;

@@ -6,9 +6,11 @@
 #include "base/system/memory.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -236,4 +238,23 @@ uint64_t fxi_free_memory_bytes(const char *root)
 uint64_t fxi_whole_memory_bytes(const char *root)
 {
     return smaller_of(machine_bytes(root), cgroups_bytes(root, limit_bytes));
+}
+
+// ---- core dumps
+
+// Bits of coredump_filter: private and shared anonymous memory, headers, private huge pages.
+enum { PRESET_FILTER = 0x33, SHARED_ANONYMOUS = 0x02 };
+
+void fxi_core_dump_shrink(const char *root)
+{
+    char path[PATH_MAX], text[32] = "";
+    const int n = snprintf(path, sizeof path, "%s/proc/self/coredump_filter", root);
+    if (n < 0 || (size_t)n >= sizeof path) return;
+    FILE *f = fopen(path, "r+e");
+    if (!f) return;
+    if (fgets(text, sizeof text, f) && strtoul(text, NULL, 16) == PRESET_FILTER) {
+        rewind(f);
+        fprintf(f, "0x%x\n", PRESET_FILTER & ~SHARED_ANONYMOUS);
+    }
+    fclose(f);
 }

@@ -1,5 +1,5 @@
 // memory.h - how much memory this process may still take before the machine or its memory cgroup
-// runs out, and how much there is at all.
+// runs out, how much there is at all, and what of it core dumps have.
 #ifndef FXI_BASE_MEMORY_H
 #define FXI_BASE_MEMORY_H
 
@@ -20,5 +20,10 @@ uint64_t fxi_free_memory_bytes(const char *root);
 // The most that this process could ever have: the machine's memory and swap, or the least limit of
 // its cgroups. UINT64_MAX: nobody knows.
 uint64_t fxi_whole_memory_bytes(const char *root);
+
+// Leaves shared memory out of this process's core dumps: a dump would have the KV cache once for
+// each sequence that maps it, with what users wrote. A filter other than the system's preset is
+// kept: somebody chose it.
+void fxi_core_dump_shrink(const char *root);
 
 #endif

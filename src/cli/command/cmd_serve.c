@@ -10,7 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/system/pages.h" // defines: fxi_heap_map_large
+#include "base/system/memory.h" // defines: fxi_core_dump_shrink
+#include "base/system/pages.h"  // defines: fxi_heap_map_large
 #include "server/log/log.h"
 #include "server/log/log_line.h"
 #include "server/server.h"
@@ -130,6 +131,7 @@ static int check_or_serve(serve_run *r, const fxi_opt_rest *rest)
 {
     if (r->o->check_config) return fxi_serve_check(r->o, rest, &r->opt);
     fxi_heap_map_large();
+    fxi_core_dump_shrink("");
     signal(SIGPIPE, SIG_IGN); // a client that hangs up must not end the server
     return run_server(r);
 }

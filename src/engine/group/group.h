@@ -26,7 +26,7 @@
 #define FXI_ENGINE_GROUP_H
 
 #include "base/fail.h"
-#include "base/system/treap.h"
+#include "base/keyed/treap.h"
 #include "engine/draft/draft.h"
 #include "engine/grammar/answer_grammar.h"
 #include "engine/group/text.h"

@@ -22,6 +22,7 @@ bool fxi_page_store_open(fxi_paged *k)
 {
     k->n_all_page = k->n_block + k->n_slot;
     k->n_bucket = power_above(k->n_block);
+    k->secret = fxi_secret_make();
     k->page = calloc(k->n_all_page, sizeof *k->page);
     k->tok = malloc(((size_t)k->n_all_page << k->block_shift) * sizeof *k->tok);
     k->free_page = malloc(k->n_all_page * sizeof *k->free_page);

@@ -1,5 +1,5 @@
 // page_table.c - recorded pages: a hash table from what comes before a page and its tokens to the
-// page, and the domains.
+// page, keyed so that nobody can choose prompts whose pages collide, and the domains.
 #include "kv/paged/paged.h"
 
 #include <stdlib.h>
@@ -19,11 +19,8 @@ static int32_t *tokens_of(const fxi_paged *k, uint32_t page)
 
 static uint32_t *page_bucket(const fxi_paged *k, uint64_t parent, const int32_t *tok)
 {
-    uint64_t h = parent;
-    for (int i = 0; i < fxi_paged_block_tok(k); i++) {
-        h = (h ^ (uint32_t)tok[i]) * UINT64_C(0x9e3779b97f4a7c15);
-        h ^= h >> 32;
-    }
+    const fxi_secret here = {{k->secret.key[0] ^ parent, k->secret.key[1]}};
+    const uint64_t h = fxi_secret_hash(here, tok, tokens_bytes(k));
     return &k->bucket[h & (k->n_bucket - 1)];
 }
 

@@ -31,6 +31,7 @@
 #ifndef FXI_KV_PAGED_H
 #define FXI_KV_PAGED_H
 
+#include "base/keyed/secret.h"
 #include "base/text/buf.h"
 #include "kv/kv.h"
 #include "kv/pool/kv_pool.h"
@@ -107,6 +108,7 @@ typedef struct fxi_paged {
     uint8_t *state;    // [n_block] fxi_kv_chunk_state: pages are in no order
     uint32_t *bucket;  // [n_bucket] recorded pages by hash
     uint32_t n_bucket;
+    fxi_secret secret;       // of their hashes
     uint64_t n_serial;       // given out so far
     uint64_t n_evicted;      // pages so far
     uint64_t now_ms, age_ms; // age_ms: when priorities are looked at next

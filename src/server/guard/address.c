@@ -43,9 +43,7 @@ const char *fxi_address_text(const fxi_address *a, char text[FXI_ADDRESS_TEXT_BY
 
 static fxi_visitor **visitor_bucket(fxi_crowd *c, const fxi_address *a)
 {
-    uint32_t h = 2166136261u; // FNV-1a
-    for (size_t i = 0; i < sizeof a->byte; i++) h = (h ^ a->byte[i]) * 16777619u;
-    return &c->bucket[(h ^ h >> 16) % FXI_N_VISITOR_BUCKET];
+    return &c->bucket[fxi_secret_hash(c->secret, a->byte, sizeof a->byte) % FXI_N_VISITOR_BUCKET];
 }
 
 fxi_visitor *fxi_crowd_enter(fxi_crowd *c, const fxi_address *a)

@@ -7,6 +7,8 @@
 
 #include <stdbool.h>
 
+#include "base/keyed/secret.h"
+
 struct sockaddr;
 
 typedef struct fxi_address {
@@ -29,7 +31,8 @@ typedef struct fxi_visitor { // an address with at least one connection
 
 enum { FXI_N_VISITOR_BUCKET = 256 };
 
-typedef struct fxi_crowd { // all zero: empty. The caller locks it.
+typedef struct fxi_crowd { // all zero but for the secret: empty. The caller locks it.
+    fxi_secret secret;     // fxi_secret_make
     fxi_visitor *bucket[FXI_N_VISITOR_BUCKET];
 } fxi_crowd;
 

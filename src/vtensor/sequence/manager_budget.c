@@ -94,6 +94,21 @@ static vt_status shrink_to(vt_manager *m, uint64_t budget_bytes)
     return VT_OK;
 }
 
+static uint64_t share_of(const vt_manager *m, uint64_t bytes, uint64_t budget_bytes)
+{
+    if (bytes >= m->first_budget_bytes) return bytes;
+    return (uint64_t)((unsigned __int128)bytes * budget_bytes / m->first_budget_bytes);
+}
+
+// spare_high keeps its share of the budget, and spare_low does not keep more than that.
+static void take_marks(vt_manager *m)
+{
+    uint64_t low = share_of(m, m->first_spare_low_bytes, m->budget_bytes);
+    m->spare_low_bytes = low < m->first_spare_low_bytes ? low : m->first_spare_low_bytes;
+    m->spare_high_bytes = share_of(m, m->first_spare_high_bytes, m->budget_bytes);
+    if (m->spare_high_bytes < m->spare_low_bytes) m->spare_high_bytes = m->spare_low_bytes;
+}
+
 static bool holds_chunks(const vt_manager *m, uint64_t budget_bytes)
 {
     for (uint32_t g = 0; g < m->geo.n_group; g++)
@@ -105,6 +120,7 @@ static void take_budget(vt_manager *m, uint64_t budget_bytes)
 {
     m->budget_bytes = budget_bytes;
     m->ceiling_bytes = budget_bytes + vti_over_budget(m);
+    take_marks(m);
 }
 
 static vt_status set_budget(vt_manager *m, uint64_t budget_bytes)

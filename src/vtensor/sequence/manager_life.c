@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "vtensor/common/try.h"
 
@@ -34,8 +35,9 @@ static vt_status manager_sizes(vt_manager *m, const vt_config *cfg)
     if (cfg->spare_low_bytes > cfg->spare_high_bytes) return VT_EINVAL;
     m->mapper_kind = cfg->mapper;
     m->budget_bytes = m->ceiling_bytes = cfg->budget_bytes;
-    m->spare_low_bytes = cfg->spare_low_bytes;
-    m->spare_high_bytes = cfg->spare_high_bytes;
+    m->spare_low_bytes = m->first_spare_low_bytes = cfg->spare_low_bytes;
+    m->spare_high_bytes = m->first_spare_high_bytes = cfg->spare_high_bytes;
+    m->first_budget_bytes = cfg->budget_bytes;
     m->guards = !cfg->no_guard && m->vmm->ops->can_protect(m->vmm);
     m->zeroed = m->vmm->ops->creates_zeroed(m->vmm);
     for (uint32_t g = 0; g < m->geo.n_group; g++)
@@ -101,6 +103,7 @@ static vt_status manager_make(const vt_config *cfg, vt_vmm *vmm, vt_manager **ou
     if (!m) return VT_ENOMEM;
     pthread_mutex_init(&m->mu, NULL);
     m->vmm = vmm;
+    m->pid = getpid();
     vt_status st = manager_sizes(m, cfg);
     if (st == VT_OK) st = manager_structure(m, cfg);
     if (st == VT_OK) st = backend_configure(m);
@@ -158,9 +161,23 @@ static void free_copy_homes(vt_manager *m)
             vti_pset_home_close(&m->pset, c, m->copy_name[c].region);
 }
 
+// In a child of the process that made it: the mapper's thread is not here, its lock may be held for
+// ever, and the memory is the parent's. The child gives up its mappings and descriptors, and its
+// copy of the bookkeeping stays until it ends.
+static void leave_to_parent(vt_manager *m)
+{
+    for (uint32_t i = 0; i < m->vset.n_span; i++)
+        (void)m->vmm->ops->unreserve(m->vmm, m->vset.span[i]->addr, m->geo.span_bytes);
+    m->vmm->ops->close(m->vmm);
+}
+
 void vt_manager_destroy(vt_manager *m)
 {
     if (!m) return;
+    if (m->pid != getpid()) {
+        leave_to_parent(m);
+        return;
+    }
     vti_copies_stop(m);
     vti_jobs_settle(m);
     m->spare_high_bytes = m->budget_bytes = UINT64_MAX; // release posts no more jobs

@@ -114,6 +114,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/types.h>
 
 #include "geometry.h"
 #include "pset.h"
@@ -245,6 +246,7 @@ typedef struct vti_giving {
 struct vt_manager {
     struct vti_geo geo;
     vt_vmm *vmm;
+    pid_t pid;   // of the process that made it
     bool guards; // shared chunks are mapped for reading only
     bool zeroed; // created chunks are zero
     vti_pset pset;
@@ -269,6 +271,7 @@ struct vt_manager {
     vti_name copy_name[VT_MAX_GROUP]; // by class: the next for a copy; region VTI_NO_CHUNK: none
     uint64_t runs_reserved;           // mappings that posted jobs may make
     uint64_t spare_low_bytes, spare_high_bytes;
+    uint64_t first_budget_bytes, first_spare_low_bytes, first_spare_high_bytes; // as configured
     vti_newcomer newcomer;
     uint64_t ready_bytes; // of idle spans' warm chunks, what is to stay there for newcomers
     uint64_t max_runs;    // mappings that the backend allows

@@ -189,7 +189,7 @@ static void link_node(vti_rtree *t, vti_node *n, vti_node *parent)
     n->parent = parent;
     n->domain = d;
     n->id = ++t->n_id;
-    n->weight = n->id * UINT64_C(0x9e3779b97f4a7c15) ^ n->id >> 7;
+    n->weight = vti_secret_hash(t->secret, &n->id, sizeof n->id);
     n->used = t->clock;
     n->born_ms = n->used_ms = t->now_ms;
     vti_child_add(parent, n);

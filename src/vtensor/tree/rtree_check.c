@@ -42,7 +42,7 @@ static void count_node(const vti_rtree *t, const vti_node *n, tree_census *c,
 
 static bool is_in_table(const vt_domain *d)
 {
-    const vt_domain *at = d->tree->bucket[d->hash % VTI_N_BUCKET];
+    const vt_domain *at = d->tree->bucket[d->hash & d->tree->bucket_mask];
     while (at && at != d) at = at->chain;
     return at != NULL;
 }

@@ -32,6 +32,8 @@ void vti_rtree_note_fork(vti_rtree *t, const vti_node *n, uint32_t n_tok)
     vti_events_add(t->events, event);
 }
 
+enum { FIRST_BUCKETS = 64 };
+
 // ---- Trees
 
 vt_status vti_rtree_new(const vti_geo *geo, vti_pset *pset, vt_manager *owner, vti_events *events,
@@ -40,6 +42,14 @@ vt_status vti_rtree_new(const vti_geo *geo, vti_pset *pset, vt_manager *owner, v
     vti_rtree *t = *out = calloc(1, sizeof *t);
     if (!t) return VT_ENOMEM;
     *t = (vti_rtree){.geo = geo, .pset = pset, .owner = owner, .events = events};
+    t->secret = vti_secret_make();
+    t->bucket = calloc(FIRST_BUCKETS, sizeof(vt_domain *));
+    t->bucket_mask = FIRST_BUCKETS - 1;
+    if (!t->bucket) {
+        free(t);
+        *out = NULL;
+        return VT_ENOMEM;
+    }
     return VT_OK;
 }
 
@@ -50,16 +60,9 @@ vti_rtree_stats vti_rtree_look(const vti_rtree *t)
 
 // ---- Domains
 
-static uint64_t hash_key(const unsigned char *key, size_t key_bytes)
-{
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (size_t i = 0; i < key_bytes; i++) hash = (hash ^ key[i]) * UINT64_C(0x100000001b3);
-    return hash ^ hash >> 29;
-}
-
 static vt_domain **bucket_of(vti_rtree *t, uint64_t hash)
 {
-    return &t->bucket[hash % VTI_N_BUCKET];
+    return &t->bucket[hash & t->bucket_mask];
 }
 
 static vt_domain *domain_find(vti_rtree *t, const void *key, size_t key_bytes, uint64_t hash)
@@ -91,8 +94,24 @@ static vt_domain *domain_new(vti_rtree *t, const void *key, size_t key_bytes, ui
     return d;
 }
 
+// As many buckets as domains. Without memory for more, chains become longer.
+static void widen_buckets(vti_rtree *t)
+{
+    uint64_t n = t->bucket_mask + 1;
+    vt_domain **bucket = t->n_domain < n ? NULL : calloc(2 * n, sizeof(vt_domain *));
+    if (!bucket) return;
+    free(t->bucket);
+    t->bucket = bucket;
+    t->bucket_mask = 2 * n - 1;
+    for (vt_domain *d = t->oldest; d; d = d->newer) {
+        d->chain = *bucket_of(t, d->hash);
+        *bucket_of(t, d->hash) = d;
+    }
+}
+
 static void domain_link(vti_rtree *t, vt_domain *d)
 {
+    widen_buckets(t);
     d->chain = *bucket_of(t, d->hash);
     *bucket_of(t, d->hash) = d;
     d->older = t->newest;
@@ -126,7 +145,7 @@ static void domain_settle(vt_domain *d)
 
 vt_status vti_rtree_open(vti_rtree *t, const void *key, size_t key_bytes, vt_domain **out)
 {
-    uint64_t hash = hash_key(key, key_bytes);
+    uint64_t hash = vti_secret_hash(t->secret, key, key_bytes);
     vt_domain *d = *out = domain_find(t, key, key_bytes, hash);
     if (!d) {
         d = *out = domain_new(t, key, key_bytes, hash);
@@ -239,6 +258,7 @@ void vti_rtree_free(vti_rtree *t)
         domain_free(d);
     }
     for (vti_order order = 0; order < VTI_IN_DOMAIN; order++) free(t->heap[order].at);
+    free(t->bucket);
     free(t);
 }
 

@@ -21,6 +21,7 @@
 #include <assert.h>
 
 #include "rtree.h"
+#include "vtensor/common/keyed.h"
 
 typedef enum vti_order {
     VTI_BY_WORTH = 0,
@@ -44,7 +45,7 @@ struct vti_node {
     vti_node *parent;
     vti_node *child;         // the root of the search tree of its children, or NULL
     vti_node *left, *right;  // among its siblings
-    uint64_t weight;         // random: parents in the search tree have more
+    uint64_t weight;         // random, keyed: parents in the search tree have more
     vti_node *newer, *older; // in the domain's list, by creation: a parent before its children
     bool has_beside;         // it holds chunks of a window or a state
     uint32_t at_watch;       // its place among the changed nodes, plus 1; 0: it is not one of them
@@ -76,8 +77,6 @@ struct vt_domain {
     unsigned char key[];
 };
 
-enum { VTI_N_BUCKET = 1024 };
-
 // rtree_watch.c
 typedef struct vti_watch {
     bool is_on;
@@ -93,7 +92,9 @@ struct vti_rtree {
     vt_manager *owner;
     vti_events *events;
     vt_domain *newest, *oldest; // all domains
-    vt_domain *bucket[VTI_N_BUCKET];
+    vt_domain **bucket;         // [bucket_mask + 1] domains by hash
+    uint64_t bucket_mask;
+    vti_secret secret;            // of hashes and weights
     vti_heap heap[VTI_IN_DOMAIN]; // the others are in their domains
     uint64_t n_node, n_tok, n_domain;
     uint64_t n_id, n_domain_id, clock;

@@ -14,6 +14,7 @@
 // If the system has less memory than the budget allows, the step takes as much from others as it
 // misses and tries once more.
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "vattention_internal.h"
 #include "vtensor/common/sizes.h"
@@ -130,6 +131,7 @@ static vt_status va_make(const vt_va_config *cfg, vt_vmm *vmm, vt_va **out)
     vt_va *va = calloc(1, sizeof *va);
     if (!va) return VT_ENOMEM;
     va->vmm = vmm;
+    va->pid = getpid();
     vt_status st = set_options(va, cfg) ? VT_OK : VT_EINVAL;
     if (st == VT_OK) st = va_geo_init(&va->geo, cfg, vmm->ops->granularity(vmm));
     if (st == VT_OK) st = allocate_tables(va);
@@ -183,6 +185,11 @@ void vt_va_cleanup(vt_va *va)
 {
     if (!va) return;
     vt_vmm *vmm = va->vmm;
+    if (va->pid != getpid()) { // a child: no thread is here, and the memory is the parent's
+        (void)vmm->ops->unreserve(vmm, va->addr, va->geo.reserved_bytes);
+        vmm->ops->close(vmm);
+        return;
+    }
     vti_va_settle(va, false);
     vti_mapper_stop(va->mapper);
     if (return_memory(va) && vmm->ops->unreserve(vmm, va->addr, va->geo.reserved_bytes) != VT_OK)

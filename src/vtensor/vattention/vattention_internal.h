@@ -67,6 +67,8 @@
 #ifndef VTI_VATTENTION_INTERNAL_H
 #define VTI_VATTENTION_INTERNAL_H
 
+#include <sys/types.h>
+
 #include "vtensor/common/mapper.h"
 #include "vtensor/vattention.h"
 
@@ -137,6 +139,7 @@ struct vt_va {
     // never changes after init
     vti_va_geo geo;
     vt_vmm *vmm;
+    pid_t pid; // of the process that made it
     uintptr_t addr;
     uint32_t eager_groups, next_groups;
     uint32_t low_percent, high_percent; // of the budget; low 0: no background reclamation

@@ -412,6 +412,42 @@ static void test_whole_memory(void **state)
 
 #define IN_ROOT(test) cmocka_unit_test_setup_teardown(test, make_root, remove_root)
 
+static unsigned long filter_below(const char *at)
+{
+    char path[2 * PATH_BYTES], text[32] = "";
+    snprintf(path, sizeof path, "%s/proc/self/coredump_filter", at);
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    assert_non_null(fgets(text, sizeof text, f));
+    fclose(f);
+    return strtoul(text, NULL, 16);
+}
+
+static void test_core_dumps_lack_shared_memory(void **state)
+{
+    (void)state;
+    fxi_core_dump_shrink(root); // no such file: nothing happens
+    put_bytes("/proc/self", "coredump_filter", "00000033\n", 9);
+    fxi_core_dump_shrink(root);
+    assert_int_equal(filter_below(root), 0x31);
+}
+
+static void test_a_filter_that_somebody_set_is_kept(void **state)
+{
+    (void)state;
+    put_bytes("/proc/self", "coredump_filter", "0000007f\n", 9);
+    fxi_core_dump_shrink(root);
+    assert_int_equal(filter_below(root), 0x7f);
+}
+
+static void test_the_systems_own_filter(void **state)
+{
+    (void)state;
+    if (access("/proc/self/coredump_filter", W_OK) != 0 || filter_below("") != 0x33) skip();
+    fxi_core_dump_shrink("");
+    assert_int_equal(filter_below(""), 0x31);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -435,6 +471,9 @@ int main(void)
         IN_ROOT(test_long_paths_are_ignored),
         IN_ROOT(test_long_files_are_cut_at_a_line),
         IN_ROOT(test_whole_memory),
+        IN_ROOT(test_core_dumps_lack_shared_memory),
+        IN_ROOT(test_a_filter_that_somebody_set_is_kept),
+        cmocka_unit_test(test_the_systems_own_filter),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

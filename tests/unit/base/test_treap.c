@@ -2,7 +2,7 @@
 // arrival, and flat whatever the order of the keys.
 #include "unit/cmocka_all.h"
 
-#include "base/system/treap.h"
+#include "base/keyed/treap.h"
 
 #include <stdlib.h>
 

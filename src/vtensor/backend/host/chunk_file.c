@@ -31,13 +31,18 @@ static int open_memfd(unsigned flags)
 
 vt_status vti_chunk_file_open(vti_chunk_file *f, size_t unit_bytes, unsigned memfd_flags)
 {
-    *f = (vti_chunk_file){.fd = open_memfd(memfd_flags), .unit_bytes = unit_bytes};
+    *f = (vti_chunk_file){.fd = open_memfd(memfd_flags), .pid = getpid(), .unit_bytes = unit_bytes};
     return f->fd >= 0 ? VT_OK : vti_system_status();
 }
 
 void vti_chunk_file_close(vti_chunk_file *f)
 {
     close(f->fd);
+}
+
+bool vti_chunk_file_is_foreign(const vti_chunk_file *f)
+{
+    return getpid() != f->pid;
 }
 
 // ---- layout
@@ -89,7 +94,7 @@ static vt_status file_seal(int fd)
 vt_status vti_chunk_file_configure(vti_chunk_file *f, const vt_vmm_geometry *geo)
 {
     assert(geo->n_class > 0 && geo->n_class <= VT_VMM_MAX_CLASS);
-    vti_chunk_file laid = {.fd = f->fd, .unit_bytes = f->unit_bytes};
+    vti_chunk_file laid = {.fd = f->fd, .pid = f->pid, .unit_bytes = f->unit_bytes};
     uint64_t end = 0, first = 0;
     size_t thp_bytes = thp_above(f->unit_bytes);
     for (uint32_t c = 0; c < geo->n_class; c++)
@@ -163,6 +168,7 @@ static vt_status slice_punch(const vti_chunk_file *f, const vti_chunk_class *c, 
 
 vt_status vti_chunk_file_create(const vti_chunk_file *f, uint64_t index, uint64_t n)
 {
+    if (vti_chunk_file_is_foreign(f)) return VT_EDEVICE;
     const vti_chunk_class *c = vti_chunk_class_of(f, index);
     assert(n > 0 && n <= c->end - index);
     vt_status st = VT_OK;
@@ -177,6 +183,7 @@ vt_status vti_chunk_file_create(const vti_chunk_file *f, uint64_t index, uint64_
 // On a memfd, punching whole pages cannot fail. If it does, what is gone already is filled again.
 vt_status vti_chunk_file_destroy(const vti_chunk_file *f, uint64_t index, uint64_t n)
 {
+    if (vti_chunk_file_is_foreign(f)) return VT_EDEVICE;
     const vti_chunk_class *c = vti_chunk_class_of(f, index);
     assert(n > 0 && n <= c->end - index);
     uint32_t s = 0;

@@ -48,6 +48,7 @@ typedef struct vti_chunk_class {
 
 typedef struct vti_chunk_file {
     int fd;
+    pid_t pid;         // of the process that opened it; a child of it changes nothing
     size_t unit_bytes; // of a page, or of a reserved huge page
     size_t thp_bytes;  // of transparent huge pages; 0: no class has any
     uint32_t n_class;
@@ -67,7 +68,9 @@ const vti_chunk_class *vti_chunk_class_of(const vti_chunk_file *f, uint64_t inde
 // Where slice `slice` of the chunk lies.
 off_t vti_chunk_offset(const vti_chunk_class *c, uint32_t slice, uint64_t index);
 
-// As create, destroy and resident of vmm.h.
+bool vti_chunk_file_is_foreign(const vti_chunk_file *f); // this is another process
+
+// As create, destroy and resident of vmm.h. In another process create and destroy are VT_EDEVICE.
 vt_status vti_chunk_file_create(const vti_chunk_file *f, uint64_t index, uint64_t n);
 vt_status vti_chunk_file_destroy(const vti_chunk_file *f, uint64_t index, uint64_t n);
 vt_status vti_chunk_file_resident(const vti_chunk_file *f, uint64_t *size_bytes);

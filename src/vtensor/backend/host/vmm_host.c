@@ -30,6 +30,9 @@
 //   of the limit to the rest of the process. If that is used up too, ENOMEM of mmap and mprotect is
 //   VT_NOSPACE like any other.
 //
+// - The file is shared with a child of fork(2), and so are the mappings. There create, destroy,
+//   store and swap_write are VT_EDEVICE, swap_drop does nothing, and close closes descriptors only.
+//
 // After configure only the swap's fields change, so calls on different chunks may run at once.
 #include <assert.h>
 #include <stdlib.h>
@@ -231,6 +234,7 @@ static vt_status host_store(vt_vmm *vmm, uint32_t slice, uint64_t index, size_t 
 {
     vmm_host *h = host_of(vmm);
     off_t at = offset_of_bytes(h, slice, index, offset, size_bytes);
+    if (vti_chunk_file_is_foreign(&h->file)) return VT_EDEVICE;
     if (h->file.unit_bytes > (size_t)sysconf(_SC_PAGESIZE))
         return store_by_mapping(h, at, (const void *)src, size_bytes);
     return vti_file_write(h->file.fd, (const void *)src, size_bytes, at) ? VT_OK : VT_EDEVICE;
@@ -280,6 +284,7 @@ static vt_status host_swap_open(vt_vmm *vmm, const char *dir, uint64_t size_byte
 static vt_status host_swap_write(vt_vmm *vmm, uint64_t offset, uintptr_t src, size_t size_bytes,
                                  uint64_t *sum)
 {
+    if (vti_chunk_file_is_foreign(&host_of(vmm)->file)) return VT_EDEVICE;
     return vti_swap_file_write(&host_of(vmm)->swap, offset, (const void *)src, size_bytes, sum);
 }
 
@@ -291,6 +296,7 @@ static vt_status host_swap_read(vt_vmm *vmm, uintptr_t dst, uint64_t offset, siz
 
 static void host_swap_drop(vt_vmm *vmm, uint64_t offset, size_t size_bytes)
 {
+    if (vti_chunk_file_is_foreign(&host_of(vmm)->file)) return;
     vti_swap_file_drop(&host_of(vmm)->swap, offset, size_bytes);
 }
 

@@ -568,6 +568,46 @@ static void test_ten_thousand_users_of_one_prompt(void **state)
     vti_rtree_unref(t, n);
 }
 
+static uint32_t depth_of(const vti_node *n)
+{
+    if (!n) return 0;
+    uint32_t left = depth_of(n->left), right = depth_of(n->right);
+    return 1 + (left > right ? left : right);
+}
+
+// Fractions of multiples of the golden ratio are in the order of serial numbers that are multiplied
+// by it: a tree whose weights are such products becomes a list.
+static void test_no_order_of_prompts_unbalances_the_tree(void **state)
+{
+    (void)state;
+    enum { N = 4000 };
+    for (uint64_t i = 1; i <= N; i++) {
+        uint32_t tok[2] = {(uint32_t)(i * UINT64_C(0x9e3779b97f4a7c15) >> 32), 7};
+        (void)push_tokens(tok, 2, chunk_named(0, 'A', 0));
+    }
+    assert_int_equal(d->root->n_child, N);
+    assert_in_range(depth_of(d->root->child), 12, 60); // a random tree has about 30
+}
+
+static void test_the_table_of_domains_grows(void **state)
+{
+    (void)state;
+    enum { N = 5000 };
+    static vt_domain *domain[N];
+    uint32_t longest = 0;
+    for (uint32_t i = 0; i < N; i++)
+        assert_int_equal(vti_rtree_open(t, &i, sizeof i, &domain[i]), VT_OK);
+    for (uint64_t b = 0; b <= t->bucket_mask; b++) {
+        uint32_t n = 0;
+        for (const vt_domain *at = t->bucket[b]; at; at = at->chain) n++;
+        if (n > longest) longest = n;
+    }
+    assert_true(t->bucket_mask + 1 >= N);
+    assert_in_range(longest, 1, 15);
+    verify();
+    for (uint32_t i = 0; i < N; i++) vti_rtree_close(domain[i]);
+}
+
 static void test_a_path_of_thousands_of_nodes(void **state)
 {
     (void)state;
@@ -623,6 +663,8 @@ int main(void)
         TREE_TEST(test_a_domain_counts),
         TREE_TEST4(test_ten_thousand_users_of_one_prompt),
         TREE_TEST4(test_a_path_of_thousands_of_nodes),
+        TREE_TEST(test_no_order_of_prompts_unbalances_the_tree),
+        TREE_TEST(test_the_table_of_domains_grows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 // treap.c - see treap.h (Seidel, Aragon: Randomized Search Trees, Algorithmica 1996): in order from
 // left to right, and no node weighs more than the one above it.
-#include "base/system/treap.h"
+#include "base/keyed/treap.h"
 
 // The last steps of splitmix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators,
 // OOPSLA 2014). Never 0.

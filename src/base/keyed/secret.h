@@ -1,0 +1,21 @@
+// secret.h - a hash that nobody outside can foresee: SipHash-1-3 with a key of random bytes.
+//
+// For tables and trees that are filled with what clients send. Who does not know the key cannot
+// choose entries that collide.
+#ifndef FXI_SECRET_H
+#define FXI_SECRET_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct fxi_secret {
+    uint64_t key[2];
+} fxi_secret;
+
+// Random bytes of the system. Where it has none, what differs between processes: the bytes that
+// the kernel gave the program at its start, an address and the clock.
+fxi_secret fxi_secret_make(void);
+
+uint64_t fxi_secret_hash(fxi_secret secret, const void *p, size_t n);
+
+#endif

@@ -1,0 +1,59 @@
+// test_secret.c - the keyed hash: what counts, keys that differ, and a key
+// where the system has no random bytes.
+#include "unit/cmocka_all.h"
+
+#include <stdbool.h>
+#include <sys/random.h>
+
+#include "base/keyed/secret.h"
+
+static bool has_random = true;
+
+ssize_t __real_getrandom(void *p, size_t n, unsigned flags);
+ssize_t __wrap_getrandom(void *p, size_t n, unsigned flags);
+
+ssize_t __wrap_getrandom(void *p, size_t n, unsigned flags)
+{
+    return has_random ? __real_getrandom(p, n, flags) : -1;
+}
+
+static void test_every_byte_and_the_length_count(void **state)
+{
+    (void)state;
+    const fxi_secret s = {{1, 2}};
+    unsigned char text[24] = {0};
+    for (size_t n = 1; n <= sizeof text; n++) {
+        const uint64_t zero = fxi_secret_hash(s, text, n);
+        assert_int_not_equal(zero, fxi_secret_hash(s, text, n - 1));
+        text[n - 1] = 1;
+        assert_int_not_equal(zero, fxi_secret_hash(s, text, n));
+        text[n - 1] = 0;
+    }
+}
+
+static void test_keys_differ(void **state)
+{
+    (void)state;
+    const fxi_secret a = fxi_secret_make(), b = fxi_secret_make();
+    assert_memory_not_equal(&a, &b, sizeof a);
+    assert_int_not_equal(fxi_secret_hash(a, "abc", 3), fxi_secret_hash(b, "abc", 3));
+}
+
+static void test_a_key_without_random_bytes_of_the_system(void **state)
+{
+    (void)state;
+    has_random = false;
+    const fxi_secret a = fxi_secret_make();
+    has_random = true;
+    assert_true(a.key[0] != 0 && a.key[1] != 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_byte_and_the_length_count),
+        cmocka_unit_test(test_keys_differ),
+        cmocka_unit_test(test_a_key_without_random_bytes_of_the_system),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
