@@ -20,12 +20,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/fail.h"          // defines: fxi_fail, FX_TRY
-#include "base/system/clock.h"  // defines: fxi_clock_after
-#include "base/system/pages.h"  // defines: fxi_heap_trim
-#include "base/system/pool.h"   // defines: fxi_usable_cores
+#include "base/fail.h"         // defines: fxi_fail, FX_TRY
 #include "base/keyed/secret.h" // defines: fxi_secret_make
-#include "base/text/str.h"      // defines: fxi_str_hash
+#include "base/system/clock.h" // defines: fxi_clock_after
+#include "base/system/pages.h" // defines: fxi_heap_trim
+#include "base/system/pool.h"  // defines: fxi_usable_cores
+#include "base/text/str.h"     // defines: fxi_str_hash
 #include "server/daemon.h"
 #include "server/formats.h"
 #include "server/http/http.h"

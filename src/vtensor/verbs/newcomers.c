@@ -135,7 +135,8 @@ static uint32_t count_spans(uint64_t bytes, uint64_t need)
     return n > READY_SPANS ? READY_SPANS : n > 1 ? (uint32_t)n : 1;
 }
 
-// Where mappings are scarce, they are for those that live. What is beyond a lower budget goes first.
+// Where mappings are scarce, they are for those that live. What a lower budget has no room for goes
+// first.
 void vti_newcomers_prepare(vt_manager *m)
 {
     const uint64_t low = m->spare_low_bytes, high = m->spare_high_bytes;

@@ -167,7 +167,8 @@ vt_status vti_lane_guard_again(vt_manager *m, vti_span *sp, uint32_t group, uint
                                uint32_t end);
 vt_status vti_lane_unguard(vt_manager *m, vti_span *sp, uint32_t group, uint32_t begin);
 // Where mappings have run out: the last guarded run can be written again, so that what follows may
-// continue it, and is guarded again when there are some. False: there is none, or the device failed.
+// continue it, and is guarded again when there are some. False: there is none, or the device has
+// failed.
 bool vti_lane_unguard_run(vt_manager *m, vti_span *sp, uint32_t group);
 
 // lane_grow.c
