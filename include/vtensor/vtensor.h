@@ -463,10 +463,10 @@ VT_API VT_NODISCARD vt_status vt_evict(vt_manager *m, uint64_t want_bytes, uint6
 // and unmapping and destroying is the mapper's (with VT_MAPPER_OWNER, vt_work's).
 // vt_stats.returning_bytes is what is still to go: 0 when it is done.
 //
-// Spare memory beyond keep_bytes, and at least spare_low_bytes, goes back to the system; what live
-// sequences have prepared stays. `forget`: idle prefixes go first, all of them, until once none is
-// left; until then they can be matched. A call while another is under way adds to it. It ends where
-// the device fails (counted in job_failures). Never fails.
+// Spare memory beyond keep_bytes goes back to the system, also what spare_low_bytes would keep;
+// what live sequences have prepared stays. `forget`: idle prefixes go first, all of them, until
+// once none is left; until then they can be matched. A call while another is under way adds to it.
+// It ends where the device fails (counted in job_failures). Never fails.
 VT_API void vt_give_back(vt_manager *m, uint64_t keep_bytes, bool forget);
 
 // Sets the budget at once: from now on nothing is created or evicted for a sequence that it has no

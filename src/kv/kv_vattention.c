@@ -124,6 +124,8 @@ static fx_status open_batch(const fxi_kv_shape *shape, const batch_form *form, f
     const vt_status st = vt_va_init(&cfg, &k->va);
     if (st != VT_OK) {
         free_batch(k);
+        if (vt_vmm_host_trouble())
+            return fxi_fail(err, fxi_kv_status_of(st), "KV cache: %s", vt_vmm_host_trouble());
         return fxi_fail(err, fxi_kv_status_of(st),
                         st == VT_NOMAPS ? "KV cache: too many sequences for the system's mappings"
                                         : "KV cache: the batch's tensors could not be made");

@@ -85,6 +85,8 @@ fx_status fxi_kv_pool_open(fxi_kv_pool *p, const fxi_kv_pool_spec *spec, fx_erro
         if (st != VT_OK && !spec->vmm) p->vmm->ops->close(p->vmm);
     }
     if (st == VT_OK) return FX_OK;
+    const char *trouble = vt_vmm_host_trouble();
+    if (trouble) return fxi_fail(err, fxi_kv_status_of(st), "KV cache: %s", trouble);
     return fxi_fail(err, fxi_kv_status_of(st), "KV cache: the pool of %llu bytes, %llu of swap: %s",
                     (unsigned long long)spec->budget_bytes, (unsigned long long)spec->swap_bytes,
                     st == VT_NOSPACE ? "there is not so much memory" : "the system failed");

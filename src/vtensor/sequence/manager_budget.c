@@ -161,13 +161,11 @@ vt_status vt_aim_budget(vt_manager *m, uint64_t budget_bytes)
     return vti_tally_answer(m, aim_budget(m, budget_bytes));
 }
 
-// What the low mark asks for is kept: the next step would make it again.
 void vt_give_back(vt_manager *m, uint64_t keep_bytes, bool forget)
 {
     vti_giving *g = &m->giving;
-    uint64_t keep = keep_bytes > m->spare_low_bytes ? keep_bytes : m->spare_low_bytes;
     vti_jobs_take(m);
-    if (!g->is_on || keep < g->keep_bytes) g->keep_bytes = keep;
+    if (!g->is_on || keep_bytes < g->keep_bytes) g->keep_bytes = keep_bytes;
     g->recent_bytes = 0;
     g->forgets |= forget;
     g->is_on = true;

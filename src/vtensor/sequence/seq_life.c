@@ -91,6 +91,16 @@ void vti_seq_set_node(vt_seq *s, vti_node *node)
 
 // ---- Release
 
+void vti_move_end(vt_seq *s)
+{
+    vti_move *mv = s->move;
+    *(mv->newer ? &mv->newer->older : &s->m->moves) = mv->older;
+    if (mv->older) mv->older->newer = mv->newer;
+    free(mv);
+    s->move = NULL;
+    vti_seq_count_slack(s);
+}
+
 // On its way to the swap or back: nothing copies its rows any longer, and its lanes are its own.
 static void stop_move(vt_seq *s)
 {

@@ -449,16 +449,6 @@ static void await_jobs(vt_seq *s)
     for (uint32_t g = 0; g < m->geo.n_group; g++) vti_lane_await(m, s->span, g);
 }
 
-void vti_move_end(vt_seq *s)
-{
-    vti_move *mv = s->move;
-    *(mv->newer ? &mv->newer->older : &s->m->moves) = mv->older;
-    if (mv->older) mv->older->newer = mv->newer;
-    free(mv);
-    s->move = NULL;
-    vti_seq_count_slack(s);
-}
-
 static vt_status tell_end(vt_seq *s)
 {
     vt_status st = s->move->st;

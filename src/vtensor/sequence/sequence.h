@@ -21,6 +21,7 @@ void vti_seq_set_node(vt_seq *s, vti_node *node); // references it; NULL: none
 void vti_seq_count_slack(vt_seq *s);              // it has grown, left or come back
 uint64_t vti_seq_live_bytes(const vt_seq *s);
 uint64_t vti_seq_slack_bytes(const vt_seq *s);
+void vti_move_end(vt_seq *s); // Pre: it is on its way, and nothing of it is with the mapper
 
 // seq_extend.c
 // Backs all lanes for len_tok tokens, and lets them hold the chunks; the length stays. Errors: as
@@ -28,7 +29,6 @@ uint64_t vti_seq_slack_bytes(const vt_seq *s);
 vt_status vti_seq_grow(vt_seq *s, uint32_t len_tok);
 
 // seq_swap.c
-void vti_move_end(vt_seq *s);        // Pre: it is on its way, and nothing of it is with the mapper
 void vti_moves_go_on(vt_manager *m); // all sequences on their way, as far as they come now
 // Where memory is short: gives up at once some of what a sequence on its way out has written.
 // False: there is nothing.

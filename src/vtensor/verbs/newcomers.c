@@ -135,12 +135,12 @@ static uint32_t count_spans(uint64_t bytes, uint64_t need)
     return n > READY_SPANS ? READY_SPANS : n > 1 ? (uint32_t)n : 1;
 }
 
-// Where mappings are scarce, they are for those that live. What a lower budget has no room for goes
-// first.
+// Where mappings are scarce, they are for those that live. What goes back to the system is not made
+// anew meanwhile.
 void vti_newcomers_prepare(vt_manager *m)
 {
-    const uint64_t low = m->spare_low_bytes, high = m->spare_high_bytes;
-    const uint64_t most = low < high ? low : high, need = span_need(m);
+    const uint64_t low = m->spare_low_bytes, high = m->spare_high_bytes, need = span_need(m);
+    const uint64_t most = m->giving.is_on ? 0 : low < high ? low : high;
     vti_span *fresh;
     m->ready_bytes = 0;
     if (most == 0 || need == 0 || !vti_runs_fit(m, m->max_runs / 2)) return;

@@ -29,6 +29,34 @@ static int open_memfd(unsigned flags)
     return fd;
 }
 
+// What an errno of memfd_create means.
+static const char *trouble_of(int error)
+{
+    static const struct {
+        int error;
+        const char *text;
+    } known[] = {
+        {EMFILE, "no file descriptor is left for a memfd (ulimit -n)"},
+        {ENFILE, "the system has no file left for a memfd (fs.file-max)"},
+        {EPERM, "the system forbids memfd_create (a seccomp filter?)"},
+        {EACCES, "the system forbids memfd_create (vm.memfd_noexec?)"},
+        {ENOSYS, "the system has no memfd_create"},
+        {ENOMEM, "the system has no memory for a memfd"},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (known[i].error == error) return known[i].text;
+    return "memfd_create fails";
+}
+
+const char *vti_chunk_file_trouble(void)
+{
+    int fd = open_memfd(0);
+    if (fd < 0) return trouble_of(errno);
+    close(fd);
+    if (!vti_file_may_reach(INT64_MAX / 2)) return "the length of files is limited (ulimit -f)";
+    return NULL;
+}
+
 vt_status vti_chunk_file_open(vti_chunk_file *f, size_t unit_bytes, unsigned memfd_flags)
 {
     *f = (vti_chunk_file){.fd = open_memfd(memfd_flags), .pid = getpid(), .unit_bytes = unit_bytes};

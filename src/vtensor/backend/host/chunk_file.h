@@ -55,6 +55,9 @@ typedef struct vti_chunk_file {
     vti_chunk_class cls[VT_VMM_MAX_CLASS];
 } vti_chunk_file;
 
+// Why none can be opened, as vt_vmm_host_trouble says it; NULL: one can.
+const char *vti_chunk_file_trouble(void);
+
 // memfd_flags: MFD_HUGETLB and the size, or 0. Errors: VT_NOSPACE, VT_EDEVICE.
 vt_status vti_chunk_file_open(vti_chunk_file *f, size_t unit_bytes, unsigned memfd_flags);
 void vti_chunk_file_close(vti_chunk_file *f);

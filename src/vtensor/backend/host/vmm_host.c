@@ -38,6 +38,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -352,6 +353,15 @@ static vt_status host_open(size_t unit_bytes, unsigned memfd_flags, vt_vmm **out
     h->populate_flag = madvise(NULL, 0, MADV_POPULATE_WRITE) == 0 ? 0 : MAP_POPULATE;
     *out = &h->vmm;
     return VT_OK;
+}
+
+const char *vt_vmm_host_trouble(void)
+{
+    struct rlimit lim;
+    const char *trouble = vti_chunk_file_trouble();
+    if (trouble) return trouble;
+    bool is_limited = getrlimit(RLIMIT_AS, &lim) == 0 && lim.rlim_cur != RLIM_INFINITY;
+    return is_limited ? "the addresses of a process are limited (ulimit -v)" : NULL;
 }
 
 vt_status vt_vmm_host_open(vt_vmm **out)

@@ -527,6 +527,26 @@ static void test_opening_answers_what_the_system_says(void **state)
     assert_null(other);
 }
 
+static void test_trouble_is_named_in_a_line(void **state)
+{
+    (void)state;
+    static const struct {
+        int with;
+        const char *says;
+    } rows[] = {{EMFILE, "ulimit -n"}, {EPERM, "seccomp"},      {ENOSYS, "no memfd_create"},
+                {ENOMEM, "no memory"}, {ENFILE, "fs.file-max"}, {EIO, "memfd_create fails"}};
+    assert_null(vt_vmm_host_trouble());
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        on_memfd = (ambush){.n = 1, .with = rows[i].with};
+        const char *line = vt_vmm_host_trouble();
+        assert_non_null(line);
+        assert_non_null(strstr(line, rows[i].says));
+        assert_null(strchr(line, '\n'));
+    }
+    on_memfd = (ambush){0};
+    assert_null(vt_vmm_host_trouble());
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -547,6 +567,7 @@ int main(void)
         T(test_maps_are_read_whatever_stands_in_them),
         T(test_maps_that_make_no_sense_are_not_counted),
         T(test_opening_answers_what_the_system_says),
+        T(test_trouble_is_named_in_a_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

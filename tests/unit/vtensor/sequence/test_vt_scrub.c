@@ -137,6 +137,36 @@ static void test_in_copies_of_tails(void **state)
     b_sees_nothing(0);
 }
 
+// The budget is full of A's prefix and of sequences, so that the copy of the tail would take the
+// place of the prefix; and there is no room for the rest.
+static void test_in_a_tail_before_an_extend_that_fails(void **state)
+{
+    (void)state;
+    static uint32_t tok[2 * CHUNK_TOK];
+    enum { FULL_TOK = 34 }; // begin in a chunk
+    vt_seq *a = seq_of_a(2 * CHUNK_TOK), *b, *child, *rest;
+    assert_ok(vt_seq_record(a, f.domain[0], tok, 2 * CHUNK_TOK, NULL));
+    vt_seq_release(a);
+    assert_ok(vt_step(f.m, VT_AHEAD_NONE, 0, 1));
+    const uint32_t n_hit = vt_match(f.domain[0], tok, 2 * CHUNK_TOK);
+    assert_ok(vt_seq_create(f.m, 0, &b));
+    assert_ok(vt_seq_extend(b, 3 * FULL_TOK));
+    assert_ok(vt_seq_fork(b, 3 * FULL_TOK, &child));
+    assert_ok(vt_seq_truncate(b, FULL_TOK + 8)); // into a chunk that the child has, too
+    assert_ok(vt_seq_create(f.m, 0, &rest));
+    assert_ok(vt_seq_extend(rest, FAMILY_MAX_TOK));
+    assert_int_equal(vt_match(f.domain[0], tok, 2 * CHUNK_TOK), n_hit);
+    assert_status(VT_NOSPACE, vt_seq_extend(b, FAMILY_MAX_TOK));
+    assert_int_equal(vt_seq_len(b), FULL_TOK + 8);
+    assert_int_equal(vt_match(f.domain[0], tok, 2 * CHUNK_TOK), n_hit); // it is not lost
+    search(b);
+    vt_seq_release(rest);
+    assert_ok(vt_seq_extend(b, 5 * CHUNK_TOK));
+    search(b);
+    vt_seq_release(child);
+    vt_seq_release(b);
+}
+
 static void test_in_slots_of_the_swap(void **state)
 {
     (void)state;
@@ -240,6 +270,7 @@ int main(void)
         BOTH(test_in_chunks_that_were_given_back_and_made_again),
         BOTH(test_in_evicted_prefixes),
         BOTH(test_in_copies_of_tails),
+        BOTH(test_in_a_tail_before_an_extend_that_fails),
         BOTH(test_in_slots_of_the_swap),
         BOTH(test_in_the_rest_of_a_matched_chunk),
         BOTH(test_in_memory_made_ahead),
