@@ -57,6 +57,7 @@ static const wire wires[] = {
     {"draft-tokens", "5", ENGINE(draft_tok), AN_INT, 5},
     {"max-queue", "13", ENGINE(max_queue), AN_INT, 13},
     {"max-queue-tokens", "17000", ENGINE(max_queue_tok), A_COUNT, 17000},
+    {"prefix-pass", "9", ENGINE(prefix_pass), AN_INT, 9},
     {"record-events", "19", ENGINE(n_record), AN_INT, 19},
     {"record-events", "0", ENGINE(n_record), AN_INT, -1},
     {"host", "::1", SERVER(host), A_TEXT, 0},

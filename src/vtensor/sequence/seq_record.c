@@ -102,7 +102,7 @@ static vt_status record_blocks(vt_seq *s, vt_domain *d, const uint32_t *tok, uin
         return VT_OK;
     }
     uint32_t n_same = s->path_tok < n_tok ? s->path_tok : n_tok;
-    vti_node *from = vti_rtree_resume(d, s->node, n_same);
+    vti_node *from = vti_rtree_resume(d, s->node, tok, n_same);
     uint64_t mark = vti_rtree_mark(s->m->rtree);
     VT_TRY(push_blocks(s, from, tok, n_tok, &node));
     guard_lanes(s, n_tok); // also if it is undone: nodes that were there may have taken chunks

@@ -82,10 +82,11 @@ void vti_rtree_chunks(const vti_rtree *t, vti_prefix prefix, uint32_t *const *at
 vt_status vti_rtree_push(vti_rtree *t, const vti_push *push, vti_node **out);
 // Removes the nodes from `end` up to `from` that were made since the mark was taken. Pre: none of
 // them has other children.
-// The node behind which a push may begin where n_tok tokens of a sequence are known to be those of
-// the path to n: nothing before it would change. Windows are looked at again as far as they reach,
-// since what was held for them may have been evicted. The root, if n is NULL or not of the domain.
-vti_node *vti_rtree_resume(const vt_domain *d, vti_node *n, uint32_t n_tok);
+// The node behind which a push of tok may begin where the first n_tok of them are known to be those
+// of the path to n: nothing before it would change. Windows are looked at again as far as they
+// reach, since what was held for them may have been evicted. The root, if n is NULL or not of the
+// domain, or if its own tokens are others.
+vti_node *vti_rtree_resume(const vt_domain *d, vti_node *n, const uint32_t *tok, uint32_t n_tok);
 
 uint64_t vti_rtree_mark(const vti_rtree *t);
 void vti_rtree_undo_push(vti_rtree *t, vti_node *end, const vti_node *from, uint64_t mark);

@@ -17,6 +17,8 @@
 // nodes above need no copy of it: they cannot be evicted before the node, and when it is evicted
 // its parent inherits its last use, and its retention if that is worth more and ends no earlier
 // than the parent's own. Every function that takes the time first drops retentions that have ended.
+#include <string.h>
+
 #include "rtree_node.h"
 
 void vti_node_guard(vti_rtree *t, vti_node *n)
@@ -152,7 +154,7 @@ void vti_rtree_touch(vti_rtree *t, vti_node *n)
     }
 }
 
-vti_node *vti_rtree_resume(const vt_domain *d, vti_node *n, uint32_t n_tok)
+vti_node *vti_rtree_resume(const vt_domain *d, vti_node *n, const uint32_t *tok, uint32_t n_tok)
 {
     const vti_geo *g = d->tree->geo;
     if (!n || n->domain != d) return d->root;
@@ -160,7 +162,7 @@ vti_node *vti_rtree_resume(const vt_domain *d, vti_node *n, uint32_t n_tok)
     uint32_t front = window_front(g, n_tok);
     while (!vti_node_is_root(n) && (vti_node_end(n) > front || n->n_tok < g->block_tok))
         n = n->parent;
-    return n;
+    return memcmp(n->room, tok + n->start, n->n_tok * sizeof *tok) == 0 ? n : d->root;
 }
 
 void vti_rtree_ref(vti_rtree *t, vti_node *n)

@@ -168,6 +168,13 @@ static vt_status await_span(vt_manager *m, vti_span *sp)
     return vti_fence_await(m, sp->fence);
 }
 
+// What idle spans have warm can be used elsewhere once the device has wiped it.
+static void await_idle(vt_manager *m)
+{
+    for (vti_span *sp = m->vset.in[VTI_SPAN_IDLE].oldest; sp; sp = sp->newer)
+        (void)await_span(m, sp);
+}
+
 vt_status vti_spans_reap(vt_manager *m, vti_reap how)
 {
     vt_status st = VT_OK;
@@ -182,6 +189,7 @@ vt_status vti_spans_reap(vt_manager *m, vti_reap how)
         if (reaped == VT_OK) reaped = span_reap(m, sp, how == VTI_REAP_POST);
         if (reaped != VT_OK && reaped != VT_BUSY) st = reaped;
     }
+    if (how == VTI_REAP_WAIT) await_idle(m);
     return st;
 }
 

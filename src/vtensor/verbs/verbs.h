@@ -201,7 +201,7 @@ vt_status vti_lane_clear(vt_manager *m, vti_span *sp, uint32_t group, bool post)
 typedef enum vti_reap {
     VTI_REAP_POST = 0, // what must be unmapped is left to the mapper thread, if there is one
     VTI_REAP_NOW,      // it is unmapped now; jobs on the way are taken back
-    VTI_REAP_WAIT      // the same, and waits for the device
+    VTI_REAP_WAIT      // the same, and waits for the device, with idle spans as well
 } vti_reap;
 void vti_span_retire(vt_manager *m, vti_span *sp); // its sequence has ended
 // Makes retired spans idle, the oldest first, as far as the device is done with them.

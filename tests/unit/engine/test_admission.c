@@ -133,18 +133,13 @@ static void open_limited(void)
     static vt_vmm_ops limited;
     vt_vmm *host;
     const fx_options opt = {.max_seq = 16, .n_thread = 1};
-    max_runs = 1000;
+    max_runs = 2 * N_TOGETHER; // of one view each: all planes are side by side
     assert_int_equal(vt_vmm_host_open(&host), VT_OK);
     limited = *host->ops;
     limited.max_runs = few_runs;
     host->ops = &limited;
     eng = unthreaded_open_over(host, MODEL, opt);
-    max_runs = N_TOGETHER * fxi_kv_mappings(eng->kv, NULL);
-    assert_true(max_runs > 0);
-    unthreaded_close(eng);
-    assert_int_equal(vt_vmm_host_open(&host), VT_OK);
-    host->ops = &limited;
-    eng = unthreaded_open_over(host, MODEL, opt);
+    assert_int_equal(fxi_kv_mappings(eng->kv, NULL), 2);
     assert_int_equal(eng->info.mapped_seq, N_TOGETHER); // serve warns
     n_error = n_last = 0;
 }
