@@ -131,8 +131,9 @@ static VTI_COLD vt_status replace_tails(vt_seq *s, uint32_t len_tok)
     for (uint32_t g = 0; g < m->geo.n_group; g++)
         if (has_shared_tail(s, g)) bytes += m->geo.group[g].chunk_bytes;
     VT_TRY(vti_span_room(m, s->span, bytes + cold_bytes(s, len_tok), len_tok));
-    for (uint32_t g = 0; g < m->geo.n_group; g++)
-        if (has_shared_tail(s, g)) VT_TRY(replace_tail(s, g));
+    for (uint32_t g = 0, p; g < m->geo.n_group; g++)
+        if (has_tail(s, g, &p)) // making room may have taken the other holders away
+            VT_TRY(is_owned(s, g, p) ? vti_lane_unguard(m, s->span, g, p) : replace_tail(s, g));
     return VT_OK;
 }
 
