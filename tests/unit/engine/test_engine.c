@@ -4,6 +4,7 @@
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/support/company.h"
+#include "unit/in_child.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -329,6 +330,27 @@ static void test_memory_follows_load(void **state)
     client_free(&c);
 }
 
+static void close_copy(void *of)
+{
+    fx_engine_close(of);
+}
+
+// A child of fork(2) has none of the engine's threads, and the rows are shared with the parent.
+static void test_a_child_that_closes_leaves_the_parents_streams(void **state)
+{
+    (void)state;
+    fx_engine *eng = open_engine((fx_options){.n_thread = 2});
+    client c;
+    prompt p;
+    start_client(&c, eng, &p, 3);
+    run_in_child(close_copy, eng);
+    client_wait(&c);
+    assert_int_equal(c.choice[0].n_tok, N_GEN);
+    assert_memory_equal(c.choice[0].tok, alone[3], sizeof alone[3]);
+    fx_engine_close(eng);
+    client_free(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -342,6 +364,7 @@ int main(void)
         cmocka_unit_test(test_budgets_out_of_range),
         cmocka_unit_test(test_cancel),
         cmocka_unit_test(test_close_ends_everything),
+        cmocka_unit_test(test_a_child_that_closes_leaves_the_parents_streams),
         cmocka_unit_test(test_a_closing_engine_refuses),
         cmocka_unit_test(test_queue_is_bounded),
         cmocka_unit_test(test_memory_follows_load),

@@ -38,6 +38,9 @@
 // fault ends the context. A write that faults is reported by the next call of the driver as an
 // error of the whole context.
 //
+// A child of fork(2) has no context: there every call that needs the driver is VT_EDEVICE, and close
+// does nothing.
+//
 // Order on the device:
 // - What is VT_VMM_QUEUED goes into the first of the user's streams and is not waited for. If that
 //   stream is being captured into a graph, the call would become a part of the graph; it is
@@ -55,6 +58,7 @@
 #include "vmm_cuda.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 static size_t cuda_granularity(vt_vmm *vmm)
 {
@@ -279,10 +283,11 @@ static void close_device_side(vti_cuda *c)
     if (entered) (void)vti_cuda_leave(c, &scope, VT_OK);
 }
 
-// Also closes a backend whose opening has failed.
+// Also closes a backend whose opening has failed. A child's copy stays until the child ends.
 static void cuda_close(vt_vmm *vmm)
 {
     vti_cuda *c = vti_cuda_of(vmm);
+    if (vti_cuda_is_foreign(c)) return;
     close_device_side(c);
     vti_cu_unload(&c->cu);
     pthread_mutex_destroy(&c->marking);
@@ -389,6 +394,7 @@ vt_status vt_vmm_cuda_open(const vt_vmm_cuda_config *cfg, vt_vmm **out, const ch
     if (why) *why = NULL;
     if (!c) return VT_ENOMEM;
     c->vmm.ops = &cuda_ops;
+    c->pid = getpid();
     pthread_mutex_init(&c->marking, NULL);
     pthread_mutex_init(&c->mu, NULL);
     vt_status st = copy_config(c, cfg);

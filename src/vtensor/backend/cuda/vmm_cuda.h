@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "cuda_driver.h"
 #include "vtensor/common/try.h"
@@ -94,6 +95,7 @@ typedef struct vti_cuda_own {
 typedef struct vti_cuda {
     vt_vmm vmm;
     vti_cu_driver cu;
+    pid_t pid; // that opened it
     vti_cu_context context;
     int device;            // ordinal
     vti_cu_stream *stream; // [n_stream] the user's; the first is the one that copies are queued in
@@ -128,6 +130,10 @@ typedef struct vti_cuda_scope {
     bool pushed;
     vti_cu_capture_mode mode;
 } vti_cuda_scope;
+
+// Whether the process is a child of the one that opened the backend. A context does not survive
+// fork(2): there enter answers VT_EDEVICE, and nothing is asked of the driver.
+VT_NODISCARD bool vti_cuda_is_foreign(const vti_cuda *c);
 
 // The driver works in the context that is current in the calling thread. enter makes our context
 // current, and lets the calls that follow break no capture of a stream into a graph; leave puts

@@ -7,6 +7,8 @@
 // relaxed mode, which is a matter of the calling thread alone, and puts back the mode it found.
 #include "vmm_cuda.h"
 
+#include <unistd.h>
+
 static vt_status push_context(vti_cuda *c, bool *pushed)
 {
     vti_cu_context now = NULL;
@@ -24,8 +26,14 @@ static void pop_context(vti_cuda *c, bool pushed)
     if (pushed) (void)c->cu.ctx_pop_current(&ours);
 }
 
+bool vti_cuda_is_foreign(const vti_cuda *c)
+{
+    return getpid() != c->pid;
+}
+
 vt_status vti_cuda_enter(vti_cuda *c, vti_cuda_scope *scope)
 {
+    if (vti_cuda_is_foreign(c)) return VT_EDEVICE;
     VT_TRY(push_context(c, &scope->pushed));
     scope->mode = VTI_CU_CAPTURE_MODE_RELAXED;
     if (c->cu.exchange_capture_mode(&scope->mode) == VTI_CU_SUCCESS) return VT_OK;

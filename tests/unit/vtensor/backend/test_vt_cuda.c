@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "cuda_rig.h"
+#include "unit/in_child.h"
 
 // The system can read there (without dying of it when it cannot).
 static bool is_readable(uintptr_t addr)
@@ -416,6 +417,34 @@ static void test_two_threads_work_at_once(void **state)
     assert_int_equal(resident() + bytes_mapped(), 0);
 }
 
+// A child has no context: it asks the driver for nothing, whatever it calls.
+static void use_copy(void *of)
+{
+    vt_vmm *copy = of;
+    uint64_t calls = standin_calls(NULL), ticket;
+    bool is_refused = copy->ops->create(copy, 1, 1) == VT_EDEVICE &&
+                      copy->ops->destroy(copy, 0, 1) == VT_EDEVICE &&
+                      copy->ops->zero(copy, place(0), 1, VT_VMM_NOW) == VT_EDEVICE &&
+                      copy->ops->unmap(copy, place(0), SLICE) == VT_EDEVICE &&
+                      copy->ops->unreserve(copy, base, N_PLACE * SLICE) == VT_EDEVICE &&
+                      copy->ops->fence(copy, &ticket) == VT_OK;
+    copy->ops->close(copy);
+    if (!is_refused || standin_calls(NULL) != calls) _exit(1);
+}
+
+static void test_a_child_leaves_the_parents_memory(void **state)
+{
+    (void)state;
+    assert_ok(vmm->ops->create(vmm, 0, 1));
+    assert_ok(map(0, 0, 0, 1));
+    memset((void *)place(0), 0x5a, SLICE);
+    run_in_child(use_copy, vmm);
+    assert_int_equal(resident(), N_SLICE * SLICE);
+    assert_bytes(place(0), 0x5a, SLICE);
+    assert_ok(unmap(0, 1));
+    assert_ok(vmm->ops->destroy(vmm, 0, 1));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -439,6 +468,7 @@ int main(void)
         ON_STANDIN(test_close_takes_what_is_left),
         ON_STANDIN(test_close_waits_for_its_windows),
         ON_STANDIN(test_two_threads_work_at_once),
+        ON_STANDIN(test_a_child_leaves_the_parents_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

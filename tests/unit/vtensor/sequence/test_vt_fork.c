@@ -3,29 +3,13 @@
 #include "assert_vt.h"
 
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
+#include "unit/in_child.h"
 #include "vtensor/vattention.h"
 #include "vtensor/vmm.h"
 #include "vtensor/vtensor.h"
 
-enum { N_PLANE = 4, ROW_BYTES = 1024, N_TOK = 256, PLANE_BYTES = N_TOK * ROW_BYTES, CHILD_S = 20 };
-
-// Runs fn in a child, which ends with 0 and within CHILD_S seconds or is ended by its alarm.
-static void run_in_child(void (*fn)(void *of), void *of)
-{
-    int status = -1;
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        alarm(CHILD_S);
-        fn(of);
-        _exit(0);
-    }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
-}
+enum { N_PLANE = 4, ROW_BYTES = 1024, N_TOK = 256, PLANE_BYTES = N_TOK * ROW_BYTES };
 
 static void destroy_copy(void *of)
 {
