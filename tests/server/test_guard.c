@@ -302,13 +302,15 @@ static void test_clients_are_tenants_or_addresses(void **state)
                             again = {.id = "ann", .salt = "key:ann"},
                             bob = {.id = "bob", .salt = "key:bob"};
     const fxi_tenant *none = fxi_tenant_anonymous();
+    const fxi_secret s = fxi_secret_make(), other = fxi_secret_make();
     const fxi_address here = {{[15] = 1}}, there = {{[15] = 2}};
     (void)state;
-    assert_true(fxi_tenant_client(&ann, &here) == fxi_tenant_client(&again, &there));
-    assert_true(fxi_tenant_client(&ann, &here) != fxi_tenant_client(&bob, &here));
-    assert_true(fxi_tenant_client(none, &here) == fxi_tenant_client(none, &here));
-    assert_true(fxi_tenant_client(none, &here) != fxi_tenant_client(none, &there));
-    assert_true(fxi_tenant_client(none, &here) != 0);
+    assert_true(fxi_tenant_client(&ann, &here, s) == fxi_tenant_client(&again, &there, s));
+    assert_true(fxi_tenant_client(&ann, &here, s) != fxi_tenant_client(&bob, &here, s));
+    assert_true(fxi_tenant_client(none, &here, s) == fxi_tenant_client(none, &here, s));
+    assert_true(fxi_tenant_client(none, &here, s) != fxi_tenant_client(none, &there, s));
+    assert_true(fxi_tenant_client(none, &here, s) != 0);
+    assert_true(fxi_tenant_client(none, &here, s) != fxi_tenant_client(none, &here, other));
 }
 
 int main(void)

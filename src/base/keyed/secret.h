@@ -18,4 +18,12 @@ fxi_secret fxi_secret_make(void);
 
 uint64_t fxi_secret_hash(fxi_secret secret, const void *p, size_t n);
 
+// The hash so far, and one word more: a multiplication by the key. For tables in memory whose order
+// nobody is shown; faster than the above.
+static inline uint64_t fxi_secret_mix(fxi_secret secret, uint64_t h, uint64_t word)
+{
+    unsigned __int128 p = (unsigned __int128)(h ^ word ^ secret.key[0]) * (secret.key[1] | 1);
+    return (uint64_t)p ^ (uint64_t)(p >> 64);
+}
+
 #endif

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/keyed/secret.h"
 #include "base/system/grow.h"
 #include "grammar/run/gram_near.h"
 
@@ -31,6 +32,7 @@ struct fxi_gram_masks {
     uint32_t *slot;    // [n_slot] by hash, of two or more per mask: 1 + a kept one; 0: free
     size_t n_place, cap_place, n_kept, cap_kept, n_slot, max_mask, n_word, n_made;
     size_t hand; // the kept mask that makes way next
+    fxi_secret secret;
 };
 
 fx_status fxi_gram_masks_make(const fxi_gram_tokens *tokens, fxi_auto *a, size_t max_mask,
@@ -44,6 +46,7 @@ fx_status fxi_gram_masks_make(const fxi_gram_tokens *tokens, fxi_auto *a, size_t
         m->near.reach = (uint32_t)tokens->max_depth;
         m->max_mask = max_mask;
         m->n_word = tokens->n_word;
+        m->secret = fxi_secret_make();
         *out = m;
         return FX_OK;
     }
@@ -90,11 +93,11 @@ size_t fxi_gram_masks_n_bytes(const fxi_gram_masks *m)
 
 // ---- equal masks --------------------------------------------------------------------------------
 
-static uint64_t hash_mask(const uint64_t *mask, size_t n_word)
+static uint64_t hash_mask(const fxi_gram_masks *m, const uint64_t *mask)
 {
     uint64_t h[4] = {1, 2, 3, 4};
-    for (size_t i = 0; i < n_word; i++) h[i % 4] = (h[i % 4] ^ mask[i]) * 0x9E3779B97F4A7C15u;
-    return (h[0] ^ h[1] >> 17) + (h[2] ^ h[3] >> 23) * 0xD6E8FEB86659FD93u;
+    for (size_t i = 0; i < m->n_word; i++) h[i % 4] = fxi_secret_mix(m->secret, h[i % 4], mask[i]);
+    return fxi_secret_mix(m->secret, h[0] + h[1], h[2] - h[3]);
 }
 
 static uint32_t *slot_of_mask(const fxi_gram_masks *m, uint64_t hash, const uint64_t *mask)
@@ -149,7 +152,7 @@ static kept_mask *take_place(fxi_gram_masks *m)
 // The place of this mask among those kept; NULL: out of memory.
 static kept_mask *keep_mask(fxi_gram_masks *m, const uint64_t *mask)
 {
-    const uint64_t hash = hash_mask(mask, m->n_word);
+    const uint64_t hash = hash_mask(m, mask);
     const uint32_t known = *slot_of_mask(m, hash, mask);
     if (known) return &m->kept[known - 1];
     const bool is_full = m->n_kept == m->max_mask;

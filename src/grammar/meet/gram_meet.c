@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/keyed/secret.h"
 #include "base/system/grow.h"
 #include "grammar/run/gram_auto.h"
 
@@ -31,6 +32,7 @@ typedef struct meet_search {
     state_pair *pair; // [n]
     size_t n, cap;
     uint32_t *slot; // [N_SLOT] pair + 1; 0: free
+    fxi_secret secret;
 } meet_search;
 
 static fx_status fail_memory(fx_error *err)
@@ -40,8 +42,7 @@ static fx_status fail_memory(fx_error *err)
 
 static uint32_t *slot_of_pair(const meet_search *m, uint32_t a, uint32_t b)
 {
-    const uint64_t h = ((uint64_t)a << 32 | b) * 0x9E3779B97F4A7C15u;
-    size_t i = (size_t)(h >> 40) % N_SLOT;
+    size_t i = fxi_secret_mix(m->secret, a, (uint64_t)b << 32) % N_SLOT;
     while (m->slot[i] && (m->pair[m->slot[i] - 1].a != a || m->pair[m->slot[i] - 1].b != b))
         i = (i + 1) % N_SLOT;
     return &m->slot[i];
@@ -120,7 +121,8 @@ static fx_status search_pairs(meet_search *m)
 static fx_status meet_forms(fxi_gram *out, const fxi_gram *a, const fxi_gram *b, meet_how how,
                             uint32_t *node, size_t *n_pair, fx_error *err)
 {
-    meet_search m = {.out = out, .how = how, .err = err, .slot = calloc(N_SLOT, sizeof *m.slot)};
+    meet_search m = {.out = out, .how = how, .err = err, .secret = fxi_secret_make()};
+    m.slot = calloc(N_SLOT, sizeof *m.slot);
     fx_status st = m.slot ? FX_OK : fail_memory(err);
     if (!st) st = fxi_auto_make(a, MAX_SET, &m.a, err);
     if (!st) st = fxi_auto_make(b, MAX_SET, &m.b, err);

@@ -49,8 +49,7 @@ void fxi_gram_close_begin(fxi_gram_close *c)
 
 static struct fxi_gram_seen *find_seen(const fxi_gram_close *c, uint32_t node, uint32_t rest)
 {
-    uint64_t h = ((uint64_t)node << 32 | rest) * 0x9E3779B97F4A7C15u;
-    size_t i = (size_t)(h >> 32) & c->seen_mask;
+    size_t i = fxi_secret_mix(c->stacks->secret, node, (uint64_t)rest << 32) & c->seen_mask;
     while (c->seen[i].turn == c->turn && (c->seen[i].node != node || c->seen[i].rest != rest))
         i = (i + 1) & c->seen_mask;
     return &c->seen[i];

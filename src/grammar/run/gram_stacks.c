@@ -13,17 +13,14 @@ static fx_status fail_memory(fx_error *err)
     return fxi_fail(err, FX_ENOMEM, "out of memory");
 }
 
-static uint64_t hash_word(uint64_t h, uint64_t x)
+static uint64_t hash_frames(const fxi_gram_stacks *s, const fxi_gram_frame *f, size_t n,
+                            bool has_empty)
 {
-    h = (h ^ x) * 0x9E3779B97F4A7C15u;
-    return h ^ h >> 29;
-}
-
-static uint64_t hash_frames(const fxi_gram_frame *f, size_t n, bool has_empty)
-{
-    uint64_t h = hash_word(n, has_empty);
-    for (size_t i = 0; i < n; i++)
-        h = hash_word(hash_word(h, (uint64_t)f[i].node << 32 | f[i].at), f[i].rest);
+    uint64_t h = fxi_secret_mix(s->secret, n, has_empty);
+    for (size_t i = 0; i < n; i++) {
+        h = fxi_secret_mix(s->secret, h, (uint64_t)f[i].node << 32 | f[i].at);
+        h = fxi_secret_mix(s->secret, h, f[i].rest);
+    }
     return h;
 }
 
@@ -64,7 +61,7 @@ static bool widen_slots(fxi_gram_stacks *s)
     s->mask = n - 1;
     for (uint32_t id = 1; id < s->n_set; id++) {
         const fxi_gram_stack_set *x = &s->set[id];
-        fill_slot(s, id, hash_frames(s->frame + x->first, x->n, x->has_empty));
+        fill_slot(s, id, hash_frames(s, s->frame + x->first, x->n, x->has_empty));
     }
     return true;
 }
@@ -106,7 +103,7 @@ static fx_status put_sorted(fxi_gram_stacks *s, const fxi_gram_frame *f, size_t 
         *out = FXI_STACKS_NONE;
         return FX_OK;
     }
-    const uint64_t hash = hash_frames(f, n, has_empty);
+    const uint64_t hash = hash_frames(s, f, n, has_empty);
     *out = slot_of_set(s, f, n, has_empty, hash)->set;
     if (*out) return FX_OK;
     if (2 * s->n_set > s->mask && !widen_slots(s)) return fail_memory(err);
@@ -197,7 +194,8 @@ static fx_status join_sets(fxi_gram_stacks *s, uint32_t a, uint32_t b, uint32_t 
         *out = b;
         return FX_OK;
     }
-    struct fxi_gram_join *j = &s->joined[hash_word(a, b) & (N_JOINED - 1)];
+    struct fxi_gram_join *j =
+        &s->joined[fxi_secret_mix(s->secret, a, (uint64_t)b << 32) & (N_JOINED - 1)];
     if (j->a != a || j->b != b) {
         uint32_t both = 0;
         FX_TRY(join_frames(s, a, b, &both, err));
@@ -211,6 +209,7 @@ fx_status fxi_gram_stacks_make(fxi_gram_stacks *s, size_t max_set, fx_error *err
 {
     const fxi_gram_stack_set none = {0}, empty = {.has_empty = true};
     *s = (fxi_gram_stacks){.mask = 255, .max_set = max_set, .max_frame = max_set * FRAMES_PER_SET};
+    s->secret = fxi_secret_make();
     s->slot = calloc(s->mask + 1, sizeof *s->slot);
     s->joined = calloc(N_JOINED, sizeof *s->joined);
     if (!s->slot || !s->joined || !fxi_grow(&s->set, sizeof *s->set, 0, &s->cap_set)) {
@@ -219,7 +218,7 @@ fx_status fxi_gram_stacks_make(fxi_gram_stacks *s, size_t max_set, fx_error *err
     }
     s->set[s->n_set++] = none;
     s->set[s->n_set++] = empty;
-    fill_slot(s, FXI_STACKS_EMPTY, hash_frames(NULL, 0, true));
+    fill_slot(s, FXI_STACKS_EMPTY, hash_frames(s, NULL, 0, true));
     return FX_OK;
 }
 

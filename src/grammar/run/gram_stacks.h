@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/fail.h"
+#include "base/keyed/secret.h"
 
 typedef struct fxi_gram_frame {
     uint32_t node, at;
@@ -43,6 +44,7 @@ typedef struct fxi_gram_stacks {
     size_t n_set, cap_set, n_frame, cap_frame;
     size_t mask;
     size_t max_set, max_frame;
+    fxi_secret secret; // of the hashes: places and sets are numbered as the grammar's author likes
 } fxi_gram_stacks;
 
 // Errors of all: FX_ENOMEM, FX_EINVAL (more sets or frames than max_set, or deeper than

@@ -1,7 +1,7 @@
 // tenant.c - the anonymous tenant, clients by number, and the names of cache domains.
 #include "server/guard/tenant.h"
 
-#include "base/text/str.h" // defines: fxi_str_hash
+#include <string.h>
 
 const fxi_tenant *fxi_tenant_anonymous(void)
 {
@@ -9,11 +9,11 @@ const fxi_tenant *fxi_tenant_anonymous(void)
     return &anonymous;
 }
 
-uint64_t fxi_tenant_client(const fxi_tenant *t, const fxi_address *from)
+uint64_t fxi_tenant_client(const fxi_tenant *t, const fxi_address *from, fxi_secret secret)
 {
-    const fxi_str address = {(const char *)from->byte, sizeof from->byte};
-    const bool is_known = t != fxi_tenant_anonymous();
-    return fxi_str_hash(is_known ? fxi_str_of(t->salt) : address) | 1;
+    if (t == fxi_tenant_anonymous())
+        return fxi_secret_hash(secret, from->byte, sizeof from->byte) | 1;
+    return fxi_secret_hash(secret, t->salt, strlen(t->salt)) | 1;
 }
 
 // Neither salt nor scope contains '/', so the first two of them end salt and scope.

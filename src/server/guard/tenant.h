@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/keyed/secret.h"
 #include "base/text/buf.h"
 #include "server/guard/address.h"
 
@@ -29,8 +30,9 @@ void fxi_tenant_release(const fxi_tenant *t);
 
 // A number for the client of a request: that of its tenant, or, for the anonymous one, of the
 // address that it comes from. Clients take turns, so more connections buy nobody more of the
-// server. Two clients have the same number by chance only. Never 0.
-uint64_t fxi_tenant_client(const fxi_tenant *t, const fxi_address *from);
+// server. Two clients have the same number by chance only: nobody can choose an address that has
+// another's, who does not know the secret. Never 0.
+uint64_t fxi_tenant_client(const fxi_tenant *t, const fxi_address *from, fxi_secret secret);
 
 // Appends the name of the cache domain of one request: the tenant's salt, then `scope`, which parts
 // clients of one tenant ("": it does not; must not contain '/'), then the client's own cache_salt

@@ -172,6 +172,7 @@ bool fxi_doors_pass(fxi_http_job *job, const char *method, const char *url, cons
     job->wants_page = asks_for_page(job);
     job->route = fxi_route_find(method, url, job->allow, sizeof job->allow, &job->early);
     if (!job->route || !check_access(job) || !check_state(job)) return false;
-    job->client = fxi_tenant_client(job->tenant, &job->peer->visitor->address);
+    job->client =
+        fxi_tenant_client(job->tenant, &job->peer->visitor->address, job->srv->peers.crowd.secret);
     return true;
 }

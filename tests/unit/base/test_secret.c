@@ -48,11 +48,30 @@ static void test_a_key_without_random_bytes_of_the_system(void **state)
     assert_true(a.key[0] != 0 && a.key[1] != 0);
 }
 
+// What collides under one key, as if its owner had told it, is spread by the next.
+static void test_collisions_under_one_key_are_none_under_another(void **state)
+{
+    enum { N = 4096, N_BUCKET = 256 };
+    (void)state;
+    for (int turn = 0; turn < 8; turn++) {
+        const fxi_secret a = fxi_secret_make(), b = fxi_secret_make();
+        int n_in[N_BUCKET] = {0}, n = 0, most = 0;
+        for (uint64_t x = 0; n < N; x++) {
+            if (fxi_secret_mix(a, x >> 10, (x & 1023) << 32) % N_BUCKET != 0) continue;
+            n_in[fxi_secret_mix(b, x >> 10, (x & 1023) << 32) % N_BUCKET]++;
+            n++;
+        }
+        for (int i = 0; i < N_BUCKET; i++) most = n_in[i] > most ? n_in[i] : most;
+        assert_true(most <= 8 * N / N_BUCKET);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_byte_and_the_length_count),
         cmocka_unit_test(test_keys_differ),
+        cmocka_unit_test(test_collisions_under_one_key_are_none_under_another),
         cmocka_unit_test(test_a_key_without_random_bytes_of_the_system),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -38,8 +38,8 @@
 // fault ends the context. A write that faults is reported by the next call of the driver as an
 // error of the whole context.
 //
-// A child of fork(2) has no context: there every call that needs the driver is VT_EDEVICE, and close
-// does nothing.
+// A child of fork(2) has no context: there every call that needs the driver is VT_EDEVICE, and
+// close does nothing.
 //
 // Order on the device:
 // - What is VT_VMM_QUEUED goes into the first of the user's streams and is not waited for. If that
