@@ -178,7 +178,7 @@ vt_status vt_step(vt_manager *m, vt_ahead policy, uint32_t n_tok, uint64_t now_m
     if ((unsigned)policy >= sizeof look / sizeof look[0]) return VT_EINVAL;
     vt_tick(m, now_ms);
     m->n_step++;
-    m->system_is_full = false;
+    m->system_bytes = UINT64_MAX;
     vti_jobs_take(m);
     vti_loans_return(m, false);
     vti_moves_go_on(m);

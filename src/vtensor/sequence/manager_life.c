@@ -35,6 +35,7 @@ static vt_status manager_sizes(vt_manager *m, const vt_config *cfg)
     if (cfg->spare_low_bytes > cfg->spare_high_bytes) return VT_EINVAL;
     m->mapper_kind = cfg->mapper;
     m->budget_bytes = m->ceiling_bytes = cfg->budget_bytes;
+    m->system_bytes = UINT64_MAX;
     m->spare_low_bytes = m->first_spare_low_bytes = cfg->spare_low_bytes;
     m->spare_high_bytes = m->first_spare_high_bytes = cfg->spare_high_bytes;
     m->first_budget_bytes = cfg->budget_bytes;

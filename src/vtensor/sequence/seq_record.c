@@ -43,7 +43,7 @@ static void drop_copies(vt_manager *m, uint32_t group, const uint32_t *copy)
 {
     for (uint32_t p = 0; p < m->geo.group[group].n_position; p++)
         if (copy[p] != VTI_NO_CHUNK && vti_pset_state(&m->pset, copy[p]) == VT_CHUNK_SPARE)
-            vti_pset_place(&m->pset, copy[p], VTI_IN_POOL);
+            vti_chunk_drop(m, copy[p]);
 }
 
 // Points at[] to copies of the states, if the record is of all tokens. *has_state: it does.

@@ -87,8 +87,7 @@ static vt_status take_tail(vt_seq *s, const share_source *from, uint32_t group)
     vt_status st = map_tail(s, group, p, chunk);
     if (st == VT_OK) st = vti_lane_store(m, s->span, group, p, copy);
     if (st != VT_OK) {
-        vti_pset_place(&m->pset, copy, VTI_IN_POOL);
-        vti_pset_soil(&m->pset, copy); // a part may be written
+        vti_chunk_drop(m, copy);
         return st;
     }
     vti_rtree_replace(m->rtree, from->last, group, p, copy);

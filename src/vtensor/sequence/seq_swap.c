@@ -349,10 +349,7 @@ static bool back_rows(vt_seq *s)
     vt_manager *m = s->m;
     bool is_done = true;
     vt_status st = lanes_status(s);
-    if (st == VT_NOSPACE && !m->system_is_full) { // the system's: chunks that exist will do
-        m->system_is_full = true;
-        st = VT_OK;
-    }
+    if (st == VT_NOSPACE && vti_system_note_full(m)) st = VT_OK; // chunks that exist will do
     for (uint32_t g = 0; g < m->geo.n_group && st == VT_OK; g++) {
         uint32_t first = 0, n = 0;
         bool is_lent = s->span->lane[g].is_lent;

@@ -267,7 +267,7 @@ struct vt_manager {
     uint64_t ceiling_bytes; // the budget; after it was lowered, what there was, less what has gone
     vti_giving giving;
     uint64_t reserved_bytes; // of chunks that jobs will create, less those that they destroy first
-    bool system_is_full;     // the system had no memory in this step: nothing is created
+    uint64_t system_bytes;   // the system had no memory for more in this step; UINT64_MAX: it had
     vti_name copy_name[VT_MAX_GROUP]; // by class: the next for a copy; region VTI_NO_CHUNK: none
     uint64_t runs_reserved;           // mappings that posted jobs may make
     uint64_t spare_low_bytes, spare_high_bytes;

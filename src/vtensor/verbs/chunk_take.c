@@ -114,7 +114,7 @@ static vt_status plan_from(vt_manager *m, uint32_t group, const wanted *w, vti_p
     if (can_make && has_room && (makes_anew(m, group) || c->n_pool == 0))
         return plan_absent(m, cls, w->name, VTI_NO_CHUNK, out);
     if (c->n_pool == 0) return VT_NOSPACE;
-    if (can_make && runs_are_scarce(m) && !m->system_is_full)
+    if (can_make && runs_are_scarce(m) && m->system_bytes == UINT64_MAX)
         return plan_absent(m, cls, w->name, c->pool, out);
     plan_pooled(m, c->pool, out);
     return VT_OK;
@@ -219,4 +219,10 @@ vt_status vti_chunk_make(vt_manager *m, uint32_t group, uint32_t *chunk)
     if (*chunk == VTI_NO_CHUNK) return create_beside(m, cls, chunk);
     vti_pset_take(&m->pset, *chunk);
     return VT_OK;
+}
+
+void vti_chunk_drop(vt_manager *m, uint32_t chunk)
+{
+    vti_pset_place(&m->pset, chunk, VTI_IN_POOL);
+    vti_pset_soil(&m->pset, chunk);
 }

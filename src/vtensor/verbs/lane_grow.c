@@ -22,9 +22,7 @@ static vt_status back_stretch(vt_manager *m, vti_span *sp, uint32_t group, uint3
     vti_order_form form = {VTI_JOB_BACK, first, n, VT_VMM_WRITE, 0};
     VT_TRY(vti_plan_make(m, sp, group, first, &form.n, VTI_NOW));
     vt_status st = vti_job_now(m, sp, group, &form);
-    bool is_news = st == VT_NOSPACE && !m->system_is_full;
-    if (is_news) m->system_is_full = true; // until the next step
-    return is_news ? VT_OK : st;
+    return st == VT_NOSPACE && vti_system_note_full(m) ? VT_OK : st;
 }
 
 vt_status vti_lane_back(vt_manager *m, vti_span *sp, uint32_t group, uint32_t first, uint32_t end)

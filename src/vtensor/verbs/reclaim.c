@@ -28,7 +28,16 @@ uint64_t vti_budget_left(const vt_manager *m)
 {
     uint64_t used = bytes_in_use(m);
     uint64_t most = used > m->budget_bytes ? m->ceiling_bytes : m->budget_bytes;
-    return m->system_is_full || used >= most ? 0 : most - used;
+    if (most > m->system_bytes) most = m->system_bytes;
+    return used >= most ? 0 : most - used;
+}
+
+bool vti_system_note_full(vt_manager *m)
+{
+    uint64_t used = bytes_in_use(m);
+    bool is_news = used < m->system_bytes;
+    if (is_news) m->system_bytes = used;
+    return is_news;
 }
 
 uint64_t vti_over_budget(const vt_manager *m)
@@ -313,8 +322,8 @@ vt_status vti_room_make(vt_manager *m, const vti_span *sp, uint32_t cls, vti_has
         }
         if (takes_idle && idle_unmap_one(m, cls, 1)) continue;
         if (has_room) break;
-        if (!m->system_is_full && destroy_other(m, cls)) continue;
-        if (takes_idle && !m->system_is_full && idle_unmap_one(m, UINT32_MAX, 1)) continue;
+        if (destroy_other(m, cls)) continue;
+        if (takes_idle && idle_unmap_one(m, UINT32_MAX, 1)) continue;
         if (vti_rtree_evict(m->rtree, m->now_ms)) continue;
         if (!takes_ready) {
             takes_ready = true;

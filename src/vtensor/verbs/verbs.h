@@ -108,9 +108,14 @@ vt_status vti_plan_make(vt_manager *m, vti_span *sp, uint32_t group, uint32_t fi
                         vti_haste haste);
 // One created chunk that is mapped nowhere, with the job. Errors: as vti_plan_make.
 vt_status vti_chunk_make(vt_manager *m, uint32_t group, uint32_t *chunk);
+// Such a chunk goes to the pool. A part of it may be written, so who gets it next has it wiped.
+void vti_chunk_drop(vt_manager *m, uint32_t chunk);
 
 // reclaim.c
 uint64_t vti_budget_left(const vt_manager *m);
+// The system had no memory: until the next step there is no more than what exists now. What is
+// missing comes from chunks that exist, of any class. False: so much was known, and nothing helps.
+VT_NODISCARD bool vti_system_note_full(vt_manager *m);
 // Whether spans have more warm than spare_high, and it can be used in others: then nothing new is
 // created, so that memory follows the load. Where mappings are limited, runs are worth more.
 bool vti_has_surplus(const vt_manager *m);

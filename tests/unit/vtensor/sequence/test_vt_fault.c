@@ -334,6 +334,71 @@ static void test_every_allocation_may_fail(void **state)
     assert_true(i > 5);
 }
 
+// A manager on the host under faults, which it owns.
+static vt_manager *open_under_faults(const vt_group *group, uint64_t budget, vt_vmm **fault)
+{
+    vt_config cfg = vt_config_default();
+    vt_vmm *host;
+    vt_manager *m;
+    assert_ok(vt_vmm_host_open(&host));
+    *fault = vt_fault_open(host);
+    cfg.max_tok = 64, cfg.max_seq = 8, cfg.budget_bytes = budget;
+    cfg.spare_high_bytes = UINT64_MAX, cfg.mapper = VT_MAPPER_OWNER;
+    cfg.group = group, cfg.n_group = 2, cfg.vmm = *fault;
+    assert_ok(vt_manager_create(&cfg, &m));
+    return m;
+}
+
+// Chunks of one size make room for those of another: what the system will not give is made of what
+// is there already.
+static void test_a_full_system_has_room_for_chunks_of_another_size(void **state)
+{
+    (void)state;
+    const vt_group group[] = {
+        {.n_plane = 1, .row_bytes = 512, .slice_bytes = 4096},
+        {.n_plane = 1, .row_bytes = 1024, .window_tok = 8, .slice_bytes = 8192}};
+    vt_vmm *fault;
+    vt_manager *m = open_under_faults(group, 1 << 20, &fault);
+    vt_seq *s[5];
+    assert_ok(vt_seq_create(m, 0, &s[0]));
+    for (uint32_t len = 8; len <= 64; len += 8) assert_ok(vt_seq_extend(s[0], len));
+    vt_seq_release(s[0]); // 8 chunks of 4 KiB, and of 8 KiB those of the window
+    for (int i = 0; i < 5; i++) {
+        assert_ok(vt_seq_create(m, 0, &s[i]));
+        if (i == 1) vt_fault_arm(fault, 0, 0, VT_NOSPACE); // its first call creates
+        assert_ok(vt_seq_extend(s[i], 8));
+    }
+    assert_int_equal(vt_fault_fired(fault), 1);
+    assert_ok(vt_check(m, NULL));
+    vt_manager_destroy(m);
+}
+
+// Half of a state was copied for the tree when the device failed: who gets that chunk reads zeroes.
+static void test_a_state_copied_in_part_is_shown_to_nobody(void **state)
+{
+    (void)state;
+    const vt_group group[] = {
+        {.n_plane = 1, .row_bytes = 1024, .slice_bytes = 4096},
+        {.kind = VT_GROUP_STATE, .n_plane = 1, .row_bytes = 8192, .slice_bytes = 4096}};
+    const uint32_t tok[4] = {1, 2, 3, 4};
+    vt_vmm *fault;
+    vt_manager *m = open_under_faults(group, 6 * 4096, &fault);
+    vt_domain *d;
+    vt_seq *s, *t;
+    assert_ok(vt_domain_open(m, "one", 3, &d));
+    assert_ok(vt_seq_create(m, 0, &s));
+    assert_ok(vt_seq_extend(s, 4));
+    memset(vt_seq_plane(s, 1), 0x5a, 8192);
+    vt_fault_arm(fault, 2, 0, VT_EDEVICE); // create, store, create
+    assert_status(VT_EDEVICE, vt_seq_record(s, d, tok, 4, NULL));
+    vt_fault_disarm(fault);
+    assert_ok(vt_seq_create(m, 0, &t));
+    assert_ok(vt_seq_extend(t, 1));
+    const char *bytes = vt_seq_plane(t, 1); // its last chunk is the one that exists already
+    for (int i = 0; i < 8192; i++) assert_int_equal(bytes[i], 0);
+    vt_manager_destroy(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -345,6 +410,8 @@ int main(void)
         cmocka_unit_test(test_a_span_that_cannot_be_wiped_is_handed_to_nobody),
         cmocka_unit_test(test_a_span_that_does_not_give_back_is_passed_over),
         cmocka_unit_test(test_a_backend_that_fails_to_start_stays_the_callers),
+        cmocka_unit_test(test_a_state_copied_in_part_is_shown_to_nobody),
+        cmocka_unit_test(test_a_full_system_has_room_for_chunks_of_another_size),
         cmocka_unit_test(test_every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
