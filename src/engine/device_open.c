@@ -40,6 +40,13 @@ fx_status fxi_engine_open_device(fx_engine *eng, fx_error *err)
                     eng->opt.device);
 }
 
+bool fxi_engine_is_on_host(const fx_engine *eng)
+{
+    fxi_device_memory m = {0};
+    eng->device->ops->memory(eng->device, &m);
+    return m.is_host;
+}
+
 uint64_t fxi_engine_kv_bytes(const fx_engine *eng)
 {
     fxi_device_memory m;

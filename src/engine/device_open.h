@@ -9,6 +9,9 @@
 // name, or it cannot be used), FX_ENOMEM, FX_EINTERNAL.
 fx_status fxi_engine_open_device(fx_engine *eng, fx_error *err);
 
+// Whether the device's memory is that of the host.
+bool fxi_engine_is_on_host(const fx_engine *eng);
+
 // The budget of the cache, unless an option says it: by what the device has free now.
 uint64_t fxi_engine_kv_bytes(const fx_engine *eng);
 

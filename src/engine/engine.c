@@ -1,6 +1,7 @@
 // engine.c - the life of an engine: open, its thread, close.
 #include "engine/engine.h"
 #include "engine/loop/loop.h"
+#include "engine/memory/room.h"
 #include "engine/picture/paint.h"
 
 #include <stdlib.h>
@@ -29,7 +30,7 @@ void fxi_engine_run(fx_engine *eng)
         const bool busy = fxi_turn_run(eng);
         const int look_ms = fxi_picture_act(eng), idle_ms = fxi_idle_wait_ms(eng);
         if (!busy)
-            fxi_inbox_wait(eng, sooner_ms(look_ms, idle_ms));
+            fxi_inbox_wait(eng, sooner_ms(fxi_limit_wait_ms(eng), sooner_ms(look_ms, idle_ms)));
         else if (fxi_turn_is_blocked(eng))
             fxi_inbox_wait(eng, MOVE_WAIT_MS);
     }

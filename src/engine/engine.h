@@ -65,6 +65,7 @@ struct fx_engine {
     struct vt_vmm *vmm; // for tests: memory of the KV manager; NULL: the host's
     int tile_tok;       // rows of the cache that the model's kernels read at once
     bool single_thread; // for tests: the KV manager starts no thread
+    const char *root;   // for tests: a folder with the system's files that limit.c reads; "": "/"
     bool is_unguarded;  // for tests: shared KV memory can be written
     // For tests: drafts come from here alone, and all are computed. Writes up to `most` tokens for
     // s and returns how many.
@@ -79,6 +80,7 @@ struct fx_engine {
     // engine thread
     fxi_pool *pool;
     struct fxi_device *device; // of model, kv and what steps return
+    bool is_on_host;           // its memory is the host's
     fxi_model *model;
     fxi_kv *kv;
     fxi_recorder *recorder;                  // any thread reads it; NULL: nothing is recorded
@@ -127,6 +129,9 @@ struct fx_engine {
     void *on_step_ud;
 
     _Atomic uint64_t budget_bytes; // the budget requested last; opt.kv_memory_bytes is in effect
+    uint64_t limit_bytes;          // limit.c: the most that the system leaves for it
+    uint64_t limit_look_ms;        // when it was looked at
+    bool limit_is_near;            // half of the reserve is gone: memory goes back at once
 
     // guarded by mu
     pthread_mutex_t mu;

@@ -34,6 +34,8 @@ fx_status fxi_engine_init(fx_engine *eng, fx_error *err)
     eng->ahead_tok = AHEAD_TOK;
     eng->tile_tok = FXI_KV_TILE_TOK;
     eng->n_freed = 1;
+    eng->root = "";
+    eng->limit_bytes = UINT64_MAX;
     eng->swap_us_per_byte = SWAP_US_PER_BYTE;
     pthread_condattr_t attr;
     pthread_condattr_init(&attr);
@@ -199,6 +201,7 @@ static fx_status list_end_tok(fx_engine *eng, fx_error *err)
 fx_status fxi_engine_fit(fx_engine *eng, fx_error *err)
 {
     if (!eng->device) FX_TRY(fxi_engine_open_device(eng, err));
+    eng->is_on_host = fxi_engine_is_on_host(eng);
     FX_TRY(list_end_tok(eng, err));
     FX_TRY(open_kv(eng, err));
     eng->info.max_seq = eng->opt.max_seq;

@@ -24,17 +24,17 @@ typedef struct cgroup_version {
     const char *mount;    // below the root
     const char *limit[2]; // the lower one holds; NULL: none
     const char *usage;
-    const char *cache; // in memory.stat: inactive page cache of the group and all below it
+    const char *cache[2]; // in memory.stat: page cache of the group and all below it
 } cgroup_version;
 
 static const cgroup_version version_1 = {.mount = "/sys/fs/cgroup/memory",
                                          .limit = {"memory.limit_in_bytes", NULL},
                                          .usage = "memory.usage_in_bytes",
-                                         .cache = "total_inactive_file"};
+                                         .cache = {"total_inactive_file", "total_active_file"}};
 static const cgroup_version version_2 = {.mount = "/sys/fs/cgroup",
                                          .limit = {"memory.max", "memory.high"},
                                          .usage = "memory.current",
-                                         .cache = "inactive_file"};
+                                         .cache = {"inactive_file", "active_file"}};
 
 // A memory cgroup of this process.
 typedef struct cgroup_dir {
@@ -161,8 +161,11 @@ static uint64_t usage_bytes(const cgroup_dir *g)
     uint64_t usage = leading_number(text);
     if (usage == NO_LIMIT) return 0;
     read_group_file(g, "memory.stat", text);
-    uint64_t cache = number_after(text, g->kind->cache);
-    return cache == NO_LIMIT ? usage : usage - smaller_of(usage, cache);
+    for (int i = 0; i < 2; i++) {
+        uint64_t cache = number_after(text, g->kind->cache[i]);
+        if (cache != NO_LIMIT) usage -= smaller_of(usage, cache);
+    }
+    return usage;
 }
 
 static uint64_t group_left_bytes(const cgroup_dir *g)
@@ -229,9 +232,14 @@ static uint64_t cgroups_bytes(const char *root, group_bytes_fn *bytes_of)
     return least;
 }
 
+uint64_t fxi_group_left_bytes(const char *root)
+{
+    return cgroups_bytes(root, group_left_bytes);
+}
+
 uint64_t fxi_free_memory_bytes(const char *root)
 {
-    uint64_t left = smaller_of(machine_left_bytes(root), cgroups_bytes(root, group_left_bytes));
+    uint64_t left = smaller_of(machine_left_bytes(root), fxi_group_left_bytes(root));
     return left == NO_LIMIT ? 0 : left;
 }
 

@@ -8,7 +8,7 @@
 // The minimum, in bytes, of what is left
 //
 //     on the machine                  MemAvailable
-//     in each memory cgroup of this   limit - (usage - inactive page cache, which the kernel
+//     in each memory cgroup of this   limit - (usage - page cache of files, which the kernel
 //     process and its ancestors       reclaims under pressure)
 //
 // `root` replaces "/": "" in production, a folder with files of the same names in tests. A file
@@ -16,6 +16,9 @@
 // memory counts. 0: nothing is left, a cgroup is at or above its limit. Allocates nothing; any
 // thread.
 uint64_t fxi_free_memory_bytes(const char *root);
+
+// The same of the cgroups alone. UINT64_MAX: none has a limit.
+uint64_t fxi_group_left_bytes(const char *root);
 
 // The most that this process could ever have: the machine's memory and swap, or the least limit of
 // its cgroups. UINT64_MAX: nobody knows.

@@ -123,7 +123,7 @@ static void learn_promises(const fx_engine *eng, fxi_promise *p)
 // effect yet counts.
 static bool has_room_for(const fx_engine *eng, const fxi_promise *p, fxi_promise need)
 {
-    const uint64_t next = eng->budget_bytes, now = eng->opt.kv_memory_bytes;
+    const uint64_t next = fxi_budget_wanted(eng), now = eng->opt.kv_memory_bytes;
     const uint64_t held = fxi_kv_held_bytes(eng->kv);
     if (held + p->growth_bytes + need.growth_bytes > (next < now ? next : now)) return false;
     return !eng->kv->max_mapping || p->n_mapping + need.n_mapping <= eng->kv->max_mapping;

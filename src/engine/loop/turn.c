@@ -109,6 +109,7 @@ bool fxi_turn_run(fx_engine *eng)
 {
     fxi_turn_collect(eng);
     fxi_preempt_go_on(eng);
+    fxi_limit_look(eng);
     fxi_budget_apply(eng);
     if (!eng->returning_bytes) eng->is_forgetting = false;
     fxi_idle_clear(eng);

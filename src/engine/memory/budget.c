@@ -52,15 +52,27 @@ static bool has_retired(const fx_engine *eng)
     return st.retired_bytes > 0;
 }
 
+uint64_t fxi_budget_wanted(const fx_engine *eng)
+{
+    const uint64_t want = eng->budget_bytes, least = fxi_budget_least_bytes(eng);
+    const uint64_t limit = eng->limit_bytes > least ? eng->limit_bytes : least;
+    return want < limit ? want : limit;
+}
+
+static fx_status set_or_aim(fx_engine *eng, uint64_t bytes)
+{
+    return (eng->limit_is_near ? fxi_kv_set_budget : fxi_kv_aim_budget)(eng->kv, bytes);
+}
+
 void fxi_budget_apply(fx_engine *eng)
 {
-    const uint64_t want = eng->budget_bytes;
+    const uint64_t want = fxi_budget_wanted(eng);
     const bool is_new = want != eng->opt.kv_memory_bytes;
     eng->budget_waits = false;
     eng->budget_follows &= eng->returning_bytes > 0;
     if (!is_new && !eng->budget_follows) return;
     fx_status st;
-    while ((st = fxi_kv_aim_budget(eng->kv, want)) == FX_ENOSPACE && shed_last(eng)) {
+    while ((st = set_or_aim(eng, want)) == FX_ENOSPACE && shed_last(eng)) {
     }
     eng->budget_waits = st == FX_ENOSPACE && !has_retired(eng);
     if (st != FX_OK || !is_new) return;

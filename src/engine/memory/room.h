@@ -34,9 +34,18 @@ uint64_t fxi_budget_least_bytes(const fx_engine *eng); // and the memory that th
 fx_status fxi_budget_check(const fx_engine *eng, uint64_t bytes, fx_error *err);
 // FX_EINVAL: more than the machine has. From any thread.
 fx_status fxi_budget_check_machine(const fx_engine *eng, uint64_t bytes, fx_error *err);
-// Puts eng->budget_bytes into effect, preempting groups if necessary. If that is not possible yet,
-// the next turn tries again; if only because memory is on its way, eng->budget_waits.
+// What is to be in effect: the budget requested, or what the system leaves for it.
+uint64_t fxi_budget_wanted(const fx_engine *eng);
+// Puts that into effect, preempting groups if necessary. If that is not possible yet, the next turn
+// tries again; if only because memory is on its way, eng->budget_waits.
 void fxi_budget_apply(fx_engine *eng);
+
+// ---- limit.c -----------------------------------------------------------------------------------
+
+// Call once in a turn. Looks, some times a second at most, at what the memory cgroups leave.
+void fxi_limit_look(fx_engine *eng);
+// After how long an idle engine is to look again, in ms; 0: never.
+int fxi_limit_wait_ms(const fx_engine *eng);
 
 // ---- preempt.c ---------------------------------------------------------------------------------
 

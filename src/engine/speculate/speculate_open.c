@@ -2,7 +2,6 @@
 #include "engine/speculate/speculate.h"
 
 #include "base/system/clock.h" // defines: fxi_thread_cpu_ns
-#include "model/device.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -30,13 +29,6 @@ bool fxi_speculate_sources(const char *name, unsigned *sources)
     return !name;
 }
 
-static bool is_host(const fx_engine *eng)
-{
-    fxi_device_memory m = {0};
-    eng->device->ops->memory(eng->device, &m);
-    return m.is_host;
-}
-
 fx_status fxi_speculate_open(fx_engine *eng, fx_error *err)
 {
     const size_t n = (size_t)eng->opt.max_seq;
@@ -48,7 +40,7 @@ fx_status fxi_speculate_open(fx_engine *eng, fx_error *err)
     eng->spec = x;
     if (x) {
         x->sources = sources;
-        x->on_host = is_host(eng);
+        x->on_host = eng->is_on_host;
         x->most_tok = eng->opt.draft_tok ? eng->opt.draft_tok : PRESET_TOK;
         x->offer = calloc(n, sizeof *x->offer);
         x->seq = calloc(n, sizeof *x->seq);

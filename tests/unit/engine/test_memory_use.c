@@ -1,7 +1,12 @@
 // test_memory_use.c - memory follows the load: the memory of a cancelled request is free at once,
-// whatever its state; a new budget holds from the next step on and changes no answer; idle memory
-// goes back to the system.
+// whatever its state; a new budget, or a limit of the system, holds from the next step on and changes
+// no answer; idle memory goes back to the system.
 #include "unit/cmocka_all.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 
 #include "unit/engine/support/bits.h"
 #include "unit/engine/support/unthreaded.h"
@@ -392,6 +397,115 @@ static void test_prefixes_stay_while_wanted(void **state)
     }
 }
 
+// ---- the limit of a memory cgroup --------------------------------------------------------------
+
+static char group_root[64];
+
+static void put_file(const char *name, const char *text)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", group_root, name);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_true(fputs(text, f) >= 0);
+    assert_int_equal(fclose(f), 0);
+}
+
+// The group has what the cache has, and the page cache of a file. limit_bytes 0: there is none.
+static void put_group(const fx_engine *eng, uint64_t limit_bytes)
+{
+    const uint64_t file_bytes = 3 << 20;
+    char text[64];
+    snprintf(text, sizeof text, limit_bytes ? "%llu\n" : "max\n", (unsigned long long)limit_bytes);
+    put_file("sys/fs/cgroup/box/memory.max", text);
+    snprintf(text, sizeof text, "%llu\n",
+             (unsigned long long)(memory(eng).mapped_bytes + file_bytes));
+    put_file("sys/fs/cgroup/box/memory.current", text);
+    snprintf(text, sizeof text, "inactive_file 0\nactive_file %llu\n",
+             (unsigned long long)file_bytes);
+    put_file("sys/fs/cgroup/box/memory.stat", text);
+}
+
+static int make_group(void **state)
+{
+    static const char *const folder[] = {"proc",   "proc/self",     "sys",
+                                         "sys/fs", "sys/fs/cgroup", "sys/fs/cgroup/box"};
+    char path[128];
+    (void)state;
+    strcpy(group_root, "/tmp/test_memory_use-XXXXXX");
+    if (!mkdtemp(group_root)) return -1;
+    for (size_t i = 0; i < sizeof folder / sizeof *folder; i++) {
+        snprintf(path, sizeof path, "%s/%s", group_root, folder[i]);
+        if (mkdir(path, 0700)) return -1;
+    }
+    put_file("proc/self/cgroup", "0::/box\n");
+    return 0;
+}
+
+static int remove_group(void **state)
+{
+    char command[128];
+    (void)state;
+    snprintf(command, sizeof command, "rm -r %s", group_root);
+    return system(command);
+}
+
+static fx_engine *open_in_group(void)
+{
+    fx_engine *eng = open_engine(16 << 20, 0);
+    eng->root = group_root;
+    eng->now_us = read_clock;
+    clock_us = S;
+    put_group(eng, 0);
+    return eng;
+}
+
+static bool turn_in_group(fx_engine *eng, uint64_t limit_bytes)
+{
+    put_group(eng, limit_bytes);
+    clock_us += S;
+    return fxi_turn_run(eng);
+}
+
+// Somebody lowers the limit while requests run, and lifts it again: the budget in effect stays
+// below it, less a sixteenth of the one requested, and no answer changes.
+static void test_the_budget_follows_a_limit(void **state)
+{
+    (void)state;
+    for (int n_turn = 0; n_turn < 50; n_turn += 7) {
+        fx_engine *eng = open_in_group();
+        const uint64_t few = chunks(eng, 6);
+        submit_all(eng);
+        for (int i = 0; i < n_turn; i++) (void)turn_in_group(eng, 0);
+        assert_int_equal(memory(eng).budget_bytes, 16 << 20);
+        while (turn_in_group(eng, (1 << 20) + few)) expect_budget(eng, few);
+        assert_in_range(fxi_limit_wait_ms(eng), 1, 1000); // what is idle looks, too
+        (void)turn_in_group(eng, 0);
+        (void)turn_in_group(eng, 0);
+        assert_int_equal(fxi_limit_wait_ms(eng), 0);
+        finish_all(eng, 16 << 20);
+        unthreaded_close(eng);
+    }
+}
+
+// Beside neighbours that come and go by less than half of the reserve, the budget stays.
+static void test_the_budget_does_not_follow_every_breath(void **state)
+{
+    (void)state;
+    fx_engine *eng = open_in_group();
+    const uint64_t some = 4 << 20;
+    (void)turn_in_group(eng, some);
+    const uint64_t budget = memory(eng).budget_bytes;
+    assert_int_equal(budget, some - (1 << 20));
+    (void)turn_in_group(eng, some + (1 << 19));
+    assert_int_equal(memory(eng).budget_bytes, budget);
+    (void)turn_in_group(eng, some + (1 << 19) + 1);
+    assert_int_equal(memory(eng).budget_bytes, budget + (1 << 19) + 1);
+    (void)turn_in_group(eng, some);
+    assert_int_equal(memory(eng).budget_bytes, budget);
+    unthreaded_close(eng);
+}
+
 // Nodes that one turn evicts, at most: a slice as it is asked for, and one in the step.
 enum { MOST_EVICTED = 2 * 256, N_FILL = 1600 };
 
@@ -478,6 +592,9 @@ int main(void)
         cmocka_unit_test(test_idle_memory_goes_back),
         cmocka_unit_test(test_prefixes_stay_while_wanted),
         cmocka_unit_test(test_clearing_keeps_nobody_waiting),
+        cmocka_unit_test_setup_teardown(test_the_budget_follows_a_limit, make_group, remove_group),
+        cmocka_unit_test_setup_teardown(test_the_budget_does_not_follow_every_breath, make_group,
+                                        remove_group),
         cmocka_unit_test(test_prompt_is_computed_to_be_kept),
     };
     return cmocka_run_group_tests(tests, ask_alone, NULL);
