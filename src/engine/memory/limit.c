@@ -4,8 +4,9 @@
 // somebody lowers a limit, and the system ends whoever holds most. So the budget in effect stays
 // below what the cache holds and the group has left, less a reserve for all else that the process
 // allocates between two looks. What was requested comes back with the memory: in steps of half a
-// reserve, so that the budget does not follow every breath of the group. Memory goes back bit by bit
-// beside the steps; at once if half of the reserve is gone, since a pause is better than the end.
+// reserve, so that the budget does not follow every breath of the group. Memory goes back bit by
+// bit beside the steps; at once if half of the reserve is gone, since a pause is better than the
+// end.
 //
 // Only of a cache on the host whose budget can change. A look reads some files per cgroup.
 #include "base/system/memory.h" // defines: fxi_group_left_bytes

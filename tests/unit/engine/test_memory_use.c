@@ -1,6 +1,6 @@
 // test_memory_use.c - memory follows the load: the memory of a cancelled request is free at once,
-// whatever its state; a new budget, or a limit of the system, holds from the next step on and changes
-// no answer; idle memory goes back to the system.
+// whatever its state; a new budget, or a limit of the system, holds from the next step on and
+// changes no answer; idle memory goes back to the system.
 #include "unit/cmocka_all.h"
 
 #include <stdio.h>
