@@ -4,9 +4,9 @@
 //   bench_kernels [--threads N] [--path NAME] [--only PART] [--type TYPE] [--tok N] [--n-in N]
 //                 [--n-out N] [--group N] [--row-ms MS] [--cpu-time] [--cached] [--goals] [--sweep]
 //
-// PART is linear, order, attention, rows or pack. TYPE is a type of weights and selects linear
-// layers, their order of rounding and their packing only ("attention" selects attention only). The
-// runs of a row take --row-ms (default 300), so that everything takes about two minutes.
+// PART is linear, order, attention, planes, rows or pack. TYPE is a type of weights and selects
+// linear layers, their order of rounding and their packing only ("attention" selects attention
+// only). The runs of a row take --row-ms (default 300), so that everything takes about two minutes.
 //
 // CSV on stdout: op,type,path,n_in,n_out,n_tok,threads,median_s,GB/s,GFLOP/s,limit GB/s,limit
 // GFLOP/s,ratio. The ratio is to the limit that binds: the memory bandwidth if that takes longer,
@@ -90,11 +90,9 @@ static const struct {
     const char *name;
     void (*run)(const kernel_bench *b);
     bool of_types; // --type selects within it
-} parts[] = {{"linear", bench_linear_all, true},
-             {"order", bench_order_all, true},
-             {"attention", bench_attention_all, false},
-             {"rows", bench_rows_all, false},
-             {"pack", bench_pack_all, true}};
+} parts[] = {{"linear", bench_linear_all, true},        {"order", bench_order_all, true},
+             {"attention", bench_attention_all, false}, {"planes", bench_planes_all, false},
+             {"rows", bench_rows_all, false},           {"pack", bench_pack_all, true}};
 enum { N_PART = sizeof parts / sizeof parts[0] };
 
 static bool is_part(const char *part)
@@ -119,7 +117,7 @@ static int print_usage(void)
             "usage: bench_kernels [--threads N] [--path NAME] [--only PART]\n"
             "                     [--type TYPE] [--tok N] [--n-in N] [--n-out N] [--row-ms MS]\n"
             "                     [--group N] [--cpu-time] [--cached] [--goals] [--sweep]\n"
-            "PART: linear, order, attention, rows or pack\n");
+            "PART: linear, order, attention, planes, rows or pack\n");
     return 1;
 }
 

@@ -72,6 +72,7 @@ void bench_linear_all(const kernel_bench *b);    // linear.c
 void bench_linear_sweep(const kernel_bench *b);  //
 void bench_order_all(const kernel_bench *b);     // order.c
 void bench_attention_all(const kernel_bench *b); // attention.c
+void bench_planes_all(const kernel_bench *b);    // planes.c
 void bench_rows_all(const kernel_bench *b);      // rows.c
 void bench_pack_all(const kernel_bench *b);      // pack.c
 
