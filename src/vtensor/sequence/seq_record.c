@@ -68,13 +68,24 @@ static void settle_states(vt_manager *m)
 
 // ---- Record
 
+// The chunk at each position that n_tok tokens have, also where a window has left, or never had any.
+static vt_status list_chunks(vt_seq *s, uint32_t n_tok, const uint32_t **at)
+{
+    for (uint32_t g = 0; g < s->m->geo.n_group; g++) {
+        vti_lane *l = &s->span->lane[g];
+        VT_TRY(vti_lane_make_room(l, vti_group_chunks(&s->m->geo.group[g], n_tok)));
+        at[g] = l->at;
+    }
+    return VT_OK;
+}
+
 static vt_status push_blocks(vt_seq *s, vti_node *from, const uint32_t *tok, uint32_t n_tok,
                              vti_node **node)
 {
     vt_manager *m = s->m;
     const uint32_t *at[VT_MAX_GROUP];
     vt_status st = VT_OK;
-    for (uint32_t g = 0; g < m->geo.n_group; g++) at[g] = s->span->lane[g].at;
+    VT_TRY(list_chunks(s, n_tok, at));
     uint32_t start = vti_node_end_tok(from);
     vti_push push = {from, tok + start, start, n_tok, at, false};
     push.has_state = m->geo.has_state && n_tok == s->len_tok && m->max_runs < UINT64_MAX;

@@ -5,9 +5,11 @@
 // the calls.
 //
 // The environment makes it longer or repeats a failure: VT_FUZZ_SEED (the first), VT_FUZZ_WORLDS
-// (how many seeds), VT_FUZZ_CALLS (of each), VT_FUZZ_S (seconds: seeds until they have passed).
+// (how many seeds), VT_FUZZ_CALLS (of each), VT_FUZZ_S (seconds: seeds until they have passed, each
+// told, since a sanitizer may end the program).
 #include "assert_vt.h"
 
+#include <stdio.h>
 #include <time.h>
 
 #include "env_or.h"
@@ -34,7 +36,10 @@ static void test_every_byte_of_every_sequence(void **state)
     uint64_t seed = env_or("VT_FUZZ_SEED", 1), n_world = env_or("VT_FUZZ_WORLDS", N_WORLD);
     uint64_t n_call = env_or("VT_FUZZ_CALLS", N_CALL), n_s = env_or("VT_FUZZ_S", 0);
     time_t end = time(NULL) + (time_t)n_s;
-    for (uint64_t k = 0; n_s > 0 ? time(NULL) < end : k < n_world; k++) run_world(seed + k, n_call);
+    for (uint64_t k = 0; n_s > 0 ? time(NULL) < end : k < n_world; k++) {
+        if (n_s > 0) fprintf(stderr, "seed %llu\n", (unsigned long long)(seed + k));
+        run_world(seed + k, n_call);
+    }
 }
 
 int main(void)

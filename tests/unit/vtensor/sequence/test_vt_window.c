@@ -247,6 +247,35 @@ static void test_a_router_knows_the_tree(void **state)
     vt_manager_destroy(m);
 }
 
+// A window of one token needs no rows of those before it: the sequence that matched them has mapped
+// nothing there, and is recorded under another key all the same.
+static void test_a_record_of_rows_that_no_window_needs(void **state)
+{
+    (void)state;
+    enum { N = CHUNK_TOK };
+    const vt_group narrow[] = {{.n_plane = 1, .row_bytes = ROW_BYTES},
+                               {.n_plane = 1, .row_bytes = ROW_BYTES, .window_tok = 1}};
+    vt_config cfg = vt_config_default();
+    cfg.group = narrow, cfg.n_group = 2, cfg.max_tok = 4 * N, cfg.max_seq = 4;
+    cfg.budget_bytes = 1 << 20, cfg.mapper = VT_MAPPER_OWNER;
+    uint32_t path[N], n_hit;
+    for (uint32_t i = 0; i < N; i++) path[i] = i;
+    vt_domain *one, *two;
+    vt_seq *s, *t;
+    assert_ok(vt_manager_create(&cfg, &m));
+    assert_ok(vt_domain_open(m, "one", 3, &one));
+    assert_ok(vt_domain_open(m, "two", 3, &two));
+    assert_ok(vt_seq_create(m, 0, &s));
+    assert_ok(vt_seq_extend(s, N));
+    assert_ok(vt_seq_record(s, one, path, N, NULL));
+    assert_ok(vt_seq_match(one, path, N, 0, &t, &n_hit));
+    assert_int_equal(n_hit, N);
+    assert_ok(vt_seq_record(t, two, path, N, NULL));
+    assert_int_equal(vt_match(two, path, N), N);
+    assert_ok(vt_check(m, NULL));
+    vt_manager_destroy(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -254,6 +283,7 @@ int main(void)
         cmocka_unit_test(test_what_a_window_gives_up_is_reused),
         cmocka_unit_test(test_a_router_learns_which_windows_are_gone),
         cmocka_unit_test(test_a_router_learns_what_was_never_held),
+        cmocka_unit_test(test_a_record_of_rows_that_no_window_needs),
         cmocka_unit_test(test_a_router_knows_the_tree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
