@@ -12,9 +12,9 @@
 
 #include "bench_kernels.h"
 
-enum { N_PLANE = 160, N_SEQ = 2, MAX_WAY = 6 };
+enum { N_PLANE = 160, N_SEQ = 2, MAX_WAY = 7 };
 
-static const int view_planes[MAX_WAY] = {1, 2, 4, 8, 16, N_PLANE};
+static const int view_planes[MAX_WAY] = {1, 2, 4, 8, 16, 32, N_PLANE};
 
 typedef struct planes_shape {
     int head_dim, group, n_kv_head, n_pos;

@@ -160,6 +160,7 @@ static fx_status open_kv(fx_engine *eng, fx_error *err)
         .step_tok = eng->opt.step_tok,
         .max_seq = 2 * eng->opt.max_seq, // max_seq that run, and as many in the swap
         .run_seq = eng->opt.max_seq,
+        .run_share = 1 - fxi_draft_model_run_share(eng),
         .block_tok = eng->opt.kv_block_tok,
         .tile_tok = eng->tile_tok,
         .budget_bytes = eng->opt.kv_memory_bytes,

@@ -45,6 +45,7 @@ typedef struct fxi_kv_shape {
     int step_tok;          // most tokens that one extend adds; 0: ctx_tok
     int max_seq;           // sequences alive at once, swapped ones included
     int run_seq;           // of them, that run at once: each needs mappings; 0: all
+    double run_share;      // of the mappings that the system allows the process; 0: all
     int block_tok;         // tokens that a unit of memory holds, at least; 0: the manager's choice
     int tile_tok;          // rows that the kernels read at once: no block holds fewer; 0: 1
     uint64_t budget_bytes; // physical memory

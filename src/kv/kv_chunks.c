@@ -8,8 +8,10 @@
 #define SPLIT_SLICE_TOK  32
 #define PACKED_SLICE_TOK 8
 
-// Runs of a sequence in each view: what it shares, and what it writes.
-#define RUNS_PER_SEQ 2
+// Runs of a sequence in each view: what it shares and what it writes; besides, what it has recorded
+// and may not write, and what an admission leaves for one more.
+#define LEAST_RUNS 2
+#define USUAL_RUNS 4
 
 // Part of the budget that released memory may keep before it goes back to the system.
 #define SPARE_SHARE 16
@@ -48,18 +50,26 @@ static uint64_t count_views(const fxi_kv_layout *l, int view_planes)
     return n;
 }
 
-// The fewest planes in a view with which all sequences that run have their mappings; all, if there
-// are none such.
-static int choose_view_planes(const fxi_kv_shape *shape, uint64_t max_runs)
+// The fewest planes in a view with which all sequences that run have n_run mappings each; all, if
+// there are none such.
+static int least_view_planes(const fxi_kv_shape *shape, uint64_t max_runs, uint64_t n_run)
 {
     const uint64_t n_seq = (uint64_t)(shape->run_seq ? shape->run_seq : shape->max_seq);
     const uint64_t n_rank = shape->n_rank ? (uint64_t)shape->n_rank : 1;
     const int most = most_planes(&shape->layout);
     for (int k = 1; k < most; k++) {
         const uint64_t n = count_views(&shape->layout, k);
-        if (n && n <= max_runs / RUNS_PER_SEQ / n_seq / n_rank) return k;
+        if (n && n <= max_runs / n_run / n_seq / n_rank) return k;
     }
     return most;
+}
+
+// What costs attention is the first plane beside another one, not the others: planes share views
+// only where they must, and then as many as the usual mappings need.
+static int choose_view_planes(const fxi_kv_shape *shape, uint64_t max_runs)
+{
+    const int least = least_view_planes(shape, max_runs, LEAST_RUNS);
+    return least == 1 ? 1 : least_view_planes(shape, max_runs, USUAL_RUNS);
 }
 
 // Chunks are as small as the memory's granularity and the least tokens of a slice allow.

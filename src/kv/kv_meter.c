@@ -14,6 +14,7 @@ typedef struct kv_meter {
     vt_vmm *inner; // owned, unless `leaves`
     meter_cell cell[FXI_KV_N_DRIVER_OP];
     _Atomic uint64_t moved_bytes, moved_ns;
+    double run_share;
     bool leaves; // close leaves `inner` open
 } kv_meter;
 
@@ -167,7 +168,9 @@ static size_t meter_granularity(vt_vmm *vmm)
 
 static uint64_t meter_max_runs(vt_vmm *vmm)
 {
-    return inner_of(vmm)->ops->max_runs(inner_of(vmm));
+    const uint64_t n = inner_of(vmm)->ops->max_runs(inner_of(vmm));
+    const double share = meter_of(vmm)->run_share;
+    return share > 0 && n < UINT64_MAX ? (uint64_t)((double)n * share) : n;
 }
 
 static bool meter_can_protect(vt_vmm *vmm)
@@ -252,7 +255,7 @@ static const vt_vmm_ops meter_ops = {
 
 // ---- life -------------------------------------------------------------------------------------
 
-vt_status fxi_meter_open(vt_vmm *inner, vt_vmm **out)
+vt_status fxi_meter_open(vt_vmm *inner, double run_share, vt_vmm **out)
 {
     *out = NULL;
     kv_meter *m = calloc(1, sizeof *m);
@@ -260,6 +263,7 @@ vt_status fxi_meter_open(vt_vmm *inner, vt_vmm **out)
     m->ops = meter_ops;
     m->vmm.ops = &m->ops;
     m->inner = inner;
+    m->run_share = run_share;
     vt_status st = inner ? VT_OK : vt_vmm_host_open(&m->inner);
     if (st != VT_OK) {
         free(m);

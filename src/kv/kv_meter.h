@@ -8,9 +8,10 @@
 #include "vtensor/vmm.h"
 
 // Puts a meter in front of `inner`, or of a new backend on host memory if that is NULL. The meter
-// owns what is behind it: its close closes both. Errors: those of vt_vmm_host_open, VT_ENOMEM; then
+// owns what is behind it: its close closes both. Of the mappings that the system allows, run_share
+// is the manager's limit; 0: all. Errors: those of vt_vmm_host_open, VT_ENOMEM; then
 // *out is NULL and `inner` is still the caller's.
-vt_status fxi_meter_open(vt_vmm *inner, vt_vmm **out);
+vt_status fxi_meter_open(vt_vmm *inner, double run_share, vt_vmm **out);
 // Frees a meter that no manager took, but not the `inner` that the caller gave it. NULL is allowed.
 void fxi_meter_cancel(vt_vmm *meter, const vt_vmm *inner);
 // What is behind the meter, `inner` if the caller gave it, stays open when the meter is closed.

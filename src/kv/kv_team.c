@@ -90,7 +90,7 @@ static fx_status open_rank(kv_team *t, const fxi_kv_shape *shape, int k, fx_erro
 {
     fxi_kv_chunks own = {.n_group = 0};
     vt_vmm *const given = shape->rank_vmm[k];
-    vt_status st = fxi_meter_open(given, &t->meter[k]);
+    vt_status st = fxi_meter_open(given, shape->run_share, &t->meter[k]);
     if (st == VT_OK) fxi_chunks_plan(shape, t->meter[k], &own);
     if (st == VT_OK && !k) t->chunks = own;
     if (st == VT_OK && !are_cut_alike(&own, &t->chunks)) {

@@ -57,7 +57,7 @@ static fx_status open_one(const fxi_kv_shape *shape, fxi_kv **out, fx_error *err
 {
     kv_vtensor *k = calloc(1, sizeof *k);
     if (!k) return fxi_fail(err, FX_ENOMEM, "KV cache: no memory");
-    vt_status st = fxi_meter_open(shape->vmm, &k->meter);
+    vt_status st = fxi_meter_open(shape->vmm, shape->run_share, &k->meter);
     if (st == VT_OK) fxi_chunks_plan(shape, k->meter, &k->chunks);
     const vt_config cfg = fxi_chunks_config(&k->chunks, shape, k->meter);
     if (st == VT_OK) st = vt_manager_create(&cfg, &k->vt);

@@ -157,6 +157,21 @@ uint64_t fxi_draft_model_share(const fx_engine *eng, uint64_t budget_bytes)
     return (uint64_t)((double)budget_bytes * own / (own + model));
 }
 
+static double count_planes(fxi_model *model)
+{
+    const fxi_kv_layout *l = &fxi_model_get_shape(model)->kv;
+    int n = 0;
+    for (int g = 0; g < l->n_group; g++) n += l->group[g].n_plane;
+    return n;
+}
+
+double fxi_draft_model_run_share(const fx_engine *eng)
+{
+    if (!eng->draft_model) return 0;
+    const double own = count_planes(eng->draft_model->model);
+    return own / (own + count_planes(eng->model));
+}
+
 fx_status fxi_draft_model_open_kv(fx_engine *eng, uint64_t budget_bytes, fx_error *err)
 {
     fxi_draft_model *m = eng->draft_model;
@@ -164,6 +179,7 @@ fx_status fxi_draft_model_open_kv(fx_engine *eng, uint64_t budget_bytes, fx_erro
                                 .ctx_tok = eng->info.ctx_tok,
                                 .step_tok = m->step_tok,
                                 .max_seq = m->n_slot,
+                                .run_share = fxi_draft_model_run_share(eng),
                                 .tile_tok = eng->tile_tok,
                                 .budget_bytes = budget_bytes,
                                 .single_thread = eng->single_thread};

@@ -33,6 +33,9 @@ fx_status fxi_draft_model_load(fx_engine *eng, fx_error *err);
 fx_status fxi_draft_model_check(fx_engine *eng, fx_error *err);
 // Of a budget for both, the bytes that its caches get.
 uint64_t fxi_draft_model_share(const fx_engine *eng, uint64_t budget_bytes);
+// And the part of the process's mappings that its caches may take, which the model's leave to them;
+// 0: there is none.
+double fxi_draft_model_run_share(const fx_engine *eng);
 // Opens its caches over so many bytes. Errors: FX_ENOSPACE, FX_ENOMEM, FX_EIO.
 fx_status fxi_draft_model_open_kv(fx_engine *eng, uint64_t budget_bytes, fx_error *err);
 void fxi_draft_model_close(fx_engine *eng);

@@ -1,0 +1,219 @@
+// test_kv_mappings.c - 80 layers for 1,000 conversations of up to 8K tokens under Linux's default
+// limit of mappings: all of them fit beside each other, as admission counts, whatever they share,
+// record and grow; and the host's mappings are those that were counted.
+#include "unit/cmocka_all.h"
+
+#include "kv/kv.h"
+#include "maps.h"
+#include "vmm_fake.h"
+
+#include <stdlib.h>
+
+enum {
+    N_LAYER = 80,
+    ROW_BYTES = 8, // so that a chunk of 32 tokens is a page in each view
+    MAX_SEQ = 1000,
+    MAX_TOK = 8192,
+    HEAD_TOK = 1000, // that all begin with
+    N_TURN = 3,
+    STEP_TOK = 32,
+    HOST_MAX_RUNS = 28669, // of the default vm.max_map_count, 65530
+};
+
+typedef struct chat {
+    fxi_kv_seq *s;
+    int32_t tok[MAX_TOK];
+    int n;
+} chat;
+
+typedef struct town {
+    fxi_kv *kv;
+    fxi_kv_domain *d;
+    chat *chat; // [n]
+    int n, end_tok;
+    uint64_t now_ms;
+    uint64_t most_needed; // mappings, as admission counts them
+} town;
+
+static town open_town(vt_vmm *vmm, int n, int end_tok)
+{
+    town t = {.n = n, .end_tok = end_tok, .chat = calloc((size_t)n, sizeof(chat))};
+    const fxi_kv_shape shape = {.layout = {1, {{2 * N_LAYER, ROW_BYTES, 0}}},
+                                .ctx_tok = MAX_TOK,
+                                .max_seq = 2 * MAX_SEQ,
+                                .run_seq = MAX_SEQ,
+                                .budget_bytes = (uint64_t)40 << 30,
+                                .vmm = vmm,
+                                .single_thread = true};
+    assert_non_null(t.chat);
+    assert_int_equal(fxi_kv_open("vtensor", &shape, &t.kv, NULL), FX_OK);
+    assert_int_equal(fxi_kv_domain_open(t.kv, "town", 4, &t.d), FX_OK);
+    for (int i = 0; i < n; i++) {
+        for (int k = 0; k < HEAD_TOK; k++) t.chat[i].tok[k] = k;
+        t.chat[i].n = HEAD_TOK;
+    }
+    return t;
+}
+
+static void close_town(town *t)
+{
+    const char *broken = "";
+    if (fxi_kv_check(t->kv, &broken) != FX_OK) fail_msg("%s", broken);
+    fxi_kv_domain_close(t->kv, t->d);
+    fxi_kv_close(t->kv);
+    free(t->chat);
+}
+
+static void take_step(town *t)
+{
+    fxi_kv_step(t->kv, 0, ++t->now_ms);
+}
+
+static fxi_kv_stats stats_of(const town *t)
+{
+    fxi_kv_stats st;
+    fxi_kv_get_stats(t->kv, &st);
+    return st;
+}
+
+// What an admission would count now: all of them are to have their mappings.
+static void count_needed(town *t)
+{
+    uint64_t n = 0;
+    for (int i = 0; i < t->n; i++) n += fxi_kv_mappings(t->kv, t->chat[i].s);
+    if (n > t->most_needed) t->most_needed = n;
+}
+
+// Tokens that nobody else has.
+static void grow_chat(town *t, int i, int end_tok)
+{
+    chat *c = &t->chat[i];
+    for (; c->n < end_tok; c->n++) c->tok[c->n] = (i + 1) * MAX_TOK + c->n;
+    assert_int_equal(fxi_kv_extend(t->kv, c->s, c->n), FX_OK);
+}
+
+static void record_chat(town *t, int i)
+{
+    const chat *c = &t->chat[i];
+    assert_int_equal(fxi_kv_record(t->kv, c->s, t->d, c->tok, c->n, &(fxi_kv_keep){0}), FX_OK);
+}
+
+// A turn of a conversation begins: its past is matched, its prompt computed and recorded. In the
+// first one, each fourth is a choice beside the one before it.
+static void begin_turn(town *t, int i, int prompt_tok)
+{
+    chat *c = &t->chat[i], *before = &t->chat[i - i % 4];
+    int n_hit;
+    if (i % 4 == 3 && before->n == HEAD_TOK + prompt_tok && c->n == HEAD_TOK) {
+        for (; c->n < before->n; c->n++) c->tok[c->n] = before->tok[c->n];
+        assert_int_equal(fxi_kv_fork(t->kv, before->s, c->n, &c->s), FX_OK);
+        return;
+    }
+    const fxi_kv_expect expect = {.begin_tok = c->n + prompt_tok};
+    assert_int_equal(fxi_kv_match(t->kv, t->d, c->tok, c->n, &expect, &c->s, &n_hit), FX_OK);
+    assert_true(n_hit == c->n || c->n == HEAD_TOK);
+    grow_chat(t, i, c->n + prompt_tok);
+    record_chat(t, i);
+    if (i % 16 == 0) take_step(t);
+}
+
+static void end_turn(town *t, int i)
+{
+    record_chat(t, i);
+    fxi_kv_release(t->kv, t->chat[i].s);
+    t->chat[i].s = NULL;
+    if (i % 16 == 0) take_step(t);
+}
+
+// In each turn all are alive together, half of what they grow by is prompt, and in the last one
+// they get as long as they may. `at_most` is asked where mappings are most.
+static void live_on(town *t, void (*at_most)(const town *t))
+{
+    const int half = (t->end_tok - HEAD_TOK) / N_TURN / 2;
+    for (int turn = 0; turn < N_TURN; turn++) {
+        for (int i = 0; i < t->n; i++) begin_turn(t, i, half);
+        const int end = turn + 1 < N_TURN ? t->chat[0].n + half : t->end_tok;
+        for (int len = t->chat[0].n; len < end; len += STEP_TOK) {
+            for (int i = 0; i < t->n; i++)
+                grow_chat(t, i, len + STEP_TOK < end ? len + STEP_TOK : end);
+            take_step(t);
+        }
+        count_needed(t);
+        at_most(t);
+        for (int i = 0; i < t->n; i++) end_turn(t, i);
+    }
+}
+
+// ---- the fake, which maps no more than the limit ------------------------------------------------
+
+static vt_vmm *fake;
+
+static void expect_fake_runs(const town *t)
+{
+    assert_int_equal(vt_fake_look(fake).n_run, stats_of(t).n_mapping);
+}
+
+static void test_a_thousand_conversations_have_their_mappings(void **state)
+{
+    (void)state;
+    vt_fake_report last;
+    fake = vt_fake_open();
+    assert_non_null(fake);
+    vt_fake_set_max_runs(fake, HOST_MAX_RUNS);
+    vt_fake_set_epitaph(fake, &last);
+    town t = open_town(fake, MAX_SEQ, MAX_TOK);
+    assert_int_equal(fxi_kv_max_mapped(t.kv) >= MAX_SEQ, 1);
+    live_on(&t, expect_fake_runs);
+    assert_in_range(t.most_needed, 1, HOST_MAX_RUNS); // so nobody would have had to wait
+    close_town(&t);
+    assert_int_equal(last.n_violation, 0);
+}
+
+// ---- the host -----------------------------------------------------------------------------------
+
+static uint64_t lines_before;
+
+static void expect_host_maps(const town *t)
+{
+    const uint64_t n = stats_of(t).n_mapping;
+    assert_int_equal(maps_of_memfd(), n);
+    assert_true(maps_in_all() - lines_before <= 2 * n + 64); // each, and the gap behind it
+}
+
+static void test_the_host_has_as_many_mappings_as_are_counted(void **state)
+{
+    (void)state;
+    lines_before = maps_in_all();
+    town t = open_town(NULL, 40, 2048);
+    live_on(&t, expect_host_maps);
+    close_town(&t);
+}
+
+// ---- several managers of a process --------------------------------------------------------------
+
+static void test_managers_share_the_mappings_of_a_process(void **state)
+{
+    (void)state;
+    fxi_kv_shape shape = {
+        .layout = {1, {{4, 256, 0}}}, .ctx_tok = 500, .max_seq = 4, .budget_bytes = 2 << 20};
+    uint64_t max_mapping[3];
+    for (int i = 0; i < 3; i++) {
+        fxi_kv *kv;
+        shape.run_share = 0.25 * i; // all, a quarter, half
+        assert_int_equal(fxi_kv_open("vtensor", &shape, &kv, NULL), FX_OK);
+        max_mapping[i] = kv->max_mapping;
+        fxi_kv_close(kv);
+    }
+    assert_int_equal(max_mapping[1], max_mapping[0] / 4);
+    assert_int_equal(max_mapping[2], max_mapping[0] / 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_thousand_conversations_have_their_mappings),
+        cmocka_unit_test(test_the_host_has_as_many_mappings_as_are_counted),
+        cmocka_unit_test(test_managers_share_the_mappings_of_a_process),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
