@@ -54,9 +54,9 @@ static bool has_retired(const fx_engine *eng)
 
 uint64_t fxi_budget_wanted(const fx_engine *eng)
 {
-    const uint64_t want = eng->budget_bytes, least = fxi_budget_least_bytes(eng);
-    const uint64_t limit = eng->limit_bytes > least ? eng->limit_bytes : least;
-    return want < limit ? want : limit;
+    if (eng->limit_bytes >= eng->budget_bytes) return eng->budget_bytes;
+    const uint64_t least = fxi_budget_least_bytes(eng);
+    return eng->limit_bytes > least ? eng->limit_bytes : least;
 }
 
 static fx_status set_or_aim(fx_engine *eng, uint64_t bytes)
