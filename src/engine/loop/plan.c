@@ -58,20 +58,28 @@ static int list_group(fxi_group *g, fxi_seq **s, int n, int most)
     return g->beam && n - n_before < fxi_group_n_live(g) ? n_before : n;
 }
 
-// One call to the manager for many sequences, where memory is at hand. Beams of which some have got
-// none have to wait for the others.
-static int decode_at_hand(fx_engine *eng, int left)
+// One call to the manager for many sequences. Returns how many it could grow: beams of which some
+// have got nothing have to wait for the others.
+static int grow_listed(fx_engine *eng, fxi_seq *const *s, int n)
 {
-    fxi_seq *s[FXI_ROOM_AT_ONCE];
-    const int most = left < FXI_ROOM_AT_ONCE ? left : FXI_ROOM_AT_ONCE;
-    int n = 0;
-    for (fxi_group *g = eng->running.head; g && n < most; g = g->next)
-        n = list_group(g, s, n, most);
     int n_done = fxi_room_grow_many(eng, s, n);
     while (n_done > 0 && n_done < n && s[n_done]->group->beam &&
            s[n_done - 1]->group == s[n_done]->group)
         s[--n_done]->n_step = 0;
-    return left - n_done;
+    return n_done;
+}
+
+// Those for whom memory is at hand.
+static int decode_at_hand(fx_engine *eng, int left)
+{
+    fxi_seq *s[FXI_ROOM_AT_ONCE];
+    fxi_group *g = eng->running.head;
+    for (int n = 0, n_done = 0; g && left > 0 && n_done == n; left -= n_done) {
+        const int most = left < FXI_ROOM_AT_ONCE ? left : FXI_ROOM_AT_ONCE;
+        for (n = 0; g && n < most; g = g->next) n = list_group(g, s, n, most);
+        n_done = grow_listed(eng, s, n);
+    }
+    return left;
 }
 
 static int decode_group(fx_engine *eng, fxi_group *g, int left)

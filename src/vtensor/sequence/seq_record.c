@@ -68,7 +68,7 @@ static void settle_states(vt_manager *m)
 
 // ---- Record
 
-// The chunk at each position that n_tok tokens have, also where a window has left, or never had any.
+// The chunk at each position that n_tok tokens have, also where a window has left, or had none.
 static vt_status list_chunks(vt_seq *s, uint32_t n_tok, const uint32_t **at)
 {
     for (uint32_t g = 0; g < s->m->geo.n_group; g++) {
