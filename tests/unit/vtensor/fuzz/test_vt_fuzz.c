@@ -15,7 +15,7 @@
 #include "env_or.h"
 #include "fuzz_world.h"
 
-enum { N_WORLD = 16, N_CALL = 400, CHECK_EACH = 64 };
+enum { N_WORLD = 48, N_CALL = 400, CHECK_EACH = 64 };
 
 static void run_world(uint64_t seed, uint64_t n_call)
 {
