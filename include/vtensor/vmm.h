@@ -10,7 +10,7 @@
 //   - VT_NOSPACE (no memory, addresses, mappings or room in the swap left) is a normal answer of
 //     configure, reserve, create, map, protect, swap_open and swap_write, and of no other call;
 //     VT_EDEVICE: the system or driver failed otherwise;
-//   - the bytes that fetch, zero and swap_read write are not mapped VT_VMM_READ there;
+//   - the bytes that fetch, copy_each, zero and swap_read write are not mapped VT_VMM_READ there;
 //   - a call with an `order` runs either at once (VT_VMM_NOW: it is complete when the call returns,
 //     and nothing on the device touches the bytes meanwhile) or in the order of the device's work
 //     (VT_VMM_QUEUED: after the work submitted so far, before any submitted later; the call does
@@ -69,6 +69,12 @@ typedef enum vt_vmm_use {
 
 // When a call takes effect; see above.
 typedef enum vt_vmm_order { VT_VMM_NOW = 0, VT_VMM_QUEUED } vt_vmm_order;
+
+// A copy of mapped bytes to other mapped bytes.
+typedef struct vt_vmm_copy {
+    uintptr_t dst, src;
+    size_t size_bytes;
+} vt_vmm_copy;
 
 typedef struct vt_vmm_ops {
     const char *name; // "host", "cuda", "fake", "fault"
@@ -138,6 +144,11 @@ typedef struct vt_vmm_ops {
     // Pre: created, and of another chunk than src; the bytes lie in the slice.
     vt_status (*store)(vt_vmm *vmm, uint32_t slice, uint64_t index, size_t offset, uintptr_t src,
                        size_t size_bytes);
+
+    // Makes n copies as one piece of work, as a block of PagedAttention needs them that lies in a
+    // place of its own for each plane. Any addresses and sizes. May be NULL: fetch does it, too.
+    // Pre: no bytes are the target of one copy and of another, or the source of another.
+    vt_status (*copy_each)(vt_vmm *vmm, const vt_vmm_copy *copy, uint64_t n, vt_vmm_order order);
 
     // Makes mapped bytes read as zero. Any size and address.
     vt_status (*zero)(vt_vmm *vmm, uintptr_t addr, size_t size_bytes, vt_vmm_order order);

@@ -57,6 +57,13 @@ typedef struct fxi_kv_views {
     char *rank_base[FXI_MAX_RANK - 1][FXI_KV_MAX_GROUP];
 } fxi_kv_views;
 
+static inline int fxi_kv_n_plane(const fxi_kv_layout *l)
+{
+    int n = 0;
+    for (int g = 0; g < l->n_group; g++) n += l->group[g].n_plane;
+    return n;
+}
+
 // Bytes of one token in all planes.
 static inline size_t fxi_kv_tok_bytes(const fxi_kv_layout *l)
 {

@@ -114,6 +114,14 @@ static vt_status meter_fetch(vt_vmm *vmm, uintptr_t dst, uint32_t slice, uint64_
                       in->ops->fetch(in, dst, slice, index, offset, size_bytes, order));
 }
 
+static vt_status meter_copy_each(vt_vmm *vmm, const vt_vmm_copy *copy, uint64_t n,
+                                 vt_vmm_order order)
+{
+    const uint64_t start_ns = fxi_now_ns();
+    vt_vmm *in = inner_of(vmm);
+    return count_call(vmm, FXI_KV_DRV_FETCH, start_ns, in->ops->copy_each(in, copy, n, order));
+}
+
 static vt_status meter_store(vt_vmm *vmm, uint32_t slice, uint64_t index, size_t offset,
                              uintptr_t src, size_t size_bytes)
 {
@@ -240,6 +248,7 @@ static const vt_vmm_ops meter_ops = {
     .unmap = meter_unmap,
     .fetch = meter_fetch,
     .store = meter_store,
+    .copy_each = meter_copy_each,
     .zero = meter_zero,
     .swap_write = meter_swap_write,
     .swap_read = meter_swap_read,
@@ -271,6 +280,7 @@ vt_status fxi_meter_open(vt_vmm *inner, double run_share, vt_vmm **out)
     }
     if (!m->inner->ops->store) m->ops.store = NULL; // the manager asks whether there is one
     if (!m->inner->ops->map_each) m->ops.map_each = NULL;
+    if (!m->inner->ops->copy_each) m->ops.copy_each = NULL;
     *out = &m->vmm;
     return VT_OK;
 }

@@ -159,10 +159,7 @@ uint64_t fxi_draft_model_share(const fx_engine *eng, uint64_t budget_bytes)
 
 static double count_planes(fxi_model *model)
 {
-    const fxi_kv_layout *l = &fxi_model_get_shape(model)->kv;
-    int n = 0;
-    for (int g = 0; g < l->n_group; g++) n += l->group[g].n_plane;
-    return n;
+    return fxi_kv_n_plane(&fxi_model_get_shape(model)->kv);
 }
 
 double fxi_draft_model_run_share(const fx_engine *eng)

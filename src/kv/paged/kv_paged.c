@@ -52,7 +52,8 @@ static fx_status open_blocks(fxi_paged *k, const fxi_kv_shape *shape, fx_error *
                                    .budget_bytes = shape->budget_bytes,
                                    .swap_bytes = shape->swap_bytes,
                                    .swap_dir = shape->swap_dir,
-                                   .scratch_bytes = shape->swap_bytes ? k->block_bytes : 0};
+                                   .scratch_bytes = shape->swap_bytes ? k->block_bytes : 0,
+                                   .most_copies = fxi_kv_n_plane(&shape->layout)};
     k->budget_bytes = shape->budget_bytes;
     k->ctx_tok = shape->ctx_tok;
     k->max_seq = shape->max_seq;
@@ -213,14 +214,14 @@ static bool tail_is_shared(const fxi_paged *k, const fxi_paged_seq *s)
     return tail_tok(k, s) && k->page[s->page[s->n_page - 1]].n_ref > 1;
 }
 
+// All planes in one call.
 static fx_status copy_rows_of(fxi_paged *k, uint32_t to, uint32_t from, int n_tok)
 {
     for (int g = 0; g < k->layout.n_group; g++)
         for (int p = 0; p < k->layout.group[g].n_plane; p++)
-            FX_TRY(fxi_kv_pool_copy(&k->pool, fxi_paged_byte(k, g, p, to),
-                                    fxi_paged_byte(k, g, p, from),
-                                    (size_t)n_tok * k->layout.group[g].row_bytes));
-    return FX_OK;
+            fxi_kv_pool_list(&k->pool, fxi_paged_byte(k, g, p, to), fxi_paged_byte(k, g, p, from),
+                             (size_t)n_tok * k->layout.group[g].row_bytes);
+    return fxi_kv_pool_copy(&k->pool, VT_VMM_QUEUED);
 }
 
 // Copy-on-write. Pre: there is room.

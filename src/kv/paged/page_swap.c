@@ -4,28 +4,23 @@
 
 // ---- bytes -------------------------------------------------------------------------------------
 
-typedef fx_status (*piece_fn)(fxi_kv_pool *p, size_t to, size_t from, size_t size_bytes);
-
-static fx_status gather_piece(fxi_kv_pool *p, size_t block, size_t scratch, size_t size_bytes)
-{
-    return fxi_kv_pool_gather(p, scratch, block, size_bytes);
-}
-
 // A block consists of one piece for each plane; in scratch memory they follow each other.
-static fx_status each_piece(fxi_paged *k, uint32_t block, piece_fn fn)
+static fx_status copy_pieces_of(fxi_paged *k, uint32_t block, bool out)
 {
-    size_t at = 0;
+    size_t at = fxi_kv_pool_scratch(&k->pool, 0);
     for (int g = 0; g < k->layout.n_group; g++) {
         const size_t n = k->layout.group[g].row_bytes << k->block_shift;
-        for (int p = 0; p < k->layout.group[g].n_plane; p++, at += n)
-            FX_TRY(fn(&k->pool, fxi_paged_byte(k, g, p, block), at, n));
+        for (int p = 0; p < k->layout.group[g].n_plane; p++, at += n) {
+            const size_t piece = fxi_paged_byte(k, g, p, block);
+            fxi_kv_pool_list(&k->pool, out ? at : piece, out ? piece : at, n);
+        }
     }
-    return FX_OK;
+    return fxi_kv_pool_copy(&k->pool, VT_VMM_NOW);
 }
 
 static fx_status write_page(fxi_paged *k, uint32_t block, uint32_t slot, uint64_t *sum)
 {
-    FX_TRY(each_piece(k, block, gather_piece));
+    FX_TRY(copy_pieces_of(k, block, true));
     return fxi_kv_pool_swap_out(&k->pool, slot * k->slot_bytes, k->block_bytes, sum);
 }
 
@@ -33,7 +28,7 @@ static fx_status read_page(fxi_paged *k, uint32_t block, uint32_t slot, uint64_t
 {
     uint64_t sum;
     FX_TRY(fxi_kv_pool_swap_in(&k->pool, slot * k->slot_bytes, k->block_bytes, &sum));
-    return sum == want ? each_piece(k, block, fxi_kv_pool_scatter) : FX_EIO;
+    return sum == want ? copy_pieces_of(k, block, false) : FX_EIO;
 }
 
 // Copies a page one way, and counts it.

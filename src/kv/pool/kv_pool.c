@@ -1,8 +1,12 @@
 // kv_pool.c - see kv_pool.h.
 //
-// The chunks are the smallest that the backend can map, in one run; the last ones are scratch. A
-// copy whose source and target lie in one chunk, which the backend cannot do, goes through them.
+// The chunks are the smallest that the backend can map, in one run; the last ones are scratch. Where
+// the backend copies by fetch alone, a copy whose source and target lie in one chunk goes through
+// them.
 #include "kv/pool/kv_pool.h"
+
+#include <assert.h>
+#include <stdlib.h>
 
 #include "kv/kv_status.h"
 
@@ -68,7 +72,9 @@ static void unback_pool(fxi_kv_pool *p)
 
 static vt_status open_on(fxi_kv_pool *p, const fxi_kv_pool_spec *spec)
 {
-    vt_status st = configure_pool(p, spec);
+    p->most_copies = spec->most_copies;
+    p->copy = calloc((size_t)spec->most_copies + 1, sizeof *p->copy);
+    vt_status st = p->copy ? configure_pool(p, spec) : VT_ENOMEM;
     if (st == VT_OK) st = back_pool(p);
     if (st != VT_OK || !spec->swap_bytes) return st;
     st = p->vmm->ops->swap_open(p->vmm, spec->swap_dir, spec->swap_bytes);
@@ -82,6 +88,7 @@ fx_status fxi_kv_pool_open(fxi_kv_pool *p, const fxi_kv_pool_spec *spec, fx_erro
     vt_status st = p->vmm ? VT_OK : vt_vmm_host_open(&p->vmm);
     if (st == VT_OK) {
         st = open_on(p, spec);
+        if (st != VT_OK) free(p->copy);
         if (st != VT_OK && !spec->vmm) p->vmm->ops->close(p->vmm);
     }
     if (st == VT_OK) return FX_OK;
@@ -96,6 +103,7 @@ void fxi_kv_pool_forsake(fxi_kv_pool *p, const vt_vmm *theirs)
 {
     (void)fxi_kv_pool_settle(p);
     unback_pool(p);
+    free(p->copy);
     if (!theirs) p->vmm->ops->close(p->vmm);
 }
 
@@ -141,9 +149,30 @@ static fx_status copy_pieces(fxi_kv_pool *p, size_t to, size_t from, size_t size
     return FX_OK;
 }
 
-fx_status fxi_kv_pool_copy(fxi_kv_pool *p, size_t to, size_t from, size_t size_bytes)
+void fxi_kv_pool_list(fxi_kv_pool *p, size_t to, size_t from, size_t size_bytes)
 {
-    return copy_pieces(p, to, from, size_bytes, VT_VMM_QUEUED);
+    assert(p->n_copy < p->most_copies);
+    p->copy[p->n_copy++] = (vt_vmm_copy){p->addr + to, p->addr + from, size_bytes};
+}
+
+static fx_status copy_listed(fxi_kv_pool *p, vt_vmm_order order)
+{
+    const vt_vmm_ops *ops = p->vmm->ops;
+    if (ops->copy_each)
+        return ops->copy_each(p->vmm, p->copy, (uint64_t)p->n_copy, order) == VT_OK ? FX_OK
+                                                                                    : FX_EIO;
+    for (int i = 0; i < p->n_copy; i++) {
+        const vt_vmm_copy *c = &p->copy[i];
+        FX_TRY(copy_pieces(p, c->dst - p->addr, c->src - p->addr, c->size_bytes, order));
+    }
+    return FX_OK;
+}
+
+fx_status fxi_kv_pool_copy(fxi_kv_pool *p, vt_vmm_order order)
+{
+    const fx_status st = copy_listed(p, order);
+    p->n_copy = 0;
+    return st;
 }
 
 // ---- swap --------------------------------------------------------------------------------------
@@ -154,16 +183,6 @@ fx_status fxi_kv_pool_settle(fxi_kv_pool *p)
     bool is_passed;
     if (p->vmm->ops->fence(p->vmm, &ticket) != VT_OK) return FX_EIO;
     return p->vmm->ops->passed(p->vmm, ticket, true, &is_passed) == VT_OK ? FX_OK : FX_EIO;
-}
-
-fx_status fxi_kv_pool_gather(fxi_kv_pool *p, size_t at, size_t from, size_t size_bytes)
-{
-    return copy_pieces(p, p->size_bytes + at, from, size_bytes, VT_VMM_NOW);
-}
-
-fx_status fxi_kv_pool_scatter(fxi_kv_pool *p, size_t to, size_t at, size_t size_bytes)
-{
-    return copy_pieces(p, to, p->size_bytes + at, size_bytes, VT_VMM_NOW);
 }
 
 fx_status fxi_kv_pool_swap_out(fxi_kv_pool *p, uint64_t at, size_t size_bytes, uint64_t *sum)

@@ -15,6 +15,8 @@ typedef struct fxi_kv_pool {
     size_t chunk_bytes; // of the backend's granularity
     uint64_t n_chunk, n_scratch;
     size_t size_bytes; // without scratch
+    vt_vmm_copy *copy; // [most_copies] listed for the next call
+    int n_copy, most_copies;
 } fxi_kv_pool;
 
 // What a pool is made of; the fields mean what they mean in fxi_kv_shape.
@@ -23,6 +25,7 @@ typedef struct fxi_kv_pool_spec {
     uint64_t budget_bytes, swap_bytes;
     const char *swap_dir;
     size_t scratch_bytes; // most that is swapped at once; 0: nothing
+    int most_copies;      // pieces that are copied in one call, at most
 } fxi_kv_pool_spec;
 
 // Errors, with a line in *err: FX_ENOSPACE (the budget holds no more than scratch, or the system
@@ -34,15 +37,21 @@ void fxi_kv_pool_forsake(fxi_kv_pool *p, const vt_vmm *theirs);
 
 uint64_t fxi_kv_pool_mapped_bytes(const fxi_kv_pool *p); // of the budget: pool and scratch
 
-// Copies bytes that do not overlap, in the order of the device's work. Errors: FX_EIO; the target
-// then holds anything.
-fx_status fxi_kv_pool_copy(fxi_kv_pool *p, size_t to, size_t from, size_t size_bytes);
+// Where byte `at` of scratch memory is.
+static inline size_t fxi_kv_pool_scratch(const fxi_kv_pool *p, size_t at)
+{
+    return p->size_bytes + at;
+}
 
-// Waits for the device: before the calls below. Errors: FX_EIO.
+// Lists a copy of bytes that do not overlap. Pre: fewer than most_copies are listed.
+void fxi_kv_pool_list(fxi_kv_pool *p, size_t to, size_t from, size_t size_bytes);
+// Makes all that are listed, in one call of the backend if it can, and empties the list. At once
+// only after fxi_kv_pool_settle. Errors: FX_EIO; the targets then hold anything.
+fx_status fxi_kv_pool_copy(fxi_kv_pool *p, vt_vmm_order order);
+
+// Waits for the device: before the calls below, and before copies that are made at once. Errors:
+// FX_EIO.
 fx_status fxi_kv_pool_settle(fxi_kv_pool *p);
-// Copies a piece of the pool to byte `at` of scratch memory, and back. Errors: FX_EIO.
-fx_status fxi_kv_pool_gather(fxi_kv_pool *p, size_t at, size_t from, size_t size_bytes);
-fx_status fxi_kv_pool_scatter(fxi_kv_pool *p, size_t to, size_t at, size_t size_bytes);
 // Writes the first bytes of scratch memory to byte `at` of the swap, a multiple of chunk_bytes, and
 // reads them back; *sum is the checksum of what was written, or found. Errors: FX_EIO, FX_ENOSPACE
 // (only out: the file system is full).

@@ -144,7 +144,9 @@ static fx_status divide_pool(kv_reserve *k, int ctx_tok, fx_error *err)
 
 static fx_status open_pool(kv_reserve *k, const fxi_kv_shape *shape, fx_error *err)
 {
-    const fxi_kv_pool_spec spec = {.vmm = shape->vmm, .budget_bytes = shape->budget_bytes};
+    const fxi_kv_pool_spec spec = {.vmm = shape->vmm,
+                                   .budget_bytes = shape->budget_bytes,
+                                   .most_copies = fxi_kv_n_plane(&shape->layout)};
     k->layout = shape->layout;
     k->tok_bytes = fxi_kv_tok_bytes(&shape->layout);
     k->max_seq = shape->max_seq;
@@ -259,9 +261,9 @@ static fx_status copy_rows(kv_reserve *k, const reserved_seq *s, uint32_t to)
 {
     for (int g = 0; g < k->layout.n_group; g++)
         for (int p = 0; p < k->layout.group[g].n_plane; p++)
-            FX_TRY(fxi_kv_pool_copy(&k->pool, first_byte(k, g, p, to), first_byte(k, g, p, s->at),
-                                    (size_t)s->len_tok * k->layout.group[g].row_bytes));
-    return FX_OK;
+            fxi_kv_pool_list(&k->pool, first_byte(k, g, p, to), first_byte(k, g, p, s->at),
+                             (size_t)s->len_tok * k->layout.group[g].row_bytes);
+    return fxi_kv_pool_copy(&k->pool, VT_VMM_QUEUED);
 }
 
 static fx_status move_seq(kv_reserve *k, reserved_seq *s, int order)

@@ -318,12 +318,42 @@ static void test_devices_need_a_manager_that_can(void **state)
     assert_string_equal(err.text, "KV cache: 5 devices cannot share out rows of 192 bytes");
 }
 
+// ---- block copies ------------------------------------------------------------------------------
+
+// Copy-on-write of a block: all planes in one call.
+static void test_a_block_is_copied_in_one_call(void **state)
+{
+    (void)state;
+    enum { N_PLANE = 64, N_TOK = 5 };
+    vt_vmm *host;
+    assert_int_equal(vt_vmm_host_open(&host), VT_OK);
+    vt_vmm *fault = vt_fault_open(host);
+    const fxi_kv_shape shape = {.layout = {1, {{N_PLANE, 64, 0}}},
+                                .ctx_tok = 64,
+                                .max_seq = 2,
+                                .budget_bytes = 2 << 20,
+                                .vmm = fault};
+    fxi_kv *kv;
+    fxi_kv_seq *s, *t;
+    assert_int_equal(fxi_kv_open("paged", &shape, &kv, NULL), FX_OK);
+    assert_int_equal(fxi_kv_create(kv, &(fxi_kv_expect){.begin_tok = N_TOK}, &s), FX_OK);
+    assert_int_equal(fxi_kv_extend(kv, s, N_TOK), FX_OK);
+    assert_int_equal(fxi_kv_fork(kv, s, N_TOK, &t), FX_OK);
+    vt_fault_arm(fault, UINT64_MAX, 0, VT_EDEVICE);
+    assert_int_equal(fxi_kv_extend(kv, t, N_TOK + 1), FX_OK);
+    assert_int_equal(vt_fault_calls(fault), 1);
+    fxi_kv_release(kv, s);
+    fxi_kv_release(kv, t);
+    fxi_kv_close(kv);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_call_of_the_backend_fails),
         cmocka_unit_test(test_every_call_of_a_devices_backend_fails),
         cmocka_unit_test(test_opening_fails_well),
+        cmocka_unit_test(test_a_block_is_copied_in_one_call),
         cmocka_unit_test(test_devices_need_a_manager_that_can),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

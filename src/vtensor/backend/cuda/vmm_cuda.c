@@ -312,6 +312,7 @@ static const vt_vmm_ops cuda_ops = {
     .protect = cuda_protect,
     .unmap = cuda_unmap,
     .fetch = vti_cuda_fetch,
+    .copy_each = vti_cuda_copy_each,
     .zero = vti_cuda_zero,
     .fence = cuda_fence,
     .passed = cuda_passed,

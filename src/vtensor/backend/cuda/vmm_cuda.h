@@ -195,6 +195,7 @@ void vti_cuda_windows_close(vti_cuda *c);
 // vmm_cuda_copy.c
 vt_status vti_cuda_fetch(vt_vmm *vmm, uintptr_t dst, uint32_t slice, uint64_t index, size_t offset,
                          size_t size_bytes, vt_vmm_order order);
+vt_status vti_cuda_copy_each(vt_vmm *vmm, const vt_vmm_copy *copy, uint64_t n, vt_vmm_order order);
 vt_status vti_cuda_zero(vt_vmm *vmm, uintptr_t addr, size_t size_bytes, vt_vmm_order order);
 
 // vmm_cuda_swap.c

@@ -1,5 +1,5 @@
-// vmm_cuda_copy.c - what copies and wipes on the device: fetch and zero, at once in a stream of our
-// own, or queued in the user's first stream.
+// vmm_cuda_copy.c - what copies and wipes on the device: fetch, copy_each and zero, at once in a
+// stream of our own, or queued in the user's first stream.
 #include "vmm_cuda.h"
 
 // A copy through a window.
@@ -54,6 +54,31 @@ vt_status vti_cuda_fetch(vt_vmm *vmm, uintptr_t dst, uint32_t slice, uint64_t in
     VT_TRY(vti_cuda_enter(c, &scope));
     vt_status st = may_order(c, order) ? vti_cuda_window_begin(c, slice, index, &w) : VT_EDEVICE;
     if (st == VT_OK) st = order == VT_VMM_NOW ? copy_now(c, w, &copy) : copy_queued(c, w, &copy);
+    return vti_cuda_leave(c, &scope, vti_cuda_hard(st));
+}
+
+static vt_status copy_all(vti_cuda *c, const vt_vmm_copy *copy, uint64_t n, vti_cu_stream stream)
+{
+    vti_cu_result r = VTI_CU_SUCCESS;
+    for (uint64_t i = 0; i < n && r == VTI_CU_SUCCESS; i++)
+        r = c->cu.memcpy_dtod_async(copy[i].dst, copy[i].src, copy[i].size_bytes, stream);
+    return vti_cuda_status(r);
+}
+
+static vt_status copy_all_now(vti_cuda *c, const vt_vmm_copy *copy, uint64_t n)
+{
+    vti_cu_stream stream = vti_cuda_own_take(c);
+    return vti_cuda_own_finish(c, stream, copy_all(c, copy, n, stream));
+}
+
+vt_status vti_cuda_copy_each(vt_vmm *vmm, const vt_vmm_copy *copy, uint64_t n, vt_vmm_order order)
+{
+    vti_cuda *c = vti_cuda_of(vmm);
+    vti_cuda_scope scope;
+    VT_TRY(vti_cuda_enter(c, &scope));
+    vt_status st = VT_EDEVICE;
+    if (may_order(c, order))
+        st = order == VT_VMM_NOW ? copy_all_now(c, copy, n) : copy_all(c, copy, n, c->stream[0]);
     return vti_cuda_leave(c, &scope, vti_cuda_hard(st));
 }
 

@@ -241,6 +241,15 @@ static vt_status host_store(vt_vmm *vmm, uint32_t slice, uint64_t index, size_t 
     return vti_file_write(h->file.fd, (const void *)src, size_bytes, at) ? VT_OK : VT_EDEVICE;
 }
 
+static vt_status host_copy_each(vt_vmm *vmm, const vt_vmm_copy *copy, uint64_t n,
+                                vt_vmm_order order)
+{
+    (void)vmm, (void)order;
+    for (uint64_t i = 0; i < n; i++)
+        memcpy((void *)copy[i].dst, (const void *)copy[i].src, copy[i].size_bytes);
+    return VT_OK;
+}
+
 static vt_status host_zero(vt_vmm *vmm, uintptr_t addr, size_t size_bytes, vt_vmm_order order)
 {
     (void)vmm, (void)order;
@@ -324,6 +333,7 @@ static const vt_vmm_ops host_ops = {
     .unmap = host_unmap,
     .fetch = host_fetch,
     .store = host_store,
+    .copy_each = host_copy_each,
     .zero = host_zero,
     .fence = host_fence,
     .passed = host_passed,

@@ -273,6 +273,30 @@ static void test_fetch_reads_what_is_mapped_nowhere(void **state)
     assert_ok(vmm->ops->destroy(vmm, 0, 2));
 }
 
+static void test_copies_are_one_piece_of_work(void **state)
+{
+    (void)state;
+    create_filled(0, 2, 's');
+    create_filled(2, 1, 'd');
+    assert_ok(map(0, 0, 0, 2));
+    assert_ok(map(2, 0, 2, 1));
+    const vt_vmm_copy copy[] = {{place(2) + 7, place(1) - 5, 11}, {place(2) + 100, place(0), 3}};
+    for (int order = VT_VMM_NOW; order <= VT_VMM_QUEUED; order++) {
+        const uint64_t n_wait = standin_waits();
+        assert_ok(vmm->ops->zero(vmm, place(2), SLICE, (vt_vmm_order)order));
+        assert_ok(vmm->ops->copy_each(vmm, copy, 2, (vt_vmm_order)order));
+        assert_int_equal(standin_waits() > n_wait, order == VT_VMM_NOW);
+        assert_true(passed(fence(), true));
+        assert_bytes(place(2), 0, 7);
+        assert_bytes(place(2) + 7, 's', 11);
+        assert_bytes(place(2) + 18, 0, 82);
+        assert_bytes(place(2) + 100, 's', 3);
+        assert_bytes(place(2) + 103, 0, SLICE - 103);
+    }
+    assert_ok(unmap(0, 3));
+    assert_ok(vmm->ops->destroy(vmm, 0, 3));
+}
+
 static void test_zero_takes_any_range(void **state)
 {
     (void)state;
@@ -461,6 +485,7 @@ int main(void)
         ON_STANDIN(test_protect_leaves_the_mapping),
         ON_STANDIN(test_some_drivers_do_not_protect),
         ON_STANDIN(test_fetch_reads_what_is_mapped_nowhere),
+        ON_STANDIN(test_copies_are_one_piece_of_work),
         ON_STANDIN(test_zero_takes_any_range),
         ON_STANDIN(test_a_foreign_context_comes_back),
         ON_STANDIN(test_memory_runs_out),

@@ -215,6 +215,12 @@ static vt_status fault_fetch(vt_vmm *vmm, uintptr_t dst, uint32_t slice, uint64_
     PASS(fetch, CALL_PLAIN, dst, slice, index, offset, size_bytes, order);
 }
 
+static vt_status fault_copy_each(vt_vmm *vmm, const vt_vmm_copy *copy, uint64_t n,
+                                 vt_vmm_order order)
+{
+    PASS(copy_each, CALL_PLAIN, copy, n, order);
+}
+
 static vt_status fault_zero(vt_vmm *vmm, uintptr_t addr, size_t size_bytes, vt_vmm_order order)
 {
     PASS(zero, CALL_GATED, addr, size_bytes, order);
@@ -283,6 +289,7 @@ static const vt_vmm_ops fault_ops = {
     .unmap = fault_unmap,
     .fetch = fault_fetch,
     .store = fault_store,
+    .copy_each = fault_copy_each,
     .zero = fault_zero,
     .fence = fault_fence,
     .passed = fault_passed,
@@ -301,6 +308,7 @@ vt_vmm *vt_fault_open(vt_vmm *inner)
     if (!f) return NULL;
     f->ops = fault_ops;
     if (!inner->ops->map_each) f->ops.map_each = NULL;
+    if (!inner->ops->copy_each) f->ops.copy_each = NULL;
     f->vmm.ops = &f->ops;
     f->inner = inner;
     pthread_mutex_init(&f->mu, NULL);
