@@ -1,8 +1,8 @@
 // kv_pool.c - see kv_pool.h.
 //
-// The chunks are the smallest that the backend can map, in one run; the last ones are scratch. Where
-// the backend copies by fetch alone, a copy whose source and target lie in one chunk goes through
-// them.
+// The chunks are the smallest that the backend can map, in one run; the last ones are scratch.
+// Where the backend copies by fetch alone, a copy whose source and target lie in one chunk goes
+// through them.
 #include "kv/pool/kv_pool.h"
 
 #include <assert.h>
