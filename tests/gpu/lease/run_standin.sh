@@ -9,7 +9,8 @@ rm -rf "$3"
 test -z "$("$1" "$lease" run "$2" "$3" --small)"
 
 "$1" "$lease" goals "$3" >"$3/goals.txt" # times mean nothing here, that there are figures does
-test "$(grep -c '^not run' "$3/goals.txt")" = 3 # batches of 16 and 64, and growth, which few tokens do not show
+# Batches of 16 and 64 are not run; whether so few tokens show growth is a matter of the mapper's time.
+test "$(grep '^not run' "$3/goals.txt" | grep -vc growth)" = 2
 for part in attention prefill; do
     for row in law,packed,vtensor law,packed,plain law,dense,plain law,paged-16 law,paged-256; do
         grep -q "^$row" "$3/$part.txt" || { echo "$part has no row $row"; exit 1; }

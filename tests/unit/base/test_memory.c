@@ -100,7 +100,7 @@ static void put_v2(const char *folder, uint64_t limit_mib, uint64_t usage_mib, u
     put(folder, "memory.high", "max\n");
     put_mib(folder, "memory.current", usage_mib);
     snprintf(text, sizeof text,
-             "anon 1\nfile 2\ninactive_anon 3\nactive_file 4\ninactive_file %llu\nslab 5\n",
+             "anon 1\nfile 2\ninactive_anon 3\ninactive_file %llu\nslab 5\n",
              (unsigned long long)(cache_mib * MIB));
     put(folder, "memory.stat", text);
 }
@@ -161,6 +161,8 @@ static void test_v2_limit(void **state)
     EXPECT_MIB(600);
     put_v2(V2 "/app", 1000, 400, 150); // the kernel reclaims that
     EXPECT_MIB(750);
+    put(V2 "/app", "memory.stat", "active_file 104857600\nactive_anon 9\ninactive_file 52428800\n");
+    EXPECT_MIB(1000 - 400 + 150);
     put_v2(V2 "/app", 1000, 400, 500); // inconsistent: read at two moments
     EXPECT_MIB(1000);
     put_v2(V2 "/app", 9000, 400, 0); // more than the machine has
