@@ -99,8 +99,7 @@ static void put_v2(const char *folder, uint64_t limit_mib, uint64_t usage_mib, u
     put_mib(folder, "memory.max", limit_mib);
     put(folder, "memory.high", "max\n");
     put_mib(folder, "memory.current", usage_mib);
-    snprintf(text, sizeof text,
-             "anon 1\nfile 2\ninactive_anon 3\ninactive_file %llu\nslab 5\n",
+    snprintf(text, sizeof text, "anon 1\nfile 2\ninactive_anon 3\ninactive_file %llu\nslab 5\n",
              (unsigned long long)(cache_mib * MIB));
     put(folder, "memory.stat", text);
 }
