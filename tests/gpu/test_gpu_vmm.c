@@ -162,6 +162,31 @@ static void test_fetch_reads_what_is_mapped_nowhere(void **state)
     destroy_chunks(0, 2);
 }
 
+static void test_copies_are_one_call(void **state)
+{
+    (void)state;
+    create_chunks(0, 2);
+    assert_ok(map_at(0, 0, 0, 2));
+    for (int order = VT_VMM_NOW; order <= VT_VMM_QUEUED; order++) {
+        fill_bytes(place_at(0), 's', slice);
+        fill_bytes(place_at(1), 'd', slice);
+        const vt_vmm_copy copy[] = {{place_at(1) + 7, place_at(0) + 3, 1001},
+                                    {place_at(2) - 5, place_at(0), 5}};
+        assert_ok(vmm->ops->copy_each(vmm, copy, 2, (vt_vmm_order)order));
+        uint64_t ticket;
+        bool passed = false;
+        assert_ok(vmm->ops->fence(vmm, &ticket));
+        assert_ok(vmm->ops->passed(vmm, ticket, true, &passed));
+        assert_true(passed);
+        assert_bytes(place_at(1), 'd', 7);
+        assert_bytes(place_at(1) + 7, 's', 1001);
+        assert_bytes(place_at(1) + 1008, 'd', slice - 1013);
+        assert_bytes(place_at(2) - 5, 's', 5);
+    }
+    assert_ok(unmap_at(0, 2));
+    destroy_chunks(0, 2);
+}
+
 static void test_zero_takes_any_range(void **state)
 {
     (void)state;
@@ -468,6 +493,7 @@ static int run_all(void)
         ON_GPU(test_a_stray_write_is_seen),
         ON_GPU(test_fetch_reads_what_is_mapped_nowhere),
         ON_GPU(test_zero_takes_any_range),
+        ON_GPU(test_copies_are_one_call),
         ON_GPU(test_fences_are_passed_in_order),
         ON_GPU(test_the_swap_gives_back_what_it_took),
         ON_GPU(test_resident_is_what_the_driver_misses),

@@ -69,7 +69,8 @@ static int grow_listed(fx_engine *eng, fxi_seq *const *s, int n)
     return n_done;
 }
 
-// Those for whom memory is at hand.
+// Those for whom memory is at hand. A group may be listed in part, where the list or the tokens
+// left end within it; decode_group goes on with the rest of it, one by one.
 static int decode_at_hand(fx_engine *eng, int left)
 {
     fxi_seq *s[FXI_ROOM_AT_ONCE];

@@ -27,7 +27,6 @@ enum { FXI_SPECULATE_PROMPT = 1, FXI_SPECULATE_PREFIX = 2 };
 typedef struct fxi_speculator {
     unsigned sources;
     int most_tok; // in a draft
-    bool on_host; // the host's cores compute
     fxi_pace pace;
     int n_offer;
     fxi_pace_offer *offer; // [max_seq]

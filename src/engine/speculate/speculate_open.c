@@ -40,7 +40,6 @@ fx_status fxi_speculate_open(fx_engine *eng, fx_error *err)
     eng->spec = x;
     if (x) {
         x->sources = sources;
-        x->on_host = eng->is_on_host;
         x->most_tok = eng->opt.draft_tok ? eng->opt.draft_tok : PRESET_TOK;
         x->offer = calloc(n, sizeof *x->offer);
         x->seq = calloc(n, sizeof *x->seq);
@@ -64,6 +63,6 @@ void fxi_speculate_close(fx_engine *eng)
 uint64_t fxi_speculate_clock_us(const fx_engine *eng)
 {
     const bool own_clock = eng->now_us != fxi_monotonic_us;
-    if (!eng->spec || !eng->spec->on_host || own_clock) return fxi_now_us(eng);
+    if (!eng->spec || !eng->is_on_host || own_clock) return fxi_now_us(eng);
     return fxi_thread_cpu_ns() / 1000;
 }

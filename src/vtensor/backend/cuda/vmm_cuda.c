@@ -4,7 +4,7 @@
 //   vmm_cuda_chunk.c    physical memory: create, destroy, and the table of chunks
 //   vmm_cuda_map.c      addresses: reserve, map, protect, unmap
 //   vmm_cuda_window.c   addresses of our own, for fetch
-//   vmm_cuda_copy.c     fetch, zero
+//   vmm_cuda_copy.c     fetch, copy_each, zero
 //   vmm_cuda_fence.c    tickets
 //   vmm_cuda_swap.c     the swap in host memory
 //   vmm_cuda_context.c  the current context, the capture mode, and the driver's results
@@ -16,6 +16,7 @@
 //   protect    cuMemSetAccess
 //   unmap      cuMemUnmap once for the run
 //   fetch      maps the slice in a window and copies from there
+//   copy_each  cuMemcpyDtoDAsync for each copy, one wait for all
 //   destroy    cuMemRelease for each handle
 //
 // What the driver's documentation requires, and how it is met:

@@ -8,6 +8,7 @@
 //   create     fallocate, a range for each slice
 //   destroy    punch holes
 //   fetch      pread, so the chunk need not be mapped
+//   copy_each  memcpy for each copy
 //   store      pwrite; hugetlbfs has no write, so on reserved huge pages through a mapping
 //   resident   st_blocks
 //   mapped     /proc/self/maps, see host_system.h

@@ -166,6 +166,30 @@ static void refill_queued(void)
     for (int i = 0; i < 3; i++) refill();
 }
 
+static vt_status copy_halves(vt_vmm_order order)
+{
+    const vt_vmm_copy copy[] = {{place(0), place(1), SLICE / 2},
+                                {place(0) + SLICE / 2, place(1), SLICE / 2}};
+    return vmm->ops->copy_each(vmm, copy, 2, order);
+}
+
+static vt_status try_copy_each(void)
+{
+    return copy_halves(VT_VMM_NOW);
+}
+
+static vt_status try_copy_each_queued(void)
+{
+    return copy_halves(VT_VMM_QUEUED);
+}
+
+static void look_at_copies(void)
+{
+    standin_settle();
+    assert_bytes(place(0), 'b', SLICE);
+    memset((void *)place(0), 'a', SLICE);
+}
+
 static vt_status try_zero(void)
 {
     return vmm->ops->zero(vmm, place(0), SLICE, VT_VMM_NOW);
@@ -240,6 +264,8 @@ static const trial trials[] = {
     {"unmap", map_alias, try_unmap, nothing, false},
     {"fetch", nothing, try_fetch, refill, false},
     {"fetch, queued", nothing, try_fetch_queued, refill_queued, false},
+    {"copy_each", nothing, try_copy_each, look_at_copies, false},
+    {"copy_each, queued", nothing, try_copy_each_queued, look_at_copies, false},
     {"zero", nothing, try_zero, refill_zeroed, false},
     {"zero, queued", nothing, try_zero_queued, refill_zeroed, false},
     {"swap_write", nothing, try_swap_write, drop_written, true},

@@ -118,6 +118,27 @@ static void test_fetch_and_zero_take_any_bytes(void **state)
     assert_ok(vmm->ops->destroy(vmm, 0, 2));
 }
 
+static void test_copies_of_any_bytes_are_one_call(void **state)
+{
+    (void)state;
+    char *p = (char *)addr;
+    assert_ok(vmm->ops->create(vmm, 0, 2));
+    assert_ok(vmm->ops->map(vmm, addr, 2, 0, 2, VT_VMM_WRITE));
+    memcpy(p + 5, "tokens", 6);
+    memcpy(p + slice + 1, "key", 3);
+    const vt_vmm_copy copy[] = {{addr + slice - 3, addr + 5, 6},
+                                {addr + page + 1, addr + slice + 1, 0},
+                                {addr + 2 * slice - 3, addr + 8, 3}};
+    assert_ok(vmm->ops->copy_each(vmm, copy, 0, VT_VMM_NOW));
+    assert_int_equal(p[slice - 3], 0);
+    assert_ok(vmm->ops->copy_each(vmm, copy, 3, VT_VMM_NOW));
+    assert_memory_equal(p + slice - 4, "\0tokens", 7); // across slices
+    assert_int_equal(p[page + 1], 0);
+    assert_memory_equal(p + 2 * slice - 4, "\0ens", 4);
+    assert_ok(vmm->ops->unmap(vmm, addr, 2 * slice));
+    assert_ok(vmm->ops->destroy(vmm, 0, 2));
+}
+
 static void test_store_reaches_what_is_mapped_nowhere(void **state)
 {
     (void)state;
@@ -633,6 +654,7 @@ int main(void)
         T(test_bytes_belong_to_chunk_and_slice),
         T(test_created_again_is_zero_again),
         T(test_fetch_and_zero_take_any_bytes),
+        T(test_copies_of_any_bytes_are_one_call),
         T(test_store_reaches_what_is_mapped_nowhere),
         T(test_a_slice_may_be_mapped_at_many_addresses),
         T(test_each_class_has_chunks_of_its_own_shape),
