@@ -1,8 +1,9 @@
 // test_admission.c - what an admission costs and what it counts: a turn's calls of the KV manager
-// are as many as its newcomers; mappings are a resource as bytes are; who waits for a prefix holds
-// up nobody else.
+// are as many as its newcomers; those who decode grow together; mappings are a resource as bytes
+// are; who waits for a prefix holds up nobody else.
 #include "unit/cmocka_all.h"
 
+#include "engine/memory/room.h"
 #include "unit/engine/support/company.h"
 #include "unit/engine/support/unthreaded.h"
 #include "vtensor/vmm.h"
@@ -114,6 +115,53 @@ static void test_newcomers_of_a_turn_cost_so_many_calls(void **state)
     assert_int_equal(eng->running.n_seq, N_NEW);
     assert_in_range(n_cost, N_NEW, 3 * N_NEW);
     assert_int_equal(n_stats, 0);
+    eng->kv->ops = real;
+}
+
+// ---- growth -------------------------------------------------------------------------------------
+
+static int n_extend, n_extend_many;
+
+static fx_status count_extend(fxi_kv *kv, fxi_kv_seq *s, int len_tok)
+{
+    n_extend++;
+    return real->seq_extend(kv, s, len_tok);
+}
+
+static fx_status count_extend_many(fxi_kv *kv, fxi_kv_seq *const *s, const int *len_tok, int n,
+                                   int *n_done)
+{
+    n_extend_many++;
+    assert_in_range(n, 1, FXI_ROOM_AT_ONCE);
+    return real->seq_extend_many(kv, s, len_tok, n, n_done);
+}
+
+// Of one choice and of several, whose groups a list may cut.
+static void test_sequences_that_decode_grow_in_few_calls(void **state)
+{
+    (void)state;
+    enum { N_ASKED = 50, N_CHOICE = 3, N_SEQ = N_ASKED * N_CHOICE };
+    const fx_options opt = {.max_seq = N_SEQ, .max_queue = N_SEQ, .n_thread = 1};
+    eng = unthreaded_open(MODEL, opt);
+    n_error = n_last = 0;
+    for (int i = 0; i < N_ASKED; i++) submit_own(i, N_CHOICE, 12);
+    real = eng->kv->ops;
+    counted = *real;
+    counted.seq_extend = count_extend;
+    counted.seq_extend_many = count_extend_many;
+    eng->kv->ops = &counted;
+    int n_whole = 0; // steps in which all decode
+    do {
+        n_extend = n_extend_many = 0;
+        if (!fxi_turn_run(eng)) break;
+        if (eng->n_planned_tok != N_SEQ || eng->running.n_seq != N_SEQ) continue;
+        n_whole++;
+        assert_in_range(n_extend_many, 1, N_SEQ / FXI_ROOM_AT_ONCE + 1);
+        assert_true(n_extend <= (N_CHOICE - 1) * (n_extend_many - 1)); // what cuts left of groups
+    } while (true);
+    assert_true(n_whole > 5);
+    assert_int_equal(n_last, N_ASKED);
+    assert_int_equal(n_error, 0);
     eng->kv->ops = real;
 }
 
@@ -233,6 +281,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_newcomers_of_a_turn_cost_so_many_calls, tear_down),
+        cmocka_unit_test_teardown(test_sequences_that_decode_grow_in_few_calls, tear_down),
         cmocka_unit_test_teardown(test_no_more_run_than_can_be_mapped, tear_down),
         cmocka_unit_test_teardown(test_choices_that_cannot_be_mapped_are_refused, tear_down),
         cmocka_unit_test_teardown(test_who_waits_for_a_prefix_holds_up_nobody, tear_down),
