@@ -1,0 +1,68 @@
+#include "paper_engine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "engine/loop/loop.h"
+
+static const fxi_geometry small = {"small", 2, 64, 1, 1, 32, 1e6, PAPER_MOST_TOK};
+
+void die(const char *what)
+{
+    fprintf(stderr, "bench: %s\n", what);
+    exit(1);
+}
+
+static uint64_t clock_of(void *ud)
+{
+    return ((paper_engine *)ud)->clock_us;
+}
+
+void paper_engine_open(paper_engine *p, const char *manager, int max_seq, int step_tok,
+                       uint64_t kv_bytes)
+{
+    fx_error err = {0};
+    p->opt = fxi_replay_options_start();
+    p->opt.manager = manager;
+    p->opt.geometry = &small;
+    p->opt.page_bytes = 4096;
+    p->opt.block_tok = PAPER_CHUNK_TOK;
+    p->opt.max_seq = max_seq;
+    p->opt.step_tok = step_tok;
+    p->opt.kv_bytes = kv_bytes;
+    p->r = (fxi_replay){.t = &p->trace, .opt = &p->opt, .out = &p->out};
+    if (fxi_replay_open(&p->r, &err) != FX_OK) die(err.text);
+    p->r.model->before_pass = NULL;
+    p->clock_us = 1000000;
+    p->r.eng->now_us = clock_of;
+    p->r.eng->now_ud = p;
+}
+
+static void note_event(void *ud, const fx_event *ev)
+{
+    ((paper_engine *)ud)->n_ended += ev->last;
+}
+
+void paper_engine_ask(paper_engine *p, int n_prompt, int max_tok)
+{
+    fx_error err = {0};
+    uint64_t id;
+    fx_request q = fx_request_default();
+    for (int i = 0; i < n_prompt; i++) p->tok[i] = 1 + i % 1000;
+    p->tok[0] = 1 + p->n_made % 1000;
+    p->tok[1] = 1 + p->n_made / 1000;
+    p->n_made++;
+    q.prompt = p->tok;
+    q.n_prompt = (size_t)n_prompt;
+    q.max_tok = max_tok;
+    q.ignore_eos = true;
+    q.on_event = note_event;
+    q.ud = p;
+    if (fx_submit(p->r.eng, &q, &id, &err) != FX_OK) die(err.text);
+}
+
+void paper_engine_close(paper_engine *p)
+{
+    fxi_turn_end_all(p->r.eng, FX_FINISH_ABORT);
+    fxi_replay_close(&p->r);
+}
