@@ -1,3 +1,5 @@
+// paper_engine.c - see paper_engine.h.
+
 #include "paper_engine.h"
 
 #include <stdio.h>

@@ -118,6 +118,7 @@ struct fx_engine {
     struct fxi_draft_model *draft_model; // draft_model.h; NULL: there is none
     struct fxi_speculator *spec;         // speculate.h; NULL: it does not speculate
     struct fxi_reader *reader;           // [max_seq] scratch of prompts.c
+    int n_reader;                        // of the step that was planned last
     pthread_t thread;
     pid_t pid; // of the process that opened it
 
@@ -129,6 +130,7 @@ struct fx_engine {
     void *on_step_ud;
 
     _Atomic uint64_t budget_bytes; // the budget requested last; opt.kv_memory_bytes is in effect
+    atomic_bool some_cancelled;    // groups, since mark_cancelled has looked
     uint64_t limit_bytes;          // limit.c: the most that the system leaves for it
     uint64_t limit_look_ms;        // when it was looked at
     bool limit_is_near;            // half of the reserve is gone: memory goes back at once

@@ -43,18 +43,24 @@ typedef struct fxi_group fxi_group;
 typedef enum fxi_seq_state { FXI_SEQ_UNBORN, FXI_SEQ_LIVE, FXI_SEQ_DONE } fxi_seq_state;
 
 typedef struct fxi_seq {
+    // Together, since a turn reads them of all sequences, which no cache of a core holds.
     fxi_group *group;
     int choice;
     fxi_seq_state state;
-    int32_t *tok; // [cap_tok] prompt, then answer
+    fx_finish finish; // FX_FINISH_NONE until its end is decided; the turn acts on it
     int n_tok, cap_tok;
-    fxi_kv_seq *kv;         // while LIVE in a group that runs or is swapped, or between
-    int n_computed;         // tokens whose keys and values are in the cache; < n_tok while it runs
-    int n_step;             // tokens of this sequence in the step being planned; 0: none
-    int n_draft;            // of n_step: tokens of `draft`, behind the known ones
-    fxi_draft *draft;       // NULL: it has not drafted
-    int n_recorded;         // tokens of it that are known to be in the prefix cache
-    bool is_filling;        // it still computes tokens that were known when it was matched
+    int32_t *tok;     // [cap_tok] prompt, then answer
+    fxi_kv_seq *kv;   // while LIVE in a group that runs or is swapped, or between
+    int n_computed;   // tokens whose keys and values are in the cache; < n_tok while it runs
+    int n_step;       // tokens of this sequence in the step being planned; 0: none
+    int n_draft;      // of n_step: tokens of `draft`, behind the known ones
+    int n_recorded;   // tokens of it that are known to be in the prefix cache
+    fxi_draft *draft; // NULL: it has not drafted
+    float *embd;      // [dim] of FX_TASK_EMBED: what its tokens' rows are pooled to
+    bool is_filling;  // it still computes tokens that were known when it was matched
+    bool is_late;     // it could not draw: what its grammar allows next was not known yet
+    bool is_held;     // it sits out the step for that
+    // the others
     fxi_treap_node fill_at; // eng->filling, while that and its group runs, unless no_cache
     int n_prompt_emitted;   // with prompt_logprobs: prompt tokens whose probabilities were emitted
     struct fxi_join {       // the sequence whose prefix it waits for
@@ -63,17 +69,13 @@ typedef struct fxi_seq {
     } join;
     fxi_text text;
     fxi_guide_place place; // of the answer in req.grammar
-    bool is_late;          // it could not draw: what its grammar allows next was not known yet
-    bool is_held;          // it sits out the step for that
     double sum_logprob;    // of the answer, if choices are ranked by it
     double beam_sum;       // of a beam: sum of logprobs, after the rules
     fxi_prob_log prob;     // of the answer, if it is emitted later
-    float *embd;           // [dim] of FX_TASK_EMBED: what its tokens' rows are pooled to
     bool pools_all;        // the rows of all its tokens are needed, not only the last one's
     int n_pooled;          // tokens whose rows are in it
     int n_embd;            // numbers of it that are emitted, once it has ended
     uint64_t last_us;      // when its last token was drawn; 0: none yet
-    fx_finish finish;      // FX_FINISH_NONE until its end is decided; the turn acts on it
     int stop_token, stop_string;
     const char *error;      // with FX_FINISH_ERROR: a static line,
     fx_status error_status; // and FX_EINVAL if the request is at fault
@@ -113,16 +115,13 @@ struct fxi_group {
     int n_end;
     fxi_stops stops;        // over req.stop
     int max_tok;            // clamped to the context
-    int n_seq;              // sequences: choices to compute, or beams
     fxi_decoder begins;     // decoder state where an answer begins; holds no bytes
-    bool is_whole;          // its prompt is computed in one step: a token sees all of them
     bool is_hidden;         // nothing is emitted before all sequences have ended: n_best, beams
     uint64_t submit_us;     // fx_submit,
     uint64_t admit_us;      // its first admission,
     uint64_t first_us;      // and its first token; 0: not yet
     int64_t order_ms;       // arrival minus the worth of its priority; the lowest goes first. Less
                             // once it has passed others of its priority (waiting.c)
-    fxi_group_state state;  // lists.c
     fxi_client *client;     // until it is posted, its own
     fxi_treap_node line_at; // in the line of its client,
     fxi_treap_node turn_at; // and among the first ones of the clients that wait with its priority,
@@ -139,22 +138,27 @@ struct fxi_group {
     int n_passed;           // others of its client that were tried first, since more was cached
     uint64_t tried_at;      // eng->n_freed when it last found no room; 0: never
     uint64_t moving_since_us; // LEAVING, COMING
-    struct fxi_beam *beam;    // beam.h; NULL: no beam search
     int n_left;               // choices whose end has not been emitted
-    fxi_group *prev, *next;   // in the list that its state belongs to
     fxi_treap_node list_at;
-    atomic_bool cancelled;
     _Atomic uint64_t stopped; // choices that fx_stop_choice ends, as bits
     fxi_group *next_inbox;    // guarded by mu
     fxi_treap_node live_at;   // guarded by mu
-    fxi_seq seq[];            // [n_seq]
+    // Together, as in fxi_seq.
+    fxi_group *prev, *next; // in the list that its state belongs to
+    struct fxi_beam *beam;  // beam.h; NULL: no beam search
+    fxi_group_state state;  // lists.c
+    int n_seq;              // sequences: choices to compute, or beams
+    bool is_whole;          // its prompt is computed in one step: a token sees all of them
+    atomic_bool cancelled;
+    fxi_seq seq[]; // [n_seq]
 };
 
 // Groups in the order in which they are served: by order_ms, ties by id.
 typedef struct fxi_group_list {
     fxi_group *head, *tail;
-    fxi_treap at; // finds a new group's place
-    int n_seq;    // of all its groups
+    fxi_treap at;  // finds a new group's place
+    int n_seq;     // of all its groups
+    int n_grammar; // its groups whose answers follow one
 } fxi_group_list;
 
 // Whether a is served before b.

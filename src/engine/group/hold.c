@@ -28,7 +28,7 @@ static bool is_ready(fx_engine *eng, fxi_seq *s)
 void fxi_hold_running(fx_engine *eng)
 {
     int n = 0;
-    for (fxi_group *g = eng->running.head; g; g = g->next)
+    for (fxi_group *g = eng->running.n_grammar ? eng->running.head : NULL; g; g = g->next)
         for (int i = 0; g->req.grammar && i < g->n_seq; i++) {
             fxi_seq *s = &g->seq[i];
             if (!fxi_seq_may_compute(s)) continue;

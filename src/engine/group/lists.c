@@ -68,6 +68,7 @@ static void insert_group(fxi_group_list *l, fxi_group *g)
     *(prev ? &prev->next : &l->head) = g;
     *(g->next ? &g->next->prev : &l->tail) = g;
     l->n_seq += g->n_seq;
+    l->n_grammar += g->req.grammar != NULL;
 }
 
 static void remove_group(fxi_group_list *l, fxi_group *g)
@@ -77,6 +78,7 @@ static void remove_group(fxi_group_list *l, fxi_group *g)
     *(g->next ? &g->next->prev : &l->tail) = g->prev;
     g->prev = g->next = NULL;
     l->n_seq -= g->n_seq;
+    l->n_grammar -= g->req.grammar != NULL;
 }
 
 static fxi_group_list *list_for(fx_engine *eng, const struct state_row *row)

@@ -259,11 +259,12 @@ static void line_up_joined(fx_engine *eng)
     }
 }
 
-void fxi_admit_waiting(fx_engine *eng)
+bool fxi_admit_waiting(fx_engine *eng)
 {
     verdict v = ADMITTED;
+    bool some = false;
     fxi_promise promise = {0};
-    if (eng->budget_waits || eng->is_forgetting) return;
+    if (eng->budget_waits || eng->is_forgetting) return false;
     line_up_joined(eng);
     while (v == ADMITTED || v == SKIPPED) {
         fxi_group *g = choose_group(eng, &promise);
@@ -271,6 +272,8 @@ void fxi_admit_waiting(fx_engine *eng)
         fxi_waiting_pick(eng, g);
         const bool was_swapped = g->state == FXI_SWAPPED;
         v = admit_group(eng, g, &promise);
+        some |= v == ADMITTED;
         if (v == NO_ROOM) fail_if_hopeless(eng, g, was_swapped);
     }
+    return some;
 }

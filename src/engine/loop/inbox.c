@@ -75,7 +75,10 @@ void fx_cancel(fx_engine *eng, uint64_t id)
 {
     pthread_mutex_lock(&eng->mu);
     fxi_group *g = fxi_lists_find_locked(eng, id);
-    if (g) atomic_store(&g->cancelled, true);
+    if (g) {
+        atomic_store(&g->cancelled, true);
+        atomic_store(&eng->some_cancelled, true);
+    }
     pthread_cond_signal(&eng->wake);
     pthread_mutex_unlock(&eng->mu);
 }

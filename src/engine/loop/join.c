@@ -81,10 +81,11 @@ static int n_with_cache(const fxi_group *g)
     return n;
 }
 
-// On an error it is tried again in the next step.
-static void match_group(fx_engine *eng, fxi_group *g)
+// On an error it is tried again in the next step. Whether some were matched.
+static bool match_group(fx_engine *eng, fxi_group *g)
 {
     int at_once = 0, n = 0; // looked up when it matters
+    bool some = false;
     for (int i = 0; i < g->n_seq; i++) {
         fxi_seq *s = &g->seq[i];
         if (!lacks_cache(s)) continue;
@@ -92,11 +93,16 @@ static void match_group(fx_engine *eng, fxi_group *g)
             at_once = fxi_request_at_once(eng, &g->req, g->max_tok);
             n = n_with_cache(g);
         }
-        if (n < at_once && !fxi_join_waits(eng, s)) n += fxi_cache_match(eng, s) == FX_OK;
+        if (n >= at_once || fxi_join_waits(eng, s) || fxi_cache_match(eng, s) != FX_OK) continue;
+        some = true;
+        n++;
     }
+    return some;
 }
 
-void fxi_join_match_running(fx_engine *eng)
+bool fxi_join_match_running(fx_engine *eng)
 {
-    for (fxi_group *g = eng->running.head; g; g = g->next) match_group(eng, g);
+    bool some = false;
+    for (fxi_group *g = eng->running.head; g; g = g->next) some |= match_group(eng, g);
+    return some;
 }

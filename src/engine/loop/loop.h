@@ -56,18 +56,22 @@ int fxi_plan_step(fx_engine *eng);
 
 // Distributes `left` tokens of the step over the prompts that are being computed.
 void fxi_prompts_plan(fx_engine *eng, int left);
+// Prefetches the memory that they will need in the next step, during this forward pass. The manager
+// does the same for sequences that decode (ahead_tok).
+void fxi_prompts_prepare(fx_engine *eng);
 size_t fxi_prompts_scratch_bytes(void); // of one element of eng->reader
 
 // Admits waiting groups while there are places and memory. If no group runs and the first one
-// cannot start, decides its failure.
-void fxi_admit_waiting(fx_engine *eng);
+// cannot start, decides its failure. Whether there are more running groups now.
+bool fxi_admit_waiting(fx_engine *eng);
 
 // Whether s waits for a prefix that another sequence is computing.
 bool fxi_join_waits(fx_engine *eng, fxi_seq *s);
 // Whether it waits still, for the one that it waited for.
 bool fxi_join_goes_on(fx_engine *eng, const fxi_seq *s);
-// Matches the LIVE sequences of running groups that have no cache and wait for no prefix.
-void fxi_join_match_running(fx_engine *eng);
+// Matches the LIVE sequences of running groups that have no cache and wait for no prefix. Whether
+// some have a cache now.
+bool fxi_join_match_running(fx_engine *eng);
 
 // ---- step.c, step_scratch.c, step_batch.c, draw.c ----------------------------------------------
 

@@ -47,15 +47,20 @@ static bool decodes_now(const fxi_seq *s)
     return fxi_seq_may_compute(s) && !s->n_step && !s->is_held && fxi_seq_n_left(s) == 1;
 }
 
-// Lists what decodes in a group, behind the n that are listed. Beams: all or none.
-static int list_group(fxi_group *g, fxi_seq **s, int n, int most)
+// Lists what decodes in a group and is not planned yet, behind the *n that are listed; of beams all
+// or none. False: the list, which holds `most`, has no room for the rest.
+static bool list_group(fxi_group *g, fxi_seq **s, int *n, int most)
 {
-    const int n_before = n;
-    if (g->is_whole) return n;
-    if (g->beam && (!is_level(g) || fxi_group_n_live(g) > most - n)) return n;
-    for (int i = 0; i < g->n_seq && n < most; i++)
-        if (decodes_now(&g->seq[i])) s[n++] = &g->seq[i];
-    return g->beam && n - n_before < fxi_group_n_live(g) ? n_before : n;
+    const int n_before = *n;
+    if (g->is_whole || (g->beam && !is_level(g))) return true;
+    if (g->beam && fxi_group_n_live(g) > most - n_before) return false;
+    for (int i = 0; i < g->n_seq; i++) {
+        if (!decodes_now(&g->seq[i])) continue;
+        if (*n == most) return false;
+        s[(*n)++] = &g->seq[i];
+    }
+    if (g->beam && *n - n_before < fxi_group_n_live(g)) *n = n_before;
+    return true;
 }
 
 // One call to the manager for many sequences. Returns how many it could grow: beams of which some
@@ -69,16 +74,19 @@ static int grow_listed(fx_engine *eng, fxi_seq *const *s, int n)
     return n_done;
 }
 
-// Those for whom memory is at hand. A group may be listed in part, where the list or the tokens
-// left end within it; decode_group goes on with the rest of it, one by one.
-static int decode_at_hand(fx_engine *eng, int left)
+// Those for whom memory is at hand. *is_all: nobody was left out.
+static int decode_at_hand(fx_engine *eng, int left, bool *is_all)
 {
     fxi_seq *s[FXI_ROOM_AT_ONCE];
     fxi_group *g = eng->running.head;
-    for (int n = 0, n_done = 0; g && left > 0 && n_done == n; left -= n_done) {
+    *is_all = true;
+    while (g && left > 0 && *is_all) {
         const int most = left < FXI_ROOM_AT_ONCE ? left : FXI_ROOM_AT_ONCE;
-        for (n = 0; g && n < most; g = g->next) n = list_group(g, s, n, most);
-        n_done = grow_listed(eng, s, n);
+        int n = 0;
+        while (g && list_group(g, s, &n, most)) g = g->next;
+        const int n_done = grow_listed(eng, s, n);
+        left -= n_done;
+        *is_all = n_done == n && (n || !g); // beams may be too many for any list
     }
     return left;
 }
@@ -98,8 +106,9 @@ static int decode_group(fx_engine *eng, fxi_group *g, int left)
 
 static int plan_decodes(fx_engine *eng, int left)
 {
-    if (left > 0) left = decode_at_hand(eng, left);
-    for (fxi_group *g = eng->running.head, *next; g && left > 0; g = next) {
+    bool is_all = false;
+    if (left > 0) left = decode_at_hand(eng, left, &is_all);
+    for (fxi_group *g = is_all ? NULL : eng->running.head, *next; g && left > 0; g = next) {
         left = decode_group(eng, g, left);
         next = g->state == FXI_RUNNING ? g->next : NULL; // preempted: it was the last
     }
@@ -142,16 +151,22 @@ static int plan_once(fx_engine *eng, bool may_admit)
     clear_plan(eng);
     fxi_hold_running(eng);
     int left = plan_decodes(eng, eng->opt.step_tok);
-    fxi_join_match_running(eng);
-    if (left > 0 && may_admit) fxi_admit_waiting(eng);
-    fxi_join_match_running(eng); // the other sequences of groups that were just admitted
-    fxi_hold_running(eng);
-    left = plan_decodes(eng, left); // sequences that have just come back
+    bool some = fxi_join_match_running(eng);
+    if (left > 0 && may_admit && fxi_admit_waiting(eng)) {
+        (void)fxi_join_match_running(eng); // the other sequences of those groups
+        some = true;
+    }
+    if (some) { // may decode, since they have just come back
+        fxi_hold_running(eng);
+        left = plan_decodes(eng, left);
+    }
     fxi_prompts_plan(eng, limit_prompts(eng, left));
-    int n_row;
-    const int n_tok = count_planned(eng, &n_row);
-    fxi_speculate_plan(eng, n_tok, fxi_step_max_row(eng) - n_row);
-    return count_planned(eng, &n_row);
+    int n_row, n_tok = count_planned(eng, &n_row);
+    if (eng->spec) {
+        fxi_speculate_plan(eng, n_tok, fxi_step_max_row(eng) - n_row);
+        n_tok = count_planned(eng, &n_row);
+    }
+    return n_tok;
 }
 
 static bool has_failed(const fx_engine *eng)
@@ -162,28 +177,13 @@ static bool has_failed(const fx_engine *eng)
     return false;
 }
 
-// Prefetches the memory that prompts will need in the next step, during this forward pass. The
-// manager does the same for sequences that decode (ahead_tok).
-static void prepare_next(fx_engine *eng)
-{
-    if (!eng->ahead_tok) return;
-    for (fxi_group *g = eng->running.head; g; g = g->next)
-        for (int i = 0; i < g->n_seq; i++) {
-            fxi_seq *s = &g->seq[i];
-            if (!fxi_seq_may_compute(s) || !s->is_filling || fxi_seq_n_left(s) <= s->n_step)
-                continue;
-            int end = s->n_computed + 2 * s->n_step;
-            fxi_kv_prepare(eng->kv, s->kv, end < s->n_tok ? end : s->n_tok, 1);
-        }
-}
-
 int fxi_plan_step(fx_engine *eng)
 {
     fxi_hold_begin(eng);
     int n_tok = plan_once(eng, true);
     while (!n_tok && !eng->n_held && eng->running.head && !has_failed(eng) && fxi_room_unblock(eng))
         n_tok = plan_once(eng, false);
-    prepare_next(eng);
+    if (eng->ahead_tok) fxi_prompts_prepare(eng);
     fxi_kv_step(eng->kv, eng->ahead_tok, fxi_now_ms(eng));
     return n_tok;
 }

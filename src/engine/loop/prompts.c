@@ -87,11 +87,22 @@ static void share_out(fxi_reader *r, int n, int left)
 void fxi_prompts_plan(fx_engine *eng, int left)
 {
     fxi_reader *r = eng->reader;
-    const int n = list_readers(eng, r);
+    const int n = eng->n_reader = list_readers(eng, r);
     if (!n || left <= 0) return;
     share_out(r, n, left);
     for (int i = 0; i < n; i++) {
         fxi_seq *s = r[i].s;
         if (r[i].share && fxi_seq_may_compute(s)) (void)fxi_room_grow(eng, s, r[i].share);
+    }
+}
+
+void fxi_prompts_prepare(fx_engine *eng)
+{
+    const fxi_reader *r = eng->reader;
+    for (int i = 0; i < eng->n_reader; i++) {
+        fxi_seq *s = r[i].s;
+        if (!fxi_seq_may_compute(s) || fxi_seq_n_left(s) <= s->n_step) continue;
+        const int end = s->n_computed + 2 * s->n_step;
+        fxi_kv_prepare(eng->kv, s->kv, end < s->n_tok ? end : s->n_tok, 1);
     }
 }

@@ -36,12 +36,18 @@ static void put_seq(const fx_engine *eng, fxi_batch *b, fxi_seq *s, int *n_row)
     *n_row += fxi_step_n_row(eng, s);
 }
 
-static void put_task(const fx_engine *eng, fxi_batch *b, bool embeds)
+// Puts what embeds, or what does not. Whether there is any of the other kind.
+static bool put_task(const fx_engine *eng, fxi_batch *b, bool embeds)
 {
+    bool others = false;
     int n_row = 0;
-    for (fxi_group *g = eng->running.head; g; g = g->next)
-        for (int i = 0; i < g->n_seq && fxi_group_embeds(g) == embeds; i++)
+    for (fxi_group *g = eng->running.head; g; g = g->next) {
+        const bool is_other = fxi_group_embeds(g) != embeds;
+        others |= is_other;
+        for (int i = 0; i < g->n_seq && !is_other; i++)
             if (g->seq[i].n_step) put_seq(eng, b, &g->seq[i], &n_row);
+    }
+    return others;
 }
 
 // Whether all that is wanted of this step's logits is where they are largest.
@@ -57,8 +63,7 @@ static bool wants_best(const fx_engine *eng)
 fxi_batch fxi_step_batch(fx_engine *eng)
 {
     fxi_batch b = {.token = eng->step->token, .seq = eng->step->batch, .rows = eng->step->rows};
-    put_task(eng, &b, false);
-    put_task(eng, &b, true);
+    if (put_task(eng, &b, false)) (void)put_task(eng, &b, true);
     eng->step->n_seq = b.n_seq;
     eng->step->has_best = wants_best(eng);
     if (eng->step->has_best) b.best = eng->step->best;
