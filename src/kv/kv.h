@@ -465,11 +465,18 @@ static inline void fxi_kv_release(fxi_kv *kv, fxi_kv_seq *s)
     kv->ops->seq_release(kv, s);
 }
 
-// Where the rows of s are, group by group; valid until s is extended, swapped out or released.
+// Where the rows of s are, group by group; valid until s is extended, swapped out or released. Of
+// *out only the groups and devices that there are is written.
+static inline void fxi_kv_put_views(const fxi_kv *kv, const fxi_kv_seq *s, fxi_kv_views *out)
+{
+    kv->ops->seq_views(kv, s, out);
+}
+
+// The same; the others are zero.
 static inline fxi_kv_views fxi_kv_get_views(const fxi_kv *kv, const fxi_kv_seq *s)
 {
     fxi_kv_views v = {0};
-    kv->ops->seq_views(kv, s, &v);
+    fxi_kv_put_views(kv, s, &v);
     return v;
 }
 

@@ -23,17 +23,16 @@ static void put_tokens(fxi_step *st, fxi_batch *b, const fxi_seq *s)
 static void put_seq(const fx_engine *eng, fxi_batch *b, fxi_seq *s, int *n_row)
 {
     fxi_step *st = eng->step;
+    fxi_batch_seq *to = &st->batch[b->n_seq];
     put_tokens(st, b, s);
-    st->batch[b->n_seq] = (fxi_batch_seq){
-        .views = fxi_kv_get_views(eng->kv, s->kv),
-        .pos = s->n_computed,
-        .n_tok = s->n_step,
-        .n_logit = fxi_step_n_row(eng, s),
-        .embeds = s->embd != NULL,
-    };
+    fxi_kv_put_views(eng->kv, s->kv, &to->views);
+    to->pos = s->n_computed;
+    to->n_tok = s->n_step;
+    to->n_logit = fxi_step_n_row(eng, s);
+    to->embeds = s->embd != NULL;
     st->seq[b->n_seq] = s;
     st->row[b->n_seq++] = *n_row;
-    *n_row += fxi_step_n_row(eng, s);
+    *n_row += to->n_logit;
 }
 
 // Puts what embeds, or what does not. Whether there is any of the other kind.
