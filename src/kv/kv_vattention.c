@@ -58,7 +58,7 @@ static kv_vattention *batch_of(const fxi_kv *kv)
     return (kv_vattention *)kv;
 }
 
-static uint32_t row_of(const kv_vattention *k, const fxi_kv_seq *s)
+static uint32_t number_of_row(const kv_vattention *k, const fxi_kv_seq *s)
 {
     return (uint32_t)((const batch_row *)s - k->row);
 }
@@ -192,7 +192,7 @@ typedef struct batch_bytes {
     uint64_t created, active, lost;
 } batch_bytes;
 
-static batch_bytes count_bytes(const kv_vattention *k)
+static batch_bytes sum_group_bytes(const kv_vattention *k)
 {
     batch_bytes sum = {0};
     for (int r = 0; r < k->n; r++) {
@@ -207,7 +207,7 @@ static batch_bytes count_bytes(const kv_vattention *k)
 
 static void note_mapped(kv_vattention *k)
 {
-    const uint64_t mapped = count_bytes(k).created;
+    const uint64_t mapped = sum_group_bytes(k).created;
     if (mapped > k->peak_mapped_bytes) k->peak_mapped_bytes = mapped;
 }
 
@@ -323,7 +323,7 @@ static uint64_t n_group_for(const kv_vattention *k, uint32_t len_tok)
 // The last step has backed the page groups of the noted length, and no more.
 static bool needs_step(const kv_vattention *k, const fxi_kv_seq *s, int len_tok)
 {
-    return n_group_for(k, (uint32_t)len_tok) > n_group_for(k, k->len_tok[row_of(k, s)]);
+    return n_group_for(k, (uint32_t)len_tok) > n_group_for(k, k->len_tok[number_of_row(k, s)]);
 }
 
 // Lengths of rows as rank r is told them: by its requests.
@@ -351,7 +351,7 @@ static fx_status back_batch(kv_vattention *k, fxi_kv_seq *const *s, const int *l
 {
     memcpy(k->next_tok, k->len_tok, (size_t)k->max_seq * sizeof *k->next_tok);
     for (int i = 0; i < n; i++) {
-        uint32_t *next = &k->next_tok[row_of(k, s[i])];
+        uint32_t *next = &k->next_tok[number_of_row(k, s[i])];
         if ((uint32_t)len_tok[i] > *next) *next = (uint32_t)len_tok[i];
     }
     const vt_status st = step_ranks(k);
@@ -361,7 +361,7 @@ static fx_status back_batch(kv_vattention *k, fxi_kv_seq *const *s, const int *l
 
 static void note_backed(kv_vattention *k, const fxi_kv_seq *s, int len_tok)
 {
-    const uint32_t row = row_of(k, s), len = (uint32_t)len_tok;
+    const uint32_t row = number_of_row(k, s), len = (uint32_t)len_tok;
     if (len > k->len_tok[row]) set_live(k, row, len);
 }
 
@@ -400,7 +400,7 @@ static fx_status kva_seq_extend_many(fxi_kv *kv, fxi_kv_seq *const *s, const int
 static fx_status kva_seq_truncate(fxi_kv *kv, fxi_kv_seq *s, int len_tok)
 {
     kv_vattention *k = batch_of(kv);
-    const uint32_t row = row_of(k, s);
+    const uint32_t row = number_of_row(k, s);
     if ((uint32_t)len_tok < k->len_tok[row]) set_live(k, row, (uint32_t)len_tok);
     return FX_OK;
 }
@@ -414,7 +414,7 @@ static void kva_seq_prepare(fxi_kv *kv, fxi_kv_seq *s, int len_tok, int deadline
 static void kva_seq_release(fxi_kv *kv, fxi_kv_seq *s)
 {
     kv_vattention *k = batch_of(kv);
-    set_live(k, row_of(k, s), 0);
+    set_live(k, number_of_row(k, s), 0);
     leave_row(k, (batch_row *)s);
 }
 
@@ -536,14 +536,14 @@ static fx_status kva_trim(fxi_kv *kv, uint64_t keep_bytes)
 
 static uint64_t kva_held(const fxi_kv *kv)
 {
-    const batch_bytes b = count_bytes(batch_of(kv));
+    const batch_bytes b = sum_group_bytes(batch_of(kv));
     return b.active + b.lost;
 }
 
 static void kva_stats(const fxi_kv *kv, fxi_kv_stats *out)
 {
     const kv_vattention *k = batch_of(kv);
-    const batch_bytes b = count_bytes(k);
+    const batch_bytes b = sum_group_bytes(k);
     const uint64_t live = k->live_tok * k->tok_bytes, used = live < b.active ? live : b.active;
     *out = (fxi_kv_stats){
         .budget_bytes = k->budget_bytes,
@@ -609,7 +609,7 @@ static fx_status kva_paint(fxi_kv *kv, const fxi_kv_painter *to)
 
 // ---- checks ------------------------------------------------------------------------------------
 
-static const char *check_row(const kv_vattention *k, uint32_t i)
+static const char *check_seq_row(const kv_vattention *k, uint32_t i)
 {
     const batch_row *row = &k->row[i];
     const uint64_t n_group = n_group_for(k, k->len_tok[i]);
@@ -630,7 +630,7 @@ static const char *check_rows(const kv_vattention *k)
     uint64_t live_tok = 0, n_held = 0, n_active = 0;
     int n_left = 0;
     for (uint32_t i = 0; i < (uint32_t)k->max_seq; i++) {
-        const char *what = check_row(k, i);
+        const char *what = check_seq_row(k, i);
         if (what) return what;
         live_tok += k->len_tok[i];
         n_left += k->row[i].is_left;
