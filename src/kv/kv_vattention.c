@@ -640,6 +640,8 @@ static const char *check_rows(const kv_vattention *k)
         vt_va_stats st;
         vt_va_get_stats(k->va[r], &st);
         n_active += st.requests_active;
+        if (st.groups_budget != k->budget_bytes / (uint64_t)k->n / k->group_bytes)
+            return "a rank has another budget";
     }
     if (n_active != n_held) return "a request is not a sequence";
     if (n_left != k->n_left) return "rows that are left are counted wrong";
