@@ -125,7 +125,15 @@ VT_API VT_NODISCARD vt_status vt_va_free_reqid(vt_va *va, uint32_t reqid);
 // a lost request would have to grow), VT_ENOMEM (of the backend).
 VT_API VT_NODISCARD vt_status vt_va_step(vt_va *va, const uint32_t *len_tok, bool eager_reclaim);
 
-// The same without eager_reclaim. After it returns, a thread looks ahead, in this order:
+// The two halves of vt_va_step, for callers that have several instances and need a step of all or
+// of none: the first does all that may fail and gives no request another length, the second cannot
+// fail. Without the second the step was not taken. Between the two comes no other call on the
+// instance. Errors of the first: those of vt_va_step.
+VT_API VT_NODISCARD vt_status vt_va_step_prepare(vt_va *va, const uint32_t *len_tok,
+                                                 bool eager_reclaim);
+VT_API void vt_va_step_commit(vt_va *va);
+
+// vt_va_step without eager_reclaim. After it returns, a thread looks ahead, in this order:
 //   - what each active request needs for one more token; this may take memory as a step does
 //   - for 2 to 9 more tokens, until eager_groups groups are mapped beyond that
 //   - the request that alloc_reqid will hand out next for a long prompt: it is wiped, and
@@ -145,7 +153,7 @@ VT_API void vt_va_wait(vt_va *va);
 // ---- Memory
 
 // Sets the budget: as many page groups as fit size_bytes. Shrinking returns memory that no active
-// request needs to the system; growing allocates nothing.
+// request needs to the system; growing allocates nothing and cannot fail.
 // Errors: VT_NOSPACE (active and lost requests need more than that), VT_EDEVICE; the budget is as
 // before.
 VT_API VT_NODISCARD vt_status vt_va_reserve_physical_pages(vt_va *va, uint64_t size_bytes);
@@ -177,8 +185,8 @@ VT_API void vt_va_set_deferred_reclamation(vt_va *va, bool on);
     X(groups_budget, "page groups that may exist at once")                                    \
     X(groups_created, "page groups backed by physical memory now")                            \
     X(groups_spare, "of them, mapped nowhere")                                                \
-    X(groups_active, "of them, mapped and needed by active requests")                         \
-    X(groups_surplus, "of them, mapped in active requests beyond what these need")            \
+    X(groups_active, "of them, mapped, and backed for active requests by their last step")    \
+    X(groups_surplus, "of them, mapped in active requests beyond that")                       \
     X(groups_idle, "of them, mapped in inactive requests")                                    \
     X(groups_lost, "of them, held by lost requests beyond what these need")                   \
     X(requests_active, "requests active now")                                                 \
@@ -217,6 +225,7 @@ typedef struct vt_va_request {
     bool is_lost; // out of service
     uint32_t len_tok;
     uint32_t n_need;   // page groups that the length needs
+    uint32_t n_given;  // of them, what the last step has backed; 0 before the first one
     uint32_t n_mapped; // page groups mapped, from token 0 on
 } vt_va_request;
 
@@ -228,12 +237,16 @@ typedef struct vt_va_group {
     uint32_t name;  // constant while it exists; names are small numbers and used again
     uint32_t reqid; // in which it is mapped; UINT32_MAX: nowhere
     uint32_t at;    // its position there: it holds the tokens of the at-th pages
-    bool is_needed; // by the length of that request, which is active
+    bool is_needed; // the last step has backed it for that request, which is active
 } vt_va_group;
 
 // Calls fn for each page group that exists: those of each request by position, then those that are
 // mapped nowhere. fn must not call this manager. Waits for the look-ahead. Owner thread.
 VT_API void vt_va_each_group(vt_va *va, void (*fn)(void *ud, const vt_va_group *group), void *ud);
+
+// The same for the page groups of one request alone.
+VT_API void vt_va_each_group_of(vt_va *va, uint32_t reqid,
+                                void (*fn)(void *ud, const vt_va_group *group), void *ud);
 
 // Proves the invariants, and that the system holds and maps exactly as much. Waits for the
 // look-ahead. Slow: for tests, debug builds and idle moments. Returns VT_OK, or VT_EINVAL with the

@@ -297,14 +297,13 @@ void fxi_meter_leave(vt_vmm *meter, const vt_vmm *inner)
     meter_of(meter)->leaves = inner != NULL;
 }
 
-void fxi_meter_read(const vt_vmm *meter, fxi_kv_calls out[FXI_KV_N_DRIVER_OP])
+void fxi_meter_add(const vt_vmm *meter, fxi_kv_calls out[FXI_KV_N_DRIVER_OP])
 {
     for (int i = 0; i < FXI_KV_N_DRIVER_OP; i++) {
         meter_cell *c = &meter_of(meter)->cell[i];
-        out[i] =
-            (fxi_kv_calls){.n_call = atomic_load_explicit(&c->n_call, memory_order_relaxed),
-                           .n_failure = atomic_load_explicit(&c->n_failure, memory_order_relaxed),
-                           .ns = atomic_load_explicit(&c->ns, memory_order_relaxed)};
+        out[i].n_call += atomic_load_explicit(&c->n_call, memory_order_relaxed);
+        out[i].n_failure += atomic_load_explicit(&c->n_failure, memory_order_relaxed);
+        out[i].ns += atomic_load_explicit(&c->ns, memory_order_relaxed);
     }
 }
 

@@ -16,8 +16,8 @@ vt_status fxi_meter_open(vt_vmm *inner, double run_share, vt_vmm **out);
 void fxi_meter_cancel(vt_vmm *meter, const vt_vmm *inner);
 // What is behind the meter, `inner` if the caller gave it, stays open when the meter is closed.
 void fxi_meter_leave(vt_vmm *meter, const vt_vmm *inner);
-// Any thread.
-void fxi_meter_read(const vt_vmm *meter, fxi_kv_calls out[FXI_KV_N_DRIVER_OP]);
+// Adds its calls to those in `out`. Any thread.
+void fxi_meter_add(const vt_vmm *meter, fxi_kv_calls out[FXI_KV_N_DRIVER_OP]);
 fxi_kv_moved fxi_meter_moved(const vt_vmm *meter); // by the calls of the swap
 
 #endif

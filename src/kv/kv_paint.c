@@ -30,14 +30,18 @@ static void paint_shapes(const seen_rank *r)
                      (int)(c->chunk[g].slice_bytes / c->chunk[g].tok_bytes), (int)r->rank);
 }
 
+uint64_t fxi_kv_rank_name(uint64_t index, uint32_t k, uint32_t n)
+{
+    return (index / NAME_BLOCK * n + k) * NAME_BLOCK + index % NAME_BLOCK;
+}
+
 // The name of a chunk in the team, and how many of n neighbours keep that: *n.
 static uint64_t painted_name(const seen_rank *r, uint64_t at, uint32_t *n)
 {
     const uint64_t index = at & ~VT_AT_SWAP;
     const uint64_t left = NAME_BLOCK - index % NAME_BLOCK;
-    const uint64_t block = index / NAME_BLOCK * r->n_rank + r->rank;
     if (r->n_rank > 1 && *n > left) *n = (uint32_t)left;
-    return (at & VT_AT_SWAP ? FXI_KV_SWAP_CHUNK : 0) | (block * NAME_BLOCK + index % NAME_BLOCK);
+    return (at & VT_AT_SWAP ? FXI_KV_SWAP_CHUNK : 0) | fxi_kv_rank_name(index, r->rank, r->n_rank);
 }
 
 static void paint_run(const seen_rank *r, uint32_t group, uint64_t at, uint64_t n,

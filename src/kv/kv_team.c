@@ -115,20 +115,9 @@ static fx_status open_ranks(kv_team *t, const fxi_kv_shape *shape, fx_error *err
     return st == VT_OK ? FX_OK : fxi_fail(err, fxi_kv_status_of(st), "KV cache: no memory");
 }
 
-static fx_status check_rows(const fxi_kv_shape *shape, fx_error *err)
-{
-    for (int g = 0; g < shape->layout.n_group; g++)
-        if (shape->layout.group[g].row_bytes % (size_t)shape->n_rank)
-            return fxi_fail(err, FX_EINVAL,
-                            "KV cache: %d devices cannot share out rows of %zu bytes",
-                            shape->n_rank, shape->layout.group[g].row_bytes);
-    return FX_OK;
-}
-
 fx_status fxi_kv_team_open(const fxi_kv_shape *shape, fxi_kv **out, fx_error *err)
 {
     *out = NULL;
-    FX_TRY(check_rows(shape, err));
     kv_team *t = calloc(1, sizeof *t);
     if (!t) return fxi_fail(err, FX_ENOMEM, "KV cache: no memory");
     const fx_status st = open_ranks(t, shape, err);
@@ -436,15 +425,7 @@ static void team_moved(const fxi_kv *kv, fxi_kv_moved *out)
 
 static void team_driver_calls(const fxi_kv *kv, fxi_kv_calls out[FXI_KV_N_DRIVER_OP])
 {
-    fxi_kv_calls one[FXI_KV_N_DRIVER_OP];
-    for (int k = 0; k < team_of(kv)->n; k++) {
-        fxi_meter_read(team_of(kv)->meter[k], one);
-        for (int i = 0; i < FXI_KV_N_DRIVER_OP; i++) {
-            out[i].n_call += one[i].n_call;
-            out[i].n_failure += one[i].n_failure;
-            out[i].ns += one[i].ns;
-        }
-    }
+    for (int k = 0; k < team_of(kv)->n; k++) fxi_meter_add(team_of(kv)->meter[k], out);
 }
 
 static fx_status team_paint(fxi_kv *kv, const fxi_kv_painter *to)

@@ -336,7 +336,7 @@ static void kvv_moved(const fxi_kv *kv, fxi_kv_moved *out)
 
 static void kvv_driver_calls(const fxi_kv *kv, fxi_kv_calls out[FXI_KV_N_DRIVER_OP])
 {
-    fxi_meter_read(manager_of(kv)->meter, out);
+    fxi_meter_add(manager_of(kv)->meter, out);
 }
 
 // ---- pictures ----------------------------------------------------------------------------------

@@ -5,6 +5,7 @@
 //
 //   check lengths | settle | plan: need, sums | fence | make room | grow | commit lengths
 //   nothing is changed yet ------------------------|  unneeded memory moves
+//   prepare -----------------------------------------------------------| commit
 //
 // The plan decides VT_NOSPACE from sums, before anything is touched: what active requests were
 // given and what they need now (n_keep) must fit the budget; everything else can be taken. The
@@ -296,6 +297,7 @@ static va_sums plan_step(vt_va *va, const uint32_t *len_tok)
     va_sums s = {0};
     for (uint32_t i = 0; i < va->geo.max_batch; i++) {
         vti_va_req *r = &va->req[i];
+        r->want_tok = len_tok[i];
         r->n_want = vti_va_groups_for(&va->geo, len_tok[i]);
         r->n_keep = r->n_want > r->n_given ? r->n_want : r->n_given;
         s.n_keep += r->n_keep + vti_va_lost(r, r->n_keep);
@@ -340,39 +342,45 @@ static vt_status grow_from_others(vt_va *va)
     return grow_batch(va);
 }
 
-static void commit_lengths(vt_va *va, const uint32_t *len_tok, uint64_t ticket)
+static vt_status prepare_batch(vt_va *va, const uint32_t *len_tok)
 {
-    for (uint32_t i = 0; i < va->geo.max_batch; i++) {
-        vti_va_req *r = &va->req[i];
-        if (r->n_want < r->n_given) r->fence = ticket;
-        r->len_tok = len_tok[i];
-        r->n_need = r->n_given = r->n_want;
-        if (r->n_dirty < r->n_want) r->n_dirty = r->n_want;
-    }
-}
-
-static vt_status step_batch(vt_va *va, const uint32_t *len_tok)
-{
-    uint64_t ticket = 0;
     va_sums s = plan_step(va, len_tok);
     if (s.n_keep > va->budget_groups) return VT_NOSPACE;
-    if (s.any_fence) VT_TRY(fence_batch(va, &ticket));
+    va->step_fence = 0;
+    if (s.any_fence) VT_TRY(fence_batch(va, &va->step_fence));
     VT_TRY(vti_va_make_room(va, va->budget_groups - s.n_more));
     vt_status st = grow_batch(va);
     if (st == VT_NOSPACE) st = grow_from_others(va);
     VT_TRY(st);
-    commit_lengths(va, len_tok, ticket);
-    va->count.steps++;
     va->count.sync_groups += s.n_more;
     return VT_OK;
 }
 
-vt_status vt_va_step(vt_va *va, const uint32_t *len_tok, bool eager_reclaim)
+vt_status vt_va_step_prepare(vt_va *va, const uint32_t *len_tok, bool eager_reclaim)
 {
     VT_TRY(check_step_lengths(va, len_tok));
     vti_va_settle(va, false);
     if (eager_reclaim || !va->deferred) vti_va_sweep(va);
-    return tally_answer(va, step_batch(va, len_tok));
+    return tally_answer(va, prepare_batch(va, len_tok));
+}
+
+void vt_va_step_commit(vt_va *va)
+{
+    for (uint32_t i = 0; i < va->geo.max_batch; i++) {
+        vti_va_req *r = &va->req[i];
+        if (r->n_want < r->n_given) r->fence = va->step_fence;
+        r->len_tok = r->want_tok;
+        r->n_need = r->n_given = r->n_want;
+        if (r->n_dirty < r->n_want) r->n_dirty = r->n_want;
+    }
+    va->count.steps++;
+}
+
+vt_status vt_va_step(vt_va *va, const uint32_t *len_tok, bool eager_reclaim)
+{
+    VT_TRY(vt_va_step_prepare(va, len_tok, eager_reclaim));
+    vt_va_step_commit(va);
+    return VT_OK;
 }
 
 vt_status vt_va_step_async(vt_va *va, const uint32_t *len_tok)
@@ -404,7 +412,7 @@ vt_status vt_va_reserve_physical_pages(vt_va *va, uint64_t size_bytes)
     uint64_t n_group = size_bytes / va->geo.group_bytes;
     vti_va_actor owner = vti_va_owner(va);
     vti_va_settle(va, false);
-    if (n_needed(va) > n_group) return tally_answer(va, VT_NOSPACE);
+    if (n_group < va->budget_groups && n_needed(va) > n_group) return tally_answer(va, VT_NOSPACE);
     vti_va_keep_needed(va);
     VT_TRY(vti_va_make_room(va, n_group));
     if (va->n_created > n_group) VT_TRY(vti_va_destroy_spares(va, &owner, va->n_created - n_group));

@@ -116,12 +116,11 @@ vt_status vt_va_check(vt_va *va, const char **what)
 
 static void add_request(const vt_va *va, const vti_va_req *r, vt_va_stats *s)
 {
-    uint64_t n_mapped = r->n_mapped, needed = n_mapped < r->n_need ? n_mapped : r->n_need;
-    uint64_t lost = vti_va_lost(r, r->n_need);
-    s->groups_active += needed;
+    uint64_t n_all = r->n_mapped + r->n_torn, lost = vti_va_lost(r, r->n_need);
+    s->groups_active += r->n_given;
     s->groups_lost += lost;
     s->requests_lost += lost > 0;
-    if (lost == 0) *(r->is_active ? &s->groups_surplus : &s->groups_idle) += n_mapped - needed;
+    *(r->is_active ? &s->groups_surplus : &s->groups_idle) += n_all - r->n_given - lost;
     s->requests_active += r->is_active;
     s->live_bytes += (uint64_t)r->len_tok * va->geo.row_bytes * va->geo.n_plane;
 }
@@ -145,5 +144,6 @@ vt_va_request vt_va_look(const vt_va *va, uint32_t reqid)
                            .is_lost = r->n_torn > 0,
                            .len_tok = r->len_tok,
                            .n_need = r->n_need,
+                           .n_given = r->n_given,
                            .n_mapped = r->n_mapped};
 }

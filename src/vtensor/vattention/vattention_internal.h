@@ -101,9 +101,10 @@ typedef struct vti_va_req {
     uint32_t n_given;  // of n_need, what the last step backed: 0 between alloc and step
     uint64_t fence;    // 0: passed
     uint64_t freed_at; // number of the free that ended it, or of its place at first
-    // scratch space of one call
-    uint32_t n_keep; // groups that a reclaim leaves
-    uint32_t n_want; // groups that a step must end with, at least; or that a look-ahead aims at
+    // scratch space of one call, or of a step from prepare to commit
+    uint32_t n_keep;   // groups that a reclaim leaves
+    uint32_t want_tok; // length after the step that is prepared
+    uint32_t n_want;   // groups that a step must end with, at least; or that a look-ahead aims at
 } vti_va_req;
 
 // Who works, and where that is counted (only counters).
@@ -156,6 +157,7 @@ struct vt_va {
     uint32_t *name;         // [max_batch][groups_per_request]
     uint64_t budget_groups; // constant while a job is out
     uint64_t n_free;        // numbers given to freed_at so far
+    uint64_t step_fence;    // of the step that is prepared; 0: it needs none
     bool deferred;
     vt_va_stats count; // only the counters of VT_VA_STATS
 

@@ -5,12 +5,9 @@ static void walk_request(const vt_va *va, uint32_t reqid,
                          void (*fn)(void *ud, const vt_va_group *group), void *ud)
 {
     const vti_va_req *r = &va->req[reqid];
-    const uint32_t n_mapped = r->n_mapped, n = n_mapped + r->n_torn,
-                   n_need = !r->is_active          ? 0
-                            : r->n_need < n_mapped ? r->n_need
-                                                   : n_mapped;
+    const uint32_t n = r->n_mapped + r->n_torn;
     for (uint32_t i = 0; i < n; i++) {
-        const vt_va_group g = {r->name[i], reqid, i, i < n_need};
+        const vt_va_group g = {r->name[i], reqid, i, i < r->n_given};
         fn(ud, &g);
     }
 }
@@ -24,4 +21,11 @@ void vt_va_each_group(vt_va *va, void (*fn)(void *ud, const vt_va_group *group),
         const vt_va_group g = {.name = name, .reqid = UINT32_MAX};
         fn(ud, &g);
     }
+}
+
+void vt_va_each_group_of(vt_va *va, uint32_t reqid, void (*fn)(void *ud, const vt_va_group *group),
+                         void *ud)
+{
+    vti_va_settle(va, true);
+    if (reqid < va->geo.max_batch) walk_request(va, reqid, fn, ud);
 }

@@ -27,11 +27,12 @@ static uint64_t test_clock(void *ud)
     return clock_us;
 }
 
-static const char *devices = "cuda:0";
+static const char *devices = "cuda:0", *manager;
 
 static fx_engine *open_gpu(bool single_thread)
 {
     const fx_options opt = {.device = devices,
+                            .kv_manager = manager,
                             .gpu_math = "law",
                             .n_thread = 1,
                             .ctx_tok = 256,
@@ -206,12 +207,25 @@ static void test_a_lost_device_is_said_to_be_lost(void **state)
 
 // ---- three devices -----------------------------------------------------------------------------
 
-// They share the cache out: what each maps is its part of every row, and all of it goes back.
-static void test_devices_share_the_cache_out(void **state)
+static const char *const sharing[] = {"vtensor", "vattention", "vattention-mega",
+                                      "vattention-start"};
+
+enum { N_SHARING = sizeof sharing / sizeof *sharing };
+
+static void on_three_devices(void (*test)(void))
 {
-    (void)state;
-    fx_stats s;
     devices = "cuda:0,cuda:1,cuda:2";
+    for (int i = 0; i < N_SHARING; i++) {
+        manager = sharing[i];
+        test();
+    }
+    devices = "cuda:0";
+    manager = NULL;
+}
+
+static void share_the_cache_out(void)
+{
+    fx_stats s;
     fx_engine *eng = open_gpu(true);
     for (int i = 0; i < N_REQUEST; i++) ask_request(eng, i, &want[i]);
     for (int i = 0; i < N_REQUEST; i++)
@@ -221,7 +235,13 @@ static void test_devices_share_the_cache_out(void **state)
     expect_sound(eng);
     unthreaded_close(eng);
     assert_int_equal(standin_look().memory_bytes, 0);
-    devices = "cuda:0";
+}
+
+// They share the cache out: what each maps is its part of every row, and all of it goes back.
+static void test_devices_share_the_cache_out(void **state)
+{
+    (void)state;
+    on_three_devices(share_the_cache_out);
 }
 
 static uint64_t painted_on(const fx_picture *p, uint32_t device)
@@ -235,12 +255,9 @@ static uint64_t painted_on(const fx_picture *p, uint32_t device)
     return sum;
 }
 
-// Each device's chunks are seen, all that it has mapped; each backs every sequence.
-static void test_devices_are_seen(void **state)
+static void see_devices(void)
 {
-    (void)state;
     uint32_t n_of[3] = {0};
-    devices = "cuda:0,cuda:1,cuda:2";
     fx_engine *eng = open_gpu(true);
     uint64_t id;
     const fx_request req = nth_request(0, 8, &got[0]);
@@ -260,7 +277,13 @@ static void test_devices_are_seen(void **state)
     fx_picture_unref(p);
     fx_picture_end(eng);
     unthreaded_close(eng);
-    devices = "cuda:0";
+}
+
+// Each device's chunks are seen, all that it has mapped; each backs every sequence.
+static void test_devices_are_seen(void **state)
+{
+    (void)state;
+    on_three_devices(see_devices);
 }
 
 // NCCL fails: no pass can run any more.

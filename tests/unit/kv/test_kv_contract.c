@@ -1,12 +1,12 @@
-// test_kv_contract.c - what kv.h promises, of every manager that the registry lists, and of that of
-// vtensor for several devices.
+// test_kv_contract.c - what kv.h promises, of every manager that the registry lists: with one
+// device, and with up to three where it can share a cache out.
 #include "unit/cmocka_all.h"
 
 #include "unit/kv/support/kv_world.h"
 
 #include <string.h>
 
-enum { BUDGET = 1 << 20, PAGE = 4096 };
+enum { PAGE = 4096, BUDGET = 264 * PAGE }; // which up to three devices share out in whole pages
 
 static kv_world world; // too large for a stack
 static int32_t text[4][KV_WORLD_CTX];
@@ -22,8 +22,11 @@ typedef void (*case_fn)(const char *manager);
 static void each_manager(case_fn fn)
 {
     make_texts();
-    for (int i = 0; fxi_kv_manager_name(i); i++) fn(fxi_kv_manager_name(i));
-    for (kv_world_n_rank = 1; kv_world_n_rank <= 2; kv_world_n_rank++) fn("vtensor");
+    for (int i = 0; fxi_kv_manager_name(i); i++) {
+        const int most = kv_world_can_share_out(fxi_kv_manager_name(i)) ? 3 : 0;
+        for (kv_world_n_rank = 0; kv_world_n_rank <= most; kv_world_n_rank++)
+            fn(fxi_kv_manager_name(i));
+    }
     kv_world_n_rank = 0;
 }
 
@@ -100,6 +103,22 @@ static void small_budgets_are_refused(const char *manager)
     assert_int_equal(st, FX_ENOSPACE);
     assert_true(err.text[0]);
     assert_null(kv);
+}
+
+// Of every device, where the manager counts them.
+static void calls_of_the_memory_are_counted(const char *manager)
+{
+    fxi_kv_calls calls[FXI_KV_N_DRIVER_OP];
+    const uint64_t n_device = kv_world_n_rank ? (uint64_t)kv_world_n_rank : 1;
+    open_world(manager, BUDGET);
+    begin(0, 200);
+    fxi_kv_driver_calls(world.kv, calls);
+    const uint64_t least = world.kv->ops->driver_calls ? n_device : 0;
+    assert_true(calls[FXI_KV_DRV_RESERVE].n_call >= least);
+    assert_true(calls[FXI_KV_DRV_CREATE].n_call >= least);
+    assert_true(calls[FXI_KV_DRV_MAP].n_call >= least);
+    assert_true(least || !fxi_kv_can(world.kv, FXI_KV_ELASTIC)); // who maps counts
+    kv_world_close(&world);
 }
 
 static void rows_stay(const char *manager)
@@ -402,14 +421,14 @@ static void forks_share_and_part(const char *manager)
 {
     open_world(manager, BUDGET);
     if (fxi_kv_can(world.kv, FXI_KV_FORK)) {
-        begin(0, 105);
+        begin(0, 205);
         const uint64_t held = stats_now().held_bytes;
-        assert_int_equal(kv_world_fork(&world, 0, 1, 105), FX_OK);
+        assert_int_equal(kv_world_fork(&world, 0, 1, 205), FX_OK);
         assert_int_equal(kv_world_fork(&world, 0, 2, 77), FX_OK);
         kv_world_verify(&world);
         assert_true(stats_now().held_bytes < 2 * held);
-        assert_int_equal(kv_world_extend(&world, 1, 130, text[0]), FX_OK);
-        assert_int_equal(kv_world_extend(&world, 0, 130, text[0]), FX_OK);
+        assert_int_equal(kv_world_extend(&world, 1, 230, text[0]), FX_OK);
+        assert_int_equal(kv_world_extend(&world, 0, 230, text[0]), FX_OK);
         kv_world_verify(&world);
         kv_world_release(&world, 0);
         assert_int_equal(kv_world_extend(&world, 2, 130, text[1]), FX_OK);
@@ -571,6 +590,12 @@ static void test_small_budgets_are_refused(void **state)
     each_manager(small_budgets_are_refused);
 }
 
+static void test_calls_of_the_memory_are_counted(void **state)
+{
+    (void)state;
+    each_manager(calls_of_the_memory_are_counted);
+}
+
 static void test_rows_stay(void **state)
 {
     (void)state;
@@ -685,6 +710,7 @@ int main(void)
         cmocka_unit_test(test_unknown_is_refused),
         cmocka_unit_test(test_slots_follow_capabilities),
         cmocka_unit_test(test_small_budgets_are_refused),
+        cmocka_unit_test(test_calls_of_the_memory_are_counted),
         cmocka_unit_test(test_rows_stay),
         cmocka_unit_test(test_limits_are_kept),
         cmocka_unit_test(test_full_is_a_normal_answer),

@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-enum { BUDGET = 2 << 20, MOST_CALLS = 400 };
+enum { BUDGET = 2 << 20, MOST_CALLS = 400, MAX_RANK = 3 };
 
 static kv_world w; // too large for a stack
 static int32_t text[2][KV_WORLD_CTX];
@@ -223,15 +223,23 @@ static void make_texts(void)
     for (int i = 0; i < KV_WORLD_CTX; i++) text[0][i] = i % 71, text[1][i] = 100 + i % 31;
 }
 
-// Of a cache that two devices share out, each one's.
+// Of a cache that two or three devices share out, each one's.
+static void sweep_devices(const char *manager)
+{
+    for (kv_world_n_rank = 2; kv_world_n_rank <= MAX_RANK; kv_world_n_rank++)
+        for (kv_world_faulty_rank = kv_world_n_rank - 1; kv_world_faulty_rank >= 0;
+             kv_world_faulty_rank--)
+            for (size_t k = 0; k < sizeof calls / sizeof *calls; k++)
+                sweep_call(manager, &calls[k]);
+    kv_world_n_rank = kv_world_faulty_rank = 0;
+}
+
 static void test_every_call_of_a_devices_backend_fails(void **state)
 {
     (void)state;
     make_texts();
-    kv_world_n_rank = 2;
-    for (kv_world_faulty_rank = 1; kv_world_faulty_rank >= 0; kv_world_faulty_rank--)
-        for (size_t k = 0; k < sizeof calls / sizeof *calls; k++) sweep_call("vtensor", &calls[k]);
-    kv_world_n_rank = kv_world_faulty_rank = 0;
+    for (int m = 0; fxi_kv_manager_name(m); m++)
+        if (kv_world_can_share_out(fxi_kv_manager_name(m))) sweep_devices(fxi_kv_manager_name(m));
 }
 
 static void test_every_call_of_the_backend_fails(void **state)
@@ -268,17 +276,17 @@ static bool open_over(const char *manager, int n_rank, memory *m, fxi_kv **kv, f
 }
 
 // A manager that does not open leaves the backends to the caller, with nothing in them.
-static bool open_fails_well(const char *manager, int n_rank, uint64_t i, vt_status how)
+static bool open_fails_well(const char *manager, int n_rank, int faulty, uint64_t i, vt_status how)
 {
-    memory m[2] = {{0}};
+    memory m[MAX_RANK] = {{0}};
     const int n = n_rank ? n_rank : 1;
     fx_error err = {0};
     fxi_kv *kv;
     for (int k = 0; k < n; k++) open_fake(&m[k]);
-    vt_fault_arm(m[n - 1].fault, i, 0, how);
+    vt_fault_arm(m[faulty].fault, i, 0, how);
     const bool is_open = open_over(manager, n_rank, m, &kv, &err);
-    const bool fired = vt_fault_fired(m[n - 1].fault) > 0;
-    vt_fault_disarm(m[n - 1].fault);
+    const bool fired = vt_fault_fired(m[faulty].fault) > 0;
+    vt_fault_disarm(m[faulty].fault);
     if (is_open) fxi_kv_close(kv);
     assert_true(is_open || (!kv && err.text[0]));
     for (int k = 0; k < n; k++) {
@@ -289,18 +297,26 @@ static bool open_fails_well(const char *manager, int n_rank, uint64_t i, vt_stat
     return fired;
 }
 
-static void sweep_open(const char *manager, int n_rank)
+static void sweep_open(const char *manager, int n_rank, int faulty)
 {
-    for (uint64_t i = 0; open_fails_well(manager, n_rank, i, VT_EDEVICE); i++)
-        (void)open_fails_well(manager, n_rank, i, VT_NOSPACE);
+    for (uint64_t i = 0; open_fails_well(manager, n_rank, faulty, i, VT_EDEVICE); i++)
+        (void)open_fails_well(manager, n_rank, faulty, i, VT_NOSPACE);
+}
+
+static void sweep_open_on_devices(const char *manager)
+{
+    for (int n_rank = 1; n_rank <= MAX_RANK; n_rank++)
+        for (int faulty = 0; faulty < n_rank; faulty++) sweep_open(manager, n_rank, faulty);
 }
 
 static void test_opening_fails_well(void **state)
 {
     (void)state;
-    for (int m = 0; fxi_kv_manager_name(m); m++) sweep_open(fxi_kv_manager_name(m), 0);
-    sweep_open("vtensor", 1);
-    sweep_open("vtensor", 2);
+    for (int m = 0; fxi_kv_manager_name(m); m++) {
+        const char *manager = fxi_kv_manager_name(m);
+        sweep_open(manager, 0, 0);
+        if (kv_world_can_share_out(manager)) sweep_open_on_devices(manager);
+    }
 }
 
 static void test_devices_need_a_manager_that_can(void **state)
@@ -314,8 +330,41 @@ static void test_devices_need_a_manager_that_can(void **state)
     assert_string_equal(err.text,
                         "KV manager 'paged' cannot share a cache out among devices; 'vtensor' can");
     shape.n_rank = 5;
-    assert_int_equal(fxi_kv_open("vtensor", &shape, &kv, &err), FX_EINVAL);
-    assert_string_equal(err.text, "KV cache: 5 devices cannot share out rows of 192 bytes");
+    for (int m = 0; fxi_kv_manager_name(m); m++) {
+        if (!kv_world_can_share_out(fxi_kv_manager_name(m))) continue;
+        assert_int_equal(fxi_kv_open(fxi_kv_manager_name(m), &shape, &kv, &err), FX_EINVAL);
+        assert_string_equal(err.text, "KV cache: 5 devices cannot share out rows of 192 bytes");
+    }
+}
+
+// The views of all devices have the same strides.
+static void expect_two_sizes(const char *manager)
+{
+    fxi_kv_shape shape = kv_world_shape(BUDGET, false);
+    memory m[MAX_RANK] = {{0}};
+    fx_error err = {0};
+    fxi_kv *kv;
+    shape.n_rank = MAX_RANK;
+    for (int k = 0; k < MAX_RANK; k++) {
+        open_fake(&m[k]);
+        vt_fault_set_granularity(m[k].fault, k ? 64 << 10 : 4 << 10);
+        shape.rank_vmm[k] = m[k].fault;
+    }
+    assert_int_equal(fxi_kv_open(manager, &shape, &kv, &err), FX_EINVAL);
+    assert_null(kv);
+    assert_string_equal(err.text, "KV cache: the devices have memory pages of two sizes");
+    for (int k = 0; k < MAX_RANK; k++) {
+        m[k].fault->ops->close(m[k].fault);
+        assert_int_equal(m[k].end.n_created + m[k].end.n_mapped + m[k].end.reserved_bytes, 0);
+    }
+}
+
+static void test_devices_need_the_same_pages(void **state)
+{
+    (void)state;
+    for (int m = 0; fxi_kv_manager_name(m); m++)
+        if (kv_world_can_share_out(fxi_kv_manager_name(m)))
+            expect_two_sizes(fxi_kv_manager_name(m));
 }
 
 // ---- block copies ------------------------------------------------------------------------------
@@ -355,6 +404,7 @@ int main(void)
         cmocka_unit_test(test_opening_fails_well),
         cmocka_unit_test(test_a_block_is_copied_in_one_call),
         cmocka_unit_test(test_devices_need_a_manager_that_can),
+        cmocka_unit_test(test_devices_need_the_same_pages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

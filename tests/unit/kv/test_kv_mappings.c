@@ -208,12 +208,56 @@ static void test_managers_share_the_mappings_of_a_process(void **state)
     assert_int_equal(max_mapping[2], max_mapping[0] / 2);
 }
 
+// A batch of vAttention needs a mapping for each sequence in each plane, whatever it does.
+static fx_status open_batch_with(uint64_t max_runs, double run_share, int n_rank, fx_error *err)
+{
+    enum { N_PLANE = 4, N_SEQ = 8 };
+    fxi_kv_shape shape = {.layout = {1, {{N_PLANE, 256, 0}}},
+                          .ctx_tok = 500,
+                          .max_seq = N_SEQ,
+                          .run_share = run_share,
+                          .budget_bytes = 2 << 20,
+                          .n_rank = n_rank};
+    fxi_kv *kv;
+    for (int k = 0; k < (n_rank ? n_rank : 1); k++) {
+        vt_vmm *vmm = vt_fake_open();
+        vt_fake_set_max_runs(vmm, max_runs * N_PLANE * N_SEQ);
+        *(n_rank ? &shape.rank_vmm[k] : &shape.vmm) = vmm;
+    }
+    const fx_status st = fxi_kv_open("vattention", &shape, &kv, err);
+    fxi_kv_close(kv);
+    for (int k = 0; !kv && k < n_rank; k++) shape.rank_vmm[k]->ops->close(shape.rank_vmm[k]);
+    if (!kv && !n_rank) shape.vmm->ops->close(shape.vmm);
+    return st;
+}
+
+static void test_a_batch_has_its_share_of_the_mappings(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t max_runs; // of what one batch needs
+        double run_share;
+        int n_rank;
+        bool fits;
+    } rows[] = {{1, 0, 0, true},  {2, 0.5, 0, true}, {1, 0.5, 0, false}, {1, 0, 1, true},
+                {1, 0, 2, false}, {2, 0, 2, true},   {2, 0.5, 2, false}, {4, 0.5, 2, true}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        fx_error err = {0};
+        const fx_status st =
+            open_batch_with(rows[i].max_runs, rows[i].run_share, rows[i].n_rank, &err);
+        assert_int_equal(st, rows[i].fits ? FX_OK : FX_ENOSPACE);
+        if (st != FX_OK)
+            assert_string_equal(err.text, "KV cache: too many sequences for the system's mappings");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_thousand_conversations_have_their_mappings),
         cmocka_unit_test(test_the_host_has_as_many_mappings_as_are_counted),
         cmocka_unit_test(test_managers_share_the_mappings_of_a_process),
+        cmocka_unit_test(test_a_batch_has_its_share_of_the_mappings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

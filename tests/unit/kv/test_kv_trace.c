@@ -232,11 +232,16 @@ static void run_trace(uint64_t seed, int n_step)
     kv_world_close(&t.w);
 }
 
+static int steps_of_a_trace(void)
+{
+    const char *more = getenv("KV_TRACE_STEPS");
+    return more ? atoi(more) : N_STEP;
+}
+
 static void run_traces(bool windows, bool faults)
 {
     static const uint64_t budgets[] = {300 << 10, 700 << 10, 4 << 20};
-    const char *more = getenv("KV_TRACE_STEPS");
-    const int n_step = more ? atoi(more) : N_STEP;
+    const int n_step = steps_of_a_trace();
     t.windows = windows;
     t.faults = faults;
     for (int i = 0; (t.manager = fxi_kv_manager_name(i)) != NULL; i++)
@@ -270,20 +275,26 @@ static void test_random_failures_with_windows(void **state)
     run_traces(true, true);
 }
 
-// Each of two devices has its part of every row; calls of one of them fail.
-static void test_random_calls_on_two_devices(void **state)
+// Each of two or three devices has its part of every row; calls of one of them fail.
+static void run_on_devices(const char *manager)
 {
-    (void)state;
-    kv_world_n_rank = 2;
-    kv_world_faulty_rank = 1;
-    t.manager = "vtensor";
-    for (uint64_t seed = 1; seed <= 6; seed++) {
+    t.manager = manager;
+    for (uint64_t seed = 1; seed <= 12; seed++) {
+        kv_world_n_rank = 2 + seed / 2 % 2;
+        kv_world_faulty_rank = (int)seed % kv_world_n_rank;
         t.windows = seed % 2;
         t.faults = seed > 2;
         t.budget_bytes = seed % 3 ? 700 << 10 : 4 << 20;
-        run_trace(seed, N_STEP);
+        run_trace(seed, steps_of_a_trace());
     }
     kv_world_n_rank = kv_world_faulty_rank = 0;
+}
+
+static void test_random_calls_on_devices(void **state)
+{
+    (void)state;
+    for (int i = 0; fxi_kv_manager_name(i); i++)
+        if (kv_world_can_share_out(fxi_kv_manager_name(i))) run_on_devices(fxi_kv_manager_name(i));
 }
 
 // Pages as large as a device's: vtensor lays the planes of a group side by side.
@@ -317,7 +328,7 @@ int main(void)
         cmocka_unit_test(test_random_failures_with_windows),
         cmocka_unit_test(test_random_calls_with_other_blocks),
         cmocka_unit_test(test_random_calls_on_large_pages),
-        cmocka_unit_test(test_random_calls_on_two_devices),
+        cmocka_unit_test(test_random_calls_on_devices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

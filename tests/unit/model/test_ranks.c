@@ -49,9 +49,10 @@ static void check_close(const char *path, const float *got, const float *want, i
 
 static void check_ways(runner_model m, int n, const float *want, int n_out)
 {
-    static const variant ways[] = {{"one token at a time", 1, 1, 0, NULL, NULL},
-                                   {"chunks of 7, beside others", 7, 2, 2, NULL, NULL},
-                                   {"plain C", 9, 1, 1, "ref", NULL}};
+    static const variant ways[] = {
+        {"one token at a time, vAttention's rows", 1, 1, 0, NULL, "vattention"},
+        {"chunks of 7, beside others", 7, 2, 2, NULL, NULL},
+        {"plain C, planes side by side", 9, 1, 1, "ref", "vattention-mega"}};
     fx_error err;
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         float *got = host_ranks_run(m, n, &ways[i], N_TOK, &n_out, &err);

@@ -11,12 +11,17 @@
 
 enum { N_PROMPT = 20, N_GEN = 4, N_LEVEL = 3 };
 
-static rig *open_gpus(int model, const char *devices, const char *math)
+static rig *open_managed(int model, const char *devices, const char *math, const char *manager)
 {
-    rig *r = rig_open_device(model, devices, math, N_PROMPT, N_GEN);
+    rig *r = rig_open_device(model, devices, math, manager, N_PROMPT, N_GEN);
     r->settle = standin_settle;
     assert_string_equal(r->eng[0]->info.device, devices);
     return r;
+}
+
+static rig *open_gpus(int model, const char *devices, const char *math)
+{
+    return open_managed(model, devices, math, NULL);
 }
 
 static rig *open_gpu(int model, const char *math)
@@ -88,6 +93,26 @@ static void test_two_devices_give_the_same_answers(void **state)
     close_gpu(r);
 }
 
+// Whoever manages the parts of the cache. Each has the answers of the first manager on the same
+// devices, and gives them whatever happens.
+static void test_managers_give_the_same_answers_on_two_devices(void **state)
+{
+    (void)state;
+    static const char *const managers[] = {"vattention", "vattention-mega", "vattention-start"};
+    char what[128];
+    rig *reference = open_gpus(TINY_BF16, "cuda:0,cuda:1", "law");
+    for (size_t i = 0; i < sizeof managers / sizeof *managers; i++) {
+        rig *r = open_managed(TINY_BF16, "cuda:0,cuda:1", "law", managers[i]);
+        for (int kind = 0; kind < N_KIND; kind++)
+            if (!bits_same_answer(rig_want(r, kind), rig_want(reference, kind), what))
+                fail_msg("%s, kind %d: %s", managers[i], kind, what);
+        for (int k = 0; k < N_LEVEL; k++)
+            rig_compare(r, &(variant){.kind = BEAMS, .start = k, .chunk = k, .preempt = k + 1});
+        rig_close(r);
+    }
+    close_gpu(reference);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -95,6 +120,7 @@ int main(void)
         cmocka_unit_test(test_windows_give_the_hosts_answers),
         cmocka_unit_test(test_law_gives_the_same_answers),
         cmocka_unit_test(test_two_devices_give_the_same_answers),
+        cmocka_unit_test(test_managers_give_the_same_answers_on_two_devices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

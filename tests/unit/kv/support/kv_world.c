@@ -135,6 +135,16 @@ fxi_kv_shape kv_world_shape(uint64_t budget_bytes, bool windows)
     return s;
 }
 
+bool kv_world_can_share_out(const char *manager)
+{
+    fxi_kv_shape s = kv_world_shape(4 << 20, false);
+    fxi_kv *kv;
+    assert_int_equal(fxi_kv_open(manager, &s, &kv, NULL), FX_OK);
+    const bool can = fxi_kv_can(kv, FXI_KV_RANKS);
+    fxi_kv_close(kv);
+    return can;
+}
+
 void kv_world_open(kv_world *w, const char *manager, const fxi_kv_shape *shape)
 {
     fx_error err = {0};
@@ -173,12 +183,23 @@ void kv_world_close(kv_world *w)
 
 // ---- calls -------------------------------------------------------------------------------------
 
+// A call that fails may have freed what an earlier one left, or what a window has passed.
+static void expect_no_more_held(const kv_world *w, uint64_t bytes)
+{
+    const uint64_t held = fxi_kv_held_bytes(w->kv);
+    if (held > bytes)
+        fail_msg("%s: a call has failed, and %llu bytes more are held", w->kv->ops->name,
+                 (unsigned long long)(held - bytes));
+}
+
 fx_status kv_world_create(kv_world *w, int i, const fxi_kv_expect *expect)
 {
     kv_world_seq *s = &w->seq[i];
     assert_null(s->kv);
+    const uint64_t held = fxi_kv_held_bytes(w->kv);
     const fx_status st = fxi_kv_create(w->kv, expect, &s->kv);
     assert_int_equal(st == FX_OK, s->kv != NULL);
+    if (st != FX_OK) expect_no_more_held(w, held);
     s->len_tok = s->was_tok = 0;
     return st;
 }
@@ -250,8 +271,12 @@ static void grow_to(kv_world *w, kv_world_seq *s, int len_tok, const int32_t *to
 
 fx_status kv_world_extend(kv_world *w, int i, int len_tok, const int32_t *tok)
 {
+    const uint64_t held = fxi_kv_held_bytes(w->kv);
     const fx_status st = fxi_kv_extend(w->kv, w->seq[i].kv, len_tok);
-    if (st == FX_OK) grow_to(w, &w->seq[i], len_tok, tok);
+    if (st == FX_OK)
+        grow_to(w, &w->seq[i], len_tok, tok);
+    else
+        expect_no_more_held(w, held);
     return st;
 }
 

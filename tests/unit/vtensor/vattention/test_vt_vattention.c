@@ -229,6 +229,59 @@ static void test_deferred_memory_serves_the_next_request(void **state)
     va_close(&w);
 }
 
+// What it has mapped stays, and the next step finds it.
+static void test_a_step_that_is_not_committed_was_not_taken(void **state)
+{
+    (void)state;
+    va_open_small(&w, true, false);
+    const uint32_t a = va_begin(&w, VA_PAGE_TOK);
+    const uint64_t n_step = va_stats(&w).steps;
+    w.len[a] = 4 * VA_PAGE_TOK;
+    assert_ok(vt_va_step_prepare(w.va, w.len, false));
+    assert_int_equal(va_mapped(&w, a), 4);
+    assert_int_equal(va_stats(&w).groups_active, 1);
+    assert_int_equal(va_stats(&w).steps, n_step);
+    va_verify(&w); // the lengths of before
+    const uint64_t n_map = va_stats(&w).map_calls;
+    assert_ok(vt_va_step_prepare(w.va, w.len, false));
+    vt_va_step_commit(w.va);
+    assert_int_equal(vt_va_look(w.va, a).len_tok, 4 * VA_PAGE_TOK);
+    assert_int_equal(va_stats(&w).groups_active, 4);
+    assert_int_equal(va_stats(&w).steps, n_step + 1);
+    assert_int_equal(va_stats(&w).map_calls, n_map);
+    assert_ok(va_step(&w, false)); // so the reference knows it
+    va_verify(&w);
+    va_close(&w);
+}
+
+// Before its first step a request has nothing, whatever is mapped in it.
+static void test_what_waits_for_the_first_step_is_surplus(void **state)
+{
+    (void)state;
+    uint32_t a;
+    va_open_small(&w, true, false);
+    va_leave_behind(&w, 4);
+    assert_ok(va_alloc(&w, 3 * VA_PAGE_TOK, &a));
+    assert_int_equal(va_stats(&w).groups_active, 0);
+    assert_int_equal(va_stats(&w).groups_surplus, 4);
+    va_verify(&w);
+    va_close(&w);
+}
+
+static void test_a_budget_that_grows_is_never_refused(void **state)
+{
+    (void)state;
+    uint32_t a, b, c;
+    va_open_small(&w, true, false);
+    assert_ok(va_alloc(&w, 9 * VA_PAGE_TOK, &a));
+    assert_ok(va_alloc(&w, 9 * VA_PAGE_TOK, &b));
+    assert_ok(va_alloc(&w, 9 * VA_PAGE_TOK, &c)); // of 20 groups
+    assert_status(VT_NOSPACE, va_set_budget(&w, 19));
+    assert_ok(va_set_budget(&w, 21));
+    va_verify(&w);
+    va_close(&w);
+}
+
 static void test_without_deferral_memory_goes_back_at_once(void **state)
 {
     (void)state;
@@ -617,6 +670,9 @@ int main(void)
         cmocka_unit_test(test_lengths_out_of_range_are_refused),
         cmocka_unit_test(test_there_are_max_batch_requests),
         cmocka_unit_test(test_deferred_memory_serves_the_next_request),
+        cmocka_unit_test(test_a_step_that_is_not_committed_was_not_taken),
+        cmocka_unit_test(test_what_waits_for_the_first_step_is_surplus),
+        cmocka_unit_test(test_a_budget_that_grows_is_never_refused),
         cmocka_unit_test(test_without_deferral_memory_goes_back_at_once),
         cmocka_unit_test(test_eager_reclaim_returns_idle_memory),
         cmocka_unit_test(test_memory_is_taken_from_who_needs_it_least),

@@ -344,7 +344,8 @@ static void verify_request(va_world *w, uint32_t reqid)
     assert_int_equal(is.is_active, r->is_active);
     assert_int_equal(is.len_tok, r->len_tok);
     assert_int_equal(is.n_need, groups_for(w, r->len_tok));
-    assert_true(is.n_mapped >= groups_for(w, r->given_tok));
+    assert_int_equal(is.n_given, groups_for(w, r->given_tok));
+    assert_true(is.n_mapped >= is.n_given);
     if (r->is_active) verify_zero_from(w, reqid, r->top_tok);
 }
 
@@ -366,7 +367,19 @@ static void count_group(void *ud, const vt_va_group *g)
     c->n_mapped++;
     assert_int_equal(g->at, c->next_at[g->reqid]++);
     const vt_va_request r = vt_va_look(c->w->va, g->reqid);
-    assert_int_equal(g->is_needed, r.is_active && g->at < r.n_need && g->at < r.n_mapped);
+    assert_int_equal(g->is_needed, g->at < r.n_given);
+}
+
+static void count_own_group(void *ud, const vt_va_group *g)
+{
+    assert_int_equal(g->at, (*(uint32_t *)ud)++);
+}
+
+static void verify_own_groups(const group_census *c, uint32_t reqid)
+{
+    uint32_t n = 0;
+    vt_va_each_group_of(c->w->va, reqid, count_own_group, &n);
+    assert_int_equal(n, c->next_at[reqid]);
 }
 
 // Each group that exists is told of once, in its place.
@@ -375,6 +388,7 @@ static void verify_groups(const va_world *w)
     static group_census c;
     c = (group_census){.w = w};
     vt_va_each_group(w->va, count_group, &c);
+    for (uint32_t i = 0; i < w->setup.max_batch; i++) verify_own_groups(&c, i);
     const vt_va_stats st = va_stats(w);
     assert_int_equal(c.n, st.groups_created);
     assert_int_equal(c.n - c.n_mapped, st.groups_spare);
