@@ -228,21 +228,26 @@ static void pass_windows(vt_seq *s)
     }
 }
 
-static vt_status extend_seq(vt_seq *s, uint32_t len_tok)
+vt_status vti_seq_extend_begin(vt_seq *s, uint32_t len_tok)
 {
-    VT_TRY(vti_seq_grow(s, len_tok));
+    vt_status st = vti_seq_grow(s, len_tok);
+    while (VTI_RARE(st == VT_BUSY) && vti_moves_yield(s->m)) st = vti_seq_grow(s, len_tok);
+    return vti_tally_answer(s->m, st);
+}
+
+VTI_HOT void vti_seq_extend_end(vt_seq *s, uint32_t len_tok)
+{
     pass_windows(s);
     vti_seq_set_len(s, len_tok);
-    return VT_OK;
 }
 
 VTI_HOT vt_status vt_seq_extend(vt_seq *s, uint32_t len_tok)
 {
     if (len_tok <= s->len_tok && !vti_seq_is_away(s) && !s->span->is_lost) return VT_OK;
     if (len_tok < s->len_tok) len_tok = s->len_tok;
-    vt_status st = extend_seq(s, len_tok);
-    while (VTI_RARE(st == VT_BUSY) && vti_moves_yield(s->m)) st = extend_seq(s, len_tok);
-    return vti_tally_answer(s->m, st);
+    const vt_status st = vti_seq_extend_begin(s, len_tok);
+    if (st == VT_OK) vti_seq_extend_end(s, len_tok);
+    return st;
 }
 
 vt_status vt_seq_extend_many(vt_seq *const *seq, const uint32_t *len_tok, uint32_t n,
@@ -300,10 +305,10 @@ static vt_status seq_cut(vt_seq *s, uint32_t len_tok)
     return VT_OK;
 }
 
-vt_status vti_seq_unextend(vt_seq *s, uint32_t len_tok)
+vt_status vti_seq_extend_cancel(vt_seq *s)
 {
     if (s->span->is_lost) return VT_EDEVICE;
-    if (len_tok < s->len_tok) cut_to(s, len_tok);
+    cut_to(s, s->len_tok);
     return VT_OK;
 }
 

@@ -11,9 +11,12 @@ vt_status vti_seq_can_truncate(const vt_seq *s, uint32_t len_tok);
 // What vt_seq_fork would answer, but for shortages and failures of the backend.
 vt_status vti_seq_can_fork(const vt_seq *s, uint32_t len_tok);
 
-// Takes an extend back: len_tok is the length before it, and nothing was written since. A state
-// keeps its bytes. Errors: VT_EDEVICE (the sequence is lost).
-vt_status vti_seq_unextend(vt_seq *s, uint32_t len_tok);
+// An extend in two halves: what may fail, as vt_seq_extend fails, and what cannot. Between the two
+// the length is what it was, no window has passed anything, and it can be taken back; a state keeps
+// its bytes. Errors of that: VT_EDEVICE (the sequence is lost). Pre: len_tok is above the length.
+vt_status vti_seq_extend_begin(vt_seq *s, uint32_t len_tok);
+void vti_seq_extend_end(vt_seq *s, uint32_t len_tok);
+vt_status vti_seq_extend_cancel(vt_seq *s);
 
 // Waits until a sequence on its way to the swap or back has arrived; how it ended is still to be
 // asked. Does nothing otherwise.

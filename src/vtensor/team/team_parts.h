@@ -1,9 +1,10 @@
 // team_parts.h - shared by the files of team/: what a team, its domains and its sequences are.
 //
 // Everything here is made of calls of vtensor.h, one for each rank in turn. What they need to be
-// all or nothing is of three kinds:
+// all or nothing is of five kinds:
 //   asked before    truncate and fork fail for reasons that can be known (sequence/seq_undo.h)
-//   taken back      what is new is released; an extend is undone, since nobody has written yet
+//   in two halves   an extend: no rank lets a window pass before all of them have the memory
+//   taken back      what is new is released, what an extend has backed is given back
 //   turned round    ranks arrive in the swap or back at different times; if one fails, the others
 //                   turn round, and the call answers VT_BUSY until they have arrived
 //   harmless        what a rank has prepared or recorded beyond the others is never seen

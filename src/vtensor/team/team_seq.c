@@ -110,11 +110,11 @@ vt_status vt_team_seq_match(vt_team_domain *d, const uint32_t *tok, uint32_t n_t
 
 // ---- Lengths
 
-// Ranks [0, n) go back to the length before.
-static void unextend_ranks(vt_team_seq *s, uint32_t n)
+// Ranks [0, n) give back what they have beyond the length.
+static void cancel_extends(vt_team_seq *s, uint32_t n)
 {
     while (n-- > 0)
-        if (vti_seq_unextend(s->seq[n], s->len_tok) != VT_OK) s->is_lost = true;
+        if (vti_seq_extend_cancel(s->seq[n]) != VT_OK) s->is_lost = true;
 }
 
 vt_status vt_team_seq_extend(vt_team_seq *s, uint32_t len_tok)
@@ -123,11 +123,12 @@ vt_status vt_team_seq_extend(vt_team_seq *s, uint32_t len_tok)
     if (vt_team_seq_is_lost(s)) return VT_EDEVICE;
     if (len_tok <= s->len_tok) return VT_OK;
     for (uint32_t k = 0; k < s->t->n; k++) {
-        vt_status st = vt_seq_extend(s->seq[k], len_tok);
+        vt_status st = vti_seq_extend_begin(s->seq[k], len_tok);
         if (st == VT_OK) continue;
-        unextend_ranks(s, k);
+        cancel_extends(s, k);
         return st;
     }
+    for (uint32_t k = 0; k < s->t->n; k++) vti_seq_extend_end(s->seq[k], len_tok);
     s->len_tok = len_tok;
     return VT_OK;
 }

@@ -556,6 +556,24 @@ static void test_an_extend_with_a_state_is_taken_back(void **state)
     rig_close();
 }
 
+// What a window passes is gone: no rank lets it pass rows in an extend that another one refuses.
+static void test_an_extend_with_windows_is_taken_back(void **state)
+{
+    (void)state;
+    const uint64_t budget[] = {40, 12};
+    rig_open(2, budget, WITH_WINDOWS);
+    assert_ok(op_create(0, 0));
+    assert_ok(vt_team_seq_extend(r.seq[0], 33));
+    assert_ok(vt_team_seq_extend(r.seq[0], 160));
+    r.len[0] = 160;
+    assert_int_equal(vt_team_seq_extend(r.seq[0], 250), VT_NOSPACE); // of rank 1
+    verify_team();
+    assert_ok(vt_team_seq_truncate(r.seq[0], 33)); // as before that call
+    r.len[0] = 33;
+    verify_team();
+    rig_close();
+}
+
 static void test_bad_teams_are_refused(void **state)
 {
     (void)state;
@@ -579,6 +597,7 @@ int main(void)
         cmocka_unit_test(test_a_match_is_what_all_ranks_have),
         cmocka_unit_test(test_what_a_team_tells_and_forgets_is_of_all_ranks),
         cmocka_unit_test(test_an_extend_with_a_state_is_taken_back),
+        cmocka_unit_test(test_an_extend_with_windows_is_taken_back),
         cmocka_unit_test(test_bad_teams_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
