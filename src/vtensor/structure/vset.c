@@ -19,7 +19,8 @@
 vt_status vti_vset_init(vti_vset *vs, const vti_geo *geo, const vti_pset *pset, uint32_t n_max)
 {
     *vs = (vti_vset){.geo = geo, .pset = pset, .n_max = n_max};
-    vs->span = calloc(n_max, sizeof(vti_span *));
+    vs->span = calloc(2 * (size_t)n_max, sizeof *vs->span);
+    vs->stirred = vs->span + n_max;
     return vs->span ? VT_OK : VT_ENOMEM;
 }
 
@@ -74,6 +75,33 @@ void vti_vset_move(vti_vset *vs, vti_span *sp, vti_span_state to)
     list_remove(&vs->in[sp->state], sp);
     sp->state = to;
     list_add(&vs->in[to], sp);
+    if (to == VTI_SPAN_LIVE || to == VTI_SPAN_IDLE) vti_span_stir(vs, sp);
+}
+
+// ---- Stirred spans
+
+vti_span *vti_vset_stirred(const vti_vset *vs, uint32_t i)
+{
+    const uint32_t left = vs->n_max - vs->first_stirred;
+    return vs->stirred[i < left ? vs->first_stirred + i : i - left];
+}
+
+VTI_HOT void vti_span_stir(vti_vset *vs, vti_span *sp)
+{
+    const uint32_t left = vs->n_max - vs->first_stirred, i = vs->n_stirred;
+    if (sp->is_stirred) return;
+    vs->stirred[i < left ? vs->first_stirred + i : i - left] = sp;
+    vs->n_stirred++;
+    sp->is_stirred = true;
+}
+
+vti_span *vti_vset_take_stirred(vti_vset *vs)
+{
+    vti_span *sp = vti_vset_stirred(vs, 0);
+    vs->first_stirred = vs->first_stirred + 1 < vs->n_max ? vs->first_stirred + 1 : 0;
+    vs->n_stirred--;
+    sp->is_stirred = false;
+    return sp;
 }
 
 // ---- Making spans

@@ -107,6 +107,7 @@ typedef struct vti_span {
     uint64_t guard_fence; // ticket after the work that may write what is to be guarded
     bool needs_fence;     // retired, and the ticket could not be taken yet
     bool is_lost;         // live, but a failure could not be undone
+    bool is_stirred;      // it is in that list
     vti_place_in_span cleared;
     uintptr_t addr;                 // first reserved byte
     vt_seq *seq;                    // the sequence that lives here, or NULL
@@ -123,9 +124,11 @@ typedef struct vti_vset {
     const vti_geo *geo;
     const vti_pset *pset;
     uint32_t n_max;
-    uint32_t n_span;                         // made so far; ids 0 .. n_span-1
-    vti_span **span;                         // [n_max]
-    vti_span_list in[VTI_N_SPAN_STATE];      // the spans of each state
+    uint32_t n_span;                    // made so far; ids 0 .. n_span-1
+    vti_span **span;                    // [n_max]
+    vti_span_list in[VTI_N_SPAN_STATE]; // the spans of each state
+    vti_span **stirred; // [n_max] a ring, n_stirred of them from first_stirred on: see below
+    uint32_t first_stirred, n_stirred;
     uint32_t n_lost;                         // spans that are lost
     uint64_t n_run;                          // mappings: over all lanes, the runs of all views
     uint64_t n_warm_bytes[VTI_N_SPAN_STATE]; // of warm chunks in spans of each state
@@ -137,8 +140,15 @@ void vti_vset_free(vti_vset *vs); // Pre: no spans
 
 // A new span, idle. Errors: VT_NOSPANS (n_max exist), VT_ENOMEM.
 vt_status vti_vset_push(vti_vset *vs, vti_span **out);
-void vti_vset_pop(vti_vset *vs); // frees the newest span
+void vti_vset_pop(vti_vset *vs); // frees the newest span; the stirred are not looked at after that
 void vti_vset_move(vti_vset *vs, vti_span *sp, vti_span_state to);
+
+// The stirred spans are those that the next step looks at, the first stirred first, each once. A
+// span that becomes live or idle is one, and whoever changes what a step may have to do for a span
+// stirs it. So a step looks at no others.
+void vti_span_stir(vti_vset *vs, vti_span *sp);
+vti_span *vti_vset_stirred(const vti_vset *vs, uint32_t i); // i < n_stirred
+vti_span *vti_vset_take_stirred(vti_vset *vs); // the first leaves the list. Pre: there is one
 
 // Room for positions below `end` in the map of a lane, and for a plan of n entries. Errors:
 // VT_ENOMEM. Pre: the lane is not lent.

@@ -434,6 +434,7 @@ static void commit_job(vt_manager *m, vti_span *sp, uint32_t group)
     if (sp->is_lost) vti_quarantine_hold(m, sp, group);
     if (job->is_stuck) vti_span_quarantine(m, sp);
     vti_lane_end_plan(&sp->lane[group]);
+    vti_span_stir(&m->vset, sp);
 }
 
 static void commit_destroy(vt_manager *m)

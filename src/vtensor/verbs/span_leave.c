@@ -223,7 +223,9 @@ void vti_span_retire(vt_manager *m, vti_span *sp)
 
 void vti_spans_clear(vt_manager *m, bool post)
 {
-    for (vti_span *sp = m->vset.in[VTI_SPAN_LIVE].oldest; sp; sp = sp->newer)
-        for (uint32_t g = 0; g < m->geo.n_group; g++)
+    for (uint32_t i = 0; i < m->vset.n_stirred; i++) {
+        vti_span *sp = vti_vset_stirred(&m->vset, i);
+        for (uint32_t g = 0; sp->state == VTI_SPAN_LIVE && g < m->geo.n_group; g++)
             if (vti_lane_waits(&sp->lane[g])) (void)vti_lane_clear(m, sp, g, post);
+    }
 }

@@ -135,6 +135,8 @@ BREAK(idle_count, w.m->vset.in[VTI_SPAN_IDLE].n, uint32_t, 1)
 BREAK(idle_count_low, w.m->vset.in[VTI_SPAN_IDLE].n, uint32_t, -1)
 BREAK(retired_count, w.m->vset.in[VTI_SPAN_RETIRED].n, uint32_t, 1)
 BREAK(warm_bytes, w.m->vset.n_warm_bytes[VTI_SPAN_IDLE], uint64_t, 1)
+BREAK(guard_forgotten, LANE(0).guard_end, uint32_t, 1)
+BREAK(stirred_count, w.m->vset.n_stirred, uint32_t, 1)
 FLIP(home_unmarked, region_of(LANE(0).home)->is_home)
 BREAK(users, record_of(LANE(0).at[1])->n_user, uint32_t, 1)
 BREAK(nodes, record_of(LANE(0).at[1])->n_node, uint32_t, 1)
@@ -209,6 +211,12 @@ static void home_of_another(int by)
     static uint32_t was;
     if (by > 0) was = LANE(2).home;
     LANE(2).home = by > 0 ? LANE(0).home : was;
+}
+
+static void stirred_is_another(int by)
+{
+    SPAN(0)->is_stirred = by > 0;
+    SPAN(1)->is_stirred = by < 0;
 }
 
 static void memory_lost(int by)
@@ -311,6 +319,9 @@ static const broken breaks[] = {
     {idle_count_low, "the length of a list of spans is wrong"},
     {retired_count, "the length of a list of spans is wrong"},
     {warm_bytes, "the count of warm bytes is wrong"},
+    {guard_forgotten, "a step forgets a span"},
+    {stirred_count, "the count of stirred spans is wrong"},
+    {stirred_is_another, "a span that is not stirred is in their list"},
     {home_unmarked, "a lane's home is not marked as one"},
     {home_of_another, "two lanes have one home"},
     {users, "a chunk's count of users is wrong"},
