@@ -187,7 +187,7 @@ bool vti_span_is_calm(const vt_manager *m, const vti_span *sp)
 }
 
 // What others wait for is in the lists of their states (vti_spans_reap, vti_quarantine_retry).
-static void look_at(vt_manager *m, vti_span *sp, vt_ahead policy)
+static void look_at_span(vt_manager *m, vti_span *sp, vt_ahead policy)
 {
     if (sp->state != VTI_SPAN_LIVE || !sp->seq || vti_seq_is_away(sp->seq)) return;
     vti_span_guard(m, sp);
@@ -212,7 +212,7 @@ static void look_at_stirred(vt_manager *m, vt_ahead policy, uint32_t n_tok)
         vti_span *sp = vti_vset_take_stirred(&m->vset);
         m->tally.looks++;
         if (vti_span_is_calm(m, sp)) continue;
-        look_at(m, sp, can);
+        look_at_span(m, sp, can);
         if (!vti_span_is_calm(m, sp)) vti_span_stir(&m->vset, sp);
     }
 }
