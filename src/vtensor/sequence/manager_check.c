@@ -73,6 +73,8 @@ static const char *check_map(manager_census *c, const vti_span *sp, uint32_t gro
         n_warm += l->at[p] != VTI_NO_CHUNK && (p < l->held0 || p >= l->held1);
     }
     HOLDS(n_warm == l->n_warm, "the count of warm chunks is wrong");
+    for (uint32_t p = l->solid0; p < l->solid1; p++)
+        HOLDS(vti_lane_at(l, p) != VTI_NO_CHUNK, "a lane has a gap where it should have none");
     HOLDS(c->n_run - had_run == (uint64_t)l->n_run * gr->n_view, "a lane's count of runs is wrong");
     HOLDS(l->n_end == 0 || l->at[l->n_end - 1] != VTI_NO_CHUNK,
           "a lane's end is not at its last mapped chunk");

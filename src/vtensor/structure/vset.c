@@ -226,12 +226,28 @@ static void count_runs(vti_vset *vs, vti_lane *l, uint32_t group, uint32_t was, 
     vs->n_run -= was * (uint64_t)vs->geo->group[group].n_view;
 }
 
+// So that nobody need look at a long stretch position by position to learn that it has no gap.
+static void note_solid(vti_lane *l, uint32_t position, bool is_mapped)
+{
+    const bool is_empty = l->solid0 == l->solid1;
+    const bool is_inside = position >= l->solid0 && position < l->solid1;
+    if (is_mapped && is_empty) l->solid0 = l->solid1 = position;
+    if (is_mapped && position == l->solid1) l->solid1++;
+    if (is_mapped && position + 1 == l->solid0) l->solid0--;
+    if (is_mapped || !is_inside) return;
+    if (position == l->solid0)
+        l->solid0++;
+    else
+        l->solid1 = position;
+}
+
 void vti_lane_set(vti_vset *vs, vti_span *sp, uint32_t group, uint32_t position, uint32_t chunk)
 {
     vti_lane *l = &sp->lane[group];
     assert(position < l->n_room);
     uint32_t was = runs_around(vs, l, position);
     l->at[position] = chunk;
+    note_solid(l, position, chunk != VTI_NO_CHUNK);
     if (chunk != VTI_NO_CHUNK && position >= l->n_end) l->n_end = position + 1;
     while (l->n_end > 0 && l->at[l->n_end - 1] == VTI_NO_CHUNK) l->n_end--;
     count_runs(vs, l, group, was, runs_around(vs, l, position));
@@ -268,17 +284,25 @@ uintptr_t vti_lane_addr(const vti_geo *g, const vti_span *sp, uint32_t group, ui
     return sp->addr + gr->lane_offset + view * gr->view_stride + position * gr->slice_bytes;
 }
 
+// Where the stretch without a gap that holds a position ends; the position itself if none is known.
+static inline uint32_t solid_end(const vti_lane *l, uint32_t position)
+{
+    return position >= l->solid0 && position < l->solid1 ? l->solid1 : position;
+}
+
 uint32_t vti_lane_first_cold(const vti_lane *l, uint32_t first, uint32_t end)
 {
-    while (first < end && vti_lane_at(l, first) != VTI_NO_CHUNK) first++;
-    return first;
+    first = solid_end(l, first);
+    while (first < end && vti_lane_at(l, first) != VTI_NO_CHUNK) first = solid_end(l, first + 1);
+    return first < end ? first : end;
 }
 
 VTI_HOT uint32_t vti_lane_count_cold(const vti_lane *l, uint32_t first, uint32_t end)
 {
     uint32_t mapped_end = end < l->n_end ? end : l->n_end, n = 0;
     if (first >= mapped_end) return first < end ? end - first : 0;
-    for (uint32_t p = first; p < mapped_end; p++) n += l->at[p] == VTI_NO_CHUNK;
+    for (uint32_t p = solid_end(l, first); p < mapped_end; p = solid_end(l, p + 1))
+        n += l->at[p] == VTI_NO_CHUNK;
     return n + (end - mapped_end);
 }
 

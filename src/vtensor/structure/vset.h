@@ -75,17 +75,18 @@ typedef struct vti_lane {
     uint32_t front;   // positions below hold no tokens any more: a window has passed them
     uint32_t n_owned; // positions [front, n_owned) hold tokens
     uint32_t held0,
-        held1;           // positions [held0, held1) are held: those, and what waits to be unmapped
-    uint32_t n_ro;       // positions below are mapped for reading only, if at all
-    uint32_t guard_end;  // positions below are to become so: see vti_lane_guard
-    uint32_t n_warm;     // spare chunks mapped, all at positions from held1 on
-    uint32_t n_end;      // the last mapped position, plus one
-    uint32_t n_run;      // runs of one view
-    uint32_t home;       // the region for the names of new chunks, or VTI_NO_CHUNK
-    uint32_t home_first; // the position of its first name
-    uint32_t n_room;     // positions that `at` has room for; none beyond is mapped
-    bool is_lent;        // `job` is with the mapper
-    bool is_foul;        // what waits at the end may have bytes of others: it could not be wiped
+        held1;          // positions [held0, held1) are held: those, and what waits to be unmapped
+    uint32_t n_ro;      // positions below are mapped for reading only, if at all
+    uint32_t guard_end; // positions below are to become so: see vti_lane_guard
+    uint32_t n_warm;    // spare chunks mapped, all at positions from held1 on
+    uint32_t n_end;     // the last mapped position, plus one
+    uint32_t solid0, solid1; // positions [solid0, solid1) are mapped; others may be, too
+    uint32_t n_run;          // runs of one view
+    uint32_t home;           // the region for the names of new chunks, or VTI_NO_CHUNK
+    uint32_t home_first;     // the position of its first name
+    uint32_t n_room;         // positions that `at` has room for; none beyond is mapped
+    bool is_lent;            // `job` is with the mapper
+    bool is_foul;     // what waits at the end may have bytes of others: it could not be wiped
     size_t dirty_end; // bytes of each view, from the end of the tokens up to here, may not be zero
     uint32_t *at;     // [n_room] chunk mapped there, or VTI_NO_CHUNK
     vti_plan *plan;   // [n_plan] of the job

@@ -135,6 +135,7 @@ BREAK(idle_count, w.m->vset.in[VTI_SPAN_IDLE].n, uint32_t, 1)
 BREAK(idle_count_low, w.m->vset.in[VTI_SPAN_IDLE].n, uint32_t, -1)
 BREAK(retired_count, w.m->vset.in[VTI_SPAN_RETIRED].n, uint32_t, 1)
 BREAK(warm_bytes, w.m->vset.n_warm_bytes[VTI_SPAN_IDLE], uint64_t, 1)
+BREAK(gap_not_known, LANE(2).solid1, uint32_t, 1)
 BREAK(guard_forgotten, LANE(0).guard_end, uint32_t, 1)
 BREAK(stirred_count, w.m->vset.n_stirred, uint32_t, 1)
 FLIP(home_unmarked, region_of(LANE(0).home)->is_home)
@@ -319,6 +320,7 @@ static const broken breaks[] = {
     {idle_count_low, "the length of a list of spans is wrong"},
     {retired_count, "the length of a list of spans is wrong"},
     {warm_bytes, "the count of warm bytes is wrong"},
+    {gap_not_known, "a lane has a gap where it should have none"},
     {guard_forgotten, "a step forgets a span"},
     {stirred_count, "the count of stirred spans is wrong"},
     {stirred_is_another, "a span that is not stirred is in their list"},
