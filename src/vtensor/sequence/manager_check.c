@@ -180,6 +180,7 @@ static const char *check_span(manager_census *c, uint32_t id)
     HOLDS(sp->state < VTI_N_SPAN_STATE, "a span's state is unknown");
     HOLDS(sp->state == VTI_SPAN_LIVE || !sp->seq, "a span that is not live has a sequence");
     HOLDS(sp->is_lost || sp->state != VTI_SPAN_QUARANTINED, "a sound span is in quarantine");
+    HOLDS(sp->state != VTI_SPAN_CLEARING, "a span waits for a job that has come back");
     c->n_in_state[sp->state]++;
     c->n_lost += sp->is_lost;
     c->n_stirred += sp->is_stirred;

@@ -80,6 +80,7 @@
 //   (made)  ->  IDLE  ->  LIVE  ->  RETIRED  ->  IDLE
 //        span_life.c           release     span_leave.c: the device is done with it, what is shared
 //                                          is unmapped, warm chunks stay
+//   RETIRED  <->  CLEARING                 the device is done with it, and a lane is lent
 //   any     ->  QUARANTINED  ->  IDLE      quarantine.c
 //
 // Threads. The structure belongs to the owner. The mapper thread gets jobs: plain data that names

@@ -45,6 +45,17 @@ static void list_add(vti_span_list *l, vti_span *sp)
     l->n++;
 }
 
+static void list_add_oldest(vti_span_list *l, vti_span *sp)
+{
+    sp->newer = l->oldest;
+    if (l->oldest)
+        l->oldest->older = sp;
+    else
+        l->newest = sp;
+    l->oldest = sp;
+    l->n++;
+}
+
 static void list_remove(vti_span_list *l, vti_span *sp)
 {
     if (sp->newer)
@@ -72,9 +83,10 @@ void vti_vset_move(vti_vset *vs, vti_span *sp, vti_span_state to)
     uint64_t warm = warm_bytes(vs, sp);
     vs->n_warm_bytes[sp->state] -= warm;
     vs->n_warm_bytes[to] += warm;
+    const bool is_back = sp->state == VTI_SPAN_CLEARING && to == VTI_SPAN_RETIRED;
     list_remove(&vs->in[sp->state], sp);
     sp->state = to;
-    list_add(&vs->in[to], sp);
+    (is_back ? list_add_oldest : list_add)(&vs->in[to], sp);
     if (to == VTI_SPAN_LIVE || to == VTI_SPAN_IDLE) vti_span_stir(vs, sp);
 }
 

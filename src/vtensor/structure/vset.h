@@ -12,6 +12,7 @@ typedef enum vti_span_state {
     VTI_SPAN_IDLE = 0,
     VTI_SPAN_LIVE,
     VTI_SPAN_RETIRED,
+    VTI_SPAN_CLEARING,
     VTI_SPAN_QUARANTINED,
     VTI_N_SPAN_STATE
 } vti_span_state;
@@ -142,6 +143,7 @@ void vti_vset_free(vti_vset *vs); // Pre: no spans
 // A new span, idle. Errors: VT_NOSPANS (n_max exist), VT_ENOMEM.
 vt_status vti_vset_push(vti_vset *vs, vti_span **out);
 void vti_vset_pop(vti_vset *vs); // frees the newest span; the stirred are not looked at after that
+// A span that is retired again has waited already: it comes before the others.
 void vti_vset_move(vti_vset *vs, vti_span *sp, vti_span_state to);
 
 // The stirred spans are those that the next step looks at, the first stirred first, each once. A

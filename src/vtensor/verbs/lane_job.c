@@ -591,6 +591,8 @@ static void commit_returned(vt_manager *m, vti_lane_job *job)
     sp->lane[job->group].is_lent = false;
     if (sp->seq && sp->generation == job->generation && job->st != VT_OK) sp->seq->ahead = job->st;
     commit_job(m, sp, job->group);
+    if (sp->state == VTI_SPAN_CLEARING && !vti_span_is_lent(&m->vset, sp))
+        vti_vset_move(&m->vset, sp, VTI_SPAN_RETIRED);
 }
 
 void vti_jobs_take(vt_manager *m)

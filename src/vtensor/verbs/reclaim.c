@@ -85,7 +85,7 @@ static bool room_suffices(vt_manager *m, const vti_span *sp, uint64_t bytes)
 
 bool vti_room_may_come(const vt_manager *m)
 {
-    if (m->vset.in[VTI_SPAN_RETIRED].n > 0 || m->n_loan > 0) return true;
+    if (vti_spans_retired(m) > 0 || m->n_loan > 0) return true;
     for (const vti_move *mv = m->moves; mv; mv = mv->older)
         if (mv->phase <= VTI_MOVE_UNMAP && !mv->seq->span->is_lost) return true;
     for (uint32_t i = 0; i < m->vset.n_stirred; i++) {
@@ -454,7 +454,7 @@ static void evict_some(vt_manager *m)
 static bool giving_is_done(const vt_manager *m)
 {
     const vti_giving *g = &m->giving;
-    if (g->forgets || (g->n_retired > 0 && m->vset.in[VTI_SPAN_RETIRED].n > 0)) return false;
+    if (g->forgets || (g->n_retired > 0 && vti_spans_retired(m) > 0)) return false;
     return bytes_beyond(idle_spare_bytes(m), g->keep_bytes) <= g->recent_bytes;
 }
 

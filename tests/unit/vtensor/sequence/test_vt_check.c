@@ -128,7 +128,8 @@ BREAK(seq_live, SEQ(0)->live_bytes, uint64_t, 1)
 BREAK(seq_slack, SEQ(0)->slack_bytes, uint64_t, 1)
 BREAK(span_id, SPAN(1)->id, uint32_t, 1)
 BREAK(span_state, SPAN(1)->state, vti_span_state, 7)
-BREAK(sound_in_quarantine, SPAN(2)->state, vti_span_state, 3)
+BREAK(waits_for_no_job, SPAN(2)->state, vti_span_state, VTI_SPAN_CLEARING)
+BREAK(sound_in_quarantine, SPAN(2)->state, vti_span_state, VTI_SPAN_QUARANTINED)
 FLIP(lent, LANE(2).is_lent)
 BREAK(owned_by_idle, LANE(2).n_owned, uint32_t, 1)
 BREAK(idle_count, w.m->vset.in[VTI_SPAN_IDLE].n, uint32_t, 1)
@@ -310,6 +311,7 @@ static const broken breaks[] = {
     {span_id, "a span's id is not its index"},
     {span_state, "a span's state is unknown"},
     {idle_has_seq, "a span that is not live has a sequence"},
+    {waits_for_no_job, "a span waits for a job that has come back"},
     {sound_in_quarantine, "a sound span is in quarantine"},
     {lent, "a job is still with the mapper"},
     {owned_by_idle, "an idle span holds chunks"},
