@@ -6,7 +6,7 @@
 //
 // --only: ops, alloc, decode, churn, fork, match, vmas, physical, trim, calls or scale; --chunk-
 // kib: bytes of a chunk in each plane (split) or in all (packed). Prints a table; --csv writes the
-// same as rows section,case,layout,slice_kib,what,value,unit to FILE ("-": stdout, and no table).
+// same as rows section,case,layout,slice_kib,what,value,unit,n to FILE ("-": stdout, and no table).
 // Last come the goals, on stderr with --csv -; the exit status does not depend on them.
 //
 // What a ratio compares runs in turn within one run; medians of N. Huge pages are measured if the
@@ -141,7 +141,7 @@ static bool open_csv(bench *b, const char *path)
     if (!path) return true;
     b->csv = !strcmp(path, "-") ? stdout : fopen(path, "w");
     if (b->csv == stdout) b->table = NULL;
-    if (b->csv) fprintf(b->csv, "section,case,layout,slice_kib,what,value,unit\n");
+    if (b->csv) fprintf(b->csv, "section,case,layout,slice_kib,what,value,unit,n\n");
     return b->csv != NULL;
 }
 

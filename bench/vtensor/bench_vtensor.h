@@ -41,6 +41,7 @@ typedef struct bench {
     FILE *table, *csv;   // NULL: not wanted
     const char *section; // of the rows
     size_t row_slice_bytes;
+    uint64_t row_n;
     bench_findings found;
 } bench;
 
@@ -124,6 +125,9 @@ void meter_stop(meter *mt);
 void section(bench *b, const char *name, const char *title);
 void row_begin(bench *b, size_t slice_bytes, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+// The same, of a size that grows from row to row: its column in the CSV, 0 in other rows.
+void row_begin_at(bench *b, size_t slice_bytes, uint64_t n, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 void row_cell(bench *b, const char *what, double value, const char *unit);
 void row_end(bench *b);
 void row_meter(bench *b, meter *mt, const char *name); // a whole row; empties the meter

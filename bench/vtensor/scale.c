@@ -1,40 +1,50 @@
-// scale.c - what each call costs as what it does not touch grows: sequences alive, nodes of the
-// tree, tokens of the context. On a backend without memory (replay/paper), so that the manager's
-// own work is measured, at any size: the budget is 1 TiB.
+// scale.c - what each call of the owner costs as what it does not touch grows: sequences alive,
+// nodes of the tree, tokens of the context; and the longest call while memory goes back to the
+// system. On a backend without memory (replay/paper), so that the manager's own work is measured,
+// at any size: the budget is 8 TiB. A block of 64 tokens fills a chunk.
+//
+// Only what shows all chunks (chunk_each, snapshot), and what waits for the work on all sequences
+// (settle), goes with how many there are. They are timed after the others, whose caches they would
+// empty.
+#include <math.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "bench_vtensor.h"
 #include "replay/paper/paper_memory.h"
 
-enum { N_TOUCHED = 128, PAGE_BYTES = 65536 };
+#define GIB         ((uint64_t)1 << 30)
+#define MOST_BYTES  (8192 * GIB)
+#define MANY_BLOCKS (1u << 20)
+
+enum { N_PLANE = 2, BLOCK_TOK = 64, N_TOUCHED = 128, N_MANY = 16, PAGE_BYTES = 65536 };
 
 typedef struct scale {
     bench *b;
     vt_manager *m;
     vt_domain *d;
+    vt_seq *many[N_MANY]; // that extend_many grows by a token each time
     size_t slice_bytes;
-    uint32_t block_tok;
     uint32_t *tok;
-    uint32_t n_tok;
     uint64_t now_ms;
 } scale;
 
 static scale scale_open(bench *b, size_t slice_bytes, uint32_t max_tok, uint32_t max_seq)
 {
     const fxi_memory_costs free_of_cost = {0};
-    scale s = {.b = b, .slice_bytes = slice_bytes, .n_tok = max_tok};
+    scale s = {.b = b, .slice_bytes = slice_bytes};
     vt_config cfg = vt_config_default();
-    cfg.n_plane = 2;
-    cfg.row_bytes = 1024;
+    cfg.n_plane = N_PLANE;
+    cfg.row_bytes = slice_bytes / BLOCK_TOK;
     cfg.slice_bytes = slice_bytes;
     cfg.max_tok = max_tok;
     cfg.max_seq = max_seq;
-    cfg.budget_bytes = (uint64_t)1 << 40;
+    cfg.budget_bytes = MOST_BYTES;
+    cfg.swap_bytes = GIB;
     cfg.mapper = VT_MAPPER_OWNER;
     cfg.vmm = need(fxi_paper_memory_open(PAGE_BYTES, &free_of_cost));
     must(vt_manager_create(&cfg, &s.m), "make a manager");
     must(vt_domain_open(s.m, "scale", 5, &s.d), "open a domain");
-    s.block_tok = (uint32_t)(slice_bytes / cfg.row_bytes);
     s.tok = random_tokens(1, max_tok);
     return s;
 }
@@ -47,31 +57,58 @@ static void scale_close(scale *s)
 
 static void take_step(scale *s)
 {
-    uint32_t n_left;
     must(vt_step(s->m, VT_AHEAD_SLACK, 16, ++s->now_ms), "step");
-    vt_work(s->m, UINT32_MAX, &n_left);
+    vt_work(s->m, UINT32_MAX, NULL);
+}
+
+static vt_seq *grown(scale *s, uint32_t n_tok)
+{
+    vt_seq *q;
+    must(vt_seq_create(s->m, 0, &q), "create");
+    must(vt_seq_extend(q, n_tok), "extend");
+    return q;
 }
 
 // ---- Calls
 
-enum {
-    CREATE,
-    MATCH,
-    FORK,
-    EXTEND,
-    TRUNCATE,
-    RECORD,
-    RELEASE,
-    STEP,
-    STATS,
-    BUDGET,
-    EVICT,
-    TRIM,
-    N_TIMED
-};
-static const char *const timed[N_TIMED] = {"create",   "match",      "fork",    "extend",
-                                           "truncate", "record",     "release", "step",
-                                           "stats",    "set_budget", "evict",   "trim"};
+// Of one sequence, and of the manager.
+#define SEQ_CALLS(X)   \
+    X(create)          \
+    X(match)           \
+    X(peek)            \
+    X(prefix_continue) \
+    X(fork)            \
+    X(extend)          \
+    X(extend_many)     \
+    X(prepare)         \
+    X(record)          \
+    X(truncate)        \
+    X(swap_out)        \
+    X(swap_in)         \
+    X(release)
+#define MANAGER_CALLS(X) \
+    X(step)              \
+    X(get_stats)         \
+    X(read_stats)        \
+    X(prefix_ages)       \
+    X(prefix_changes)    \
+    X(held_bytes)        \
+    X(mappings_for)      \
+    X(domain_open)       \
+    X(set_budget)        \
+    X(aim_budget)        \
+    X(give_back)         \
+    X(evict)             \
+    X(trim)              \
+    X(settle)            \
+    X(chunk_each)        \
+    X(snapshot)
+
+#define FIELD(name) samples name;
+typedef struct call_times {
+    SEQ_CALLS(FIELD)
+    MANAGER_CALLS(FIELD)
+} call_times;
 
 // Times a call into a list of samples.
 #define TIME(list, call)                                  \
@@ -81,54 +118,138 @@ static const char *const timed[N_TIMED] = {"create",   "match",      "fork",    
         samples_add(&(list), (now_ns() - began) / 1000.); \
     } while (0)
 
-// One round: a new sequence of N_TOUCHED tokens, and the others' calls once each.
-static void one_round(scale *s, samples *us, uint32_t round)
+// The caller waits for what has begun, so that it is not timed.
+static void arrive(vt_seq *q, vt_status st)
+{
+    if (st == VT_BUSY) st = vt_seq_wait(q);
+    must(st, "swap");
+}
+
+// A new sequence of N_TOUCHED tokens, and what becomes of it.
+static void one_sequence(scale *s, call_times *us, uint32_t round)
 {
     vt_seq *a, *f, *h;
-    vt_stats st;
-    uint32_t n_hit;
+    vt_status st;
+    uint32_t n_hit, out[8], len[N_MANY];
     s->tok[0] = 0xF0000000u + round;
-    TIME(us[CREATE], must(vt_seq_create(s->m, N_TOUCHED, &a), "create"));
-    TIME(us[EXTEND], must(vt_seq_extend(a, N_TOUCHED), "extend"));
-    TIME(us[RECORD], must(vt_seq_record(a, s->d, s->tok, N_TOUCHED, NULL), "record"));
-    TIME(us[FORK], must(vt_seq_fork(a, N_TOUCHED, &f), "fork"));
-    TIME(us[TRUNCATE], must(vt_seq_truncate(f, N_TOUCHED / 2), "truncate"));
-    TIME(us[RELEASE], vt_seq_release(a));
-    TIME(us[MATCH], must(vt_seq_match(s->d, s->tok, N_TOUCHED, N_TOUCHED, &h, &n_hit), "match"));
+    TIME(us->create, must(vt_seq_create(s->m, N_TOUCHED, &a), "create"));
+    TIME(us->extend, must(vt_seq_extend(a, N_TOUCHED), "extend"));
+    TIME(us->record, must(vt_seq_record(a, s->d, s->tok, N_TOUCHED, NULL), "record"));
+    TIME(us->fork, must(vt_seq_fork(a, N_TOUCHED, &f), "fork"));
+    TIME(us->truncate, must(vt_seq_truncate(f, N_TOUCHED / 2), "truncate"));
+    TIME(us->prepare, must(vt_seq_prepare(f, N_TOUCHED, 1), "prepare"));
+    TIME(us->release, vt_seq_release(a));
+    TIME(us->match, must(vt_seq_match(s->d, s->tok, N_TOUCHED, N_TOUCHED, &h, &n_hit), "match"));
+    TIME(us->peek, n_hit = vt_match(s->d, s->tok, N_TOUCHED));
+    TIME(us->prefix_continue, n_hit = vt_prefix_continue(s->d, s->tok, N_TOUCHED / 2, out, 8));
+    must(vt_seq_extend(h, 2 * N_TOUCHED), "extend");
+    TIME(us->swap_out, st = vt_seq_swap_out(h));
+    arrive(h, st);
+    TIME(us->swap_in, st = vt_seq_swap_in(h));
+    arrive(h, st);
     vt_seq_release(f);
     vt_seq_release(h);
-    TIME(us[STEP], must(vt_step(s->m, VT_AHEAD_SLACK, 16, ++s->now_ms), "step"));
-    vt_work(s->m, UINT32_MAX, NULL);
-    TIME(us[STATS], vt_get_stats(s->m, &st));
-    TIME(us[BUDGET],
-         must(vt_set_budget(s->m, ((uint64_t)1 << 40) - (round & 1) * ((uint64_t)1 << 30)),
-              "budget"));
-    TIME(us[EVICT], must(vt_evict(s->m, 1, NULL), "evict"));
-    TIME(us[TRIM], must(vt_trim(s->m, st.spare_bytes, NULL), "trim"));
+    for (int i = 0; i < N_MANY; i++) len[i] = vt_seq_len(s->many[i]) + 1;
+    TIME(us->extend_many, must(vt_seq_extend_many(s->many, len, N_MANY, NULL), "extend"));
 }
+
+static void note_chunks(void *ud, uint64_t first, uint64_t n, uint32_t group, vt_chunk_state state)
+{
+    (void)first, (void)group, (void)state;
+    *(uint64_t *)ud += n;
+}
+
+static void note_gone(void *ud, uint64_t id)
+{
+    (void)ud, (void)id;
+}
+
+static void note_anew(void *ud)
+{
+    (void)ud;
+}
+
+static void note_node(void *ud, uint64_t domain_id, const vt_prefix_info *node)
+{
+    (void)ud, (void)domain_id, (void)node;
+}
+
+// What the sequence has left is to be done, and nothing beside it.
+static void whole_manager(scale *s, call_times *us, uint32_t round)
+{
+    const vt_prefix_watcher watcher = {NULL, note_anew, note_gone, note_node};
+    const uint64_t less = MOST_BYTES - (round & 1) * GIB;
+    vt_stats st;
+    vt_prefix_ages ages;
+    vt_domain *d;
+    uint64_t n = 0;
+    TIME(us->step, must(vt_step(s->m, VT_AHEAD_SLACK, 16, ++s->now_ms), "step"));
+    vt_work(s->m, UINT32_MAX, NULL);
+    TIME(us->get_stats, vt_get_stats(s->m, &st));
+    TIME(us->read_stats, vt_read_stats(s->m, &st));
+    TIME(us->prefix_ages, vt_get_prefix_ages(s->m, &ages));
+    TIME(us->prefix_changes, vt_prefix_changes(s->m, &watcher));
+    TIME(us->held_bytes, n += vt_held_bytes(s->m));
+    TIME(us->mappings_for, n += vt_mappings_for(s->m, s->many[0]));
+    TIME(us->domain_open, must(vt_domain_open(s->m, "other", 5, &d), "open a domain"));
+    vt_domain_close(d);
+    TIME(us->set_budget, must(vt_set_budget(s->m, less), "budget"));
+    TIME(us->aim_budget, must(vt_aim_budget(s->m, MOST_BYTES - GIB / 2), "budget"));
+    TIME(us->give_back, vt_give_back(s->m, st.spare_bytes, false));
+    TIME(us->evict, must(vt_evict(s->m, 1, NULL), "evict"));
+    TIME(us->trim, must(vt_trim(s->m, st.spare_bytes, NULL), "trim"));
+}
+
+static void show_all(scale *s, call_times *us)
+{
+    vt_snapshot *snap;
+    uint64_t n = 0;
+    TIME(us->chunk_each, vt_chunk_each(s->m, note_chunks, &n));
+    TIME(us->snapshot, must(vt_snapshot_take(s->m, &snap), "snapshot"));
+    vt_snapshot_free(snap);
+}
+
+static void put_call(bench *b, const char *name, samples *us)
+{
+    row_cell(b, name, samples_at(us, 0.5), "us");
+    samples_free(us);
+}
+
+#define PUT_CALL(name) put_call(s->b, #name, &us.name);
+
+// Rounds until then are not counted: they fill caches, and the first prefix_changes tells of all.
+enum { N_WARM_UP = 2 };
 
 static void measure_calls(scale *s, const char *by, uint32_t n)
 {
-    samples us[N_TIMED] = {{0}};
-    for (uint32_t i = 0; i < 4 + s->b->n_repeat; i++) one_round(s, us, i);
-    row_begin(s->b, s->slice_bytes, "%s %u", by, n);
-    for (int k = 0; k < N_TIMED; k++) {
-        row_cell(s->b, timed[k], samples_at(&us[k], 0.5), "us");
-        samples_free(&us[k]);
+    static const call_times empty;
+    call_times none = empty, us = empty;
+    for (int i = 0; i < N_MANY; i++) s->many[i] = grown(s, 1);
+    vt_prefix_watch(s->m, true);
+    take_step(s);
+    for (uint32_t i = 0; i < N_WARM_UP + 4 + s->b->n_repeat; i++) {
+        one_sequence(s, i < N_WARM_UP ? &none : &us, i);
+        whole_manager(s, i < N_WARM_UP ? &none : &us, i);
     }
+    for (uint32_t i = 0; i < s->b->n_repeat; i++) TIME(us.settle, must(vt_settle(s->m), "settle"));
+    for (uint32_t i = 0; i < s->b->n_repeat; i++) show_all(s, &us);
+    row_begin_at(s->b, s->slice_bytes, n, "a sequence beside %s", by);
+    SEQ_CALLS(PUT_CALL)
     row_end(s->b);
+    row_begin_at(s->b, s->slice_bytes, n, "the manager beside %s", by);
+    MANAGER_CALLS(PUT_CALL)
+    row_end(s->b);
+#define FREE(name) samples_free(&none.name);
+    SEQ_CALLS(FREE)
+    MANAGER_CALLS(FREE)
 }
 
 // ---- What grows
 
 static void by_sequences(bench *b, size_t slice_bytes, uint32_t n)
 {
-    scale s = scale_open(b, slice_bytes, 8192, n + 16);
-    for (uint32_t i = 0; i < n; i++) {
-        vt_seq *q;
-        must(vt_seq_create(s.m, 0, &q), "create");
-        must(vt_seq_extend(q, 1 + i % 200), "extend");
-    }
+    scale s = scale_open(b, slice_bytes, 8192, n + N_MANY + 16);
+    for (uint32_t i = 0; i < n; i++) (void)grown(&s, 1 + i % 200);
     take_step(&s);
     measure_calls(&s, "sequences", n);
     scale_close(&s);
@@ -138,15 +259,12 @@ static void by_sequences(bench *b, size_t slice_bytes, uint32_t n)
 static void by_nodes(bench *b, size_t slice_bytes, uint32_t n)
 {
     enum { MAX_BLOCK = 64 };
-    const uint32_t block = (uint32_t)(slice_bytes / 1024);
-    scale s = scale_open(b, slice_bytes, MAX_BLOCK * block, 64);
+    scale s = scale_open(b, slice_bytes, MAX_BLOCK * BLOCK_TOK, 64);
     for (uint32_t at = 0; at < n; at += MAX_BLOCK) {
-        uint32_t n_block = n - at < MAX_BLOCK ? n - at : MAX_BLOCK;
-        vt_seq *q;
+        uint32_t n_tok = (n - at < MAX_BLOCK ? n - at : MAX_BLOCK) * BLOCK_TOK;
         s.tok[0] = at;
-        must(vt_seq_create(s.m, 0, &q), "create");
-        must(vt_seq_extend(q, n_block * block), "extend");
-        must(vt_seq_record(q, s.d, s.tok, n_block * block, NULL), "record");
+        vt_seq *q = grown(&s, n_tok);
+        must(vt_seq_record(q, s.d, s.tok, n_tok, NULL), "record");
         vt_seq_release(q);
         if (at % 4096 == 0) take_step(&s);
     }
@@ -160,15 +278,14 @@ static void by_tokens(bench *b, size_t slice_bytes, uint32_t n)
 {
     scale s = scale_open(b, slice_bytes, n < 8192 ? 8192 : n, 64);
     samples us = {0};
-    vt_seq *q;
-    must(vt_seq_create(s.m, 0, &q), "create");
+    vt_seq *q = grown(&s, 0);
     for (uint32_t at = 0; at < n;) {
         at = n - at < 512 ? n : at + 512;
         must(vt_seq_extend(q, at), "extend");
         TIME(us, must(vt_seq_record(q, s.d, s.tok, at, NULL), "record"));
         take_step(&s);
     }
-    row_begin(b, slice_bytes, "recorded bit by bit %u", n);
+    row_begin_at(b, slice_bytes, n, "a context");
     row_cell(b, "record of 512 more", samples_at(&us, 0.5), "us");
     row_end(b);
     samples_free(&us);
@@ -176,16 +293,112 @@ static void by_tokens(bench *b, size_t slice_bytes, uint32_t n)
     scale_close(&s);
 }
 
+// ---- Giving back
+
+enum { N_GIVING = 3 }; // times; the least counts, since a busy machine interrupts one call of many
+
+// Of the thread, without what the scheduler takes.
+static double cpu_us(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+    return (double)ts.tv_sec * 1e6 + (double)ts.tv_nsec / 1e3;
+}
+
+static uint32_t gib_tok(size_t slice_bytes)
+{
+    return (uint32_t)(GIB / N_PLANE / slice_bytes) * BLOCK_TOK;
+}
+
+// n sequences of a GiB have ended together, and left prefixes if not all would be too many nodes.
+static void fill_with(scale *s, uint32_t n)
+{
+    const uint32_t n_tok = gib_tok(s->slice_bytes);
+    const bool records = n * (n_tok / BLOCK_TOK) <= MANY_BLOCKS;
+    vt_seq **q = need(calloc(n, sizeof *q));
+    for (uint32_t i = 0; i < n; i++) {
+        s->tok[0] = i;
+        q[i] = grown(s, n_tok);
+        if (records) must(vt_seq_record(q[i], s->d, s->tok, n_tok, NULL), "record");
+    }
+    for (uint32_t i = 0; i < n; i++) vt_seq_release(q[i]);
+    for (int i = 0; i < 4; i++) take_step(s);
+    free(q);
+}
+
+// Steps until all has gone: the longest, and how many they are.
+static uint32_t go_on(scale *s, double *longest_us)
+{
+    vt_stats st;
+    uint32_t n_step = 0;
+    *longest_us = 0;
+    do {
+        const double began = cpu_us();
+        must(vt_step(s->m, VT_AHEAD_SLACK, 16, ++s->now_ms), "step");
+        const double us = cpu_us() - began;
+        if (us > *longest_us) *longest_us = us;
+        vt_work(s->m, UINT32_MAX, NULL);
+        vt_get_stats(s->m, &st);
+        n_step++;
+    } while (st.returning_bytes > 0);
+    return n_step;
+}
+
+static void call_give_back(scale *s)
+{
+    vt_give_back(s->m, 0, true);
+}
+
+static void call_aim_budget(scale *s)
+{
+    must(vt_aim_budget(s->m, N_PLANE * s->slice_bytes), "budget");
+}
+
+static void by_gib(bench *b, size_t slice_bytes, uint32_t n)
+{
+    static const struct {
+        const char *name, *longest, *steps;
+        void (*call)(scale *s);
+    } way[] = {
+        {"give_back", "longest step after give_back", "steps of give_back", call_give_back},
+        {"aim_budget", "longest step after aim_budget", "steps of aim_budget", call_aim_budget}};
+    scale s = scale_open(b, slice_bytes, gib_tok(slice_bytes), n);
+    row_begin_at(b, slice_bytes, n, "GiB go back");
+    for (int k = 0; k < 2; k++) {
+        double call_us = INFINITY, longest_us = INFINITY;
+        uint32_t n_step = 0;
+        for (int i = 0; i < N_GIVING; i++) {
+            double longest;
+            fill_with(&s, n);
+            const double began = cpu_us();
+            way[k].call(&s);
+            call_us = fmin(call_us, cpu_us() - began);
+            n_step = go_on(&s, &longest);
+            longest_us = fmin(longest_us, longest);
+            must(vt_set_budget(s.m, MOST_BYTES), "budget");
+        }
+        row_cell(b, way[k].name, call_us, "us");
+        row_cell(b, way[k].steps, n_step, "steps");
+        row_cell(b, way[k].longest, longest_us, "us");
+    }
+    row_end(b);
+    scale_close(&s);
+}
+
 void bench_scale(bench *b)
 {
-    const uint32_t most[3] = {b->quick ? 100 : 10000, b->quick ? 100 : 1000000,
-                              b->quick ? 1000 : 1000000};
-    void (*const grow[3])(bench *, size_t, uint32_t) = {by_sequences, by_nodes, by_tokens};
+    static const struct {
+        void (*grow)(bench *, size_t, uint32_t);
+        uint32_t most, most_quick, factor;
+    } by[] = {{by_sequences, 10000, 100, 10},
+              {by_nodes, 1000000, 100, 10},
+              {by_tokens, 1000000, 1000, 10},
+              {by_gib, 1024, 1, 4}};
     if (b->gpu) return;
-    section(b, "scale", "cost of calls, by what they do not touch; 1 TiB without memory");
-    for (int k = 0; k < 3; k++)
-        for (uint32_t n = 1; n <= most[k]; n *= 10) {
-            grow[k](b, 65536, n);
-            if (k != 1 || n <= 10000) grow[k](b, 2 << 20, n); // their tokens are kept, 8 KiB a node
+    section(b, "scale", "cost of calls, by what they do not touch; 8 TiB without memory");
+    for (size_t k = 0; k < sizeof by / sizeof by[0]; k++)
+        for (uint32_t n = 1; n <= (b->quick ? by[k].most_quick : by[k].most); n *= by[k].factor) {
+            by[k].grow(b, 64 << 10, n);
+            by[k].grow(b, 2 << 20, n);
         }
 }

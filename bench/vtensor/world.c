@@ -208,14 +208,31 @@ void section(bench *b, const char *name, const char *title)
     if (b->table) fprintf(b->table, "\n%s: %s\n", name, title);
 }
 
+static void put_row_head(bench *b, size_t slice_bytes, uint64_t n)
+{
+    b->row_slice_bytes = slice_bytes;
+    b->row_n = n;
+    if (!b->table) return;
+    fprintf(b->table, "  %-34s %5zu KiB ", row_name, slice_bytes / 1024);
+    if (n > 0) fprintf(b->table, " n %llu ", (unsigned long long)n);
+}
+
 void row_begin(bench *b, size_t slice_bytes, const char *format, ...)
 {
     va_list ap;
     va_start(ap, format);
     vsnprintf(row_name, sizeof row_name, format, ap);
     va_end(ap);
-    b->row_slice_bytes = slice_bytes;
-    if (b->table) fprintf(b->table, "  %-34s %5zu KiB ", row_name, slice_bytes / 1024);
+    put_row_head(b, slice_bytes, 0);
+}
+
+void row_begin_at(bench *b, size_t slice_bytes, uint64_t n, const char *format, ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(row_name, sizeof row_name, format, ap);
+    va_end(ap);
+    put_row_head(b, slice_bytes, n);
 }
 
 void row_cell(bench *b, const char *what, double value, const char *unit)
@@ -223,9 +240,10 @@ void row_cell(bench *b, const char *what, double value, const char *unit)
     int digits = fabs(value - rint(value)) < 1e-9 || fabs(value) >= 1000 ? 0 : 2;
     if (b->table) fprintf(b->table, "  %s %.*f %s", what, digits, value, unit);
     if (!b->csv) return;
-    fprintf(b->csv, "%s,\"%s\",%s,%zu,%s,%.6g,%s\n", b->section, row_name,
+    const char *quote = strchr(row_name, ',') ? "\"" : "";
+    fprintf(b->csv, "%s,%s%s%s,%s,%zu,%s,%.6g,%s,%llu\n", b->section, quote, row_name, quote,
             b->layout == VT_LAYOUT_SPLIT ? "split" : "packed", b->row_slice_bytes / 1024, what,
-            value, unit);
+            value, unit, (unsigned long long)b->row_n);
 }
 
 void row_end(bench *b)

@@ -95,6 +95,7 @@ struct fx_engine {
     int n_swapped;            // sequences in the swap, or on their way there or back
     int n_leaving, n_coming;  // those on their way
     int n_planned_tok;        // in the last turn
+    bool some_wait_decided;   // groups got into `waiting` or `aside` whose end is decided
     bool budget_waits;        // a smaller budget, for memory on its way: nobody is admitted
     bool budget_follows;      // it is in effect, and memory beyond it is still going back
     bool is_forgetting;       // room.c: a group starts again once all prefixes are forgotten
@@ -130,7 +131,7 @@ struct fx_engine {
     void *on_step_ud;
 
     _Atomic uint64_t budget_bytes; // the budget requested last; opt.kv_memory_bytes is in effect
-    atomic_bool some_cancelled;    // groups, since mark_cancelled has looked
+    atomic_bool some_cancelled;    // groups, since the turn began
     uint64_t limit_bytes;          // limit.c: the most that the system leaves for it
     uint64_t limit_look_ms;        // when it was looked at
     bool limit_is_near;            // half of the reserve is gone: memory goes back at once

@@ -8,9 +8,10 @@ typedef struct drawing {
     const fxi_figure *f;
     const fxi_csv *data;
     fxi_buf *to;
-    int x, series, only; // columns; -1: none
-    fxi_str only_value;
+    int x, series; // columns; -1: none
     int y[FXI_FIGURE_MAX_Y], n_y;
+    int only[FXI_FIGURE_MAX_ONLY], n_only; // columns, and what they hold
+    fxi_str only_value[FXI_FIGURE_MAX_ONLY];
     fxi_str *name; // [n_name] the series, or for stacks the values of x, in order of first use
     size_t n_name;
     bool lacks_memory; // a part of the script is missing
@@ -23,13 +24,16 @@ static fx_status find_column(const drawing *d, fxi_str name, int *col, fx_error 
     return fxi_fail(err, FX_EFORMAT, "%s: no column '%.*s'", d->data->name, (int)name.n, name.p);
 }
 
-static fx_status find_filter(drawing *d, fx_error *err)
+static fx_status find_filters(drawing *d, fx_error *err)
 {
-    d->only = -1;
-    if (!d->f->only) return FX_OK;
-    const char *equals = strchr(d->f->only, '=');
-    d->only_value = fxi_str_of(equals + 1);
-    return find_column(d, (fxi_str){d->f->only, (size_t)(equals - d->f->only)}, &d->only, err);
+    for (const char *at = d->f->only; at && d->n_only < FXI_FIGURE_MAX_ONLY; d->n_only++) {
+        const char *equals = strchr(at, '='), *end = strchr(equals, ',');
+        const size_t n = end ? (size_t)(end - equals - 1) : strlen(equals + 1);
+        d->only_value[d->n_only] = (fxi_str){equals + 1, n};
+        FX_TRY(find_column(d, (fxi_str){at, (size_t)(equals - at)}, &d->only[d->n_only], err));
+        at = end ? end + 1 : NULL;
+    }
+    return FX_OK;
 }
 
 static fx_status find_columns(drawing *d, fx_error *err)
@@ -40,12 +44,14 @@ static fx_status find_columns(drawing *d, fx_error *err)
     if (f->series) FX_TRY(find_column(d, fxi_str_of(f->series), &d->series, err));
     for (; d->n_y < FXI_FIGURE_MAX_Y && f->y[d->n_y].column; d->n_y++)
         FX_TRY(find_column(d, fxi_str_of(f->y[d->n_y].column), &d->y[d->n_y], err));
-    return find_filter(d, err);
+    return find_filters(d, err);
 }
 
 static bool is_drawn(const drawing *d, size_t row)
 {
-    return d->only < 0 || !fxi_str_compare(fxi_csv_cell(d->data, row, d->only), d->only_value);
+    for (int i = 0; i < d->n_only; i++)
+        if (fxi_str_compare(fxi_csv_cell(d->data, row, d->only[i]), d->only_value[i])) return false;
+    return true;
 }
 
 static size_t find_series_name(const fxi_str *name, size_t n, fxi_str s)

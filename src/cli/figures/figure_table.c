@@ -1,4 +1,4 @@
-// figure_table.c - the figures, each a redrawing of one of the papers':
+// figure_table.c - the figures. Most redraw one of the papers':
 //
 //   vllm-*        PagedAttention (arXiv 2309.06180)
 //   vtensor-*     vTensor (arXiv 2407.15309)
@@ -6,6 +6,9 @@
 //
 // The number is that of the paper's figure (t: table); docs/evaluation.md sets them side by side.
 // bench/evaluation makes the data, with `flexinfer bench replay --csv`.
+//
+//   scale-*       what a call of libvtensor costs by what it does not touch: bench_vtensor --only
+//                 scale; docs/performance.md shows them
 #include "cli/figures/figures.h"
 
 #define REQUESTS_PER_S .x = "rate_per_s", .x_label = "requests per second"
@@ -28,6 +31,15 @@
           {"internal_percent", "internal"}, {"external_percent", "external"}, \
           {"cached_percent", "prefixes"},   {"spare_percent", "spare"}},      \
     .y_label = "% of the budget", .settings = "set yrange [0:100]\n"
+
+#define SCALE_AXES                                                                             \
+    .data = "vtensor-scale-xeon-2cores", .kind = FXI_FIGURE_LINES, .x = "n", .series = "what", \
+    .y = {{"value", NULL}}, .y_label = "us",                                                   \
+    .settings =                                                                                \
+        "set logscale xy\nset autoscale xfix\nset format x '%.0s%c'\nset yrange [0.01:30000]\n"
+#define BESIDE(who, what, chunk_kib) \
+    SCALE_AXES, .only = "case=" who " beside " what ",slice_kib=" chunk_kib
+#define GIB_AXES SCALE_AXES, .x_label = "GiB that go back to the system"
 
 const fxi_figure fxi_figures[] = {
     {"vllm-02-waste", .title = "Where the KV memory is (ShareGPT, OPT-13B, full load)", WASTE},
@@ -84,5 +96,33 @@ const fxi_figure fxi_figures[] = {
     {"vattention-t8-page", .title = "Page size against the batch", .kind = FXI_FIGURE_BARS,
      .x = "page_kib", .x_label = "KiB in a page", .series = "model", .y = {{"mean_batch", NULL}},
      .y_label = "mean batch"},
+    {"scale-sequences-sequence-64k", BESIDE("a sequence", "sequences", "64"),
+     .title = "Calls on a sequence, slices of 64 KiB", .x_label = "sequences alive"},
+    {"scale-sequences-sequence-2m", BESIDE("a sequence", "sequences", "2048"),
+     .title = "Calls on a sequence, slices of 2 MiB", .x_label = "sequences alive"},
+    {"scale-sequences-manager-64k", BESIDE("the manager", "sequences", "64"),
+     .title = "Calls on the manager, slices of 64 KiB", .x_label = "sequences alive"},
+    {"scale-sequences-manager-2m", BESIDE("the manager", "sequences", "2048"),
+     .title = "Calls on the manager, slices of 2 MiB", .x_label = "sequences alive"},
+    {"scale-nodes-sequence-64k", BESIDE("a sequence", "nodes", "64"),
+     .title = "Calls on a sequence, slices of 64 KiB", .x_label = "nodes of the prefix tree"},
+    {"scale-nodes-sequence-2m", BESIDE("a sequence", "nodes", "2048"),
+     .title = "Calls on a sequence, slices of 2 MiB", .x_label = "nodes of the prefix tree"},
+    {"scale-nodes-manager-64k", BESIDE("the manager", "nodes", "64"),
+     .title = "Calls on the manager, slices of 64 KiB", .x_label = "nodes of the prefix tree"},
+    {"scale-nodes-manager-2m", BESIDE("the manager", "nodes", "2048"),
+     .title = "Calls on the manager, slices of 2 MiB", .x_label = "nodes of the prefix tree"},
+    {"scale-tokens-sequence-64k", BESIDE("a sequence", "tokens", "64"),
+     .title = "Calls on a sequence, slices of 64 KiB", .x_label = "tokens of another sequence"},
+    {"scale-tokens-sequence-2m", BESIDE("a sequence", "tokens", "2048"),
+     .title = "Calls on a sequence, slices of 2 MiB", .x_label = "tokens of another sequence"},
+    {"scale-tokens-manager-64k", BESIDE("the manager", "tokens", "64"),
+     .title = "Calls on the manager, slices of 64 KiB", .x_label = "tokens of another sequence"},
+    {"scale-tokens-manager-2m", BESIDE("the manager", "tokens", "2048"),
+     .title = "Calls on the manager, slices of 2 MiB", .x_label = "tokens of another sequence"},
+    {"scale-giving-64k", GIB_AXES, .only = "case=GiB go back,slice_kib=64,unit=us",
+     .title = "The longest call while memory goes back, slices of 64 KiB"},
+    {"scale-giving-2m", GIB_AXES, .only = "case=GiB go back,slice_kib=2048,unit=us",
+     .title = "The longest call while memory goes back, slices of 2 MiB"},
 };
 const int fxi_n_figure = sizeof fxi_figures / sizeof *fxi_figures;

@@ -1,4 +1,4 @@
-// figures.h - `flexinfer bench figures`: rows of CSV drawn as the papers draw theirs.
+// figures.h - `flexinfer bench figures`: rows of CSV as drawings.
 //
 //   figure_table.c   the figures: one row each
 //   figure_data.c    a CSV file as columns
@@ -22,7 +22,7 @@ typedef enum fxi_figure_kind {
     FXI_FIGURE_STACKS // a bar for each x: its parts are the columns of y
 } fxi_figure_kind;
 
-enum { FXI_FIGURE_MAX_Y = 6 };
+enum { FXI_FIGURE_MAX_Y = 6, FXI_FIGURE_MAX_ONLY = 3 };
 
 typedef struct fxi_figure_y {
     const char *column;
@@ -36,7 +36,7 @@ typedef struct fxi_figure {
     fxi_figure_kind kind;
     const char *x, *x_label;
     const char *series; // column whose values are the series; NULL: one, without a name
-    const char *only;   // column=value: the rows that are drawn; NULL: all
+    const char *only;   // column=value[,column=value]: the rows that are drawn; NULL: all
     fxi_figure_y y[FXI_FIGURE_MAX_Y];
     const char *y_label;
     const char *settings; // lines of gnuplot; NULL: none

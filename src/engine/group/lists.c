@@ -131,6 +131,13 @@ static void count_waiting(fxi_group *g, const struct state_row *old, const struc
     g->client->n_waiting += (new->in_line || new->aside) - (old->in_line || old->aside);
 }
 
+static bool is_decided(const fxi_group *g)
+{
+    for (int i = 0; i < g->n_seq; i++)
+        if (g->seq[i].state != FXI_SEQ_DONE && g->seq[i].finish != FX_FINISH_NONE) return true;
+    return false;
+}
+
 static void change_list(fx_engine *eng, fxi_group *g, const struct state_row *old,
                         const struct state_row *new)
 {
@@ -140,6 +147,7 @@ static void change_list(fx_engine *eng, fxi_group *g, const struct state_row *ol
     if (from) remove_group(from, g);
     if (into) insert_group(into, g);
     if (new->in_line) fxi_clients_line_up(eng, g);
+    eng->some_wait_decided |= (new->in_line || new->aside) && is_decided(g);
     count_waiting(g, old, new);
 }
 

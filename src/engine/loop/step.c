@@ -101,7 +101,7 @@ static int draw_rounds(fx_engine *eng)
 // A group that was cancelled while the model computed gets no more tokens and ends with this step.
 static void mark_cancelled(fx_engine *eng)
 {
-    if (!atomic_exchange(&eng->some_cancelled, false)) return;
+    if (!atomic_load(&eng->some_cancelled)) return;
     for (fxi_group *g = eng->running.head; g; g = g->next) fxi_group_finish_cancelled(g);
 }
 

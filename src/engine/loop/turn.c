@@ -67,6 +67,19 @@ static void end_cancelled(fx_engine *eng, fxi_group_list *l)
     }
 }
 
+// Those that wait are many, and end when they are cancelled, or if their end was decided before.
+static void end_decided_early(fx_engine *eng)
+{
+    bool some = atomic_exchange(&eng->some_cancelled, false);
+    fxi_group_list *const waits[] = {&eng->waiting, &eng->aside};
+    end_cancelled(eng, &eng->running);
+    for (int i = 0; i < 2; i++) {
+        some |= eng->some_wait_decided || atomic_load(&eng->some_cancelled); // by a callback
+        if (some) end_cancelled(eng, waits[i]);
+    }
+    eng->some_wait_decided = false;
+}
+
 // ---- the turn ----------------------------------------------------------------------------------
 
 void fxi_turn_collect(fx_engine *eng)
@@ -74,9 +87,9 @@ void fxi_turn_collect(fx_engine *eng)
     for (fxi_group *g = fxi_inbox_take(eng), *next; g; g = next) {
         next = g->next_inbox;
         fxi_clients_collect(eng, g);
-        fxi_lists_move(eng, g, FXI_WAITING);
         if (!g->max_tok && !g->req.prompt_logprobs && !g->req.keep_priority && !fxi_group_embeds(g))
             fxi_group_finish(g, FX_FINISH_LENGTH);
+        fxi_lists_move(eng, g, FXI_WAITING);
     }
 }
 
@@ -113,9 +126,7 @@ bool fxi_turn_run(fx_engine *eng)
     fxi_budget_apply(eng);
     if (!eng->returning_bytes) eng->is_forgetting = false;
     fxi_idle_clear(eng);
-    end_cancelled(eng, &eng->running);
-    end_cancelled(eng, &eng->waiting);
-    end_cancelled(eng, &eng->aside);
+    end_decided_early(eng);
     relax_admission(eng);
     const bool busy = eng->running.head || eng->waiting.head || eng->aside.head;
     if (busy)

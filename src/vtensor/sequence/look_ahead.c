@@ -1,4 +1,5 @@
-// look_ahead.c - prefetching: prepare for one sequence, and vt_step, which looks ahead for all.
+// look_ahead.c - prefetching: prepare for one sequence, and vt_step, which looks ahead for those of
+// which something has changed, or for which something is left to do: the stirred.
 //
 // A lane has one job at a time. A request beyond that job is kept in ahead_tok and posted when the
 // job is taken back: in the next vt_step that looks ahead, or in vt_seq_wait.
@@ -45,6 +46,7 @@ static vt_status seq_prepare(vt_seq *s, uint32_t len_tok, uint32_t deadline)
 
 vt_status vt_seq_prepare(vt_seq *s, uint32_t len_tok, uint32_t deadline)
 {
+    vti_span_stir(&s->m->vset, s->span);
     return vti_tally_answer(s->m, seq_prepare(s, len_tok, deadline));
 }
 
@@ -121,14 +123,97 @@ static void ahead_slack(vt_seq *s, uint32_t n_tok)
     if (left < n_tok) look_ahead(s, n_tok, left + 1);
 }
 
-typedef void ahead_fn(vt_seq *s, uint32_t n_tok);
-
-static void for_each_seq(vt_manager *m, uint32_t n_tok, ahead_fn *fn)
+static uint64_t reach_none(const vt_seq *s, uint32_t n_tok)
 {
-    for (vti_span *sp = m->vset.in[VTI_SPAN_LIVE].oldest; sp; sp = sp->newer) {
-        if (!sp->seq || vti_seq_is_away(sp->seq) || sp->is_lost) continue;
-        vti_span_guard(m, sp);
-        fn(sp->seq, n_tok);
+    (void)s, (void)n_tok;
+    return 0;
+}
+
+static uint64_t reach_next(const vt_seq *s, uint32_t n_tok)
+{
+    uint64_t end_tok = (uint64_t)s->len_tok + 1 + n_tok;
+    return end_tok > s->ahead_tok ? end_tok : s->ahead_tok;
+}
+
+static uint64_t reach_slack(const vt_seq *s, uint32_t n_tok)
+{
+    return (uint64_t)s->len_tok + n_tok;
+}
+
+// How a step looks ahead for a sequence, and up to which token that prepares it in the end.
+static const struct {
+    void (*look)(vt_seq *s, uint32_t n_tok);
+    uint64_t (*reach)(const vt_seq *s, uint32_t n_tok);
+} policies[] = {
+    [VT_AHEAD_NONE] = {ahead_none, reach_none},
+    [VT_AHEAD_NEXT] = {ahead_next, reach_next},
+    [VT_AHEAD_SLACK] = {ahead_slack, reach_slack},
+};
+
+// A lane whose job is with the mapper is stirred when it comes back.
+static bool lane_reaches(const vti_lane *l, uint32_t end)
+{
+    return l->is_lent || vti_lane_first_cold(l, l->n_owned, end) >= end;
+}
+
+static bool live_is_calm(const vt_manager *m, const vti_span *sp)
+{
+    const vt_seq *s = sp->seq;
+    const bool is_away = !s || vti_seq_is_away(s);
+    if (sp->is_lost) return true;
+    uint64_t end_tok = is_away ? 0 : policies[m->ahead].reach(s, m->ahead_tok);
+    if (end_tok > m->geo.max_tok) end_tok = m->geo.max_tok;
+    for (uint32_t g = 0; g < m->geo.n_group; g++) {
+        const vti_lane *l = &sp->lane[g];
+        if (vti_lane_waits(l)) return false;
+        if (is_away) continue; // it is stirred when it has come back
+        if (l->guard_end > l->n_ro) return false;
+        if (!lane_reaches(l, vti_group_chunks(&m->geo.group[g], (uint32_t)end_tok))) return false;
+    }
+    return true;
+}
+
+static bool idle_is_calm(const vt_manager *m, const vti_span *sp)
+{
+    for (uint32_t g = 0; g < m->geo.n_group; g++)
+        if (sp->lane[g].dirty_end > 0 && !sp->lane[g].is_lent) return false;
+    return true;
+}
+
+bool vti_span_is_calm(const vt_manager *m, const vti_span *sp)
+{
+    if (sp->state == VTI_SPAN_LIVE) return live_is_calm(m, sp);
+    return sp->state != VTI_SPAN_IDLE || idle_is_calm(m, sp);
+}
+
+// What others wait for is in the lists of their states (vti_spans_reap, vti_quarantine_retry).
+static void look_at_span(vt_manager *m, vti_span *sp, vt_ahead policy)
+{
+    if (sp->state != VTI_SPAN_LIVE || !sp->seq || vti_seq_is_away(sp->seq)) return;
+    vti_span_guard(m, sp);
+    if (!sp->is_lost) policies[policy].look(sp->seq, m->ahead_tok);
+}
+
+static void stir_live(vt_manager *m)
+{
+    for (vti_span *sp = m->vset.in[VTI_SPAN_LIVE].oldest; sp; sp = sp->newer)
+        vti_span_stir(&m->vset, sp);
+}
+
+// A span for which something is left to do stays stirred; while the budget is exceeded, that is
+// what the policy would prepare.
+static void look_at_stirred(vt_manager *m, vt_ahead policy, uint32_t n_tok)
+{
+    const vt_ahead can = vti_over_budget(m) > 0 ? VT_AHEAD_NONE : policy;
+    if (policy != m->ahead || n_tok != m->ahead_tok) stir_live(m);
+    m->ahead = policy;
+    m->ahead_tok = n_tok;
+    for (uint32_t n = m->vset.n_stirred; n > 0; n--) {
+        vti_span *sp = vti_vset_take_stirred(&m->vset);
+        m->tally.looks++;
+        if (vti_span_is_calm(m, sp)) continue;
+        look_at_span(m, sp, can);
+        if (!vti_span_is_calm(m, sp)) vti_span_stir(&m->vset, sp);
     }
 }
 
@@ -147,18 +232,21 @@ static uint32_t dirty_stretch(const vt_manager *m, vti_lane *l, uint32_t group, 
     return end - *first;
 }
 
-// What is about to go back to the system need not be wiped.
+// What is about to go back to the system need not be wiped. The last that became idle comes first:
+// the next sequence gets it.
 static void wipe_idle(vt_manager *m)
 {
     if (m->giving.is_on || vti_over_budget(m) > 0) return;
-    for (vti_span *sp = m->vset.in[VTI_SPAN_IDLE].newest; sp; sp = sp->older)
-        for (uint32_t g = 0; g < m->geo.n_group; g++) {
+    for (uint32_t i = m->vset.n_stirred; i-- > 0;) {
+        vti_span *sp = vti_vset_stirred(&m->vset, i);
+        for (uint32_t g = 0; sp->state == VTI_SPAN_IDLE && g < m->geo.n_group; g++) {
             vti_order_form form = {VTI_JOB_WIPE, 0, 0, 0, VTI_WIPE};
             if (sp->lane[g].is_lent || sp->lane[g].dirty_end == 0) continue;
             if (vti_span_is_quiet(m, sp) != VT_OK) break;
             form.n = dirty_stretch(m, &sp->lane[g], g, &form.first);
             if (form.n > 0) (void)vti_job_post(m, sp, g, &form);
         }
+    }
 }
 
 void vt_tick(vt_manager *m, uint64_t now_ms)
@@ -170,12 +258,7 @@ void vt_tick(vt_manager *m, uint64_t now_ms)
 
 vt_status vt_step(vt_manager *m, vt_ahead policy, uint32_t n_tok, uint64_t now_ms)
 {
-    static ahead_fn *const look[] = {
-        [VT_AHEAD_NONE] = ahead_none,
-        [VT_AHEAD_NEXT] = ahead_next,
-        [VT_AHEAD_SLACK] = ahead_slack,
-    };
-    if ((unsigned)policy >= sizeof look / sizeof look[0]) return VT_EINVAL;
+    if ((unsigned)policy >= sizeof policies / sizeof policies[0]) return VT_EINVAL;
     vt_tick(m, now_ms);
     m->n_step++;
     m->system_bytes = UINT64_MAX;
@@ -185,7 +268,7 @@ vt_status vt_step(vt_manager *m, vt_ahead policy, uint32_t n_tok, uint64_t now_m
     vt_status st = vti_spans_reap(m, VTI_REAP_POST);
     vti_spans_clear(m, true);
     vti_quarantine_retry(m);
-    for_each_seq(m, n_tok, look[vti_over_budget(m) > 0 ? VT_AHEAD_NONE : policy]);
+    look_at_stirred(m, policy, n_tok);
     vti_newcomers_prepare(m);
     vti_giving_go_on(m);
     vti_slots_drop_ahead(m);

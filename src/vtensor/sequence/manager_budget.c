@@ -169,6 +169,6 @@ void vt_give_back(vt_manager *m, uint64_t keep_bytes, bool forget)
     g->recent_bytes = 0;
     g->forgets |= forget;
     g->is_on = true;
-    g->n_retired = m->vset.in[VTI_SPAN_RETIRED].n;
+    g->n_retired = vti_spans_retired(m);
     vti_giving_go_on(m);
 }

@@ -20,7 +20,7 @@ typedef struct manager_census {
     uint64_t n_run, live_bytes, slack_bytes, mapped_bytes, warm_bytes[VTI_N_SPAN_STATE];
     uint64_t n_run_moving; // reserved by sequences on their way
     uint64_t swapped_bytes;
-    uint32_t n_live, n_swapped, n_lost, n_in_state[VTI_N_SPAN_STATE];
+    uint32_t n_live, n_swapped, n_lost, n_stirred, n_in_state[VTI_N_SPAN_STATE];
 } manager_census;
 
 static chunk_census *held_at(manager_census *c, uint32_t chunk)
@@ -73,6 +73,8 @@ static const char *check_map(manager_census *c, const vti_span *sp, uint32_t gro
         n_warm += l->at[p] != VTI_NO_CHUNK && (p < l->held0 || p >= l->held1);
     }
     HOLDS(n_warm == l->n_warm, "the count of warm chunks is wrong");
+    for (uint32_t p = l->solid0; p < l->solid1; p++)
+        HOLDS(vti_lane_at(l, p) != VTI_NO_CHUNK, "a lane has a gap where it should have none");
     HOLDS(c->n_run - had_run == (uint64_t)l->n_run * gr->n_view, "a lane's count of runs is wrong");
     HOLDS(l->n_end == 0 || l->at[l->n_end - 1] != VTI_NO_CHUNK,
           "a lane's end is not at its last mapped chunk");
@@ -178,8 +180,10 @@ static const char *check_span(manager_census *c, uint32_t id)
     HOLDS(sp->state < VTI_N_SPAN_STATE, "a span's state is unknown");
     HOLDS(sp->state == VTI_SPAN_LIVE || !sp->seq, "a span that is not live has a sequence");
     HOLDS(sp->is_lost || sp->state != VTI_SPAN_QUARANTINED, "a sound span is in quarantine");
+    HOLDS(sp->state != VTI_SPAN_CLEARING, "a span waits for a job that has come back");
     c->n_in_state[sp->state]++;
     c->n_lost += sp->is_lost;
+    c->n_stirred += sp->is_stirred;
     for (uint32_t g = 0; g < c->m->geo.n_group; g++) {
         const vti_lane *l = &sp->lane[g];
         HOLDS(!l->is_lent, "a job is still with the mapper");
@@ -201,6 +205,19 @@ static const char *check_list(const vti_span_list *l, vti_span_state state, uint
     return NULL;
 }
 
+// 12
+static const char *check_stirred(const manager_census *c)
+{
+    const vti_vset *vs = &c->m->vset;
+    HOLDS(vs->n_stirred == c->n_stirred, "the count of stirred spans is wrong");
+    for (uint32_t i = 0; i < vs->n_stirred; i++)
+        HOLDS(vti_vset_stirred(vs, i)->is_stirred, "a span that is not stirred is in their list");
+    for (uint32_t i = 0; i < vs->n_span; i++)
+        HOLDS(vs->span[i]->is_stirred || vti_span_is_calm(c->m, vs->span[i]),
+              "a step forgets a span");
+    return NULL;
+}
+
 static const char *check_spans(manager_census *c)
 {
     const vti_vset *vs = &c->m->vset;
@@ -211,7 +228,7 @@ static const char *check_spans(manager_census *c)
         if (!broken && c->warm_bytes[st] != vs->n_warm_bytes[st])
             broken = "the count of warm bytes is wrong";
     }
-    return broken;
+    return broken ? broken : check_stirred(c);
 }
 
 // 2

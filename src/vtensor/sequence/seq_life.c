@@ -74,6 +74,7 @@ VTI_HOT void vti_seq_set_len(vt_seq *s, uint32_t len_tok)
     m->live_bytes += s->live_bytes;
     if (m->live_bytes > m->tally.peak_live) m->tally.peak_live = m->live_bytes;
     vti_seq_count_slack(s);
+    vti_span_stir(&m->vset, s->span);
 }
 
 // A prefix counts as used while a sequence references it: its idle time begins when that ends.
@@ -99,6 +100,7 @@ void vti_move_end(vt_seq *s)
     free(mv);
     s->move = NULL;
     vti_seq_count_slack(s);
+    vti_span_stir(&s->m->vset, s->span);
 }
 
 // On its way to the swap or back: nothing copies its rows any longer, and its lanes are its own.

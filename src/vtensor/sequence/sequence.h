@@ -37,6 +37,9 @@ bool vti_moves_yield(vt_manager *m);
 vt_status vti_move_wait(vt_seq *s);             // Pre: it is on its way
 uint64_t vti_coming_bytes(const vt_manager *m); // what sequences on their way out hold still
 
+// look_ahead.c: whether a step has nothing to do for a span
+bool vti_span_is_calm(const vt_manager *m, const vti_span *sp);
+
 // manager_stats.c
 void vti_stats_publish(vt_manager *m);
 

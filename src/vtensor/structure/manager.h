@@ -45,6 +45,8 @@
 //   on its way   a sequence whose rows move to the swap or back, and may not be touched
 //   quarantined  a span that could not be put back after a failure; it is not used until all of it
 //             is unmapped
+//   stirred   a span of which something has changed, or is still to be done: the next step looks
+//             at it
 //
 // A lane:
 //
@@ -78,6 +80,7 @@
 //   (made)  ->  IDLE  ->  LIVE  ->  RETIRED  ->  IDLE
 //        span_life.c           release     span_leave.c: the device is done with it, what is shared
 //                                          is unmapped, warm chunks stay
+//   RETIRED  <->  CLEARING                 the device is done with it, and a lane is lent
 //   any     ->  QUARANTINED  ->  IDLE      quarantine.c
 //
 // Threads. The structure belongs to the owner. The mapper thread gets jobs: plain data that names
@@ -85,7 +88,7 @@
 // from the structure before it posts it, does not touch what is lent, and commits the outcome when
 // it takes the job back. The synchronous path is the same jobs, run at once by the owner.
 //
-// Invariants; vt_check proves 1 to 9, the tests prove 10 and 11.
+// Invariants; vt_check proves 1 to 9 and 12, the tests prove 10 and 11.
 //  1. A chunk's n_user is the number of lanes that hold it, and of loans; its n_gone of these those
 //     of lanes that have given it up, and of loans; its n_node the number of references in the
 //     prefix tree, its n_kept of those by nodes that may not be evicted.
@@ -109,6 +112,7 @@
 //     no bytes of another holder. Chunks of the pool that are not dirty read as zero.
 // 11. What more than one holder can read is mapped for reading only, unless no_guard, or mappings
 //     are short: a guard then waits (guard_end), as it does while the device may still write.
+// 12. For a span that is not stirred a step has nothing to do (look_ahead.c).
 #ifndef VTI_MANAGER_H
 #define VTI_MANAGER_H
 
@@ -167,6 +171,7 @@ typedef struct vti_tally {
     vti_calls calls;
     uint64_t match_calls, match_tok, hit_tok;
     uint64_t copied_chunks, jobs, job_failures;
+    uint64_t looks; // at a span, by steps
     uint64_t swap_out_chunks, swap_in_chunks, swap_corrupt;
 } vti_tally;
 
@@ -277,9 +282,11 @@ struct vt_manager {
     uint64_t max_runs;    // mappings that the backend allows
     uint64_t now_ms;      // of the last vt_step
     uint64_t n_step;      // calls of vt_step
-    uint32_t n_seq;       // sequences alive
-    uint32_t n_lent;      // jobs with the mapper
-    vti_loan *loan;       // [cap_loan] a ring, n_loan of them from first_loan on, by ticket
+    vt_ahead ahead;       // what the last one asked for
+    uint32_t ahead_tok;
+    uint32_t n_seq;  // sequences alive
+    uint32_t n_lent; // jobs with the mapper
+    vti_loan *loan;  // [cap_loan] a ring, n_loan of them from first_loan on, by ticket
     uint32_t first_loan, n_loan, cap_loan;
     uint32_t *scratch[VT_MAX_GROUP]; // [n_position] chunks of a prefix
     pthread_mutex_t mu;              // guards published

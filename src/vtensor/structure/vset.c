@@ -19,7 +19,8 @@
 vt_status vti_vset_init(vti_vset *vs, const vti_geo *geo, const vti_pset *pset, uint32_t n_max)
 {
     *vs = (vti_vset){.geo = geo, .pset = pset, .n_max = n_max};
-    vs->span = calloc(n_max, sizeof(vti_span *));
+    vs->span = calloc(2 * (size_t)n_max, sizeof *vs->span);
+    vs->stirred = vs->span + n_max;
     return vs->span ? VT_OK : VT_ENOMEM;
 }
 
@@ -41,6 +42,17 @@ static void list_add(vti_span_list *l, vti_span *sp)
     else
         l->oldest = sp;
     l->newest = sp;
+    l->n++;
+}
+
+static void list_add_oldest(vti_span_list *l, vti_span *sp)
+{
+    sp->newer = l->oldest;
+    if (l->oldest)
+        l->oldest->older = sp;
+    else
+        l->newest = sp;
+    l->oldest = sp;
     l->n++;
 }
 
@@ -71,9 +83,37 @@ void vti_vset_move(vti_vset *vs, vti_span *sp, vti_span_state to)
     uint64_t warm = warm_bytes(vs, sp);
     vs->n_warm_bytes[sp->state] -= warm;
     vs->n_warm_bytes[to] += warm;
+    const bool is_back = sp->state == VTI_SPAN_CLEARING && to == VTI_SPAN_RETIRED;
     list_remove(&vs->in[sp->state], sp);
     sp->state = to;
-    list_add(&vs->in[to], sp);
+    (is_back ? list_add_oldest : list_add)(&vs->in[to], sp);
+    if (to == VTI_SPAN_LIVE || to == VTI_SPAN_IDLE) vti_span_stir(vs, sp);
+}
+
+// ---- Stirred spans
+
+vti_span *vti_vset_stirred(const vti_vset *vs, uint32_t i)
+{
+    const uint32_t left = vs->n_max - vs->first_stirred;
+    return vs->stirred[i < left ? vs->first_stirred + i : i - left];
+}
+
+VTI_HOT void vti_span_stir(vti_vset *vs, vti_span *sp)
+{
+    const uint32_t left = vs->n_max - vs->first_stirred, i = vs->n_stirred;
+    if (sp->is_stirred) return;
+    vs->stirred[i < left ? vs->first_stirred + i : i - left] = sp;
+    vs->n_stirred++;
+    sp->is_stirred = true;
+}
+
+vti_span *vti_vset_take_stirred(vti_vset *vs)
+{
+    vti_span *sp = vti_vset_stirred(vs, 0);
+    vs->first_stirred = vs->first_stirred + 1 < vs->n_max ? vs->first_stirred + 1 : 0;
+    vs->n_stirred--;
+    sp->is_stirred = false;
+    return sp;
 }
 
 // ---- Making spans
@@ -198,12 +238,28 @@ static void count_runs(vti_vset *vs, vti_lane *l, uint32_t group, uint32_t was, 
     vs->n_run -= was * (uint64_t)vs->geo->group[group].n_view;
 }
 
+// So that nobody need look at a long stretch position by position to learn that it has no gap.
+static void note_solid(vti_lane *l, uint32_t position, bool is_mapped)
+{
+    const bool is_empty = l->solid0 == l->solid1;
+    const bool is_inside = position >= l->solid0 && position < l->solid1;
+    if (is_mapped && is_empty) l->solid0 = l->solid1 = position;
+    if (is_mapped && position == l->solid1) l->solid1++;
+    if (is_mapped && position + 1 == l->solid0) l->solid0--;
+    if (is_mapped || !is_inside) return;
+    if (position == l->solid0)
+        l->solid0++;
+    else
+        l->solid1 = position;
+}
+
 void vti_lane_set(vti_vset *vs, vti_span *sp, uint32_t group, uint32_t position, uint32_t chunk)
 {
     vti_lane *l = &sp->lane[group];
     assert(position < l->n_room);
     uint32_t was = runs_around(vs, l, position);
     l->at[position] = chunk;
+    note_solid(l, position, chunk != VTI_NO_CHUNK);
     if (chunk != VTI_NO_CHUNK && position >= l->n_end) l->n_end = position + 1;
     while (l->n_end > 0 && l->at[l->n_end - 1] == VTI_NO_CHUNK) l->n_end--;
     count_runs(vs, l, group, was, runs_around(vs, l, position));
@@ -240,17 +296,25 @@ uintptr_t vti_lane_addr(const vti_geo *g, const vti_span *sp, uint32_t group, ui
     return sp->addr + gr->lane_offset + view * gr->view_stride + position * gr->slice_bytes;
 }
 
+// Where the stretch without a gap that holds a position ends; the position itself if none is known.
+static inline uint32_t solid_end(const vti_lane *l, uint32_t position)
+{
+    return position >= l->solid0 && position < l->solid1 ? l->solid1 : position;
+}
+
 uint32_t vti_lane_first_cold(const vti_lane *l, uint32_t first, uint32_t end)
 {
-    while (first < end && vti_lane_at(l, first) != VTI_NO_CHUNK) first++;
-    return first;
+    first = solid_end(l, first);
+    while (first < end && vti_lane_at(l, first) != VTI_NO_CHUNK) first = solid_end(l, first + 1);
+    return first < end ? first : end;
 }
 
 VTI_HOT uint32_t vti_lane_count_cold(const vti_lane *l, uint32_t first, uint32_t end)
 {
     uint32_t mapped_end = end < l->n_end ? end : l->n_end, n = 0;
     if (first >= mapped_end) return first < end ? end - first : 0;
-    for (uint32_t p = first; p < mapped_end; p++) n += l->at[p] == VTI_NO_CHUNK;
+    for (uint32_t p = solid_end(l, first); p < mapped_end; p = solid_end(l, p + 1))
+        n += l->at[p] == VTI_NO_CHUNK;
     return n + (end - mapped_end);
 }
 

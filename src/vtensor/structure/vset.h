@@ -12,6 +12,7 @@ typedef enum vti_span_state {
     VTI_SPAN_IDLE = 0,
     VTI_SPAN_LIVE,
     VTI_SPAN_RETIRED,
+    VTI_SPAN_CLEARING,
     VTI_SPAN_QUARANTINED,
     VTI_N_SPAN_STATE
 } vti_span_state;
@@ -75,17 +76,18 @@ typedef struct vti_lane {
     uint32_t front;   // positions below hold no tokens any more: a window has passed them
     uint32_t n_owned; // positions [front, n_owned) hold tokens
     uint32_t held0,
-        held1;           // positions [held0, held1) are held: those, and what waits to be unmapped
-    uint32_t n_ro;       // positions below are mapped for reading only, if at all
-    uint32_t guard_end;  // positions below are to become so: see vti_lane_guard
-    uint32_t n_warm;     // spare chunks mapped, all at positions from held1 on
-    uint32_t n_end;      // the last mapped position, plus one
-    uint32_t n_run;      // runs of one view
-    uint32_t home;       // the region for the names of new chunks, or VTI_NO_CHUNK
-    uint32_t home_first; // the position of its first name
-    uint32_t n_room;     // positions that `at` has room for; none beyond is mapped
-    bool is_lent;        // `job` is with the mapper
-    bool is_foul;        // what waits at the end may have bytes of others: it could not be wiped
+        held1;          // positions [held0, held1) are held: those, and what waits to be unmapped
+    uint32_t n_ro;      // positions below are mapped for reading only, if at all
+    uint32_t guard_end; // positions below are to become so: see vti_lane_guard
+    uint32_t n_warm;    // spare chunks mapped, all at positions from held1 on
+    uint32_t n_end;     // the last mapped position, plus one
+    uint32_t solid0, solid1; // positions [solid0, solid1) are mapped; others may be, too
+    uint32_t n_run;          // runs of one view
+    uint32_t home;           // the region for the names of new chunks, or VTI_NO_CHUNK
+    uint32_t home_first;     // the position of its first name
+    uint32_t n_room;         // positions that `at` has room for; none beyond is mapped
+    bool is_lent;            // `job` is with the mapper
+    bool is_foul;     // what waits at the end may have bytes of others: it could not be wiped
     size_t dirty_end; // bytes of each view, from the end of the tokens up to here, may not be zero
     uint32_t *at;     // [n_room] chunk mapped there, or VTI_NO_CHUNK
     vti_plan *plan;   // [n_plan] of the job
@@ -107,6 +109,7 @@ typedef struct vti_span {
     uint64_t guard_fence; // ticket after the work that may write what is to be guarded
     bool needs_fence;     // retired, and the ticket could not be taken yet
     bool is_lost;         // live, but a failure could not be undone
+    bool is_stirred;      // it is in that list
     vti_place_in_span cleared;
     uintptr_t addr;                 // first reserved byte
     vt_seq *seq;                    // the sequence that lives here, or NULL
@@ -123,9 +126,11 @@ typedef struct vti_vset {
     const vti_geo *geo;
     const vti_pset *pset;
     uint32_t n_max;
-    uint32_t n_span;                         // made so far; ids 0 .. n_span-1
-    vti_span **span;                         // [n_max]
-    vti_span_list in[VTI_N_SPAN_STATE];      // the spans of each state
+    uint32_t n_span;                    // made so far; ids 0 .. n_span-1
+    vti_span **span;                    // [n_max]
+    vti_span_list in[VTI_N_SPAN_STATE]; // the spans of each state
+    vti_span **stirred; // [n_max] a ring, n_stirred of them from first_stirred on: see below
+    uint32_t first_stirred, n_stirred;
     uint32_t n_lost;                         // spans that are lost
     uint64_t n_run;                          // mappings: over all lanes, the runs of all views
     uint64_t n_warm_bytes[VTI_N_SPAN_STATE]; // of warm chunks in spans of each state
@@ -137,8 +142,16 @@ void vti_vset_free(vti_vset *vs); // Pre: no spans
 
 // A new span, idle. Errors: VT_NOSPANS (n_max exist), VT_ENOMEM.
 vt_status vti_vset_push(vti_vset *vs, vti_span **out);
-void vti_vset_pop(vti_vset *vs); // frees the newest span
+void vti_vset_pop(vti_vset *vs); // frees the newest span; the stirred are not looked at after that
+// A span that is retired again has waited already: it comes before the others.
 void vti_vset_move(vti_vset *vs, vti_span *sp, vti_span_state to);
+
+// The stirred spans are those that the next step looks at, the first stirred first, each once. A
+// span that becomes live or idle is one, and whoever changes what a step may have to do for a span
+// stirs it. So a step looks at no others.
+void vti_span_stir(vti_vset *vs, vti_span *sp);
+vti_span *vti_vset_stirred(const vti_vset *vs, uint32_t i); // i < n_stirred
+vti_span *vti_vset_take_stirred(vti_vset *vs); // the first leaves the list. Pre: there is one
 
 // Room for positions below `end` in the map of a lane, and for a plan of n entries. Errors:
 // VT_ENOMEM. Pre: the lane is not lent.

@@ -83,6 +83,7 @@ void vti_lane_guard(vt_manager *m, vti_span *sp, uint32_t group, uint32_t end)
     if (!m->guards || end <= l->n_ro || end <= l->guard_end) return;
     l->guard_end = end;
     sp->guard_fence = NO_TICKET;
+    vti_span_stir(&m->vset, sp);
 }
 
 static bool writes_are_done(vt_manager *m, vti_span *sp)

@@ -434,6 +434,7 @@ static void commit_job(vt_manager *m, vti_span *sp, uint32_t group)
     if (sp->is_lost) vti_quarantine_hold(m, sp, group);
     if (job->is_stuck) vti_span_quarantine(m, sp);
     vti_lane_end_plan(&sp->lane[group]);
+    vti_span_stir(&m->vset, sp);
 }
 
 static void commit_destroy(vt_manager *m)
@@ -590,6 +591,8 @@ static void commit_returned(vt_manager *m, vti_lane_job *job)
     sp->lane[job->group].is_lent = false;
     if (sp->seq && sp->generation == job->generation && job->st != VT_OK) sp->seq->ahead = job->st;
     commit_job(m, sp, job->group);
+    if (sp->state == VTI_SPAN_CLEARING && !vti_span_is_lent(&m->vset, sp))
+        vti_vset_move(&m->vset, sp, VTI_SPAN_RETIRED);
 }
 
 void vti_jobs_take(vt_manager *m)

@@ -8,7 +8,10 @@
 // have beyond that, and then from prefixes, a portion in each step.
 #include "verbs.h"
 
-enum { READY_SPANS = 8 };
+enum {
+    READY_SPANS = 8,
+    READY_AT_ONCE = 256, // chunks that a step plans for a lane
+};
 
 // ---- What newcomers need
 
@@ -72,6 +75,7 @@ static uint64_t lane_prepare(vt_manager *m, vti_span *sp, uint32_t group, uint32
     if (n_cold == 0) return 0;
     first = vti_lane_first_cold(l, first, end);
     if (end - first > n_free) end = first + (uint32_t)n_free;
+    if (end - first > READY_AT_ONCE) end = first + READY_AT_ONCE;
     if (end > first) (void)vti_lane_back_ahead(m, sp, group, first, end, VTI_REFILL);
     return n_cold > n_free ? (n_cold - n_free) * gr->chunk_bytes : 0;
 }

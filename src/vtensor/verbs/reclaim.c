@@ -83,18 +83,16 @@ static bool room_suffices(vt_manager *m, const vti_span *sp, uint64_t bytes)
     return bytes + over <= left + vti_spare_for_newcomers(m) + vti_evictable_bytes(m) + live;
 }
 
-static bool is_leaving(const vt_seq *s)
-{
-    return s && s->move && s->move->phase <= VTI_MOVE_UNMAP;
-}
-
 bool vti_room_may_come(const vt_manager *m)
 {
-    if (m->vset.in[VTI_SPAN_RETIRED].n > 0 || m->n_loan > 0) return true;
-    for (const vti_span *sp = m->vset.in[VTI_SPAN_LIVE].oldest; sp; sp = sp->newer) {
-        if (!sp->is_lost && is_leaving(sp->seq)) return true;
+    if (vti_spans_retired(m) > 0 || m->n_loan > 0) return true;
+    for (const vti_move *mv = m->moves; mv; mv = mv->older)
+        if (mv->phase <= VTI_MOVE_UNMAP && !mv->seq->span->is_lost) return true;
+    for (uint32_t i = 0; i < m->vset.n_stirred; i++) {
+        const vti_span *sp = vti_vset_stirred(&m->vset, i);
+        if (sp->state != VTI_SPAN_LIVE || sp->is_lost) continue;
         for (uint32_t g = 0; g < m->geo.n_group; g++)
-            if (!sp->is_lost && vti_lane_waits(&sp->lane[g])) return true;
+            if (vti_lane_waits(&sp->lane[g])) return true;
     }
     return false;
 }
@@ -456,7 +454,7 @@ static void evict_some(vt_manager *m)
 static bool giving_is_done(const vt_manager *m)
 {
     const vti_giving *g = &m->giving;
-    if (g->forgets || (g->n_retired > 0 && m->vset.in[VTI_SPAN_RETIRED].n > 0)) return false;
+    if (g->forgets || (g->n_retired > 0 && vti_spans_retired(m) > 0)) return false;
     return bytes_beyond(idle_spare_bytes(m), g->keep_bytes) <= g->recent_bytes;
 }
 

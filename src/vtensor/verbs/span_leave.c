@@ -175,18 +175,34 @@ static void await_idle(vt_manager *m)
         (void)await_span(m, sp);
 }
 
+// What the mapper has is taken back: the span is retired again.
+static void take_back_clearing(vt_manager *m)
+{
+    while (m->vset.in[VTI_SPAN_CLEARING].oldest)
+        vti_span_settle(m, m->vset.in[VTI_SPAN_CLEARING].oldest);
+}
+
+// Those with a lane that is lent step aside until it comes back, so that nobody walks past them.
+static vt_status reap_ahead(vt_manager *m, vti_span *sp)
+{
+    vt_status st = VT_BUSY;
+    if (!vti_span_is_lent(&m->vset, sp)) st = span_reap(m, sp, true);
+    const bool waits = sp->state == VTI_SPAN_RETIRED && vti_span_is_lent(&m->vset, sp);
+    if (waits) vti_vset_move(&m->vset, sp, VTI_SPAN_CLEARING);
+    return st;
+}
+
 vt_status vti_spans_reap(vt_manager *m, vti_reap how)
 {
     vt_status st = VT_OK;
+    if (how != VTI_REAP_POST) take_back_clearing(m);
     for (vti_span *sp = m->vset.in[VTI_SPAN_RETIRED].oldest, *newer; sp; sp = newer) {
         newer = sp->newer;
-        if (how != VTI_REAP_POST)
-            vti_span_settle(m, sp);
-        else if (vti_span_is_lent(&m->vset, sp))
-            continue;
+        if (how != VTI_REAP_POST) vti_span_settle(m, sp);
         vt_status reaped = how == VTI_REAP_WAIT ? await_span(m, sp) : vti_span_is_quiet(m, sp);
         if (reaped == VT_BUSY) break; // and so are the newer ones
-        if (reaped == VT_OK) reaped = span_reap(m, sp, how == VTI_REAP_POST);
+        if (reaped == VT_OK)
+            reaped = how == VTI_REAP_POST ? reap_ahead(m, sp) : span_reap(m, sp, false);
         if (reaped != VT_OK && reaped != VT_BUSY) st = reaped;
     }
     if (how == VTI_REAP_WAIT) await_idle(m);
@@ -195,10 +211,17 @@ vt_status vti_spans_reap(vt_manager *m, vti_reap how)
 
 bool vti_span_reap_oldest(vt_manager *m)
 {
-    vti_span *sp = m->vset.in[VTI_SPAN_RETIRED].oldest;
+    vti_span *sp = m->vset.in[VTI_SPAN_CLEARING].oldest;
+    if (sp) vti_span_settle(m, sp);
+    sp = m->vset.in[VTI_SPAN_RETIRED].oldest;
     if (!sp || vti_span_is_quiet(m, sp) != VT_OK) return false;
     vti_span_settle(m, sp);
     return span_reap(m, sp, false) == VT_OK && sp->state == VTI_SPAN_IDLE;
+}
+
+uint32_t vti_spans_retired(const vt_manager *m)
+{
+    return m->vset.in[VTI_SPAN_RETIRED].n + m->vset.in[VTI_SPAN_CLEARING].n;
 }
 
 void vti_span_retire(vt_manager *m, vti_span *sp)
@@ -223,7 +246,9 @@ void vti_span_retire(vt_manager *m, vti_span *sp)
 
 void vti_spans_clear(vt_manager *m, bool post)
 {
-    for (vti_span *sp = m->vset.in[VTI_SPAN_LIVE].oldest; sp; sp = sp->newer)
-        for (uint32_t g = 0; g < m->geo.n_group; g++)
+    for (uint32_t i = 0; i < m->vset.n_stirred; i++) {
+        vti_span *sp = vti_vset_stirred(&m->vset, i);
+        for (uint32_t g = 0; sp->state == VTI_SPAN_LIVE && g < m->geo.n_group; g++)
             if (vti_lane_waits(&sp->lane[g])) (void)vti_lane_clear(m, sp, g, post);
+    }
 }

@@ -209,6 +209,7 @@ typedef enum vti_reap {
     VTI_REAP_WAIT      // the same, and waits for the device, with idle spans as well
 } vti_reap;
 void vti_span_retire(vt_manager *m, vti_span *sp); // its sequence has ended
+uint32_t vti_spans_retired(const vt_manager *m);   // that are not idle yet
 // Makes retired spans idle, the oldest first, as far as the device is done with them.
 vt_status vti_spans_reap(vt_manager *m, vti_reap how);
 bool vti_span_reap_oldest(vt_manager *m); // by the caller, not by the mapper; false: it is in use

@@ -66,6 +66,21 @@ class Figures(unittest.TestCase):
         self.assertGreater(len(names), 20)
         self.assertEqual({path.stem for path in to.glob("*.svg")}, names)
 
+    def test_scale(self):
+        """The rows of bench/results have what each figure of bench_vtensor's needs, in every series up to its size."""
+        to = folder("scale")
+        done = self.draw(PROJECT / "bench" / "results", to)
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
+        names = set(re.findall(r'^ *\{ *"(scale-[\w-]+)"', TABLE.read_text(), re.MULTILINE))
+        self.assertEqual({path.stem for path in to.glob("*.svg")}, names)
+        for most, name in [(10000, "sequences"), (1000000, "nodes"), (1000000, "tokens")]:
+            for who in ("sequence", "manager"):
+                for chunk in ("64k", "2m"):
+                    script = (to / f"scale-{name}-{who}-{chunk}.gp").read_text()
+                    series = re.findall(r"^\$s\d+ << END\n(.*?)^END", script, re.MULTILINE | re.DOTALL)
+                    self.assertGreater(len(series), 12)
+                    self.assertTrue(all(f"\n{most} " in points for points in series), name)
+
     def test_errors(self):
         to = folder("to")
         good = folder("good", vllm_13_batch=BATCH)

@@ -400,6 +400,27 @@ static void test_what_was_shared_is_unmapped_beside_the_owner(void **state)
     assert_int_equal(family_stats(&f).chunks_shared, 0);
 }
 
+// The next ones that end, and sequences that begin, do not walk past those that the mapper has.
+static void test_retired_spans_with_a_job_step_aside(void **state)
+{
+    (void)state;
+    const vti_span_list *in = f.m->vset.in;
+    family_grown(&f, 0, 3 * CHUNK_TOK);
+    for (uint32_t i = 1; i < 4; i++) assert_ok(family_fork(&f, 0, i, 3 * CHUNK_TOK));
+    assert_ok(vt_seq_prepare(f.kin[0].s, 4 * CHUNK_TOK, 1)); // starts the thread
+    assert_ok(vt_seq_wait(f.kin[0].s));
+    vt_fault_hold(f.fault, true);
+    for (uint32_t i = 1; i < 4; i++) {
+        family_release(&f, i);
+        assert_int_equal(in[VTI_SPAN_RETIRED].n, 0);
+        assert_int_equal(in[VTI_SPAN_CLEARING].n, i);
+    }
+    vt_fault_hold(f.fault, false);
+    assert_ok(vt_settle(f.m));
+    assert_int_equal(in[VTI_SPAN_CLEARING].n, 0);
+    assert_int_equal(in[VTI_SPAN_IDLE].n, 3);
+}
+
 // A job is taken back in the middle of wiping; the rest of that is queued for the device. What lies
 // there is unmapped after the device has done it.
 static void test_what_is_taken_back_is_wiped_before_it_is_unmapped(void **state)
@@ -558,6 +579,7 @@ int main(void)
         THREADED(test_the_thread_does_it_beside_the_owner),
         THREADED(test_a_release_does_not_wait_for_the_thread),
         THREADED(test_what_was_shared_is_unmapped_beside_the_owner),
+        THREADED(test_retired_spans_with_a_job_step_aside),
         THREADED(test_the_thread_gives_back_what_is_too_much),
         THREADED(test_a_failing_thread_leaves_nobody_waiting),
         THREADED(test_a_span_that_is_lost_beside_an_extend),

@@ -128,13 +128,17 @@ BREAK(seq_live, SEQ(0)->live_bytes, uint64_t, 1)
 BREAK(seq_slack, SEQ(0)->slack_bytes, uint64_t, 1)
 BREAK(span_id, SPAN(1)->id, uint32_t, 1)
 BREAK(span_state, SPAN(1)->state, vti_span_state, 7)
-BREAK(sound_in_quarantine, SPAN(2)->state, vti_span_state, 3)
+BREAK(waits_for_no_job, SPAN(2)->state, vti_span_state, VTI_SPAN_CLEARING)
+BREAK(sound_in_quarantine, SPAN(2)->state, vti_span_state, VTI_SPAN_QUARANTINED)
 FLIP(lent, LANE(2).is_lent)
 BREAK(owned_by_idle, LANE(2).n_owned, uint32_t, 1)
 BREAK(idle_count, w.m->vset.in[VTI_SPAN_IDLE].n, uint32_t, 1)
 BREAK(idle_count_low, w.m->vset.in[VTI_SPAN_IDLE].n, uint32_t, -1)
 BREAK(retired_count, w.m->vset.in[VTI_SPAN_RETIRED].n, uint32_t, 1)
 BREAK(warm_bytes, w.m->vset.n_warm_bytes[VTI_SPAN_IDLE], uint64_t, 1)
+BREAK(gap_not_known, LANE(2).solid1, uint32_t, 1)
+BREAK(guard_forgotten, LANE(0).guard_end, uint32_t, 1)
+BREAK(stirred_count, w.m->vset.n_stirred, uint32_t, 1)
 FLIP(home_unmarked, region_of(LANE(0).home)->is_home)
 BREAK(users, record_of(LANE(0).at[1])->n_user, uint32_t, 1)
 BREAK(nodes, record_of(LANE(0).at[1])->n_node, uint32_t, 1)
@@ -209,6 +213,12 @@ static void home_of_another(int by)
     static uint32_t was;
     if (by > 0) was = LANE(2).home;
     LANE(2).home = by > 0 ? LANE(0).home : was;
+}
+
+static void stirred_is_another(int by)
+{
+    SPAN(0)->is_stirred = by > 0;
+    SPAN(1)->is_stirred = by < 0;
 }
 
 static void memory_lost(int by)
@@ -301,6 +311,7 @@ static const broken breaks[] = {
     {span_id, "a span's id is not its index"},
     {span_state, "a span's state is unknown"},
     {idle_has_seq, "a span that is not live has a sequence"},
+    {waits_for_no_job, "a span waits for a job that has come back"},
     {sound_in_quarantine, "a sound span is in quarantine"},
     {lent, "a job is still with the mapper"},
     {owned_by_idle, "an idle span holds chunks"},
@@ -311,6 +322,10 @@ static const broken breaks[] = {
     {idle_count_low, "the length of a list of spans is wrong"},
     {retired_count, "the length of a list of spans is wrong"},
     {warm_bytes, "the count of warm bytes is wrong"},
+    {gap_not_known, "a lane has a gap where it should have none"},
+    {guard_forgotten, "a step forgets a span"},
+    {stirred_count, "the count of stirred spans is wrong"},
+    {stirred_is_another, "a span that is not stirred is in their list"},
     {home_unmarked, "a lane's home is not marked as one"},
     {home_of_another, "two lanes have one home"},
     {users, "a chunk's count of users is wrong"},

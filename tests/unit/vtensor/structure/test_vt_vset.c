@@ -139,6 +139,10 @@ static void test_lists_are_ordered_by_time_of_entry(void **state)
     vti_vset_move(&vs, sp[2], VTI_SPAN_RETIRED);
     vti_vset_move(&vs, sp[3], VTI_SPAN_RETIRED);
     expect_list(VTI_SPAN_RETIRED, (int[]){3, 2}, 2);
+    vti_vset_move(&vs, sp[3], VTI_SPAN_CLEARING);
+    vti_vset_move(&vs, sp[3], VTI_SPAN_RETIRED); // again: before those that have not waited yet
+    expect_list(VTI_SPAN_RETIRED, (int[]){2, 3}, 2);
+    expect_list(VTI_SPAN_CLEARING, NULL, 0);
     vti_vset_move(&vs, sp[2], VTI_SPAN_IDLE);
     expect_list(VTI_SPAN_IDLE, (int[]){2, 1}, 2);
     vti_vset_move(&vs, sp[0], VTI_SPAN_QUARANTINED);

@@ -1,0 +1,322 @@
+// test_sim_scale.c - the engine at any size (scale_world.h). What a turn runs of the engine and the
+// manager does not grow with what it does not touch: nodes of the prefix tree, tokens of prompts,
+// requests that wait; and with the sequences that decode it grows by so much for each. A world of
+// that size, whose requests come, share, leave early, are swapped out and have less memory now and
+// then, ends each of them once, with the right tokens, and in time.
+//
+//   FX_SIM_SCALE=1 test_sim_scale     10,000 sequences, 1,000,000 nodes, 1,000,000 tokens
+#include "unit/cmocka_all.h"
+
+#include "unit/engine/sim/scale_world.h"
+#include "unit/engine/sim/sim_law.h"
+
+#include "engine/loop/loop.h"
+#include "engine/memory/room.h"
+#include "vtensor/structure/manager.h"
+
+#include <stdlib.h>
+
+#define KIB_64 ((size_t)64 << 10)
+#define MIB_2  ((size_t)2 << 20)
+
+enum { ENDLESS = 1 << 11, N_REPEAT = 4 };
+
+static scale_world w;
+
+static bool is_full_size(void)
+{
+    return getenv("FX_SIM_SCALE") != NULL;
+}
+
+// ---- what a turn runs --------------------------------------------------------------------------
+
+// Blocks of code: of a turn in which all decode, and beyond that. Of several the least: now and
+// then memory is made ready for others.
+typedef struct costs {
+    uint64_t turn, newcomer, end, cancel, swap, budget, stats;
+    uint64_t looks; // of the manager's step, at sequences
+} costs;
+
+static void keep_least(uint64_t *least, uint64_t n)
+{
+    if (n < *least) *least = n;
+}
+
+static uint64_t beyond(uint64_t n, uint64_t turn)
+{
+    return n > turn ? n - turn : 0;
+}
+
+static vt_manager *manager(void)
+{
+    return ((vt_seq *)w.r.eng->running.head->seq[0].kv)->m;
+}
+
+static void measure_turn(costs *c)
+{
+    const uint64_t had = manager()->tally.looks;
+    c->turn = scale_turn(&w);
+    c->looks = manager()->tally.looks - had;
+}
+
+static void measure_one(costs *c)
+{
+    fx_stats st;
+    measure_turn(c);
+    const uint64_t id = scale_ask_for(&w, 0, SCALE_BLOCK_TOK, 30, ENDLESS);
+    keep_least(&c->newcomer, beyond(scale_turn(&w), c->turn));
+    (void)scale_ask_for(&w, 0, SCALE_BLOCK_TOK, 30, 1);
+    keep_least(&c->end, beyond(scale_turn(&w), c->turn));
+    fx_cancel(w.r.eng, id);
+    keep_least(&c->cancel, beyond(scale_turn(&w), c->turn));
+    const uint64_t before = scale_work();
+    fx_engine_stats(w.r.eng, &st);
+    keep_least(&c->stats, scale_work() - before);
+}
+
+static void measure_memory(costs *c, int i)
+{
+    uint64_t sum = scale_work();
+    fxi_preempt_group(w.r.eng, w.r.eng->running.tail, FXI_SWAP);
+    sum = scale_work() - sum;
+    for (int k = 0; k < 10; k++) sum += beyond(scale_turn(&w), c->turn); // out, and back
+    keep_least(&c->swap, sum);
+    const uint64_t bytes = (uint64_t)(8 - i % 2) << 40;
+    assert_int_equal(fx_set_kv_memory(w.r.eng, bytes, NULL), FX_OK);
+    keep_least(&c->budget, beyond(scale_turn(&w), c->turn));
+}
+
+static costs measure(scale_size size, int n_wait)
+{
+    costs c;
+    memset(&c, 0xff, sizeof c);
+    const int n_seq = size.n_seq;
+    size.n_seq += n_wait ? 0 : 2; // room for newcomers, but where others wait
+    scale_open(&w, size);
+    scale_forget_long(&w);
+    for (int i = 0; i < n_seq; i++) (void)scale_ask_for(&w, 0, 0, 12 + i % 4, ENDLESS);
+    for (int i = 0; i < 4; i++) (void)scale_turn(&w);
+    assert_int_equal(w.r.eng->running.n_seq, n_seq);
+    for (int i = 0; i < n_wait; i++) (void)scale_ask_for(&w, 0, 0, 12 + i % 4, ENDLESS);
+    for (int i = 0; i < 4; i++) (void)scale_turn(&w);
+    if (n_wait) measure_turn(&c);
+    for (int i = 0; i < N_REPEAT && !n_wait; i++) measure_one(&c);
+    for (int i = 0; i < N_REPEAT && !n_wait; i++) measure_memory(&c, i);
+    scale_check(&w, false);
+    scale_close(&w);
+    return c;
+}
+
+static void print_costs(const char *what, int n, const costs *c)
+{
+    print_message("%s %d: a turn %llu, newcomer %llu, end %llu, cancel %llu, swap %llu, "
+                  "budget %llu, stats %llu; looks %llu\n",
+                  what, n, (unsigned long long)c->turn, (unsigned long long)c->newcomer,
+                  (unsigned long long)c->end, (unsigned long long)c->cancel,
+                  (unsigned long long)c->swap, (unsigned long long)c->budget,
+                  (unsigned long long)c->stats, (unsigned long long)c->looks);
+}
+
+static void assert_no_more(const char *what, uint64_t is, uint64_t was, uint64_t more)
+{
+    if (is > was + more)
+        fail_msg("%s runs %llu blocks, not %llu", what, (unsigned long long)is,
+                 (unsigned long long)was);
+}
+
+// `more` allows for the logarithm, and for what is made ready; it is less than one block for each
+// thing that there are more of.
+static void assert_alike(const costs *is, const costs *was, uint64_t more)
+{
+    assert_no_more("a turn", is->turn, was->turn, 200);
+    assert_no_more("a newcomer", is->newcomer, was->newcomer, more);
+    assert_no_more("an end", is->end, was->end, more);
+    assert_no_more("a cancelled request", is->cancel, was->cancel, more);
+    assert_no_more("a swap", is->swap, was->swap, more);
+    assert_no_more("another budget", is->budget, was->budget, more);
+    assert_no_more("fx_engine_stats", is->stats, was->stats, 0);
+    assert_int_equal(is->looks, was->looks);
+}
+
+static void compare(const char *what, scale_size small, scale_size large, int n_small, int n_large,
+                    uint64_t more)
+{
+    const costs was = measure(small, 0), is = measure(large, 0);
+    print_costs(what, n_small, &was);
+    print_costs(what, n_large, &is);
+    assert_alike(&is, &was, more);
+}
+
+static void test_nodes_cost_a_turn_nothing(void **state)
+{
+    const size_t chunk = *(const size_t *)*state;
+    const int most = is_full_size() ? 1000000 : 20000;
+    compare("nodes", (scale_size){chunk, 10, 100, 6400, 0}, (scale_size){chunk, 10, most, 6400, 0},
+            100, most, 9000);
+}
+
+static void test_long_prompts_cost_a_turn_nothing(void **state)
+{
+    const size_t chunk = *(const size_t *)*state;
+    const int most = is_full_size() ? 1000000 : 200000; // 3,125 chunks
+    compare("tokens", (scale_size){chunk, 10, 100, 6400, 0}, (scale_size){chunk, 10, 100, most, 0},
+            6400, most, 2500);
+}
+
+// A turn of sequences that have come last, behind a long prompt: memory for another such is ready.
+static uint64_t turn_behind(size_t chunk, int ctx_tok)
+{
+    costs c;
+    scale_open(&w, (scale_size){chunk, 10, 100, ctx_tok, 0});
+    for (int i = 0; i < 10; i++) (void)scale_ask_for(&w, 0, 0, 12, ENDLESS);
+    (void)scale_turn(&w);
+    for (int i = 0; i < 1000 && (i < 10 || manager()->n_lent > 0); i++) (void)scale_turn(&w);
+    measure_turn(&c);
+    assert_true(manager()->vset.n_warm_bytes[VTI_SPAN_IDLE] >= (uint64_t)ctx_tok / 64 * chunk);
+    scale_close(&w);
+    return c.turn;
+}
+
+static void test_memory_that_is_ready_costs_a_turn_nothing(void **state)
+{
+    const size_t chunk = *(const size_t *)*state;
+    const int most = is_full_size() ? 1000000 : 100000;
+    const uint64_t was = turn_behind(chunk, 6400), is = turn_behind(chunk, most);
+    print_message("ready for %d: a turn %llu; for %d: %llu\n", 6400, (unsigned long long)was, most,
+                  (unsigned long long)is);
+    assert_no_more("a turn", is, was, 200);
+}
+
+static void test_requests_that_wait_cost_a_turn_nothing(void **state)
+{
+    const size_t chunk = *(const size_t *)*state;
+    const int most = is_full_size() ? 10000 : 1000;
+    const costs was = measure((scale_size){chunk, 10, 100, 6400, 0}, 200);
+    const costs is = measure((scale_size){chunk, 10, 100, 6400, 0}, most);
+    print_message("waiting %d: a turn %llu; %d: %llu\n", 200, (unsigned long long)was.turn, most,
+                  (unsigned long long)is.turn);
+    assert_no_more("a turn", is.turn, was.turn, 200);
+}
+
+// A turn in which all decode costs so much for each; an admission adds up what is promised to those
+// that run. A step of the manager looks at those that have grown.
+static void test_a_turn_costs_so_much_for_each_sequence(void **state)
+{
+    const size_t chunk = *(const size_t *)*state;
+    const int most = is_full_size() ? 10000 : 1000;
+    const costs was = measure((scale_size){chunk, 100, 100, 6400, 0}, 0);
+    const costs is = measure((scale_size){chunk, most, 100, 6400, 0}, 0);
+    const uint64_t times = (uint64_t)most / 100, more = (uint64_t)most * 60;
+    print_costs("sequences", 100, &was);
+    print_costs("sequences", most, &is);
+    assert_no_more("a turn", is.turn, times * was.turn, 0);
+    assert_no_more("a newcomer", is.newcomer, was.newcomer, more);
+    assert_no_more("an end", is.end, was.end, more);
+    assert_no_more("a cancelled request", is.cancel, was.cancel, 2000);
+    assert_no_more("fx_engine_stats", is.stats, was.stats, 0);
+    assert_no_more("a swap", is.swap, was.swap, more);
+    assert_no_more("another budget", is.budget, was.budget, more);
+    assert_no_more("a step looks, it", is.looks - was.looks, (uint64_t)most - 100, 0);
+}
+
+// ---- a world -----------------------------------------------------------------------------------
+
+enum { MOST_ANSWER_TOK = 64, MOST_TURNS_MORE = 400 };
+
+// Most share little of a document, some all of it, and some nothing.
+static uint64_t ask_something(sim_rng *rng)
+{
+    const int all = w.size.ctx_tok - w.size.ctx_tok % SCALE_BLOCK_TOK;
+    const int some = all < 2000 ? all : 2000;
+    int n_doc_tok = sim_one_in(rng, 3) ? 0 : sim_int(rng, 1, some);
+    if (sim_one_in(rng, 400)) n_doc_tok = all - sim_int(rng, 0, 100);
+    return scale_ask_for(&w, sim_int(rng, 0, w.n_doc - 1), n_doc_tok, sim_int(rng, 1, 100),
+                         sim_int(rng, 1, MOST_ANSWER_TOK));
+}
+
+static void befall(sim_rng *rng, uint64_t last_id)
+{
+    fx_engine *eng = w.r.eng;
+    const uint64_t most = w.size.kv_bytes;
+    for (int i = 0; i < 4; i++)
+        if (sim_one_in(rng, 3)) fx_cancel(eng, last_id - (uint64_t)sim_int(rng, 0, 200));
+    if (sim_one_in(rng, 3) && eng->running.tail)
+        fxi_preempt_group(eng, eng->running.tail, sim_one_in(rng, 2) ? FXI_SWAP : FXI_RECOMPUTE);
+    if (sim_one_in(rng, 10))
+        (void)fx_set_kv_memory(eng, sim_one_in(rng, 2) ? most : most - most / 8, NULL);
+}
+
+static void live_on(sim_rng *rng, int n_turn)
+{
+    const uint64_t n_live = (uint64_t)w.size.n_seq + (uint64_t)w.size.n_seq / 4; // some wait
+    for (int i = 0; i < n_turn; i++) {
+        uint64_t id = 0;
+        while (w.n_asked - w.n_ended < n_live) id = ask_something(rng);
+        if (id > 300) befall(rng, id);
+        (void)scale_turn(&w);
+        scale_check(&w, false);
+    }
+}
+
+static void drain(void)
+{
+    for (int i = 0; i < 8 * MOST_TURNS_MORE && w.n_ended < w.n_asked; i++) (void)scale_turn(&w);
+    assert_int_equal(w.n_ended, w.n_asked);
+}
+
+// It was worth living in.
+static void check_events(void)
+{
+    fx_stats st;
+    fx_engine_stats(w.r.eng, &st);
+    assert_true(w.n_cut > 0 && st.n_preempt_swap > 0 && st.n_preempt_recompute > 0);
+    assert_true(st.n_cached_tok > st.n_prompt_tok / 4);
+    assert_true(w.r.eng->n_evicted > 0);
+}
+
+static void test_a_world_of_that_size(void **state)
+{
+    const size_t chunk = *(const size_t *)*state;
+    const bool is_full = is_full_size();
+    scale_size size = {chunk, is_full ? 10000 : 400, is_full ? 1000000 : 10000,
+                       is_full ? 1000000 : 50000, 0};
+    sim_rng rng = {sim_mix(chunk)};
+    size.kv_bytes = ((uint64_t)size.n_node + 2 * (uint64_t)size.n_seq) * chunk; // prefixes go
+    scale_open(&w, size);
+    live_on(&rng, is_full ? 60 : 80);
+    scale_check(&w, true);
+    live_on(&rng, is_full ? 60 : 80);
+    scale_check(&w, true);
+    check_events();
+    drain();
+    print_message(
+        "%llu requests, %llu cancelled, %llu turns; at most %llu turns beside their own\n",
+        (unsigned long long)w.n_asked, (unsigned long long)w.n_cut, (unsigned long long)w.turn,
+        (unsigned long long)w.longest);
+    assert_true(w.longest <= MOST_TURNS_MORE);
+    scale_close(&w);
+}
+
+int main(void)
+{
+    static size_t small = KIB_64, large = MIB_2;
+#define OF(test, chunk)                                                  \
+    {                                                                    \
+#        test " " #        chunk, test, NULL, NULL, &(chunk) /* state */ \
+    }
+    const struct CMUnitTest tests[] = {
+        OF(test_nodes_cost_a_turn_nothing, small),
+        OF(test_nodes_cost_a_turn_nothing, large),
+        OF(test_long_prompts_cost_a_turn_nothing, small),
+        OF(test_long_prompts_cost_a_turn_nothing, large),
+        OF(test_memory_that_is_ready_costs_a_turn_nothing, small),
+        OF(test_memory_that_is_ready_costs_a_turn_nothing, large),
+        OF(test_requests_that_wait_cost_a_turn_nothing, small),
+        OF(test_requests_that_wait_cost_a_turn_nothing, large),
+        OF(test_a_turn_costs_so_much_for_each_sequence, small),
+        OF(test_a_turn_costs_so_much_for_each_sequence, large),
+        OF(test_a_world_of_that_size, small),
+        OF(test_a_world_of_that_size, large),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
