@@ -59,6 +59,20 @@ typedef struct fxi_kv_shape {
     bool single_thread; // for tests: work ahead is done inside fxi_kv_step, on the caller's thread
 } fxi_kv_shape;
 
+static inline int fxi_kv_n_device(const fxi_kv_shape *shape)
+{
+    return shape->n_rank ? shape->n_rank : 1;
+}
+
+// What each of them stores for a token: as much of every row as the others.
+static inline fxi_kv_layout fxi_kv_part_of(const fxi_kv_shape *shape)
+{
+    fxi_kv_layout part = shape->layout;
+    for (int g = 0; g < part.n_group; g++)
+        part.group[g].row_bytes /= (size_t)fxi_kv_n_device(shape);
+    return part;
+}
+
 // What is known about how long a sequence will be. Reservations follow it; it is never a limit.
 typedef struct fxi_kv_expect {
     int begin_tok;  // tokens that it has to hold soon: its prompt

@@ -34,13 +34,26 @@ static fx_status no_manager(const char *name, fx_error *err)
     return fxi_fail(err, FX_EINVAL, "there is no KV manager '%s'; there are: %s", name, list);
 }
 
+static fx_status check_devices(const fxi_kv_ops *ops, const fxi_kv_shape *shape, fx_error *err)
+{
+    if (!shape->n_rank) return FX_OK;
+    if (!(ops->caps & FXI_KV_RANKS))
+        return fxi_fail(err, FX_EINVAL,
+                        "KV manager '%s' cannot share a cache out among devices; '%s' can",
+                        ops->name, fxi_kv_vtensor.name);
+    for (int g = 0; g < shape->layout.n_group; g++)
+        if (shape->layout.group[g].row_bytes % (size_t)shape->n_rank)
+            return fxi_fail(err, FX_EINVAL,
+                            "KV cache: %d devices cannot share out rows of %zu bytes",
+                            shape->n_rank, shape->layout.group[g].row_bytes);
+    return FX_OK;
+}
+
 static fx_status open_manager(const fxi_kv_ops *ops, const fxi_kv_shape *shape, fxi_kv **out,
                               fx_error *err)
 {
-    if (!shape->n_rank || ops->caps & FXI_KV_RANKS) return ops->open(shape, out, err);
-    return fxi_fail(err, FX_EINVAL,
-                    "KV manager '%s' cannot share a cache out among devices; '%s' can", ops->name,
-                    fxi_kv_vtensor.name);
+    FX_TRY(check_devices(ops, shape, err));
+    return ops->open(shape, out, err);
 }
 
 fx_status fxi_kv_open(const char *manager, const fxi_kv_shape *shape, fxi_kv **out, fx_error *err)

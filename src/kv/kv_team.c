@@ -115,20 +115,9 @@ static fx_status open_ranks(kv_team *t, const fxi_kv_shape *shape, fx_error *err
     return st == VT_OK ? FX_OK : fxi_fail(err, fxi_kv_status_of(st), "KV cache: no memory");
 }
 
-static fx_status check_rows(const fxi_kv_shape *shape, fx_error *err)
-{
-    for (int g = 0; g < shape->layout.n_group; g++)
-        if (shape->layout.group[g].row_bytes % (size_t)shape->n_rank)
-            return fxi_fail(err, FX_EINVAL,
-                            "KV cache: %d devices cannot share out rows of %zu bytes",
-                            shape->n_rank, shape->layout.group[g].row_bytes);
-    return FX_OK;
-}
-
 fx_status fxi_kv_team_open(const fxi_kv_shape *shape, fxi_kv **out, fx_error *err)
 {
     *out = NULL;
-    FX_TRY(check_rows(shape, err));
     kv_team *t = calloc(1, sizeof *t);
     if (!t) return fxi_fail(err, FX_ENOMEM, "KV cache: no memory");
     const fx_status st = open_ranks(t, shape, err);

@@ -20,12 +20,12 @@ static fx_status read_block_tok(fxi_paged *k, const fxi_kv_shape *shape, fx_erro
     return FX_OK;
 }
 
-static fx_status lay_out_blocks(fxi_paged *k, const fxi_kv_shape *shape, fx_error *err)
+static fx_status lay_out_blocks(fxi_paged *k, fx_error *err)
 {
-    const uint64_t n_block = k->pool.size_bytes / k->block_bytes;
+    const uint64_t n_block = k->pool.size_bytes / k->part_bytes;
     k->slot_bytes =
-        (k->block_bytes + k->pool.chunk_bytes - 1) / k->pool.chunk_bytes * k->pool.chunk_bytes;
-    const uint64_t n_slot = shape->swap_bytes / k->slot_bytes;
+        (k->part_bytes + k->pool.chunk_bytes - 1) / k->pool.chunk_bytes * k->pool.chunk_bytes;
+    const uint64_t n_slot = k->pool.swap_bytes / k->slot_bytes;
     if (!n_block) return fxi_fail(err, FX_ENOSPACE, "KV cache: the budget holds no block");
     if (n_block + n_slot > INT32_MAX)
         return fxi_fail(err, FX_EINVAL, "KV cache: more than %d blocks", INT32_MAX);
@@ -45,22 +45,20 @@ static fx_status lay_out_blocks(fxi_paged *k, const fxi_kv_shape *shape, fx_erro
 static fx_status open_blocks(fxi_paged *k, const fxi_kv_shape *shape, fx_error *err)
 {
     FX_TRY(read_block_tok(k, shape, err));
-    k->layout = shape->layout;
+    k->layout = fxi_kv_part_of(shape);
     k->tok_bytes = fxi_kv_tok_bytes(&shape->layout);
     k->block_bytes = k->tok_bytes << k->block_shift;
-    const fxi_kv_pool_spec spec = {.vmm = shape->vmm,
-                                   .budget_bytes = shape->budget_bytes,
-                                   .swap_bytes = shape->swap_bytes,
-                                   .swap_dir = shape->swap_dir,
-                                   .scratch_bytes = shape->swap_bytes ? k->block_bytes : 0,
+    k->part_bytes = fxi_kv_tok_bytes(&k->layout) << k->block_shift;
+    const fxi_kv_pool_spec spec = {.shape = shape,
+                                   .scratch_bytes = shape->swap_bytes ? k->part_bytes : 0,
                                    .most_copies = fxi_kv_n_plane(&shape->layout)};
     k->budget_bytes = shape->budget_bytes;
     k->ctx_tok = shape->ctx_tok;
     k->max_seq = shape->max_seq;
     k->max_page = (int)fxi_paged_n_page(k, shape->ctx_tok);
     FX_TRY(fxi_kv_pool_open(&k->pool, &spec, err));
-    const fx_status st = lay_out_blocks(k, shape, err);
-    if (st != FX_OK) fxi_kv_pool_forsake(&k->pool, shape->vmm);
+    const fx_status st = lay_out_blocks(k, err);
+    if (st != FX_OK) fxi_kv_pool_forsake(&k->pool, shape);
     return st;
 }
 
@@ -307,13 +305,13 @@ static void paged_views(const fxi_kv *kv, const fxi_kv_seq *s, fxi_kv_views *out
     for (int g = 0; g < k->layout.n_group; g++) {
         const size_t row_bytes = k->layout.group[g].row_bytes;
         out->group[g] = (fxi_kv_view){
-            .base = (char *)k->pool.addr + k->region[g],
             .plane_stride_bytes = ((size_t)k->n_block << k->block_shift) * row_bytes,
             .tok_stride_bytes = row_bytes,
             .table = fxi_paged_seq_of(s)->table,
             .block_shift = k->block_shift,
             .block_stride_bytes = row_bytes << k->block_shift,
         };
+        fxi_kv_pool_show(&k->pool, g, k->region[g], out);
     }
 }
 
@@ -425,7 +423,7 @@ static void paged_moved(const fxi_kv *kv, fxi_kv_moved *out)
 
 const fxi_kv_ops fxi_kv_paged = {
     .name = "paged",
-    .caps = FXI_KV_PREFIX | FXI_KV_FORK | FXI_KV_SWAP | FXI_KV_TRUNCATE,
+    .caps = FXI_KV_PREFIX | FXI_KV_FORK | FXI_KV_SWAP | FXI_KV_TRUNCATE | FXI_KV_RANKS,
     .open = paged_open,
     .close = paged_close,
     .domain_open = fxi_page_domain_open,

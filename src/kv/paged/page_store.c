@@ -25,13 +25,14 @@ bool fxi_page_store_open(fxi_paged *k)
     k->secret = fxi_secret_make();
     k->page = calloc(k->n_all_page, sizeof *k->page);
     k->tok = malloc(((size_t)k->n_all_page << k->block_shift) * sizeof *k->tok);
+    k->sum = malloc(((size_t)k->n_slot * (size_t)k->pool.n_rank + 1) * sizeof *k->sum);
     k->free_page = malloc(k->n_all_page * sizeof *k->free_page);
     k->free_block = malloc(k->n_block * sizeof *k->free_block);
     k->free_slot = malloc((k->n_slot + 1) * sizeof *k->free_slot);
     k->bucket = malloc(k->n_bucket * sizeof *k->bucket);
     k->state = malloc(k->n_block);
-    if (!k->page || !k->tok || !k->free_page || !k->free_block || !k->free_slot || !k->bucket ||
-        !k->state)
+    if (!k->page || !k->tok || !k->sum || !k->free_page || !k->free_block || !k->free_slot ||
+        !k->bucket || !k->state)
         return false;
     memset(k->state, FXI_KV_CHUNK_SPARE, k->n_block);
     fill_stack(k->free_page, &k->n_free_page, k->n_all_page);
@@ -47,6 +48,7 @@ void fxi_page_store_close(fxi_paged *k)
 {
     free(k->page);
     free(k->tok);
+    free(k->sum);
     free(k->free_page);
     free(k->free_block);
     free(k->free_slot);

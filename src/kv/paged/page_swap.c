@@ -2,6 +2,8 @@
 // Nothing changes before all bytes have been written, or read.
 #include "kv/paged/paged.h"
 
+#include <string.h>
+
 // ---- bytes -------------------------------------------------------------------------------------
 
 // A block consists of one piece for each plane; in scratch memory they follow each other.
@@ -18,25 +20,30 @@ static fx_status copy_pieces_of(fxi_paged *k, uint32_t block, bool out)
     return fxi_kv_pool_copy(&k->pool, VT_VMM_NOW);
 }
 
-static fx_status write_page(fxi_paged *k, uint32_t block, uint32_t slot, uint64_t *sum)
+static uint64_t *sums_of(const fxi_paged *k, uint32_t slot)
 {
-    FX_TRY(copy_pieces_of(k, block, true));
-    return fxi_kv_pool_swap_out(&k->pool, slot * k->slot_bytes, k->block_bytes, sum);
+    return k->sum + (size_t)slot * (size_t)k->pool.n_rank;
 }
 
-static fx_status read_page(fxi_paged *k, uint32_t block, uint32_t slot, uint64_t want)
+static fx_status write_page(fxi_paged *k, uint32_t block, uint32_t slot)
 {
-    uint64_t sum;
-    FX_TRY(fxi_kv_pool_swap_in(&k->pool, slot * k->slot_bytes, k->block_bytes, &sum));
-    return sum == want ? copy_pieces_of(k, block, false) : FX_EIO;
+    FX_TRY(copy_pieces_of(k, block, true));
+    return fxi_kv_pool_swap_out(&k->pool, slot * k->slot_bytes, k->part_bytes, sums_of(k, slot));
+}
+
+static fx_status read_page(fxi_paged *k, uint32_t block, uint32_t slot)
+{
+    uint64_t sum[FXI_MAX_RANK];
+    FX_TRY(fxi_kv_pool_swap_in(&k->pool, slot * k->slot_bytes, k->part_bytes, sum));
+    const bool is_whole = !memcmp(sum, sums_of(k, slot), (size_t)k->pool.n_rank * sizeof *sum);
+    return is_whole ? copy_pieces_of(k, block, false) : FX_EIO;
 }
 
 // Copies a page one way, and counts it.
 static fx_status move_page(fxi_paged *k, fxi_page *p, bool out)
 {
     const uint64_t start_ns = fxi_now_ns();
-    FX_TRY(out ? write_page(k, p->block, p->slot, &p->sum)
-               : read_page(k, p->block, p->slot, p->sum));
+    FX_TRY((out ? write_page : read_page)(k, p->block, p->slot));
     k->moved.bytes += k->block_bytes;
     k->moved.ns += fxi_now_ns() - start_ns;
     return FX_OK;

@@ -6,6 +6,9 @@
 //
 //     group 0: plane 0 [n_block][block_tok][row]  plane 1 ...   group 1: ...
 //
+// Where several devices share the cache out, each has its part of every block, at the same number,
+// so that a table serves all of them.
+//
 // A PAGE is what a block contains, wherever it is: sequences hold pages, and a page has a block of
 // the pool or a slot of the swap. Its sequences share it until one of them writes to it, which gets
 // a copy (copy-on-write); the last one writes in place.
@@ -53,7 +56,6 @@ typedef struct fxi_page {
     uint32_t n_ref;       // sequences that hold it
     uint32_t n_out;       // of them, swapped out
     uint32_t block, slot; // one of the two is FXI_PAGE_NONE
-    uint64_t sum;         // of its bytes in the swap
     // recorded
     uint64_t serial; // 0: it is not
     uint64_t parent; // serial of the page before, or of the domain
@@ -91,15 +93,17 @@ typedef struct fxi_paged_seq {
 typedef struct fxi_paged {
     fxi_kv kv;
     fxi_kv_pool pool;
-    fxi_kv_layout layout;
+    fxi_kv_layout layout;            // of a device
     size_t region[FXI_KV_MAX_GROUP]; // first byte of each group in the pool
-    size_t tok_bytes, block_bytes;
+    size_t tok_bytes, block_bytes;   // of all devices
+    size_t part_bytes;               // of a block, on each
     uint64_t budget_bytes, slot_bytes;
     int block_shift, ctx_tok, max_seq, max_page;
     uint32_t n_block, n_slot, n_all_page; // n_all_page: as many as both
 
     fxi_page *page; // [n_all_page]
     int32_t *tok;   // [n_all_page][block_tok] of recorded pages
+    uint64_t *sum;  // [n_slot][n_rank] of the bytes in the swap
     uint32_t *free_page, *free_block, *free_slot;
     uint32_t n_free_page, n_free_block, n_free_slot;
     fxi_page_list idle[FXI_PAGE_N_PRIORITY];

@@ -223,15 +223,22 @@ static void make_texts(void)
     for (int i = 0; i < KV_WORLD_CTX; i++) text[0][i] = i % 71, text[1][i] = 100 + i % 31;
 }
 
-// Of a cache that two devices share out, each one's.
+static void sweep_devices(const char *manager, int n)
+{
+    kv_world_n_rank = n;
+    for (kv_world_faulty_rank = n - 1; kv_world_faulty_rank >= 0; kv_world_faulty_rank--)
+        for (size_t k = 0; k < sizeof calls / sizeof *calls; k++) sweep_call(manager, &calls[k]);
+    kv_world_n_rank = kv_world_faulty_rank = 0;
+}
+
+// Of a cache that several devices share out, each one's.
 static void test_every_call_of_a_devices_backend_fails(void **state)
 {
     (void)state;
     make_texts();
-    kv_world_n_rank = 2;
-    for (kv_world_faulty_rank = 1; kv_world_faulty_rank >= 0; kv_world_faulty_rank--)
-        for (size_t k = 0; k < sizeof calls / sizeof *calls; k++) sweep_call("vtensor", &calls[k]);
-    kv_world_n_rank = kv_world_faulty_rank = 0;
+    for (int m = 0; fxi_kv_manager_name(m); m++)
+        for (int n = 2; n <= 3 && kv_world_can(fxi_kv_manager_name(m), FXI_KV_RANKS); n++)
+            sweep_devices(fxi_kv_manager_name(m), n);
 }
 
 static void test_every_call_of_the_backend_fails(void **state)
@@ -270,7 +277,7 @@ static bool open_over(const char *manager, int n_rank, memory *m, fxi_kv **kv, f
 // A manager that does not open leaves the backends to the caller, with nothing in them.
 static bool open_fails_well(const char *manager, int n_rank, uint64_t i, vt_status how)
 {
-    memory m[2] = {{0}};
+    memory m[3] = {{0}};
     const int n = n_rank ? n_rank : 1;
     fx_error err = {0};
     fxi_kv *kv;
@@ -298,9 +305,10 @@ static void sweep_open(const char *manager, int n_rank)
 static void test_opening_fails_well(void **state)
 {
     (void)state;
-    for (int m = 0; fxi_kv_manager_name(m); m++) sweep_open(fxi_kv_manager_name(m), 0);
-    sweep_open("vtensor", 1);
-    sweep_open("vtensor", 2);
+    for (int m = 0; fxi_kv_manager_name(m); m++) {
+        const int most = kv_world_can(fxi_kv_manager_name(m), FXI_KV_RANKS) ? 3 : 0;
+        for (int n = 0; n <= most; n++) sweep_open(fxi_kv_manager_name(m), n);
+    }
 }
 
 static void test_devices_need_a_manager_that_can(void **state)
@@ -310,12 +318,33 @@ static void test_devices_need_a_manager_that_can(void **state)
     fx_error err = {0};
     fxi_kv *kv;
     shape.n_rank = 2;
-    assert_int_equal(fxi_kv_open("paged", &shape, &kv, &err), FX_EINVAL);
-    assert_string_equal(err.text,
-                        "KV manager 'paged' cannot share a cache out among devices; 'vtensor' can");
+    assert_int_equal(fxi_kv_open("vattention", &shape, &kv, &err), FX_EINVAL);
+    assert_string_equal(
+        err.text, "KV manager 'vattention' cannot share a cache out among devices; 'vtensor' can");
     shape.n_rank = 5;
-    assert_int_equal(fxi_kv_open("vtensor", &shape, &kv, &err), FX_EINVAL);
+    assert_int_equal(fxi_kv_open("paged", &shape, &kv, &err), FX_EINVAL);
     assert_string_equal(err.text, "KV cache: 5 devices cannot share out rows of 192 bytes");
+}
+
+// A view has one stride for all devices.
+static void test_devices_with_two_page_sizes_are_refused(void **state)
+{
+    (void)state;
+    for (int m = 0; fxi_kv_manager_name(m); m++) {
+        const char *manager = fxi_kv_manager_name(m);
+        memory mem[2] = {{0}};
+        fx_error err = {0};
+        fxi_kv *kv;
+        if (!kv_world_can(manager, FXI_KV_RANKS)) continue;
+        for (int k = 0; k < 2; k++) open_fake(&mem[k]);
+        vt_fault_set_granularity(mem[1].fault, 1 << 16);
+        assert_false(open_over(manager, 2, mem, &kv, &err));
+        assert_string_equal(err.text, "KV cache: the devices have memory pages of two sizes");
+        for (int k = 0; k < 2; k++) {
+            mem[k].fault->ops->close(mem[k].fault);
+            assert_int_equal(mem[k].end.n_created + mem[k].end.reserved_bytes, 0);
+        }
+    }
 }
 
 // ---- block copies ------------------------------------------------------------------------------
@@ -355,6 +384,7 @@ int main(void)
         cmocka_unit_test(test_opening_fails_well),
         cmocka_unit_test(test_a_block_is_copied_in_one_call),
         cmocka_unit_test(test_devices_need_a_manager_that_can),
+        cmocka_unit_test(test_devices_with_two_page_sizes_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

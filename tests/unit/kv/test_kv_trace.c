@@ -270,20 +270,25 @@ static void test_random_failures_with_windows(void **state)
     run_traces(true, true);
 }
 
-// Each of two devices has its part of every row; calls of one of them fail.
-static void test_random_calls_on_two_devices(void **state)
+static void run_traces_on(int n_device)
 {
-    (void)state;
-    kv_world_n_rank = 2;
-    kv_world_faulty_rank = 1;
-    t.manager = "vtensor";
+    kv_world_n_rank = n_device;
     for (uint64_t seed = 1; seed <= 6; seed++) {
+        kv_world_faulty_rank = (int)seed % n_device;
         t.windows = seed % 2;
         t.faults = seed > 2;
         t.budget_bytes = seed % 3 ? 700 << 10 : 4 << 20;
         run_trace(seed, N_STEP);
     }
     kv_world_n_rank = kv_world_faulty_rank = 0;
+}
+
+// Each of several devices has its part of every row; calls of one of them fail.
+static void test_random_calls_on_several_devices(void **state)
+{
+    (void)state;
+    for (int i = 0; (t.manager = fxi_kv_manager_name(i)) != NULL; i++)
+        for (int n = 2; n <= 3 && kv_world_can(t.manager, FXI_KV_RANKS); n++) run_traces_on(n);
 }
 
 // Pages as large as a device's: vtensor lays the planes of a group side by side.
@@ -317,7 +322,7 @@ int main(void)
         cmocka_unit_test(test_random_failures_with_windows),
         cmocka_unit_test(test_random_calls_with_other_blocks),
         cmocka_unit_test(test_random_calls_on_large_pages),
-        cmocka_unit_test(test_random_calls_on_two_devices),
+        cmocka_unit_test(test_random_calls_on_several_devices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

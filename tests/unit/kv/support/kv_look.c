@@ -124,14 +124,25 @@ static void see_segment(void *ud, const fxi_kv_seq *s, int group, int at, uint64
 
 // ---- what must be there ------------------------------------------------------------------------
 
+// Of all devices.
 static void verify_bytes(const fxi_kv_stats *st)
 {
     uint64_t sum = 0;
+    assert_int_equal(look.bytes[FXI_KV_CHUNK_CACHED], st->cached_bytes);
+    if (fxi_kv_can(look.w->kv, FXI_KV_FORK))
+        assert_int_equal(look.bytes[FXI_KV_CHUNK_SHARED], st->shared_bytes);
+    if (!look.is_exact) return;
     for (int i = 0; i < FXI_KV_CHUNK_SWAPPED; i++) sum += look.bytes[i];
     assert_int_equal(sum, st->mapped_bytes);
-    assert_int_equal(look.bytes[FXI_KV_CHUNK_SHARED], st->shared_bytes);
-    assert_int_equal(look.bytes[FXI_KV_CHUNK_CACHED], st->cached_bytes);
     assert_int_equal(look.bytes[FXI_KV_CHUNK_SPARE], st->spare_bytes);
+}
+
+// Each has as many groups as the others.
+static void verify_devices(int n_device)
+{
+    assert_int_equal(look.n_group % n_device, 0);
+    for (int k = 0; k < look.n_group; k++)
+        assert_int_equal(look.device[k], k / (look.n_group / n_device));
 }
 
 // Chunks hold a device's part of the rows of a group, one behind the other.
@@ -170,11 +181,11 @@ void kv_look_verify(const kv_world *w)
     if (look.wrong[0]) fail_msg("%s: the picture: %s", w->kv->ops->name, look.wrong);
     const uint64_t node_bytes = kv_nodes_held_bytes();
     kv_nodes_verify(w->kv);
-    if (!look.is_exact) return;
-    assert_int_equal(look.n_group, w->layout.n_group * n_device);
-    for (int k = 0; k < look.n_group; k++) assert_int_equal(look.device[k], k / w->layout.n_group);
+    verify_devices(n_device);
     fxi_kv_get_stats(w->kv, &st);
     if (!st.retired_bytes) verify_bytes(&st);
+    if (!look.is_exact) return;
+    assert_int_equal(look.n_group, w->layout.n_group * n_device);
     if (n_device == 1) assert_true(node_bytes >= st.cached_bytes); // others evict on their own
     for (int i = 0; i < KV_WORLD_MAX_SEQ; i++)
         if (w->seq[i].kv) verify_positions(i, n_device);

@@ -135,6 +135,16 @@ fxi_kv_shape kv_world_shape(uint64_t budget_bytes, bool windows)
     return s;
 }
 
+bool kv_world_can(const char *manager, fxi_kv_cap cap)
+{
+    const fxi_kv_shape shape = kv_world_shape(1 << 20, false);
+    fxi_kv *kv;
+    assert_int_equal(fxi_kv_open(manager, &shape, &kv, NULL), FX_OK);
+    const bool can = fxi_kv_can(kv, cap);
+    fxi_kv_close(kv);
+    return can;
+}
+
 void kv_world_open(kv_world *w, const char *manager, const fxi_kv_shape *shape)
 {
     fx_error err = {0};

@@ -53,6 +53,8 @@ extern size_t kv_world_page_bytes;
 // fault backend of one of them is the world's.
 extern int kv_world_n_rank, kv_world_faulty_rank;
 
+bool kv_world_can(const char *manager, fxi_kv_cap cap);
+
 // Opens the manager; errors end the test.
 void kv_world_open(kv_world *w, const char *manager, const fxi_kv_shape *shape);
 void kv_world_close(kv_world *w); // and nothing is left in the system
