@@ -80,7 +80,7 @@ static vt_status divide_budget(fxi_kv_pool *p, const fxi_kv_pool_spec *spec, siz
     return VT_OK;
 }
 
-static vt_status open_memory(fxi_kv_pool *p, const fxi_kv_pool_spec *spec, fxi_kv_pool_rank *r)
+static vt_status set_up_rank(fxi_kv_pool *p, const fxi_kv_pool_spec *spec, fxi_kv_pool_rank *r)
 {
     const vt_vmm_ops *ops = r->vmm->ops;
     const size_t granularity = ops->granularity(r->vmm);
@@ -108,7 +108,7 @@ static vt_status open_rank(fxi_kv_pool *p, const fxi_kv_pool_spec *spec)
     r->vmm = given;
     vt_status st = given ? VT_OK : vt_vmm_host_open(&r->vmm);
     if (st != VT_OK) return st;
-    st = open_memory(p, spec, r);
+    st = set_up_rank(p, spec, r);
     if (st == VT_OK)
         p->n_rank++;
     else if (!given)

@@ -1,5 +1,6 @@
 // test_same_bits_gpu.c - the same bits on a GPU: an engine on cuda:0 answers as the host does, and
-// one on two that share the model out gives the same answers whatever happens.
+// one on two that share the model out gives the same answers whatever happens, whoever manages its
+// caches.
 //
 // Under what the engine does to a request: choices and beams are forked, sequences preempted,
 // swapped and computed again, prefixes found; see test_same_bits.c. The GPU is the stand-in for the
@@ -11,12 +12,17 @@
 
 enum { N_PROMPT = 20, N_GEN = 4, N_LEVEL = 3 };
 
+static rig *open_managed(int model, const rig_device *on)
+{
+    rig *r = rig_open_device(model, on, N_PROMPT, N_GEN);
+    r->settle = standin_settle;
+    assert_string_equal(r->eng[0]->info.device, on->name);
+    return r;
+}
+
 static rig *open_gpus(int model, const char *devices, const char *math)
 {
-    rig *r = rig_open_device(model, devices, math, N_PROMPT, N_GEN);
-    r->settle = standin_settle;
-    assert_string_equal(r->eng[0]->info.device, devices);
-    return r;
+    return open_managed(model, &(rig_device){devices, math, NULL});
 }
 
 static rig *open_gpu(int model, const char *math)
@@ -88,6 +94,25 @@ static void test_two_devices_give_the_same_answers(void **state)
     close_gpu(r);
 }
 
+// One of each kind: a block table for both devices, blocks of a pool that move, and addresses.
+static void test_managers_of_two_devices_give_the_same_answers(void **state)
+{
+    (void)state;
+    static const char *const managers[] = {"paged", "reserve-pow2"};
+    char what[128];
+    rig *reference = open_gpus(TINY_BF16, "cuda:0,cuda:1", "law");
+    for (int i = 0; i < 2; i++) {
+        rig *r = open_managed(TINY_BF16, &(rig_device){"cuda:0,cuda:1", "law", managers[i]});
+        for (int kind = 0; kind < N_KIND; kind++)
+            if (!bits_same_answer(rig_want(r, kind), rig_want(reference, kind), what))
+                fail_msg("%s, kind %d: %s", managers[i], kind, what);
+        rig_compare_pairs(r, N_LEVEL);
+        rig_compare(r, &(variant){.kind = BEAMS, .chunk = 2, .batch = 1, .preempt = 2});
+        rig_close(r);
+    }
+    close_gpu(reference);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -95,6 +120,7 @@ int main(void)
         cmocka_unit_test(test_windows_give_the_hosts_answers),
         cmocka_unit_test(test_law_gives_the_same_answers),
         cmocka_unit_test(test_two_devices_give_the_same_answers),
+        cmocka_unit_test(test_managers_of_two_devices_give_the_same_answers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
