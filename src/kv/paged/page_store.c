@@ -1,4 +1,5 @@
-// page_store.c - pages, blocks and slots: who has what, and which idle page goes first.
+// page_store.c - pages, blocks and slots: who has what, and which idle page goes first. A page that
+// a job still reads or writes has no holder at most: its block and slot are free when that ends.
 #include "kv/paged/paged.h"
 
 #include <stdlib.h>
@@ -25,14 +26,13 @@ bool fxi_page_store_open(fxi_paged *k)
     k->secret = fxi_secret_make();
     k->page = calloc(k->n_all_page, sizeof *k->page);
     k->tok = malloc(((size_t)k->n_all_page << k->block_shift) * sizeof *k->tok);
-    k->sum = malloc(((size_t)k->n_slot * (size_t)k->pool.n_rank + 1) * sizeof *k->sum);
     k->free_page = malloc(k->n_all_page * sizeof *k->free_page);
     k->free_block = malloc(k->n_block * sizeof *k->free_block);
     k->free_slot = malloc((k->n_slot + 1) * sizeof *k->free_slot);
     k->bucket = malloc(k->n_bucket * sizeof *k->bucket);
     k->state = malloc(k->n_block);
-    if (!k->page || !k->tok || !k->sum || !k->free_page || !k->free_block || !k->free_slot ||
-        !k->bucket || !k->state)
+    if (!k->page || !k->tok || !k->free_page || !k->free_block || !k->free_slot || !k->bucket ||
+        !k->state)
         return false;
     memset(k->state, FXI_KV_CHUNK_SPARE, k->n_block);
     fill_stack(k->free_page, &k->n_free_page, k->n_all_page);
@@ -48,7 +48,6 @@ void fxi_page_store_close(fxi_paged *k)
 {
     free(k->page);
     free(k->tok);
-    free(k->sum);
     free(k->free_page);
     free(k->free_block);
     free(k->free_slot);
@@ -142,10 +141,19 @@ void fxi_page_give_block(fxi_paged *k, uint32_t block)
     k->state[block] = FXI_KV_CHUNK_SPARE;
 }
 
-void fxi_page_give_slot(fxi_paged *k, uint32_t slot)
+// The slot that was left last is taken first: mostly it has not been dropped yet.
+uint32_t fxi_page_take_slot(fxi_paged *k)
 {
-    fxi_kv_pool_swap_drop(&k->pool, slot * k->slot_bytes, k->slot_bytes);
-    k->free_slot[k->n_free_slot++] = slot;
+    const uint32_t slot = k->free_slot[--k->n_free_slot];
+    fxi_page_job_end_drop(k, slot);
+    return slot;
+}
+
+void fxi_page_leave_slot(fxi_paged *k, fxi_page *p)
+{
+    fxi_page_job_post(k, p->slot, FXI_PAGE_DROP, FXI_PAGE_NONE);
+    k->free_slot[k->n_free_slot++] = p->slot;
+    p->slot = FXI_PAGE_NONE;
 }
 
 // ---- holders -----------------------------------------------------------------------------------
@@ -165,12 +173,23 @@ void fxi_page_set_block(fxi_paged *k, fxi_page *p, uint32_t block)
     fxi_page_count(k, p);
 }
 
+void fxi_page_keep(fxi_paged *k, uint32_t page)
+{
+    fxi_page *p = &k->page[page];
+    if (p->way != FXI_PAGE_OUT) return;
+    p->is_stale = !fxi_page_job_withdraw(k, p->slot);
+    if (p->is_stale) return;
+    p->way = FXI_PAGE_STAYS;
+    fxi_page_leave_slot(k, p);
+}
+
 void fxi_page_hold(fxi_paged *k, uint32_t page)
 {
     fxi_page *p = &k->page[page];
     fxi_page_uncount(k, p);
     if (!p->n_ref++) remove_idle(k, page);
     fxi_page_count(k, p);
+    fxi_page_keep(k, page);
     if (k->watch.is_on && p->serial) fxi_page_note_change(k, page);
 }
 
@@ -182,11 +201,22 @@ void fxi_page_let_go(fxi_paged *k, uint32_t page)
     fxi_page_count(k, p);
     if (k->watch.is_on && p->serial) fxi_page_note_change(k, page);
     if (p->n_ref) return;
+    if (p->way == FXI_PAGE_STAYS || fxi_page_job_withdraw(k, p->slot)) {
+        p->way = FXI_PAGE_STAYS;
+        fxi_page_end(k, page);
+    } else if (p->serial) { // nobody may find it while its job runs
+        fxi_page_unrecord(k, page);
+    }
+}
+
+void fxi_page_end(fxi_paged *k, uint32_t page)
+{
+    fxi_page *p = &k->page[page];
+    if (p->slot != FXI_PAGE_NONE) fxi_page_leave_slot(k, p);
     if (p->serial) {
         add_idle(k, page, priority_now(k, p));
         return;
     }
     if (p->block != FXI_PAGE_NONE) fxi_page_give_block(k, p->block);
-    if (p->slot != FXI_PAGE_NONE) fxi_page_give_slot(k, p->slot);
     free_page_of(k, page);
 }

@@ -2,7 +2,7 @@
 //
 // The chunks are the smallest that the backend can map, in one run; the last ones are scratch.
 // Where the backend copies by fetch alone, a copy whose source and target lie in one chunk goes
-// through them.
+// through the first of them.
 #include "kv/pool/kv_pool.h"
 
 #include <assert.h>
@@ -71,7 +71,7 @@ static vt_status divide_budget(fxi_kv_pool *p, const fxi_kv_pool_spec *spec, siz
     const uint64_t n = (uint64_t)fxi_kv_n_device(spec->shape);
     p->chunk_bytes = granularity;
     const uint64_t n_all = spec->shape->budget_bytes / n / p->chunk_bytes;
-    p->n_scratch = 1 + (spec->scratch_bytes ? (spec->scratch_bytes - 1) / p->chunk_bytes : 0);
+    p->n_scratch = 1 + (spec->scratch_bytes + p->chunk_bytes - 1) / p->chunk_bytes;
     if (n_all <= p->n_scratch) return VT_NOSPACE;
     p->n_chunk = n_all - p->n_scratch;
     p->size_bytes = (size_t)(p->n_chunk * p->chunk_bytes);
@@ -129,34 +129,42 @@ static fx_status pool_fails(const fxi_kv_shape *shape, vt_status st, fx_error *e
 
 fx_status fxi_kv_pool_open(fxi_kv_pool *p, const fxi_kv_pool_spec *spec, fx_error *err)
 {
-    *p = (fxi_kv_pool){.most_copies = spec->most_copies};
-    p->copy = calloc((size_t)spec->most_copies + 1, sizeof *p->copy);
-    p->placed = calloc((size_t)spec->most_copies + 1, sizeof *p->placed);
-    vt_status st = p->copy && p->placed ? VT_OK : VT_ENOMEM;
+    *p = (fxi_kv_pool){.n_rank = 0};
+    vt_status st = fxi_kv_copies_open(&p->copies, spec->most_copies) ? VT_OK : VT_ENOMEM;
     while (st == VT_OK && p->n_rank < fxi_kv_n_device(spec->shape)) st = open_rank(p, spec);
     if (st == VT_OK) return FX_OK;
     fxi_kv_pool_forsake(p, spec->shape);
     return pool_fails(spec->shape, st, err);
 }
 
-static fx_status settle_rank(const fxi_kv_pool_rank *r)
+static vt_status mark_rank(const fxi_kv_pool_rank *r, uint64_t *ticket)
+{
+    return r->vmm->ops->fence(r->vmm, ticket);
+}
+
+static vt_status await_rank(const fxi_kv_pool_rank *r, uint64_t ticket)
+{
+    bool is_passed;
+    return r->vmm->ops->passed(r->vmm, ticket, true, &is_passed);
+}
+
+static void settle_rank(const fxi_kv_pool_rank *r)
 {
     uint64_t ticket;
-    bool is_passed;
-    if (r->vmm->ops->fence(r->vmm, &ticket) != VT_OK) return FX_EIO;
-    return r->vmm->ops->passed(r->vmm, ticket, true, &is_passed) == VT_OK ? FX_OK : FX_EIO;
+    vt_status st = mark_rank(r, &ticket);
+    if (st == VT_OK) st = await_rank(r, ticket);
+    (void)st; // what it still does is lost
 }
 
 void fxi_kv_pool_forsake(fxi_kv_pool *p, const fxi_kv_shape *shape)
 {
     for (int k = 0; k < p->n_rank; k++) {
         fxi_kv_pool_rank *r = &p->rank[k];
-        (void)settle_rank(r);
+        settle_rank(r);
         unback_rank(p, r);
         if (!shape || !given_memory(shape, k)) r->vmm->ops->close(r->vmm);
     }
-    free(p->copy);
-    free(p->placed);
+    fxi_kv_copies_close(&p->copies);
 }
 
 void fxi_kv_pool_close(fxi_kv_pool *p)
@@ -203,42 +211,65 @@ static vt_status copy_pieces(const fxi_kv_pool *p, const fxi_kv_pool_rank *r, vt
     return st;
 }
 
-void fxi_kv_pool_list(fxi_kv_pool *p, size_t to, size_t from, size_t size_bytes)
+bool fxi_kv_copies_open(fxi_kv_copies *c, int most)
 {
-    assert(p->n_copy < p->most_copies);
-    p->copy[p->n_copy++] = (vt_vmm_copy){to, from, size_bytes};
+    *c = (fxi_kv_copies){.most = most};
+    c->listed = calloc((size_t)most + 1, sizeof *c->listed);
+    c->placed = calloc((size_t)most + 1, sizeof *c->placed);
+    return c->listed && c->placed;
 }
 
-static vt_status copy_on_rank(fxi_kv_pool *p, const fxi_kv_pool_rank *r, vt_vmm_order order)
+void fxi_kv_copies_close(fxi_kv_copies *c)
+{
+    free(c->listed);
+    free(c->placed);
+}
+
+void fxi_kv_copies_list(fxi_kv_copies *c, size_t to, size_t from, size_t size_bytes)
+{
+    assert(c->n < c->most);
+    c->listed[c->n++] = (vt_vmm_copy){to, from, size_bytes};
+}
+
+static vt_status copy_on_rank(const fxi_kv_pool *p, const fxi_kv_pool_rank *r, fxi_kv_copies *c,
+                              vt_vmm_order order)
 {
     const vt_vmm_ops *ops = r->vmm->ops;
     vt_status st = VT_OK;
-    for (int i = 0; i < p->n_copy; i++) {
-        const vt_vmm_copy *c = &p->copy[i];
-        p->placed[i] = (vt_vmm_copy){r->addr + c->dst, r->addr + c->src, c->size_bytes};
+    for (int i = 0; i < c->n; i++) {
+        const vt_vmm_copy *l = &c->listed[i];
+        c->placed[i] = (vt_vmm_copy){r->addr + l->dst, r->addr + l->src, l->size_bytes};
     }
-    if (ops->copy_each) return ops->copy_each(r->vmm, p->placed, (uint64_t)p->n_copy, order);
-    for (int i = 0; i < p->n_copy && st == VT_OK; i++) st = copy_pieces(p, r, p->copy[i], order);
+    if (ops->copy_each) return ops->copy_each(r->vmm, c->placed, (uint64_t)c->n, order);
+    for (int i = 0; i < c->n && st == VT_OK; i++) st = copy_pieces(p, r, c->listed[i], order);
     return st;
 }
 
-fx_status fxi_kv_pool_copy(fxi_kv_pool *p, vt_vmm_order order)
+fx_status fxi_kv_pool_copy(const fxi_kv_pool *p, fxi_kv_copies *c, vt_vmm_order order)
 {
     vt_status st = VT_OK;
-    for (int k = 0; k < p->n_rank && st == VT_OK; k++) st = copy_on_rank(p, &p->rank[k], order);
-    p->n_copy = 0;
+    for (int k = 0; k < p->n_rank && st == VT_OK; k++) st = copy_on_rank(p, &p->rank[k], c, order);
+    c->n = 0;
     return st == VT_OK ? FX_OK : FX_EIO;
 }
 
 // ---- swap --------------------------------------------------------------------------------------
 
-fx_status fxi_kv_pool_settle(fxi_kv_pool *p)
+fx_status fxi_kv_pool_mark(const fxi_kv_pool *p, uint64_t *ticket)
 {
-    for (int k = 0; k < p->n_rank; k++) FX_TRY(settle_rank(&p->rank[k]));
+    for (int k = 0; k < p->n_rank; k++)
+        if (mark_rank(&p->rank[k], &ticket[k]) != VT_OK) return FX_EIO;
     return FX_OK;
 }
 
-fx_status fxi_kv_pool_swap_out(fxi_kv_pool *p, uint64_t at, size_t size_bytes, uint64_t *sum)
+fx_status fxi_kv_pool_await(const fxi_kv_pool *p, const uint64_t *ticket)
+{
+    for (int k = 0; k < p->n_rank; k++)
+        if (await_rank(&p->rank[k], ticket[k]) != VT_OK) return FX_EIO;
+    return FX_OK;
+}
+
+fx_status fxi_kv_pool_swap_out(const fxi_kv_pool *p, uint64_t at, size_t size_bytes, uint64_t *sum)
 {
     const size_t scratch = fxi_kv_pool_scratch(p, 0);
     for (int k = 0; k < p->n_rank; k++) {
@@ -249,7 +280,7 @@ fx_status fxi_kv_pool_swap_out(fxi_kv_pool *p, uint64_t at, size_t size_bytes, u
     return FX_OK;
 }
 
-fx_status fxi_kv_pool_swap_in(fxi_kv_pool *p, uint64_t at, size_t size_bytes, uint64_t *sum)
+fx_status fxi_kv_pool_swap_in(const fxi_kv_pool *p, uint64_t at, size_t size_bytes, uint64_t *sum)
 {
     const size_t scratch = fxi_kv_pool_scratch(p, 0);
     for (int k = 0; k < p->n_rank; k++) {
@@ -260,7 +291,7 @@ fx_status fxi_kv_pool_swap_in(fxi_kv_pool *p, uint64_t at, size_t size_bytes, ui
     return FX_OK;
 }
 
-void fxi_kv_pool_swap_drop(fxi_kv_pool *p, uint64_t at, size_t size_bytes)
+void fxi_kv_pool_swap_drop(const fxi_kv_pool *p, uint64_t at, size_t size_bytes)
 {
     for (int k = 0; k < p->n_rank; k++)
         p->rank[k].vmm->ops->swap_drop(p->rank[k].vmm, at, size_bytes);

@@ -260,9 +260,9 @@ static fx_status copy_rows(kv_reserve *k, const reserved_seq *s, uint32_t to)
 {
     for (int g = 0; g < k->layout.n_group; g++)
         for (int p = 0; p < k->layout.group[g].n_plane; p++)
-            fxi_kv_pool_list(&k->pool, first_byte(k, g, p, to), first_byte(k, g, p, s->at),
-                             (size_t)s->len_tok * k->layout.group[g].row_bytes);
-    return fxi_kv_pool_copy(&k->pool, VT_VMM_QUEUED);
+            fxi_kv_copies_list(&k->pool.copies, first_byte(k, g, p, to), first_byte(k, g, p, s->at),
+                               (size_t)s->len_tok * k->layout.group[g].row_bytes);
+    return fxi_kv_pool_copy(&k->pool, &k->pool.copies, VT_VMM_QUEUED);
 }
 
 static fx_status move_seq(kv_reserve *k, reserved_seq *s, int order)

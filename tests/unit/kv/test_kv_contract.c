@@ -206,7 +206,7 @@ static void begin_all(const fxi_kv_need *need)
 // Opens the manager with a budget of which it can use this much, or a little more.
 static void open_usable(const char *manager, uint64_t bytes)
 {
-    uint64_t budget = bytes + 6 * PAGE; // a pool has some scratch pages
+    uint64_t budget = bytes + 9 * PAGE; // a pool has some scratch pages on each device
     open_world(manager, budget);
     while (stats_now().usable_bytes < bytes) {
         kv_world_close(&world);
