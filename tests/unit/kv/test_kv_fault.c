@@ -43,6 +43,12 @@ static void make_swapped(void)
     assert_int_equal(kv_world_swap_out(&w, 1), FX_OK);
 }
 
+static void make_long_swapped(void)
+{
+    make_two();
+    assert_int_equal(kv_world_swap_out(&w, 0), FX_OK);
+}
+
 static void make_full(void)
 {
     make_two();
@@ -104,6 +110,35 @@ static fx_status do_swap_out(void)
 static fx_status do_swap_in(void)
 {
     return kv_world_swap_in(&w, 1);
+}
+
+// Turned round when some of it has been moved.
+static fx_status do_turn_in(void)
+{
+    FX_TRY(kv_world_swap_ask(&w, 0, true));
+    fxi_kv_step(w.kv, 0, 1);
+    return kv_world_swap_in(&w, 0);
+}
+
+// Where the way in has failed, too, it is out. Where memory that was mapped for it could not be
+// unmapped, it can only be released.
+static fx_status do_turn_out(void)
+{
+    (void)kv_world_swap_ask(&w, 0, false);
+    fxi_kv_step(w.kv, 0, 1);
+    const fx_status st = kv_world_swap_out(&w, 0);
+    if (st != FX_EIO || !fxi_kv_can(w.kv, FXI_KV_ELASTIC)) return st;
+    kv_world_release(&w, 0);
+    return FX_OK;
+}
+
+// What two share, and what one of them shares no more.
+static fx_status do_swap_both(void)
+{
+    FX_TRY(kv_world_swap_out(&w, 7));
+    FX_TRY(kv_world_swap_out(&w, 0));
+    FX_TRY(kv_world_swap_in(&w, 7));
+    return kv_world_swap_in(&w, 0);
 }
 
 static fx_status do_trim(void)
@@ -169,6 +204,9 @@ static const struct call_row {
     {"part", FXI_KV_FORK, make_two, do_part},
     {"swap out", FXI_KV_SWAP, make_two, do_swap_out},
     {"swap in", FXI_KV_SWAP, make_swapped, do_swap_in},
+    {"swap out and back", FXI_KV_BESIDE, make_two, do_turn_in},
+    {"swap in and back", FXI_KV_BESIDE, make_long_swapped, do_turn_out},
+    {"swap what is shared", FXI_KV_BESIDE, make_forked, do_swap_both},
     {"grow into what was released", FXI_KV_ELASTIC, make_tight, do_replace},
     {"trim", FXI_KV_ELASTIC, make_full, do_trim},
     {"shrink", FXI_KV_ELASTIC, make_full, do_shrink},
