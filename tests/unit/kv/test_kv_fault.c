@@ -104,7 +104,9 @@ static fx_status do_record(void)
 
 static fx_status do_swap_out(void)
 {
-    return kv_world_swap_out(&w, 1);
+    const fx_status st = kv_world_swap_out(&w, 1);
+    assert_int_equal(w.seq[1].is_out, st == FX_OK);
+    return st;
 }
 
 static fx_status do_swap_in(void)

@@ -346,17 +346,18 @@ fx_status kv_world_swap_ask(kv_world *w, int i, bool out)
     return st;
 }
 
-// Where an error leaves it: nobody has taken its memory meanwhile.
+// One that fails on its way out is where it was, or still out, if work ahead has taken its memory: a
+// swap_in tells.
 static fx_status swap_whole(kv_world *w, int i, bool out)
 {
     kv_world_seq *s = &w->seq[i];
-    const bool was_out = s->is_out;
     fx_status st = kv_world_swap_ask(w, i, out);
+    const bool has_moved = s->is_moving;
     while (st == FX_OK && s->is_moving) {
         go_on(w);
         st = kv_world_swap_ask(w, i, out);
     }
-    if (st != FX_OK) s->is_out = s->is_moving = was_out;
+    if (st != FX_OK && out && has_moved) (void)kv_world_swap_ask(w, i, false);
     return st;
 }
 
