@@ -346,8 +346,8 @@ fx_status kv_world_swap_ask(kv_world *w, int i, bool out)
     return st;
 }
 
-// One that fails on its way out is where it was, or still out, if work ahead has taken its memory: a
-// swap_in tells.
+// One that fails on its way out is where it was, or still out, if work ahead has taken its memory:
+// a swap_in tells.
 static fx_status swap_whole(kv_world *w, int i, bool out)
 {
     kv_world_seq *s = &w->seq[i];
