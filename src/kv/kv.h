@@ -450,8 +450,9 @@ static inline int fxi_kv_whole_tok(const fxi_kv *kv, int n_tok)
 
 // SWAP. Writes the memory that s alone holds to the swap and frees it. Returns at once; *is_moving:
 // s is on its way. Then fxi_kv_step goes on with it, memory is freed bit by bit, and this call,
-// again, says how far it is, or how it ended. Until it is back, s may only be swapped in, swapped
-// out, which also frees what is no longer shared, and released.
+// again, says how far it is, or how it ended. On an error s is as before; if others have taken what
+// it gave up on its way, it stays out, and fxi_kv_swap_in brings it back. Until it is back, s may
+// only be swapped in, swapped out, which also frees what is no longer shared, and released.
 static inline fx_status fxi_kv_swap_out(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving)
 {
     const uint64_t start_ns = fxi_now_ns();

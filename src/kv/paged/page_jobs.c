@@ -9,7 +9,7 @@
 
 static const fxi_page_queue no_job = {FXI_PAGE_NONE, FXI_PAGE_NONE};
 
-static void enqueue(fxi_page_jobs *js, fxi_page_queue *q, uint32_t slot)
+static void enqueue_slot(fxi_page_jobs *js, fxi_page_queue *q, uint32_t slot)
 {
     js->job[slot].prev = q->last;
     js->job[slot].next = FXI_PAGE_NONE;
@@ -17,20 +17,20 @@ static void enqueue(fxi_page_jobs *js, fxi_page_queue *q, uint32_t slot)
     q->last = slot;
 }
 
-static void unqueue(fxi_page_jobs *js, fxi_page_queue *q, uint32_t slot)
+static void unqueue_slot(fxi_page_jobs *js, fxi_page_queue *q, uint32_t slot)
 {
     const fxi_page_job *j = &js->job[slot];
     *(j->prev == FXI_PAGE_NONE ? &q->first : &js->job[j->prev].next) = j->next;
     *(j->next == FXI_PAGE_NONE ? &q->last : &js->job[j->next].prev) = j->prev;
 }
 
-static fxi_page_queue *queue_of(fxi_page_jobs *js, uint32_t slot)
+static fxi_page_queue *slot_queue(fxi_page_jobs *js, uint32_t slot)
 {
     return js->job[slot].way == FXI_PAGE_DROP ? &js->drops : &js->moves;
 }
 
 // FXI_PAGE_NONE: nothing waits.
-static uint32_t next_job(const fxi_page_jobs *js)
+static uint32_t next_page_job(const fxi_page_jobs *js)
 {
     return js->moves.first != FXI_PAGE_NONE ? js->moves.first : js->drops.first;
 }
@@ -72,7 +72,7 @@ static fx_status read_page(fxi_paged *k, uint32_t block, uint32_t slot)
     return is_whole ? copy_pieces_of(k, block, false) : FX_EIO;
 }
 
-static fx_status run_job(fxi_paged *k, uint32_t slot, uint64_t *ns)
+static fx_status run_page_job(fxi_paged *k, uint32_t slot, uint64_t *ns)
 {
     const fxi_page_job *j = &k->jobs.job[slot];
     if (j->way == FXI_PAGE_DROP) {
@@ -87,21 +87,21 @@ static fx_status run_job(fxi_paged *k, uint32_t slot, uint64_t *ns)
 }
 
 // Pre: the lock is held, and a job waits.
-static void do_job(fxi_paged *k)
+static void do_page_job(fxi_paged *k)
 {
     fxi_page_jobs *js = &k->jobs;
-    const uint32_t slot = next_job(js);
+    const uint32_t slot = next_page_job(js);
     fxi_page_job *j = &js->job[slot];
     uint64_t ns = 0;
-    unqueue(js, queue_of(js, slot), slot);
+    unqueue_slot(js, slot_queue(js, slot), slot);
     j->state = FXI_PAGE_JOB_RUNS;
     pthread_mutex_unlock(&js->mu);
-    const fx_status st = run_job(k, slot, &ns);
+    const fx_status st = run_page_job(k, slot, &ns);
     pthread_mutex_lock(&js->mu);
     j->st = st;
     j->ns = ns;
     j->state = j->way == FXI_PAGE_DROP ? FXI_PAGE_JOB_FREE : FXI_PAGE_JOB_DONE;
-    if (j->way != FXI_PAGE_DROP) enqueue(js, &js->done, slot);
+    if (j->way != FXI_PAGE_DROP) enqueue_slot(js, &js->done, slot);
     pthread_cond_signal(&js->ended);
 }
 
@@ -115,10 +115,10 @@ static void *swapper_main(void *arg)
     (void)pthread_setschedparam(pthread_self(), SCHED_BATCH, &none); // passes go first
     pthread_mutex_lock(&js->mu);
     while (!js->stops)
-        if (next_job(js) == FXI_PAGE_NONE)
+        if (next_page_job(js) == FXI_PAGE_NONE)
             pthread_cond_wait(&js->posted, &js->mu);
         else
-            do_job(k);
+            do_page_job(k);
     pthread_mutex_unlock(&js->mu);
     return NULL;
 }
@@ -163,7 +163,7 @@ void fxi_page_jobs_work(fxi_paged *k, int most)
 {
     fxi_page_jobs *js = &k->jobs;
     pthread_mutex_lock(&js->mu);
-    while (most-- > 0 && next_job(js) != FXI_PAGE_NONE) do_job(k);
+    while (most-- > 0 && next_page_job(js) != FXI_PAGE_NONE) do_page_job(k);
     pthread_mutex_unlock(&js->mu);
 }
 
@@ -184,7 +184,7 @@ void fxi_page_job_post(fxi_paged *k, uint32_t slot, fxi_page_way way, uint32_t p
     j->block = page == FXI_PAGE_NONE ? FXI_PAGE_NONE : k->page[page].block;
     pthread_mutex_lock(&js->mu);
     j->state = FXI_PAGE_JOB_WAITS;
-    enqueue(js, queue_of(js, slot), slot);
+    enqueue_slot(js, slot_queue(js, slot), slot);
     pthread_cond_signal(&js->posted);
     pthread_mutex_unlock(&js->mu);
 }
@@ -195,7 +195,7 @@ bool fxi_page_job_withdraw(fxi_paged *k, uint32_t slot)
     pthread_mutex_lock(&js->mu);
     const bool waits = js->job[slot].state == FXI_PAGE_JOB_WAITS;
     if (waits) {
-        unqueue(js, queue_of(js, slot), slot);
+        unqueue_slot(js, slot_queue(js, slot), slot);
         js->job[slot].state = FXI_PAGE_JOB_FREE;
     }
     pthread_mutex_unlock(&js->mu);
@@ -218,7 +218,7 @@ const fxi_page_job *fxi_page_job_take_done(fxi_paged *k)
     pthread_mutex_lock(&js->mu);
     if (js->done.first != FXI_PAGE_NONE) {
         j = &js->job[js->done.first];
-        unqueue(js, &js->done, js->done.first);
+        unqueue_slot(js, &js->done, js->done.first);
         j->state = FXI_PAGE_JOB_FREE;
     }
     pthread_mutex_unlock(&js->mu);

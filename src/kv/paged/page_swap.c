@@ -36,7 +36,7 @@ static void move_page(fxi_paged *k, uint32_t page, fxi_page_way way)
 }
 
 // Pre: all want it out, the devices are marked, and there is a slot if it has none.
-static void go_out(fxi_paged *k, uint32_t page)
+static void send_page(fxi_paged *k, uint32_t page)
 {
     fxi_page *p = &k->page[page];
     if (p->block == FXI_PAGE_NONE || p->way == FXI_PAGE_OUT) return;
@@ -50,7 +50,7 @@ static void go_out(fxi_paged *k, uint32_t page)
 }
 
 // Pre: the devices are marked, and there is room if it has no block.
-static void go_in(fxi_paged *k, uint32_t page)
+static void want_page(fxi_paged *k, uint32_t page)
 {
     fxi_page *p = &k->page[page];
     if (p->block != FXI_PAGE_NONE) {
@@ -88,7 +88,7 @@ static void come_in(fxi_paged *k, fxi_paged_seq *s)
     s->way = FXI_SEQ_COMING;
     for (int i = 0; i < s->n_page; i++) {
         k->page[s->page[i]].n_out--;
-        go_in(k, s->page[i]);
+        want_page(k, s->page[i]);
     }
 }
 
@@ -111,7 +111,7 @@ static bool waits_for(const fxi_paged_seq *s, const fxi_page *p)
     return p->way != FXI_PAGE_STAYS && is_to_leave(p);
 }
 
-static void arrive(fxi_paged *k, fxi_paged_seq *s)
+static void arrive_seq(fxi_paged *k, fxi_paged_seq *s)
 {
     for (int i = 0; i < s->n_page; i++)
         if (waits_for(s, &k->page[s->page[i]])) return;
@@ -123,17 +123,17 @@ static void arrive(fxi_paged *k, fxi_paged_seq *s)
 
 // ---- what has ended ----------------------------------------------------------------------------
 
-static void leaving_failed(fxi_paged *k, fxi_paged_seq *s)
+static void bring_back(fxi_paged *k, fxi_paged_seq *s)
 {
     if (n_absent(k, s) <= fxi_page_n_room(k) && fxi_page_jobs_mark(k) == FX_OK) come_in(k, s);
 }
 
-static void coming_failed(fxi_paged *k, fxi_paged_seq *s)
+static void send_back(fxi_paged *k, fxi_paged_seq *s)
 {
     want_out(k, s);
     for (int i = 0; i < s->n_page; i++) {
         const fxi_page *p = &k->page[s->page[i]];
-        if (is_to_leave(p) && p->slot != FXI_PAGE_NONE) go_out(k, s->page[i]);
+        if (is_to_leave(p) && p->slot != FXI_PAGE_NONE) send_page(k, s->page[i]);
     }
 }
 
@@ -149,7 +149,7 @@ static void page_failed(fxi_paged *k, uint32_t page, fxi_paged_seq_way way, fx_s
     for (fxi_paged_seq *s = k->first; s; s = s->next) {
         if (s->way != way || !has_page(s, page)) continue;
         if (s->st == FX_OK) s->st = st;
-        (way == FXI_SEQ_LEAVING ? leaving_failed : coming_failed)(k, s);
+        (way == FXI_SEQ_LEAVING ? bring_back : send_back)(k, s);
     }
 }
 
@@ -197,7 +197,7 @@ void fxi_page_collect(fxi_paged *k)
     bool has_any = false;
     for (const fxi_page_job *j; (j = fxi_page_job_take_done(k)); has_any = true) job_ended(k, j);
     for (fxi_paged_seq *s = has_any ? k->first : NULL; s; s = s->next)
-        if (is_under_way(s)) arrive(k, s);
+        if (is_under_way(s)) arrive_seq(k, s);
 }
 
 // ---- what the caller asks ----------------------------------------------------------------------
@@ -226,28 +226,28 @@ uint64_t fxi_page_swap_gain(const fxi_kv *kv, const fxi_kv_seq *seq, int n_recor
     return n_leaving(k, fxi_paged_seq_of(seq), false) * (uint64_t)k->block_bytes;
 }
 
-static fx_status begin_out(fxi_paged *k, fxi_paged_seq *s)
+static fx_status order_out(fxi_paged *k, fxi_paged_seq *s)
 {
     if (s->way == FXI_SEQ_OUT && !n_leaving(k, s, false)) return FX_OK;
     if (n_leaving(k, s, true) > k->n_free_slot) return FX_ENOSPACE;
     FX_TRY(fxi_page_jobs_mark(k));
     want_out(k, s);
     for (int i = 0; i < s->n_page; i++)
-        if (is_to_leave(&k->page[s->page[i]])) go_out(k, s->page[i]);
-    arrive(k, s);
+        if (is_to_leave(&k->page[s->page[i]])) send_page(k, s->page[i]);
+    arrive_seq(k, s);
     return FX_OK;
 }
 
-static fx_status begin_in(fxi_paged *k, fxi_paged_seq *s)
+static fx_status order_in(fxi_paged *k, fxi_paged_seq *s)
 {
     if (n_absent(k, s) > fxi_page_n_room(k)) return FX_ENOSPACE;
     FX_TRY(fxi_page_jobs_mark(k));
     come_in(k, s);
-    arrive(k, s);
+    arrive_seq(k, s);
     return FX_OK;
 }
 
-static fx_status tell_end(fxi_paged_seq *s, bool *is_moving)
+static fx_status tell_arrival(fxi_paged_seq *s, bool *is_moving)
 {
     const fx_status st = s->st;
     *is_moving = is_under_way(s);
@@ -257,7 +257,7 @@ static fx_status tell_end(fxi_paged_seq *s, bool *is_moving)
 }
 
 // A failure on a way that the caller does not want any more is none.
-static void ask(fxi_paged *k, fxi_paged_seq *s, bool out)
+static void ask_seq(fxi_paged *k, fxi_paged_seq *s, bool out)
 {
     fxi_page_collect(k);
     if (s->wants_out != out) s->st = FX_OK;
@@ -269,9 +269,9 @@ fx_status fxi_page_swap_out(fxi_kv *kv, fxi_kv_seq *seq, bool *is_moving)
     fxi_paged *k = fxi_paged_of(kv);
     fxi_paged_seq *s = fxi_paged_seq_of(seq);
     *is_moving = false;
-    ask(k, s, true);
-    if (s->st == FX_OK && s->way != FXI_SEQ_LEAVING) FX_TRY(begin_out(k, s));
-    return tell_end(s, is_moving);
+    ask_seq(k, s, true);
+    if (s->st == FX_OK && s->way != FXI_SEQ_LEAVING) FX_TRY(order_out(k, s));
+    return tell_arrival(s, is_moving);
 }
 
 fx_status fxi_page_swap_in(fxi_kv *kv, fxi_kv_seq *seq, bool *is_moving)
@@ -279,7 +279,7 @@ fx_status fxi_page_swap_in(fxi_kv *kv, fxi_kv_seq *seq, bool *is_moving)
     fxi_paged *k = fxi_paged_of(kv);
     fxi_paged_seq *s = fxi_paged_seq_of(seq);
     *is_moving = false;
-    ask(k, s, false);
-    if (s->st == FX_OK && fxi_paged_wants_out(s)) FX_TRY(begin_in(k, s));
-    return tell_end(s, is_moving);
+    ask_seq(k, s, false);
+    if (s->st == FX_OK && fxi_paged_wants_out(s)) FX_TRY(order_in(k, s));
+    return tell_arrival(s, is_moving);
 }
