@@ -421,12 +421,14 @@ static void paged_stats(const fxi_kv *kv, fxi_kv_stats *out)
     const fxi_paged *k = fxi_paged_of(kv);
     const uint64_t mapped = fxi_kv_pool_mapped_bytes(&k->pool);
     const uint64_t internal = slack_tok(k) * k->tok_bytes, held = paged_held(kv);
+    const uint64_t ending = k->n_ending * (uint64_t)k->block_bytes;
     *out = (fxi_kv_stats){
         .budget_bytes = k->budget_bytes,
         .usable_bytes = k->n_block * (uint64_t)k->block_bytes,
         .mapped_bytes = mapped,
-        .used_bytes = held - internal,
+        .used_bytes = held - internal - ending,
         .internal_bytes = internal,
+        .external_bytes = ending,
         .cached_bytes = k->n_idle * (uint64_t)k->block_bytes,
         .shared_bytes = k->n_shared * (uint64_t)k->block_bytes,
         .spare_bytes = mapped - held - k->n_idle * (uint64_t)k->block_bytes,

@@ -92,17 +92,20 @@ static const char *check_idle_pages(const fxi_paged *k, owners *o)
 // Each page that nobody holds, but a job that runs, once; and no job is lost.
 static const char *check_jobs(fxi_paged *k, owners *o)
 {
-    uint32_t n_job = 0;
+    uint32_t n_job = 0, n_ending = 0;
     const char *what = NULL;
     pthread_mutex_lock(&k->jobs.mu);
     for (uint32_t i = 0; i < k->n_slot && !what; i++) {
         const fxi_page_job *j = &k->jobs.job[i];
         if (j->state == FXI_PAGE_JOB_FREE || j->way == FXI_PAGE_DROP) continue;
         n_job++;
-        if (!k->page[j->page].n_ref) what = check_page(k, j->page, o);
+        if (k->page[j->page].n_ref) continue;
+        n_ending++;
+        what = check_page(k, j->page, o);
     }
     pthread_mutex_unlock(&k->jobs.mu);
     if (!what && n_job != o->n_moving) what = "a job is lost";
+    if (!what && n_ending != k->n_ending) what = "pages that end are counted wrong";
     return what;
 }
 

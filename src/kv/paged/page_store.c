@@ -1,5 +1,5 @@
 // page_store.c - pages, blocks and slots: who has what, and which idle page goes first. A page that
-// a job still reads or writes has no holder at most: its block and slot are free when that ends.
+// nobody holds any more has its block and slot for as long as a job reads or writes them.
 #include "kv/paged/paged.h"
 
 #include <stdlib.h>
@@ -204,9 +204,10 @@ void fxi_page_let_go(fxi_paged *k, uint32_t page)
     if (p->way == FXI_PAGE_STAYS || fxi_page_job_withdraw(k, p->slot)) {
         p->way = FXI_PAGE_STAYS;
         fxi_page_end(k, page);
-    } else if (p->serial) { // nobody may find it while its job runs
-        fxi_page_unrecord(k, page);
+        return;
     }
+    k->n_ending++;
+    if (p->serial) fxi_page_unrecord(k, page); // nobody may find it
 }
 
 void fxi_page_end(fxi_paged *k, uint32_t page)

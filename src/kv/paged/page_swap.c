@@ -189,7 +189,9 @@ static void job_ended(fxi_paged *k, const fxi_page_job *done)
         k->moved.ns += j.ns;
     }
     (j.way == FXI_PAGE_OUT ? out_ended : in_ended)(k, j.page, j.st);
-    if (!k->page[j.page].n_ref) fxi_page_end(k, j.page);
+    if (k->page[j.page].n_ref) return;
+    k->n_ending--;
+    fxi_page_end(k, j.page);
 }
 
 void fxi_page_collect(fxi_paged *k)

@@ -124,6 +124,7 @@ typedef struct fxi_paged {
     fxi_page_list idle[FXI_PAGE_N_PRIORITY];
     uint32_t n_idle;
     uint32_t n_shared; // pages that fxi_page_is_shared
+    uint32_t n_ending; // pages that nobody holds, but a job that runs
     uint8_t *state;    // [n_block] fxi_kv_chunk_state: pages are in no order
     uint32_t *bucket;  // [n_bucket] recorded pages by hash
     uint32_t n_bucket;
