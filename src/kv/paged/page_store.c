@@ -176,9 +176,7 @@ void fxi_page_set_block(fxi_paged *k, fxi_page *p, uint32_t block)
 void fxi_page_keep(fxi_paged *k, uint32_t page)
 {
     fxi_page *p = &k->page[page];
-    if (p->way != FXI_PAGE_OUT) return;
-    p->is_stale = !fxi_page_job_withdraw(k, p->slot);
-    if (p->is_stale) return;
+    if (p->way != FXI_PAGE_OUT || !fxi_page_job_withdraw(k, p->slot)) return;
     p->way = FXI_PAGE_STAYS;
     fxi_page_leave_slot(k, p);
 }

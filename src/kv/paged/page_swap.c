@@ -153,24 +153,19 @@ static void page_failed(fxi_paged *k, uint32_t page, fxi_paged_seq_way way, fx_s
     }
 }
 
-// What was written while the page was wanted in again may be older than the page.
+// What was written is the page, even if it was wanted in meanwhile: nobody writes to a page that a
+// job reads (own_tail).
 static void out_ended(fxi_paged *k, uint32_t page, fx_status st)
 {
     fxi_page *p = &k->page[page];
-    const bool is_stale = p->is_stale;
-    p->is_stale = false;
-    if (is_stale && is_to_leave(p) && fxi_page_jobs_mark(k) == FX_OK) {
-        move_page(k, page, FXI_PAGE_OUT);
-        return;
-    }
     p->way = FXI_PAGE_STAYS;
-    if (st == FX_OK && !is_stale && is_to_leave(p)) {
+    if (st == FX_OK && is_to_leave(p)) {
         if (p->serial) fxi_page_unrecord(k, page);
         leave_block(k, p);
         return;
     }
     fxi_page_leave_slot(k, p);
-    if (is_to_leave(p)) page_failed(k, page, FXI_SEQ_LEAVING, st == FX_OK ? FX_EIO : st);
+    if (is_to_leave(p)) page_failed(k, page, FXI_SEQ_LEAVING, st);
 }
 
 static void in_ended(fxi_paged *k, uint32_t page, fx_status st)

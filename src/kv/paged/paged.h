@@ -61,7 +61,6 @@ typedef struct fxi_page {
     uint32_t n_out;       // of them, that want it out
     uint32_t block, slot; // FXI_PAGE_NONE: it has none
     uint8_t way;          // fxi_page_way: OUT or IN, its slot has a job
-    bool is_stale;        // OUT: it was wanted in since the job began
     // recorded
     uint64_t serial; // 0: it is not
     uint64_t parent; // serial of the page before, or of the domain
@@ -226,7 +225,7 @@ uint32_t fxi_page_take(fxi_paged *k);
 void fxi_page_set_block(fxi_paged *k, fxi_page *p, uint32_t block);
 void fxi_page_hold(fxi_paged *k, uint32_t page);
 void fxi_page_let_go(fxi_paged *k, uint32_t page);
-void fxi_page_keep(fxi_paged *k, uint32_t page); // it goes OUT no more, if it does
+void fxi_page_keep(fxi_paged *k, uint32_t page); // it goes OUT no more, unless its job runs
 void fxi_page_end(fxi_paged *k, uint32_t page);  // pre: nobody holds it, and it has no job
 void fxi_page_evict_all(fxi_paged *k);           // idle pages
 void fxi_page_age(fxi_paged *k);                 // priorities that have run out no longer count
