@@ -191,10 +191,7 @@ static void job_ended(fxi_paged *k, const fxi_page_job *done)
 
 void fxi_page_collect(fxi_paged *k)
 {
-    bool has_any = false;
-    for (const fxi_page_job *j; (j = fxi_page_job_take_done(k)); has_any = true) job_ended(k, j);
-    for (fxi_paged_seq *s = has_any ? k->first : NULL; s; s = s->next)
-        if (is_under_way(s)) arrive_seq(k, s);
+    for (const fxi_page_job *j; (j = fxi_page_job_take_done(k));) job_ended(k, j);
 }
 
 // ---- what the caller asks ----------------------------------------------------------------------
@@ -231,7 +228,6 @@ static fx_status order_out(fxi_paged *k, fxi_paged_seq *s)
     want_out(k, s);
     for (int i = 0; i < s->n_page; i++)
         if (is_to_leave(&k->page[s->page[i]])) send_page(k, s->page[i]);
-    arrive_seq(k, s);
     return FX_OK;
 }
 
@@ -240,13 +236,14 @@ static fx_status order_in(fxi_paged *k, fxi_paged_seq *s)
     if (n_absent(k, s) > fxi_page_n_room(k)) return FX_ENOSPACE;
     FX_TRY(fxi_page_jobs_mark(k));
     come_in(k, s);
-    arrive_seq(k, s);
     return FX_OK;
 }
 
-static fx_status tell_arrival(fxi_paged_seq *s, bool *is_moving)
+// What others do may end its way, too: it has arrived when it is asked.
+static fx_status tell_arrival(fxi_paged *k, fxi_paged_seq *s, bool *is_moving)
 {
     const fx_status st = s->st;
+    if (is_under_way(s)) arrive_seq(k, s);
     *is_moving = is_under_way(s);
     if (*is_moving) return FX_OK;
     s->st = FX_OK;
@@ -268,7 +265,7 @@ fx_status fxi_page_swap_out(fxi_kv *kv, fxi_kv_seq *seq, bool *is_moving)
     *is_moving = false;
     ask_seq(k, s, true);
     if (s->st == FX_OK && s->way != FXI_SEQ_LEAVING) FX_TRY(order_out(k, s));
-    return tell_arrival(s, is_moving);
+    return tell_arrival(k, s, is_moving);
 }
 
 fx_status fxi_page_swap_in(fxi_kv *kv, fxi_kv_seq *seq, bool *is_moving)
@@ -278,5 +275,5 @@ fx_status fxi_page_swap_in(fxi_kv *kv, fxi_kv_seq *seq, bool *is_moving)
     *is_moving = false;
     ask_seq(k, s, false);
     if (s->st == FX_OK && fxi_paged_wants_out(s)) FX_TRY(order_in(k, s));
-    return tell_arrival(s, is_moving);
+    return tell_arrival(k, s, is_moving);
 }

@@ -1,6 +1,6 @@
 // test_kv_beside.c - pages of `paged` that the manager's thread is at: while it stands still in the
-// middle of one, at a gate, their sequences turn round, grow, are matched with and end. Nobody waits
-// for it, and what it reads or writes is nobody else's until it is done.
+// middle of one, at a gate, their sequences turn round, grow, are matched with and end. Nobody
+// waits for it, and what it reads or writes is nobody else's until it is done.
 #include "unit/cmocka_all.h"
 
 #include "unit/kv/support/kv_world.h"
@@ -124,6 +124,25 @@ static void test_who_matches_a_page_on_its_way_keeps_it(void **state)
     assert_int_equal(kv_world_swap_in(&w, 0), FX_OK);
 }
 
+// The other one's call takes back the only page that it waits for.
+static void test_a_way_ends_where_another_one_turns_round(void **state)
+{
+    (void)state;
+    begin(1, LONG, text[1]);
+    begin(0, 8, text[0]);
+    assert_int_equal(kv_world_fork(&w, 0, 2, 8), FX_OK);
+    assert_int_equal(kv_world_swap_out(&w, 0), FX_OK);
+    hold_on_the_way(1, true);
+    assert_int_equal(kv_world_swap_ask(&w, 2, true), FX_OK);
+    assert_true(w.seq[2].is_moving);
+    assert_int_equal(kv_world_swap_in(&w, 0), FX_OK);
+    assert_int_equal(kv_world_swap_ask(&w, 2, true), FX_OK);
+    assert_false(w.seq[2].is_moving);
+    assert_int_equal(kv_world_swap_in(&w, 2), FX_OK);
+    kv_world_verify(&w);
+    let_go_on();
+}
+
 // Either way; its block is not another sequence's before the thread is done with it.
 static void test_who_ends_on_the_way_leaves_a_page(void **state)
 {
@@ -176,6 +195,7 @@ int main(void)
         T(test_what_is_read_is_not_written_to),
         T(test_a_page_that_is_written_may_leave_after_all),
         T(test_who_matches_a_page_on_its_way_keeps_it),
+        T(test_a_way_ends_where_another_one_turns_round),
         T(test_who_ends_on_the_way_leaves_a_page),
         T(test_who_turns_back_waits_for_one_page),
         cmocka_unit_test(test_closing_on_the_way),
