@@ -53,11 +53,25 @@ typedef struct fxi_kv_shape {
     uint64_t swap_bytes;   // size of the swap; 0: no swap
     struct vt_vmm *vmm;    // for tests: the memory to manage; owned by the manager once open has
                            // succeeded. NULL: the host's
-    int n_rank; // devices that share every row out, each whole heads; 0: one has all. RANKS
+    int n_rank;            // devices that share every row out, each whole heads; 0: one has all
     struct vt_vmm *rank_vmm[FXI_MAX_RANK]; // [n_rank] instead of vmm, as vmm; NULL: the host's
     bool is_unguarded;  // for tests: memory that several sequences share can be written
     bool single_thread; // for tests: work ahead is done inside fxi_kv_step, on the caller's thread
 } fxi_kv_shape;
+
+static inline int fxi_kv_n_device(const fxi_kv_shape *shape)
+{
+    return shape->n_rank ? shape->n_rank : 1;
+}
+
+// What each of them stores for a token: as much of every row as the others.
+static inline fxi_kv_layout fxi_kv_part_of(const fxi_kv_shape *shape)
+{
+    fxi_kv_layout part = shape->layout;
+    for (int g = 0; g < part.n_group; g++)
+        part.group[g].row_bytes /= (size_t)fxi_kv_n_device(shape);
+    return part;
+}
 
 // What is known about how long a sequence will be. Reservations follow it; it is never a limit.
 typedef struct fxi_kv_expect {
@@ -208,7 +222,6 @@ typedef enum fxi_kv_cap {
     FXI_KV_BESIDE = 128, // swapping goes on beside the caller; otherwise it waits for the copies
     FXI_KV_TRUNCATE = 256, // truncate
     FXI_KV_CONTINUE = 512, // tell_next
-    FXI_KV_RANKS = 1024,   // a cache that several devices share out
 } fxi_kv_cap;
 
 // What a manager implements. The inline functions of the same names say what each slot must do.
@@ -436,8 +449,9 @@ static inline int fxi_kv_whole_tok(const fxi_kv *kv, int n_tok)
 
 // SWAP. Writes the memory that s alone holds to the swap and frees it. Returns at once; *is_moving:
 // s is on its way. Then fxi_kv_step goes on with it, memory is freed bit by bit, and this call,
-// again, says how far it is, or how it ended. Until it is back, s may only be swapped in, swapped
-// out, which also frees what is no longer shared, and released.
+// again, says how far it is, or how it ended. On an error s is as before; if others have taken what
+// it gave up on its way, it stays out, and fxi_kv_swap_in brings it back. Until it is back, s may
+// only be swapped in, swapped out, which also frees what is no longer shared, and released.
 static inline fx_status fxi_kv_swap_out(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving)
 {
     const uint64_t start_ns = fxi_now_ns();

@@ -55,7 +55,7 @@ static uint64_t count_views(const fxi_kv_layout *l, int view_planes)
 static int least_view_planes(const fxi_kv_shape *shape, uint64_t max_runs, uint64_t n_run)
 {
     const uint64_t n_seq = (uint64_t)(shape->run_seq ? shape->run_seq : shape->max_seq);
-    const uint64_t n_rank = shape->n_rank ? (uint64_t)shape->n_rank : 1;
+    const uint64_t n_rank = (uint64_t)fxi_kv_n_device(shape);
     const int most = most_planes(&shape->layout);
     for (int k = 1; k < most; k++) {
         const uint64_t n = count_views(&shape->layout, k);
@@ -102,15 +102,10 @@ static int whole_tok_of(const fxi_kv_chunks *c)
     return whole < INT32_MAX ? (int)whole : INT32_MAX;
 }
 
-// A manager of n_rank has the heads of its device: as much of every row as the others.
-static size_t own_row_bytes(const fxi_kv_shape *shape, const fxi_kv_group *g)
-{
-    return g->row_bytes / (size_t)(shape->n_rank ? shape->n_rank : 1);
-}
-
 void fxi_chunks_plan(const fxi_kv_shape *shape, struct vt_vmm *vmm, fxi_kv_chunks *c)
 {
     const size_t granularity = vmm->ops->granularity(vmm);
+    const fxi_kv_layout part = fxi_kv_part_of(shape); // this manager's
     uint32_t n_plane = 0;
     *c = (fxi_kv_chunks){.n_group = shape->layout.n_group};
     c->packing = granularity >= LARGE_PAGE_BYTES ? VT_LAYOUT_PACKED : VT_LAYOUT_SPLIT;
@@ -120,12 +115,11 @@ void fxi_chunks_plan(const fxi_kv_shape *shape, struct vt_vmm *vmm, fxi_kv_chunk
     const int preset = c->packing == VT_LAYOUT_PACKED ? PACKED_SLICE_TOK : SPLIT_SLICE_TOK;
     const int slice_tok = shape->block_tok ? shape->block_tok : preset;
     for (int g = 0; g < c->n_group; g++) {
-        fxi_kv_group own = shape->layout.group[g];
-        own.row_bytes = own_row_bytes(shape, &own);
-        c->chunk[g] = shape_of(&own, c->view_planes, slice_tok, granularity);
-        c->group[g] = (vt_group){.n_plane = (uint32_t)own.n_plane,
-                                 .row_bytes = own.row_bytes,
-                                 .window_tok = (uint32_t)own.window_tok,
+        const fxi_kv_group *own = &part.group[g];
+        c->chunk[g] = shape_of(own, c->view_planes, slice_tok, granularity);
+        c->group[g] = (vt_group){.n_plane = (uint32_t)own->n_plane,
+                                 .row_bytes = own->row_bytes,
+                                 .window_tok = (uint32_t)own->window_tok,
                                  .slice_bytes = c->chunk[g].slice_bytes};
         c->plane0[g] = n_plane;
         n_plane += c->group[g].n_plane;
@@ -136,7 +130,7 @@ void fxi_chunks_plan(const fxi_kv_shape *shape, struct vt_vmm *vmm, fxi_kv_chunk
 
 vt_config fxi_chunks_config(const fxi_kv_chunks *c, const fxi_kv_shape *shape, struct vt_vmm *vmm)
 {
-    const uint64_t n = shape->n_rank ? (uint64_t)shape->n_rank : 1;
+    const uint64_t n = (uint64_t)fxi_kv_n_device(shape);
     vt_config cfg = vt_config_default();
     cfg.vmm = vmm;
     cfg.group = c->group;

@@ -13,8 +13,8 @@ extern const fxi_kv_ops fxi_kv_reserve_max;      // reserve/kv_reserve.c
 extern const fxi_kv_ops fxi_kv_reserve_pow2;     // the same
 extern const fxi_kv_ops fxi_kv_reserve_oracle;   // the same
 
-// kv_team.c: a manager of vtensor for each device of the shape. Pre: shape->n_rank > 0. Errors: as
-// fxi_kv_open.
+// kv_team.c: a manager of vtensor for each device of the shape. Pre: shape->n_rank > 0, which share
+// out every row. Errors: as fxi_kv_open.
 fx_status fxi_kv_team_open(const fxi_kv_shape *shape, fxi_kv **out, fx_error *err);
 
 #endif

@@ -44,22 +44,12 @@ static fx_status check_rows(const fxi_kv_shape *shape, fx_error *err)
     return FX_OK;
 }
 
-static fx_status open_manager(const fxi_kv_ops *ops, const fxi_kv_shape *shape, fxi_kv **out,
-                              fx_error *err)
-{
-    if (shape->n_rank && !(ops->caps & FXI_KV_RANKS))
-        return fxi_fail(err, FX_EINVAL,
-                        "KV manager '%s' cannot share a cache out among devices; '%s' can",
-                        ops->name, fxi_kv_vtensor.name);
-    FX_TRY(check_rows(shape, err));
-    return ops->open(shape, out, err);
-}
-
 fx_status fxi_kv_open(const char *manager, const fxi_kv_shape *shape, fxi_kv **out, fx_error *err)
 {
     *out = NULL;
+    FX_TRY(check_rows(shape, err));
     for (int i = 0; i < N_MANAGER; i++)
         if (!manager || strcmp(managers[i]->name, manager) == 0)
-            return open_manager(managers[i], shape, out, err);
+            return managers[i]->open(shape, out, err);
     return no_manager(manager, err);
 }

@@ -446,8 +446,7 @@ static fx_status team_check(fxi_kv *kv, const char **what)
 static const fxi_kv_ops team_ops = {
     .name = "vtensor",
     .caps = FXI_KV_PREFIX | FXI_KV_EXACT | FXI_KV_FORK | FXI_KV_SWAP | FXI_KV_ELASTIC |
-            FXI_KV_WINDOWS | FXI_KV_ZEROED | FXI_KV_BESIDE | FXI_KV_TRUNCATE | FXI_KV_CONTINUE |
-            FXI_KV_RANKS,
+            FXI_KV_WINDOWS | FXI_KV_ZEROED | FXI_KV_BESIDE | FXI_KV_TRUNCATE | FXI_KV_CONTINUE,
     .open = fxi_kv_team_open,
     .close = team_close,
     .domain_open = team_domain_open,

@@ -659,16 +659,16 @@ static fx_status kva_check(fxi_kv *kv, const char **what)
     return *what ? FX_EINVAL : FX_OK;
 }
 
-#define BATCH_OPS(name_, open_, elastic_, set_budget_, trim_)                                   \
-    {                                                                                           \
-        .name = name_, .caps = (elastic_) | FXI_KV_ZEROED | FXI_KV_TRUNCATE | FXI_KV_RANKS,     \
-        .open = open_, .close = kva_close, .seq_create = kva_seq_create,                        \
-        .seq_extend = kva_seq_extend, .seq_extend_many = kva_seq_extend_many,                   \
-        .seq_truncate = kva_seq_truncate, .seq_prepare = kva_seq_prepare,                       \
-        .seq_release = kva_seq_release, .seq_views = kva_seq_views, .bytes_for = kva_bytes_for, \
-        .cost = kva_cost, .seq_growth = kva_seq_growth, .held = kva_held, .step = kva_step,     \
-        .set_budget = set_budget_, .trim = trim_, .stats = kva_stats,                           \
-        .driver_calls = kva_driver_calls, .paint = kva_paint, .check = kva_check,               \
+#define BATCH_OPS(name_, open_, elastic_, set_budget_, trim_)                               \
+    {                                                                                       \
+        .name = name_, .caps = (elastic_) | FXI_KV_ZEROED | FXI_KV_TRUNCATE, .open = open_, \
+        .close = kva_close, .seq_create = kva_seq_create, .seq_extend = kva_seq_extend,     \
+        .seq_extend_many = kva_seq_extend_many, .seq_truncate = kva_seq_truncate,           \
+        .seq_prepare = kva_seq_prepare, .seq_release = kva_seq_release,                     \
+        .seq_views = kva_seq_views, .bytes_for = kva_bytes_for, .cost = kva_cost,           \
+        .seq_growth = kva_seq_growth, .held = kva_held, .step = kva_step,                   \
+        .set_budget = set_budget_, .trim = trim_, .stats = kva_stats,                       \
+        .driver_calls = kva_driver_calls, .paint = kva_paint, .check = kva_check,           \
     }
 
 const fxi_kv_ops fxi_kv_vattention =

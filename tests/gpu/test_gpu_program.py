@@ -131,8 +131,6 @@ class Missing(unittest.TestCase):
             ("cuda:0,cuda:7",): "cuda:7: this machine has 4 NVIDIA GPUs: cuda:0 and so on",
             ("cuda:0,cpu",): "device 'cuda:0,cpu': 'cpu' is not cuda:N",
             ("cuda:0,cuda:1",): f"{MODEL}: 2 devices cannot share out 3 KV heads",
-            ("cuda:0,cuda:1,cuda:2", "--kv", "paged"):
-                "KV manager 'paged' cannot share a cache out among devices; 'vtensor' can",
         }
         for args, line in refusals.items():
             self.assertEqual(self.refused("--device", *args), f"flexinfer: {line}\n")

@@ -5,7 +5,12 @@
 
 #include <stdlib.h>
 
-enum { BLOCK_TOK = 16, MAX_BLOCK_TOK = 256, AGE_MS = 1000 };
+enum {
+    BLOCK_TOK = 16,
+    MAX_BLOCK_TOK = 256,
+    AGE_MS = 1000,
+    STEP_JOBS = 8 // pages that a step moves where there is no thread
+};
 
 // ---- life --------------------------------------------------------------------------------------
 
@@ -20,12 +25,12 @@ static fx_status read_block_tok(fxi_paged *k, const fxi_kv_shape *shape, fx_erro
     return FX_OK;
 }
 
-static fx_status lay_out_blocks(fxi_paged *k, const fxi_kv_shape *shape, fx_error *err)
+static fx_status lay_out_blocks(fxi_paged *k, bool single_thread, fx_error *err)
 {
-    const uint64_t n_block = k->pool.size_bytes / k->block_bytes;
+    const uint64_t n_block = k->pool.size_bytes / k->part_bytes;
     k->slot_bytes =
-        (k->block_bytes + k->pool.chunk_bytes - 1) / k->pool.chunk_bytes * k->pool.chunk_bytes;
-    const uint64_t n_slot = shape->swap_bytes / k->slot_bytes;
+        (k->part_bytes + k->pool.chunk_bytes - 1) / k->pool.chunk_bytes * k->pool.chunk_bytes;
+    const uint64_t n_slot = k->pool.swap_bytes / k->slot_bytes;
     if (!n_block) return fxi_fail(err, FX_ENOSPACE, "KV cache: the budget holds no block");
     if (n_block + n_slot > INT32_MAX)
         return fxi_fail(err, FX_EINVAL, "KV cache: more than %d blocks", INT32_MAX);
@@ -37,7 +42,9 @@ static fx_status lay_out_blocks(fxi_paged *k, const fxi_kv_shape *shape, fx_erro
         k->region[g] = at;
         at += ((size_t)gr->n_plane * k->n_block << k->block_shift) * gr->row_bytes;
     }
-    if (fxi_page_store_open(k)) return FX_OK;
+    const bool has_store = fxi_page_store_open(k);
+    if (has_store && fxi_page_jobs_open(k, single_thread)) return FX_OK;
+    if (has_store) fxi_page_jobs_close(k);
     fxi_page_store_close(k);
     return fxi_fail(err, FX_ENOMEM, "KV cache: no memory");
 }
@@ -45,22 +52,20 @@ static fx_status lay_out_blocks(fxi_paged *k, const fxi_kv_shape *shape, fx_erro
 static fx_status open_blocks(fxi_paged *k, const fxi_kv_shape *shape, fx_error *err)
 {
     FX_TRY(read_block_tok(k, shape, err));
-    k->layout = shape->layout;
+    k->layout = fxi_kv_part_of(shape);
     k->tok_bytes = fxi_kv_tok_bytes(&shape->layout);
     k->block_bytes = k->tok_bytes << k->block_shift;
-    const fxi_kv_pool_spec spec = {.vmm = shape->vmm,
-                                   .budget_bytes = shape->budget_bytes,
-                                   .swap_bytes = shape->swap_bytes,
-                                   .swap_dir = shape->swap_dir,
-                                   .scratch_bytes = shape->swap_bytes ? k->block_bytes : 0,
+    k->part_bytes = fxi_kv_tok_bytes(&k->layout) << k->block_shift;
+    const fxi_kv_pool_spec spec = {.shape = shape,
+                                   .scratch_bytes = shape->swap_bytes ? k->part_bytes : 0,
                                    .most_copies = fxi_kv_n_plane(&shape->layout)};
     k->budget_bytes = shape->budget_bytes;
     k->ctx_tok = shape->ctx_tok;
     k->max_seq = shape->max_seq;
     k->max_page = (int)fxi_paged_n_page(k, shape->ctx_tok);
     FX_TRY(fxi_kv_pool_open(&k->pool, &spec, err));
-    const fx_status st = lay_out_blocks(k, shape, err);
-    if (st != FX_OK) fxi_kv_pool_forsake(&k->pool, shape->vmm);
+    const fx_status st = lay_out_blocks(k, shape->single_thread, err);
+    if (st != FX_OK) fxi_kv_pool_forsake(&k->pool, shape);
     return st;
 }
 
@@ -89,6 +94,7 @@ static void paged_close(fxi_kv *kv)
         next = d->next;
         free(d);
     }
+    fxi_page_jobs_close(k);
     fxi_page_store_close(k);
     fxi_kv_pool_close(&k->pool);
     free(k);
@@ -189,7 +195,7 @@ static fx_status paged_fork(fxi_kv *kv, fxi_kv_seq *seq, int len_tok, fxi_kv_seq
     const fxi_paged_seq *from = fxi_paged_seq_of(seq);
     fxi_paged_seq *s;
     *out = NULL;
-    if (from->is_out || len_tok > from->len_tok) return FX_EINVAL;
+    if (from->way != FXI_SEQ_IN || len_tok > from->len_tok) return FX_EINVAL;
     FX_TRY(make_seq(k, &s));
     s->n_page = (int)fxi_paged_n_page(k, len_tok);
     for (int i = 0; i < s->n_page; i++) {
@@ -208,10 +214,16 @@ static int tail_tok(const fxi_paged *k, const fxi_paged_seq *s)
     return s->len_tok & (fxi_paged_block_tok(k) - 1);
 }
 
+// Whether others read the page, a job among them.
+static bool is_read(const fxi_page *p)
+{
+    return p->n_ref > 1 || p->way != FXI_PAGE_STAYS;
+}
+
 // Whether the sequence would write to a page that others read.
 static bool tail_is_shared(const fxi_paged *k, const fxi_paged_seq *s)
 {
-    return tail_tok(k, s) && k->page[s->page[s->n_page - 1]].n_ref > 1;
+    return tail_tok(k, s) && is_read(&k->page[s->page[s->n_page - 1]]);
 }
 
 // All planes in one call.
@@ -219,9 +231,10 @@ static fx_status copy_rows_of(fxi_paged *k, uint32_t to, uint32_t from, int n_to
 {
     for (int g = 0; g < k->layout.n_group; g++)
         for (int p = 0; p < k->layout.group[g].n_plane; p++)
-            fxi_kv_pool_list(&k->pool, fxi_paged_byte(k, g, p, to), fxi_paged_byte(k, g, p, from),
-                             (size_t)n_tok * k->layout.group[g].row_bytes);
-    return fxi_kv_pool_copy(&k->pool, VT_VMM_QUEUED);
+            fxi_kv_copies_list(&k->pool.copies, fxi_paged_byte(k, g, p, to),
+                               fxi_paged_byte(k, g, p, from),
+                               (size_t)n_tok * k->layout.group[g].row_bytes);
+    return fxi_kv_pool_copy(&k->pool, &k->pool.copies, VT_VMM_QUEUED);
 }
 
 // Copy-on-write. Pre: there is room.
@@ -239,20 +252,26 @@ static fx_status own_tail(fxi_paged *k, fxi_paged_seq *s)
 {
     if (!tail_tok(k, s)) return FX_OK;
     const uint32_t tail = s->page[s->n_page - 1];
-    if (k->page[tail].n_ref > 1) return copy_tail(k, s);
+    if (is_read(&k->page[tail])) return copy_tail(k, s);
     if (k->page[tail].serial) fxi_page_unrecord(k, tail);
     return FX_OK;
+}
+
+// What a sequence takes until it has n_page pages.
+static uint32_t n_new_page(const fxi_paged *k, const fxi_paged_seq *s, uint32_t n_page)
+{
+    return n_page - (uint32_t)s->n_page + tail_is_shared(k, s);
 }
 
 static fx_status paged_extend(fxi_kv *kv, fxi_kv_seq *seq, int len_tok)
 {
     fxi_paged *k = fxi_paged_of(kv);
     fxi_paged_seq *s = fxi_paged_seq_of(seq);
-    if (s->is_out || len_tok > k->ctx_tok) return FX_EINVAL;
+    if (s->way != FXI_SEQ_IN || len_tok > k->ctx_tok) return FX_EINVAL;
     if (len_tok <= s->len_tok) return FX_OK;
     const uint32_t n_page = fxi_paged_n_page(k, len_tok);
-    const uint32_t n_new = n_page - (uint32_t)s->n_page + tail_is_shared(k, s);
-    if (n_new > fxi_page_n_room(k)) return FX_ENOSPACE;
+    if (n_new_page(k, s, n_page) > fxi_page_n_room(k)) fxi_page_collect(k);
+    if (n_new_page(k, s, n_page) > fxi_page_n_room(k)) return FX_ENOSPACE;
     FX_TRY(own_tail(k, s));
     while ((uint32_t)s->n_page < n_page) {
         put_page_at(k, s, s->n_page, fxi_page_take(k));
@@ -266,7 +285,7 @@ static fx_status paged_truncate(fxi_kv *kv, fxi_kv_seq *seq, int len_tok)
 {
     fxi_paged *k = fxi_paged_of(kv);
     fxi_paged_seq *s = fxi_paged_seq_of(seq);
-    if (s->is_out) return FX_EINVAL;
+    if (s->way != FXI_SEQ_IN) return FX_EINVAL;
     if (len_tok >= s->len_tok) return FX_OK;
     while (s->n_page > (int)fxi_paged_n_page(k, len_tok)) fxi_page_let_go(k, s->page[--s->n_page]);
     set_len(k, s, len_tok);
@@ -285,10 +304,10 @@ static void paged_release(fxi_kv *kv, fxi_kv_seq *seq)
     fxi_paged *k = fxi_paged_of(kv);
     fxi_paged_seq *s = fxi_paged_seq_of(seq);
     for (int i = s->n_page - 1; i >= 0; i--) {
-        k->page[s->page[i]].n_out -= s->is_out;
+        k->page[s->page[i]].n_out -= fxi_paged_wants_out(s);
         fxi_page_let_go(k, s->page[i]);
     }
-    if (!s->is_out) set_len(k, s, 0);
+    if (s->way == FXI_SEQ_IN) set_len(k, s, 0);
     if (s->next) s->next->prev = s->prev;
     *(s->prev ? &s->prev->next : &k->first) = s->next;
     k->n_seq--;
@@ -307,13 +326,13 @@ static void paged_views(const fxi_kv *kv, const fxi_kv_seq *s, fxi_kv_views *out
     for (int g = 0; g < k->layout.n_group; g++) {
         const size_t row_bytes = k->layout.group[g].row_bytes;
         out->group[g] = (fxi_kv_view){
-            .base = (char *)k->pool.addr + k->region[g],
             .plane_stride_bytes = ((size_t)k->n_block << k->block_shift) * row_bytes,
             .tok_stride_bytes = row_bytes,
             .table = fxi_paged_seq_of(s)->table,
             .block_shift = k->block_shift,
             .block_stride_bytes = row_bytes << k->block_shift,
         };
+        fxi_kv_pool_show(&k->pool, g, k->region[g], out);
     }
 }
 
@@ -346,8 +365,7 @@ static uint64_t paged_growth(const fxi_kv *kv, const fxi_kv_seq *seq, int end_to
     const fxi_paged *k = fxi_paged_of(kv);
     const fxi_paged_seq *s = fxi_paged_seq_of(seq);
     if (end_tok <= s->len_tok) return 0;
-    return (fxi_paged_n_page(k, end_tok) - (uint64_t)s->n_page + tail_is_shared(k, s)) *
-           k->block_bytes;
+    return n_new_page(k, s, fxi_paged_n_page(k, end_tok)) * (uint64_t)k->block_bytes;
 }
 
 static void paged_tick(fxi_kv *kv, uint64_t now_ms)
@@ -361,7 +379,10 @@ static void paged_tick(fxi_kv *kv, uint64_t now_ms)
 
 static void paged_step(fxi_kv *kv, int ahead_tok, uint64_t now_ms)
 {
+    fxi_paged *k = fxi_paged_of(kv);
     (void)ahead_tok;
+    if (!k->jobs.has_thread) fxi_page_jobs_work(k, STEP_JOBS);
+    fxi_page_collect(k);
     paged_tick(kv, now_ms);
 }
 
@@ -400,12 +421,14 @@ static void paged_stats(const fxi_kv *kv, fxi_kv_stats *out)
     const fxi_paged *k = fxi_paged_of(kv);
     const uint64_t mapped = fxi_kv_pool_mapped_bytes(&k->pool);
     const uint64_t internal = slack_tok(k) * k->tok_bytes, held = paged_held(kv);
+    const uint64_t ending = k->n_ending * (uint64_t)k->block_bytes;
     *out = (fxi_kv_stats){
         .budget_bytes = k->budget_bytes,
         .usable_bytes = k->n_block * (uint64_t)k->block_bytes,
         .mapped_bytes = mapped,
-        .used_bytes = held - internal,
+        .used_bytes = held - internal - ending,
         .internal_bytes = internal,
+        .external_bytes = ending,
         .cached_bytes = k->n_idle * (uint64_t)k->block_bytes,
         .shared_bytes = k->n_shared * (uint64_t)k->block_bytes,
         .spare_bytes = mapped - held - k->n_idle * (uint64_t)k->block_bytes,
@@ -425,7 +448,7 @@ static void paged_moved(const fxi_kv *kv, fxi_kv_moved *out)
 
 const fxi_kv_ops fxi_kv_paged = {
     .name = "paged",
-    .caps = FXI_KV_PREFIX | FXI_KV_FORK | FXI_KV_SWAP | FXI_KV_TRUNCATE,
+    .caps = FXI_KV_PREFIX | FXI_KV_FORK | FXI_KV_SWAP | FXI_KV_BESIDE | FXI_KV_TRUNCATE,
     .open = paged_open,
     .close = paged_close,
     .domain_open = fxi_page_domain_open,

@@ -7,6 +7,7 @@
 typedef struct owners {
     uint8_t *block, *slot, *page; // [n] how often each is free or owned
     uint32_t n_shared;            // pages in use
+    uint32_t n_moving;            // of them, that have a job
 } owners;
 
 static void count_free(const fxi_paged *k, owners *o)
@@ -20,14 +21,21 @@ static const char *check_page(const fxi_paged *k, uint32_t page, owners *o)
 {
     const fxi_page *p = &k->page[page];
     if (o->page[page]++) return "a page is free and in use";
-    if ((p->block == FXI_PAGE_NONE) == (p->slot == FXI_PAGE_NONE))
-        return "a page has no block or slot, or both";
+    if (p->block == FXI_PAGE_NONE && p->slot == FXI_PAGE_NONE) return "a page is nowhere";
+    if (p->way != FXI_PAGE_STAYS) {
+        if (p->block == FXI_PAGE_NONE || p->slot == FXI_PAGE_NONE)
+            return "a page moves from nowhere, or to nowhere";
+        const fxi_page_job *j = &k->jobs.job[p->slot];
+        if (j->page != page || j->way != p->way || j->block != p->block)
+            return "a page has another one's job";
+        o->n_moving++;
+    }
     o->n_shared += fxi_page_is_shared(p);
     if (p->block != FXI_PAGE_NONE && k->state[p->block] != fxi_page_state(p))
         return "a block's state is wrong";
     if (p->block != FXI_PAGE_NONE) o->block[p->block]++;
     if (p->slot != FXI_PAGE_NONE) o->slot[p->slot]++;
-    if (p->slot != FXI_PAGE_NONE && (p->serial || p->n_out != p->n_ref))
+    if (p->block == FXI_PAGE_NONE && (p->serial || p->n_out != p->n_ref))
         return "a page is in the swap, but needed in memory";
     const int32_t *tok = k->tok + ((size_t)page << k->block_shift);
     if (p->serial && fxi_page_find(k, p->parent, tok) != page) return "a recorded page is lost";
@@ -41,8 +49,8 @@ static const char *check_paged_seq(const fxi_paged *k, const fxi_paged_seq *s)
     for (int i = 0; i < s->n_page; i++) {
         fxi_page *p = &k->page[s->page[i]];
         p->n_seen++;
-        p->fill_tok += s->is_out;
-        if (!s->is_out && s->table[i] != (int32_t)p->block) return "a table is wrong";
+        p->fill_tok += fxi_paged_wants_out(s);
+        if (s->way == FXI_SEQ_IN && s->table[i] != (int32_t)p->block) return "a table is wrong";
     }
     return NULL;
 }
@@ -81,6 +89,26 @@ static const char *check_idle_pages(const fxi_paged *k, owners *o)
     return n == k->n_idle ? NULL : "idle pages are counted wrong";
 }
 
+// Each page that nobody holds, but a job that runs, once; and no job is lost.
+static const char *check_jobs(fxi_paged *k, owners *o)
+{
+    uint32_t n_job = 0, n_ending = 0;
+    const char *what = NULL;
+    pthread_mutex_lock(&k->jobs.mu);
+    for (uint32_t i = 0; i < k->n_slot && !what; i++) {
+        const fxi_page_job *j = &k->jobs.job[i];
+        if (j->state == FXI_PAGE_JOB_FREE || j->way == FXI_PAGE_DROP) continue;
+        n_job++;
+        if (k->page[j->page].n_ref) continue;
+        n_ending++;
+        what = check_page(k, j->page, o);
+    }
+    pthread_mutex_unlock(&k->jobs.mu);
+    if (!what && n_job != o->n_moving) what = "a job is lost";
+    if (!what && n_ending != k->n_ending) what = "pages that end are counted wrong";
+    return what;
+}
+
 static bool all_once(const uint8_t *n_owner, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
@@ -105,7 +133,7 @@ static bool free_are_spare(const fxi_paged *k)
     return true;
 }
 
-static const char *check_all_pages(const fxi_paged *k, owners *o)
+static const char *check_all_pages(fxi_paged *k, owners *o)
 {
     const char *what = NULL;
     count_free(k, o);
@@ -115,6 +143,7 @@ static const char *check_all_pages(const fxi_paged *k, owners *o)
     for (const fxi_paged_seq *s = k->first; s && !what; s = s->next) what = check_paged_seq(k, s);
     if (!what) what = check_held(k, o);
     if (!what) what = check_idle_pages(k, o);
+    if (!what) what = check_jobs(k, o);
     if (!what) what = check_domains(k);
     if (what) return what;
     if (o->n_shared != k->n_shared) return "shared pages are counted wrong";
@@ -129,7 +158,7 @@ fx_status fxi_page_check(fxi_kv *kv, const char **what)
     fxi_paged *k = fxi_paged_of(kv);
     uint8_t *count = calloc(2 * (size_t)k->n_all_page, 1);
     if (!count) return FX_ENOMEM;
-    owners o = {count, count + k->n_block, count + k->n_all_page, 0};
+    owners o = {count, count + k->n_block, count + k->n_all_page, 0, 0};
     *what = check_all_pages(k, &o);
     free(count);
     if (!*what && !fxi_kv_pool_is_resident(&k->pool)) *what = "the system holds another amount";

@@ -1,10 +1,13 @@
-// page_paint.c - what the pages are, for pictures: a chunk is a block of the pool or a slot of the
-// swap, a node of the tree is a recorded page.
+// page_paint.c - what the pages are, for pictures: a chunk is a block of a device's pool or a slot
+// of its swap, a node of the tree is a recorded page. Devices have the same blocks and slots; names
+// go on from one to the next.
 #include "kv/paged/paged.h"
 
-static uint64_t shown_chunk(const fxi_page *p)
+static uint64_t shown_chunk(const fxi_paged *k, int device, const fxi_page *p)
 {
-    return p->block == FXI_PAGE_NONE ? FXI_KV_SWAP_CHUNK | p->slot : p->block;
+    const uint64_t n = (uint64_t)device;
+    return p->block == FXI_PAGE_NONE ? FXI_KV_SWAP_CHUNK | (n * k->n_slot + p->slot)
+                                     : n * k->n_block + p->block;
 }
 
 // A free page has neither.
@@ -13,32 +16,34 @@ static bool is_in_use(const fxi_page *p)
     return p->n_ref || p->serial;
 }
 
-static void paint_blocks(const fxi_paged *k, const fxi_kv_painter *to)
+static void paint_blocks(const fxi_paged *k, int device, const fxi_kv_painter *to)
 {
     for (uint32_t first = 0, end; first < k->n_block; first = end) {
         const uint8_t state = k->state[first];
         for (end = first + 1; end < k->n_block && k->state[end] == state;) end++;
-        to->chunk(to->ud, 0, first, end - first, (fxi_kv_chunk_state)state);
+        to->chunk(to->ud, device, (uint64_t)device * k->n_block + first, end - first,
+                  (fxi_kv_chunk_state)state);
     }
 }
 
 // Mostly there is none.
-static void paint_slots(const fxi_paged *k, const fxi_kv_painter *to)
+static void paint_slots(const fxi_paged *k, int device, const fxi_kv_painter *to)
 {
     uint32_t n_left = k->n_slot - k->n_free_slot;
     for (uint32_t i = 0; i < k->n_all_page && n_left; i++) {
         const fxi_page *p = &k->page[i];
         if (!is_in_use(p) || p->block != FXI_PAGE_NONE) continue;
-        to->chunk(to->ud, 0, shown_chunk(p), 1, FXI_KV_CHUNK_SWAPPED);
+        to->chunk(to->ud, device, shown_chunk(k, device, p), 1, FXI_KV_CHUNK_SWAPPED);
         n_left--;
     }
 }
 
-static void paint_tables(const fxi_paged *k, const fxi_kv_painter *to)
+static void paint_table(const fxi_paged *k, const fxi_paged_seq *s, const fxi_kv_painter *to)
 {
-    for (const fxi_paged_seq *s = k->first; s; s = s->next)
+    for (int d = 0; d < k->pool.n_rank; d++)
         for (int i = 0; i < s->n_page; i++)
-            to->segment(to->ud, (const fxi_kv_seq *)s, 0, i, shown_chunk(&k->page[s->page[i]]), 1);
+            to->segment(to->ud, (const fxi_kv_seq *)s, d, i,
+                        shown_chunk(k, d, &k->page[s->page[i]]), 1);
 }
 
 // A page whose predecessor has been evicted begins a prefix, as far as one can see.
@@ -82,10 +87,13 @@ static void paint_recorded(fxi_paged *k, const fxi_kv_painter *to)
 fx_status fxi_page_paint(fxi_kv *kv, const fxi_kv_painter *to)
 {
     fxi_paged *k = fxi_paged_of(kv);
-    to->group(to->ud, k->block_bytes, fxi_paged_block_tok(k), 0);
-    paint_blocks(k, to);
-    paint_slots(k, to);
-    paint_tables(k, to);
+    for (int d = 0; d < k->pool.n_rank; d++)
+        to->group(to->ud, k->part_bytes, fxi_paged_block_tok(k), d);
+    for (int d = 0; d < k->pool.n_rank; d++) {
+        paint_blocks(k, d, to);
+        paint_slots(k, d, to);
+    }
+    for (const fxi_paged_seq *s = k->first; s; s = s->next) paint_table(k, s, to);
     paint_recorded(k, to);
     return FX_OK;
 }

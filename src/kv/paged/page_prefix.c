@@ -59,7 +59,8 @@ fx_status fxi_page_record(fxi_kv *kv, fxi_kv_seq *seq, fxi_kv_domain *domain, co
     fxi_page_domain *d = (fxi_page_domain *)domain;
     uint64_t parent = d->serial;
     const int n_page = n_tok >> k->block_shift;
-    if (s->is_out || n_tok > s->len_tok || !can_record(k, s, n_page, d, tok)) return FX_EINVAL;
+    if (s->way != FXI_SEQ_IN || n_tok > s->len_tok || !can_record(k, s, n_page, d, tok))
+        return FX_EINVAL;
     for (int i = 0; i < n_page; i++) {
         record_page(k, s, i, parent, d, tok + ((size_t)i << k->block_shift));
         keep_page(&k->page[s->page[i]], keep);

@@ -1,4 +1,5 @@
-// page_store.c - pages, blocks and slots: who has what, and which idle page goes first.
+// page_store.c - pages, blocks and slots: who has what, and which idle page goes first. A page that
+// nobody holds any more has its block and slot for as long as a job reads or writes them.
 #include "kv/paged/paged.h"
 
 #include <stdlib.h>
@@ -140,10 +141,19 @@ void fxi_page_give_block(fxi_paged *k, uint32_t block)
     k->state[block] = FXI_KV_CHUNK_SPARE;
 }
 
-void fxi_page_give_slot(fxi_paged *k, uint32_t slot)
+// The slot that was left last is taken first: mostly it has not been dropped yet.
+uint32_t fxi_page_take_slot(fxi_paged *k)
 {
-    fxi_kv_pool_swap_drop(&k->pool, slot * k->slot_bytes, k->slot_bytes);
-    k->free_slot[k->n_free_slot++] = slot;
+    const uint32_t slot = k->free_slot[--k->n_free_slot];
+    fxi_page_job_end_drop(k, slot);
+    return slot;
+}
+
+void fxi_page_leave_slot(fxi_paged *k, fxi_page *p)
+{
+    fxi_page_job_post(k, p->slot, FXI_PAGE_DROP, FXI_PAGE_NONE);
+    k->free_slot[k->n_free_slot++] = p->slot;
+    p->slot = FXI_PAGE_NONE;
 }
 
 // ---- holders -----------------------------------------------------------------------------------
@@ -163,12 +173,21 @@ void fxi_page_set_block(fxi_paged *k, fxi_page *p, uint32_t block)
     fxi_page_count(k, p);
 }
 
+void fxi_page_keep(fxi_paged *k, uint32_t page)
+{
+    fxi_page *p = &k->page[page];
+    if (p->way != FXI_PAGE_OUT || !fxi_page_job_withdraw(k, p->slot)) return;
+    p->way = FXI_PAGE_STAYS;
+    fxi_page_leave_slot(k, p);
+}
+
 void fxi_page_hold(fxi_paged *k, uint32_t page)
 {
     fxi_page *p = &k->page[page];
     fxi_page_uncount(k, p);
     if (!p->n_ref++) remove_idle(k, page);
     fxi_page_count(k, p);
+    fxi_page_keep(k, page);
     if (k->watch.is_on && p->serial) fxi_page_note_change(k, page);
 }
 
@@ -180,11 +199,23 @@ void fxi_page_let_go(fxi_paged *k, uint32_t page)
     fxi_page_count(k, p);
     if (k->watch.is_on && p->serial) fxi_page_note_change(k, page);
     if (p->n_ref) return;
+    if (p->way == FXI_PAGE_STAYS || fxi_page_job_withdraw(k, p->slot)) {
+        p->way = FXI_PAGE_STAYS;
+        fxi_page_end(k, page);
+        return;
+    }
+    k->n_ending++;
+    if (p->serial) fxi_page_unrecord(k, page); // nobody may find it
+}
+
+void fxi_page_end(fxi_paged *k, uint32_t page)
+{
+    fxi_page *p = &k->page[page];
+    if (p->slot != FXI_PAGE_NONE) fxi_page_leave_slot(k, p);
     if (p->serial) {
         add_idle(k, page, priority_now(k, p));
         return;
     }
     if (p->block != FXI_PAGE_NONE) fxi_page_give_block(k, p->block);
-    if (p->slot != FXI_PAGE_NONE) fxi_page_give_slot(k, p->slot);
     free_page_of(k, page);
 }

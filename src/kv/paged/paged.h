@@ -6,6 +6,9 @@
 //
 //     group 0: plane 0 [n_block][block_tok][row]  plane 1 ...   group 1: ...
 //
+// Where several devices share the cache out, each has its part of every block, at the same number,
+// so that a table serves all of them.
+//
 // A PAGE is what a block contains, wherever it is: sequences hold pages, and a page has a block of
 // the pool or a slot of the swap. Its sequences share it until one of them writes to it, which gets
 // a copy (copy-on-write); the last one writes in place.
@@ -14,6 +17,8 @@
 //   IDLE  --matched--> HELD      IDLE --its block is needed--> FREE
 //   HELD in the pool  <--swap_in, swap_out, once all its sequences are out-->  HELD in the swap
 //
+// While it moves between them, and until its sequence is back, a page has both a block and a slot.
+//
 // A full page is recorded under the serial number of the page before it (the first one under that
 // of its domain) and its own tokens, which are compared, not only their hash. A serial number is
 // used once. Who holds a recorded page mostly holds the pages before it, too; so, of idle pages,
@@ -21,7 +26,8 @@
 // predecessor has been evicted is found no more, and leaves in its turn.
 //
 //   kv_paged.c     the manager; sequences
-//   page_swap.c    the swap
+//   page_swap.c    the swap: sequences on their way
+//   page_jobs.c    the bytes of pages on their way, beside the owner
 //   page_prefix.c  recording
 //   page_store.c   pages, blocks and slots; eviction
 //   page_table.c   recorded pages, by what they contain
@@ -34,6 +40,7 @@
 #include "base/keyed/secret.h"
 #include "base/text/buf.h"
 #include "kv/kv.h"
+#include "kv/paged/page_jobs.h"
 #include "kv/pool/kv_pool.h"
 
 #define FXI_PAGE_NONE UINT32_MAX
@@ -50,10 +57,10 @@ typedef struct fxi_page_domain {
 } fxi_page_domain;
 
 typedef struct fxi_page {
-    uint32_t n_ref;       // sequences that hold it
-    uint32_t n_out;       // of them, swapped out
-    uint32_t block, slot; // one of the two is FXI_PAGE_NONE
-    uint64_t sum;         // of its bytes in the swap
+    uint32_t n_ref;       // sequences that hold it; 0, and not idle: a job that runs ends it
+    uint32_t n_out;       // of them, that want it out
+    uint32_t block, slot; // FXI_PAGE_NONE: it has none
+    uint8_t way;          // fxi_page_way: OUT or IN, its slot has a job
     // recorded
     uint64_t serial; // 0: it is not
     uint64_t parent; // serial of the page before, or of the domain
@@ -80,10 +87,20 @@ typedef struct fxi_page_watch {
     fxi_buf gone; // of uint64_t: serial numbers
 } fxi_page_watch;
 
+// Where a sequence is (page_swap.c).
+typedef enum fxi_paged_seq_way {
+    FXI_SEQ_IN,
+    FXI_SEQ_LEAVING,
+    FXI_SEQ_OUT,
+    FXI_SEQ_COMING
+} fxi_paged_seq_way;
+
 typedef struct fxi_paged_seq {
     struct fxi_paged_seq *prev, *next;
     int len_tok, n_page;
-    bool is_out;
+    fxi_paged_seq_way way;
+    bool wants_out; // what was asked last: swap_out
+    fx_status st;   // how that failed, until it is told
     uint32_t *page; // [max_page]
     int32_t *table; // [max_page] their blocks, for the kernels
 } fxi_paged_seq;
@@ -91,9 +108,10 @@ typedef struct fxi_paged_seq {
 typedef struct fxi_paged {
     fxi_kv kv;
     fxi_kv_pool pool;
-    fxi_kv_layout layout;
+    fxi_kv_layout layout;            // of a device
     size_t region[FXI_KV_MAX_GROUP]; // first byte of each group in the pool
-    size_t tok_bytes, block_bytes;
+    size_t tok_bytes, block_bytes;   // of all devices
+    size_t part_bytes;               // of a block, on each
     uint64_t budget_bytes, slot_bytes;
     int block_shift, ctx_tok, max_seq, max_page;
     uint32_t n_block, n_slot, n_all_page; // n_all_page: as many as both
@@ -105,6 +123,7 @@ typedef struct fxi_paged {
     fxi_page_list idle[FXI_PAGE_N_PRIORITY];
     uint32_t n_idle;
     uint32_t n_shared; // pages that fxi_page_is_shared
+    uint32_t n_ending; // pages that nobody holds, but a job that runs
     uint8_t *state;    // [n_block] fxi_kv_chunk_state: pages are in no order
     uint32_t *bucket;  // [n_bucket] recorded pages by hash
     uint32_t n_bucket;
@@ -114,10 +133,11 @@ typedef struct fxi_paged {
     uint64_t now_ms, age_ms; // age_ms: when priorities are looked at next
     fxi_page_domain *domain;
     fxi_page_watch watch;
+    fxi_page_jobs jobs;
 
     fxi_paged_seq *first;
     int n_seq;
-    uint64_t live_tok, peak_live_tok; // of sequences in memory
+    uint64_t live_tok, peak_live_tok; // of sequences that are IN
     fxi_kv_moved moved;
 } fxi_paged;
 
@@ -129,6 +149,11 @@ static inline fxi_paged *fxi_paged_of(const fxi_kv *kv)
 static inline fxi_paged_seq *fxi_paged_seq_of(const fxi_kv_seq *s)
 {
     return (fxi_paged_seq *)s;
+}
+
+static inline bool fxi_paged_wants_out(const fxi_paged_seq *s)
+{
+    return s->way == FXI_SEQ_LEAVING || s->way == FXI_SEQ_OUT;
 }
 
 static inline int fxi_paged_block_tok(const fxi_paged *k)
@@ -150,7 +175,7 @@ static inline bool fxi_page_is_shared(const fxi_page *p)
 // Of a page in memory.
 static inline fxi_kv_chunk_state fxi_page_state(const fxi_page *p)
 {
-    if (!p->n_ref) return FXI_KV_CHUNK_CACHED;
+    if (!p->n_ref && p->serial) return FXI_KV_CHUNK_CACHED;
     return fxi_page_is_shared(p) ? FXI_KV_CHUNK_SHARED : FXI_KV_CHUNK_OWNED;
 }
 
@@ -192,15 +217,18 @@ uint32_t fxi_page_n_room(const fxi_paged *k); // blocks that are free, or that i
 // A block; evicts an idle page if none is free. Pre: there is room.
 uint32_t fxi_page_take_block(fxi_paged *k);
 void fxi_page_give_block(fxi_paged *k, uint32_t block);
-void fxi_page_give_slot(fxi_paged *k, uint32_t slot);
+uint32_t fxi_page_take_slot(fxi_paged *k); // pre: one is free
+void fxi_page_leave_slot(fxi_paged *k, fxi_page *p);
 // A page with a block, held once. Pre: there is room.
 uint32_t fxi_page_take(fxi_paged *k);
 // The page is in this block from now on; FXI_PAGE_NONE: in its slot.
 void fxi_page_set_block(fxi_paged *k, fxi_page *p, uint32_t block);
 void fxi_page_hold(fxi_paged *k, uint32_t page);
 void fxi_page_let_go(fxi_paged *k, uint32_t page);
-void fxi_page_evict_all(fxi_paged *k); // idle pages
-void fxi_page_age(fxi_paged *k);       // priorities that have run out no longer count
+void fxi_page_keep(fxi_paged *k, uint32_t page); // it goes OUT no more, unless its job runs
+void fxi_page_end(fxi_paged *k, uint32_t page);  // pre: nobody holds it, and it has no job
+void fxi_page_evict_all(fxi_paged *k);           // idle pages
+void fxi_page_age(fxi_paged *k);                 // priorities that have run out no longer count
 
 // ---- page_prefix.c -----------------------------------------------------------------------------
 
@@ -209,10 +237,25 @@ fx_status fxi_page_record(fxi_kv *kv, fxi_kv_seq *s, fxi_kv_domain *d, const int
 
 // ---- page_swap.c -------------------------------------------------------------------------------
 
-// At once, by the caller: *is_moving is always false.
 fx_status fxi_page_swap_out(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving);
 fx_status fxi_page_swap_in(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving);
 uint64_t fxi_page_swap_gain(const fxi_kv *kv, const fxi_kv_seq *s, int n_recorded);
+void fxi_page_collect(fxi_paged *k); // jobs that are done
+
+// ---- page_jobs.c: the owner's calls ------------------------------------------------------------
+
+bool fxi_page_jobs_open(fxi_paged *k, bool single_thread); // false: no memory, or no thread
+void fxi_page_jobs_close(fxi_paged *k);                    // a job that runs ends before
+void fxi_page_jobs_work(fxi_paged *k, int most);           // without a thread: some of them
+// What devices have been given to do so far goes before the jobs posted from now on. Errors:
+// FX_EIO.
+fx_status fxi_page_jobs_mark(fxi_paged *k);
+// Pre: the slot's job is FREE. page: FXI_PAGE_NONE where it is FXI_PAGE_DROP
+void fxi_page_job_post(fxi_paged *k, uint32_t slot, fxi_page_way way, uint32_t page);
+bool fxi_page_job_withdraw(fxi_paged *k, uint32_t slot); // false: it does not wait
+void fxi_page_job_end_drop(fxi_paged *k, uint32_t slot); // waits only if that one runs
+// One that is done, and FREE from now on: look at it before its slot gets another. NULL: none is.
+const fxi_page_job *fxi_page_job_take_done(fxi_paged *k);
 
 // ---- page_watch.c ------------------------------------------------------------------------------
 

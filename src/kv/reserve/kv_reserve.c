@@ -12,7 +12,8 @@
 //     group 0: plane 0 [n_slot][row]  plane 1 [n_slot][row] ...  group 1: ...
 //
 // A sequence that outgrows its block moves to one twice as large. Nothing is shared, swapped or
-// given back to the system.
+// given back to the system. Where several devices share the cache out, a sequence has the same
+// slots on each, with its part of every row.
 #include "kv/kv_managers.h"
 #include "kv/pool/kv_pool.h"
 #include "kv/reserve/buddy.h"
@@ -38,8 +39,8 @@ struct kv_reserve {
     int (*kept_tok)(const kv_reserve *k, const fxi_kv_expect *e); // the policy
     fxi_kv_pool pool;
     fxi_buddy buddy;
-    fxi_kv_layout layout;
-    size_t tok_bytes;
+    fxi_kv_layout layout;            // of a device
+    size_t tok_bytes;                // of all devices
     size_t region[FXI_KV_MAX_GROUP]; // first byte of each group in the pool
     uint64_t n_slot;
     int unit_tok, ctx_tok, max_seq, n_seq;
@@ -118,7 +119,7 @@ static uint64_t block_bytes(const kv_reserve *k, int order)
 static void lay_out_pool(kv_reserve *k)
 {
     size_t at = 0;
-    k->n_slot = k->pool.size_bytes / k->tok_bytes;
+    k->n_slot = k->pool.size_bytes / fxi_kv_tok_bytes(&k->layout);
     for (int g = 0; g < k->layout.n_group; g++) {
         const fxi_kv_group *gr = &k->layout.group[g];
         k->region[g] = at;
@@ -144,17 +145,15 @@ static fx_status divide_pool(kv_reserve *k, int ctx_tok, fx_error *err)
 
 static fx_status open_pool(kv_reserve *k, const fxi_kv_shape *shape, fx_error *err)
 {
-    const fxi_kv_pool_spec spec = {.vmm = shape->vmm,
-                                   .budget_bytes = shape->budget_bytes,
-                                   .most_copies = fxi_kv_n_plane(&shape->layout)};
-    k->layout = shape->layout;
+    const fxi_kv_pool_spec spec = {.shape = shape, .most_copies = fxi_kv_n_plane(&shape->layout)};
+    k->layout = fxi_kv_part_of(shape);
     k->tok_bytes = fxi_kv_tok_bytes(&shape->layout);
     k->max_seq = shape->max_seq;
     k->budget_bytes = shape->budget_bytes;
     FX_TRY(fxi_kv_pool_open(&k->pool, &spec, err));
     lay_out_pool(k);
     const fx_status st = divide_pool(k, shape->ctx_tok, err);
-    if (st != FX_OK) fxi_kv_pool_forsake(&k->pool, shape->vmm);
+    if (st != FX_OK) fxi_kv_pool_forsake(&k->pool, shape);
     return st;
 }
 
@@ -261,9 +260,9 @@ static fx_status copy_rows(kv_reserve *k, const reserved_seq *s, uint32_t to)
 {
     for (int g = 0; g < k->layout.n_group; g++)
         for (int p = 0; p < k->layout.group[g].n_plane; p++)
-            fxi_kv_pool_list(&k->pool, first_byte(k, g, p, to), first_byte(k, g, p, s->at),
-                             (size_t)s->len_tok * k->layout.group[g].row_bytes);
-    return fxi_kv_pool_copy(&k->pool, VT_VMM_QUEUED);
+            fxi_kv_copies_list(&k->pool.copies, first_byte(k, g, p, to), first_byte(k, g, p, s->at),
+                               (size_t)s->len_tok * k->layout.group[g].row_bytes);
+    return fxi_kv_pool_copy(&k->pool, &k->pool.copies, VT_VMM_QUEUED);
 }
 
 static fx_status move_seq(kv_reserve *k, reserved_seq *s, int order)
@@ -318,10 +317,10 @@ static void reserve_views(const fxi_kv *kv, const fxi_kv_seq *seq, fxi_kv_views 
     for (int g = 0; g < k->layout.n_group; g++) {
         const size_t row_bytes = k->layout.group[g].row_bytes;
         out->group[g] = (fxi_kv_view){
-            .base = (char *)k->pool.addr + first_byte(k, g, 0, kept_of(seq)->at),
             .plane_stride_bytes = (size_t)k->n_slot * row_bytes,
             .tok_stride_bytes = row_bytes,
         };
+        fxi_kv_pool_show(&k->pool, g, first_byte(k, g, 0, kept_of(seq)->at), out);
     }
 }
 
@@ -455,19 +454,31 @@ static void count_cell_blocks(const kv_reserve *k, reserve_cells *c)
         }
 }
 
-// A sequence shows all that is reserved for it.
-static fx_status reserve_paint(fxi_kv *kv, const fxi_kv_painter *to)
+static void paint_cells(const kv_reserve *k, const reserve_cells *c, const fxi_kv_painter *to)
 {
     static const fxi_kv_chunk_state states[] = {FXI_KV_CHUNK_SPARE, FXI_KV_CHUNK_OWNED,
                                                 FXI_KV_CHUNK_SHARED};
+    for (int d = 0; d < k->pool.n_rank; d++)
+        for (uint32_t i = 0; i < c->n; i++)
+            to->chunk(to->ud, d, (uint64_t)d * c->n + i, 1, states[c->n_block[i]]);
+}
+
+// A sequence shows all that is reserved for it. The cells of the devices are named one after the
+// other.
+static fx_status reserve_paint(fxi_kv *kv, const fxi_kv_painter *to)
+{
     const kv_reserve *k = reserve_of(kv);
+    const int n = k->pool.n_rank;
     reserve_cells c;
     if (!open_cells(k, &c)) return FX_ENOMEM;
     count_cell_blocks(k, &c);
-    to->group(to->ud, block_bytes(k, c.order), (int)block_tok(k, c.order), 0);
-    for (uint32_t i = 0; i < c.n; i++) to->chunk(to->ud, 0, i, 1, states[c.n_block[i]]);
+    for (int d = 0; d < n; d++)
+        to->group(to->ud, block_bytes(k, c.order) / (uint64_t)n, (int)block_tok(k, c.order), d);
+    paint_cells(k, &c, to);
     for (const reserved_seq *s = k->first; s; s = s->next)
-        to->segment(to->ud, (const fxi_kv_seq *)s, 0, 0, s->at >> c.order, cells_of(&c, s));
+        for (int d = 0; d < n; d++)
+            to->segment(to->ud, (const fxi_kv_seq *)s, d, 0, (uint64_t)d * c.n + (s->at >> c.order),
+                        cells_of(&c, s));
     free(c.n_block);
     return FX_OK;
 }

@@ -1,6 +1,7 @@
-// test_swap_beside.c - swapping holds nobody up: while the calls that move rows stand still at a
-// gate, every turn gives every stream its token; a sequence that needs the memory waits alone; and
-// the engine's thread makes none of these calls itself.
+// test_swap_beside.c - swapping holds nobody up, with every manager that swaps beside its caller:
+// while the calls that move rows stand still at a gate, every turn gives every stream its token; a
+// sequence that needs the memory waits alone; and the engine's thread makes none of these calls
+// itself.
 //
 // The test is the engine's thread: it runs the turns. The manager's own thread waits at the gate.
 #include "unit/cmocka_all.h"
@@ -21,10 +22,12 @@ static int32_t prompts[N_REQUEST][N_PROMPT];
 static uint64_t ids[N_REQUEST];
 static vt_vmm *fault;
 static fx_engine *eng;
+static const char *manager;
 
 static fx_engine *open_over_fault(void)
 {
     const fx_options opt = {.n_thread = 1,
+                            .kv_manager = manager,
                             .ctx_tok = CTX_TOK,
                             .kv_memory_bytes = 16 << 20,
                             .max_seq = 8,
@@ -208,7 +211,8 @@ static void test_a_failing_swap_ends_in_recompute(void **state)
     check_manager();
 }
 
-int main(void)
+// How many of the tests have failed.
+static int test_manager(const char *name)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
@@ -217,5 +221,23 @@ int main(void)
         T(test_cancel_on_the_way),
         T(test_a_failing_swap_ends_in_recompute),
     };
-    return cmocka_run_group_tests(tests, ask_alone, NULL);
+    manager = name;
+    return cmocka_run_group_tests_name(name, tests, ask_alone, NULL);
+}
+
+static bool swaps_beside(const char *name)
+{
+    manager = name;
+    eng = open_over_fault();
+    const bool can = fxi_kv_can(eng->kv, FXI_KV_BESIDE);
+    unthreaded_close(eng);
+    return can;
+}
+
+int main(void)
+{
+    int n_failed = 0;
+    for (int i = 0; fxi_kv_manager_name(i); i++)
+        if (swaps_beside(fxi_kv_manager_name(i))) n_failed += test_manager(fxi_kv_manager_name(i));
+    return n_failed;
 }

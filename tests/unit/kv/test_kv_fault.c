@@ -43,6 +43,12 @@ static void make_swapped(void)
     assert_int_equal(kv_world_swap_out(&w, 1), FX_OK);
 }
 
+static void make_long_swapped(void)
+{
+    make_two();
+    assert_int_equal(kv_world_swap_out(&w, 0), FX_OK);
+}
+
 static void make_full(void)
 {
     make_two();
@@ -98,12 +104,43 @@ static fx_status do_record(void)
 
 static fx_status do_swap_out(void)
 {
-    return kv_world_swap_out(&w, 1);
+    const fx_status st = kv_world_swap_out(&w, 1);
+    assert_int_equal(w.seq[1].is_out, st == FX_OK);
+    return st;
 }
 
 static fx_status do_swap_in(void)
 {
     return kv_world_swap_in(&w, 1);
+}
+
+// Turned round when some of it has been moved.
+static fx_status do_turn_in(void)
+{
+    FX_TRY(kv_world_swap_ask(&w, 0, true));
+    fxi_kv_step(w.kv, 0, 1);
+    return kv_world_swap_in(&w, 0);
+}
+
+// Where the way in has failed, too, it is out. Where memory that was mapped for it could not be
+// unmapped, it can only be released.
+static fx_status do_turn_out(void)
+{
+    (void)kv_world_swap_ask(&w, 0, false);
+    fxi_kv_step(w.kv, 0, 1);
+    const fx_status st = kv_world_swap_out(&w, 0);
+    if (st != FX_EIO || !fxi_kv_can(w.kv, FXI_KV_ELASTIC)) return st;
+    kv_world_release(&w, 0);
+    return FX_OK;
+}
+
+// What two share, and what one of them shares no more.
+static fx_status do_swap_both(void)
+{
+    FX_TRY(kv_world_swap_out(&w, 7));
+    FX_TRY(kv_world_swap_out(&w, 0));
+    FX_TRY(kv_world_swap_in(&w, 7));
+    return kv_world_swap_in(&w, 0);
 }
 
 static fx_status do_trim(void)
@@ -169,6 +206,9 @@ static const struct call_row {
     {"part", FXI_KV_FORK, make_two, do_part},
     {"swap out", FXI_KV_SWAP, make_two, do_swap_out},
     {"swap in", FXI_KV_SWAP, make_swapped, do_swap_in},
+    {"swap out and back", FXI_KV_BESIDE, make_two, do_turn_in},
+    {"swap in and back", FXI_KV_BESIDE, make_long_swapped, do_turn_out},
+    {"swap what is shared", FXI_KV_BESIDE, make_forked, do_swap_both},
     {"grow into what was released", FXI_KV_ELASTIC, make_tight, do_replace},
     {"trim", FXI_KV_ELASTIC, make_full, do_trim},
     {"shrink", FXI_KV_ELASTIC, make_full, do_shrink},
@@ -223,14 +263,12 @@ static void make_texts(void)
     for (int i = 0; i < KV_WORLD_CTX; i++) text[0][i] = i % 71, text[1][i] = 100 + i % 31;
 }
 
-// Of a cache that two or three devices share out, each one's.
-static void sweep_devices(const char *manager)
+// Of a cache that several devices share out, each one's.
+static void sweep_devices(const char *manager, int n)
 {
-    for (kv_world_n_rank = 2; kv_world_n_rank <= MAX_RANK; kv_world_n_rank++)
-        for (kv_world_faulty_rank = kv_world_n_rank - 1; kv_world_faulty_rank >= 0;
-             kv_world_faulty_rank--)
-            for (size_t k = 0; k < sizeof calls / sizeof *calls; k++)
-                sweep_call(manager, &calls[k]);
+    kv_world_n_rank = n;
+    for (kv_world_faulty_rank = n - 1; kv_world_faulty_rank >= 0; kv_world_faulty_rank--)
+        for (size_t k = 0; k < sizeof calls / sizeof *calls; k++) sweep_call(manager, &calls[k]);
     kv_world_n_rank = kv_world_faulty_rank = 0;
 }
 
@@ -239,7 +277,7 @@ static void test_every_call_of_a_devices_backend_fails(void **state)
     (void)state;
     make_texts();
     for (int m = 0; fxi_kv_manager_name(m); m++)
-        if (kv_world_can_share_out(fxi_kv_manager_name(m))) sweep_devices(fxi_kv_manager_name(m));
+        for (int n = 2; n <= MAX_RANK; n++) sweep_devices(fxi_kv_manager_name(m), n);
 }
 
 static void test_every_call_of_the_backend_fails(void **state)
@@ -315,56 +353,41 @@ static void test_opening_fails_well(void **state)
     for (int m = 0; fxi_kv_manager_name(m); m++) {
         const char *manager = fxi_kv_manager_name(m);
         sweep_open(manager, 0, 0);
-        if (kv_world_can_share_out(manager)) sweep_open_on_devices(manager);
+        sweep_open_on_devices(manager);
     }
 }
 
-static void test_devices_need_a_manager_that_can(void **state)
+static void test_devices_share_out_whole_bytes(void **state)
 {
     (void)state;
     fxi_kv_shape shape = kv_world_shape(BUDGET, false);
     fx_error err = {0};
     fxi_kv *kv;
-    shape.n_rank = 2;
-    assert_int_equal(fxi_kv_open("paged", &shape, &kv, &err), FX_EINVAL);
-    assert_string_equal(err.text,
-                        "KV manager 'paged' cannot share a cache out among devices; 'vtensor' can");
     shape.n_rank = 5;
     for (int m = 0; fxi_kv_manager_name(m); m++) {
-        if (!kv_world_can_share_out(fxi_kv_manager_name(m))) continue;
         assert_int_equal(fxi_kv_open(fxi_kv_manager_name(m), &shape, &kv, &err), FX_EINVAL);
         assert_string_equal(err.text, "KV cache: 5 devices cannot share out rows of 192 bytes");
     }
 }
 
-// The views of all devices have the same strides.
-static void expect_two_sizes(const char *manager)
-{
-    fxi_kv_shape shape = kv_world_shape(BUDGET, false);
-    memory m[MAX_RANK] = {{0}};
-    fx_error err = {0};
-    fxi_kv *kv;
-    shape.n_rank = MAX_RANK;
-    for (int k = 0; k < MAX_RANK; k++) {
-        open_fake(&m[k]);
-        vt_fault_set_granularity(m[k].fault, k ? 64 << 10 : 4 << 10);
-        shape.rank_vmm[k] = m[k].fault;
-    }
-    assert_int_equal(fxi_kv_open(manager, &shape, &kv, &err), FX_EINVAL);
-    assert_null(kv);
-    assert_string_equal(err.text, "KV cache: the devices have memory pages of two sizes");
-    for (int k = 0; k < MAX_RANK; k++) {
-        m[k].fault->ops->close(m[k].fault);
-        assert_int_equal(m[k].end.n_created + m[k].end.n_mapped + m[k].end.reserved_bytes, 0);
-    }
-}
-
-static void test_devices_need_the_same_pages(void **state)
+// A view has one stride for all devices.
+static void test_devices_with_two_page_sizes_are_refused(void **state)
 {
     (void)state;
-    for (int m = 0; fxi_kv_manager_name(m); m++)
-        if (kv_world_can_share_out(fxi_kv_manager_name(m)))
-            expect_two_sizes(fxi_kv_manager_name(m));
+    for (int m = 0; fxi_kv_manager_name(m); m++) {
+        const char *manager = fxi_kv_manager_name(m);
+        memory mem[2] = {{0}};
+        fx_error err = {0};
+        fxi_kv *kv;
+        for (int k = 0; k < 2; k++) open_fake(&mem[k]);
+        vt_fault_set_granularity(mem[1].fault, 1 << 16);
+        assert_false(open_over(manager, 2, mem, &kv, &err));
+        assert_string_equal(err.text, "KV cache: the devices have memory pages of two sizes");
+        for (int k = 0; k < 2; k++) {
+            mem[k].fault->ops->close(mem[k].fault);
+            assert_int_equal(mem[k].end.n_created + mem[k].end.reserved_bytes, 0);
+        }
+    }
 }
 
 // ---- block copies ------------------------------------------------------------------------------
@@ -403,8 +426,8 @@ int main(void)
         cmocka_unit_test(test_every_call_of_a_devices_backend_fails),
         cmocka_unit_test(test_opening_fails_well),
         cmocka_unit_test(test_a_block_is_copied_in_one_call),
-        cmocka_unit_test(test_devices_need_a_manager_that_can),
-        cmocka_unit_test(test_devices_need_the_same_pages),
+        cmocka_unit_test(test_devices_share_out_whole_bytes),
+        cmocka_unit_test(test_devices_with_two_page_sizes_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,6 +16,7 @@ typedef struct trace {
     const char *manager;
     uint64_t rng, budget_bytes, now_ms;
     bool windows, faults;
+    bool threaded; // the manager's own thread works beside the calls, at random speeds
     int block_tok; // 0: the manager's choice
     int32_t text[N_TEXT][KV_WORLD_CTX];
     int32_t own[KV_WORLD_MAX_SEQ][KV_WORLD_CTX]; // what each sequence grows into
@@ -151,11 +152,16 @@ static void do_record(int i)
     assert_true(is_normal(st) || (t.windows && st == FX_EINVAL));
 }
 
+// It arrives, or is left on its way: then it goes on beside the others' calls, is turned round, or
+// released there.
 static void do_swap(int i)
 {
     if (!fxi_kv_can(t.w.kv, FXI_KV_SWAP) || !t.w.seq[i].kv) return;
     const bool out = t.w.seq[i].is_out ? one_in(4) : true;
-    assert_true(is_normal(out ? kv_world_swap_out(&t.w, i) : kv_world_swap_in(&t.w, i)));
+    if (one_in(2))
+        assert_true(is_normal(kv_world_swap_ask(&t.w, i, out)));
+    else
+        assert_true(is_normal(out ? kv_world_swap_out(&t.w, i) : kv_world_swap_in(&t.w, i)));
 }
 
 static void do_release(int i)
@@ -215,12 +221,14 @@ static void run_trace(uint64_t seed, int n_step)
 {
     fxi_kv_shape shape = kv_world_shape(t.budget_bytes, t.windows);
     shape.block_tok = t.block_tok;
+    shape.single_thread = !t.threaded;
     t.rng = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
     t.now_ms = 0;
     print_message("%s, seed %llu\n", t.manager, (unsigned long long)seed);
     make_texts();
     kv_world_open(&t.w, t.manager, &shape);
     t.w.is_lossy = true;
+    if (t.threaded) vt_fault_set_delay(t.w.fault, seed, 20);
     for (int i = 0; i < n_step; i++) {
         const bool armed = t.faults && one_in(3);
         if (armed) fail_one_call();
@@ -232,7 +240,7 @@ static void run_trace(uint64_t seed, int n_step)
     kv_world_close(&t.w);
 }
 
-static int steps_of_a_trace(void)
+static int n_steps(void)
 {
     const char *more = getenv("KV_TRACE_STEPS");
     return more ? atoi(more) : N_STEP;
@@ -241,13 +249,12 @@ static int steps_of_a_trace(void)
 static void run_traces(bool windows, bool faults)
 {
     static const uint64_t budgets[] = {300 << 10, 700 << 10, 4 << 20};
-    const int n_step = steps_of_a_trace();
     t.windows = windows;
     t.faults = faults;
     for (int i = 0; (t.manager = fxi_kv_manager_name(i)) != NULL; i++)
         for (uint64_t seed = 1; seed <= 6; seed++) {
             t.budget_bytes = budgets[seed % 3] * (kv_world_page_bytes ? 8 : 1);
-            run_trace(seed, n_step);
+            run_trace(seed, n_steps());
         }
 }
 
@@ -275,26 +282,40 @@ static void test_random_failures_with_windows(void **state)
     run_traces(true, true);
 }
 
-// Each of two or three devices has its part of every row; calls of one of them fail.
-static void run_on_devices(const char *manager)
+static void run_traces_on(int n_device)
 {
-    t.manager = manager;
-    for (uint64_t seed = 1; seed <= 12; seed++) {
-        kv_world_n_rank = 2 + seed / 2 % 2;
-        kv_world_faulty_rank = (int)seed % kv_world_n_rank;
+    kv_world_n_rank = n_device;
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        kv_world_faulty_rank = (int)seed % n_device;
         t.windows = seed % 2;
         t.faults = seed > 2;
         t.budget_bytes = seed % 3 ? 700 << 10 : 4 << 20;
-        run_trace(seed, steps_of_a_trace());
+        run_trace(seed, n_steps());
     }
     kv_world_n_rank = kv_world_faulty_rank = 0;
 }
 
-static void test_random_calls_on_devices(void **state)
+// Pages on their way to the swap and back, beside the calls.
+static void test_random_calls_beside_a_thread(void **state)
 {
     (void)state;
-    for (int i = 0; fxi_kv_manager_name(i); i++)
-        if (kv_world_can_share_out(fxi_kv_manager_name(i))) run_on_devices(fxi_kv_manager_name(i));
+    t.threaded = true;
+    for (int i = 0; (t.manager = fxi_kv_manager_name(i)) != NULL; i++)
+        for (uint64_t seed = 1; seed <= 6 && kv_world_can(t.manager, FXI_KV_BESIDE); seed++) {
+            t.windows = seed % 2;
+            t.faults = seed > 3;
+            t.budget_bytes = seed % 3 ? 300 << 10 : 700 << 10;
+            run_trace(seed, n_steps());
+        }
+    t.threaded = false;
+}
+
+// Each of several devices has its part of every row; calls of one of them fail.
+static void test_random_calls_on_several_devices(void **state)
+{
+    (void)state;
+    for (int i = 0; (t.manager = fxi_kv_manager_name(i)) != NULL; i++)
+        for (int n = 2; n <= 3; n++) run_traces_on(n);
 }
 
 // Pages as large as a device's: vtensor lays the planes of a group side by side.
@@ -328,7 +349,8 @@ int main(void)
         cmocka_unit_test(test_random_failures_with_windows),
         cmocka_unit_test(test_random_calls_with_other_blocks),
         cmocka_unit_test(test_random_calls_on_large_pages),
-        cmocka_unit_test(test_random_calls_on_devices),
+        cmocka_unit_test(test_random_calls_on_several_devices),
+        cmocka_unit_test(test_random_calls_beside_a_thread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 // test_same_bits_gpu.c - the same bits on a GPU: an engine on cuda:0 answers as the host does, and
-// one on two that share the model out gives the same answers whatever happens.
+// one on two that share the model out gives the same answers whatever happens, whoever manages its
+// caches.
 //
 // Under what the engine does to a request: choices and beams are forked, sequences preempted,
 // swapped and computed again, prefixes found; see test_same_bits.c. The GPU is the stand-in for the
@@ -11,17 +12,17 @@
 
 enum { N_PROMPT = 20, N_GEN = 4, N_LEVEL = 3 };
 
-static rig *open_managed(int model, const char *devices, const char *math, const char *manager)
+static rig *open_managed(int model, const rig_device *on)
 {
-    rig *r = rig_open_device(model, devices, math, manager, N_PROMPT, N_GEN);
+    rig *r = rig_open_device(model, on, N_PROMPT, N_GEN);
     r->settle = standin_settle;
-    assert_string_equal(r->eng[0]->info.device, devices);
+    assert_string_equal(r->eng[0]->info.device, on->name);
     return r;
 }
 
 static rig *open_gpus(int model, const char *devices, const char *math)
 {
-    return open_managed(model, devices, math, NULL);
+    return open_managed(model, &(rig_device){devices, math, NULL});
 }
 
 static rig *open_gpu(int model, const char *math)
@@ -98,11 +99,12 @@ static void test_two_devices_give_the_same_answers(void **state)
 static void test_managers_give_the_same_answers_on_two_devices(void **state)
 {
     (void)state;
-    static const char *const managers[] = {"vattention", "vattention-mega", "vattention-start"};
+    static const char *const managers[] = {"vattention", "vattention-mega", "vattention-start",
+                                           "paged", "reserve-pow2"};
     char what[128];
     rig *reference = open_gpus(TINY_BF16, "cuda:0,cuda:1", "law");
     for (size_t i = 0; i < sizeof managers / sizeof *managers; i++) {
-        rig *r = open_managed(TINY_BF16, "cuda:0,cuda:1", "law", managers[i]);
+        rig *r = open_managed(TINY_BF16, &(rig_device){"cuda:0,cuda:1", "law", managers[i]});
         for (int kind = 0; kind < N_KIND; kind++)
             if (!bits_same_answer(rig_want(r, kind), rig_want(reference, kind), what))
                 fail_msg("%s, kind %d: %s", managers[i], kind, what);

@@ -432,13 +432,12 @@ rig *rig_open(int model, int n_prompt, int n_gen)
     return open_rig(&models[model], RIG_CTX_TOK, n_prompt, n_gen);
 }
 
-rig *rig_open_device(int model, const char *device, const char *math, const char *manager,
-                     int n_prompt, int n_gen)
+rig *rig_open_device(int model, const rig_device *on, int n_prompt, int n_gen)
 {
     struct model_row row = models[model];
-    row.manager = manager;
-    row.device = device;
-    row.math = math;
+    row.device = on->name;
+    row.math = on->math;
+    row.manager = on->manager;
     return open_rig(&row, RIG_CTX_TOK, n_prompt, n_gen);
 }
 

@@ -49,9 +49,11 @@ rig *rig_open_over(int model, memory_maker *make_memory, int n_prompt, int n_gen
 // The same with this KV manager, whose memory is allocated at start: not more than it needs.
 rig *rig_open_managed(int model, const char *manager, int n_prompt, int n_gen);
 // The same on this device, which has its caches, too, with this arithmetic (fx_options.gpu_math)
-// and this KV manager. NULL: the first one
-rig *rig_open_device(int model, const char *device, const char *math, const char *manager,
-                     int n_prompt, int n_gen);
+// and this KV manager.
+typedef struct rig_device {
+    const char *name, *math, *manager; // manager NULL: the first one
+} rig_device;
+rig *rig_open_device(int model, const rig_device *on, int n_prompt, int n_gen);
 // The model of a file, with its own context. path: kept as the rig's name
 rig *rig_open_file(const char *path, int n_prompt, int n_gen);
 void rig_close(rig *r);

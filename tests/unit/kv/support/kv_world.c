@@ -5,6 +5,7 @@
 #include "unit/kv/support/kv_look.h"
 #include "unit/kv/support/kv_nodes.h"
 
+#include <sched.h>
 #include <string.h>
 
 enum { ROW_BYTES = 192, WINDOW_TOK = 40 };
@@ -135,12 +136,12 @@ fxi_kv_shape kv_world_shape(uint64_t budget_bytes, bool windows)
     return s;
 }
 
-bool kv_world_can_share_out(const char *manager)
+bool kv_world_can(const char *manager, fxi_kv_cap cap)
 {
-    fxi_kv_shape s = kv_world_shape(4 << 20, false);
+    const fxi_kv_shape shape = kv_world_shape(1 << 20, false);
     fxi_kv *kv;
-    assert_int_equal(fxi_kv_open(manager, &s, &kv, NULL), FX_OK);
-    const bool can = fxi_kv_can(kv, FXI_KV_RANKS);
+    assert_int_equal(fxi_kv_open(manager, &shape, &kv, NULL), FX_OK);
+    const bool can = fxi_kv_can(kv, cap);
     fxi_kv_close(kv);
     return can;
 }
@@ -157,6 +158,7 @@ void kv_world_open(kv_world *w, const char *manager, const fxi_kv_shape *shape)
     else if (!s.vmm)
         s.vmm = w->fault = open_memory();
     w->layout = s.layout;
+    w->is_single = s.single_thread;
     if (fxi_kv_open(manager, &s, &w->kv, &err) != FX_OK) fail_msg("%s: %s", manager, err.text);
     kv_nodes_open(w->kv);
     if (!fxi_kv_can(w->kv, FXI_KV_PREFIX)) return;
@@ -166,10 +168,17 @@ void kv_world_open(kv_world *w, const char *manager, const fxi_kv_shape *shape)
     }
 }
 
+static void go_on(kv_world *w)
+{
+    fxi_kv_step(w->kv, 0, w->now_ms);
+    if (!w->is_single) (void)sched_yield();
+}
+
 void kv_world_close(kv_world *w)
 {
     for (int i = 0; i < KV_WORLD_MAX_SEQ; i++)
         if (w->seq[i].kv) kv_world_release(w, i);
+    while (!w->is_single && fxi_kv_held_bytes(w->kv)) go_on(w); // what its thread reads still
     kv_world_verify(w);
     fxi_kv_stats st;
     fxi_kv_get_stats(w->kv, &st);
@@ -341,31 +350,40 @@ void kv_world_step(kv_world *w, int ahead_tok, uint64_t now_ms)
     fxi_kv_step(w->kv, ahead_tok, now_ms);
 }
 
-// Goes on until the sequence has arrived.
-static fx_status swap_whole(kv_world *w, int i,
-                            fx_status (*swap)(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving))
+fx_status kv_world_swap_ask(kv_world *w, int i, bool out)
 {
-    bool is_moving = false;
-    fx_status st = swap(w->kv, w->seq[i].kv, &is_moving);
-    while (st == FX_OK && is_moving) {
-        fxi_kv_step(w->kv, 0, w->now_ms);
-        st = swap(w->kv, w->seq[i].kv, &is_moving);
+    kv_world_seq *s = &w->seq[i];
+    const fx_status st = (out ? fxi_kv_swap_out : fxi_kv_swap_in)(w->kv, s->kv, &s->is_moving);
+    if (st == FX_OK)
+        s->is_out = s->is_moving || out;
+    else
+        s->is_moving = s->is_out; // the way that it was on may go on
+    return st;
+}
+
+// One that fails on its way out is where it was, or still out, if work ahead has taken its memory:
+// a swap_in tells.
+static fx_status swap_whole(kv_world *w, int i, bool out)
+{
+    kv_world_seq *s = &w->seq[i];
+    fx_status st = kv_world_swap_ask(w, i, out);
+    const bool has_moved = s->is_moving;
+    while (st == FX_OK && s->is_moving) {
+        go_on(w);
+        st = kv_world_swap_ask(w, i, out);
     }
+    if (st != FX_OK && out && has_moved) (void)kv_world_swap_ask(w, i, false);
     return st;
 }
 
 fx_status kv_world_swap_out(kv_world *w, int i)
 {
-    const fx_status st = swap_whole(w, i, fxi_kv_swap_out);
-    if (st == FX_OK) w->seq[i].is_out = true;
-    return st;
+    return swap_whole(w, i, true);
 }
 
 fx_status kv_world_swap_in(kv_world *w, int i)
 {
-    const fx_status st = swap_whole(w, i, fxi_kv_swap_in);
-    if (st == FX_OK) w->seq[i].is_out = false;
-    return st;
+    return swap_whole(w, i, false);
 }
 
 void kv_world_release(kv_world *w, int i)

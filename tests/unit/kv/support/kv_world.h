@@ -23,7 +23,8 @@ typedef struct kv_world_seq {
     int was_tok;    // its length before the last extend
     int dirty_tok;  // rows before it may have been truncated
     int shared_tok; // rows before it may be those of others, too
-    bool is_out;    // in the swap
+    bool is_out;    // in the swap, or on its way there or back
+    bool is_moving; // on its way, as far as is known
 } kv_world_seq;
 
 typedef struct kv_world_record {
@@ -41,6 +42,7 @@ typedef struct kv_world {
     int n_record;
     uint64_t now_ms; // of the last step
     bool is_lossy;   // what was recorded may have been evicted
+    bool is_single;  // the manager has no thread
 } kv_world;
 
 // Planes of one kind; with `windows` others, of which a token reads the last 40 rows.
@@ -53,8 +55,7 @@ extern size_t kv_world_page_bytes;
 // fault backend of one of them is the world's.
 extern int kv_world_n_rank, kv_world_faulty_rank;
 
-// Whether managers of this name can share a cache out among devices.
-bool kv_world_can_share_out(const char *manager);
+bool kv_world_can(const char *manager, fxi_kv_cap cap);
 
 // Opens the manager; errors end the test.
 void kv_world_open(kv_world *w, const char *manager, const fxi_kv_shape *shape);
@@ -73,6 +74,10 @@ fx_status kv_world_truncate(kv_world *w, int i, int len_tok);
 fx_status kv_world_fork(kv_world *w, int from, int to, int len_tok);
 fx_status kv_world_record_seq(kv_world *w, int i, int domain, int n_tok);
 void kv_world_step(kv_world *w, int ahead_tok, uint64_t now_ms);
+// One call, after which the sequence may be on its way. On an error on the way it counts as out,
+// until a swap_in has succeeded.
+fx_status kv_world_swap_ask(kv_world *w, int i, bool out);
+// Until it has arrived.
 fx_status kv_world_swap_out(kv_world *w, int i);
 fx_status kv_world_swap_in(kv_world *w, int i);
 void kv_world_release(kv_world *w, int i);
