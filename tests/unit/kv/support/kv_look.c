@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { N_PLACE = 8192, MAX_GROUP = 8, MAX_AT = 1024 };
+enum { N_PLACE = 16384, MAX_GROUP = 8, MAX_AT = 1024 };
 
 typedef struct seen_chunk {
     uint64_t name;
