@@ -140,7 +140,7 @@ static void open_engine(scale_world *w)
     w->r = (fxi_replay){.t = &w->trace, .opt = &w->opt, .out = &w->out};
     if (fxi_replay_open(&w->r, &err) != FX_OK) fail_msg("%s", err.text);
     w->r.model->before_pass = NULL;
-    w->r.eng->kv->ops = w->r.real_ops; // each turn has one step of the manager
+    if (!w->size.keeps_up) w->r.eng->kv->ops = w->r.real_ops; // a turn has one step of the manager
     w->clock_us = 1000000;
     w->r.eng->now_us = look_at_clock;
     w->r.eng->now_ud = w;

@@ -20,6 +20,7 @@ typedef struct scale_size {
     int n_node;         // of the prefix tree, at least
     int ctx_tok;        // of the longest prompt, which those nodes consist of
     uint64_t kv_bytes;  // 0: 8 TiB
+    bool keeps_up;      // the manager's thread does in a turn all that it is given, not some jobs
 } scale_size;
 
 typedef struct scale_world scale_world;

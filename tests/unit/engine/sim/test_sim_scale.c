@@ -151,23 +151,23 @@ static void test_nodes_cost_a_turn_nothing(void **state)
 {
     const size_t chunk = *(const size_t *)*state;
     const int most = is_full_size() ? 1000000 : 20000;
-    compare("nodes", (scale_size){chunk, 10, 100, 6400, 0}, (scale_size){chunk, 10, most, 6400, 0},
-            100, most, 9000);
+    compare("nodes", (scale_size){chunk, 10, 100, 6400, 0, false},
+            (scale_size){chunk, 10, most, 6400, 0, false}, 100, most, 9000);
 }
 
 static void test_long_prompts_cost_a_turn_nothing(void **state)
 {
     const size_t chunk = *(const size_t *)*state;
     const int most = is_full_size() ? 1000000 : 200000; // 3,125 chunks
-    compare("tokens", (scale_size){chunk, 10, 100, 6400, 0}, (scale_size){chunk, 10, 100, most, 0},
-            6400, most, 2500);
+    compare("tokens", (scale_size){chunk, 10, 100, 6400, 0, false},
+            (scale_size){chunk, 10, 100, most, 0, false}, 6400, most, 2500);
 }
 
 // A turn of sequences that have come last, behind a long prompt: memory for another such is ready.
 static uint64_t turn_behind(size_t chunk, int ctx_tok)
 {
     costs c;
-    scale_open(&w, (scale_size){chunk, 10, 100, ctx_tok, 0});
+    scale_open(&w, (scale_size){chunk, 10, 100, ctx_tok, 0, false});
     for (int i = 0; i < 10; i++) (void)scale_ask_for(&w, 0, 0, 12, ENDLESS);
     (void)scale_turn(&w);
     for (int i = 0; i < 1000 && (i < 10 || manager()->n_lent > 0); i++) (void)scale_turn(&w);
@@ -191,8 +191,8 @@ static void test_requests_that_wait_cost_a_turn_nothing(void **state)
 {
     const size_t chunk = *(const size_t *)*state;
     const int most = is_full_size() ? 10000 : 1000;
-    const costs was = measure((scale_size){chunk, 10, 100, 6400, 0}, 200);
-    const costs is = measure((scale_size){chunk, 10, 100, 6400, 0}, most);
+    const costs was = measure((scale_size){chunk, 10, 100, 6400, 0, false}, 200);
+    const costs is = measure((scale_size){chunk, 10, 100, 6400, 0, false}, most);
     print_message("waiting %d: a turn %llu; %d: %llu\n", 200, (unsigned long long)was.turn, most,
                   (unsigned long long)is.turn);
     assert_no_more("a turn", is.turn, was.turn, 200);
@@ -204,8 +204,8 @@ static void test_a_turn_costs_so_much_for_each_sequence(void **state)
 {
     const size_t chunk = *(const size_t *)*state;
     const int most = is_full_size() ? 10000 : 1000;
-    const costs was = measure((scale_size){chunk, 100, 100, 6400, 0}, 0);
-    const costs is = measure((scale_size){chunk, most, 100, 6400, 0}, 0);
+    const costs was = measure((scale_size){chunk, 100, 100, 6400, 0, false}, 0);
+    const costs is = measure((scale_size){chunk, most, 100, 6400, 0, false}, 0);
     const uint64_t times = (uint64_t)most / 100, more = (uint64_t)most * 60;
     print_costs("sequences", 100, &was);
     print_costs("sequences", most, &is);
@@ -278,8 +278,9 @@ static void test_a_world_of_that_size(void **state)
 {
     const size_t chunk = *(const size_t *)*state;
     const bool is_full = is_full_size();
-    scale_size size = {chunk, is_full ? 10000 : 400, is_full ? 1000000 : 10000,
-                       is_full ? 1000000 : 50000, 0};
+    scale_size size = {
+        chunk, is_full ? 10000 : 400, is_full ? 1000000 : 10000, is_full ? 1000000 : 50000, 0,
+        true};
     sim_rng rng = {sim_mix(chunk)};
     size.kv_bytes = ((uint64_t)size.n_node + 2 * (uint64_t)size.n_seq) * chunk; // prefixes go
     scale_open(&w, size);
