@@ -189,7 +189,7 @@ static void note_preemption(fx_engine *eng, fxi_group *g)
 
 void fxi_preempt_group(fx_engine *eng, fxi_group *g, fxi_preempt_how how)
 {
-    if (g->state == FXI_COMING) how = FXI_SWAP;
+    if (g->state == FXI_COMING && how == FXI_PREEMPT_CHEAPER) how = FXI_SWAP;
     if (how == FXI_PREEMPT_CHEAPER) how = should_swap(eng, g) ? FXI_SWAP : FXI_RECOMPUTE;
     fxi_engine_note(eng, (fx_record){.kind = FX_RECORD_preempt,
                                      .request = g->id,
@@ -207,13 +207,21 @@ static fxi_group *last_of(const fxi_group_list *l, fxi_group_state state)
     return g;
 }
 
+// One that comes back where nobody else is would come again, to find as little room. It is computed
+// again instead.
+static fxi_preempt_how how_for(const fx_engine *eng, const fxi_group *g)
+{
+    const bool is_alone = !eng->running.head && eng->n_coming == g->n_seq;
+    return g->state == FXI_COMING && is_alone ? FXI_RECOMPUTE : FXI_PREEMPT_CHEAPER;
+}
+
 bool fxi_preempt_last(fx_engine *eng, bool may_be_only)
 {
     fxi_group *last = eng->running.tail, *coming = last_of(&eng->aside, FXI_COMING);
     const bool is_only = !coming && last == eng->running.head;
     if (!last || (coming && fxi_group_goes_before(last, coming))) last = coming;
     if (!last || (is_only && !may_be_only)) return fxi_preempt_drop_swapped(eng);
-    fxi_preempt_group(eng, last, FXI_PREEMPT_CHEAPER);
+    fxi_preempt_group(eng, last, how_for(eng, last));
     return true;
 }
 
