@@ -292,15 +292,15 @@ static void test_every_call_of_the_backend_fails(void **state)
 // ---- opening and closing -----------------------------------------------------------------------
 
 typedef struct memory {
-    vt_vmm *fault;
-    vt_fake_report end; // of the fake below it
+    vt_vmm *fault, *fake; // one below the other
+    vt_fake_report end;   // of the fake
 } memory;
 
 static void open_fake(memory *m)
 {
-    vt_vmm *fake = vt_fake_open();
-    vt_fake_set_epitaph(fake, &m->end);
-    m->fault = vt_fault_open(fake);
+    m->fake = vt_fake_open();
+    vt_fake_set_epitaph(m->fake, &m->end);
+    m->fault = vt_fault_open(m->fake);
 }
 
 // n_rank: devices that share the cache out; 0: one has all
@@ -390,6 +390,61 @@ static void test_devices_with_two_page_sizes_are_refused(void **state)
     }
 }
 
+// ---- a swap that has other bytes ---------------------------------------------------------------
+
+typedef fx_status swap_fn(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving);
+
+static fx_status swap_to_the_end(fxi_kv *kv, fxi_kv_seq *s, swap_fn *fn)
+{
+    bool is_moving;
+    fx_status st;
+    while ((st = fn(kv, s, &is_moving)) == FX_OK && is_moving) fxi_kv_step(kv, 0, 0);
+    return st;
+}
+
+static fx_status swap_in(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving)
+{
+    return fxi_kv_swap_in(kv, s, is_moving);
+}
+
+static fx_status swap_out(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving)
+{
+    return fxi_kv_swap_out(kv, s, is_moving);
+}
+
+// It stays out, and its slots serve another.
+static void expect_bad_swap_found(const char *manager, int n_rank)
+{
+    memory m[MAX_RANK] = {{0}};
+    fxi_kv *kv;
+    fxi_kv_seq *s[2];
+    for (int k = 0; k < MAX_RANK; k++) open_fake(&m[k]);
+    assert_true(open_over(manager, n_rank, m, &kv, NULL));
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(fxi_kv_create(kv, &(fxi_kv_expect){.begin_tok = 40}, &s[i]), FX_OK);
+        assert_int_equal(fxi_kv_extend(kv, s[i], 40), FX_OK);
+    }
+    assert_int_equal(swap_to_the_end(kv, s[0], swap_out), FX_OK);
+    vt_fake_corrupt(m[n_rank ? n_rank - 1 : 0].fake, 100);
+    for (int i = 0; i < 2; i++) assert_int_equal(swap_to_the_end(kv, s[0], swap_in), FX_EIO);
+    fxi_kv_release(kv, s[0]);
+    assert_int_equal(swap_to_the_end(kv, s[1], swap_out), FX_OK);
+    assert_int_equal(swap_to_the_end(kv, s[1], swap_in), FX_OK);
+    fxi_kv_release(kv, s[1]);
+    fxi_kv_close(kv);
+    for (int k = n_rank ? n_rank : 1; k < MAX_RANK; k++) m[k].fault->ops->close(m[k].fault);
+    for (int k = 0; k < MAX_RANK; k++)
+        assert_int_equal(m[k].end.n_violation + m[k].end.n_created + m[k].end.reserved_bytes, 0);
+}
+
+static void test_other_bytes_do_not_come_back(void **state)
+{
+    (void)state;
+    for (int i = 0; fxi_kv_manager_name(i); i++)
+        for (int n = 0; n <= MAX_RANK && kv_world_can(fxi_kv_manager_name(i), FXI_KV_SWAP); n++)
+            expect_bad_swap_found(fxi_kv_manager_name(i), n);
+}
+
 // ---- block copies ------------------------------------------------------------------------------
 
 // Copy-on-write of a block: all planes in one call.
@@ -425,6 +480,7 @@ int main(void)
         cmocka_unit_test(test_every_call_of_the_backend_fails),
         cmocka_unit_test(test_every_call_of_a_devices_backend_fails),
         cmocka_unit_test(test_opening_fails_well),
+        cmocka_unit_test(test_other_bytes_do_not_come_back),
         cmocka_unit_test(test_a_block_is_copied_in_one_call),
         cmocka_unit_test(test_devices_share_out_whole_bytes),
         cmocka_unit_test(test_devices_with_two_page_sizes_are_refused),
