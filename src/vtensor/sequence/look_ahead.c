@@ -61,8 +61,7 @@ static vt_status finish_lane(vt_seq *s, uint32_t group)
     s->ahead = VT_OK;
     VT_TRY(st);
     if (l->n_owned < l->held1) {
-        if (s->span->needs_fence) VT_TRY(vti_fence_take(m, s->span));
-        VT_TRY(vti_fence_await(m, s->span->fence));
+        VT_TRY(vti_span_await(m, s->span));
         VT_TRY(vti_lane_clear(m, s->span, group, false));
     }
     return end > l->n_owned ? vti_lane_back(m, s->span, group, l->n_owned, end) : VT_OK;

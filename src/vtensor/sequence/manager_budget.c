@@ -14,10 +14,8 @@ static void settle_all(vt_manager *m)
 
 static vt_status await_live(vt_manager *m)
 {
-    for (vti_span *sp = m->vset.in[VTI_SPAN_LIVE].oldest; sp; sp = sp->newer) {
-        if (sp->needs_fence) VT_TRY(vti_fence_take(m, sp));
-        VT_TRY(vti_fence_await(m, sp->fence));
-    }
+    for (vti_span *sp = m->vset.in[VTI_SPAN_LIVE].oldest; sp; sp = sp->newer)
+        VT_TRY(vti_span_await(m, sp));
     return VT_OK;
 }
 
@@ -27,6 +25,7 @@ static vt_status settle_device(vt_manager *m)
     vti_loans_return(m, true);
     VT_TRY(vti_spans_reap(m, VTI_REAP_WAIT));
     VT_TRY(await_live(m));
+    vti_quarantine_await(m);
     vti_spans_clear(m, false);
     vti_moves_go_on(m);
     return VT_OK;

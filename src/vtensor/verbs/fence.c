@@ -31,6 +31,12 @@ vt_status vti_span_is_quiet(vt_manager *m, vti_span *sp)
     return is_passed ? VT_OK : VT_BUSY;
 }
 
+vt_status vti_span_await(vt_manager *m, vti_span *sp)
+{
+    if (sp->needs_fence) VT_TRY(vti_fence_take(m, sp));
+    return vti_fence_await(m, sp->fence);
+}
+
 vt_status vti_fence_await(vt_manager *m, uint64_t ticket)
 {
     bool is_passed;

@@ -133,3 +133,10 @@ void vti_quarantine_retry(vt_manager *m)
         vti_vset_move(&m->vset, sp, VTI_SPAN_IDLE);
     }
 }
+
+void vti_quarantine_await(vt_manager *m)
+{
+    for (vti_span *sp = m->vset.in[VTI_SPAN_QUARANTINED].oldest; sp; sp = sp->newer)
+        (void)vti_span_await(m, sp);
+    vti_quarantine_retry(m);
+}

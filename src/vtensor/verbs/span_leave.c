@@ -162,17 +162,11 @@ static vt_status span_reap(vt_manager *m, vti_span *sp, bool post)
     return VT_OK;
 }
 
-static vt_status await_span(vt_manager *m, vti_span *sp)
-{
-    if (sp->needs_fence) VT_TRY(vti_fence_take(m, sp));
-    return vti_fence_await(m, sp->fence);
-}
-
 // What idle spans have warm can be used elsewhere once the device has wiped it.
 static void await_idle(vt_manager *m)
 {
     for (vti_span *sp = m->vset.in[VTI_SPAN_IDLE].oldest; sp; sp = sp->newer)
-        (void)await_span(m, sp);
+        (void)vti_span_await(m, sp);
 }
 
 // What the mapper has is taken back: the span is retired again.
@@ -199,7 +193,7 @@ vt_status vti_spans_reap(vt_manager *m, vti_reap how)
     for (vti_span *sp = m->vset.in[VTI_SPAN_RETIRED].oldest, *newer; sp; sp = newer) {
         newer = sp->newer;
         if (how != VTI_REAP_POST) vti_span_settle(m, sp);
-        vt_status reaped = how == VTI_REAP_WAIT ? await_span(m, sp) : vti_span_is_quiet(m, sp);
+        vt_status reaped = how == VTI_REAP_WAIT ? vti_span_await(m, sp) : vti_span_is_quiet(m, sp);
         if (reaped == VT_BUSY) break; // and so are the newer ones
         if (reaped == VT_OK)
             reaped = how == VTI_REAP_POST ? reap_ahead(m, sp) : span_reap(m, sp, false);

@@ -121,6 +121,7 @@ static vt_status idle_or_new(vt_manager *m, uint32_t expect_tok, uint32_t alias_
     if (!vti_span_reap_oldest(m)) {
         vti_jobs_settle(m);
         (void)vti_spans_reap(m, VTI_REAP_NOW);
+        vti_quarantine_retry(m);
     }
     *out = best_idle_span(m, expect_tok, alias_tok);
     return *out ? VT_OK : VT_BUSY;

@@ -52,6 +52,7 @@ vt_status vti_fence_passed(vt_manager *m, uint64_t ticket, bool *is_passed);
 vt_status vti_fence_await(vt_manager *m, uint64_t ticket);
 // Whether the device is done with what the span gave up, and with wiping it: VT_BUSY if not.
 vt_status vti_span_is_quiet(vt_manager *m, vti_span *sp);
+vt_status vti_span_await(vt_manager *m, vti_span *sp); // until it is. Errors: VT_EDEVICE
 // A chunk that a queued copy reads stays held until the copy is done. Errors: VT_ENOMEM (before the
 // copy: reserve), VT_EDEVICE.
 vt_status vti_loan_reserve(vt_manager *m);
@@ -66,6 +67,7 @@ void vti_quarantine_hold(vt_manager *m, vti_span *sp, uint32_t group);
 // lent, no sequence lives there. Errors: VT_EDEVICE.
 vt_status vti_quarantine_clear(vt_manager *m, vti_span *sp);
 void vti_quarantine_retry(vt_manager *m); // all that the device is done with
+void vti_quarantine_await(vt_manager *m); // all, once it is
 
 // lane_job.c: backend work on a lane, at once or on the mapper thread. A lane has one job at a
 // time. BACK and DESTROY work off plan[0 .. n), whose chunks are with the job (vti_plan_make).

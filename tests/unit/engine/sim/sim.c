@@ -215,6 +215,7 @@ static void arm(sim *w)
 static void finish_work(sim *w)
 {
     if (!w->set.async) return;
+    w->n_finish++;
     if (w->ticket) vt_fake_finish(w->fake, w->ticket);
     (void)w->fake->ops->fence(w->fake, &w->ticket);
 }
@@ -395,13 +396,16 @@ static void check_counts(sim *w)
     CHECK(w, n_live(w) || !kv.live_bytes, "KV memory of a sequence is left");
 }
 
-// While there are requests, the engine makes progress, unless calls fail.
+// While there are requests, the engine makes progress, unless calls fail, or the device has done
+// nothing that it may wait for.
 static void check_progress(sim *w, bool was_busy)
 {
     fx_stats st;
     fx_engine_stats(w->eng, &st);
     const uint64_t n_done = st.n_step + w->total->stopped + w->total->cancelled + w->total->failed;
-    w->n_idle_turn = was_busy && !w->is_armed && n_done == w->n_done ? w->n_idle_turn + 1 : 0;
+    const bool is_idle = was_busy && !w->is_armed && n_done == w->n_done;
+    w->n_idle_turn = is_idle ? w->n_idle_turn + (!w->set.async || w->n_finish > 0) : 0;
+    w->n_finish = 0;
     w->n_done = n_done;
     CHECK(w, w->n_idle_turn < MAX_IDLE_TURNS, "no request makes progress, %d run, %d wait",
           w->eng->running.n_seq, w->eng->waiting.n_seq);

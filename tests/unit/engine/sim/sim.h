@@ -82,6 +82,7 @@ typedef struct sim {
     bool is_armed;        // faults
     int burst;            // requests that come together from now on
     uint64_t ticket;      // of a fence of the fake device
+    int n_finish;         // how often it has finished work since the last turn
     bool new_budget;      // requested in this turn
     int n_budget_turn;    // in a row, while a budget waits
     int n_came;           // groups on their way back before this turn

@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define MODEL FX_SOURCE_DIR "/tests/vectors/logits/tiny-f32.gguf"
 
@@ -39,10 +40,15 @@ static void draw_memory(sim_setup *s, sim_rng *rng)
     const int most = how == 0 ? chunks : how == 1 ? 3 * chunks : 12 * chunks;
     s->budget_bytes = chunk_bytes(s) * (uint64_t)sim_int(rng, least, most);
     if (sim_one_in(rng, 3)) s->budget_bytes += (uint64_t)sim_int(rng, 1, PAGE); // no whole chunks
-    s->opt.kv_memory_bytes = s->budget_bytes;
     if (sim_one_in(rng, 3)) return;
     s->opt.swap_dir = "/tmp";
     s->opt.swap_bytes = chunk_bytes(s) * (uint64_t)sim_int(rng, 1, 4 * chunks);
+}
+
+// What `paged` keeps beside its blocks to swap them.
+static uint64_t scratch_bytes(const sim_setup *s)
+{
+    return strcmp(s->opt.kv_manager, "paged") ? 0 : chunk_bytes(s) + PAGE;
 }
 
 static void draw_load(sim_setup *s, sim_rng *rng)
@@ -78,6 +84,8 @@ void sim_setup_draw(sim *w)
     s->fake = w->seed % 2 == 0;
     s->opt.kv_manager = draw_manager(&w->rng);
     draw_memory(s, &w->rng);
+    if (s->opt.swap_bytes) s->budget_bytes += scratch_bytes(s);
+    s->opt.kv_memory_bytes = s->budget_bytes;
     draw_load(s, &w->rng);
     s->faults = sim_one_in(&w->rng, 2);
     s->budgets = sim_one_in(&w->rng, 2);
