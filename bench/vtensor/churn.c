@@ -28,7 +28,8 @@ typedef struct churn {
     arrival live[N_SEQ];
     uint32_t n_seq, n_filler, max_tok;
     uint64_t rng, next_seed;
-    samples grow, arrive, end, step, owner; // ns; owner: all calls of a step, the thread's time
+    samples grow, arrive, share, end, step, owner; // ns; share: arrivals that share; owner: all
+                                                   // calls of a step, the thread's time
     vt_stats before;
     double owner_sum;
     bool counts;
@@ -86,7 +87,7 @@ static void seq_arrive(churn *c, arrival *a)
     must(vt_seq_match(c->w.d, tok, n_tok, n_tok, &a->s, &n_hit), "match");
     must(vt_seq_extend(a->s, n_tok), "extend to the prompt");
     must(vt_seq_record(a->s, c->w.d, tok, n_tok, NULL), "record the prompt");
-    note(c, &c->arrive, start);
+    note(c, n_hit > 0 ? &c->share : &c->arrive, start);
     free(tok);
 }
 
@@ -175,7 +176,7 @@ static churn *churn_open(const bench *b, const churn_shape *shape, const char *n
 
 static void churn_close(churn *c)
 {
-    samples *all[] = {&c->grow, &c->arrive, &c->end, &c->step, &c->owner};
+    samples *all[] = {&c->grow, &c->arrive, &c->share, &c->end, &c->step, &c->owner};
     for (uint32_t i = 0; i < c->n_seq; i++) vt_seq_release(c->live[i].s);
     world_close(&c->w);
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) samples_free(all[i]);
@@ -217,7 +218,8 @@ static void count_row(bench *b, const churn *c)
 static void churn_rows(bench *b, churn *c)
 {
     time_row(b, c, "extend into a new chunk", &c->grow);
-    time_row(b, c, "arrive (match to record)", &c->arrive);
+    time_row(b, c, "arrive, nothing shared", &c->arrive); // match to record
+    time_row(b, c, "arrive, a prompt shared", &c->share);
     time_row(b, c, "end (record, release)", &c->end);
     time_row(b, c, "vt_step", &c->step);
     row_begin(b, c->w.slice_bytes, "%s: all of a step, thread", c->name);
