@@ -20,16 +20,21 @@ static int longest_seq_tok(const fxi_group *g)
     return n;
 }
 
-// Counts a failed fork. False: no tries are left.
-static bool count_fork_failure(const fx_engine *eng, fxi_group *g)
+// Whether no other group holds memory. One in the swap holds what it shares: it lets go of that.
+static bool is_alone(fx_engine *eng)
 {
-    const bool is_alone =
-        eng->running.head == eng->running.tail && !eng->n_leaving && !eng->n_coming;
+    return eng->running.head == eng->running.tail && !eng->n_leaving && !eng->n_coming &&
+           !fxi_preempt_drop_swapped(eng);
+}
+
+// Counts a failed fork. False: no tries are left.
+static bool count_fork_failure(fx_engine *eng, fxi_group *g)
+{
     const int n_tok = longest_seq_tok(g);
     if (n_tok > g->fork_fail_tok) g->n_fork_fail = g->n_fork_fail_alone = 0;
     g->fork_fail_tok = n_tok;
     g->n_fork_fail++;
-    g->n_fork_fail_alone += is_alone;
+    g->n_fork_fail_alone += is_alone(eng);
     return g->n_fork_fail < MAX_TRIES && g->n_fork_fail_alone < MAX_TRIES_ALONE;
 }
 

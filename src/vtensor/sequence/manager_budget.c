@@ -9,6 +9,7 @@ static void settle_all(vt_manager *m)
     vti_jobs_settle(m);
     vti_loans_return(m, false);
     (void)vti_spans_reap(m, VTI_REAP_NOW);
+    vti_quarantine_retry(m);
     vti_spans_clear(m, false);
 }
 

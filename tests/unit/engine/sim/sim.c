@@ -154,6 +154,9 @@ static void submit(sim *w)
 static void note_budget(sim *w)
 {
     const uint64_t asked = w->eng->budget_bytes, is = w->eng->opt.kv_memory_bytes;
+    fxi_kv_stats st;
+    fxi_kv_get_stats(w->eng->kv, &st);
+    w->had_retired = st.retired_bytes > 0;
     for (int i = 0; i < SIM_MAX_LIVE; i++) {
         sim_request *r = &w->req[i];
         if (!r->id) continue;
@@ -288,12 +291,13 @@ static int n_admitted(const sim *w)
     return n;
 }
 
-// A new budget is in effect, or waits for memory, not for long, and then nobody is admitted.
+// A new budget is in effect, or waits for memory, not for long, and then nobody is admitted. For
+// what a failing device has put out of use nobody waits.
 static void check_budget(sim *w)
 {
     const fx_engine *eng = w->eng;
     const bool is_applied = eng->opt.kv_memory_bytes == eng->budget_bytes;
-    const bool may_fail = w->is_armed || w->new_budget;
+    const bool may_fail = w->is_armed || w->new_budget || w->had_retired;
     w->n_budget_turn = is_applied || may_fail ? 0 : w->n_budget_turn + 1;
     w->total->waiting_budgets += eng->budget_waits;
     CHECK(w, may_fail || is_applied || eng->budget_waits, "the budget is not applied");

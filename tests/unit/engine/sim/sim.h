@@ -84,6 +84,7 @@ typedef struct sim {
     uint64_t ticket;      // of a fence of the fake device
     int n_finish;         // how often it has finished work since the last turn
     bool new_budget;      // requested in this turn
+    bool had_retired;     // memory out of use since the device failed, before this turn
     int n_budget_turn;    // in a row, while a budget waits
     int n_came;           // groups on their way back before this turn
     uint64_t first_event; // of this turn, in the flight recorder
