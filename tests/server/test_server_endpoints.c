@@ -296,10 +296,23 @@ static void test_cache_and_budget(void **state)
 }
 
 // Requests under way are shown without their texts; an id from there ends one.
+// The answer of a request before may have arrived while its place is still being cleared.
+static void expect_no_slots(void)
+{
+    static const char none[] = "{\"object\":\"list\",\"data\":[]}";
+    bool is_empty = false;
+    for (int n = 0; n < 5000 && !is_empty; n++) {
+        fxi_buf b = fixture_call(&f, "GET", "/slots", NULL, 200);
+        is_empty = strstr(b.p, none) != NULL;
+        fxi_buf_free(&b);
+    }
+    assert_true(is_empty);
+}
+
 static void test_slots_and_abort(void **state)
 {
     (void)state;
-    expect_get("/slots", "{\"object\":\"list\",\"data\":[]}");
+    expect_no_slots();
     fixture mine = f;
     const int fd = http_open(f.port);
     const char *body = "{\"prompt\":\"gate 2 secret\",\"stream\":true,\"request_id\":\"mine\"}";
