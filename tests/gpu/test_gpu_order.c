@@ -88,7 +88,6 @@ static void test_calls_do_not_wait_for_the_stream(void **state)
     BESIDE(vmm->ops->map(vmm, addr, 0, 2, 1, VT_VMM_WRITE));
     BESIDE(vmm->ops->zero(vmm, addr, slice, VT_VMM_NOW));
     BESIDE(vmm->ops->fetch(vmm, addr, 0, 0, 0, slice, VT_VMM_NOW));
-    if (vmm->ops->can_protect(vmm)) BESIDE(vmm->ops->protect(vmm, addr, slice, VT_VMM_READ));
     BESIDE(vmm->ops->unmap(vmm, addr, slice));
     BESIDE(vmm->ops->destroy(vmm, 2, 1));
     BESIDE(vmm->ops->unreserve(vmm, addr, 4 * slice));

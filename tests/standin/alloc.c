@@ -170,7 +170,7 @@ vti_cu_result cuMemFree_v2(vti_cu_ptr at)
     standin_finish_all();
     for (allocation **link = &allocs; *link; link = &(*link)->next) {
         if ((*link)->at != at) continue;
-        if (standin_works_at(at, (*link)->size_bytes, false))
+        if (standin_works_at(at, (*link)->size_bytes))
             return standin_end(standin_breach("memory freed under work that is not done"));
         drop_alloc(link);
         return standin_end(VTI_CU_SUCCESS);

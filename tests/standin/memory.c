@@ -28,7 +28,7 @@ typedef struct memory {
 typedef struct mapping {
     range at;
     vti_cu_handle handle;
-    int access; // 0: none
+    bool is_open; // access is set
 } mapping;
 
 #define MAX_ITEMS 65536
@@ -43,7 +43,6 @@ static uint64_t max_memory = STANDIN_FREE_BYTES;
 static uint64_t max_addresses = UINT64_MAX, max_pinned = UINT64_MAX;
 static int fd = -1;
 static off_t file_bytes;
-static bool has_read_only = true;
 static vti_cu_handle last_handle;
 
 enum { RESERVED_FLAGS = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE };
@@ -92,7 +91,6 @@ void standin_memory_reset(void)
     memory_bytes = 0;
     max_memory = STANDIN_FREE_BYTES;
     max_addresses = max_pinned = UINT64_MAX;
-    has_read_only = true;
     if (fd >= 0) close(fd);
     fd = -1;
     file_bytes = 0;
@@ -130,13 +128,6 @@ void standin_limit_addresses(uint64_t size_bytes)
 void standin_limit_pinned(uint64_t size_bytes)
 {
     set(&max_pinned, size_bytes);
-}
-
-void standin_set_read_only(bool supported)
-{
-    pthread_mutex_lock(&standin_mu);
-    has_read_only = supported;
-    pthread_mutex_unlock(&standin_mu);
 }
 
 static const char *odd_prop(const vti_cu_prop *prop)
@@ -317,7 +308,7 @@ static bool is_all_mapped(vti_cu_ptr addr, size_t size_bytes)
 static void unmap_at(int i)
 {
     memory *m = memory_of(mappings[i].handle);
-    if (mappings[i].access)
+    if (mappings[i].is_open)
         standin_kernel_memory(mappings[i].at.addr, mappings[i].at.size_bytes, EMU_MEMORY_GONE);
     mmap((void *)(uintptr_t)mappings[i].at.addr, mappings[i].at.size_bytes, PROT_NONE,
          RESERVED_FLAGS | MAP_FIXED, -1, 0);
@@ -331,7 +322,7 @@ vti_cu_result cuMemUnmap(vti_cu_ptr addr, size_t size_bytes)
     STANDIN_BEGIN(F_mem_unmap);
     if (!is_all_mapped(addr, size_bytes))
         return standin_end(standin_breach("unmapping of what is not mapped, or of a part of it"));
-    if (standin_works_at(addr, size_bytes, false))
+    if (standin_works_at(addr, size_bytes))
         return standin_end(standin_breach("unmapping under work that is not done"));
     for (int i = n_mapping - 1; i >= 0; i--)
         if (overlaps(&mappings[i].at, addr, size_bytes)) unmap_at(i);
@@ -339,36 +330,33 @@ vti_cu_result cuMemUnmap(vti_cu_ptr addr, size_t size_bytes)
 }
 
 // What others have written there, through another address, is not known; all counts as written.
-static void set_access(mapping *m, int access)
+static void open_access(mapping *m)
 {
-    if (m->access == 0) {
+    if (!m->is_open) {
         standin_kernel_memory(m->at.addr, m->at.size_bytes, EMU_MEMORY_NEW);
         standin_kernel_memory(m->at.addr, m->at.size_bytes, EMU_MEMORY_WRITTEN);
     }
-    m->access = access;
+    m->is_open = true;
 }
 
 void standin_each_mapping(void (*act)(vti_cu_ptr at, size_t size_bytes))
 {
     for (int i = 0; i < n_mapping; i++)
-        if (mappings[i].access) act(mappings[i].at.addr, mappings[i].at.size_bytes);
+        if (mappings[i].is_open) act(mappings[i].at.addr, mappings[i].at.size_bytes);
 }
 
 void standin_protect_mappings(bool open)
 {
-    for (int i = 0; i < n_mapping; i++) {
-        int prot = mappings[i].access == VTI_CU_ACCESS_READ ? PROT_READ : PROT_READ | PROT_WRITE;
-        if (mappings[i].access)
+    for (int i = 0; i < n_mapping; i++)
+        if (mappings[i].is_open)
             mprotect((void *)(uintptr_t)mappings[i].at.addr, mappings[i].at.size_bytes,
-                     open ? prot : PROT_NONE);
-    }
+                     open ? PROT_READ | PROT_WRITE : PROT_NONE);
 }
 
 static bool odd_access(const vti_cu_access *access, size_t n)
 {
     return n != 1 || access->location.type != VTI_CU_LOCATION_DEVICE || access->location.id < 0 ||
-           access->location.id >= STANDIN_N_DEVICE ||
-           (access->flags != VTI_CU_ACCESS_READWRITE && access->flags != VTI_CU_ACCESS_READ);
+           access->location.id >= STANDIN_N_DEVICE || access->flags != VTI_CU_ACCESS_READWRITE;
 }
 
 vti_cu_result cuMemSetAccess(vti_cu_ptr addr, size_t size_bytes, const vti_cu_access *access,
@@ -378,27 +366,23 @@ vti_cu_result cuMemSetAccess(vti_cu_ptr addr, size_t size_bytes, const vti_cu_ac
     if (odd_access(access, n)) return standin_end(standin_breach("odd access"));
     if (!is_all_mapped(addr, size_bytes))
         return standin_end(standin_breach("access set where not all is mapped"));
-    bool writes = access->flags == VTI_CU_ACCESS_READWRITE;
-    if (!writes && !has_read_only) return standin_end(CU_NOT_SUPPORTED);
-    if (!writes && standin_works_at(addr, size_bytes, true))
-        return standin_end(standin_breach("writes taken away from work that is not done"));
-    int prot = writes ? PROT_READ | PROT_WRITE : PROT_READ;
-    if (getenv("STANDIN_HIDE")) prot = PROT_NONE;
+    if (standin_works_at(addr, size_bytes))
+        return standin_end(standin_breach("access set under work that is not done"));
+    const int prot = getenv("STANDIN_HIDE") ? PROT_NONE : PROT_READ | PROT_WRITE;
     if (mprotect((void *)(uintptr_t)addr, size_bytes, prot) != 0)
         return standin_end(VTI_CU_OUT_OF_MEMORY);
     for (int i = 0; i < n_mapping; i++)
-        if (overlaps(&mappings[i].at, addr, size_bytes)) set_access(&mappings[i], access->flags);
+        if (overlaps(&mappings[i].at, addr, size_bytes)) open_access(&mappings[i]);
     return standin_end(VTI_CU_SUCCESS);
 }
 
-bool standin_is_open(vti_cu_ptr addr, size_t size_bytes, bool writes)
+bool standin_is_open(vti_cu_ptr addr, size_t size_bytes)
 {
     if (standin_alloc_holds(addr, size_bytes)) return true;
     size_t covered = 0;
-    int least = writes ? VTI_CU_ACCESS_READWRITE : VTI_CU_ACCESS_READ;
     for (int i = 0; i < n_mapping; i++) {
         const range *m = &mappings[i].at;
-        if (mappings[i].access < least || !overlaps(m, addr, size_bytes)) continue;
+        if (!mappings[i].is_open || !overlaps(m, addr, size_bytes)) continue;
         vti_cu_ptr begin = m->addr > addr ? m->addr : addr;
         vti_cu_ptr end = m->addr + m->size_bytes;
         if (end > addr + size_bytes) end = addr + size_bytes;

@@ -88,7 +88,6 @@ void standin_limit_allocs(uint64_t size_bytes); // of cuMemAlloc; at first STAND
 void standin_set_vmm(bool supported);
 void standin_set_driver_version(int version); // at first 13000
 void standin_set_device_count(int n);         // at most, and at first, STANDIN_N_DEVICE
-void standin_set_read_only(bool supported);   // whether memory may be opened for reading alone
 
 // The i-th call from now on (0: the next) and the n - 1 behind it answer `result`. Of one function,
 // or of any (symbol NULL). A failing wait waits nevertheless, as a driver's does; what else fails

@@ -88,7 +88,7 @@ vti_cu_result standin_breach(const char *what); // CU_INVALID_VALUE
 // memory.c; the mutex is held, but in *_reset
 void standin_memory_reset(void);
 void standin_memory_look(standin_report *r);
-bool standin_is_open(vti_cu_ptr addr, size_t size_bytes, bool writes); // mapped, and access is set
+bool standin_is_open(vti_cu_ptr addr, size_t size_bytes); // mapped, and access is set
 bool standin_is_pinned(const void *bytes, size_t size_bytes);
 
 void standin_each_mapping(void (*act)(vti_cu_ptr at, size_t size_bytes)); // open ones
@@ -152,8 +152,8 @@ vti_cu_result standin_give_task(vti_cu_stream stream, const standin_task *t);
 // What is given to a stream from now on waits for what another has been given.
 vti_cu_result standin_give_order(vti_cu_stream stream, vti_cu_stream after);
 int standin_stream_device(vti_cu_stream stream); // -1: the default one, or none
-// Some work that is not done yet reads or writes there, or just writes.
-bool standin_works_at(vti_cu_ptr addr, size_t size_bytes, bool writes_alone);
+// Some work that is not done yet reads or writes there.
+bool standin_works_at(vti_cu_ptr addr, size_t size_bytes);
 bool standin_captures(void); // some stream is being captured
 void standin_break_captures(void);
 

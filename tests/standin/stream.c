@@ -92,16 +92,16 @@ void standin_break_captures(void)
     for (vti_cu_stream s = streams; s; s = s->next) s->broken |= s->captured;
 }
 
-static bool is_reachable(uintptr_t at, bool on_host, size_t size_bytes, bool writes)
+static bool is_reachable(uintptr_t at, bool on_host, size_t size_bytes)
 {
     if (on_host) return standin_is_pinned((void *)at, size_bytes);
-    return standin_is_open(at, size_bytes, writes);
+    return standin_is_open(at, size_bytes);
 }
 
 static bool may_run(const op *o)
 {
-    if (!is_reachable(o->dst, o->host_dst, o->size_bytes, true)) return false;
-    return !o->src || is_reachable(o->src, o->host_src, o->size_bytes, false);
+    if (!is_reachable(o->dst, o->host_dst, o->size_bytes)) return false;
+    return !o->src || is_reachable(o->src, o->host_src, o->size_bytes);
 }
 
 static void perform_transfer(const op *o)
@@ -122,8 +122,7 @@ static void perform_transfer(const op *o)
 static bool may_task(const standin_task *t)
 {
     for (size_t i = 0; i < sizeof t->range / sizeof *t->range; i++)
-        if (t->range[i].size_bytes &&
-            !standin_is_open(t->range[i].at, t->range[i].size_bytes, t->range[i].writes))
+        if (t->range[i].size_bytes && !standin_is_open(t->range[i].at, t->range[i].size_bytes))
             return false;
     return true;
 }
@@ -173,38 +172,34 @@ static bool overlaps(vti_cu_ptr a, size_t a_bytes, vti_cu_ptr b, size_t b_bytes)
     return a < b + b_bytes && b < a + a_bytes;
 }
 
-static bool task_touches(const standin_task *t, vti_cu_ptr addr, size_t size_bytes,
-                         bool writes_alone)
+static bool task_touches(const standin_task *t, vti_cu_ptr addr, size_t size_bytes)
 {
     for (size_t i = 0; i < sizeof t->range / sizeof *t->range; i++)
-        if ((t->range[i].writes || !writes_alone) &&
-            overlaps(t->range[i].at, t->range[i].size_bytes, addr, size_bytes))
-            return true;
+        if (overlaps(t->range[i].at, t->range[i].size_bytes, addr, size_bytes)) return true;
     return false;
 }
 
-static bool touches(const op *o, vti_cu_ptr addr, size_t size_bytes, bool writes_alone)
+static bool touches(const op *o, vti_cu_ptr addr, size_t size_bytes)
 {
-    if (o->task.run) return task_touches(&o->task, addr, size_bytes, writes_alone);
+    if (o->task.run) return task_touches(&o->task, addr, size_bytes);
     if (!o->writes) return false;
     if (!o->host_dst && overlaps(o->dst, o->size_bytes, addr, size_bytes)) return true;
-    if (writes_alone || !o->src || o->host_src) return false;
+    if (!o->src || o->host_src) return false;
     return overlaps(o->src, o->size_bytes, addr, size_bytes);
 }
 
-static bool stream_touches(const struct CUstream_st *s, vti_cu_ptr addr, size_t size_bytes,
-                           bool writes_alone)
+static bool stream_touches(const struct CUstream_st *s, vti_cu_ptr addr, size_t size_bytes)
 {
     for (const op *o = s->head; o; o = o->next)
-        if (touches(o, addr, size_bytes, writes_alone)) return true;
+        if (touches(o, addr, size_bytes)) return true;
     return false;
 }
 
-bool standin_works_at(vti_cu_ptr addr, size_t size_bytes, bool writes_alone)
+bool standin_works_at(vti_cu_ptr addr, size_t size_bytes)
 {
-    if (stream_touches(&default_stream, addr, size_bytes, writes_alone)) return true;
+    if (stream_touches(&default_stream, addr, size_bytes)) return true;
     for (vti_cu_stream s = streams; s; s = s->next)
-        if (stream_touches(s, addr, size_bytes, writes_alone)) return true;
+        if (stream_touches(s, addr, size_bytes)) return true;
     return false;
 }
 
@@ -730,7 +725,7 @@ vti_cu_result cuMemcpyDtoH_v2(void *dst, vti_cu_ptr src, size_t size_bytes)
 {
     STANDIN_BEGIN(F_memcpy_dtoh);
     wait_for(&default_stream, default_stream.n_given);
-    if (!standin_is_open(src, size_bytes, false))
+    if (!standin_is_open(src, size_bytes))
         return standin_end(standin_breach("a copy from memory that is not there"));
     standin_device_open(-1);
     memcpy(dst, (const void *)(uintptr_t)src, size_bytes);
@@ -742,7 +737,7 @@ vti_cu_result cuMemcpyHtoD_v2(vti_cu_ptr dst, const void *src, size_t size_bytes
 {
     STANDIN_BEGIN(F_memcpy_htod);
     wait_for(&default_stream, default_stream.n_given);
-    if (!standin_is_open(dst, size_bytes, true))
+    if (!standin_is_open(dst, size_bytes))
         return standin_end(standin_breach("a copy to memory that is not there"));
     standin_device_open(-1);
     memcpy((void *)(uintptr_t)dst, src, size_bytes);

@@ -134,6 +134,7 @@ static const char *check_lane(const manager_census *c, const vti_span *sp, uint3
     HOLDS(l->front <= vti_group_passed(gr, s->len_tok) && (gr->window_tok > 0 || l->front == 0),
           "a lane has given up rows that are needed");
     HOLDS(l->held0 <= l->front && l->held1 >= l->n_owned, "a lane does not hold what it owns");
+    HOLDS(m->guards || l->guard_end == 0, "a guard waits where nothing is guarded");
     for (uint32_t p = l->front; p < l->n_owned; p++) {
         uint32_t chunk = vti_lane_at(l, p);
         HOLDS(chunk != VTI_NO_CHUNK || in_swap(s, group, p),

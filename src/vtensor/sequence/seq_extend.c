@@ -57,7 +57,7 @@ static vt_status exchange_tail(vt_seq *s, uint32_t group, uint32_t p, uint32_t c
     }
     vti_pset_user_hold(&m->pset, shared);
     if (n_ro > p) vti_lane_set_ro(&m->vset, s->span, group, p);
-    l->guard_end = p;
+    if (l->guard_end > p) l->guard_end = p;
     st = map_inside(s, group, p, copy, VT_VMM_WRITE);
     if (st == VT_OK) {
         st = vti_lane_fetch(m, s->span, group, p, shared, tail_bytes);

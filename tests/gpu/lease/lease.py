@@ -26,8 +26,8 @@ import lease_goals
 
 TREE = Path(__file__).resolve().parents[3]
 LEAST_S = 30  # of the lease's time that is worth beginning a part
-PROGRAMS = ["flexinfer", "make_model", "test_gpu_vmm", "test_gpu_order", "lease_models", "lease_law", "lease_lost",
-            "lease_ranks", "lease_whole", "gpu_vmm_cost", "gpu_attention_speed"]
+PROGRAMS = ["flexinfer", "make_model", "test_gpu_vmm", "test_gpu_order", "lease_beside", "lease_models", "lease_law",
+            "lease_lost", "lease_ranks", "lease_whole", "gpu_vmm_cost", "gpu_attention_speed"]
 DATA = ["tests/vectors/models", "tests/vectors/logits", "models/storyteller.gguf", "tests/gpu/lease/lease.py",
         "tests/gpu/lease/lease_goals.py", "tests/gpu/lease/attention_torch.py"]
 
@@ -40,11 +40,33 @@ def whole(options):
                  f"s=$?; rm -f {model}; exit $s" for o, small in ((options, ""), (tiny, " small")))
 
 
+ONE_B = "--layers 16 --dim 2048 --ffn 8192 --heads 32 --kv-heads 8 --vocab 32000 --ctx 4096 --seed 1"
+
+
+def of_1b(kind, command):
+    """A command over a model of 1 B weights of a type, which it finds as {work}/1b.gguf."""
+    return (f"{{bin}}/make_model -o {{work}}/1b.gguf {ONE_B} --type {kind} && {command}; s=$?; rm -f {{work}}/1b.gguf;"
+            " exit $s")
+
+
+def same_text(program, model, options):
+    """`exact` on the GPU must say what the host says."""
+    run = f"{{bin}}/{program} run -m {model} --temperature 0 {options}"
+    return (f"{run} --device cuda:0 --gpu-math exact > {{work}}/gpu.txt && {run} > {{work}}/cpu.txt &&"
+            " cmp {work}/gpu.txt {work}/cpu.txt")
+
+
+BENCH_1B = "{bin}/flexinfer bench -m {work}/1b.gguf --device cuda:0 --batch 1,8,16,17,64 --prompt 512 --gen 64 --csv"
+SHAPES = same_text("flexinfer", "{work}/1b.gguf", "-n 24 -p \"$(seq -s ' ' 300)\"")
+STORY = "{tree}/models/storyteller.gguf"
+SMALL_STORY = same_text("flexinfer_standin", STORY, "--ctx 128 --kv-memory 32M -p Once -n 4")
+
 # Name, limit in seconds, what it shows, command; {bin}, {tree} and {work} are folders, {python} is a program. With
 # --small the second command.
 PARTS = [
     ("contract", 120, "libvtensor's backend keeps the port's contract on this driver", "{bin}/test_gpu_vmm", None),
     ("order", 120, "queued work, several streams, captures", "{bin}/test_gpu_order", None),
+    ("beside", 120, "mappings change beside a kernel that reads", "{bin}/lease_beside", None),
     ("exact", 300, "every family: logits of the GPU == those of the CPU", "{bin}/lease_models {tree}",
      "{bin}/lease_models {tree} llama.gguf"),
     ("law", 200, "tensor cores: the same bits in every way", "{bin}/lease_law", "{bin}/lease_law small"),
@@ -57,11 +79,9 @@ PARTS = [
      "{bin}/flexinfer_standin bench -m {tree}/models/storyteller.gguf --ctx 64 --kv-memory 32M --device cuda:0"
      " --gpu-math fast --batch 2 --prompt 8 --gen 4 --repeat 1 --csv"),
     ("program", 200, "flexinfer run --device cuda:0 tells the host's story",
-     "{bin}/flexinfer run -m {tree}/models/storyteller.gguf --device cuda:0 -p 'Once upon' -n 100 --temperature 0"
-     " > {work}/gpu.txt && "
-     "{bin}/flexinfer run -m {tree}/models/storyteller.gguf -p 'Once upon' -n 100 --temperature 0 > {work}/cpu.txt && "
-     "cmp {work}/gpu.txt {work}/cpu.txt",
-     "{bin}/flexinfer_standin run -m {tree}/models/storyteller.gguf --ctx 128 --kv-memory 32M --device cuda:0 -p Once -n 4"),
+     same_text("flexinfer", STORY, "-p 'Once upon' -n 100"), SMALL_STORY),
+    ("shapes", 200, "matrices of a 1 B model's size, bf16 and blocks: the GPU says what the host says",
+     f"({of_1b('bf16', SHAPES)}) && ({of_1b('q4_k_m', SHAPES)})", SMALL_STORY),
     ("vmm_cost", 120, "calls of virtual memory management (vAttention, tables 2 and 7)", "{bin}/gpu_vmm_cost",
      "{bin}/gpu_vmm_cost small"),
     ("attention", 300, "decode attention over batch, positions and KV heads (vTensor, figure 7)",
@@ -83,10 +103,8 @@ PARTS = [
      whole("--layers 32 --dim 4096 --ffn 11008 --heads 32 --kv-heads 4 --vocab 64000 --ctx 4096")[0], "true"),
     ("sanitizer", 300, "compute-sanitizer finds nothing in a model's kernels",
      "compute-sanitizer --error-exitcode 3 {bin}/lease_models {tree} qwen3moe.gguf", "true"),
-    ("decode", 400, "whole models: tokens per second of a 1 B model, batch 1 to 64",
-     "{bin}/make_model -o {work}/1b.gguf --layers 16 --dim 2048 --ffn 8192 --heads 32 --kv-heads 8 --vocab 32000"
-     " --ctx 4096 --type bf16 --seed 1 && {bin}/flexinfer bench -m {work}/1b.gguf --device cuda:0 --gpu-math law"
-     " --batch 1,8,64 --prompt 512 --gen 64 --csv; rm -f {work}/1b.gguf", "true"),
+    ("decode", 400, "whole models: tokens per second of a 1 B model, batch 1 to 64", of_1b("bf16", BENCH_1B), "true"),
+    ("decode_blocks", 400, "the same in Q4_K_M", of_1b("q4_k_m", BENCH_1B), "true"),
     ("yi_9b", 500, "and of Yi-9B's",
      whole("--layers 48 --dim 4096 --ffn 11008 --heads 32 --kv-heads 4 --vocab 64000 --ctx 4096")[0], "true"),
     ("attention_exact", 300, "the same attention in the CPU's order", "{bin}/gpu_attention_speed exact",

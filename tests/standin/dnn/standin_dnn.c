@@ -335,8 +335,8 @@ static const char *odd_sequence(const sdpa_task *t, int64_t seq)
         return "cuDNN: a sequence with an odd number of queries or positions";
     for (int32_t pos = 0; pos < t->n_kv[seq]; pos++) {
         const int64_t at = t->kv_at[seq] + pos * t->step;
-        if (!standin_is_open((vti_cu_ptr)(t->k + at), row_bytes, false) ||
-            !standin_is_open((vti_cu_ptr)(t->v + at), row_bytes, false))
+        if (!standin_is_open((vti_cu_ptr)(t->k + at), row_bytes) ||
+            !standin_is_open((vti_cu_ptr)(t->v + at), row_bytes))
             return "cuDNN: keys or values that are not there when they are read";
     }
     return NULL;

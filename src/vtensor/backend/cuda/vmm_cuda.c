@@ -2,7 +2,7 @@
 //
 //   vmm_cuda.c          opening and closing, and the calls of the port
 //   vmm_cuda_chunk.c    physical memory: create, destroy, and the table of chunks
-//   vmm_cuda_map.c      addresses: reserve, map, protect, unmap
+//   vmm_cuda_map.c      addresses: reserve, map, unmap
 //   vmm_cuda_window.c   addresses of our own, for fetch
 //   vmm_cuda_copy.c     fetch, copy_each, zero
 //   vmm_cuda_fence.c    tickets
@@ -13,7 +13,6 @@
 //   reserve    cuMemAddressReserve
 //   create     cuMemCreate, a handle for each slice; its bytes are not promised to be zero
 //   map        cuMemMap for each handle, cuMemSetAccess once for the run; so does map_each
-//   protect    cuMemSetAccess
 //   unmap      cuMemUnmap once for the run
 //   fetch      maps the slice in a window and copies from there
 //   copy_each  cuMemcpyDtoDAsync for each copy, one wait for all
@@ -32,12 +31,11 @@
 //   (shared chunks are read-only), and a queued fetch is such an operation.
 // - Unmapping does not reliably wait for kernels: that is what fences are for.
 //
-// Read-only access (CU_MEM_ACCESS_FLAGS_PROT_READ) is in the interface since CUDA 10.2. The
-// documentation says nothing about which devices and drivers honour it for memory of the device
-// itself, and it may be refused; so configure tries it on a mapping, in both directions, and
-// can_protect tells what came of it. That a write through it faults cannot be tried, because such a
-// fault ends the context. A write that faults is reported by the next call of the driver as an
-// error of the whole context.
+// Access is set once, when a slice is mapped, and never changed, so can_protect is false. The driver
+// has read-only access (CU_MEM_ACCESS_FLAGS_PROT_READ), and a stray write through it ends the
+// context; but cuMemSetAccess on a mapping that a kernel reads ends it, too
+// (CUDA_ERROR_ILLEGAL_ADDRESS; seen on an H200 with driver 580.159.04), and a sequence that is read
+// all the time would never let its rows be guarded.
 //
 // A child of fork(2) has no context: there every call that needs the driver is VT_EDEVICE, and
 // close does nothing.
@@ -50,8 +48,8 @@
 //   is waited for there. There is a stream for each of the two threads that call a backend, so
 //   that neither waits for the other.
 // - swap_write reads bytes that queued kernels may still write, so it waits for a ticket first.
-// - All other calls wait for nothing. The documentation of cuMemUnmap and cuMemSetAccess leaves
-//   open whether they wait inside the driver.
+// - All other calls wait for nothing. The documentation of cuMemUnmap leaves open whether it
+//   waits inside the driver.
 //
 // Threads: the context that was current at open is made current for each call, in any thread. `mu`
 // guards the tables and is never held across a call of the driver; `marking` is held while a mark
@@ -75,7 +73,8 @@ static uint64_t cuda_max_runs(vt_vmm *vmm)
 
 static bool cuda_can_protect(vt_vmm *vmm)
 {
-    return vti_cuda_of(vmm)->can_protect;
+    (void)vmm;
+    return false;
 }
 
 static bool cuda_creates_zeroed(vt_vmm *vmm)
@@ -97,46 +96,14 @@ static void add_class(vti_cuda *c, const vt_vmm_class *cls)
 static void set_geometry(vti_cuda *c, const vt_vmm_geometry *geo)
 {
     assert(geo->n_class > 0 && geo->n_class <= VT_VMM_MAX_CLASS);
-    vt_vmm_class granule = {.n_slice = 1, .slice_bytes = c->granularity, .n_index = 1};
     c->n_class = 0;
     for (uint32_t k = 0; k < geo->n_class; k++) add_class(c, &geo->cls[k]);
-    add_class(c, &granule);
-}
-
-// Both ways, as protect will go. Only a refusal says that the driver cannot.
-static vt_status try_protect_at(vti_cuda *c, vti_cu_ptr addr)
-{
-    const vt_vmm_use uses[] = {VT_VMM_READ, VT_VMM_WRITE, VT_VMM_READ};
-    vt_status st = VT_OK;
-    c->can_protect = true;
-    for (int i = 0; i < 3 && st == VT_OK; i++)
-        st = vti_cuda_protect(c, addr, c->granularity, uses[i]);
-    c->can_protect = st == VT_OK;
-    return st == VT_NOSPACE ? st : VT_OK;
-}
-
-static vt_status try_protect(vti_cuda *c)
-{
-    uint64_t index = c->first_index[c->n_class - 1];
-    vti_cuda_window *w;
-    VT_TRY(vti_cuda_create(c, index, 1));
-    vt_status st = vti_cuda_window_begin(c, 0, index, &w);
-    if (st == VT_OK) {
-        st = try_protect_at(c, w->addr);
-        vti_cuda_window_end(c, w);
-    }
-    vt_status left = vti_cuda_windows_leave(c, index, 1);
-    if (left == VT_OK) left = vti_cuda_destroy(c, index, 1);
-    return st == VT_OK ? left : st;
 }
 
 static vt_status cuda_configure(vt_vmm *vmm, const vt_vmm_geometry *geo)
 {
-    vti_cuda *c = vti_cuda_of(vmm);
-    vti_cuda_scope scope;
-    VT_TRY(vti_cuda_enter(c, &scope));
-    set_geometry(c, geo);
-    return vti_cuda_leave(c, &scope, try_protect(c));
+    set_geometry(vti_cuda_of(vmm), geo);
+    return VT_OK;
 }
 
 static vt_status cuda_reserve(vt_vmm *vmm, size_t size_bytes, uintptr_t *addr)
@@ -183,13 +150,14 @@ static vt_status cuda_destroy(vt_vmm *vmm, uint64_t index, uint64_t n)
 static vt_status cuda_map(vt_vmm *vmm, uintptr_t addr, uint32_t slice, uint64_t index, uint64_t n,
                           vt_vmm_use use)
 {
+    (void)use;
     vti_cuda *c = vti_cuda_of(vmm);
     vti_cuda_assert_class(c, index, n);
     const vt_vmm_class *cls = vti_cuda_class(c, index);
     assert(slice < cls->n_slice && addr % c->granularity == 0);
     vti_cuda_scope scope;
     VT_TRY(vti_cuda_enter(c, &scope));
-    vt_status st = vti_cuda_map(c, addr, slice, index, n, use);
+    vt_status st = vti_cuda_map(c, addr, slice, index, n);
     if (st == VT_OK) c->mapped_bytes += n * cls->slice_bytes;
     return vti_cuda_leave(c, &scope, st);
 }
@@ -197,26 +165,16 @@ static vt_status cuda_map(vt_vmm *vmm, uintptr_t addr, uint32_t slice, uint64_t 
 static vt_status cuda_map_each(vt_vmm *vmm, uintptr_t addr, uint32_t slice, const uint64_t *index,
                                uint64_t n, vt_vmm_use use)
 {
+    (void)use;
     vti_cuda *c = vti_cuda_of(vmm);
     for (uint64_t i = 0; i < n; i++) vti_cuda_assert_class(c, index[i], 1);
     const vt_vmm_class *cls = vti_cuda_class(c, index[0]);
     assert(slice < cls->n_slice && addr % c->granularity == 0);
     vti_cuda_scope scope;
     VT_TRY(vti_cuda_enter(c, &scope));
-    vt_status st = vti_cuda_map_each(c, addr, slice, index, n, use);
+    vt_status st = vti_cuda_map_each(c, addr, slice, index, n);
     if (st == VT_OK) c->mapped_bytes += n * cls->slice_bytes;
     return vti_cuda_leave(c, &scope, st);
-}
-
-static vt_status cuda_protect(vt_vmm *vmm, uintptr_t addr, size_t size_bytes, vt_vmm_use use)
-{
-    vti_cuda *c = vti_cuda_of(vmm);
-    assert(c->can_protect && use != VT_VMM_ALIAS);
-    assert(size_bytes > 0 && size_bytes % c->granularity == 0);
-    vti_cuda_scope scope;
-    VT_TRY(vti_cuda_enter(c, &scope));
-    vt_status st = vti_cuda_protect(c, addr, size_bytes, use);
-    return vti_cuda_leave(c, &scope, vti_cuda_hard(st));
 }
 
 static vt_status cuda_unmap(vt_vmm *vmm, uintptr_t addr, size_t size_bytes)
@@ -310,7 +268,6 @@ static const vt_vmm_ops cuda_ops = {
     .destroy = cuda_destroy,
     .map = cuda_map,
     .map_each = cuda_map_each,
-    .protect = cuda_protect,
     .unmap = cuda_unmap,
     .fetch = vti_cuda_fetch,
     .copy_each = vti_cuda_copy_each,

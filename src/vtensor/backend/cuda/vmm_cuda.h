@@ -101,11 +101,9 @@ typedef struct vti_cuda {
     vti_cu_stream *stream; // [n_stream] the user's; the first is the one that copies are queued in
     uint32_t n_stream;
     size_t granularity;
-    bool can_protect;
-    // Of the geometry, and behind them one of our own: a granule to try things on.
     uint32_t n_class; // 0: not configured yet
-    vt_vmm_class cls[VT_VMM_MAX_CLASS + 1];
-    uint64_t first_index[VT_VMM_MAX_CLASS + 2]; // of each class, and the end
+    vt_vmm_class cls[VT_VMM_MAX_CLASS];
+    uint64_t first_index[VT_VMM_MAX_CLASS + 1]; // of each class, and the end
     _Atomic uint64_t resident_bytes;
     _Atomic uint64_t mapped_bytes; // by calls of map
 
@@ -164,11 +162,9 @@ void vti_cuda_chunks_close(vti_cuda *c); // releases whatever is left
 // vmm_cuda_map.c
 VT_NODISCARD vt_status vti_cuda_reserve(vti_cuda *c, size_t size_bytes, vti_cu_ptr *addr);
 VT_NODISCARD vt_status vti_cuda_map(vti_cuda *c, vti_cu_ptr addr, uint32_t slice, uint64_t index,
-                                    uint64_t n, vt_vmm_use use);
+                                    uint64_t n);
 VT_NODISCARD vt_status vti_cuda_map_each(vti_cuda *c, vti_cu_ptr addr, uint32_t slice,
-                                         const uint64_t *index, uint64_t n, vt_vmm_use use);
-VT_NODISCARD vt_status vti_cuda_protect(vti_cuda *c, vti_cu_ptr addr, size_t size_bytes,
-                                        vt_vmm_use use);
+                                         const uint64_t *index, uint64_t n);
 VT_NODISCARD vt_status vti_cuda_unmap(vti_cuda *c, vti_cu_ptr addr, size_t size_bytes);
 
 // vmm_cuda_fence.c

@@ -1,8 +1,6 @@
-// vmm_cuda_map.c - addresses of the GPU: reserving them, mapping slices there, and what may be done
-// with what is mapped.
+// vmm_cuda_map.c - addresses of the GPU: reserving them, and mapping slices there.
 //
-// A run is mapped handle by handle, and its access is set at once. The driver keeps access flags
-// for each mapping; changing them takes no unmapping.
+// A run is mapped handle by handle, and its access is set at once, before anything can touch it.
 #include "vmm_cuda.h"
 
 vt_status vti_cuda_reserve(vti_cuda *c, size_t size_bytes, vti_cu_ptr *addr)
@@ -10,20 +8,13 @@ vt_status vti_cuda_reserve(vti_cuda *c, size_t size_bytes, vti_cu_ptr *addr)
     return vti_cuda_status(c->cu.mem_address_reserve(addr, size_bytes, c->granularity, 0, 0));
 }
 
-static vti_cu_result set_access(vti_cuda *c, vti_cu_ptr addr, size_t size_bytes, int flags)
+static vt_status open_access(vti_cuda *c, vti_cu_ptr addr, size_t size_bytes)
 {
-    vti_cu_access access = {
+    const vti_cu_access access = {
         .location = {.type = VTI_CU_LOCATION_DEVICE, .id = c->device},
-        .flags = flags,
+        .flags = VTI_CU_ACCESS_READWRITE,
     };
-    return c->cu.mem_set_access(addr, size_bytes, &access, 1);
-}
-
-vt_status vti_cuda_protect(vti_cuda *c, vti_cu_ptr addr, size_t size_bytes, vt_vmm_use use)
-{
-    bool reads_only = use == VT_VMM_READ && c->can_protect;
-    int flags = reads_only ? VTI_CU_ACCESS_READ : VTI_CU_ACCESS_READWRITE;
-    return vti_cuda_status(set_access(c, addr, size_bytes, flags));
+    return vti_cuda_status(c->cu.mem_set_access(addr, size_bytes, &access, 1));
 }
 
 vt_status vti_cuda_unmap(vti_cuda *c, vti_cu_ptr addr, size_t size_bytes)
@@ -40,32 +31,30 @@ static vt_status map_slice(vti_cuda *c, vti_cu_ptr addr, uint32_t slice, uint64_
 }
 
 // The first n_mapped of n slices are mapped, with this status: opens all of them, or unmaps them.
-static vt_status end_map(vti_cuda *c, vti_cu_ptr addr, size_t each, uint64_t n_mapped, vt_status st,
-                         vt_vmm_use use)
+static vt_status end_map(vti_cuda *c, vti_cu_ptr addr, size_t each, uint64_t n_mapped, vt_status st)
 {
-    if (st == VT_OK) st = vti_cuda_protect(c, addr, n_mapped * each, use);
+    if (st == VT_OK) st = open_access(c, addr, n_mapped * each);
     if (st != VT_OK && n_mapped > 0) (void)!vti_cuda_unmap(c, addr, n_mapped * each);
     return st;
 }
 
-vt_status vti_cuda_map(vti_cuda *c, vti_cu_ptr addr, uint32_t slice, uint64_t index, uint64_t n,
-                       vt_vmm_use use)
+vt_status vti_cuda_map(vti_cuda *c, vti_cu_ptr addr, uint32_t slice, uint64_t index, uint64_t n)
 {
     const size_t each = vti_cuda_class(c, index)->slice_bytes;
     vt_status st = VT_OK;
     uint64_t i = 0;
     for (; i < n && st == VT_OK; i += st == VT_OK)
         st = map_slice(c, addr + i * each, slice, index + i);
-    return end_map(c, addr, each, i, st, use);
+    return end_map(c, addr, each, i, st);
 }
 
 vt_status vti_cuda_map_each(vti_cuda *c, vti_cu_ptr addr, uint32_t slice, const uint64_t *index,
-                            uint64_t n, vt_vmm_use use)
+                            uint64_t n)
 {
     const size_t each = vti_cuda_class(c, index[0])->slice_bytes;
     vt_status st = VT_OK;
     uint64_t i = 0;
     for (; i < n && st == VT_OK; i += st == VT_OK)
         st = map_slice(c, addr + i * each, slice, index[i]);
-    return end_map(c, addr, each, i, st, use);
+    return end_map(c, addr, each, i, st);
 }

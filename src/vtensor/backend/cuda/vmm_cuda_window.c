@@ -125,7 +125,7 @@ vt_status vti_cuda_window_begin(vti_cuda *c, uint32_t slice, uint64_t index,
 {
     VT_TRY(take_window(c, window));
     vti_cuda_window *w = *window;
-    vt_status st = vti_cuda_map(c, w->addr, slice, index, 1, VT_VMM_ALIAS);
+    vt_status st = vti_cuda_map(c, w->addr, slice, index, 1);
     if (st == VT_OK) {
         w->mapped_bytes = vti_cuda_class(c, index)->slice_bytes;
         w->index = index;

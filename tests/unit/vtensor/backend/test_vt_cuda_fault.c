@@ -130,18 +130,6 @@ static vt_status try_unmap(void)
     return unmap(4, 2);
 }
 
-static vt_status try_protect(void)
-{
-    return vmm->ops->protect(vmm, place(0), 2 * SLICE, VT_VMM_READ);
-}
-
-static void write_both(void)
-{
-    assert_ok(vmm->ops->protect(vmm, place(0), 2 * SLICE, VT_VMM_WRITE));
-    memset((void *)place(0), 'a', SLICE);
-    memset((void *)place(1), 'b', SLICE);
-}
-
 static vt_status try_fetch(void)
 {
     return vmm->ops->fetch(vmm, place(0), 0, 1, 0, SLICE, VT_VMM_NOW);
@@ -260,7 +248,6 @@ static const trial trials[] = {
     {"destroy", create_far, try_destroy, nothing, false},
     {"map", create_two, try_map, unmap_two, true},
     {"map_each", create_two, try_map_each, unmap_two, true},
-    {"protect", nothing, try_protect, write_both, false},
     {"unmap", map_alias, try_unmap, nothing, false},
     {"fetch", nothing, try_fetch, refill, false},
     {"fetch, queued", nothing, try_fetch_queued, refill_queued, false},
@@ -516,11 +503,6 @@ static void test_open_may_fail_at_every_call(void **state)
     fail_to_open(open_with_two_streams);
 }
 
-static vt_status try_configure(void)
-{
-    return vmm->ops->configure(vmm, &rig_geometry);
-}
-
 static vt_status try_swap_open(void)
 {
     return vmm->ops->swap_open(vmm, NULL, SLICE);
@@ -554,10 +536,10 @@ static void fail_and_repeat(vt_status (*run)(void), int result)
 static void test_what_is_done_once_may_fail_at_every_call(void **state)
 {
     (void)state;
-    vt_status (*const once[])(void) = {try_configure, try_swap_open, await_once};
+    vt_status (*const once[])(void) = {try_swap_open, await_once};
     standin_reset();
     standin_use_context(0);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 2; i++) {
         fail_and_repeat(once[i], STANDIN_OUT_OF_MEMORY);
         fail_and_repeat(once[i], STANDIN_UNKNOWN);
     }

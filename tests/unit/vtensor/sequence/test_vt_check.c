@@ -378,7 +378,7 @@ static void test_each_broken_invariant_is_found(void **state)
     for (size_t i = 0; i < sizeof breaks / sizeof breaks[0]; i++) check_break(&breaks[i]);
 }
 
-static void test_a_shared_state_is_found(void **state)
+static void test_what_no_group_here_can_have_is_found(void **state)
 {
     (void)state;
     static const vt_group groups[] = {{.n_plane = 2, .row_bytes = 128},
@@ -398,6 +398,10 @@ static void test_a_shared_state_is_found(void **state)
     assert_string_equal(what, "a state is shared");
     vti_pset_node_drop(&m->pset, s->span->lane[1].at[0], false);
     assert_ok(vt_check(m, &what));
+    s->span->lane[0].guard_end = 1;
+    assert_status(VT_EINVAL, vt_check(m, &what));
+    assert_string_equal(what, "a guard waits where nothing is guarded");
+    s->span->lane[0].guard_end = 0;
     vt_manager_destroy(m);
 }
 
@@ -415,7 +419,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_each_broken_invariant_is_found, setup, teardown),
-        cmocka_unit_test(test_a_shared_state_is_found),
+        cmocka_unit_test(test_what_no_group_here_can_have_is_found),
         cmocka_unit_test_setup_teardown(test_a_backend_that_cannot_tell_is_no_broken_invariant,
                                         setup, teardown),
     };
