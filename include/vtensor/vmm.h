@@ -123,7 +123,8 @@ typedef struct vt_vmm_ops {
                           uint64_t n, vt_vmm_use use);
 
     // Changes what may be done with mapped slices: VT_VMM_WRITE or VT_VMM_READ. Makes no page
-    // present. NULL where can_protect says no. VT_NOSPACE: a run had to be parted and the system has no mapping left.
+    // present. VT_NOSPACE: a run had to be parted and the system has no mapping left. NULL where
+    // can_protect says no.
     // Pre: can_protect; whole slices, all mapped with the same access. Work on the device may read
     // there meanwhile, but not write.
     vt_status (*protect)(vt_vmm *vmm, uintptr_t addr, size_t size_bytes, vt_vmm_use use);

@@ -4,9 +4,9 @@
 #include "base/number/qblock.h"
 #include "kernels/cuda/cuda_plan.h"
 
-// Rows that a block of a linear layer computes at a time, and how many blocks share out the rows of
-// a panel: beyond that, a block goes on with the next ones.
-enum { ROWS_AT_A_TIME = 8, MAX_ROW_BLOCK = 64 };
+// How many blocks of a linear layer share out the rows of a panel: beyond that, a block goes on
+// with the next ones.
+enum { MAX_ROW_BLOCK = 64 };
 
 static uint32_t unsigned_of(int n)
 {
@@ -52,34 +52,34 @@ static void shape_place(const void *args, fxi_cuda_grid *out)
 
 // ---- linear layers -----------------------------------------------------------------------------
 
-static fxi_cuda_grid linear_grid(const fxi_cuda_linear_args *a, uint32_t n_thread)
+// Blocks of so many panels and rows.
+static fxi_cuda_grid linear_grid(const fxi_cuda_linear_args *a, int n_panel, int n_row,
+                                 uint32_t n_thread)
 {
     if (!a) return make_grid(0, 1, 1, n_thread);
-    const int n = (a->n_row + ROWS_AT_A_TIME - 1) / ROWS_AT_A_TIME;
-    return make_grid(fxi_linear_n_panel(a->w.n_out), n < MAX_ROW_BLOCK ? n : MAX_ROW_BLOCK,
-                     a->n_expert, n_thread);
+    const int n = (a->n_row + n_row - 1) / n_row;
+    return make_grid((fxi_linear_n_panel(a->w.n_out) + n_panel - 1) / n_panel,
+                     n < MAX_ROW_BLOCK ? n : MAX_ROW_BLOCK, a->n_expert, n_thread);
 }
 
 static void shape_float(const void *args, fxi_cuda_grid *out)
 {
-    *out = linear_grid(args, 128);
-}
-
-// Blocks of 4 panels x 64 rows.
-static void shape_many(const void *args, fxi_cuda_grid *out)
-{
-    enum { PANELS = 4, ROWS = 64 };
-    const fxi_cuda_linear_args *a = args;
-    *out = make_grid(0, 1, 1, 128);
-    if (!a) return;
-    const int n = (a->n_row + ROWS - 1) / ROWS, n_panel = fxi_linear_n_panel(a->w.n_out);
-    *out = make_grid((n_panel + PANELS - 1) / PANELS, n < MAX_ROW_BLOCK ? n : MAX_ROW_BLOCK,
-                     a->n_expert, 128);
+    *out = linear_grid(args, 1, 8, 128);
 }
 
 static void shape_blocks(const void *args, fxi_cuda_grid *out)
 {
-    *out = linear_grid(args, 256);
+    *out = linear_grid(args, 1, 8, 256);
+}
+
+static void shape_some(const void *args, fxi_cuda_grid *out)
+{
+    *out = linear_grid(args, 1, 32, 256);
+}
+
+static void shape_many(const void *args, fxi_cuda_grid *out)
+{
+    *out = linear_grid(args, 4, 64, 128);
 }
 
 // ---- attention ---------------------------------------------------------------------------------
@@ -175,7 +175,18 @@ fxi_cuda_form fxi_cuda_linear_form(fxi_dtype type, fxi_cuda_math math)
     return type == FXI_F16 ? FXI_CUDA_FORM_F16 : FXI_CUDA_FORM_B16;
 }
 
-enum { MANY_FROM = 16 }; // up to so many rows, reading the weights dominates
+// Rows up to which a law kernel of 8 and of 32 rows is the faster one: it shares a panel out among
+// warps, which reading the weights needs; from then on the arithmetic counts.
+enum { MOST_FEW = 8, MOST_SOME = 128 };
+
+typedef struct law_linear {
+    fxi_cuda_kernel_id few, some, many;
+} law_linear;
+
+static fxi_cuda_kernel_id linear_law(const law_linear *l, int n_row)
+{
+    return n_row <= MOST_FEW ? l->few : n_row <= MOST_SOME ? l->some : l->many;
+}
 
 fxi_cuda_kernel_id fxi_cuda_linear_find(fxi_dtype type, fxi_cuda_math math, int n_row)
 {
@@ -186,11 +197,13 @@ fxi_cuda_kernel_id fxi_cuda_linear_find(fxi_dtype type, fxi_cuda_math math, int 
                                                           FXI_CUDA_BLOCK_TYPES(ROW)
 #undef ROW
     };
-    const bool is_law = math != FXI_CUDA_EXACT, is_few = n_row <= MANY_FROM;
-    if (is_law && type == FXI_F16)
-        return is_few ? FXI_CUDA_LINEAR_F16_FEW : FXI_CUDA_LINEAR_F16_MANY;
-    if (is_law && type == FXI_BF16)
-        return is_few ? FXI_CUDA_LINEAR_BF16_FEW : FXI_CUDA_LINEAR_BF16_MANY;
+    static const law_linear f16 = {FXI_CUDA_LINEAR_F16_FEW, FXI_CUDA_LINEAR_F16_SOME,
+                                   FXI_CUDA_LINEAR_F16_MANY},
+                            bf16 = {FXI_CUDA_LINEAR_BF16_FEW, FXI_CUDA_LINEAR_BF16_SOME,
+                                    FXI_CUDA_LINEAR_BF16_MANY};
+    const bool is_law = math != FXI_CUDA_EXACT;
+    if (is_law && type == FXI_F16) return linear_law(&f16, n_row);
+    if (is_law && type == FXI_BF16) return linear_law(&bf16, n_row);
     return ids[type];
 }
 

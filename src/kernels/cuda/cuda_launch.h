@@ -61,8 +61,10 @@
     X(LINEAR_F16, linear_f16, linear, float)            \
     X(LINEAR_BF16, linear_bf16, linear, float)          \
     X(LINEAR_F16_FEW, linear_f16_few, linear, blocks)   \
+    X(LINEAR_F16_SOME, linear_f16_some, linear, some)   \
     X(LINEAR_F16_MANY, linear_f16_many, linear, many)   \
     X(LINEAR_BF16_FEW, linear_bf16_few, linear, blocks) \
+    X(LINEAR_BF16_SOME, linear_bf16_some, linear, some) \
     X(LINEAR_BF16_MANY, linear_bf16_many, linear, many)
 
 typedef enum fxi_cuda_kernel_id {

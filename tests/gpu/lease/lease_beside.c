@@ -1,5 +1,5 @@
-// lease_beside.c - mappings changed beside a kernel that reads, on a GPU: ranges beside its own come
-// and go, and the chunks that it reads are mapped at a second address and unmapped there. The
+// lease_beside.c - mappings changed beside a kernel that reads, on a GPU: ranges beside its own
+// come and go, and the chunks that it reads are mapped at a second address and unmapped there. The
 // kernel must read the same words all the time, and live.
 //
 //     lease_beside

@@ -8,11 +8,11 @@
 //
 // Weights and activations go from global memory into fragments as they lie there (cuda_pack.h), 16
 // bytes at a time: lane 4 g + c has k + 8 c .. + 7 of rows g and g + 8, and of row g of the
-// activations. For few rows the slices of a panel are shared out among 8 warps; for many, each warp
-// has a panel and 64 rows.
+// activations. For few and for some rows, 8 and 32 of a block, the slices of a panel are shared out
+// among 8 warps; for many, each warp has a panel and 64 rows.
 #include "kernels/cuda/body/cuda_device.h"
 
-enum { SLICE = 512, FEW_WARPS = 8, MANY_WARPS = 4, MANY_ROWS = 64 };
+enum { SLICE = 512, PART_WARPS = 8, FEW = 1, SOME = 4, MANY_WARPS = 4, MANY = 8 }; // 8 rows
 
 // One expert's share of a call, and the rows of a block.
 typedef struct law_job {
@@ -29,37 +29,41 @@ template <bool B16> FXI_DEVICE void law_step(float d[4], const uint32_t a[4], co
         ptx_mma_f16(d, a, b);
 }
 
-// Numbers k .. k + 7 of a row of activations; 0 beyond its end, and of rows that do not exist.
-FXI_DEVICE uint4 act_eight(const law_job &j, int row, int k)
+// Numbers k .. k + 7 of a row of activations whose rows are not aligned, or end within 32 of them.
+FXI_DEVICE uint4 odd_eight(const uint16_t *x, int k, int n_in)
 {
-    uint4 v = {0, 0, 0, 0};
-    if (row >= j.row_end) return v;
-    const uint16_t *x = j.act + (size_t)row * (size_t)j.n_in + (size_t)k;
-    if (j.n_in % 8 == 0 && k + 8 <= j.n_in) return ptx_load16(x);
     uint32_t word[4] = {0, 0, 0, 0};
 #pragma unroll
     for (int i = 0; i < 8; i++)
-        if (k + i < j.n_in) word[i / 2] |= (uint32_t)x[i] << i % 2 * 16;
-    v = uint4{word[0], word[1], word[2], word[3]};
-    return v;
+        if (k + i < n_in) word[i / 2] |= (uint32_t)x[k + i] << i % 2 * 16;
+    return uint4{word[0], word[1], word[2], word[3]};
 }
 
-// The sums of one slice for 8 N rows: acc[n] as mma lays it out.
-template <bool B16, int N> FXI_DEVICE void slice_sums(const law_job &j, int slice, float (*acc)[4])
+// The sums of one slice for 8 N rows: acc[n] as mma lays it out. Rows that do not exist are
+// computed like the last one, and nobody takes them. EVEN: n_in is a multiple of 32.
+template <bool B16, int N, bool EVEN>
+FXI_DEVICE void slice_sums(const law_job &j, int slice, float (*acc)[4])
 {
     const int lane = (int)threadIdx.x % 32, g = lane / 4, c = lane % 4;
     const int k0 = slice * SLICE, k1 = min(k0 + (int)SLICE, j.n_in);
+    const uint16_t *x[N];
 #pragma unroll
-    for (int n = 0; n < N; n++) acc[n][0] = acc[n][1] = acc[n][2] = acc[n][3] = 0;
-#pragma unroll 2
+    for (int n = 0; n < N; n++) {
+        acc[n][0] = acc[n][1] = acc[n][2] = acc[n][3] = 0;
+        x[n] = j.act + (size_t)min(j.row0 + 8 * n + g, j.row_end - 1) * (size_t)j.n_in;
+    }
+#pragma unroll(N == FEW ? 4 : N == SOME ? 2 : 1)
     for (int k = k0; k < k1; k += 32) {
         const char *tile = j.panel + (size_t)k * 32 + lane * 16; // 16 rows x 32 numbers of 2 bytes
         const uint4 w0 = ptx_load16_once(tile), w1 = ptx_load16_once(tile + 512);
         const uint32_t a0[4] = {w0.x, w1.x, w0.y, w1.y}, a1[4] = {w0.z, w1.z, w0.w, w1.w};
+        uint4 v[N];
+#pragma unroll
+        for (int n = 0; n < N; n++)
+            v[n] = EVEN ? ptx_load16(x[n] + k + 8 * c) : odd_eight(x[n], k + 8 * c, j.n_in);
 #pragma unroll
         for (int n = 0; n < N; n++) {
-            const uint4 x = act_eight(j, j.row0 + 8 * n + g, k + 8 * c);
-            const uint32_t b0[2] = {x.x, x.y}, b1[2] = {x.z, x.w};
+            const uint32_t b0[2] = {v[n].x, v[n].y}, b1[2] = {v[n].z, v[n].w};
             law_step<B16>(acc[n], a0, b0);
             law_step<B16>(acc[n], a1, b1);
         }
@@ -79,49 +83,67 @@ FXI_DEVICE law_job law_job_of(const fxi_cuda_linear_args &a, int panel, int *beg
     return j;
 }
 
-// ---- few rows ----------------------------------------------------------------------------------
+// ---- few and some rows -------------------------------------------------------------------------
 
-template <bool B16>
-FXI_DEVICE void few_rows(const fxi_cuda_linear_args &a, const law_job &j, float (*part)[16][8])
+// What the warps have summed up: [warp][output][row]. The padding spreads outputs over the banks.
+template <int N> using law_part = float[PART_WARPS][16][8 * N + (N > 1 ? 8 : 0)];
+
+template <bool B16, int N, bool EVEN>
+FXI_DEVICE void part_rows(const fxi_cuda_linear_args &a, const law_job &j, law_part<N> &part)
 {
+    enum { EACH = (N + 1) / 2, THREADS = PART_WARPS * 32 }; // sums of a thread
     const int tid = (int)threadIdx.x, warp = tid / 32, lane = tid % 32;
-    const int n_slice = (j.n_in + SLICE - 1) / SLICE, out = tid / 8 % 16, row = tid % 8;
-    float y = 0;
-    for (int s0 = 0; s0 < n_slice; s0 += FEW_WARPS) {
+    const int n_slice = (j.n_in + SLICE - 1) / SLICE;
+    float y[EACH] = {};
+    for (int s0 = 0; s0 < n_slice; s0 += PART_WARPS) {
         if (s0 + warp < n_slice) {
-            float acc[1][4];
-            slice_sums<B16, 1>(j, s0 + warp, acc);
-            for (int i = 0; i < 4; i++)
-                part[warp][lane / 4 + i / 2 * 8][lane % 4 * 2 + i % 2] = acc[0][i];
+            float acc[N][4];
+            slice_sums<B16, N, EVEN>(j, s0 + warp, acc);
+#pragma unroll
+            for (int i = 0; i < 4 * N; i++)
+                part[warp][lane / 4 + i % 4 / 2 * 8][i / 4 * 8 + lane % 4 * 2 + i % 2] =
+                    acc[i / 4][i % 4];
         }
         __syncthreads();
-        for (int s = 0; tid < 128 && s < min((int)FEW_WARPS, n_slice - s0); s++)
-            y += part[s][out][row];
+        for (int s = 0; s < min((int)PART_WARPS, n_slice - s0); s++)
+#pragma unroll
+            for (int e = 0; e < EACH; e++)
+                if (e * THREADS + tid < 128 * N)
+                    y[e] += part[s][(e * THREADS + tid) / (8 * N)][tid % (8 * N)];
         __syncthreads();
     }
-    const int o = (int)blockIdx.x * 16 + out;
-    if (tid < 128 && j.row0 + row < j.row_end && o < a.w.n_out)
-        a.y[(size_t)(j.row0 + row) * (size_t)a.w.n_out + (size_t)o] = y;
+#pragma unroll
+    for (int e = 0; e < EACH; e++) {
+        const int i = e * THREADS + tid, row = j.row0 + i % (8 * N);
+        const int o = (int)blockIdx.x * 16 + i / (8 * N);
+        if (i < 128 * N && row < j.row_end && o < a.w.n_out)
+            a.y[(size_t)row * (size_t)a.w.n_out + (size_t)o] = y[e];
+    }
 }
 
-template <bool B16> FXI_DEVICE void linear_few(const fxi_cuda_linear_args &a, float (*part)[16][8])
+template <bool B16, int N>
+FXI_DEVICE void linear_part(const fxi_cuda_linear_args &a, law_part<N> &part)
 {
     int begin;
     law_job j = law_job_of<B16>(a, (int)blockIdx.x, &begin);
-    for (j.row0 = begin + (int)blockIdx.y * 8; j.row0 < j.row_end; j.row0 += (int)gridDim.y * 8)
-        few_rows<B16>(a, j, part);
+    for (j.row0 = begin + (int)blockIdx.y * 8 * N; j.row0 < j.row_end;
+         j.row0 += (int)gridDim.y * 8 * N)
+        if (j.n_in % 32 == 0)
+            part_rows<B16, N, true>(a, j, part);
+        else
+            part_rows<B16, N, false>(a, j, part);
 }
 
 // ---- many rows ---------------------------------------------------------------------------------
 
-template <bool B16>
+template <bool B16, bool EVEN>
 FXI_DEVICE void many_rows(const fxi_cuda_linear_args &a, const law_job &j, int panel)
 {
-    enum { N = MANY_ROWS / 8 };
+    enum { N = MANY };
     const int lane = (int)threadIdx.x % 32;
     float y[N][4] = {}, acc[N][4];
     for (int s = 0; s < (j.n_in + SLICE - 1) / SLICE; s++) {
-        slice_sums<B16, N>(j, s, acc);
+        slice_sums<B16, N, EVEN>(j, s, acc);
 #pragma unroll
         for (int i = 0; i < 4 * N; i++) y[i / 4][i % 4] += acc[i / 4][i % 4];
     }
@@ -140,23 +162,31 @@ template <bool B16> FXI_DEVICE void linear_many(const fxi_cuda_linear_args &a)
     if (panel * 16 >= a.w.n_out) return;
     int begin;
     law_job j = law_job_of<B16>(a, panel, &begin);
-    for (j.row0 = begin + (int)blockIdx.y * MANY_ROWS; j.row0 < j.row_end;
-         j.row0 += step * MANY_ROWS)
-        many_rows<B16>(a, j, panel);
+    for (j.row0 = begin + (int)blockIdx.y * 8 * MANY; j.row0 < j.row_end; j.row0 += step * 8 * MANY)
+        if (j.n_in % 32 == 0)
+            many_rows<B16, true>(a, j, panel);
+        else
+            many_rows<B16, false>(a, j, panel);
 }
 
-#define LINEAR_LAW(name, B16)                                        \
-    FXI_KERNEL(linear_##name##_few, linear, FEW_WARPS * 32)          \
-    {                                                                \
-        __shared__ float part[FEW_WARPS][16][8];                     \
-        linear_few<B16>(a, part);                                    \
-    }                                                                \
-    FXI_CUDA_KERNEL(fxi_cuda_linear_##name##_few);                   \
+#define LINEAR_PART(name, B16, N)                             \
+    FXI_KERNEL_FOR(linear_##name, linear, PART_WARPS * 32, 2) \
+    {                                                         \
+        __shared__ law_part<N> part;                          \
+        linear_part<B16, N>(a, part);                         \
+    }                                                         \
+    FXI_CUDA_KERNEL(fxi_cuda_linear_##name)
+
+#define LINEAR_MANY(name, B16)                                       \
     FXI_KERNEL_FOR(linear_##name##_many, linear, MANY_WARPS * 32, 3) \
     {                                                                \
         linear_many<B16>(a);                                         \
     }                                                                \
     FXI_CUDA_KERNEL(fxi_cuda_linear_##name##_many)
 
-LINEAR_LAW(f16, false);
-LINEAR_LAW(bf16, true);
+LINEAR_PART(f16_few, false, FEW);
+LINEAR_PART(f16_some, false, SOME);
+LINEAR_MANY(f16, false);
+LINEAR_PART(bf16_few, true, FEW);
+LINEAR_PART(bf16_some, true, SOME);
+LINEAR_MANY(bf16, true);

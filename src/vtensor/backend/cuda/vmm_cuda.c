@@ -27,11 +27,11 @@
 // - The memory of a handle lives until the handle is released and no longer mapped.
 // - Two addresses of one handle are not coherent while a write through one of them runs: a kernel
 //   that runs during the write may read old bytes through the other address. Only whole operations
-//   in stream order see each other. The manager lets no kernel write to an address that others read
-//   (shared chunks are read-only), and a queued fetch is such an operation.
+//   in stream order see each other. Nothing writes to an address that others read (rows of shared
+//   chunks are read-only by contract), and a queued fetch is such an operation.
 // - Unmapping does not reliably wait for kernels: that is what fences are for.
 //
-// Access is set once, when a slice is mapped, and never changed, so can_protect is false. The driver
+// Access is set once, when a slice is mapped, and never changed: can_protect is false. The driver
 // has read-only access (CU_MEM_ACCESS_FLAGS_PROT_READ), and a stray write through it ends the
 // context; but cuMemSetAccess on a mapping that a kernel reads ends it, too
 // (CUDA_ERROR_ILLEGAL_ADDRESS; seen on an H200 with driver 580.159.04), and a sequence that is read

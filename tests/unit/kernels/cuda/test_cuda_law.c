@@ -92,10 +92,12 @@ static void check_law_layer(plan p)
                               .n_row = p.n_tok,
                               .y = floats(n)};
     launch(FXI_CUDA_ROWS, &(fxi_cuda_rows_args){.x = x, .n_row = p.n_tok, .n = p.n_in, .out = a.a});
-    for (int n_row = 1; n_row < 1000; n_row += 998) { // the kernels for few rows and for many
+    static const char *const names[] = {"few", "some", "many"};
+    static const int n_row[] = {1, 40, 999}; // that their kernels are for
+    for (int i = 0; i < 3; i++) {
         memset(a.y, 0xff, n * sizeof *a.y);
-        launch(fxi_cuda_linear_find(p.type, FXI_CUDA_LAW, n_row), &a);
-        assert_same(n_row == 1 ? "few" : "many", a.y, want, n);
+        launch(fxi_cuda_linear_find(p.type, FXI_CUDA_LAW, n_row[i]), &a);
+        assert_same(names[i], a.y, want, n);
     }
     act_release(&a.a);
     free((void *)a.w.data), free(a.y), free(raw), free(x), free(want);
@@ -112,10 +114,12 @@ static void test_linear_layers_keep_their_order(void **state)
     }
 }
 
-static void test_few_and_many_are_kernels_of_their_own(void **state)
+static void test_few_some_and_many_are_kernels_of_their_own(void **state)
 {
     (void)state;
     assert_int_equal(fxi_cuda_linear_find(FXI_F16, FXI_CUDA_LAW, 1), FXI_CUDA_LINEAR_F16_FEW);
+    assert_int_equal(fxi_cuda_linear_find(FXI_F16, FXI_CUDA_LAW, 40), FXI_CUDA_LINEAR_F16_SOME);
+    assert_int_equal(fxi_cuda_linear_find(FXI_BF16, FXI_CUDA_LAW, 40), FXI_CUDA_LINEAR_BF16_SOME);
     assert_int_equal(fxi_cuda_linear_find(FXI_BF16, FXI_CUDA_LAW, 999), FXI_CUDA_LINEAR_BF16_MANY);
     assert_int_equal(fxi_cuda_linear_find(FXI_Q4_K, FXI_CUDA_LAW, 999), FXI_CUDA_LINEAR_Q4_K);
     assert_int_equal(fxi_cuda_linear_form(FXI_F16, FXI_CUDA_LAW), FXI_CUDA_FORM_F16);
@@ -368,7 +372,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_linear_layers_keep_their_order),
-        cmocka_unit_test(test_few_and_many_are_kernels_of_their_own),
+        cmocka_unit_test(test_few_some_and_many_are_kernels_of_their_own),
         cmocka_unit_test(test_attention_keeps_its_order),
     };
     return cmocka_run_group_tests(tests, open_kernels, NULL);
