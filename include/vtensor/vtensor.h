@@ -262,9 +262,10 @@ VT_API uint64_t vt_mappings_for(const vt_manager *m, const vt_seq *s);
 // Prefetches memory for tokens up to len_tok (clamped to max_tok) while the caller continues, so
 // that extend finds it ready. `deadline` is the number of steps until it is needed; the nearest
 // comes first. Returns at once. Takes what extend would take, but nothing that another live
-// sequence has prepared. Errors: VT_NOSPACE (budget, or too many requests are queued), VT_NOMAPS,
-// VT_EINVAL (swapped out), VT_EDEVICE, VT_ENOMEM; and, once, the error with which an earlier
-// prepare of this sequence failed. extend still works.
+// sequence has prepared, and nothing while more exists than a lowered budget allows. Errors:
+// VT_NOSPACE (budget, or too many requests are queued), VT_NOMAPS, VT_EINVAL (swapped out),
+// VT_EDEVICE, VT_ENOMEM; and, once, the error with which an earlier prepare of this sequence
+// failed. extend still works.
 VT_API VT_NODISCARD vt_status vt_seq_prepare(vt_seq *s, uint32_t len_tok, uint32_t deadline);
 
 // Waits until the memory requested by prepare is ready. Where extend answered VT_BUSY, waits until

@@ -14,12 +14,14 @@
 
 #include "vtensor/common/try.h"
 
-// Posts what is cold up to ahead_tok, a job for each lane that has none.
+// Posts what is cold up to ahead_tok, a job for each lane that has none. While the budget is
+// exceeded, what is spare is to go back to the system.
 static vt_status post_ahead(vt_seq *s, uint64_t due)
 {
     vt_manager *m = s->m;
     vt_status st = VT_OK;
     if (s->span->is_lost) return VT_EDEVICE;
+    if (vti_over_budget(m) > 0) return VT_NOSPACE;
     for (uint32_t g = 0; g < m->geo.n_group; g++) {
         const vti_lane *l = &s->span->lane[g];
         uint32_t end = vti_group_chunks(&m->geo.group[g], s->ahead_tok);

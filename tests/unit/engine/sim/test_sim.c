@@ -57,6 +57,7 @@ static void test_worlds_that_went_wrong(void **state)
     static const uint64_t seed[] = {
         3043, // two beams that came back to less memory than they hold, and back, for ever
         6096, // no room for a second choice beside what a group in the swap shares
+        3342, // six beams that prepared what was to go back, used it and lost it, for ever
         3786, // no span but those that a failing device had left, which it could take back
     };
     sim_totals t = {0};

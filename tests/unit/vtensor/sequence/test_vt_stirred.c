@@ -182,6 +182,28 @@ static void test_what_an_exceeded_budget_puts_off_is_done_later(void **state)
     assert_true(vt_seq_backed(a) >= CHUNK_TOK + SLACK_TOK);
 }
 
+// A chunk of the pool that is to go back, behind another one, is not prepared for a sequence.
+static void test_what_is_to_go_back_is_not_prepared(void **state)
+{
+    (void)state;
+    static const uint32_t tok[3 * CHUNK_TOK];
+    vt_seq *a = at_rest[0], *b = at_rest[1];
+    const uint64_t chunk_bytes = m->geo.group[0].chunk_bytes;
+    assert_ok(vt_seq_extend(a, CHUNK_TOK));
+    assert_ok(vt_seq_extend(b, 3 * CHUNK_TOK));
+    assert_ok(vt_seq_record(b, d, tok, 3 * CHUNK_TOK, NULL));
+    vt_seq_release(b);
+    for (uint64_t n = 3; n > 0; n--) assert_ok(vt_aim_budget(m, n * chunk_bytes));
+    assert_true(m->pset.cls[0].n_pool > 0);
+    assert_status(VT_NOSPACE, vt_seq_prepare(a, 2 * CHUNK_TOK, 1));
+    for (int i = 0; i < 8; i++) step(VT_AHEAD_NEXT, 1);
+    assert_int_equal(vt_seq_backed(a), CHUNK_TOK);
+    assert_int_equal(vti_pset_created_bytes(&m->pset), chunk_bytes);
+    assert_ok(vt_aim_budget(m, 2 * chunk_bytes));
+    for (int i = 0; i < 2; i++) step(VT_AHEAD_NEXT, 1);
+    assert_int_equal(vt_seq_backed(a), 2 * CHUNK_TOK);
+}
+
 // What was asked for by name, and could not be had: the policy that goes on with it does.
 static void test_a_failed_prepare_is_repeated(void **state)
 {
@@ -275,6 +297,7 @@ int main(void)
         TIGHT(test_a_failed_prepare_is_repeated),
         TIGHT(test_who_loses_warm_chunks_is_looked_at),
         TIGHT(test_what_an_exceeded_budget_puts_off_is_done_later),
+        TIGHT(test_what_is_to_go_back_is_not_prepared),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
