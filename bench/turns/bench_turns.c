@@ -1,11 +1,16 @@
-// bench_turns - what a turn of the scheduler costs outside of the model: with n sequences that
-// decode, and with n newcomers at once; CPU time of the engine's thread. Of the newcomers'
-// turn, their admission stands apart: prefixes looked for, memory counted, sequences made.
+// bench_turns - what a turn of the scheduler costs outside of the model: with n newcomers at once,
+// and with n sequences that decode; CPU time of the engine's thread. Newcomers are measured twice,
+// in an engine of their own each time: what the program's memory was never used for costs more. The
+// second turn is split up by phase, in microseconds for each of them: the inbox is collected,
+// newcomers are admitted, the rest of the plan (their caches grow), the batch is made; after the
+// pass, until tokens are drawn (prompts are recorded), drawing, and what follows (tokens are
+// emitted).
 //
 // The engine is that of paper_engine.h. What is done with each logit is the model's: nothing is
 // drawn (the calls are replaced).
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/system/clock.h"
 #include "engine/loop/loop.h"
@@ -14,13 +19,29 @@
 
 enum { N_SAMPLE = 61, PROMPT_TOK = 40 };
 
+enum { COLLECT, PLAN, ADMIT, BATCH, ADVANCE, DRAW, SETTLE, N_PHASE };
+
+static double phase_ms[N_PHASE]; // of the last turn
+static uint64_t phase_ns;        // when the phase began
+
 int32_t __wrap_fxi_sampler_draw(const fx_sampling *p, const float *logits, int n_vocab, int choice,
                                 int position, void *cand);
 bool __wrap_fxi_logits_are_finite(const float *logits, int n_vocab);
+void __real_fxi_preempt_go_on(fx_engine *eng);
+void __wrap_fxi_preempt_go_on(fx_engine *eng);
 bool __real_fxi_admit_waiting(fx_engine *eng);
 bool __wrap_fxi_admit_waiting(fx_engine *eng);
+void __real_fxi_step_run(fx_engine *eng, int n_tok);
+void __wrap_fxi_step_run(fx_engine *eng, int n_tok);
+void __real_fxi_draw_run(fx_engine *eng);
+void __wrap_fxi_draw_run(fx_engine *eng);
 
-static double admission_ms; // of the last turn
+static void end_phase(int phase)
+{
+    const uint64_t now_ns = fxi_thread_cpu_ns();
+    phase_ms[phase] += (double)(now_ns - phase_ns) / 1e6;
+    phase_ns = now_ns;
+}
 
 int32_t __wrap_fxi_sampler_draw(const fx_sampling *p, const float *logits, int n_vocab, int choice,
                                 int position, void *cand)
@@ -35,17 +56,38 @@ bool __wrap_fxi_logits_are_finite(const float *logits, int n_vocab)
     return true;
 }
 
+// The first that a turn does with what it has collected.
+void __wrap_fxi_preempt_go_on(fx_engine *eng)
+{
+    end_phase(COLLECT);
+    __real_fxi_preempt_go_on(eng);
+}
+
 bool __wrap_fxi_admit_waiting(fx_engine *eng)
 {
-    const uint64_t start_ns = fxi_thread_cpu_ns();
+    end_phase(PLAN);
     const bool some = __real_fxi_admit_waiting(eng);
-    admission_ms = (double)(fxi_thread_cpu_ns() - start_ns) / 1e6;
+    end_phase(ADMIT);
     return some;
+}
+
+void __wrap_fxi_step_run(fx_engine *eng, int n_tok)
+{
+    end_phase(PLAN);
+    __real_fxi_step_run(eng, n_tok);
+}
+
+void __wrap_fxi_draw_run(fx_engine *eng)
+{
+    end_phase(ADVANCE);
+    __real_fxi_draw_run(eng);
+    end_phase(DRAW);
 }
 
 static fx_status no_pass(fxi_model *m, const fxi_batch *batch, float *logits, fx_error *err)
 {
     (void)m, (void)batch, (void)logits, (void)err;
+    end_phase(BATCH);
     return FX_OK;
 }
 
@@ -61,31 +103,50 @@ static void open_passless(paper_engine *p, int n_seq)
 static double turn_ms(paper_engine *p)
 {
     const uint64_t start_ns = fxi_thread_cpu_ns();
+    memset(phase_ms, 0, sizeof phase_ms);
+    phase_ns = start_ns;
     (void)fxi_turn_run(p->r.eng);
+    end_phase(SETTLE);
     p->clock_us += 20000;
-    return (double)(fxi_thread_cpu_ns() - start_ns) / 1e6;
+    return (double)(phase_ns - start_ns) / 1e6;
 }
 
-// Newcomers of one turn, which is the first, and then turns in which all of them decode.
-static void measure(int n_seq)
+static double newcomers_ms(paper_engine *p, int n_seq)
 {
-    paper_engine *p = need(calloc(1, sizeof *p));
-    samples decode = {0};
     open_passless(p, n_seq);
     for (int i = 0; i < n_seq; i++) paper_engine_ask(p, PROMPT_TOK, 2 * N_SAMPLE);
-    const double first_ms = turn_ms(p), first_admission_ms = admission_ms;
+    const double ms = turn_ms(p);
     if (p->r.eng->running.n_seq != n_seq) die("not all were admitted");
-    for (int i = 0; i < N_SAMPLE; i++) samples_add(&decode, turn_ms(p));
-    printf("%d,%.3f,%.3f,%.3f,%.3f\n", n_seq, first_ms, first_admission_ms,
-           samples_at(&decode, 0.5), samples_at(&decode, 0.99));
+    return ms;
+}
+
+static void print_phases(int n_seq)
+{
+    static const int order[] = {COLLECT, ADMIT, PLAN, BATCH, ADVANCE, DRAW, SETTLE};
+    for (int i = 0; i < N_PHASE; i++) printf(",%.3f", phase_ms[order[i]] * 1e3 / n_seq);
+}
+
+// Newcomers, newcomers of another engine, and then turns in which these decode.
+static void measure(int n_seq)
+{
+    paper_engine *p = need(calloc(2, sizeof *p));
+    samples decode = {0};
+    const double first_ms = newcomers_ms(&p[0], n_seq);
+    paper_engine_close(&p[0]);
+    const double again_ms = newcomers_ms(&p[1], n_seq);
+    printf("%d,%.3f,%.3f", n_seq, first_ms, again_ms);
+    print_phases(n_seq);
+    for (int i = 0; i < N_SAMPLE; i++) samples_add(&decode, turn_ms(&p[1]));
+    printf(",%.3f,%.3f\n", samples_at(&decode, 0.5), samples_at(&decode, 0.99));
     samples_free(&decode);
-    paper_engine_close(p);
+    paper_engine_close(&p[1]);
     free(p);
 }
 
 int main(void)
 {
-    puts("sequences,newcomers_ms,admission_ms,decode_p50_ms,decode_p99_ms");
+    puts("sequences,newcomers_ms,again_ms,collect_us,admit_us,plan_us,batch_us,advance_us,draw_us,"
+         "settle_us,decode_p50_ms,decode_p99_ms");
     for (int n_seq = 1; n_seq <= 4096; n_seq *= 4) measure(n_seq);
     return 0;
 }

@@ -749,7 +749,7 @@ typedef struct fx_record {
     uint64_t at_us;   // by the engine's clock; of a call, its end
     uint64_t request; // its id; 0: of no request in particular
     union {
-        uint32_t took_ns; // of a call; 2^32 - 1: that or longer
+        uint32_t took_ns; // of a call, the first of those made together; 2^32 - 1: that or longer
         uint32_t mapped_kib;
     };
     union {

@@ -32,20 +32,31 @@ static void rotate_up(fxi_treap *t, fxi_treap_node *n)
     up->up = n;
 }
 
+// Where n is to hang: below *up.
+static fxi_treap_node **hang_at(fxi_treap *t, const fxi_treap_node *n, fxi_treap_node **up)
+{
+    fxi_treap_node **at = &t->root;
+    *up = t->last;
+    if (t->last && !t->before(n, t->last)) return &t->last->right;
+    while (*at) {
+        *up = *at;
+        at = t->before(n, *up) ? &(*up)->left : &(*up)->right;
+    }
+    return at;
+}
+
 void fxi_treap_add(fxi_treap *t, fxi_treap_node *n)
 {
-    fxi_treap_node **at = &t->root, *up = NULL;
-    while (*at) {
-        up = *at;
-        at = t->before(n, up) ? &up->left : &up->right;
-    }
+    fxi_treap_node *up, **at = hang_at(t, n, &up);
     *n = (fxi_treap_node){.up = up, .weight = next_weight(t)};
+    if (!up || at == &t->last->right) t->last = n;
     *at = n;
     while (n->up && n->up->weight < n->weight) rotate_up(t, n);
 }
 
 void fxi_treap_remove(fxi_treap *t, fxi_treap_node *n)
 {
+    if (t->last == n) t->last = fxi_treap_prev(n);
     while (n->left && n->right)
         rotate_up(t, n->left->weight > n->right->weight ? n->left : n->right);
     fxi_treap_node *child = n->left ? n->left : n->right;
@@ -63,9 +74,7 @@ fxi_treap_node *fxi_treap_first(const fxi_treap *t)
 
 fxi_treap_node *fxi_treap_last(const fxi_treap *t)
 {
-    fxi_treap_node *n = t->root;
-    while (n && n->right) n = n->right;
-    return n;
+    return t->last;
 }
 
 fxi_treap_node *fxi_treap_next(const fxi_treap_node *n)

@@ -2,8 +2,8 @@
 //
 // The tree owns nothing: a NODE is a part of what it orders, so that nothing is allocated and no
 // call can fail. A thing may be in several trees, with a node for each. Weights follow from a seed:
-// whoever chooses the keys, but does not know it, cannot unbalance the tree. Calls take O(log n).
-// Not thread-safe.
+// whoever chooses the keys, but does not know it, cannot unbalance the tree. Calls take O(log n);
+// what goes behind all others is added after one comparison. Not thread-safe.
 #ifndef FXI_BASE_TREAP_H
 #define FXI_BASE_TREAP_H
 
@@ -20,8 +20,8 @@ typedef struct fxi_treap {
     // Whether a goes before b: a strict order, whose equals are in the order of their arrival.
     bool (*before)(const fxi_treap_node *a, const fxi_treap_node *b);
     uint64_t seed;
-    fxi_treap_node *root; // NULL: it is empty
-    uint64_t n_added;     // so far
+    fxi_treap_node *root, *last; // NULL: it is empty
+    uint64_t n_added;            // so far
 } fxi_treap;
 
 // The thing of this type whose `member` is the node; NULL for NULL.

@@ -4,7 +4,8 @@
 
 static fxi_draw *add_draw(fxi_step *st, fxi_seq *s, int row)
 {
-    fxi_draw *d = &st->draw[st->n_draw++];
+    fxi_draw *d = &st->draw[st->n_draw];
+    d->lists = &st->lists[st->n_draw++];
     d->s = s;
     d->row = row;
     d->position = 0;
@@ -71,7 +72,8 @@ static bool take_forced(fxi_draw *d, const float *row, int n_vocab)
     if (!fxi_seq_forced(d->s, &d->tok, 1)) return false;
     d->has_prob = wants_prob(g);
     if (d->has_prob)
-        fxi_logprob_of(row, n_vocab, d->tok, g->req.logprobs ? g->req.n_top : 0, d->top, &d->prob);
+        fxi_logprob_of(row, n_vocab, d->tok, g->req.logprobs ? g->req.n_top : 0, d->lists->top,
+                       &d->prob);
     return true;
 }
 
@@ -85,7 +87,7 @@ static void draw_token(fxi_draw *d, const float *row, const float *ruled, int n_
     if (!d->has_prob) return;
     if (req->processed_logprobs && !d->s->group->is_hidden)
         row = processed_row(&req->sampling, ruled, n_vocab, scratch->logit);
-    fxi_logprob_of(row, n_vocab, d->tok, req->logprobs ? req->n_top : 0, d->top, &d->prob);
+    fxi_logprob_of(row, n_vocab, d->tok, req->logprobs ? req->n_top : 0, d->lists->top, &d->prob);
 }
 
 static void run_draw(const fx_engine *eng, fxi_draw *d, fxi_sample_scratch *scratch)
@@ -101,7 +103,7 @@ static void run_draw(const fx_engine *eng, fxi_draw *d, fxi_sample_scratch *scra
     d->is_broken = !fxi_logits_are_finite(row, n_vocab);
     if (d->is_broken) return;
     if (d->position) {
-        fxi_logprob_of(row, n_vocab, d->tok, g->req.n_prompt_top, d->top, &d->prob);
+        fxi_logprob_of(row, n_vocab, d->tok, g->req.n_prompt_top, d->lists->top, &d->prob);
         return;
     }
     fxi_sample_view v = fxi_seq_view(d->s);
@@ -111,7 +113,7 @@ static void run_draw(const fx_engine *eng, fxi_draw *d, fxi_sample_scratch *scra
     const float *ruled = fxi_rules_apply(&v, row, n_vocab, scratch);
     if (!ruled) return;
     if (g->beam)
-        d->n_next = fxi_logprob_top(ruled, n_vocab, 2 * g->n_seq, d->next);
+        d->n_next = fxi_logprob_top(ruled, n_vocab, 2 * g->n_seq, d->lists->next);
     else
         draw_token(d, row, ruled, n_vocab, scratch);
 }

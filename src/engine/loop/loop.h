@@ -75,19 +75,24 @@ bool fxi_join_match_running(fx_engine *eng);
 
 // ---- step.c, step_scratch.c, step_batch.c, draw.c ----------------------------------------------
 
-// One row of logits and what is drawn from it.
+// What few draws have: those of logprobs, and of beams.
+typedef struct fxi_draw_lists {
+    fx_logprob top[FX_MAX_TOP];       // what prob.top points to
+    fx_logprob next[2 * FX_MAX_BEAM]; // of a beam: its likeliest next tokens by the rules
+} fxi_draw_lists;
+
+// One row of logits and what is drawn from it. All of them are looked at in each step.
 typedef struct fxi_draw {
     fxi_seq *s;
     int row;
-    int position;               // of the prompt token whose probability is wanted; 0: draw a token
-    bool is_broken;             // the row has a number that is not finite; nothing is drawn
-    int32_t tok;                // the token drawn, or that of the prompt; -1: none
-    const char *error;          // why: a static line; NULL: the rules leave none
-    bool has_prob;              // `prob` is set
-    fx_token_prob prob;         // of tok
-    fx_logprob top[FX_MAX_TOP]; // what prob.top points to
-    fx_logprob next[2 * FX_MAX_BEAM]; // of a beam: its likeliest next tokens by the rules
-    int n_next;
+    int position;       // of the prompt token whose probability is wanted; 0: draw a token
+    bool is_broken;     // the row has a number that is not finite; nothing is drawn
+    int32_t tok;        // the token drawn, or that of the prompt; -1: none
+    const char *error;  // why: a static line; NULL: the rules leave none
+    bool has_prob;      // `prob` is set
+    fx_token_prob prob; // of tok
+    fxi_draw_lists *lists;
+    int n_next; // in lists->next
 } fxi_draw;
 
 // Scratch of one step.
@@ -97,7 +102,8 @@ typedef struct fxi_step {
     fxi_seq **seq;        // [max_seq] the sequence of each element of `batch`
     int *row;             // [max_seq] its first row of logits, or of `rows`
     int n_seq;
-    fxi_draw *draw; // [n_row]
+    fxi_draw *draw;        // [n_row]
+    fxi_draw_lists *lists; // [n_row] of each
     int n_draw;
     float *logits;               // [n_row][n_vocab], memory of the device, as best and rows
     int32_t *best;               // [n_row] where logits are largest

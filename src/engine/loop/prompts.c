@@ -74,8 +74,18 @@ static int add_share(fxi_reader *r, int most, int left)
     return left - n;
 }
 
+// All that each needs, if that is not too much for a step.
+static bool give_all(fxi_reader *r, int n, int left)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < n; i++) sum += r[i].share = r[i].need;
+    return sum <= left;
+}
+
 static void share_out(fxi_reader *r, int n, int left)
 {
+    if (give_all(r, n, left)) return;
+    for (int i = 0; i < n; i++) r[i].share = 0;
     left = add_share(&r[0], (left + 1) / 2, left);
     qsort(r, (size_t)n, sizeof *r, by_need);
     for (int i = 0; i < n; i++)
@@ -84,16 +94,34 @@ static void share_out(fxi_reader *r, int n, int left)
     (void)add_share(&r[0], left, left);
 }
 
+// Those with a share from r[*i] on, as many as go into one call.
+static int list_some(const fxi_reader *r, int n, int *i, fxi_seq **s, int *n_step)
+{
+    int k = 0;
+    for (; *i < n && k < FXI_ROOM_AT_ONCE; ++*i) {
+        if (!r[*i].share || !fxi_seq_may_compute(r[*i].s)) continue;
+        s[k] = r[*i].s;
+        n_step[k++] = r[*i].share;
+    }
+    return k;
+}
+
+static void grow_readers(fx_engine *eng, const fxi_reader *r, int n)
+{
+    fxi_seq *s[FXI_ROOM_AT_ONCE];
+    int n_step[FXI_ROOM_AT_ONCE];
+    for (int i = 0, k; (k = list_some(r, n, &i, s, n_step)) > 0;)
+        for (int done = fxi_room_grow_each(eng, s, n_step, k); done < k; done++)
+            if (fxi_seq_may_compute(s[done])) (void)fxi_room_grow(eng, s[done], n_step[done]);
+}
+
 void fxi_prompts_plan(fx_engine *eng, int left)
 {
     fxi_reader *r = eng->reader;
     const int n = eng->n_reader = list_readers(eng, r);
     if (!n || left <= 0) return;
     share_out(r, n, left);
-    for (int i = 0; i < n; i++) {
-        fxi_seq *s = r[i].s;
-        if (r[i].share && fxi_seq_may_compute(s)) (void)fxi_room_grow(eng, s, r[i].share);
-    }
+    grow_readers(eng, r, n);
 }
 
 void fxi_prompts_prepare(fx_engine *eng)

@@ -32,7 +32,8 @@ static bool extend_beam(fx_engine *eng, fxi_seq *to, const fxi_draw *parent, con
 static int choose_beams(fx_engine *eng, fxi_group *g, const fxi_draw *d, int n_draw)
 {
     fxi_beam *b = g->beam;
-    for (int i = 0; i < n_draw; i++) fxi_beam_offer(b, i, d[i].s->beam_sum, d[i].next, d[i].n_next);
+    for (int i = 0; i < n_draw; i++)
+        fxi_beam_offer(b, i, d[i].s->beam_sum, d[i].lists->next, d[i].n_next);
     const int n_cand = fxi_beam_rank(b);
     int n = 0;
     for (int i = 0; i < n_cand && n < b->width; i++) {

@@ -69,7 +69,8 @@ fx_status fxi_step_make(fx_engine *eng, fx_error *err)
     st->seq = malloc(n_seq * sizeof *st->seq);
     st->row = malloc(n_seq * sizeof *st->row);
     st->draw = malloc(n_row * sizeof *st->draw);
-    if (!st->token || !st->batch || !st->seq || !st->row || !st->draw ||
+    st->lists = malloc(n_row * sizeof *st->lists);
+    if (!st->token || !st->batch || !st->seq || !st->row || !st->draw || !st->lists ||
         !make_samplers(st, (size_t)eng->opt.n_thread, n_logit))
         return fxi_fail(err, FX_ENOMEM, "no memory for the logits of %d sequences",
                         eng->opt.max_seq);
@@ -85,6 +86,7 @@ void fxi_step_free(fx_engine *eng)
     free(st->seq);
     free(st->row);
     free(st->draw);
+    free(st->lists);
     free_samplers(st, eng->opt.n_thread);
     free(st);
 }

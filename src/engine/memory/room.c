@@ -66,11 +66,34 @@ bool fxi_room_grow(fx_engine *eng, fxi_seq *s, int n_step)
     return true;
 }
 
+static int extend_many(fx_engine *eng, fxi_seq *const *s, const int *len_tok, int n, fx_status *st)
+{
+    fxi_kv_seq *kv[FXI_ROOM_AT_ONCE];
+    int n_done;
+    for (int i = 0; i < n; i++) kv[i] = s[i]->kv;
+    *st = fxi_kv_extend_many(eng->kv, kv, len_tok, n, &n_done);
+    return n_done;
+}
+
 static void note_many(const fx_engine *eng, int n_done, fx_status st)
 {
     const fx_record ev = {
         .kind = FX_RECORD_extend, .n_tok = (uint32_t)n_done, .n = (uint32_t)n_done};
     fxi_engine_note_call(eng, ev, st);
+}
+
+// One event for each of what has succeeded, the first with the time of all.
+static void note_each(const fx_engine *eng, fxi_seq *const *s, const int *len_tok, int n)
+{
+    if (!eng->recorder || !n) return;
+    fx_record ev = fxi_engine_seq_event(FX_RECORD_extend, s[0], len_tok[0]);
+    fxi_engine_note_call(eng, ev, FX_OK);
+    const uint64_t now_us = fxi_now_us(eng);
+    for (int i = 1; i < n; i++) {
+        ev = fxi_engine_seq_event(FX_RECORD_extend, s[i], len_tok[i]);
+        ev.at_us = now_us;
+        fxi_recorder_add(eng->recorder, &ev);
+    }
 }
 
 // An extension that fails leaves the sequence as it was, unless the device has lost its memory.
@@ -83,14 +106,11 @@ static void drop_if_lost(fx_engine *eng, fxi_seq *s)
 
 int fxi_room_try_many(fx_engine *eng, fxi_seq *const *s, const int *n_more, int n)
 {
-    fxi_kv_seq *kv[FXI_ROOM_AT_ONCE];
-    int len_tok[FXI_ROOM_AT_ONCE], n_done;
-    for (int i = 0; i < n; i++) {
-        kv[i] = s[i]->kv;
-        len_tok[i] = s[i]->n_computed + s[i]->n_step + n_more[i];
-    }
+    int len_tok[FXI_ROOM_AT_ONCE];
+    fx_status st;
     if (!n) return 0;
-    const fx_status st = fxi_kv_extend_many(eng->kv, kv, len_tok, n, &n_done);
+    for (int i = 0; i < n; i++) len_tok[i] = s[i]->n_computed + s[i]->n_step + n_more[i];
+    const int n_done = extend_many(eng, s, len_tok, n, &st);
     note_many(eng, n_done, st);
     if (st != FX_OK && st != FX_ENOSPACE) drop_if_lost(eng, s[n_done]);
     return n_done;
@@ -98,16 +118,24 @@ int fxi_room_try_many(fx_engine *eng, fxi_seq *const *s, const int *n_more, int 
 
 int fxi_room_grow_many(fx_engine *eng, fxi_seq *const *s, int n)
 {
-    fxi_kv_seq *kv[FXI_ROOM_AT_ONCE];
-    int len_tok[FXI_ROOM_AT_ONCE], n_done;
-    for (int i = 0; i < n; i++) {
-        kv[i] = s[i]->kv;
-        len_tok[i] = s[i]->n_computed + 1;
-    }
+    int len_tok[FXI_ROOM_AT_ONCE];
+    fx_status st;
     if (!n) return 0;
-    const fx_status st = fxi_kv_extend_many(eng->kv, kv, len_tok, n, &n_done);
+    for (int i = 0; i < n; i++) len_tok[i] = s[i]->n_computed + 1;
+    const int n_done = extend_many(eng, s, len_tok, n, &st);
     note_many(eng, n_done, st); // where it failed, fxi_room_grow tries again
     for (int i = 0; i < n_done; i++) s[i]->n_step = 1;
+    return n_done;
+}
+
+int fxi_room_grow_each(fx_engine *eng, fxi_seq *const *s, const int *n_step, int n)
+{
+    int len_tok[FXI_ROOM_AT_ONCE];
+    fx_status st; // where it failed, fxi_room_grow tries again
+    for (int i = 0; i < n; i++) len_tok[i] = s[i]->n_computed + n_step[i];
+    const int n_done = extend_many(eng, s, len_tok, n, &st);
+    note_each(eng, s, len_tok, n_done);
+    for (int i = 0; i < n_done; i++) s[i]->n_step = n_step[i];
     return n_done;
 }
 

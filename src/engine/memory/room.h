@@ -15,6 +15,8 @@ bool fxi_room_grow(fx_engine *eng, fxi_seq *s, int n_step);
 // The same for one more token of each of n sequences, in order, as far as memory is at hand:
 // nothing is preempted. Returns how many have it. n <= FXI_ROOM_AT_ONCE.
 int fxi_room_grow_many(fx_engine *eng, fxi_seq *const *s, int n);
+// The same for n_step[i] more tokens.
+int fxi_room_grow_each(fx_engine *eng, fxi_seq *const *s, const int *n_step, int n);
 // Extends the caches of n planned sequences by n_more[i] tokens that may turn out to be of no use:
 // as far as memory is at hand, and nothing is preempted. Returns how many were extended, the first
 // ones; n_step stays. If a cache is lost on the way, the failure of its group is decided, and none

@@ -39,6 +39,7 @@ static void assert_in_order(const fxi_treap *t, int n)
         before = x;
     }
     assert_int_equal(n_seen, n);
+    assert_ptr_equal(thing_at(fxi_treap_last(t)), before);
 }
 
 static void test_things_stay_in_order(void **state)
@@ -60,6 +61,7 @@ static void test_things_stay_in_order(void **state)
         if (fxi_treap_has(&things[i].at)) fxi_treap_remove(&t, &things[i].at);
     assert_null(t.root);
     assert_null(fxi_treap_first(&t));
+    assert_null(fxi_treap_last(&t));
 }
 
 static void test_the_first_that_is_not_before_is_found(void **state)
@@ -89,6 +91,10 @@ static void test_no_order_of_keys_makes_it_deep(void **state)
             things[i] = (thing){.key = how == 0 ? i : how == 1 ? -i : i % 2 ? i : -i};
             fxi_treap_add(&t, &things[i].at);
         }
+        assert_true(n_compared < (how == 0 ? 1ull : 40ull) * N); // each goes behind all others
+        n_compared = 0;
+        for (int i = 0; i < N; i++)
+            assert_ptr_equal(fxi_treap_find(&t, &things[i].at), &things[i].at);
         assert_true(n_compared < 40ull * N);
         for (int i = 0; i < N; i++) fxi_treap_remove(&t, &things[i].at);
     }
