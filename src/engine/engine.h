@@ -90,6 +90,7 @@ struct fx_engine {
     fxi_group_list aside;                    // JOINING and COMING: they wait, but not in line
     fxi_treap turn[2 * FX_MAX_PRIORITY + 1]; // clients.c: by priority, first groups in line
     fxi_treap filling;        // seq.c: by domain and tokens, those that compute known ones
+    fxi_treap joining;        // seq.c: what JOINING groups wait for, by that
     uint64_t fair_time;       // clients.c: the virtual time, as `served` of a client
     int n_client;             // with groups that are collected
     int n_swapped;            // sequences in the swap, or on their way there or back

@@ -93,6 +93,13 @@ typedef enum fxi_group_state {
     FXI_N_STATE
 } fxi_group_state;
 
+// What a JOINING group waits for: the first n_tok tokens of a sequence in the prefix cache.
+typedef struct fxi_wait {
+    fxi_treap_node at; // eng->joining
+    uint64_t group_id; // of that sequence; 0: it need not wait any longer
+    int choice, n_tok;
+} fxi_wait;
+
 // A number that requests came with (fx_request.client). clients.c
 typedef struct fxi_client {
     uint64_t number;
@@ -140,6 +147,7 @@ struct fxi_group {
     uint64_t moving_since_us; // LEAVING, COMING
     int n_left;               // choices whose end has not been emitted
     fxi_treap_node list_at;
+    fxi_wait wait;
     _Atomic uint64_t stopped; // choices that fx_stop_choice ends, as bits
     fxi_group *next_inbox;    // guarded by mu
     fxi_treap_node live_at;   // guarded by mu
@@ -204,6 +212,9 @@ bool fxi_seq_reserve(fxi_seq *s, int n_tok); // room for n_tok tokens; false: no
 bool fxi_seq_copy(fxi_seq *to, const fxi_seq *from);
 // Call when s->is_filling or the state of its group has changed.
 void fxi_seq_list_filling(fx_engine *eng, fxi_seq *s);
+bool fxi_seq_waits_before(const fxi_treap_node *a, const fxi_treap_node *b); // of eng->joining
+// The groups that wait for the first n_tok tokens of s, or for fewer, need not wait any longer.
+void fxi_seq_let_go(fx_engine *eng, const fxi_seq *s, int n_tok);
 void fxi_seq_clear(fxi_seq *s); // frees what it owns, except its cache; it is UNBORN again
 int fxi_seq_n_generated(const fxi_seq *s);
 // Follows the grammar of its request up to its last token: s->place. mask: NULL, or what may come
@@ -283,6 +294,8 @@ void fxi_lists_init(fx_engine *eng, uint64_t seed); // the empty lists of a zero
 void fxi_lists_move(fx_engine *eng, fxi_group *g, fxi_group_state to);
 // Counts a NEW group as queued; the caller holds the lock. From any thread.
 void fxi_lists_queue_locked(fx_engine *eng, const fxi_group *g);
+// A JOINING group that need not wait any longer; NULL: there is none.
+fxi_group *fxi_lists_let_go(const fx_engine *eng);
 // The group with this id that is not freed yet; NULL: there is none. The caller holds the lock.
 fxi_group *fxi_lists_find_locked(const fx_engine *eng, uint64_t id);
 // Moves g, which is in line, right in front of `before`, which is, too.

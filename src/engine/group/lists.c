@@ -49,6 +49,7 @@ void fxi_lists_init(fx_engine *eng, uint64_t seed)
     eng->waiting.at = eng->aside.at = eng->running.at = empty;
     eng->live = (fxi_treap){.before = by_id, .seed = seed};
     eng->filling = (fxi_treap){.before = fxi_seq_goes_before, .seed = seed};
+    eng->joining = (fxi_treap){.before = fxi_seq_waits_before, .seed = seed};
     fxi_clients_init(eng, seed);
 }
 
@@ -151,10 +152,28 @@ static void change_list(fx_engine *eng, fxi_group *g, const struct state_row *ol
     count_waiting(g, old, new);
 }
 
+// It waits with its first sequence that is alive.
+static void begin_joining(fx_engine *eng, fxi_group *g)
+{
+    int i = 0;
+    while (i < g->n_seq - 1 && g->seq[i].state != FXI_SEQ_LIVE) i++;
+    const struct fxi_join *j = &g->seq[i].join;
+    g->wait = (fxi_wait){.group_id = j->group_id, .choice = j->choice, .n_tok = j->n_tok};
+    fxi_treap_add(&eng->joining, &g->wait.at);
+}
+
+fxi_group *fxi_lists_let_go(const fx_engine *eng)
+{
+    const fxi_wait *w = FXI_TREAP_OF(fxi_treap_first(&eng->joining), fxi_wait, at);
+    return w && !w->group_id ? FXI_TREAP_OF(&w->at, fxi_group, wait.at) : NULL;
+}
+
 void fxi_lists_move(fx_engine *eng, fxi_group *g, fxi_group_state to)
 {
     const struct state_row *old = &state_rows[g->state], *new = &state_rows[to];
     change_list(eng, g, old, new);
+    if (g->state == FXI_JOINING) fxi_treap_remove(&eng->joining, &g->wait.at);
+    if (to == FXI_JOINING) begin_joining(eng, g);
     if (old->is_queued != new->is_queued) count_queue(eng, g, new->is_queued - old->is_queued);
     eng->n_swapped += (new->is_swapped - old->is_swapped) * g->n_seq;
     eng->n_leaving += (new->is_leaving - old->is_leaving) * g->n_seq;

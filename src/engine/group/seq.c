@@ -1,6 +1,7 @@
 // seq.c - one sequence as data: its tokens, its text, its end.
 #include "engine/engine.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -134,11 +135,34 @@ bool fxi_seq_goes_before(const fxi_treap_node *a, const fxi_treap_node *b)
     return i < n_tok ? x->tok[i] < y->tok[i] : x->n_tok < y->n_tok;
 }
 
+bool fxi_seq_waits_before(const fxi_treap_node *a, const fxi_treap_node *b)
+{
+    const fxi_wait *x = FXI_TREAP_OF(a, fxi_wait, at), *y = FXI_TREAP_OF(b, fxi_wait, at);
+    if (x->group_id != y->group_id) return x->group_id < y->group_id;
+    return x->choice != y->choice ? x->choice < y->choice : x->n_tok < y->n_tok;
+}
+
+void fxi_seq_let_go(fx_engine *eng, const fxi_seq *s, int n_tok)
+{
+    const fxi_wait key = {.group_id = s->group->id, .choice = s->choice};
+    fxi_wait *w;
+    if (!eng->joining.root) return;
+    while ((w = FXI_TREAP_OF(fxi_treap_find(&eng->joining, &key.at), fxi_wait, at))) {
+        if (w->group_id != key.group_id || w->choice != key.choice || w->n_tok > n_tok) return;
+        fxi_treap_remove(&eng->joining, &w->at);
+        *w = (fxi_wait){0};
+        fxi_treap_add(&eng->joining, &w->at);
+    }
+}
+
+// Nobody waits for one that does not compute known tokens any more.
 void fxi_seq_list_filling(fx_engine *eng, fxi_seq *s)
 {
     const bool is_listed = fxi_treap_has(&s->fill_at), runs = s->group->state == FXI_RUNNING;
     const bool must = s->is_filling && runs && !s->group->req.no_cache;
-    if (must != is_listed) (must ? fxi_treap_add : fxi_treap_remove)(&eng->filling, &s->fill_at);
+    if (must == is_listed) return;
+    (must ? fxi_treap_add : fxi_treap_remove)(&eng->filling, &s->fill_at);
+    if (!must) fxi_seq_let_go(eng, s, INT_MAX);
 }
 
 void fxi_seq_clear(fxi_seq *s)

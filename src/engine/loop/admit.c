@@ -6,9 +6,9 @@
 // mappings that they may need, where the system limits them. headroom_tok doubles with each
 // preemption and shrinks by one per turn (hysteresis). Where memory is short, no group overtakes.
 // Groups that wait for a prefix that another one computes (join.c) are put aside, and are in line
-// again once they need not wait. A group that comes back from the swap has its place and its
-// memory, and runs once it has arrived. While a smaller budget waits for memory on its way, nobody
-// is admitted.
+// again once that one lets them go (seq.c). A group that comes back from the swap has its place and
+// its memory, and runs once it has arrived. While a smaller budget waits for memory on its way,
+// nobody is admitted.
 #include "engine/loop/loop.h"
 #include "engine/memory/room.h"
 
@@ -167,7 +167,15 @@ static verdict try_match(fx_engine *eng, fxi_group *g, fxi_promise *p, bool is_a
     return ADMITTED;
 }
 
-// It is tried only if it would fit if other sequences already held everything that it matches.
+// Whether it would fit if other sequences already held everything that it matches, which is looked
+// up only where it matters.
+static bool may_fit(const fx_engine *eng, const fxi_group *g, const fxi_seq *s,
+                    const fxi_promise *p)
+{
+    return has_room_for(eng, p, promise_of(eng, g, 0)) ||
+           has_room_for(eng, p, promise_of(eng, g, fxi_cache_hit(eng, s)));
+}
+
 static verdict admit_waiting(fx_engine *eng, fxi_group *g, fxi_promise *p, bool is_alone)
 {
     if (fxi_cache_open_domain(eng, g) != FX_OK) return NO_ROOM;
@@ -176,8 +184,7 @@ static verdict admit_waiting(fx_engine *eng, fxi_group *g, fxi_promise *p, bool 
         fxi_lists_move(eng, g, FXI_JOINING);
         return SKIPPED;
     }
-    if (!is_alone && !has_room_for(eng, p, promise_of(eng, g, fxi_cache_hit(eng, s))))
-        return NO_ROOM;
+    if (!is_alone && !may_fit(eng, g, s, p)) return NO_ROOM;
     return try_match(eng, g, p, is_alone);
 }
 
@@ -252,11 +259,7 @@ static void fail_if_hopeless(fx_engine *eng, fxi_group *g, bool was_swapped)
 // Those that need not wait for a prefix any longer are in line again.
 static void line_up_joined(fx_engine *eng)
 {
-    for (fxi_group *g = eng->aside.head, *next; g; g = next) {
-        next = g->next;
-        if (g->state == FXI_JOINING && !fxi_join_goes_on(eng, first_live(g)))
-            fxi_lists_move(eng, g, FXI_WAITING);
-    }
+    for (fxi_group *g; (g = fxi_lists_let_go(eng));) fxi_lists_move(eng, g, FXI_WAITING);
 }
 
 bool fxi_admit_waiting(fx_engine *eng)

@@ -27,21 +27,24 @@ static const fxi_seq *find_joined(fx_engine *eng, const struct fxi_join *j)
     return g && g->state == FXI_RUNNING ? &g->seq[j->choice] : NULL;
 }
 
-bool fxi_join_goes_on(fx_engine *eng, const fxi_seq *s)
+// Whether it waits still, for the one that it waited for.
+static bool waits_still(fx_engine *eng, const fxi_seq *s)
 {
     if (!s->join.group_id) return false;
     const fxi_seq *o = find_joined(eng, &s->join);
     return o && o->is_filling && o->n_recorded < s->join.n_tok;
 }
 
-// Whether o computes a prefix of s that is worth waiting for, given that `hit` tokens are recorded.
-static bool worth_joining(const fxi_seq *o, const fxi_seq *s, int hit, int *n_tok)
+// Whether o computes a prefix of s that is worth waiting for. *hit: tokens that are recorded; below
+// 0, they are looked up once they matter.
+static bool worth_joining(fx_engine *eng, const fxi_seq *o, const fxi_seq *s, int *hit, int *n_tok)
 {
     if (!o) return false;
     const int most = fxi_cache_max_hit(s), n = common_tok(o, s, most);
-    if (n <= hit || n <= o->n_recorded) return false;
+    if (n <= o->n_recorded || (n < most && n < MIN_JOIN_TOK)) return false;
+    if (*hit < 0) *hit = fxi_cache_hit(eng, s);
     *n_tok = n;
-    return n == most || n >= hit + MIN_JOIN_TOK;
+    return n > *hit && (n == most || n >= *hit + MIN_JOIN_TOK);
 }
 
 // Nobody shares more with s than its neighbours in the order of tokens.
@@ -52,10 +55,9 @@ static bool find_join(fx_engine *eng, fxi_seq *s)
     fxi_treap_node *before = behind ? fxi_treap_prev(behind) : fxi_treap_last(&eng->filling);
     const fxi_seq *near[] = {FXI_TREAP_OF(behind, fxi_seq, fill_at),
                              FXI_TREAP_OF(before, fxi_seq, fill_at)};
-    const int hit = fxi_cache_hit(eng, s);
-    int n_tok;
+    int n_tok, hit = -1;
     for (int i = 0; i < 2; i++)
-        if (worth_joining(near[i], s, hit, &n_tok)) {
+        if (worth_joining(eng, near[i], s, &hit, &n_tok)) {
             s->join = (struct fxi_join){near[i]->group->id, near[i]->choice, n_tok};
             return true;
         }
@@ -64,7 +66,7 @@ static bool find_join(fx_engine *eng, fxi_seq *s)
 
 bool fxi_join_waits(fx_engine *eng, fxi_seq *s)
 {
-    if (fxi_join_goes_on(eng, s)) return true;
+    if (waits_still(eng, s)) return true;
     s->join.group_id = 0;
     return find_join(eng, s);
 }

@@ -67,8 +67,6 @@ bool fxi_admit_waiting(fx_engine *eng);
 
 // Whether s waits for a prefix that another sequence is computing.
 bool fxi_join_waits(fx_engine *eng, fxi_seq *s);
-// Whether it waits still, for the one that it waited for.
-bool fxi_join_goes_on(fx_engine *eng, const fxi_seq *s);
 // Matches the LIVE sequences of running groups that have no cache and wait for no prefix. Whether
 // some have a cache now.
 bool fxi_join_match_running(fx_engine *eng);

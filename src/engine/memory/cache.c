@@ -27,7 +27,9 @@ static fx_status record_tokens(fx_engine *eng, fxi_seq *s, int n_tok, fxi_kv_kee
 static void record_seq(fx_engine *eng, fxi_seq *s, int n_tok, fxi_kv_keep keep)
 {
     if (s->group->req.no_cache || n_tok <= s->n_recorded) return;
-    if (record_tokens(eng, s, n_tok, keep) == FX_OK) s->n_recorded = n_tok;
+    if (record_tokens(eng, s, n_tok, keep) != FX_OK) return;
+    s->n_recorded = n_tok;
+    fxi_seq_let_go(eng, s, n_tok);
 }
 
 void fxi_cache_record_progress(fx_engine *eng, fxi_seq *s)

@@ -348,6 +348,24 @@ static void check_moves(sim *w)
     w->total->moving += n_leaving + n_coming > 0;
 }
 
+// Whoever waits for a prefix is about to be lined up, or waits for one that is being computed.
+static void check_joining(sim *w)
+{
+    fx_engine *eng = w->eng;
+    int n = 0;
+    for (fxi_treap_node *at = fxi_treap_first(&eng->joining); at; at = fxi_treap_next(at)) {
+        const fxi_group *g = FXI_TREAP_OF(at, fxi_group, wait.at);
+        pthread_mutex_lock(&eng->mu);
+        const fxi_group *of = fxi_lists_find_locked(eng, g->wait.group_id);
+        pthread_mutex_unlock(&eng->mu);
+        const fxi_seq *s = of && of->state == FXI_RUNNING ? &of->seq[g->wait.choice] : NULL;
+        const bool goes_on = s && s->is_filling && s->n_recorded < g->wait.n_tok;
+        CHECK(w, goes_on || !g->wait.group_id, "request %d waits for nothing", (int)g->id);
+        n += g->n_seq;
+    }
+    CHECK(w, n == n_seq_in(&eng->aside, FXI_JOINING), "%d sequences wait for a prefix", n);
+}
+
 static int n_in_inbox(const fx_engine *eng, int *n_group)
 {
     int n = 0;
@@ -392,6 +410,7 @@ static void check_counts(sim *w)
     CHECK(w, n_seq_of(&eng->aside, &n_group) == eng->aside.n_seq, "aside.n_seq");
     const int n_waits = eng->waiting.n_seq + eng->aside.n_seq;
     check_moves(w);
+    check_joining(w);
     CHECK(w, eng->n_queued == n_waits + n_in_inbox(eng, &n_group), "n_queued is %d", eng->n_queued);
     CHECK(w, n_group == n_live(w), "%d groups for %d requests", n_group, n_live(w));
     check_clients(w);

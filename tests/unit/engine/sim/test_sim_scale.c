@@ -198,6 +198,36 @@ static void test_requests_that_wait_cost_a_turn_nothing(void **state)
     assert_no_more("a turn", is.turn, was.turn, 200);
 }
 
+// Turns in which a prefix is being computed, for which n requests wait.
+static uint64_t turns_beside(size_t chunk, int n)
+{
+    enum { PREFIX_TOK = 20 * SCALE_BLOCK_TOK, N_TURN = 10 };
+    uint64_t sum = 0;
+    scale_open(&w, (scale_size){chunk, 12, 100, 6400, 0, false});
+    w.r.eng->opt.step_tok = SCALE_BLOCK_TOK; // so that it takes turns
+    for (int i = 0; i < 10; i++) (void)scale_ask_for(&w, 0, 0, 12, ENDLESS);
+    for (int i = 0; i < 4; i++) (void)scale_turn(&w);
+    for (int i = 0; i <= n; i++) (void)scale_ask_for(&w, w.n_doc, PREFIX_TOK, 30, 1);
+    for (int i = 0; i < 4; i++) (void)scale_turn(&w);
+    assert_int_equal(w.r.eng->aside.n_seq, n);
+    for (int i = 0; i < N_TURN; i++) sum += scale_turn(&w);
+    assert_int_equal(w.r.eng->aside.n_seq, n);
+    while (w.r.eng->aside.n_seq) (void)scale_turn(&w); // all of them begin with it
+    while (w.n_ended < w.n_asked - 10 && w.n_ended < 400) (void)scale_turn(&w);
+    scale_close(&w);
+    return sum / N_TURN;
+}
+
+static void test_requests_that_wait_for_a_prefix_cost_a_turn_nothing(void **state)
+{
+    const size_t chunk = *(const size_t *)*state;
+    const int most = is_full_size() ? 10000 : 1000;
+    const uint64_t was = turns_beside(chunk, 200), is = turns_beside(chunk, most);
+    print_message("waiting for a prefix %d: a turn %llu; %d: %llu\n", 200, (unsigned long long)was,
+                  most, (unsigned long long)is);
+    assert_no_more("a turn", is, was, 200);
+}
+
 // A turn in which all decode costs so much for each; an admission adds up what is promised to those
 // that run. A step of the manager looks at those that have grown.
 static void test_a_turn_costs_so_much_for_each_sequence(void **state)
@@ -314,6 +344,8 @@ int main(void)
         OF(test_memory_that_is_ready_costs_a_turn_nothing, large),
         OF(test_requests_that_wait_cost_a_turn_nothing, small),
         OF(test_requests_that_wait_cost_a_turn_nothing, large),
+        OF(test_requests_that_wait_for_a_prefix_cost_a_turn_nothing, small),
+        OF(test_requests_that_wait_for_a_prefix_cost_a_turn_nothing, large),
         OF(test_a_turn_costs_so_much_for_each_sequence, small),
         OF(test_a_turn_costs_so_much_for_each_sequence, large),
         OF(test_a_world_of_that_size, small),
