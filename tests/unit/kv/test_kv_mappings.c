@@ -1,6 +1,6 @@
 // test_kv_mappings.c - 80 layers for 1,000 conversations of up to 8K tokens under Linux's default
-// limit of mappings: all of them fit beside each other, as admission counts, whatever they share,
-// record and grow; and the host's mappings are those that were counted.
+// limit of mappings: all of them fit beside each other, as admission counts and as the system does,
+// whatever they share, record and grow; and the host's mappings are those that were counted.
 #include "unit/cmocka_all.h"
 
 #include "kv/kv.h"
@@ -11,13 +11,15 @@
 
 enum {
     N_LAYER = 80,
-    ROW_BYTES = 8, // so that a chunk of 32 tokens is a page in each view
+    ROW_BYTES = 2048,   // 8 heads of 128 numbers
+    THIN_ROW_BYTES = 8, // so that a chunk of 32 tokens is a page in each view
     MAX_SEQ = 1000,
     MAX_TOK = 8192,
     HEAD_TOK = 1000, // that all begin with
     N_TURN = 3,
     STEP_TOK = 32,
-    HOST_MAX_RUNS = 28669, // of the default vm.max_map_count, 65530
+    MAX_MAP_COUNT = 65530, // of a process, by default
+    HOST_MAX_RUNS = 28669, // of these, the host's
 };
 
 typedef struct chat {
@@ -35,14 +37,14 @@ typedef struct town {
     uint64_t most_needed; // mappings, as admission counts them
 } town;
 
-static town open_town(vt_vmm *vmm, int n, int end_tok)
+static town open_town(vt_vmm *vmm, size_t row_bytes, int n, int end_tok)
 {
     town t = {.n = n, .end_tok = end_tok, .chat = calloc((size_t)n, sizeof(chat))};
-    const fxi_kv_shape shape = {.layout = {1, {{2 * N_LAYER, ROW_BYTES, 0}}},
+    const fxi_kv_shape shape = {.layout = {1, {{2 * N_LAYER, row_bytes, 0}}},
                                 .ctx_tok = MAX_TOK,
                                 .max_seq = 2 * MAX_SEQ,
                                 .run_seq = MAX_SEQ,
-                                .budget_bytes = (uint64_t)40 << 30,
+                                .budget_bytes = row_bytes * ((uint64_t)5 << 30),
                                 .vmm = vmm,
                                 .single_thread = true};
     assert_non_null(t.chat);
@@ -161,7 +163,7 @@ static void test_a_thousand_conversations_have_their_mappings(void **state)
     assert_non_null(fake);
     vt_fake_set_max_runs(fake, HOST_MAX_RUNS);
     vt_fake_set_epitaph(fake, &last);
-    town t = open_town(fake, MAX_SEQ, MAX_TOK);
+    town t = open_town(fake, THIN_ROW_BYTES, MAX_SEQ, MAX_TOK);
     assert_int_equal(fxi_kv_max_mapped(t.kv) >= MAX_SEQ, 1);
     live_on(&t, expect_fake_runs);
     assert_in_range(t.most_needed, 1, HOST_MAX_RUNS); // so nobody would have had to wait
@@ -184,8 +186,116 @@ static void test_the_host_has_as_many_mappings_as_are_counted(void **state)
 {
     (void)state;
     lines_before = maps_in_all();
-    town t = open_town(NULL, 40, 2048);
+    town t = open_town(NULL, THIN_ROW_BYTES, 40, 2048);
     live_on(&t, expect_host_maps);
+    close_town(&t);
+}
+
+// ---- the host without memory --------------------------------------------------------------------
+
+// Nobody reads or writes rows here: terabytes of them take no memory. Mappings are the system's.
+static vt_vmm_ops thin;
+static vt_status (*map_full)(vt_vmm *, uintptr_t, uint32_t, uint64_t, uint64_t, vt_vmm_use);
+static vt_status (*configure_full)(vt_vmm *, const vt_vmm_geometry *);
+static size_t thin_chunk_bytes;
+static uint64_t n_thin;
+
+static vt_status thin_configure(vt_vmm *vmm, const vt_vmm_geometry *geo)
+{
+    assert_int_equal(geo->n_class, 1);
+    thin_chunk_bytes = geo->cls[0].n_slice * geo->cls[0].slice_bytes;
+    return configure_full(vmm, geo);
+}
+
+static uint64_t thin_max_runs(vt_vmm *vmm)
+{
+    (void)vmm;
+    return HOST_MAX_RUNS;
+}
+
+static vt_status thin_create(vt_vmm *vmm, uint64_t index, uint64_t n)
+{
+    (void)vmm, (void)index;
+    n_thin += n;
+    return VT_OK;
+}
+
+static vt_status thin_destroy(vt_vmm *vmm, uint64_t index, uint64_t n)
+{
+    (void)vmm, (void)index;
+    n_thin -= n;
+    return VT_OK;
+}
+
+static vt_status thin_map(vt_vmm *vmm, uintptr_t addr, uint32_t slice, uint64_t index, uint64_t n,
+                          vt_vmm_use use)
+{
+    return map_full(vmm, addr, slice, index, n, use == VT_VMM_WRITE ? VT_VMM_ALIAS : use);
+}
+
+static vt_status thin_fetch(vt_vmm *vmm, uintptr_t dst, uint32_t slice, uint64_t index,
+                            size_t offset, size_t size_bytes, vt_vmm_order order)
+{
+    (void)vmm, (void)dst, (void)slice, (void)index, (void)offset, (void)size_bytes, (void)order;
+    return VT_OK;
+}
+
+static vt_status thin_store(vt_vmm *vmm, uint32_t slice, uint64_t index, size_t offset,
+                            uintptr_t src, size_t size_bytes)
+{
+    (void)vmm, (void)slice, (void)index, (void)offset, (void)src, (void)size_bytes;
+    return VT_OK;
+}
+
+static vt_status thin_zero(vt_vmm *vmm, uintptr_t addr, size_t size_bytes, vt_vmm_order order)
+{
+    (void)vmm, (void)addr, (void)size_bytes, (void)order;
+    return VT_OK;
+}
+
+static vt_status thin_resident(vt_vmm *vmm, uint64_t *size_bytes)
+{
+    (void)vmm;
+    *size_bytes = n_thin * thin_chunk_bytes;
+    return VT_OK;
+}
+
+static vt_vmm *open_thin_host(void)
+{
+    vt_vmm *host;
+    assert_int_equal(vt_vmm_host_open(&host), VT_OK);
+    thin = *host->ops;
+    map_full = thin.map;
+    configure_full = thin.configure;
+    thin.configure = thin_configure;
+    thin.max_runs = thin_max_runs;
+    thin.create = thin_create;
+    thin.destroy = thin_destroy;
+    thin.map = thin_map;
+    thin.fetch = thin_fetch;
+    thin.store = thin_store;
+    thin.zero = thin_zero;
+    thin.resident = thin_resident;
+    host->ops = &thin;
+    return host;
+}
+
+static void expect_default_limit(const town *t)
+{
+    const uint64_t n = stats_of(t).n_mapping, all = maps_in_all();
+    print_message("%llu mappings counted, %llu of the process\n", (unsigned long long)n,
+                  (unsigned long long)all);
+    assert_int_equal(maps_of_memfd(), n);
+    assert_in_range(n, MAX_SEQ, HOST_MAX_RUNS);
+    assert_in_range(all, n, MAX_MAP_COUNT);
+}
+
+static void test_a_thousand_conversations_are_mapped_by_the_host(void **state)
+{
+    (void)state;
+    if (max_map_count() < MAX_MAP_COUNT) skip();
+    town t = open_town(open_thin_host(), ROW_BYTES, MAX_SEQ, MAX_TOK);
+    live_on(&t, expect_default_limit);
     close_town(&t);
 }
 
@@ -255,6 +365,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_thousand_conversations_have_their_mappings),
+        cmocka_unit_test(test_a_thousand_conversations_are_mapped_by_the_host),
         cmocka_unit_test(test_the_host_has_as_many_mappings_as_are_counted),
         cmocka_unit_test(test_managers_share_the_mappings_of_a_process),
         cmocka_unit_test(test_a_batch_has_its_share_of_the_mappings),
