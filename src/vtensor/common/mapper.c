@@ -22,8 +22,8 @@
 // There are two conditions with at most one sleeper each: the thread waits until the heap is not
 // empty or `stop` is set; the owner waits until one job is DONE, or no longer RUNNING. While the
 // owner claims a job the thread begins no step, so that it cannot run the job again before the
-// owner has woken up. Both check under the lock, and every change is made under the lock and
-// signalled, so no wake-up is lost. Nobody polls.
+// owner has woken up; nor does it while the owner holds it. Both check under the lock, and every
+// change is made under the lock and signalled, so no wake-up is lost. Nobody polls.
 #include "mapper.h"
 
 #include <assert.h>
@@ -43,6 +43,7 @@ struct vti_mapper_thread {
     pthread_mutex_t mu; // guards all below, and the state of posted jobs
     pthread_cond_t work, done;
     bool stop;
+    bool is_held;     // the owner calls the system, and the thread does not
     uint64_t n_order; // jobs posted so far
     uint32_t n_queued, n_done;
     vti_job *running; // or NULL
@@ -130,7 +131,7 @@ static bool job_goes_on(const vti_mapper_thread *mp, const vti_job *job)
 {
     bool is_first = mp->n_queued == 0 || !is_before(mp->slot[0], job);
     bool may_go_on = mp->threaded || !job->is_long;
-    return is_first && may_go_on && !mp->stop && mp->claimed != job;
+    return is_first && may_go_on && !mp->stop && !mp->is_held && mp->claimed != job;
 }
 
 // Runs the job at place i of the heap. The lock is held before and after, but not during a step.
@@ -156,7 +157,8 @@ static void do_job(vti_mapper_thread *mp, uint32_t i)
 
 static bool wait_for_job(vti_mapper_thread *mp)
 {
-    while ((mp->n_queued == 0 || mp->claimed) && !mp->stop) pthread_cond_wait(&mp->work, &mp->mu);
+    while ((mp->n_queued == 0 || mp->claimed || mp->is_held) && !mp->stop)
+        pthread_cond_wait(&mp->work, &mp->mu);
     return !mp->stop;
 }
 
@@ -263,7 +265,7 @@ bool vti_mapper_post(vti_mapper_thread *mp, vti_job *job)
         job->order = mp->n_order++;
         job->state = VTI_JOB_QUEUED;
         heap_push(mp, job);
-        pthread_cond_signal(&mp->work);
+        if (!mp->is_held) pthread_cond_signal(&mp->work);
     }
     pthread_mutex_unlock(&mp->mu);
     return has_room;
@@ -275,6 +277,16 @@ static bool dequeue_job(vti_mapper_thread *mp, vti_job *job)
     heap_remove(mp, find_job(heap_of(mp), mp->n_queued, job));
     job->state = VTI_JOB_FREE;
     return true;
+}
+
+bool vti_mapper_hold(vti_mapper_thread *mp, bool hold)
+{
+    pthread_mutex_lock(&mp->mu);
+    const bool was_held = mp->is_held;
+    mp->is_held = hold;
+    if (was_held && !hold && mp->n_queued > 0) pthread_cond_signal(&mp->work);
+    pthread_mutex_unlock(&mp->mu);
+    return was_held;
 }
 
 bool vti_mapper_claim(vti_mapper_thread *mp, vti_job *job)

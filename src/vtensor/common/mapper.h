@@ -54,8 +54,12 @@ bool vti_mapper_post(vti_mapper_thread *mp, vti_job *job);
 // some of its steps may have been run. Waits for one step at most. Pre: posted.
 bool vti_mapper_claim(vti_mapper_thread *mp, vti_job *job);
 
+// While the owner holds the thread, it begins no step. Waits for none that is running. Returns
+// whether it was held, for who puts that back.
+bool vti_mapper_hold(vti_mapper_thread *mp, bool hold);
+
 // Waits until the job is done and takes it: its state is then FREE. Without a thread, runs it first
-// if it is queued. Pre: posted.
+// if it is queued. Pre: posted; the thread is not held.
 void vti_mapper_wait(vti_mapper_thread *mp, vti_job *job);
 
 // Takes the job that finished first; NULL if none is done. Never waits for a job.

@@ -148,7 +148,7 @@ static bool is_backed(const vt_seq *s, uint32_t len_tok)
 }
 
 // Takes back jobs on the way, and backs what they have not.
-static VTI_COLD vt_status back_cold(vt_seq *s, uint32_t len_tok)
+static vt_status back_now(vt_seq *s, uint32_t len_tok)
 {
     vt_manager *m = s->m;
     vti_jobs_take(m);
@@ -160,6 +160,14 @@ static VTI_COLD vt_status back_cold(vt_seq *s, uint32_t len_tok)
         if (cold_in(s, g, len_tok) > 0)
             VT_TRY(vti_lane_back(m, s->span, g, s->span->lane[g].n_owned, need_of(s, g, len_tok)));
     return VT_OK;
+}
+
+static VTI_COLD vt_status back_cold(vt_seq *s, uint32_t len_tok)
+{
+    const bool was_held = vti_mapper_begins_nothing(s->m, true);
+    vt_status st = back_now(s, len_tok);
+    (void)vti_mapper_begins_nothing(s->m, was_held);
+    return st;
 }
 
 // The new rows read as zero. A sequence of length 0 may begin with chunks that it shares.

@@ -95,7 +95,7 @@ static vt_status take_tail(vt_seq *s, const share_source *from, uint32_t group)
     return vti_lane_zero(m, s->span, group, vti_group_bytes(gr, from->n_tok), end);
 }
 
-static vt_status begin_with(vt_seq *s, const share_source *from)
+static vt_status share_all(vt_seq *s, const share_source *from)
 {
     vt_manager *m = s->m;
     uint32_t first[VT_MAX_GROUP];
@@ -107,6 +107,14 @@ static vt_status begin_with(vt_seq *s, const share_source *from)
     vti_seq_set_len(s, from->n_tok);
     for (uint32_t g = 0; g < m->geo.n_group; g++) VT_TRY(copy_lane(s, from, g, first[g]));
     return VT_OK;
+}
+
+static vt_status begin_with(vt_seq *s, const share_source *from)
+{
+    const bool was_held = vti_mapper_begins_nothing(s->m, true);
+    vt_status st = share_all(s, from);
+    (void)vti_mapper_begins_nothing(s->m, was_held);
+    return st;
 }
 
 static vt_status end_failed(vt_seq **out, vt_status st)

@@ -524,6 +524,11 @@ vt_status vti_job_post(vt_manager *m, vti_span *sp, uint32_t group, const vti_or
     return VT_OK;
 }
 
+bool vti_mapper_begins_nothing(vt_manager *m, bool hold)
+{
+    return m->mapper && vti_mapper_hold(m->mapper, hold);
+}
+
 vt_status vti_destroy_post(vt_manager *m, uint32_t n)
 {
     VT_TRY(mapper_get(m));

@@ -97,6 +97,10 @@ void vti_copy_await(vt_manager *m, vti_copy *c);
 void vti_copies_stop(vt_manager *m); // all
 void vti_slots_drop_ahead(vt_manager *m);
 void vti_slots_drop_now(vt_manager *m); // by the caller, not by the mapper
+// The system lets one thread at a time change the mappings of a process, and a thread that waits
+// for that waits much longer than a call takes. So the mapper begins nothing while the owner makes
+// many such calls. Returns whether it was held, which who held it puts back.
+bool vti_mapper_begins_nothing(vt_manager *m, bool hold);
 
 // chunk_take.c
 typedef enum vti_haste {

@@ -424,6 +424,22 @@ static void test_a_claimed_job_comes_back_after_the_step_that_runs(void **state)
     assert_int_equal(bench.n_log, 101);
 }
 
+static void test_a_thread_that_is_held_begins_no_step(void **state)
+{
+    (void)state;
+    start(MAX_JOB, true);
+    jobs[0].n_step = 2;
+    post_and_hold(0);
+    assert_false(vti_mapper_hold(mp, true));
+    post(1, 2);
+    gate_set(false);
+    assert_false(vti_mapper_claim(mp, &jobs[0].base)); // after its first step
+    expect_log((uint64_t[]){0}, 1);
+    assert_true(vti_mapper_hold(mp, false));
+    wait_ok(1);
+    expect_log((uint64_t[]){0, 1}, 2);
+}
+
 static void test_a_job_can_be_claimed_in_every_state(void **state)
 {
     (void)state;
@@ -768,6 +784,7 @@ int main(void)
                                   teardown),
         cmocka_unit_test_teardown(test_the_owner_works_step_by_step_too, teardown),
         cmocka_unit_test_teardown(test_a_claimed_job_comes_back_after_the_step_that_runs, teardown),
+        cmocka_unit_test_teardown(test_a_thread_that_is_held_begins_no_step, teardown),
         cmocka_unit_test_teardown(test_a_job_can_be_claimed_in_every_state, teardown),
         cmocka_unit_test_teardown(test_stop_leaves_a_job_between_two_steps, teardown),
         cmocka_unit_test_teardown(test_taking_jobs_back_keeps_the_order, teardown),
