@@ -227,10 +227,16 @@ struct vt_seq {
     vti_pending pending;   // last: extend needs what is before
 };
 
-// What new sequences begin with, as of late. n_tok 0: none has come yet.
+// What new sequences begin with, as of late: those that share nothing, and those that share.
+// n_tok 0: none has come yet.
 typedef struct vti_newcomer {
     uint32_t hit_tok, n_tok; // they match tokens [0, hit_tok), and come with n_tok
 } vti_newcomer;
+
+typedef struct vti_newcomers {
+    vti_newcomer whole, sharing;
+    uint32_t n_sharing; // of 256 that came of late
+} vti_newcomers;
 
 // A chunk that a queued copy reads until the device has passed the ticket.
 typedef struct vti_loan {
@@ -277,7 +283,7 @@ struct vt_manager {
     uint64_t runs_reserved;           // mappings that posted jobs may make
     uint64_t spare_low_bytes, spare_high_bytes;
     uint64_t first_budget_bytes, first_spare_low_bytes, first_spare_high_bytes; // as configured
-    vti_newcomer newcomer;
+    vti_newcomers newcomers;
     uint64_t ready_bytes; // of idle spans' warm chunks, what is to stay there for newcomers
     uint64_t max_runs;    // mappings that the backend allows
     uint64_t now_ms;      // of the last vt_step

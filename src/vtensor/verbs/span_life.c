@@ -61,10 +61,10 @@ static uint64_t fit_cost(const vt_manager *m, const vti_span *sp, uint32_t expec
         uint32_t end = vti_group_chunks(&m->geo.group[g], expect_tok);
         uint32_t need = end > n_alias ? end - n_alias : 0;
         uint32_t beyond = l->n_end > n_alias ? l->n_end - n_alias : 0;
-        uint32_t useful = l->n_warm < beyond ? l->n_warm : beyond;
-        uint32_t lacking = need > useful ? need - useful : 0;
-        uint32_t surplus = useful > need ? useful - need : 0;
-        cost += ((uint64_t)(lacking + l->n_warm - useful) << first) + surplus;
+        uint32_t in_way = l->n_warm > beyond ? l->n_warm - beyond : 0; // at least
+        uint32_t lacking = need > 0 ? vti_lane_count_cold(l, n_alias, end) : 0;
+        uint32_t surplus = l->n_warm - in_way - (need - lacking);
+        cost += ((uint64_t)(lacking + in_way) << first) + surplus;
     }
     return cost;
 }

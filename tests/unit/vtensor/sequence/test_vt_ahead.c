@@ -5,6 +5,7 @@
 #include "assert_vt.h"
 
 #include <sched.h>
+#include <string.h>
 
 #include "family.h"
 #include "standin/standin.h"
@@ -311,6 +312,50 @@ static void test_newcomers_find_theirs_on_a_full_budget(void **state)
     assert_int_equal(vt_fault_calls(f.fault), n_call);
 }
 
+enum { PROMPT_TOK = 2 * CHUNK_TOK + CHUNK_TOK / 2 };
+
+// A prompt, of which two chunks are recorded.
+static void record_prompt(uint32_t tok[PROMPT_TOK])
+{
+    seq_arrive(0, 2 * CHUNK_TOK);
+    assert_ok(family_record(&f, 0, 2 * CHUNK_TOK, NULL));
+    memcpy(tok, f.kin[0].tok, PROMPT_TOK * sizeof *tok);
+    family_release(&f, 0);
+}
+
+static void prompt_arrive(uint32_t i, const uint32_t tok[PROMPT_TOK])
+{
+    assert_ok(family_match(&f, i, tok, PROMPT_TOK));
+    assert_int_equal(f.kin[i].len_tok, 2 * CHUNK_TOK);
+    assert_ok(family_grow(&f, i, PROMPT_TOK - 2 * CHUNK_TOK));
+}
+
+// Some share the prompt, others share nothing: once both have been seen, each finds what it begins
+// with, and what it shares is mapped where nothing is in its way.
+static void test_who_shares_and_who_does_not_find_their_own(void **state)
+{
+    (void)state;
+    uint32_t tok[PROMPT_TOK];
+    record_prompt(tok);
+    for (int k = 0; k < 20; k++) {
+        prompt_arrive(0, tok);
+        seq_arrive(1, CHUNK_TOK);
+        assert_ok(family_record(&f, 1, CHUNK_TOK, NULL));
+        family_release(&f, 0);
+        family_release(&f, 1);
+        take_step();
+        take_step();
+    }
+    uint64_t n_call = vt_fault_calls(f.fault);
+    seq_arrive(1, CHUNK_TOK);
+    assert_int_equal(vt_fault_calls(f.fault), n_call);
+    const vt_stats before = family_stats(&f);
+    prompt_arrive(0, tok);
+    const vt_stats after = family_stats(&f);
+    assert_int_equal(after.map_calls - before.map_calls, N_PLANE);
+    assert_int_equal(after.unmap_calls, before.unmap_calls);
+}
+
 static void test_released_chunks_are_wiped_ahead(void **state)
 {
     (void)state;
@@ -572,6 +617,7 @@ int main(void)
         MARKS(test_a_step_fills_up_to_the_low_mark),
         READY(test_each_newcomer_finds_its_own),
         READY(test_newcomers_find_theirs_on_a_full_budget),
+        READY(test_who_shares_and_who_does_not_find_their_own),
         OWNER(test_released_chunks_are_wiped_ahead),
         OWNER(test_memory_comes_first_from_where_no_job_is_on_its_way),
         OWNER(test_the_best_fit_is_handed_on),
