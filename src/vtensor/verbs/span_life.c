@@ -79,7 +79,8 @@ static vti_span *best_idle_span(vt_manager *m, uint32_t expect_tok, uint32_t ali
     vti_span *best = NULL;
     uint64_t least = UINT64_MAX;
     uint32_t n_look = 0;
-    for (vti_span *sp = m->vset.in[VTI_SPAN_IDLE].newest; sp && n_look < MAX_LOOK; sp = sp->older) {
+    vti_span *sp = m->vset.in[VTI_SPAN_IDLE].newest;
+    for (; sp && n_look < MAX_LOOK && (least > 0 || expect_tok == 0); sp = sp->older) {
         if (vti_span_is_lent(&m->vset, sp) || vti_span_is_quiet(m, sp) != VT_OK) continue;
         if (expect_tok == 0 && sp->lane[0].n_warm > 0) return sp;
         n_look++;
