@@ -1,7 +1,7 @@
 // scale.c - what each call of the owner costs as what it does not touch grows: sequences alive,
-// nodes of the tree, tokens of the context; and the longest call while memory goes back to the
-// system. On a backend without memory (replay/paper), so that the manager's own work is measured,
-// at any size: the budget is 8 TiB. A block of 64 tokens fills a chunk.
+// nodes of the tree, tokens of the context, idle spans; and the longest call while memory goes back
+// to the system. On a backend without memory (replay/paper), so that the manager's own work is
+// measured, at any size: the budget is 8 TiB. A block of 64 tokens fills a chunk.
 //
 // Only what shows all chunks (chunk_each, snapshot), and what waits for the work on all sequences
 // (settle), goes with how many there are. They are timed after the others, whose caches they would
@@ -293,6 +293,29 @@ static void by_tokens(bench *b, size_t slice_bytes, uint32_t n)
     scale_close(&s);
 }
 
+// n idle spans with nothing warm, which have been idle longest, and one that has all that is spare:
+// what one that grows takes from it, with the budget full.
+static void by_idle(bench *b, size_t slice_bytes, uint32_t n)
+{
+    scale s = scale_open(b, slice_bytes, 8192, n + 2);
+    samples us = {0};
+    vt_stats st;
+    vt_seq **q = need(calloc(n, sizeof *q)), *grows = grown(&s, 1), *last = grown(&s, 8192);
+    for (uint32_t i = 0; i < n; i++) must(vt_seq_create(s.m, 0, &q[i]), "create");
+    for (uint32_t i = 0; i < n; i++) vt_seq_release(q[i]);
+    vt_seq_release(last);
+    take_step(&s);
+    vt_get_stats(s.m, &st);
+    must(vt_set_budget(s.m, st.chunks_created * N_PLANE * slice_bytes), "budget");
+    for (uint32_t i = 1; i <= b->n_repeat; i++)
+        TIME(us, must(vt_seq_extend(grows, 1 + i * BLOCK_TOK), "extend"));
+    row_begin_at(b, slice_bytes, n, "idle spans");
+    put_call(b, "extend on a full budget", &us);
+    row_end(b);
+    free(q);
+    scale_close(&s);
+}
+
 // ---- Giving back
 
 enum { N_GIVING = 3 }; // times; the least counts, since a busy machine interrupts one call of many
@@ -393,6 +416,7 @@ void bench_scale(bench *b)
     } by[] = {{by_sequences, 10000, 100, 10},
               {by_nodes, 1000000, 100, 10},
               {by_tokens, 1000000, 1000, 10},
+              {by_idle, 10000, 100, 10},
               {by_gib, 1024, 1, 4}};
     if (b->gpu) return;
     section(b, "scale", "cost of calls, by what they do not touch; 8 TiB without memory");

@@ -20,7 +20,7 @@ typedef struct manager_census {
     uint64_t n_run, live_bytes, slack_bytes, mapped_bytes, warm_bytes[VTI_N_SPAN_STATE];
     uint64_t n_run_moving; // reserved by sequences on their way
     uint64_t swapped_bytes;
-    uint32_t n_live, n_swapped, n_lost, n_stirred, n_in_state[VTI_N_SPAN_STATE];
+    uint32_t n_live, n_swapped, n_lost, n_stirred, n_warm_idle, n_in_state[VTI_N_SPAN_STATE];
 } manager_census;
 
 static chunk_census *held_at(manager_census *c, uint32_t chunk)
@@ -185,6 +185,7 @@ static const char *check_span(manager_census *c, uint32_t id)
     c->n_in_state[sp->state]++;
     c->n_lost += sp->is_lost;
     c->n_stirred += sp->is_stirred;
+    const uint64_t had_warm = c->warm_bytes[VTI_SPAN_IDLE];
     for (uint32_t g = 0; g < c->m->geo.n_group; g++) {
         const vti_lane *l = &sp->lane[g];
         HOLDS(!l->is_lent, "a job is still with the mapper");
@@ -193,6 +194,10 @@ static const char *check_span(manager_census *c, uint32_t id)
         const char *broken = check_map(c, sp, g);
         if (broken) return broken;
     }
+    const bool is_warm_idle = c->warm_bytes[VTI_SPAN_IDLE] > had_warm;
+    HOLDS(sp->is_listed_warm == is_warm_idle,
+          "the list of warm idle spans has others, or lacks one");
+    c->n_warm_idle += is_warm_idle;
     return sp->state == VTI_SPAN_LIVE ? check_seq(c, sp) : NULL;
 }
 
@@ -219,6 +224,19 @@ static const char *check_stirred(const manager_census *c)
     return NULL;
 }
 
+static const char *check_warm_idle(const manager_census *c)
+{
+    const vti_span_list *l = &c->m->vset.warm_idle;
+    uint32_t n = 0;
+    const vti_span *newer = NULL;
+    for (const vti_span *sp = l->newest; sp && n <= l->n; newer = sp, sp = sp->warm_older, n++)
+        HOLDS(sp->is_listed_warm && sp->warm_newer == newer,
+              "the list of warm idle spans is not linked correctly");
+    HOLDS(n == l->n && l->oldest == newer && n == c->n_warm_idle,
+          "the length of the list of warm idle spans is wrong");
+    return NULL;
+}
+
 static const char *check_spans(manager_census *c)
 {
     const vti_vset *vs = &c->m->vset;
@@ -229,6 +247,7 @@ static const char *check_spans(manager_census *c)
         if (!broken && c->warm_bytes[st] != vs->n_warm_bytes[st])
             broken = "the count of warm bytes is wrong";
     }
+    if (!broken) broken = check_warm_idle(c);
     return broken ? broken : check_stirred(c);
 }
 

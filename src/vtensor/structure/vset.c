@@ -6,8 +6,8 @@
 //
 //   newest <-> ... <-> oldest
 //     |                  |
-//     |                  of the retired: the first that the device is done with; of the idle: the
-//     |                  first that gives its warm chunks away
+//     |                  of the retired: the first that the device is done with; of the idle with
+//     |                  warm chunks, which have a list beside: the first that gives them away
 //     among idle spans that fit equally well, the next sequence gets the newest: its memory is most
 //     likely in a cache
 #include "vset.h"
@@ -70,12 +70,37 @@ static void list_remove(vti_span_list *l, vti_span *sp)
     l->n--;
 }
 
+static void warm_list_add(vti_span_list *l, vti_span *sp)
+{
+    sp->warm_older = l->newest;
+    *(l->newest ? &l->newest->warm_newer : &l->oldest) = sp;
+    l->newest = sp;
+    l->n++;
+}
+
+static void warm_list_remove(vti_span_list *l, vti_span *sp)
+{
+    *(sp->warm_newer ? &sp->warm_newer->warm_older : &l->newest) = sp->warm_older;
+    *(sp->warm_older ? &sp->warm_older->warm_newer : &l->oldest) = sp->warm_newer;
+    sp->warm_newer = sp->warm_older = NULL;
+    l->n--;
+}
+
 static uint64_t warm_bytes(const vti_vset *vs, const vti_span *sp)
 {
     uint64_t n = 0;
     for (uint32_t g = 0; g < vs->geo->n_group; g++)
         n += sp->lane[g].n_warm * (uint64_t)vs->geo->group[g].chunk_bytes;
     return n;
+}
+
+// After a change of its state, or of what an idle span has warm.
+static void list_warm(vti_vset *vs, vti_span *sp)
+{
+    const bool belongs = sp->state == VTI_SPAN_IDLE && warm_bytes(vs, sp) > 0;
+    if (belongs == sp->is_listed_warm) return;
+    (belongs ? warm_list_add : warm_list_remove)(&vs->warm_idle, sp);
+    sp->is_listed_warm = belongs;
 }
 
 void vti_vset_move(vti_vset *vs, vti_span *sp, vti_span_state to)
@@ -87,6 +112,7 @@ void vti_vset_move(vti_vset *vs, vti_span *sp, vti_span_state to)
     list_remove(&vs->in[sp->state], sp);
     sp->state = to;
     (is_back ? list_add_oldest : list_add)(&vs->in[to], sp);
+    list_warm(vs, sp);
     if (to == VTI_SPAN_LIVE || to == VTI_SPAN_IDLE) vti_span_stir(vs, sp);
 }
 
@@ -159,6 +185,7 @@ void vti_vset_pop(vti_vset *vs)
     for (uint32_t g = 0; g < vs->geo->n_group; g++)
         vs->n_run -= (uint64_t)sp->lane[g].n_run * vs->geo->group[g].n_view;
     list_remove(&vs->in[sp->state], sp);
+    if (sp->is_listed_warm) warm_list_remove(&vs->warm_idle, sp);
     vs->span[vs->n_span] = NULL;
     span_delete(sp, vs->geo->n_group);
 }
@@ -286,6 +313,7 @@ VTI_HOT void vti_lane_count_warm(vti_vset *vs, vti_span *sp, uint32_t group, int
     int64_t bytes = more * (int64_t)vs->geo->group[group].chunk_bytes;
     sp->lane[group].n_warm = (uint32_t)((int64_t)sp->lane[group].n_warm + more);
     vs->n_warm_bytes[sp->state] = (uint64_t)((int64_t)vs->n_warm_bytes[sp->state] + bytes);
+    if (VTI_RARE(sp->state == VTI_SPAN_IDLE)) list_warm(vs, sp);
 }
 
 uintptr_t vti_lane_addr(const vti_geo *g, const vti_span *sp, uint32_t group, uint32_t view,

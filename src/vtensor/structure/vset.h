@@ -110,11 +110,13 @@ typedef struct vti_span {
     bool needs_fence;     // retired, and the ticket could not be taken yet
     bool is_lost;         // live, but a failure could not be undone
     bool is_stirred;      // it is in that list
+    bool is_listed_warm;  // it is in the list of warm idle spans
     vti_place_in_span cleared;
-    uintptr_t addr;                 // first reserved byte
-    vt_seq *seq;                    // the sequence that lives here, or NULL
-    struct vti_span *newer, *older; // neighbours in the list of its state
-    vti_lane lane[];                // [n_group]
+    uintptr_t addr;                           // first reserved byte
+    vt_seq *seq;                              // the sequence that lives here, or NULL
+    struct vti_span *newer, *older;           // neighbours in the list of its state
+    struct vti_span *warm_newer, *warm_older; // and in that of warm idle spans
+    vti_lane lane[];                          // [n_group]
 } vti_span;
 
 typedef struct vti_span_list {
@@ -129,7 +131,9 @@ typedef struct vti_vset {
     uint32_t n_span;                    // made so far; ids 0 .. n_span-1
     vti_span **span;                    // [n_max]
     vti_span_list in[VTI_N_SPAN_STATE]; // the spans of each state
-    vti_span **stirred; // [n_max] a ring, n_stirred of them from first_stirred on: see below
+    vti_span_list warm_idle; // idle spans with warm chunks, by the time since when they are that:
+                             // who takes warm chunks walks past no others
+    vti_span **stirred;      // [n_max] a ring, n_stirred of them from first_stirred on: see below
     uint32_t first_stirred, n_stirred;
     uint32_t n_lost;                         // spans that are lost
     uint64_t n_run;                          // mappings: over all lanes, the runs of all views

@@ -175,17 +175,35 @@ static bool surplus_post(vt_manager *m, vti_span *sp, uint32_t group, uint32_t l
     return vti_job_post(m, sp, group, &form) == VT_OK;
 }
 
-// Of idle spans that are warm for longer sequences, or are not to be ready. False: there is none.
-static bool surplus_take(vt_manager *m, uint32_t n_span)
+// Of those that are to be ready, what is for longer sequences. False: there is none.
+static bool surplus_take_ready(vt_manager *m, uint32_t n_span)
 {
     uint32_t n = 0, n_whole = count_missing_fronts(m, n_span);
-    for (vti_span *sp = m->vset.in[VTI_SPAN_IDLE].newest; sp; sp = sp->older, n++) {
+    vti_span *sp = m->vset.in[VTI_SPAN_IDLE].newest;
+    for (; n < n_span && sp; n++, sp = sp->older) {
         const vti_newcomer *c = whom_for(m, sp, &n_whole);
         for (uint32_t g = 0, first, end; g < m->geo.n_group; g++) {
             ready_range(m, c, g, &first, &end);
-            if (surplus_post(m, sp, g, n < n_span ? end : 0)) return true;
+            if (surplus_post(m, sp, g, end)) return true;
         }
     }
+    return false;
+}
+
+static bool is_among_newest(const vt_manager *m, const vti_span *sp, uint32_t n_span)
+{
+    const vti_span *it = m->vset.in[VTI_SPAN_IDLE].newest;
+    for (uint32_t n = 0; n < n_span && it; n++, it = it->older)
+        if (it == sp) return true;
+    return false;
+}
+
+// Of the others, all.
+static bool surplus_take_other(vt_manager *m, uint32_t n_span)
+{
+    for (vti_span *sp = m->vset.warm_idle.oldest; sp; sp = sp->warm_newer)
+        for (uint32_t g = 0; g < m->geo.n_group && !is_among_newest(m, sp, n_span); g++)
+            if (surplus_post(m, sp, g, 0)) return true;
     return false;
 }
 
@@ -210,7 +228,7 @@ void vti_newcomers_prepare(vt_manager *m)
     while (m->vset.in[VTI_SPAN_IDLE].n < n_span && vti_span_alloc(m, &fresh) == VT_OK) {
     }
     const uint64_t lacking = spans_prepare(m, n_span, most);
-    if (lacking == 0 || surplus_take(m, n_span)) return;
+    if (lacking == 0 || surplus_take_ready(m, n_span) || surplus_take_other(m, n_span)) return;
     if (vti_spare_for_newcomers(m) + m->reserved_bytes >= most) return; // of another shape
     vti_prefixes_evict(m, lacking < VTI_PORTION_BYTES ? lacking : VTI_PORTION_BYTES);
     (void)spans_prepare(m, n_span, most);

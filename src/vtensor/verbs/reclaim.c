@@ -139,13 +139,14 @@ static vt_status warm_unmap(vt_manager *m, vti_span *sp, uint32_t group, uint32_
     return vti_job_now(m, sp, group, &(vti_order_form){VTI_JOB_UNMAP, first, n, 0, 0});
 }
 
-// Takes warm chunks of one lane of the longest idle span that has some of the class (UINT32_MAX:
-// any), among those with a job on the way, or without. False: none has, or the device failed.
+// Takes warm chunks of one lane of the longest warm idle span that has some of the class
+// (UINT32_MAX: any), among those with a job on the way, or without. False: none has, or the device
+// failed.
 static bool idle_unmap_where(vt_manager *m, uint32_t cls, uint32_t n_chunk, bool is_lent)
 {
-    for (vti_span *sp = m->vset.in[VTI_SPAN_IDLE].oldest, *newer; sp; sp = newer) {
-        newer = sp->newer;
-        if (warm_bytes(m, sp) == 0 || vti_span_is_quiet(m, sp) != VT_OK) continue;
+    for (vti_span *sp = m->vset.warm_idle.oldest, *newer; sp; sp = newer) {
+        newer = sp->warm_newer;
+        if (vti_span_is_quiet(m, sp) != VT_OK) continue;
         for (uint32_t g = m->geo.n_group; g-- > 0;) {
             uint32_t had = sp->lane[g].n_warm;
             if (had == 0 || (cls != UINT32_MAX && m->geo.group[g].cls != cls)) continue;
@@ -185,7 +186,7 @@ static uint32_t unmap_lane_ahead(vt_manager *m, vti_span *sp, uint32_t group, ui
 // A portion of one idle span's, for use elsewhere: one at a time.
 static void unmap_idle_ahead(vt_manager *m, const vti_span *except)
 {
-    for (vti_span *sp = m->vset.in[VTI_SPAN_IDLE].oldest; sp; sp = sp->newer)
+    for (vti_span *sp = m->vset.warm_idle.oldest; sp; sp = sp->warm_newer)
         for (uint32_t g = m->geo.n_group; g-- > 0;) {
             if (sp->lane[g].is_lent) return;
             if (sp == except) continue;
@@ -397,10 +398,8 @@ static void destroy_ahead(vt_manager *m, uint64_t bytes)
 // Of several idle spans, the longest idle first.
 static void unmap_more_ahead(vt_manager *m, uint64_t bytes)
 {
-    uint64_t seen = 0, warm = m->vset.n_warm_bytes[VTI_SPAN_IDLE]; // it need not look any further
     uint32_t n_lane = 0, n_chunk = 0;
-    for (vti_span *sp = m->vset.in[VTI_SPAN_IDLE].oldest; sp && seen < warm; sp = sp->newer) {
-        seen += warm_bytes(m, sp);
+    for (vti_span *sp = m->vset.warm_idle.oldest; sp; sp = sp->warm_newer) {
         for (uint32_t g = m->geo.n_group; g-- > 0;) {
             if (n_lane == LANES_AT_ONCE || n_chunk >= VTI_RETURN_AT_ONCE || bytes == 0) return;
             uint32_t n = unmap_lane_ahead(m, sp, g, chunks_in(m, g, bytes), VTI_RETURN);

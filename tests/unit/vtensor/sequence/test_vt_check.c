@@ -136,6 +136,8 @@ BREAK(idle_count, w.m->vset.in[VTI_SPAN_IDLE].n, uint32_t, 1)
 BREAK(idle_count_low, w.m->vset.in[VTI_SPAN_IDLE].n, uint32_t, -1)
 BREAK(retired_count, w.m->vset.in[VTI_SPAN_RETIRED].n, uint32_t, 1)
 BREAK(warm_bytes, w.m->vset.n_warm_bytes[VTI_SPAN_IDLE], uint64_t, 1)
+FLIP(warm_not_listed, SPAN(2)->is_listed_warm)
+BREAK(warm_listed_count, w.m->vset.warm_idle.n, uint32_t, 1)
 BREAK(gap_not_known, LANE(2).solid1, uint32_t, 1)
 BREAK(guard_forgotten, LANE(0).guard_end, uint32_t, 1)
 BREAK(stirred_count, w.m->vset.n_stirred, uint32_t, 1)
@@ -322,6 +324,8 @@ static const broken breaks[] = {
     {idle_count_low, "the length of a list of spans is wrong"},
     {retired_count, "the length of a list of spans is wrong"},
     {warm_bytes, "the count of warm bytes is wrong"},
+    {warm_not_listed, "the list of warm idle spans has others, or lacks one"},
+    {warm_listed_count, "the length of the list of warm idle spans is wrong"},
     {gap_not_known, "a lane has a gap where it should have none"},
     {guard_forgotten, "a step forgets a span"},
     {stirred_count, "the count of stirred spans is wrong"},

@@ -158,6 +158,9 @@ static void test_warm_bytes_go_with_their_span(void **state)
     vti_lane_count_warm(&vs, sp[0], 1, 2);
     vti_lane_count_warm(&vs, sp[1], 1, 5);
     assert_int_equal(vs.n_warm_bytes[VTI_SPAN_IDLE], 3 * a + 7 * b);
+    assert_ptr_equal(vs.warm_idle.oldest, sp[0]);
+    assert_ptr_equal(vs.warm_idle.newest, sp[1]);
+    assert_int_equal(vs.warm_idle.n, 2);
     vti_vset_move(&vs, sp[0], VTI_SPAN_LIVE);
     assert_int_equal(vs.n_warm_bytes[VTI_SPAN_IDLE], 5 * b);
     assert_int_equal(vs.n_warm_bytes[VTI_SPAN_LIVE], 3 * a + 2 * b);
