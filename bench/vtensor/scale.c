@@ -297,10 +297,11 @@ static void by_tokens(bench *b, size_t slice_bytes, uint32_t n)
 // what one that grows takes from it, with the budget full.
 static void by_idle(bench *b, size_t slice_bytes, uint32_t n)
 {
-    scale s = scale_open(b, slice_bytes, 8192, n + 2);
+    const uint32_t most_tok = (b->n_repeat + 1) * BLOCK_TOK;
+    scale s = scale_open(b, slice_bytes, most_tok, n + 2);
     samples us = {0};
     vt_stats st;
-    vt_seq **q = need(calloc(n, sizeof *q)), *grows = grown(&s, 1), *last = grown(&s, 8192);
+    vt_seq **q = need(calloc(n, sizeof *q)), *grows = grown(&s, 1), *last = grown(&s, most_tok);
     for (uint32_t i = 0; i < n; i++) must(vt_seq_create(s.m, 0, &q[i]), "create");
     for (uint32_t i = 0; i < n; i++) vt_seq_release(q[i]);
     vt_seq_release(last);
