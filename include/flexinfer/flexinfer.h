@@ -68,9 +68,9 @@ typedef struct fx_options {
     const char *device;
     // How a GPU adds: "law" (NULL), 16-bit weights and attention on tensor cores, in a fixed order
     // that batch, chunking, paging and preemption do not change; "exact", in the CPU's order, which
-    // gives the same bits; "fast", 16-bit weights by NVIDIA's cuBLASLt and attention of decoding by
-    // cuDNN, which are loaded then, in whatever order is fastest for the batch: logits depend on it
-    // in their last bits.
+    // gives the same bits; "fast", as "law", but 16-bit weights by NVIDIA's cuBLASLt, which is
+    // loaded then, in whatever order is fastest for the batch: logits depend on it in their last
+    // bits.
     const char *gpu_math;
     int n_thread; // compute threads, the engine thread included; 0: one per usable core
     int ctx_tok;  // longest sequence, in tokens; 0: what the model was trained for

@@ -19,9 +19,8 @@ typedef struct fxi_gpu_options {
                       //   "exact"  in the CPU's order: the same bits as the host's
                       //   "law"    attention and layers of 16-bit weights on tensor cores, in an
                       //            order of their own that depends on nothing but the sequence
-                      //   "fast"   as law, but layers of 16-bit weights by NVIDIA's cuBLASLt, and
-                      //            attention by cuDNN where there is one, in orders
-                      //            that depend on the number of rows, too
+                      //   "fast"   as law, but layers of 16-bit weights by NVIDIA's cuBLASLt, in
+                      //            orders that depend on the number of rows, too
     fxi_pool *pool;   // packs weights while a model is loaded; borrowed until then
     bool no_graphs;   // every launch of a pass is a call of the driver, also while decoding
 } fxi_gpu_options;

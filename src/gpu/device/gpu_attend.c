@@ -112,13 +112,11 @@ static fxi_cuda_attn_args attention_args(const fxi_gpu *g, const fxi_layer *l)
     };
 }
 
-// The rows of the result that remain, in the form that o reads. half: they are fused.out
-static fx_status form_rows(fxi_gpu *g, const fxi_linear *o, bool half, fx_error *err)
+// The rows of the result that remain, in the form that o reads.
+static fx_status form_rows(fxi_gpu *g, const fxi_linear *o, fx_error *err)
 {
     const fxi_cuda_rows_args args = {
-        .x = half ? NULL : g->s.att,
-        .x16 = g->fused.out,
-        .x16_type = (int32_t)g->plan->model.kv_type,
+        .x = g->s.att,
         .from = g->pass.kept ? fxi_gpu_array(g, g->pass.at.wanted) : NULL,
         .n_row = g->pass.n_row,
         .live = fxi_gpu_live_rows(g),
@@ -148,10 +146,7 @@ fx_status fxi_gpu_attention(fxi_device *d, const fxi_layer *l, fx_error *err)
 {
     fxi_gpu *g = fxi_gpu_of(d);
     const fxi_cuda_attn_args args = attention_args(g, l);
-    bool fused;
-    FX_TRY(fxi_gpu_fused_attention(g, l, &fused, err));
-    if (fused) return form_rows(g, &l->o.w, true, err);
     FX_TRY(launch_tiles(g, &args, attention_plan(&g->pass, l)->n_wide, err));
     if (args.max_range > 1) FX_TRY(fxi_gpu_launch(g, FXI_CUDA_ATTN_MERGE, &args, err));
-    return form_rows(g, &l->o.w, false, err);
+    return form_rows(g, &l->o.w, err);
 }

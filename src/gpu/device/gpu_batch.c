@@ -237,7 +237,6 @@ static fx_status start_pass(fxi_gpu *g, const fxi_batch *b, fx_error *err)
         fxi_cu_upload(&g->cu, g->cu.compute, g->block, g->block_host, g->pass.at.size_bytes, err));
     FX_TRY(fxi_cu_upload(&g->cu, g->cu.compute, g->tables.at, g->tables.host,
                          n_block * sizeof *g->tables.at, err));
-    FX_TRY(fxi_gpu_fused_begin(g, b, err));
     return fxi_gpu_graph_begin(g, err);
 }
 

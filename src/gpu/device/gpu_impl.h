@@ -19,7 +19,6 @@
 #define FXI_GPU_IMPL_H
 
 #include "gpu/gpu.h"
-#include "gpu/library/dnn.h"
 #include "gpu/library/lt.h"
 #include "gpu/pack/gpu_heap.h"
 #include "gpu/pack/gpu_stage.h"
@@ -57,7 +56,7 @@ typedef struct fxi_gpu_operands {
     float *ex_out, *sh_out;  // [n_tok x n_used][dim], [n_tok][dim]
     float *sh_gate;          // [n_tok]
     int max_part;            // partial results that `part` has room for
-    void *workspace;         // of cuBLASLt and cuDNN
+    void *workspace;         // of cuBLASLt
 } fxi_gpu_operands;
 
 // Counts of a batch, at the beginning of its block.
@@ -134,38 +133,12 @@ typedef struct fxi_gpu_graph {
     bool is_recorded; // all of its chains can run
 } fxi_gpu_graph;
 
-// Caches of a group in a pass that cuDNN attends to.
-typedef struct fxi_gpu_fused_group {
-    const char *base; // the lowest of them
-    size_t plane_stride_bytes, tok_stride_bytes;
-} fxi_gpu_fused_group;
-
-enum { FXI_GPU_FUSED_DECODE, FXI_GPU_FUSED_PROMPT, FXI_GPU_FUSED_CALLS };
-
-// Sequences of a pass that are one call of cuDNN.
-typedef struct fxi_gpu_fused_call {
-    int n_seq, max_q_tok;
-    size_t begin; // of its arrays, in bytes
-} fxi_gpu_fused_call;
-
-// cuDNN, and what a pass gives it.
-typedef struct fxi_gpu_fused {
-    fxi_dnn dnn;       // not open: no pass goes this way
-    char *host, *at;   // arrays of a pass, pinned, and on the device; NULL: as if it were not open
-    uint16_t *q, *out; // [max_tok][n_head][head_dim] of the cache's type
-    int n_seq;         // of this pass; 0: it does not go this way
-    bool wants_all;    // its rows are one of each sequence, all of them wanted
-    fxi_gpu_fused_call call[FXI_GPU_FUSED_CALLS];
-    fxi_gpu_fused_group group[FXI_KV_MAX_GROUP];
-} fxi_gpu_fused;
-
 typedef struct fxi_gpu {
     fxi_device device; // first: a fxi_device is cast to this
     fxi_cu cu;
     char path[32];      // "sm_90 exact"
     fxi_cuda_math math; // of kernels
-    fxi_gpu_fused fused;
-    fxi_lt lt; // open: it computes the layers of its types; their weights are plain rows
+    fxi_lt lt;          // open: it computes the layers of its types; their weights are plain rows
     fxi_pool *pool;
     fxi_gpu_kernels kernels;
     fxi_gpu_heap weights, scratch;
@@ -255,14 +228,6 @@ fx_status fxi_gpu_graph_cut(fxi_gpu *g, fx_error *err);
 fx_status fxi_gpu_graph_run(fxi_gpu *g, fx_error *err); // between enter and leave
 void fxi_gpu_graph_drop(fxi_gpu *g);                    // the one that is being recorded
 void fxi_gpu_graphs_free(fxi_gpu *g);                   // between enter and leave
-
-// ---- gpu_fused.c -------------------------------------------------------------------------------
-
-size_t fxi_gpu_fused_bytes(const fxi_gpu *g); // of the arrays of the largest pass; 0: none
-// Chooses the way of the pass, and uploads what it needs; between enter and leave.
-fx_status fxi_gpu_fused_begin(fxi_gpu *g, const fxi_batch *b, fx_error *err);
-// A layer's attention; *done: its result is in fused.out. Otherwise it is left to the kernels.
-fx_status fxi_gpu_fused_attention(fxi_gpu *g, const fxi_layer *l, bool *done, fx_error *err);
 
 // ---- gpu_stream.c, gpu_attend.c, gpu_feed.c, gpu_mixture.c -------------------------------------
 

@@ -62,7 +62,6 @@ static void free_all(fxi_gpu *g)
     fxi_gpu_heap_free(&g->cu, &g->weights);
     fxi_gpu_kernels_free(g);
     fxi_lt_close(&g->lt);
-    fxi_dnn_close(&g->fused.dnn);
     if (entered) fxi_cu_leave(&g->cu);
 }
 
@@ -132,17 +131,6 @@ static const fxi_device_ops gpu_ops = {
 
 // ---- open --------------------------------------------------------------------------------------
 
-// cuDNN may be missing: attention is law's then.
-static fx_status open_libraries(fxi_gpu *g, fx_error *err)
-{
-    fx_error why;
-    FX_TRY(fxi_lt_open(&g->lt, &g->cu, err));
-    const fx_status st = fxi_dnn_open(&g->fused.dnn, &g->cu, &why);
-    if (st != FX_OK && st != FX_EINVAL) return fxi_fail(err, st, "%s", why.text);
-    if (st == FX_OK) snprintf(g->path, sizeof g->path, "sm_%d fast with cuDNN", g->cu.cc);
-    return FX_OK;
-}
-
 static fx_status open_driver(fxi_gpu *g, int ordinal, const gpu_math *math, fx_error *err)
 {
     FX_TRY(fxi_cu_open(&g->cu, ordinal, err));
@@ -152,7 +140,7 @@ static fx_status open_driver(fxi_gpu *g, int ordinal, const gpu_math *math, fx_e
     g->device.prefers_best = true; // fewer bytes to the host
     FX_TRY(fxi_cu_enter(&g->cu, err));
     fx_status st = fxi_gpu_kernels_load(g, err);
-    if (st == FX_OK && math->has_lt) st = open_libraries(g, err);
+    if (st == FX_OK && math->has_lt) st = fxi_lt_open(&g->lt, &g->cu, err);
     fxi_cu_leave(&g->cu);
     return st;
 }

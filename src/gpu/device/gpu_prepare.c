@@ -155,8 +155,7 @@ static fx_status cut_rows(fxi_gpu *g, const operand_needs *need, fx_error *err)
                  n_q = (size_t)m->n_head * (size_t)m->head_dim,
                  n_kv = (size_t)m->n_kv_head * (size_t)m->head_dim,
                  n_vocab = (size_t)g->plan->output.w.n_out,
-                 n_logit = n_vocab ? (size_t)g->most.max_logit : 0,
-                 fused_bytes = fxi_gpu_fused_bytes(g);
+                 n_logit = n_vocab ? (size_t)g->most.max_logit : 0;
     const gpu_buffer list[] = {
         {(void **)&s->x, n * dim, sizeof(float)},
         {(void **)&s->addends, (size_t)g->n_addend * n * dim, sizeof(float)},
@@ -173,9 +172,6 @@ static fx_status cut_rows(fxi_gpu *g, const operand_needs *need, fx_error *err)
         {(void **)&s->best_logit, n_logit, sizeof(float)},
         {(void **)&g->block, g->pass.at.size_bytes, 1},
         {&s->workspace, fxi_lt_is_open(&g->lt) ? FXI_LT_WORKSPACE_BYTES : 0, 1},
-        {(void **)&g->fused.at, fused_bytes, 1},
-        {(void **)&g->fused.q, fused_bytes ? n * n_q : 0, sizeof(uint16_t)},
-        {(void **)&g->fused.out, fused_bytes ? n * n_q : 0, sizeof(uint16_t)},
     };
     FX_TRY(cut_buffers(g, list, (int)(sizeof list / sizeof *list), err));
     FX_TRY(cut_forms(g, &s->h, n * dim, need->h.types, err));
@@ -236,9 +232,6 @@ static fx_status alloc_operands(fxi_gpu *g, fx_error *err)
     FX_TRY(cut_rows(g, &need, err));
     FX_TRY(fxi_gpu_pinned_take(&g->cu, &g->pinned, g->pass.at.size_bytes, &block, err));
     g->block_host = block;
-    if (g->fused.at)
-        FX_TRY(fxi_gpu_pinned_take(&g->cu, &g->pinned, fxi_gpu_fused_bytes(g), &block, err));
-    g->fused.host = g->fused.at ? block : NULL;
     FX_TRY(fxi_lt_prepare(&g->lt, g->most.max_tok, err));
     return fxi_gpu_stage_drain(&g->cu, &g->stage, err);
 }

@@ -18,7 +18,7 @@
 enum { FXI_DL_MAX_FILE = 2 };
 
 typedef struct fxi_dl_source {
-    const char *label;                 // for people: "NVIDIA's cuDNN"
+    const char *label;                 // for people: "NVIDIA's NCCL"
     const char *file[FXI_DL_MAX_FILE]; // versions that will do, the best first; NULL: no more
     const char *const *symbol;         // [n_symbol]
     size_t n_symbol;

@@ -97,9 +97,7 @@ typedef struct fxi_cuda_add_norm_args {
 
 // rows: copies rows, and rounds them. from[i] is the row of x that becomes row i. Grid: rows.
 typedef struct fxi_cuda_rows_args {
-    const float *x;      // [..][n] NULL: x16
-    const uint16_t *x16; // the same as f16 or bf16, by x16_type (fxi_dtype)
-    int32_t x16_type;
+    const float *x;      // [..][n]
     const int32_t *from; // NULL: the same
     int32_t n_row, n;
     const int32_t *live; // NULL: n_row

@@ -87,11 +87,8 @@ FXI_KERNEL(rows, rows, 256)
 {
     const int row = (int)blockIdx.x;
     if (row >= live_count(a.live, a.n_row)) return;
-    const size_t at = (size_t)(a.from ? a.from[row] : row) * (size_t)a.n;
-    for (int i = (int)threadIdx.x; i < a.n; i += 256) {
-        const float v = a.x ? a.x[at + (size_t)i] : float_number(a.x16_type, a.x16, at + (size_t)i);
-        act_put(a.out, row, a.n, i, v);
-    }
+    const float *x = a.x + (size_t)(a.from ? a.from[row] : row) * (size_t)a.n;
+    for (int i = (int)threadIdx.x; i < a.n; i += 256) act_put(a.out, row, a.n, i, x[i]);
 }
 FXI_CUDA_KERNEL(fxi_cuda_rows);
 

@@ -2,23 +2,21 @@
 // decoded token per sequence or, with `prefill`, of the last 512 positions of each, behind a prefix
 // that is in the cache.
 //
-//     gpu_attention_speed [small] [prefill] [exact|law|cudnn] [plant-stride|plant-chunk|plant-hole]
+//     gpu_attention_speed [small] [prefill] [exact|law] [plant-stride|plant-chunk|plant-hole]
 //
 // A case is run over several caches with the same keys and values (speed_rig.h): libvtensor's, as
 // an engine has it, its chunks mapped in scattered order; plain memory laid out the same, and
-// plain memory whose rows lie side by side; pages of 16 and 256 tokens. `cudnn`: NVIDIA's library
-// instead of our kernels, on those that are contiguous, where it is installed and takes the case.
+// plain memory whose rows lie side by side; pages of 16 and 256 tokens.
 //
-// Before a case is timed its results are compared: libvtensor's memory must give the bits that
-// plain memory gives, in the first layer and the last, and ours those of all other caches, too;
-// otherwise a line says so, and the program fails in the end. `plant-..` spoils libvtensor's cache
-// to show that.
+// Before a case is timed its results are compared: libvtensor's memory must give the bits that all
+// other caches give, in the first layer and, where they have it, the last; otherwise a line says
+// so, and the program fails in the end. `plant-..` spoils libvtensor's cache to show that.
 //
 // All caches are there at once, and samples of one and another take turns, back and forth. `us` is
 // the median over samples of the mean of launches given one after the other; `to_plain` the median
-// of the samples' ratios to the same library on plain memory laid out the same. GB/s counts keys
-// and values once; Tflop/s a multiplication and an addition for each number of a key and of a value
-// that a query attends to.
+// of the samples' ratios to plain memory laid out the same. GB/s counts keys and values once;
+// Tflop/s a multiplication and an addition for each number of a key and of a value that a query
+// attends to.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,8 +30,7 @@ enum { N_SAMPLE = 9, MAX_LAUNCH = 32 };
 
 typedef struct speed_run {
     speed_rig rig;
-    const char *math; // of our kernels, or "cudnn"
-    bool is_library;
+    const char *math;
     bool small;
     speed_plant plant;
     int n_different; // comparisons that failed
@@ -41,20 +38,18 @@ typedef struct speed_run {
     double ratio[256];
 } speed_run;
 
-// A library's jobs over the caches that it takes.
+// Jobs over the caches that there are.
 typedef struct speed_field {
-    const char *math;
+    int n_kind;
     speed_job job[SPEED_N_KIND];
-    bool has[SPEED_N_KIND];
     double us[SPEED_N_KIND][N_SAMPLE];
 } speed_field;
 
 // ---- results -----------------------------------------------------------------------------------
 
-static size_t result_bytes(const speed_case *c, const speed_job *j)
+static size_t result_bytes(const speed_case *c)
 {
-    const size_t n = (size_t)c->batch * (size_t)c->n_tok * SPEED_N_HEAD * SPEED_HEAD_DIM;
-    return n * (j->plan ? sizeof(uint16_t) : sizeof(float));
+    return (size_t)c->batch * (size_t)c->n_tok * SPEED_N_HEAD * SPEED_HEAD_DIM * sizeof(float);
 }
 
 static bool is_zero(const char *bytes, size_t n)
@@ -67,7 +62,7 @@ static bool is_zero(const char *bytes, size_t n)
 // What attention gives over a cache, in a layer.
 static char *compute_result(speed_rig *r, const speed_case *c, speed_job *j, int layer)
 {
-    const size_t size_bytes = result_bytes(c, j);
+    const size_t size_bytes = result_bytes(c);
     char *result = malloc(size_bytes);
     if (!result) exit(1);
     j->layer = layer;
@@ -82,21 +77,14 @@ static char *compute_result(speed_rig *r, const speed_case *c, speed_job *j, int
     return result;
 }
 
-// Results of cuDNN's depend on the layout.
-static bool is_comparable(const speed_field *f, int kind, int layer)
-{
-    if (!f->has[kind] || kind == SPEED_VTENSOR) return false;
-    return kind == SPEED_PLAIN || (!f->job[kind].plan && layer < f->job[kind].cache->n_layer);
-}
-
 static void compare_layer(speed_run *run, const speed_case *c, speed_field *f, int layer)
 {
     char *const want = compute_result(&run->rig, c, &f->job[SPEED_VTENSOR], layer);
-    for (int kind = 0; kind < SPEED_N_KIND; kind++) {
-        if (!is_comparable(f, kind, layer)) continue;
+    for (int kind = SPEED_VTENSOR + 1; kind < f->n_kind; kind++) {
+        if (layer >= f->job[kind].cache->n_layer) continue;
         char *const got = compute_result(&run->rig, c, &f->job[kind], layer);
-        if (memcmp(got, want, result_bytes(c, &f->job[kind])) != 0) {
-            printf("# DIFFERENT: %s, layer %d: vTensor's memory against %s, %s\n", f->math, layer,
+        if (memcmp(got, want, result_bytes(c)) != 0) {
+            printf("# DIFFERENT: %s, layer %d: vTensor's memory against %s, %s\n", run->math, layer,
                    speed_memory_names[kind], speed_layout_names[kind]);
             run->n_different++;
         }
@@ -126,9 +114,9 @@ static void time_field(speed_field *f, int n_sample)
 {
     const int n = launches_of_sample(&f->job[SPEED_VTENSOR]);
     for (int i = 0; i < n_sample; i++)
-        for (int k = 0; k < SPEED_N_KIND; k++) {
-            const int kind = i % 2 ? SPEED_N_KIND - 1 - k : k;
-            if (f->has[kind]) f->us[kind][i] = seconds_of(&f->job[kind], n) * 1e6 / n;
+        for (int k = 0; k < f->n_kind; k++) {
+            const int kind = i % 2 ? f->n_kind - 1 - k : k;
+            f->us[kind][i] = seconds_of(&f->job[kind], n) * 1e6 / n;
         }
 }
 
@@ -164,10 +152,9 @@ static double ratio_to_plain(const speed_field *f, int n_sample)
 
 static void print_rows(speed_run *run, const speed_case *c, const speed_field *f, int n_sample)
 {
-    for (int kind = 0; kind < SPEED_N_KIND; kind++) {
-        if (!f->has[kind]) continue;
+    for (int kind = 0; kind < f->n_kind; kind++) {
         const double us = median_value(f->us[kind], n_sample);
-        printf("%s,%s,%s,%d,%d,%d,%d,%d,%.1f,%.1f,%.2f,", f->math, speed_layout_names[kind],
+        printf("%s,%s,%s,%d,%d,%d,%d,%d,%.1f,%.1f,%.2f,", run->math, speed_layout_names[kind],
                speed_memory_names[kind], f->job[kind].cache->n_layer, c->batch, c->n_pos, c->n_tok,
                c->n_kv_head, us, (double)speed_case_bytes(c) / us * 1e-3, case_flop(c) / us * 1e-6);
         if (kind == SPEED_VTENSOR) {
@@ -183,7 +170,6 @@ static void print_rows(speed_run *run, const speed_case *c, const speed_field *f
 static void measure_field(speed_run *run, const speed_case *c, speed_field *f)
 {
     const int n_sample = run->small ? 1 : N_SAMPLE;
-    if (!f->has[SPEED_VTENSOR]) return;
     const int last = f->job[SPEED_VTENSOR].cache->n_layer - 1;
     compare_layer(run, c, f, 0);
     if (last) compare_layer(run, c, f, last);
@@ -195,14 +181,11 @@ static void measure_field(speed_run *run, const speed_case *c, speed_field *f)
 
 static void measure_caches(speed_run *run, const speed_case *c, speed_cache *cache, int n_kind)
 {
-    speed_field f = {.math = run->math};
+    speed_field f = {.n_kind = n_kind};
     speed_rig *r = &run->rig;
     speed_cache_plant(r, c, &cache[SPEED_VTENSOR], run->plant);
-    for (int kind = 0; kind < n_kind; kind++) {
-        if (!run->is_library) speed_job_ours(&f.job[kind], r, c, &cache[kind], (speed_kind)kind);
-        f.has[kind] =
-            !run->is_library || speed_job_cudnn(&f.job[kind], r, c, &cache[kind], (speed_kind)kind);
-    }
+    for (int kind = 0; kind < n_kind; kind++)
+        speed_job_open(&f.job[kind], r, c, &cache[kind], (speed_kind)kind);
     printf("# batch %d, %d positions, %d KV heads: %.0f %% of vTensor's chunks came behind another "
            "sequence's\n",
            c->batch, c->n_pos, c->n_kv_head, cache[SPEED_VTENSOR].scattered * 100);
@@ -213,7 +196,7 @@ static void measure_caches(speed_run *run, const speed_case *c, speed_cache *cac
 static void measure_case(speed_run *run, const speed_case *c)
 {
     speed_cache cache[SPEED_N_KIND];
-    int n_kind = run->is_library ? SPEED_DENSE + 1 : SPEED_N_KIND;
+    int n_kind = SPEED_N_KIND;
     if (c->n_tok > c->n_pos) return;
     while (n_kind > SPEED_PLAIN && !speed_caches_open(&run->rig, c, cache, n_kind)) n_kind--;
     if (n_kind <= SPEED_PLAIN) {
@@ -266,8 +249,7 @@ int main(int argc, char **argv)
     static speed_run run;
     run.small = take_word(&argc, &argv, "small");
     const bool prefill = take_word(&argc, &argv, "prefill");
-    run.is_library = take_word(&argc, &argv, "cudnn");
-    run.math = run.is_library ? "cudnn" : take_word(&argc, &argv, "exact") ? "exact" : "law";
+    run.math = take_word(&argc, &argv, "exact") ? "exact" : "law";
     (void)take_word(&argc, &argv, "law");
     for (int i = 1; i < SPEED_N_PLANT; i++)
         if (take_word(&argc, &argv, plants[i])) run.plant = (speed_plant)i;
@@ -275,7 +257,7 @@ int main(int argc, char **argv)
     const speed_limits small = {2, 48, prefill ? 8 : 1, 2},
                        real = {SPEED_MAX_BATCH / (prefill ? 4 : 1), 32768, prefill ? 512 : 1,
                                SPEED_MAX_LAYER};
-    speed_rig_open(&run.rig, run.is_library ? "law" : run.math, run.small ? &small : &real);
+    speed_rig_open(&run.rig, run.math, run.small ? &small : &real);
     printf("math,cache,memory,layers,batch,positions,new_tokens,kv_heads,us,gb_per_s,tflop_per_s,"
            "to_plain\n");
     const double per_s = speed_bandwidth(&run.rig, run.small ? 1 << 20 : (size_t)1 << 31);

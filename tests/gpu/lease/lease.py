@@ -73,7 +73,7 @@ PARTS = [
     ("lost", 60, "an illegal address ends a pass with one line", "{bin}/lease_lost {tree}", None),
     ("two_ranks", 120, "two GPUs compute a model together (skipped where there is one)", "{bin}/lease_ranks {tree}",
      "{bin}/lease_ranks {tree} small"),
-    ("fast", 100, "cuBLASLt and, where it is installed, cuDNN run a model",
+    ("fast", 100, "cuBLASLt runs a model",
      "{bin}/flexinfer bench -m {tree}/models/storyteller.gguf --device cuda:0 --gpu-math fast --batch 1,8 --prompt 64"
      " --gen 64 --csv",
      "{bin}/flexinfer_standin bench -m {tree}/models/storyteller.gguf --ctx 64 --kv-memory 32M --device cuda:0"
@@ -88,12 +88,8 @@ PARTS = [
      "{bin}/gpu_attention_speed law", "{bin}/gpu_attention_speed small law"),
     ("prefill", 300, "attention of prompts behind prefixes, contiguous and paged (vTensor, figure 8)",
      "{bin}/gpu_attention_speed prefill law", "{bin}/gpu_attention_speed small prefill law"),
-    ("prefill_cudnn", 300, "the same prompts by cuDNN, on vTensor's memory and on plain memory",
-     "{bin}/gpu_attention_speed prefill cudnn", "{bin}/gpu_attention_speed small prefill cudnn"),
     ("llama_3_8b", 400, "a whole model of Llama-3-8B's shape (vTensor, figures 2, 9, 10, 11; growth; idle memory)",
      *whole("--layers 32 --dim 4096 --ffn 14336 --heads 32 --kv-heads 8 --vocab 128256 --ctx 8192")),
-    ("attention_cudnn", 300, "the same decoding by cuDNN, on both", "{bin}/gpu_attention_speed cudnn",
-     "{bin}/gpu_attention_speed small cudnn"),
     ("attention_torch", 300, "the same decoding by PyTorch's SDPA and FlashInfer, where they are installed",
      "{python} {tree}/tests/gpu/lease/attention_torch.py", "{python} {tree}/tests/gpu/lease/attention_torch.py small"),
     ("prefill_torch", 300, "the same prompts by them",

@@ -85,17 +85,10 @@ def against_pages(part):
     return figure
 
 
-def against_plain(part, math):
-    """The same library, on plain memory laid out the same."""
+def against_plain(part):
+    """On plain memory laid out the same."""
     return lambda results: worst(
-        {c: float(r["to_plain"]) for c, r in chosen(results.rows(part), math, "packed", "vtensor").items()})
-
-
-def against_dense(results):
-    """The same library, on plain memory in which the rows of a plane lie side by side."""
-    rows = results.rows("prefill_cudnn")
-    ours, dense = chosen(rows, "cudnn", "packed", "vtensor"), chosen(rows, "cudnn", "dense", "plain")
-    return worst({c: float(ours[c]["us"]) / float(dense[c]["us"]) for c in ours if c in dense})
+        {c: float(r["to_plain"]) for c, r in chosen(results.rows(part), "law", "packed", "vtensor").items()})
 
 
 def whole_row(results, figure, batch=None):
@@ -143,17 +136,10 @@ GOALS = [
     ("decode attention: contiguous never slower than paged", ["attention"], against_pages("attention"),
      lambda v: v <= NOISE),
     ("prefill: contiguous never slower than paged", ["prefill"], against_pages("prefill"), lambda v: v <= NOISE),
-    ("prefill by cuDNN: vTensor's memory within 2 % of plain memory, laid out the same", ["prefill_cudnn"],
-     against_plain("prefill_cudnn", "cudnn"), lambda v: v <= 1.02),
-    ("prefill by cuDNN: vTensor's memory within 2 % of plain memory, rows side by side", ["prefill_cudnn"],
-     against_dense,
-     lambda v: v <= 1.02),
-    ("prefill by our kernels: vTensor's memory within 2 % of plain memory", ["prefill"],
-     against_plain("prefill", "law"), lambda v: v <= 1.02),
-    ("decode attention by cuDNN: vTensor's memory within 2 % of plain memory", ["attention_cudnn"],
-     against_plain("attention_cudnn", "cudnn"), lambda v: v <= 1.02),
-    ("decode attention by our kernels: vTensor's memory within 2 % of plain memory", ["attention"],
-     against_plain("attention", "law"), lambda v: v <= 1.02),
+    ("prefill: vTensor's memory within 2 % of plain memory", ["prefill"],
+     against_plain("prefill"), lambda v: v <= 1.02),
+    ("decode attention: vTensor's memory within 2 % of plain memory", ["attention"],
+     against_plain("attention"), lambda v: v <= 1.02),
     ("a whole 8 B model, batch 1: decodes at 80 % of the measured bandwidth", ["llama_3_8b", "attention"],
      decode_of_model, lambda v: v >= 0.8),
     (f"a whole 8 B model, batch 64: {PEER_TOKENS_PER_S} tokens/s ({PEER})", ["llama_3_8b"], tokens_at_64,

@@ -53,32 +53,15 @@ int speed_random(speed_rig *r, int n)
 
 // ---- open --------------------------------------------------------------------------------------
 
-// Random numbers of -1 to 1, as f32 and, where half is not NULL, rounded to f16, which f32 has too.
-static void send_numbers(speed_rig *r, float *to, uint16_t *half, size_t n)
+// Random numbers of -1 to 1.
+static void send_numbers(speed_rig *r, float *to, size_t n)
 {
     float *numbers = malloc(n * sizeof *numbers);
-    uint16_t *rounded = malloc(n * sizeof *rounded);
-    if (!numbers || !rounded) exit(1);
-    for (size_t i = 0; i < n; i++) {
-        rounded[i] = fxi_f32_to_f16((float)(speed_random(r, 1 << 16) - (1 << 15)) * 0x1p-15f);
-        numbers[i] = fxi_f16_to_f32(rounded[i]);
-    }
+    if (!numbers) exit(1);
+    for (size_t i = 0; i < n; i++)
+        numbers[i] = (float)(speed_random(r, 1 << 16) - (1 << 15)) * 0x1p-15f;
     speed_send(r, to, numbers, n * sizeof *numbers);
-    if (half) speed_send(r, half, rounded, n * sizeof *rounded);
     free(numbers);
-    free(rounded);
-}
-
-// Its rows are left out where it is not installed.
-static void open_cudnn(speed_rig *r)
-{
-    fx_error err = {0};
-    speed_must(fxi_cu_enter(&r->g->cu, &err), &err);
-    if (fxi_dnn_open(&r->dnn, &r->g->cu, &err) != FX_OK)
-        printf("# no rows of cuDNN: %s\n", err.text);
-    fxi_cu_leave(&r->g->cu);
-    r->arrays_at = speed_take(r, SPEED_N_KIND * sizeof *r->arrays_at);
-    r->workspace = speed_take(r, FXI_DNN_WORKSPACE_BYTES);
 }
 
 // Which sequence and which position the rows of a piece belong to, for all of them.
@@ -107,13 +90,12 @@ static void take_arrays(speed_rig *r, const speed_limits *most)
     r->seq_at = speed_take(r, SPEED_N_KIND * SPEED_MAX_BATCH * sizeof *r->seq_at);
     r->tile_at = speed_take(r, n_row * sizeof *r->tile_at);
     r->q = speed_take(r, n_row * row * sizeof(float));
-    r->q16 = speed_take(r, n_row * row * sizeof(uint16_t));
     r->out = speed_take(r, n_row * row * sizeof(float));
     r->part = speed_take(r, (size_t)r->max_part * (FXI_CUDA_PART_ACC + SPEED_HEAD_DIM) * 4);
     r->n_source = most->max_pos < 1024 ? most->max_pos : 1024;
     r->source = speed_take(r, 2 * (size_t)r->n_source * row * sizeof(float));
-    send_numbers(r, r->q, r->q16, n_row * row);
-    send_numbers(r, r->source, NULL, 2 * (size_t)r->n_source * row);
+    send_numbers(r, r->q, n_row * row);
+    send_numbers(r, r->source, 2 * (size_t)r->n_source * row);
     send_places(r, most->max_pos);
 }
 
@@ -126,15 +108,10 @@ void speed_rig_open(speed_rig *r, const char *math, const speed_limits *most)
     speed_must(fxi_gpu_open(&opt, &r->d, &err), &err);
     r->g = fxi_gpu_of(r->d);
     take_arrays(r, most);
-    open_cudnn(r);
 }
 
 void speed_rig_close(speed_rig *r)
 {
-    if (fxi_cu_enter(&r->g->cu, NULL) == FX_OK) {
-        fxi_dnn_close(&r->dnn);
-        fxi_cu_leave(&r->g->cu);
-    }
     r->d->ops->close(r->d);
     free(r->tile);
 }

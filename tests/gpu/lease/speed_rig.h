@@ -3,7 +3,7 @@
 //
 //   speed_rig      the device, memory for queries and results, what is random, bandwidth
 //   speed_cache    the same keys and values in several caches
-//   speed_attend   launches over a cache: ours, and cuDNN's
+//   speed_attend   launches over a cache
 //
 // Whatever fails ends the program with one line.
 #ifndef TESTS_GPU_SPEED_RIG_H
@@ -68,26 +68,16 @@ void speed_cache_plant(struct speed_rig *r, const speed_case *c, speed_cache *ca
 
 // ---- speed_rig.c -------------------------------------------------------------------------------
 
-// What cuDNN is told of a batch.
-typedef struct speed_arrays {
-    int64_t q_at[SPEED_MAX_BATCH + 1], kv_at[SPEED_MAX_BATCH + 1];
-    int32_t n_q[SPEED_MAX_BATCH], n_kv[SPEED_MAX_BATCH];
-} speed_arrays;
-
 typedef struct speed_rig {
     fxi_device *d;
     fxi_gpu *g;
     fxi_cuda_seq *seq_at; // [SPEED_N_KIND][SPEED_MAX_BATCH]
     fxi_cuda_tile *tile, *tile_at;
     float *q, *part;        // [max_row][n_head][head_dim], [max_part]
-    void *q16;              // the same queries for cuDNN
-    float *out;             // [max_row][n_head][head_dim] f32, or f16 of cuDNN's
+    float *out;             // [max_row][n_head][head_dim]
     float *source;          // [2][n_source][n_head][head_dim] what caches are filled with
     int32_t *row_seq, *pos; // [SPEED_MAX_BATCH][n_source] the sequence; [max_pos] 0, 1, ..
     int max_row, max_part, n_source, max_layer;
-    fxi_dnn dnn;             // not open: it is not installed
-    speed_arrays *arrays_at; // [SPEED_N_KIND]
-    void *workspace;
     uint32_t seed;
 } speed_rig;
 
@@ -116,18 +106,12 @@ typedef struct speed_job {
     speed_rig *r;
     const speed_cache *cache;
     fxi_cuda_attn_args few, wide; // tiles of each kernel
-    const fxi_sdpa *plan;         // cuDNN's; NULL: ours
-    char *lowest;                 // of the bases of the caches
-    speed_arrays *arrays;         // of the device
     int layer;                    // of the next launch
 } speed_job;
 
-// kind: the cache's. A plan of cuDNN's is valid until so many others were asked for (dnn.h).
-void speed_job_ours(speed_job *j, speed_rig *r, const speed_case *c, const speed_cache *cache,
+// kind: the cache's.
+void speed_job_open(speed_job *j, speed_rig *r, const speed_case *c, const speed_cache *cache,
                     speed_kind kind);
-// False: cuDNN is not installed, or does not take it.
-bool speed_job_cudnn(speed_job *j, speed_rig *r, const speed_case *c, const speed_cache *cache,
-                     speed_kind kind);
 void speed_job_launch(speed_job *j); // of the next layer, into r->out
 
 #endif

@@ -1,7 +1,6 @@
-// test_gpu_fast.c - models on a GPU by "fast": layers of 16-bit weights by cuBLASLt, attention of
-// decoding by cuDNN, everything else as by "law". It runs on the stand-ins for the driver and for
-// these libraries, which check what they are given; the linker sends dlopen and dlsym here, so that
-// a library can be missing.
+// test_gpu_fast.c - models on a GPU by "fast": layers of 16-bit weights by cuBLASLt, everything
+// else as by "law". It runs on the stand-ins for the driver and for this library, which check what
+// they are given; the linker sends dlopen and dlsym here, so that the library can be missing.
 //
 // The logits are near the host's in every way to run a sequence; the bits may differ.
 #include "gpu_missing.h"
@@ -14,9 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "gpu/library/dnn.h"
 #include "gpu/library/lt.h"
-#include "standin/dnn/standin_dnn.h"
 #include "standin/lt/standin_lt.h"
 #include "standin/standin.h"
 #include "unit/model/logit_distance.h"
@@ -31,7 +28,6 @@ static int begin_test(void **state)
     (void)state;
     standin_reset();
     standin_lt_reset();
-    standin_dnn_reset();
     gpu_missing_library = gpu_missing_symbol = NULL;
     return 0;
 }
@@ -40,7 +36,7 @@ static bool is_clean(void)
 {
     const standin_report r = standin_look();
     return !(r.n_stream | r.n_event | r.n_pinned | r.n_module | r.n_alloc | r.n_context |
-             standin_library_count(&standin_lt, -1) | standin_library_count(&standin_dnn, -1));
+             standin_library_count(&standin_lt, -1));
 }
 
 static int end_test(void **state)
@@ -119,9 +115,10 @@ static void test_types_may_be_mixed(void **state)
     check_near(&model, 0.04, 1);
 }
 
-// A model of a block type, whose attention is law's, too.
-static void assert_law_computes_it(void)
+// Attention, too.
+static void test_block_types_go_the_way_of_law(void **state)
 {
+    (void)state;
     const small_model model = gpu_tiny_model(FXI_Q8_0);
     const gpu_way ways[] = {gpu_model_way(2, "law", N_TOK), gpu_model_way(2, "fast", N_TOK)};
     int n;
@@ -131,260 +128,8 @@ static void assert_law_computes_it(void)
           *fast = gpu_model_logits(m, &ways[1], N_TOK, &n);
     assert_memory_equal(law, fast, (size_t)n * sizeof *law);
     assert_int_equal(standin_lt_look().n_multiply, 0);
-    assert_int_equal(standin_dnn_look().n_execute, 0);
     free(law);
     free(fast);
-}
-
-static void test_block_types_go_the_way_of_law(void **state)
-{
-    (void)state;
-    gpu_missing_library = "cudnn";
-    assert_law_computes_it();
-}
-
-// ---- attention ---------------------------------------------------------------------------------
-
-static void test_what_cudnn_does_not_support_goes_the_way_of_law(void **state)
-{
-    (void)state;
-    standin_dnn_refuse(1);
-    assert_law_computes_it();
-}
-
-// Of a shape there is one plan: chunks of 7 and 6 tokens have one. The last layer of a chunk, where
-// its last row alone is wanted, is law's, as are caches of pages, windows and sinks.
-static void test_prompts_and_decoding_attend_by_cudnn(void **state)
-{
-    (void)state;
-    enum { N_LAYER = 2, N_CHUNK = 3, N_ALL = N_LAYER * (N_TOK - 20) + (N_LAYER - 1) * N_CHUNK };
-    static const gpu_way decodes = {"one by one", .n_prompt = 20, .chunk = 7, .math = "fast"},
-                         paged = {"pages", .chunk = 1, .kv = "paged", .math = "fast"};
-    const small_model model = gpu_tiny_model(FXI_BF16);
-    gpu_model_rig g;
-    small_model_write(path, &model);
-    gpu_model_open(&g, (runner_model){path, NULL}, &decodes);
-    assert_non_null(strstr(g.device->path, "fast with cuDNN"));
-    gpu_model_run(&g, &decodes, N_TOK);
-    assert_int_equal(standin_dnn_look().n_execute, N_ALL);
-    assert_int_equal(standin_dnn_look().n_masked, (N_LAYER - 1) * N_CHUNK);
-    assert_int_equal(standin_dnn_look().n_plan, 2);
-    gpu_model_close(&g);
-    gpu_model_open(&g, (runner_model){path, NULL}, &paged);
-    gpu_model_run(&g, &paged, N_TOK);
-    assert_int_equal(standin_dnn_look().n_execute, N_ALL);
-    gpu_model_close(&g);
-}
-
-// Of two that share the model out, each attends to its heads so.
-static void test_each_of_two_gpus_attends_by_cudnn(void **state)
-{
-    (void)state;
-    enum { N_LAYER = 2, N_CHUNK = 3, N_ALL = N_LAYER * (N_TOK - 20) + (N_LAYER - 1) * N_CHUNK };
-    static const gpu_way way = {"two GPUs", .n_prompt = 20, .chunk = 7, .math = "fast",
-                                .ranks = "cuda:0,cuda:1"};
-    const small_model model = gpu_tiny_model(FXI_BF16);
-    gpu_model_rig g;
-    small_model_write(path, &model);
-    gpu_model_open(&g, (runner_model){path, NULL}, &way);
-    gpu_model_run(&g, &way, N_TOK);
-    assert_int_equal(standin_dnn_look().n_execute, 2 * N_ALL);
-    gpu_model_close(&g);
-}
-
-// The arrays of an attention of 2 sequences, at the end of device memory that is zero otherwise.
-typedef struct two_sequences {
-    int64_t q_at[3], kv_at[3];
-    int32_t n_q[2], n_kv[2];
-} two_sequences;
-
-enum { ZERO_BYTES = 1 << 16, ARRAYS_AT = 1 << 15 };
-
-static fx_status fill_arrays(fxi_cu *cu, char *at, fx_error *err)
-{
-    void *pinned;
-    fx_status st = fxi_cu_zero(cu, cu->compute, at, ZERO_BYTES, err);
-    if (st != FX_OK) return st;
-    st = fxi_cu_pin(cu, sizeof(two_sequences), &pinned, err);
-    if (st != FX_OK) return st;
-    *(two_sequences *)pinned = (two_sequences){{0, 256, 512}, {1024, 0, 0}, {1, 1}, {3, 4}};
-    st = fxi_cu_upload(cu, cu->compute, at + ARRAYS_AT, pinned, sizeof(two_sequences), err);
-    (void)fxi_cu_wait(cu, cu->compute, NULL);
-    fxi_cu_unpin(cu, pinned);
-    return st;
-}
-
-static fx_status run_one_attention(fxi_cu *cu, fxi_dnn *dnn, char *at, int max_q_tok, fx_error *err)
-{
-    const fxi_sdpa_shape shape = {.type = FXI_F16,
-                                  .n_seq = 2,
-                                  .n_head = 4,
-                                  .n_kv_head = 2,
-                                  .head_dim = 64,
-                                  .max_q_tok = max_q_tok,
-                                  .max_kv_tok = 128,
-                                  .token_step = 2 * 2 * 64};
-    float scale = 1;
-    two_sequences *arrays = (two_sequences *)(void *)(at + ARRAYS_AT);
-    void *const data[FXI_SDPA_N_DATA] = {[FXI_SDPA_Q] = at,
-                                         [FXI_SDPA_OUT] = at + 2048,
-                                         [FXI_SDPA_K] = at + 4096,
-                                         [FXI_SDPA_V] = at + 4096 + 256,
-                                         [FXI_SDPA_SCALE] = &scale,
-                                         [FXI_SDPA_N_Q] = arrays->n_q,
-                                         [FXI_SDPA_N_KV] = arrays->n_kv,
-                                         [FXI_SDPA_Q_AT] = arrays->q_at,
-                                         [FXI_SDPA_KV_AT] = arrays->kv_at};
-    const fxi_sdpa *s;
-    fx_status st = fill_arrays(cu, at, err);
-    if (st == FX_OK) st = fxi_dnn_find(dnn, &shape, &s, err);
-    if (st == FX_OK) st = fxi_dnn_run(dnn, s, data, at + ZERO_BYTES, err);
-    const fx_status waited = fxi_cu_wait(cu, cu->compute, NULL);
-    return st == FX_OK ? waited : st;
-}
-
-static fx_status use_cudnn(int max_q_tok, fx_error *err)
-{
-    fxi_cu cu;
-    fxi_dnn dnn;
-    assert_int_equal(fxi_cu_open(&cu, 0, err), FX_OK);
-    assert_int_equal(fxi_cu_enter(&cu, err), FX_OK);
-    void *at;
-    assert_int_equal(fxi_cu_alloc(&cu, ZERO_BYTES + FXI_DNN_WORKSPACE_BYTES, &at, err), FX_OK);
-    fx_status st = fxi_dnn_open(&dnn, &cu, err);
-    if (st == FX_OK) st = run_one_attention(&cu, &dnn, at, max_q_tok, err);
-    fxi_dnn_close(&dnn);
-    fxi_cu_free(&cu, at);
-    fxi_cu_leave(&cu);
-    fxi_cu_close(&cu);
-    return st;
-}
-
-// ---- what a prompt sees ------------------------------------------------------------------------
-
-// Two sequences whose last tokens are new: 5 of 9, and all 3 of 3. Their caches lie in one piece of
-// numbers, the second before the first.
-enum { P_HEAD = 4, P_KV = 2, P_DIM = 64, P_STEP = 2 * P_KV * P_DIM, P_ROW = P_HEAD * P_DIM };
-
-typedef struct prompt_case {
-    uint16_t q[8][P_ROW], out[8][P_ROW], cache[12 * P_STEP];
-    int64_t q_at[3], kv_at[3];
-    int32_t n_q[2], n_kv[2];
-} prompt_case;
-
-static void fill_prompts(prompt_case *c)
-{
-    uint32_t seed = 7;
-    *c = (prompt_case){.q_at = {0, 5 * P_ROW, 8 * P_ROW},
-                       .kv_at = {3 * P_STEP, 0, 0},
-                       .n_q = {5, 3},
-                       .n_kv = {9, 3}};
-    uint16_t *const all[] = {c->q[0], c->cache};
-    const size_t n[] = {8 * P_ROW, 12 * P_STEP};
-    for (int k = 0; k < 2; k++)
-        for (size_t i = 0; i < n[k]; i++) {
-            seed = seed * 1664525 + 1013904223;
-            all[k][i] = fxi_f32_to_f16((float)(int32_t)seed * 0x1p-31f);
-        }
-}
-
-// The result of a query, of the numbers that it may see.
-static void attend_plainly(const prompt_case *c, int seq, int token, int head, float *out)
-{
-    const uint16_t *q = c->q[seq * 5 + token] + head * P_DIM;
-    const uint16_t *k = c->cache + c->kv_at[seq] + head / (P_HEAD / P_KV) * P_DIM;
-    const int n_pos = c->n_kv[seq] - c->n_q[seq] + token + 1;
-    double sum = 0, acc[P_DIM] = {0};
-    for (int pos = 0; pos < n_pos; pos++, k += P_STEP) {
-        double score = 0;
-        for (int i = 0; i < P_DIM; i++) score += fxi_f16_to_f32(q[i]) * fxi_f16_to_f32(k[i]);
-        const double e = exp(score);
-        for (int i = 0; i < P_DIM; i++) acc[i] += e * fxi_f16_to_f32(k[P_KV * P_DIM + i]);
-        sum += e;
-    }
-    for (int i = 0; i < P_DIM; i++) out[i] = (float)(acc[i] / sum);
-}
-
-static void run_prompts(fxi_dnn *dnn, prompt_case *at, void *workspace)
-{
-    const fxi_sdpa_shape shape = {FXI_F16, 2, P_HEAD, P_KV, P_DIM, 16, 32, P_STEP};
-    float scale = 1;
-    void *const data[FXI_SDPA_N_DATA] = {
-        [FXI_SDPA_Q] = at->q,        [FXI_SDPA_OUT] = at->out,
-        [FXI_SDPA_K] = at->cache,    [FXI_SDPA_V] = at->cache + P_KV * P_DIM,
-        [FXI_SDPA_SCALE] = &scale,   [FXI_SDPA_N_Q] = at->n_q,
-        [FXI_SDPA_N_KV] = at->n_kv,  [FXI_SDPA_Q_AT] = at->q_at,
-        [FXI_SDPA_KV_AT] = at->kv_at};
-    const fxi_sdpa *s;
-    assert_int_equal(fxi_dnn_find(dnn, &shape, &s, NULL), FX_OK);
-    assert_non_null(s);
-    assert_int_equal(fxi_dnn_run(dnn, s, data, workspace, NULL), FX_OK);
-}
-
-static void check_prompts(const prompt_case *c)
-{
-    float want[P_DIM];
-    for (int row = 0; row < 8; row++)
-        for (int head = 0; head < P_HEAD; head++) {
-            attend_plainly(c, row >= 5, row >= 5 ? row - 5 : row, head, want);
-            for (int i = 0; i < P_DIM; i++)
-                assert_true(fabsf(fxi_f16_to_f32(c->out[row][head * P_DIM + i]) - want[i]) < 2e-3f);
-        }
-}
-
-static void test_a_prompt_sees_what_is_before_each_token(void **state)
-{
-    (void)state;
-    fxi_cu cu;
-    fxi_dnn dnn;
-    void *host, *at;
-    assert_int_equal(fxi_cu_open(&cu, 0, NULL), FX_OK);
-    assert_int_equal(fxi_cu_enter(&cu, NULL), FX_OK);
-    assert_int_equal(fxi_cu_pin(&cu, sizeof(prompt_case), &host, NULL), FX_OK);
-    assert_int_equal(fxi_cu_alloc(&cu, sizeof(prompt_case) + FXI_DNN_WORKSPACE_BYTES, &at, NULL),
-                     FX_OK);
-    assert_int_equal(fxi_dnn_open(&dnn, &cu, NULL), FX_OK);
-    fill_prompts(host);
-    assert_int_equal(fxi_cu_upload(&cu, cu.compute, at, host, sizeof(prompt_case), NULL), FX_OK);
-    run_prompts(&dnn, at, (char *)at + sizeof(prompt_case));
-    assert_int_equal(fxi_cu_download(&cu, cu.compute, host, at, sizeof(prompt_case), NULL), FX_OK);
-    assert_int_equal(fxi_cu_wait(&cu, cu.compute, NULL), FX_OK);
-    check_prompts(host);
-    fxi_dnn_close(&dnn);
-    fxi_cu_unpin(&cu, host);
-    fxi_cu_free(&cu, at);
-    fxi_cu_leave(&cu);
-    fxi_cu_close(&cu);
-}
-
-// ---- every call failing ------------------------------------------------------------------------
-
-static void fail_each_call_of_cudnn(int max_q_tok)
-{
-    enum { DNN_EXECUTION_FAILED = 5000 };
-    fx_error err = {0};
-    standin_dnn_reset();
-    if (use_cudnn(max_q_tok, &err) != FX_OK) fail_msg("%s", err.text);
-    const uint64_t n = standin_dnn.n_call;
-    assert_int_equal(standin_dnn_look().n_execute, 1);
-    assert_true(n > 60);
-    for (uint64_t i = 0; i < n; i++) {
-        standin_dnn_reset();
-        standin_library_fail(&standin_dnn, i, i % 2 ? DNN_EXECUTION_FAILED : FXI_DNN_ALLOC_FAILED);
-        const fx_status st = use_cudnn(max_q_tok, &err);
-        assert_int_equal(standin_dnn.n_failed, 1);
-        assert_int_equal(st, i % 2 ? FX_EINTERNAL : FX_ENOMEM);
-        assert_non_null(strstr(err.text, "cuda:0: cudnn"));
-        assert_non_null(strstr(err.text, ": CUDNN_STATUS_"));
-        assert_true(is_clean());
-    }
-}
-
-static void test_each_call_of_cudnn_may_fail(void **state)
-{
-    (void)state;
-    fail_each_call_of_cudnn(1);
-    fail_each_call_of_cudnn(2);
 }
 
 // ---- algorithms --------------------------------------------------------------------------------
@@ -509,7 +254,6 @@ static void test_closing_a_lost_device_drops_the_library(void **state)
     device->ops->close(device);
     standin_fail(NULL, 0, 0, 0);
     assert_int_equal(standin_library_count(&standin_lt, -1), 0);
-    assert_int_equal(standin_library_count(&standin_dnn, -1), 0);
     standin_reset(); // of the driver what the context's end would free is left
 }
 
@@ -533,11 +277,6 @@ int main(void)
         FAST_TEST(test_experts),
         FAST_TEST(test_types_may_be_mixed),
         FAST_TEST(test_block_types_go_the_way_of_law),
-        FAST_TEST(test_what_cudnn_does_not_support_goes_the_way_of_law),
-        FAST_TEST(test_prompts_and_decoding_attend_by_cudnn),
-        FAST_TEST(test_each_of_two_gpus_attends_by_cudnn),
-        FAST_TEST(test_a_prompt_sees_what_is_before_each_token),
-        FAST_TEST(test_each_call_of_cudnn_may_fail),
         FAST_TEST(test_an_algorithm_is_chosen_once_for_a_shape),
         FAST_TEST(test_without_the_library_one_line_says_so),
         FAST_TEST(test_each_call_may_fail),
