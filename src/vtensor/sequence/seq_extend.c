@@ -30,6 +30,11 @@ static uint64_t cold_bytes(const vt_seq *s, uint32_t len_tok)
     return n;
 }
 
+vt_status vti_seq_room(vt_seq *s, uint32_t len_tok)
+{
+    return vti_span_room(s->m, s->span, cold_bytes(s, len_tok), len_tok);
+}
+
 // ---- A tail that is shared, after a truncate into a chunk that others hold
 
 // Maps one chunk at a position inside the tokens, from which another one was unmapped.
@@ -155,7 +160,7 @@ static vt_status back_now(vt_seq *s, uint32_t len_tok)
     if (is_backed(s, len_tok)) return VT_OK;
     vti_span_settle(m, s->span);
     for (uint32_t g = 0; g < m->geo.n_group; g++) VT_TRY(vti_lane_clear(m, s->span, g, false));
-    VT_TRY(vti_span_room(m, s->span, cold_bytes(s, len_tok), len_tok));
+    VT_TRY(vti_seq_room(s, len_tok));
     for (uint32_t g = 0; g < m->geo.n_group; g++)
         if (cold_in(s, g, len_tok) > 0)
             VT_TRY(vti_lane_back(m, s->span, g, s->span->lane[g].n_owned, need_of(s, g, len_tok)));

@@ -95,13 +95,24 @@ static vt_status take_tail(vt_seq *s, const share_source *from, uint32_t group)
     return vti_lane_zero(m, s->span, group, vti_group_bytes(gr, from->n_tok), end);
 }
 
+// Room for all that is copied is asked for before a prefix is evicted for the first of it. A tail
+// that is taken needs a chunk as one that is copied does.
+static vt_status take_tails(vt_seq *s, const share_source *from)
+{
+    for (uint32_t g = 0; g < s->m->geo.n_group; g++) {
+        if (!can_take_tail(s, from, g)) continue;
+        VT_TRY(vti_seq_room(s, from->n_tok));
+        VT_TRY(take_tail(s, from, g));
+    }
+    return VT_OK;
+}
+
 static vt_status share_all(vt_seq *s, const share_source *from)
 {
     vt_manager *m = s->m;
     uint32_t first[VT_MAX_GROUP];
     VT_TRY(alias_lanes(s, from));
-    for (uint32_t g = 0; g < m->geo.n_group; g++)
-        if (can_take_tail(s, from, g)) VT_TRY(take_tail(s, from, g));
+    VT_TRY(take_tails(s, from));
     for (uint32_t g = 0; g < m->geo.n_group; g++) first[g] = s->span->lane[g].n_owned;
     VT_TRY(vti_seq_grow(s, from->n_tok));
     vti_seq_set_len(s, from->n_tok);

@@ -24,6 +24,9 @@ uint64_t vti_seq_slack_bytes(const vt_seq *s);
 void vti_move_end(vt_seq *s); // Pre: it is on its way, and nothing of it is with the mapper
 
 // seq_extend.c
+// Whether there is room for what is cold of len_tok tokens; no prefix is evicted for it yet.
+// Errors: VT_NOSPACE, VT_BUSY.
+vt_status vti_seq_room(vt_seq *s, uint32_t len_tok);
 // Backs all lanes for len_tok tokens, and lets them hold the chunks; the length stays. Errors: as
 // vt_seq_extend.
 vt_status vti_seq_grow(vt_seq *s, uint32_t len_tok);

@@ -7,6 +7,7 @@
 #include "family.h"
 #include "swap_now.h"
 #include "vtensor/structure/manager.h"
+#include "vtensor/tree/rtree.h"
 
 static family f;
 
@@ -624,6 +625,52 @@ static void test_who_grows_at_the_limit_needs_no_mapping(void **state)
     vt_manager_destroy(m);
 }
 
+// Of a released sequence, grown at once.
+static void record_prompt(vt_manager *m, vt_domain *d, const uint32_t *tok, uint32_t n_tok)
+{
+    vt_seq *s;
+    assert_ok(vt_seq_create(m, 0, &s));
+    assert_ok(vt_seq_extend(s, n_tok));
+    assert_ok(vt_seq_record(s, d, tok, n_tok, NULL));
+    vt_seq_release(s);
+}
+
+// The tails of two groups are wanted, and the only prefix that can give way has one chunk: where
+// mappings are limited, the first group would take it before the second finds none.
+static void test_a_match_that_lacks_room_evicts_nothing(void **state)
+{
+    (void)state;
+    static const vt_group groups[] = {{.n_plane = 2, .row_bytes = 128},
+                                      {.n_plane = 2, .row_bytes = 128, .window_tok = 16}};
+    static const uint32_t older[2 * CHUNK_TOK] = {1}, wanted[CHUNK_TOK + 8] = {2};
+    vt_vmm *vmm = vt_fake_open();
+    vt_fake_set_max_runs(vmm, 1000);
+    vt_config cfg = vt_config_default();
+    cfg.group = groups, cfg.n_group = 2, cfg.max_tok = 256, cfg.max_seq = 8;
+    cfg.budget_bytes = 7 * 2 * CHUNK_TOK * 128, cfg.vmm = vmm, cfg.mapper = VT_MAPPER_OWNER;
+    vt_manager *m;
+    vt_domain *d;
+    vt_seq *live, *s;
+    uint32_t n_hit;
+    assert_ok(vt_manager_create(&cfg, &m));
+    assert_ok(vt_domain_open(m, "d", 1, &d));
+    record_prompt(m, d, older, 2 * CHUNK_TOK); // two chunks, and one of the window
+    record_prompt(m, d, wanted, CHUNK_TOK + 8);
+    assert_ok(vt_seq_create(m, 0, &live));
+    assert_ok(vt_seq_extend(live, 1)); // in the place of the older one's end
+    const vti_rtree_stats had = vti_rtree_look(m->rtree);
+    assert_status(VT_NOSPACE, vt_seq_match(d, wanted, CHUNK_TOK + 8, 0, &s, &n_hit));
+    const vti_rtree_stats has = vti_rtree_look(m->rtree);
+    assert_memory_equal(&has, &had, sizeof had);
+    assert_ok(vt_check(m, NULL));
+    vt_seq_release(live);
+    assert_ok(vt_seq_match(d, wanted, CHUNK_TOK + 8, 0, &s, &n_hit));
+    assert_int_equal(n_hit, CHUNK_TOK + 8);
+    vt_seq_release(s);
+    vt_domain_close(d);
+    vt_manager_destroy(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -655,6 +702,7 @@ int main(void)
         TEST(test_a_pin_is_not_cut),
         TEST(test_misuse_is_refused),
         cmocka_unit_test(test_who_grows_at_the_limit_needs_no_mapping),
+        cmocka_unit_test(test_a_match_that_lacks_room_evicts_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
