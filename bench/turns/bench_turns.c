@@ -4,7 +4,8 @@
 // second turn is split up by phase, in microseconds for each of them: the inbox is collected,
 // newcomers are admitted, the rest of the plan (their caches grow), the batch is made; after the
 // pass, until tokens are drawn (prompts are recorded), drawing, and what follows (tokens are
-// emitted).
+// emitted). All of their tokens are computed in that turn; default_ms is the median of first turns
+// with the default step, which computes 512 of them.
 //
 // The engine is that of paper_engine.h. What is done with each logit is the model's: nothing is
 // drawn (the calls are replaced).
@@ -17,7 +18,7 @@
 #include "figures.h"
 #include "paper_engine.h"
 
-enum { N_SAMPLE = 61, PROMPT_TOK = 40 };
+enum { N_SAMPLE = 61, PROMPT_TOK = 40, ALL_TOK = 1 << 18, DEFAULT_TOK = 512, N_DEFAULT = 5 };
 
 enum { COLLECT, PLAN, ADMIT, BATCH, ADVANCE, DRAW, SETTLE, N_PHASE };
 
@@ -91,10 +92,10 @@ static fx_status no_pass(fxi_model *m, const fxi_batch *batch, float *logits, fx
     return FX_OK;
 }
 
-static void open_passless(paper_engine *p, int n_seq)
+static void open_passless(paper_engine *p, int n_seq, int step_tok)
 {
     static fxi_model_ops passless;
-    paper_engine_open(p, "vtensor", n_seq, 1 << 18, (uint64_t)n_seq << 20);
+    paper_engine_open(p, "vtensor", n_seq, step_tok, (uint64_t)n_seq << 20);
     passless = *p->r.model->model.ops;
     passless.submit = no_pass;
     p->r.model->model.ops = &passless;
@@ -111,9 +112,9 @@ static double turn_ms(paper_engine *p)
     return (double)(phase_ns - start_ns) / 1e6;
 }
 
-static double newcomers_ms(paper_engine *p, int n_seq)
+static double newcomers_ms(paper_engine *p, int n_seq, int step_tok)
 {
-    open_passless(p, n_seq);
+    open_passless(p, n_seq, step_tok);
     for (int i = 0; i < n_seq; i++) paper_engine_ask(p, PROMPT_TOK, 2 * N_SAMPLE);
     const double ms = turn_ms(p);
     if (p->r.eng->running.n_seq != n_seq) die("not all were admitted");
@@ -126,18 +127,36 @@ static void print_phases(int n_seq)
     for (int i = 0; i < N_PHASE; i++) printf(",%.3f", phase_ms[order[i]] * 1e3 / n_seq);
 }
 
-// Newcomers, newcomers of another engine, and then turns in which these decode.
+static double newcomers_alone_ms(paper_engine *p, int n_seq, int step_tok)
+{
+    const double ms = newcomers_ms(p, n_seq, step_tok);
+    paper_engine_close(p);
+    return ms;
+}
+
+static double default_ms(int n_seq)
+{
+    paper_engine *p = need(calloc(1, sizeof *p));
+    samples s = {0};
+    for (int i = 0; i < N_DEFAULT; i++) samples_add(&s, newcomers_alone_ms(p, n_seq, DEFAULT_TOK));
+    const double ms = samples_at(&s, 0.5);
+    samples_free(&s);
+    free(p);
+    return ms;
+}
+
+// Newcomers, newcomers of other engines, and then turns in which the last ones decode.
 static void measure(int n_seq)
 {
     paper_engine *p = need(calloc(2, sizeof *p));
     samples decode = {0};
-    const double first_ms = newcomers_ms(&p[0], n_seq);
-    paper_engine_close(&p[0]);
-    const double again_ms = newcomers_ms(&p[1], n_seq);
+    const double first_ms = newcomers_alone_ms(&p[0], n_seq, ALL_TOK);
+    const double again_ms = newcomers_ms(&p[1], n_seq, ALL_TOK);
     printf("%d,%.3f,%.3f", n_seq, first_ms, again_ms);
     print_phases(n_seq);
     for (int i = 0; i < N_SAMPLE; i++) samples_add(&decode, turn_ms(&p[1]));
-    printf(",%.3f,%.3f\n", samples_at(&decode, 0.5), samples_at(&decode, 0.99));
+    printf(",%.3f,%.3f,%.3f\n", samples_at(&decode, 0.5), samples_at(&decode, 0.99),
+           default_ms(n_seq));
     samples_free(&decode);
     paper_engine_close(&p[1]);
     free(p);
@@ -145,8 +164,9 @@ static void measure(int n_seq)
 
 int main(void)
 {
-    puts("sequences,newcomers_ms,again_ms,collect_us,admit_us,plan_us,batch_us,advance_us,draw_us,"
-         "settle_us,decode_p50_ms,decode_p99_ms");
+    puts("sequences,newcomers_ms,again_ms,collect_us,admit_us,plan_us,batch_us,advance_"
+         "us,draw_us,"
+         "settle_us,decode_p50_ms,decode_p99_ms,default_ms");
     for (int n_seq = 1; n_seq <= 4096; n_seq *= 4) measure(n_seq);
     return 0;
 }
