@@ -77,6 +77,7 @@ static vt_status map_tail(vt_seq *s, uint32_t group, uint32_t p, uint32_t chunk)
     return st;
 }
 
+// Else it is copied, as where it cannot be taken.
 static vt_status take_tail(vt_seq *s, const share_source *from, uint32_t group)
 {
     vt_manager *m = s->m;
@@ -84,6 +85,10 @@ static vt_status take_tail(vt_seq *s, const share_source *from, uint32_t group)
     uint32_t p = vti_group_whole(gr, from->n_tok), chunk = from->at[group][p], copy;
     VT_TRY(vti_surplus_unmap(m, s->span, group, p)); // warm chunks of an earlier sequence
     VT_TRY(vti_chunk_make(m, group, &copy));
+    if (!can_take_tail(s, from, group)) { // the node gave up what it held beside, for the copy
+        vti_chunk_drop(m, copy);
+        return VT_OK;
+    }
     vt_status st = map_tail(s, group, p, chunk);
     if (st == VT_OK) st = vti_lane_store(m, s->span, group, p, copy);
     if (st != VT_OK) {

@@ -671,6 +671,50 @@ static void test_a_match_that_lacks_room_evicts_nothing(void **state)
     vt_manager_destroy(m);
 }
 
+// Room for the copy of a window's tail is what the tail's own node holds beside it, and gives up.
+static void test_a_match_whose_node_gives_up_the_tail_copies_it(void **state)
+{
+    (void)state;
+    enum { TOK = 60, EARLY_TOK = 48 }; // of the second block the window's chunks 4 to 7
+    const uint64_t chunk_bytes = 2 * CHUNK_TOK * 128;
+    static const vt_group groups[] = {
+        {.n_plane = 2, .row_bytes = 128},
+        {.n_plane = 2, .row_bytes = 512, .window_tok = 10, .slice_bytes = 4096}};
+    static const uint32_t tok[TOK] = {1};
+    vt_vmm *vmm = vt_fake_open();
+    vt_fake_set_max_runs(vmm, 1000);
+    vt_config cfg = vt_config_default();
+    cfg.group = groups, cfg.n_group = 2, cfg.max_tok = 256, cfg.max_seq = 8;
+    cfg.budget_bytes = 20 * chunk_bytes, cfg.vmm = vmm, cfg.mapper = VT_MAPPER_OWNER;
+    vt_manager *m;
+    vt_domain *d;
+    vt_seq *live, *s;
+    uint32_t n_hit;
+    assert_ok(vt_manager_create(&cfg, &m));
+    assert_ok(vt_domain_open(m, "d", 1, &d));
+    assert_ok(vt_seq_create(m, 0, &s));
+    for (uint32_t n_tok = 4; n_tok <= EARLY_TOK; n_tok += 4) {
+        assert_ok(vt_seq_extend(s, n_tok));
+        assert_ok(vt_step(m, VT_AHEAD_NONE, 0, 0));
+    }
+    assert_ok(vt_seq_record(s, d, tok, EARLY_TOK, NULL));
+    assert_ok(vt_trim(m, 0, NULL)); // so that the next ones are neighbours
+    assert_ok(vt_seq_extend(s, TOK));
+    assert_ok(vt_seq_record(s, d, tok, TOK, NULL));
+    vt_seq_release(s);
+    assert_ok(vt_seq_create(m, 0, &live));
+    assert_ok(vt_seq_extend(live, 1));
+    assert_ok(vt_set_budget(m, (6 + 2 + 1) * chunk_bytes)); // one is left, for the first group
+    assert_ok(vt_seq_match(d, tok, TOK, 0, &s, &n_hit));
+    assert_int_equal(n_hit, TOK);
+    assert_int_equal(vti_rtree_look(m->rtree).n_beside, 1);
+    assert_ok(vt_check(m, NULL));
+    vt_seq_release(s);
+    vt_seq_release(live);
+    vt_domain_close(d);
+    vt_manager_destroy(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -703,6 +747,7 @@ int main(void)
         TEST(test_misuse_is_refused),
         cmocka_unit_test(test_who_grows_at_the_limit_needs_no_mapping),
         cmocka_unit_test(test_a_match_that_lacks_room_evicts_nothing),
+        cmocka_unit_test(test_a_match_whose_node_gives_up_the_tail_copies_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
