@@ -77,7 +77,8 @@ static vt_status map_tail(vt_seq *s, uint32_t group, uint32_t p, uint32_t chunk)
     return st;
 }
 
-// Else it is copied, as where it cannot be taken.
+// The sequence gets the tail, the tree a copy. What making room for that took from the node is left
+// alone: it is copied, as where the tail cannot be taken.
 static vt_status take_tail(vt_seq *s, const share_source *from, uint32_t group)
 {
     vt_manager *m = s->m;
@@ -85,7 +86,7 @@ static vt_status take_tail(vt_seq *s, const share_source *from, uint32_t group)
     uint32_t p = vti_group_whole(gr, from->n_tok), chunk = from->at[group][p], copy;
     VT_TRY(vti_surplus_unmap(m, s->span, group, p)); // warm chunks of an earlier sequence
     VT_TRY(vti_chunk_make(m, group, &copy));
-    if (!can_take_tail(s, from, group)) { // the node gave up what it held beside, for the copy
+    if (!can_take_tail(s, from, group)) {
         vti_chunk_drop(m, copy);
         return VT_OK;
     }

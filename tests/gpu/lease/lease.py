@@ -81,7 +81,7 @@ PARTS = [
     ("program", 200, "flexinfer run --device cuda:0 tells the host's story",
      same_text("flexinfer", STORY, "-p 'Once upon' -n 100"), SMALL_STORY),
     ("shapes", 200, "matrices of a 1 B model's size, bf16 and blocks: the GPU says what the host says",
-     f"({of_1b('bf16', SHAPES)}) && ({of_1b('q4_k_m', SHAPES)})", SMALL_STORY),
+     f"({of_1b('bf16', SHAPES)}) && ({of_1b('q4_k_m', SHAPES)})", "true"),
     ("vmm_cost", 120, "calls of virtual memory management (vAttention, tables 2 and 7)", "{bin}/gpu_vmm_cost",
      "{bin}/gpu_vmm_cost small"),
     ("attention", 300, "decode attention over batch, positions and KV heads (vTensor, figure 7)",

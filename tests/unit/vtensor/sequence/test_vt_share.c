@@ -11,7 +11,7 @@
 
 static family f;
 
-enum { CHUNK_TOK = 32, N_PLANE = 3 };
+enum { CHUNK_TOK = 32, N_PLANE = 3, PAIR_BYTES = 2 * CHUNK_TOK * 128 }; // a chunk of two planes
 
 static void open_on(backend b, vt_layout layout)
 {
@@ -625,6 +625,20 @@ static void test_who_grows_at_the_limit_needs_no_mapping(void **state)
     vt_manager_destroy(m);
 }
 
+// Two groups, so many chunks, and a limit on mappings, at which a match may take a prefix's tail.
+static vt_manager *open_limited(const vt_group groups[2], uint64_t n_chunk, vt_domain **d)
+{
+    vt_config cfg = vt_config_default();
+    vt_manager *m;
+    cfg.vmm = vt_fake_open();
+    vt_fake_set_max_runs(cfg.vmm, 1000);
+    cfg.group = groups, cfg.n_group = 2, cfg.max_tok = 256, cfg.max_seq = 8;
+    cfg.budget_bytes = n_chunk * PAIR_BYTES, cfg.mapper = VT_MAPPER_OWNER;
+    assert_ok(vt_manager_create(&cfg, &m));
+    assert_ok(vt_domain_open(m, "d", 1, d));
+    return m;
+}
+
 // Of a released sequence, grown at once.
 static void record_prompt(vt_manager *m, vt_domain *d, const uint32_t *tok, uint32_t n_tok)
 {
@@ -643,17 +657,10 @@ static void test_a_match_that_lacks_room_evicts_nothing(void **state)
     static const vt_group groups[] = {{.n_plane = 2, .row_bytes = 128},
                                       {.n_plane = 2, .row_bytes = 128, .window_tok = 16}};
     static const uint32_t older[2 * CHUNK_TOK] = {1}, wanted[CHUNK_TOK + 8] = {2};
-    vt_vmm *vmm = vt_fake_open();
-    vt_fake_set_max_runs(vmm, 1000);
-    vt_config cfg = vt_config_default();
-    cfg.group = groups, cfg.n_group = 2, cfg.max_tok = 256, cfg.max_seq = 8;
-    cfg.budget_bytes = 7 * 2 * CHUNK_TOK * 128, cfg.vmm = vmm, cfg.mapper = VT_MAPPER_OWNER;
-    vt_manager *m;
     vt_domain *d;
     vt_seq *live, *s;
     uint32_t n_hit;
-    assert_ok(vt_manager_create(&cfg, &m));
-    assert_ok(vt_domain_open(m, "d", 1, &d));
+    vt_manager *m = open_limited(groups, 7, &d);
     record_prompt(m, d, older, 2 * CHUNK_TOK); // two chunks, and one of the window
     record_prompt(m, d, wanted, CHUNK_TOK + 8);
     assert_ok(vt_seq_create(m, 0, &live));
@@ -676,22 +683,14 @@ static void test_a_match_whose_node_gives_up_the_tail_copies_it(void **state)
 {
     (void)state;
     enum { TOK = 60, EARLY_TOK = 48 }; // of the second block the window's chunks 4 to 7
-    const uint64_t chunk_bytes = 2 * CHUNK_TOK * 128;
     static const vt_group groups[] = {
         {.n_plane = 2, .row_bytes = 128},
         {.n_plane = 2, .row_bytes = 512, .window_tok = 10, .slice_bytes = 4096}};
     static const uint32_t tok[TOK] = {1};
-    vt_vmm *vmm = vt_fake_open();
-    vt_fake_set_max_runs(vmm, 1000);
-    vt_config cfg = vt_config_default();
-    cfg.group = groups, cfg.n_group = 2, cfg.max_tok = 256, cfg.max_seq = 8;
-    cfg.budget_bytes = 20 * chunk_bytes, cfg.vmm = vmm, cfg.mapper = VT_MAPPER_OWNER;
-    vt_manager *m;
     vt_domain *d;
     vt_seq *live, *s;
     uint32_t n_hit;
-    assert_ok(vt_manager_create(&cfg, &m));
-    assert_ok(vt_domain_open(m, "d", 1, &d));
+    vt_manager *m = open_limited(groups, 20, &d);
     assert_ok(vt_seq_create(m, 0, &s));
     for (uint32_t n_tok = 4; n_tok <= EARLY_TOK; n_tok += 4) {
         assert_ok(vt_seq_extend(s, n_tok));
@@ -704,7 +703,7 @@ static void test_a_match_whose_node_gives_up_the_tail_copies_it(void **state)
     vt_seq_release(s);
     assert_ok(vt_seq_create(m, 0, &live));
     assert_ok(vt_seq_extend(live, 1));
-    assert_ok(vt_set_budget(m, (6 + 2 + 1) * chunk_bytes)); // one is left, for the first group
+    assert_ok(vt_set_budget(m, (6 + 2 + 1) * PAIR_BYTES)); // one is left, for the first group
     assert_ok(vt_seq_match(d, tok, TOK, 0, &s, &n_hit));
     assert_int_equal(n_hit, TOK);
     assert_int_equal(vti_rtree_look(m->rtree).n_beside, 1);
