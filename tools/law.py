@@ -6,8 +6,6 @@ offence too, so the tables stay true.
 
 ERROR = "include/flexinfer/error.h"
 
-MAX_SHELF_FILES = 15  # .c and .h files
-
 # Every folder of src/ and include/ that holds sources is a shelf, and must stand here. A file may include what lies on
 # its own shelf and what its shelf lists:
 #     "base"               the files of that folder, not of folders inside it
