@@ -84,9 +84,7 @@ LAW = {
     "kernels/cpu": ["kernels/cpu/body", "kernels/cpu/probe", "kernels", "kernels/ref/mathf.h", "base/...", ERROR],
     "kernels/cpu/body": ["kernels", "base/...", ERROR],
     "kernels/cpu/probe": ["kernels"],
-    "kernels/cuda": ["kernels/cuda/body", "kernels", "base/...", ERROR],
-    "kernels/cuda/law": ["kernels/cuda/body", "kernels/cuda/ptx.h"],
-    "kernels/cuda/body": ["kernels/cuda/cuda_args.h", "kernels/cuda/ptx.h", "kernels", "kernels/ref/mathf_text.h"],
+    "kernels/cuda": ["kernels/ref/mathf_text.h", "kernels", "base/...", ERROR],
 
     # KV managers behind one port: a file or a shelf each, and the memory that two of them share.
     "kv": ["kernels/kv_view.h", "include/vtensor", "base/...", ERROR],
@@ -102,13 +100,10 @@ LAW = {
 
     # A GPU: NVIDIA's driver, loaded when it is asked for, and the kernels that the build made for it.
     "gpu/driver": ["base", ERROR],
-    "gpu/image": [],
-    # Libraries of NVIDIA's that compute in our memory, loaded when they are asked for.
-    "gpu/library": ["gpu/driver", "base/...", ERROR],
-    "gpu/pack": ["gpu/driver", "kernels/cuda/cuda_pack.h", "kernels", "base/...", ERROR],
-    "gpu/device": ["gpu/gpu.h", "gpu/pack", "gpu/library", "gpu/driver", "gpu/image", "kernels/cuda", "kernels", "model/device.h",
-                   "model/plan", "include/vtensor/vmm.h", "base/...", ERROR],
-    "gpu": ["model/device.h", "base/...", ERROR],
+    # NVIDIA's NCCL, loaded when several GPUs are asked for.
+    "gpu/comm": ["gpu/driver", "base/...", ERROR],
+    "gpu": ["gpu/comm", "gpu/driver", "kernels/cuda", "kernels", "model/device.h", "model/plan", "include/vtensor/vmm.h",
+            "base/...", ERROR],
 
     # The engine: loop -> memory -> group -> sampling; engine.h holds the types that all of them share.
     "engine/sampling": ["base/...", "include/flexinfer"],
@@ -202,4 +197,4 @@ GLOBAL_TERMS = {"fxi_fail", "fxi_expf", "fxi_tanhf", "fxi_erff", "fxi_exp", "fxi
 STATIC_TERMS = {"main", "heapify", "lowercase", "rope", "swiglu", "softmax", "rmsnorm", "must"}
 
 # Names in documents and comments that are not ours: functions, files and options of other projects, and placeholders.
-FOREIGN_NAMES = {"malloc_trim", "cuda.h", "cublasLt.h", "nccl.h", "variant", "prefix_noun_verb"}
+FOREIGN_NAMES = {"malloc_trim", "cuda.h", "nccl.h", "variant", "prefix_noun_verb"}
