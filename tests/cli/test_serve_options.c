@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "cli/command/command.h"
-#include "server/log/log_line.h"
+#include "server/log/log.h"
 
 typedef struct given { // what the options of one command line say
     fxi_cli_options o;

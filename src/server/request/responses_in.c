@@ -10,7 +10,7 @@
 // Nothing is stored between requests, so items that refer to stored ones are refused.
 #include <string.h>
 
-#include "server/request/dialect/dialect.h"
+#include "server/request/dialect.h"
 
 #include "base/text/utf8.h"
 

@@ -6,7 +6,7 @@
 //   tools               functions, their input_schema the parameters
 #include <string.h>
 
-#include "server/request/dialect/dialect.h"
+#include "server/request/dialect.h"
 
 #include "base/text/utf8.h"
 

@@ -1,6 +1,6 @@
 // http_error.c - two tables: what an HTTP status means to a client, and which status an engine
 // error becomes.
-#include "server/reply/http_error.h"
+#include "server/http_error.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -10,7 +10,7 @@
 
 #include "base/json/json_write.h"
 #include "base/number/rng.h"
-#include "server/reply/dialect/dialect_out.h"
+#include "server/reply/api_reply.h"
 
 // How the kinds of parts are called.
 static const struct item_words {

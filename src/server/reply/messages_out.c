@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/json/json_write.h"
-#include "server/reply/dialect/dialect_out.h"
+#include "server/reply/api_reply.h"
 
 // ---- blocks -------------------------------------------------------------------------------------
 
