@@ -1,8 +1,8 @@
 // ep_model.c - what is served: the model under each of its names, its properties, the version.
 #include <string.h>
 
+#include "base/json/json_write.h"
 #include "server/endpoint/endpoint.h"
-#include "server/reply/json_out.h"
 
 bool fxi_endpoint_end(bool ok, fxi_http_error *err)
 {

@@ -1,8 +1,8 @@
 // ep_text.c - text to tokens and back, and what the chat template makes of a conversation.
 #include <stdlib.h>
 
+#include "base/json/json_write.h"
 #include "server/endpoint/endpoint.h"
-#include "server/reply/json_out.h"
 
 #define ID_BYTES     32 // for each byte of a text: its ids and their digits, in lists that double
 #define SPELL_COPIES 6  // of a text: in a buffer that doubles, and twice as JSON

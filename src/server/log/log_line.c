@@ -5,7 +5,7 @@
 #include <strings.h>
 #include <time.h>
 
-#include "server/reply/json_out.h" // defines: fxi_json_str, fxi_json_cstr
+#include "base/json/json_write.h" // defines: fxi_json_str, fxi_json_cstr
 
 static const char *const level_names[FXI_N_LEVEL] = {"debug", "info", "warn", "error"};
 

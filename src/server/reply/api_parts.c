@@ -1,6 +1,6 @@
 // api_parts.c - what streams and whole bodies share: token counts, ids, and how a choice ended.
+#include "base/json/json_write.h"
 #include "server/reply/api_reply.h"
-#include "server/reply/json_out.h"
 
 fxi_usage fxi_usage_of(const fxi_reply *r)
 {

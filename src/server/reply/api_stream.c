@@ -13,8 +13,8 @@
 // All chunks of a stream start alike; that start is written once, into the reply's `head`.
 #include <stdio.h>
 
+#include "base/json/json_write.h"
 #include "server/reply/api_reply.h"
-#include "server/reply/json_out.h"
 
 static bool stream_head(fxi_reply *r)
 {

@@ -1,9 +1,9 @@
 // api_whole.c - the body of a finished reply: text, a conversation's answer, embeddings, prompts
 // that are kept.
+#include "base/json/json_write.h"
 #include "base/text/base64.h"
 #include "server/reply/api_reply.h"
 #include "server/reply/dialect/dialect_out.h"
-#include "server/reply/json_out.h"
 
 // ---- text and chat ------------------------------------------------------------------------------
 

@@ -5,8 +5,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/json/json_write.h"
 #include "base/text/utf8.h"
-#include "server/reply/json_out.h"
 
 static const struct status_row {
     int status;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "server/reply/json_out.h"
+#include "base/json/json_write.h"
 #include "server/request/api_fields.h"
 #include "server/schema/answers.h"
 

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json/json_write.h"
 #include "server/reply/dialect/dialect_out.h"
-#include "server/reply/json_out.h"
 
 // ---- blocks -------------------------------------------------------------------------------------
 

@@ -8,9 +8,9 @@
 // Each event has its type, also in its `event:` line, and a sequence number.
 #include <string.h>
 
+#include "base/json/json_write.h"
 #include "base/number/rng.h"
 #include "server/reply/dialect/dialect_out.h"
-#include "server/reply/json_out.h"
 
 // How the kinds of parts are called.
 static const struct item_words {

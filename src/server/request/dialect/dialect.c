@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json/json_write.h"
 #include "base/text/utf8.h" // defines: fxi_utf8_vprint
-#include "server/reply/json_out.h"
 
 fxi_place fxi_place_at(const char *fmt, ...)
 {

@@ -1,5 +1,5 @@
-// json_out.c - strings and numbers; text that needs no escape is copied in whole runs.
-#include "server/reply/json_out.h"
+// json_write.c - strings and numbers; text that needs no escape is copied in whole runs.
+#include "base/json/json_write.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
-// json_out.h - JSON text, written straight into a buffer. All return false when memory is short.
-#ifndef FXI_SERVER_JSON_OUT_H
-#define FXI_SERVER_JSON_OUT_H
+// json_write.h - JSON text, written straight into a buffer. All return false when memory is short.
+#ifndef FXI_BASE_JSON_WRITE_H
+#define FXI_BASE_JSON_WRITE_H
 
 #include "base/text/buf.h"
 
