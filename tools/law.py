@@ -90,8 +90,7 @@ LAW = {
     "kv": ["kernels/kv_view.h", "include/vtensor", "base/...", ERROR],
     "kv/pool": ["kv/kv_status.h", "kv/kv.h", "kernels/kv_view.h", *PORT, "base/...", ERROR],
     "kv/paged": ["kv/pool", "kv/kv_managers.h", "kv/kv.h", "kernels/kv_view.h", *PORT, "base/...", ERROR],
-    "kv/reserve": ["kv/pool", "kv/kv_managers.h", "kv/kv.h", "kernels/kv_view.h", *PORT, "base/...", ERROR],
-    # The model: a plan as data, the loading that makes it, and the host as a device that runs it.
+        # The model: a plan as data, the loading that makes it, and the host as a device that runs it.
     "model/plan": ["model/model_base.h", "model/model.h", "kernels", "base/...", ERROR],
     "model/host": ["model/device.h", "model/plan", "model/model.h", "kernels", "base/...", ERROR],
     "model/load": ["model/device.h", "model/plan", "model/model_base.h", "model/model.h", "model/pooling.h", "format",
@@ -126,12 +125,6 @@ LAW = {
                "engine/record", "engine/sampling", "gpu/gpu.h", "kv/kv.h", "model/device.h", "model/model.h", *PORT,
                "model/pooling.h", "format", "format/jinja/marked.h", "kernels/kv_view.h", "kernels/probe.h", "base/...", "include/flexinfer"],
 
-    # Traces in virtual time: the engine over a model and memory that are not there (paper).
-    "replay/trace": ["base/...", ERROR],
-    "replay/paper": ["model/model_base.h", "model/model.h", "include/vtensor/vmm.h", "include/vtensor/status.h", "base/...", ERROR],
-    "replay": ["replay/paper", "replay/trace/trace.h", "engine/engine.h", "engine/loop", "kv/kv.h", "format/gguf/gguf_made.h",
-               "format", "include/vtensor/vmm.h", "base/...", "include/flexinfer"],
-
     # The server: http -> request -> reply; http -> guard, which is policy as data: tenants, keys, names of hosts;
     # work is below all: bytes held and threads that work, without a word of HTTP.
     "server/work": ["base/...", "include/flexinfer"],
@@ -154,22 +147,21 @@ LAW = {
     "server/http": ["server/http_error.h", "server/viewer", "server/web", "server/guard", "server/spans", "server/log", "server/metrics", "server/work", "server/endpoint", "server/schema", "server/request", "server/reply", "server/server.h", "base/...", "include/flexinfer"],
     "server": ["server/http_error.h", "answer/call_format.h", "server/request/api_request.h", "server/viewer", "server/web", "server/http", "server/guard", "server/spans/exporter.h", "server/log/log.h", "server/metrics", "server/work", "server/reply", "base/...", "include/flexinfer"],
 
-    "cli/terminal": ["cli/cli.h", "base/...", "include/flexinfer"],
-    "cli/bench": ["server/trace/chrome_trace.h", "cli/terminal", "cli/cli.h", "replay", "replay/paper", "replay/trace", "base/...", "include/flexinfer"],
-    "cli/figures": ["base/...", ERROR],
+    # The program: cli -> top -> terminal; flexinfer-lab runs over its tables and over the inside of the engine.
+    "cli/terminal": ["include/flexinfer/error.h"],
     # `top`: what is known of a server, and how it is shown; without network or screen but for two files.
-    "cli/top": ["cli/terminal/terminal.h", "base/...", "include/flexinfer"],
-    "cli/command": ["cli/top", "replay", "replay/paper", "replay/trace", "cli/bench", "cli/figures", "cli/terminal", "cli/cli.h", "server/server.h", "server/guard/origin.h", "server/log/log.h", "format", "base/...",
-                    "include/flexinfer"],
-    "cli/manual": ["cli/cli.h", "base/..."],
-    "cli": ["cli/command", "cli/terminal", "base/...", "include/flexinfer"],
+    "cli/top": ["cli/terminal", "base/...", "include/flexinfer"],
+    "cli": ["cli/top", "cli/terminal", "server/server.h", "server/guard/origin.h", "server/log/log.h",
+            "server/trace/chrome_trace.h", "format", "base/...", "include/flexinfer"],
+    "lab": ["cli", "cli/terminal", "engine/engine.h", "engine/loop", "kv/kv.h", "kv/pool", "model/model_base.h", "model/model.h",
+            "format/gguf/gguf_made.h", "format", *PORT, "base/...", "include/flexinfer"],
 }
 
 # Headers of other libraries, and the shelves that may use them. Those of the C library may be used everywhere.
 SYSTEM = {
     "microhttpd.h": ["server/http"],
     "curses.h": ["cli/top"],
-    "jansson.h": ["base/json", "engine/grammar", "format/...", "grammar/schema", "server/...", "cli/...", "replay/trace"],
+    "jansson.h": ["base/json", "engine/grammar", "format/...", "grammar/schema", "server/...", "cli", "cli/top", "lab"],
     "pcre2.h": ["format/vocab/lookup"],
     "utf8proc.h": ["format/vocab/...", "format/jinja/..."],
 }

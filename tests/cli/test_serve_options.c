@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "cli/command/command.h"
+#include "cli/command.h"
 #include "server/log/log.h"
 
 typedef struct given { // what the options of one command line say

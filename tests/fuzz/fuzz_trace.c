@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "replay/trace/trace.h"
+#include "lab/trace.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
 {

@@ -207,8 +207,8 @@ static void test_a_lost_device_is_said_to_be_lost(void **state)
 
 // ---- three devices -----------------------------------------------------------------------------
 
-static const char *const sharing[] = {"vtensor",          "vattention", "vattention-mega",
-                                      "vattention-start", "paged",      "reserve-max"};
+static const char *const sharing[] = {"vtensor", "vattention", "vattention-mega",
+                                      "vattention-start", "paged"};
 
 enum { N_SHARING = sizeof sharing / sizeof *sharing };
 

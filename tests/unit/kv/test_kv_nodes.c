@@ -25,9 +25,9 @@ void *__wrap_realloc(void *p, size_t n)
 static void each_recorder(void (*fn)(void))
 {
     for (int i = 0; i < KV_WORLD_CTX; i++) text[i] = i * 7 % 97;
-    for (int i = 0; fxi_kv_manager_name(i); i++) {
+    for (int i = 0; fxi_lab_manager_name(i); i++) {
         const fxi_kv_shape shape = kv_world_shape(BUDGET, false);
-        kv_world_open(&world, fxi_kv_manager_name(i), &shape);
+        kv_world_open(&world, fxi_lab_manager_name(i), &shape);
         if (fxi_kv_can(world.kv, FXI_KV_PREFIX)) fn();
         kv_world_close(&world);
     }

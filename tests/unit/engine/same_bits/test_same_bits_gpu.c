@@ -101,7 +101,7 @@ static void test_managers_give_the_same_answers_on_two_devices(void **state)
 {
     (void)state;
     static const char *const managers[] = {"vattention", "vattention-mega", "vattention-start",
-                                           "paged", "reserve-pow2"};
+                                           "paged"};
     char what[128];
     rig *reference = open_gpus(TINY_BF16, "cuda:0,cuda:1", "batch-invariant");
     for (size_t i = 0; i < sizeof managers / sizeof *managers; i++) {
