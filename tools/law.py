@@ -36,7 +36,7 @@ LAW = {
     "base/number": ["base/text", "base", ERROR],
     "base/system": ["base/text", "base", ERROR],
     "base/keyed": ["base/text", "base", ERROR],
-    "base/json": ["base/system", "base", ERROR],
+    "base/json": ["base/text", "base/system", "base", ERROR],
     # HTTP as a client speaks it.
     "base/net": ["base/text", "base/system", "base", ERROR],
 
@@ -80,9 +80,7 @@ LAW = {
     "kernels/cpu": ["kernels/cpu/body", "kernels/cpu/probe", "kernels", "kernels/ref/mathf.h", "base/...", ERROR],
     "kernels/cpu/body": ["kernels", "base/...", ERROR],
     "kernels/cpu/probe": ["kernels"],
-    "kernels/cuda": ["kernels/cuda/body", "kernels", "base/...", ERROR],
-    "kernels/cuda/law": ["kernels/cuda/body", "kernels/cuda/ptx.h"],
-    "kernels/cuda/body": ["kernels/cuda/cuda_args.h", "kernels/cuda/ptx.h", "kernels", "kernels/ref/mathf_text.h"],
+    "kernels/cuda": ["kernels/ref/mathf_text.h", "kernels", "base/...", ERROR],
 
     # KV managers behind one port: a file or a shelf each, and the memory that two of them share.
     "kv": ["kernels/kv_view.h", "include/vtensor", "base/...", ERROR],
@@ -98,13 +96,10 @@ LAW = {
 
     # A GPU: NVIDIA's driver, loaded when it is asked for, and the kernels that the build made for it.
     "gpu/driver": ["base", ERROR],
-    "gpu/image": [],
-    # Libraries of NVIDIA's that compute in our memory, loaded when they are asked for.
-    "gpu/library": ["gpu/driver", "base/...", ERROR],
-    "gpu/pack": ["gpu/driver", "kernels/cuda/cuda_pack.h", "kernels", "base/...", ERROR],
-    "gpu/device": ["gpu/gpu.h", "gpu/pack", "gpu/library", "gpu/driver", "gpu/image", "kernels/cuda", "kernels", "model/device.h",
-                   "model/plan", "include/vtensor/vmm.h", "base/...", ERROR],
-    "gpu": ["model/device.h", "base/...", ERROR],
+    # NVIDIA's NCCL, loaded when several GPUs are asked for.
+    "gpu/comm": ["gpu/driver", "base/...", ERROR],
+    "gpu": ["gpu/comm", "gpu/driver", "kernels/cuda", "kernels", "model/device.h", "model/plan", "include/vtensor/vmm.h",
+            "base/...", ERROR],
 
     # The engine: loop -> memory -> group -> sampling; engine.h holds the types that all of them share.
     "engine/sampling": ["base/...", "include/flexinfer"],
@@ -139,30 +134,27 @@ LAW = {
     "server/trace": ["base/...", "include/flexinfer"],
     "server/guard": ["base/...", "include/flexinfer"],
     # Lines that hold nobody up; the program logs through it, too.
-    "server/log": ["server/reply/json_out.h", "base/...", "include/flexinfer"],
+    "server/log": ["base/...", "include/flexinfer"],
     # Requests as spans of OpenTelemetry, and the thread that sends them.
-    "server/spans": ["server/reply/json_out.h", "base/...", "include/flexinfer"],
+    "server/spans": ["base/...", "include/flexinfer"],
     "server/metrics": ["server/spans/exporter.h", "server/spans/span.h", "server/work/ledger.h", "server/work/workers.h", "base/...", "include/flexinfer"],
-    "server/reply/dialect": ["server/reply", "answer/answer.h", "base/...", "include/flexinfer"],
-    "server/reply": ["server/reply/dialect", "answer/answer.h", "answer/call_format.h", "base/...", "include/flexinfer"],
-    "server/request": ["answer/call_format.h", "answer/answer.h", "server/work/ledger.h", "server/reply", "base/...", "include/flexinfer"],
-    "server/request/dialect": ["server/request", "server/work/ledger.h", "server/reply", "base/...", "include/flexinfer"],
-    "server/request/tools": ["server/request", "server/work/ledger.h", "server/reply", "answer/answer.h", "answer/call_format.h", "base/...", "include/flexinfer"],
-    "server/endpoint": ["server/trace/chrome_trace.h", "server/work/ledger.h", "server/request", "server/reply", "base/...", "include/flexinfer"],
-    "server/schema": ["server/request", "server/reply", "base/...", "include/flexinfer"],
+    "server/reply": ["server/http_error.h", "answer/answer.h", "answer/call_format.h", "base/...", "include/flexinfer"],
+    "server/request": ["server/http_error.h", "answer/call_format.h", "answer/answer.h", "server/work/ledger.h", "server/reply", "base/...", "include/flexinfer"],
+    "server/endpoint": ["server/http_error.h", "server/trace/chrome_trace.h", "server/work/ledger.h", "server/request", "server/reply", "base/...", "include/flexinfer"],
+    "server/schema": ["server/http_error.h", "server/request", "server/reply", "base/...", "include/flexinfer"],
     # The KV memory as JSON, those who watch it, and the files of the page. viewer/ works on jobs, as http.h has them.
     "server/picture": ["base/...", "include/flexinfer"],
-    "server/viewer": ["server/http/http.h", "server/picture", "server/guard", "server/metrics", "server/work", "server/endpoint", "server/request", "server/reply", "server/server.h", "server/web", "base/...", "include/flexinfer"],
+    "server/viewer": ["server/http_error.h", "server/http/http.h", "server/picture", "server/guard", "server/metrics", "server/work", "server/endpoint", "server/request", "server/reply", "server/server.h", "server/web", "base/...", "include/flexinfer"],
     "server/web": ["base/..."],
-    "server/http": ["server/reply/dialect/dialect_out.h", "server/viewer", "server/web", "server/guard", "server/spans", "server/log", "server/metrics", "server/work", "server/endpoint", "server/schema", "server/request", "server/reply", "server/server.h", "base/...", "include/flexinfer"],
-    "server": ["answer/call_format.h", "server/request/api_request.h", "server/viewer", "server/web", "server/http", "server/guard", "server/spans/exporter.h", "server/log/log_line.h", "server/metrics", "server/work", "server/reply", "base/...", "include/flexinfer"],
+    "server/http": ["server/http_error.h", "server/viewer", "server/web", "server/guard", "server/spans", "server/log", "server/metrics", "server/work", "server/endpoint", "server/schema", "server/request", "server/reply", "server/server.h", "base/...", "include/flexinfer"],
+    "server": ["server/http_error.h", "answer/call_format.h", "server/request/api_request.h", "server/viewer", "server/web", "server/http", "server/guard", "server/spans/exporter.h", "server/log/log.h", "server/metrics", "server/work", "server/reply", "base/...", "include/flexinfer"],
 
     "cli/terminal": ["cli/cli.h", "base/...", "include/flexinfer"],
     "cli/bench": ["server/trace/chrome_trace.h", "cli/terminal", "cli/cli.h", "replay", "replay/paper", "replay/trace", "base/...", "include/flexinfer"],
     "cli/figures": ["base/...", ERROR],
     # `top`: what is known of a server, and how it is shown; without network or screen but for two files.
     "cli/top": ["cli/terminal/terminal.h", "base/...", "include/flexinfer"],
-    "cli/command": ["cli/top", "replay", "replay/paper", "replay/trace", "cli/bench", "cli/figures", "cli/terminal", "cli/cli.h", "server/server.h", "server/guard/origin.h", "server/log/log.h", "server/log/log_line.h", "format", "base/...",
+    "cli/command": ["cli/top", "replay", "replay/paper", "replay/trace", "cli/bench", "cli/figures", "cli/terminal", "cli/cli.h", "server/server.h", "server/guard/origin.h", "server/log/log.h", "format", "base/...",
                     "include/flexinfer"],
     "cli/manual": ["cli/cli.h", "base/..."],
     "cli": ["cli/command", "cli/terminal", "base/...", "include/flexinfer"],
@@ -197,4 +189,4 @@ GLOBAL_TERMS = {"fxi_fail", "fxi_expf", "fxi_tanhf", "fxi_erff", "fxi_exp", "fxi
 STATIC_TERMS = {"main", "heapify", "lowercase", "rope", "swiglu", "softmax", "rmsnorm", "must"}
 
 # Names in documents and comments that are not ours: functions, files and options of other projects, and placeholders.
-FOREIGN_NAMES = {"malloc_trim", "cuda.h", "cublasLt.h", "nccl.h", "variant", "prefix_noun_verb"}
+FOREIGN_NAMES = {"malloc_trim", "cuda.h", "nccl.h", "variant", "prefix_noun_verb"}

@@ -50,7 +50,7 @@ _flexinfer() {
         'serve':--log-level) words="debug info warn error" ;;
         'serve':--otlp-endpoint) return ;;
         'serve':--device) return ;;
-        'serve':--gpu-math) words="exact law fast" ;;
+        'serve':--gpu-math) words="batch-invariant cpu-exact" ;;
         'serve':--threads | 'serve':-t) return ;;
         'serve':--ctx | 'serve':-c) return ;;
         'serve':--kv-memory) return ;;
@@ -86,7 +86,7 @@ _flexinfer() {
         'run':--min-p) return ;;
         'run':--seed) return ;;
         'run':--device) return ;;
-        'run':--gpu-math) words="exact law fast" ;;
+        'run':--gpu-math) words="batch-invariant cpu-exact" ;;
         'run':--threads | 'run':-t) return ;;
         'run':--ctx | 'run':-c) return ;;
         'run':--kv-memory) return ;;
@@ -118,7 +118,7 @@ _flexinfer() {
         'bench':--repeat) return ;;
         'bench':--trace) kind=-f ;;
         'bench':--device) return ;;
-        'bench':--gpu-math) words="exact law fast" ;;
+        'bench':--gpu-math) words="batch-invariant cpu-exact" ;;
         'bench':--threads | 'bench':-t) return ;;
         'bench':--ctx | 'bench':-c) return ;;
         'bench':--kv-memory) return ;;
@@ -172,7 +172,7 @@ _flexinfer() {
         'bench serve':--timeline) kind=-f ;;
         'bench serve':--sample) return ;;
         'bench serve':--device) return ;;
-        'bench serve':--gpu-math) words="exact law fast" ;;
+        'bench serve':--gpu-math) words="batch-invariant cpu-exact" ;;
         'bench serve':--threads | 'bench serve':-t) return ;;
         'bench serve':--ctx | 'bench serve':-c) return ;;
         'bench serve':--kv-memory) return ;;

@@ -110,7 +110,7 @@ static const fxi_opt rows[] = {
     {"once", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(once), FXI_CMD_TOP, "print one screen as plain text, and exit"},
 
     {"device", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(compute_device), ENGINE, "where the model is computed: cpu, an NVIDIA GPU, cuda:0, cuda:1, .., or several that share it out, cuda:0,cuda:1 (default: cpu)"},
-    {"gpu-math", 0, "exact|law|fast", FXI_OPT_CHOICE, 0, 0, "law", AT(gpu_math), ENGINE, "how a GPU adds: in the CPU's order, which gives the same bits, by tensor cores in a fixed order, or by NVIDIA's libraries"},
+    {"gpu-math", 0, "batch-invariant|cpu-exact", FXI_OPT_CHOICE, 0, 0, "batch-invariant", AT(gpu_math), ENGINE, "a GPU's order of sums: a fixed one of its own, on tensor cores, or the CPU's, which gives the CPU's bits"},
     {"threads", 't', "N", FXI_OPT_INT, 0, 4096, "0", AT(n_thread), ENGINE, "threads that compute; 0: one per core"},
     {"ctx", 'c', "N", FXI_OPT_INT, 0, INT_MAX, "0", AT(ctx_tok), ENGINE, "context length in tokens; 0: the model's"},
     {"kv-memory", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p60, "0", AT(kv_memory_bytes), ENGINE, "memory budget of the KV cache, like 2G, of all devices together; 0: half of the host's free memory, nine tenths of a GPU's"},

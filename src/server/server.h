@@ -61,7 +61,7 @@ typedef struct fxi_server_options {
     fxi_name_list hosts, cors;      // origin.h: more names of the server; pages that may use it
     const char *tls_cert, *tls_key; // PEM files; both NULL: no TLS
     bool log_json;                  // lines are JSON objects
-    int log_level;                  // an fxi_level (log_line.h): what is below it is not written
+    int log_level;                  // an fxi_level (log.h): what is below it is not written
     bool log_prompts;               // the bodies of requests are written, too, up to 16 KiB of each
     // Where a span of each finished request goes, http[s]://HOST:PORT/v1/traces; NULL: nowhere.
     // Then the name of this service, more attributes, headers of each POST, and whom an https

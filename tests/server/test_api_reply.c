@@ -10,10 +10,10 @@
 #include <cmocka.h>
 #include <jansson.h>
 
+#include "base/json/json_write.h"
 #include "base/number/rng.h"
 #include "base/text/utf8.h"
 #include "server/http/http.h"
-#include "server/reply/json_out.h"
 
 static const fxi_limits limits = {.model_id = "m", .n_vocab = 100, .max_choice = 64};
 

@@ -13,7 +13,6 @@
 #include "base/system/memory.h" // defines: fxi_core_dump_shrink
 #include "base/system/pages.h"  // defines: fxi_heap_map_large
 #include "server/log/log.h"
-#include "server/log/log_line.h"
 #include "server/server.h"
 
 #define LOG_WAIT_S 1 // for the last lines

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "server/log/log_line.h" // defines: fxi_level_named
+#include "server/log/log.h" // defines: fxi_level_named
 
 static fxi_isolation isolation_named(const char *name)
 {

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/log/log_line.h"
+#include "server/log/log.h"
 
 static void say_line(const fxi_say *say, fxi_line *l)
 {

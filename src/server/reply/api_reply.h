@@ -1,12 +1,11 @@
 // api_reply.h - the state of one reply, and the JSON that it becomes. No threads and no sockets:
 // the caller holds the lock that guards the reply.
 //
-//   api_reply.c   collects events       -> api_stream.c  a stream: each event becomes SSE text
-//                                       -> api_whole.c   a whole reply: the body, at the end
-//   api_content.c    a choice's text, taken apart into reasoning, text and calls of tools
-//   api_parts.c   what both share: token counts, token ids, how a choice ended
-//   api_probs.c   logprobs, rendered as they come
-//   api_tools.c   the request's tools: their names, what their parameters are
+//   api_reply.c     collects events
+//   api_body.c      each event of a stream as SSE text; a whole reply's body, at the end
+//   api_content.c   a choice's text, taken apart into reasoning, text and calls of tools
+//   api_probs.c     logprobs, rendered as they come
+//   responses_out.c, messages_out.c   the same for the APIs that are dialects of chat
 #ifndef FXI_SERVER_API_REPLY_H
 #define FXI_SERVER_API_REPLY_H
 
@@ -16,7 +15,7 @@
 #include "answer/answer.h"
 #include "base/text/buf.h"
 #include "flexinfer/flexinfer.h"
-#include "server/reply/http_error.h"
+#include "server/http_error.h"
 
 typedef enum fxi_api {
     FXI_API_COMPLETIONS,
@@ -175,7 +174,7 @@ bool fxi_reply_has_news(const fxi_reply *r);
 
 // ---- writers: events of a reply as server-sent events; false: out of memory --------------------
 
-// How an API streams. Chats and completions: api_stream.c; others: dialect/.
+// How an API streams. Chats and completions: api_body.c.
 typedef struct fxi_writer {
     bool keeps;                         // what has been emitted is kept in parts, too
     const char *ping;                   // for a stream that has nothing else to send
@@ -188,9 +187,9 @@ typedef struct fxi_writer {
     bool (*error)(fxi_reply *r, const fxi_http_error *e);
 } fxi_writer;
 
-extern const fxi_writer fxi_stream_writer; // api_stream.c
+extern const fxi_writer fxi_stream_writer; // api_body.c
 
-// ---- api_whole.c: whole bodies; false: out of memory ------------------------------------------
+// ---- api_body.c: whole bodies; false: out of memory ------------------------------------------
 
 bool fxi_whole_body(fxi_buf *b, const fxi_reply *r);
 // About the bytes of that body: exact to a few percent, except where much of the text is escaped.
@@ -225,7 +224,7 @@ bool fxi_content_is_full(const fxi_reply *r, int k);
 size_t fxi_content_bytes(const fxi_choice *c); // of memory
 void fxi_content_free(fxi_choice *c);
 
-// ---- api_tools.c: for fxi_answer_spec; ud: the request's tools --------------------------------
+// ---- api_content.c: for fxi_answer_spec; ud: the request's tools --------------------------------
 
 bool fxi_tools_has(void *ud, const char *name, size_t n);
 fxi_param_kind fxi_tools_param(void *ud, const char *name, size_t n, const char *param,
@@ -235,7 +234,7 @@ fxi_param_kind fxi_tools_param(void *ud, const char *name, size_t n, const char 
 // plain word.
 void fxi_tools_call_id(const fxi_reply *r, int k, int n, const fxi_answer_event *ev, char *id);
 
-// ---- api_parts.c: what streams and whole bodies share; false: out of memory --------------------
+// ---- api_body.c: what streams and whole bodies share; false: out of memory --------------------
 
 typedef struct fxi_usage {  // tokens
     int n_prompt, n_cached; // summed over prompts, each counted once whatever its choices
@@ -252,5 +251,19 @@ bool fxi_timings_add(fxi_buf *b, const fxi_reply *r);
 bool fxi_finish_add(fxi_buf *b, const fxi_reply *r, const fxi_choice *c, fx_finish f);
 bool fxi_list_add_int(fxi_buf *list, int64_t v);                        // a member of a JSON list
 bool fxi_list_write(fxi_buf *b, const char *name, const fxi_buf *list); // ,"name":[..]
+
+// ---- responses_out.c, messages_out.c -----------------------------------------------------------
+
+// Answers of chats in the words of other APIs: OpenAI's /v1/responses (an output of items, events
+// with sequence numbers) and Anthropic's /v1/messages (content blocks). Both have one choice, whose
+// parts (fxi_content_part) are the items or blocks, in order.
+extern const fxi_writer fxi_responses_writer, fxi_messages_writer;
+
+// False: out of memory.
+bool fxi_responses_whole(fxi_buf *b, const fxi_reply *r);
+bool fxi_messages_whole(fxi_buf *b, const fxi_reply *r);
+// An error in Anthropic's form: its body, and the status that stands for e->status there.
+bool fxi_messages_error_body(fxi_buf *b, const fxi_http_error *e, const char *request_id);
+int fxi_messages_error_status(int status);
 
 #endif

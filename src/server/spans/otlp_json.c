@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/json/json_doc.h"
-#include "server/reply/json_out.h"
+#include "base/json/json_write.h"
 #include "server/spans/otel_pairs.h"
 
 enum { KIND_INTERNAL = 1, KIND_SERVER = 2, STATUS_ERROR = 2 };

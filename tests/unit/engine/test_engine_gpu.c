@@ -33,7 +33,7 @@ static fx_engine *open_gpu(bool single_thread)
 {
     const fx_options opt = {.device = devices,
                             .kv_manager = manager,
-                            .gpu_math = "law",
+                            .gpu_math = "batch-invariant",
                             .n_thread = 1,
                             .ctx_tok = 256,
                             .kv_memory_bytes = 32 << 20,

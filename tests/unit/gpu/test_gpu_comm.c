@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "gpu/library/comm.h"
+#include "gpu/comm/comm.h"
 #include "standin/nccl/standin_nccl.h"
 #include "standin/standin.h"
 

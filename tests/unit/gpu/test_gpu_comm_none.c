@@ -1,7 +1,7 @@
 // test_gpu_comm_none.c - several GPUs in a build without NCCL.
 #include "unit/cmocka_all.h"
 
-#include "gpu/library/comm.h"
+#include "gpu/comm/comm.h"
 
 static void test_a_build_without_nccl_says_so_in_one_line(void **state)
 {

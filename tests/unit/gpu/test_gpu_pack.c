@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/pack/gpu_heap.h"
-#include "gpu/pack/gpu_stage.h"
+#include "gpu/gpu_memory.h"
 #include "kernels/cuda/cuda_pack.h"
 #include "standin/standin.h"
 

@@ -22,7 +22,7 @@ static void check_layer(plan p)
                               .a = act_of(&l),
                               .n_row = p.n_tok,
                               .y = floats(n)};
-    launch(fxi_cuda_linear_find(p.type, FXI_CUDA_EXACT, p.n_tok), &a);
+    launch(fxi_cuda_linear_find(p.type, FXI_CUDA_CPU_EXACT, p.n_tok), &a);
     assert_same(fxi_dtype_find(p.type)->name, a.y, l.want, n);
     free((void *)a.w.data), free(a.y);
     layer_free(&l);
@@ -97,7 +97,7 @@ static void check_experts(fxi_dtype type)
         memcpy(want + (size_t)row0 * N_OUT, l.want, (size_t)n_tok * N_OUT * sizeof *want);
         layer_free(&l);
     }
-    launch(fxi_cuda_linear_find(type, FXI_CUDA_EXACT, N_ROW), &a);
+    launch(fxi_cuda_linear_find(type, FXI_CUDA_CPU_EXACT, N_ROW), &a);
     assert_same("experts", a.y, want, (size_t)N_ROW * N_OUT);
     act_release(&a.a);
     free(all), free(x), free(want), free(a.y);
