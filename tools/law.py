@@ -40,15 +40,11 @@ LAW = {
     # HTTP as a client speaks it.
     "base/net": ["base/text", "base/system", "base", ERROR],
 
-    # Grammars: front ends make a form; the automaton runs it over bytes.
-    "grammar/form": ["base/...", ERROR],
-    "grammar/read": ["grammar/form", "base/...", ERROR],
-    "grammar/run": ["grammar/form", "base/...", ERROR],
-    "grammar/meet": ["grammar/run/gram_auto.h", "grammar/form", "base/...", ERROR],
-    "grammar/rules": ["grammar/read", "grammar/form", "base/...", ERROR],
-    "grammar/schema": ["grammar/meet", "grammar/read", "grammar/run/gram_auto.h", "grammar/form", "base/...", ERROR],
-    "grammar/mask": ["grammar/run/gram_auto.h", "grammar/run/gram_near.h", "grammar/run/gram_wide.h", "grammar/form", "base/...", ERROR],
-    "grammar/guide": ["grammar/mask", "grammar/run/gram_auto.h", "grammar/form", "base/...", ERROR],
+    # Grammars: front ends (syntax) make a grammar as data; the automaton runs it over bytes.
+    "grammar/syntax": ["base/...", ERROR],
+    "grammar/automaton": ["grammar/syntax", "base/...", ERROR],
+    "grammar/schema": ["grammar/automaton", "grammar/syntax", "base/...", ERROR],
+    "grammar/matcher": ["grammar/automaton", "grammar/syntax", "base/...", ERROR],
 
     # What a model says, taken apart: text, reasoning, calls of tools.
     "answer": ["base/...", ERROR],
@@ -110,15 +106,14 @@ LAW = {
     # Drafts as data; speculate puts them into steps.
     "engine/draft": ["include/flexinfer"],
     "engine/picture": ["engine/group", "engine/record", "engine/engine.h", "kv/kv.h", "base/...", "include/flexinfer"],
-    "engine/grammar": ["grammar/guide", "grammar/mask/gram_tokens.h", "grammar/schema/schema.h", "grammar/rules/rules.h",
-                       "grammar/read", "grammar/form", "engine/engine.h", "format",
+    "engine/grammar": ["grammar/matcher", "grammar/schema/schema.h", "grammar/syntax", "engine/engine.h", "format",
                        "base/...", "include/flexinfer"],
-    "engine/group": ["engine/draft", "engine/grammar", "grammar/guide", "engine/sampling", "engine/engine.h", "engine/record",
+    "engine/group": ["engine/draft", "engine/grammar", "grammar/matcher", "engine/sampling", "engine/engine.h", "engine/record",
                      "engine/picture/gallery.h", "kv/kv.h", "model/model.h", "model/pooling.h", "format", "base/...", "include/flexinfer"],
     "engine/speculate": ["engine/sampling", "model/model.h", "model/device.h", "format", "engine/memory", "engine/group", "engine/draft", "engine/record", "engine/engine.h", "kv/kv.h", "base/...",
                          "include/flexinfer"],
     "engine/memory": ["engine/draft", "engine/group", "engine/record", "engine/engine.h", "kv/kv.h", "base/...", "include/flexinfer"],
-    "engine/loop": ["engine/speculate", "engine/draft", "engine/memory", "engine/group", "engine/grammar", "grammar/guide", "engine/record",
+    "engine/loop": ["engine/speculate", "engine/draft", "engine/memory", "engine/group", "engine/grammar", "grammar/matcher", "engine/record",
                     "engine/sampling", "engine/engine.h", "kv/kv.h", "model/device.h", "model/model.h", "format", "kernels/kv_view.h",
                     "base/...", "include/flexinfer"],
     "engine": ["engine/speculate", "engine/draft", "engine/loop", "engine/memory", "engine/picture", "engine/group", "engine/grammar",

@@ -7,7 +7,7 @@
 #include <pcre2.h>
 
 #include "gram_walk.h"
-#include "grammar/read/gram_regex.h"
+#include "grammar/syntax/gram_regex.h"
 
 enum { N_TEXT = 12, MAX_TEXT = 9, MAX_PIECES = 24, MATCH_LIMIT = 4000, N_TRY = 4 };
 

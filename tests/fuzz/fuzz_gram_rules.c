@@ -2,7 +2,7 @@
 // it makes a form that can be walked.
 #include "fuzz.h"
 #include "gram_walk.h"
-#include "grammar/rules/rules.h"
+#include "grammar/syntax/gram_rules.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
 {

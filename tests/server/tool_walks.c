@@ -16,7 +16,7 @@
 #include "base/fail.h"
 #include "base/number/rng.h"
 #include "engine/grammar/answer_grammar.h"
-#include "grammar/run/gram_auto.h"
+#include "grammar/automaton/gram_auto.h"
 #include "server/fake_engine.h"
 #include "server/request/api_request.h"
 
