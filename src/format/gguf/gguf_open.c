@@ -147,19 +147,6 @@ static void make_task(void *arg, int task)
                    j->dst + at * j->row_bytes);
 }
 
-static void run_make(make_job *j, fxi_pool *pool)
-{
-    const uint64_t n_row = j->end - j->first;
-    j->task_rows = j->row_bytes < TASK_BYTES ? TASK_BYTES / j->row_bytes : 1;
-    if (!pool || n_row / j->task_rows >= INT32_MAX) j->task_rows = n_row;
-    const int n_task = (int)((n_row + j->task_rows - 1) / j->task_rows);
-    if (n_task == 1)
-        make_task(j, 0);
-    else
-        fxi_pool_run(pool, make_task, j, n_task);
-    if (j->maker->made) j->maker->made(j->maker->ud, j->i);
-}
-
 fx_status fxi_gguf_fetch(const fxi_gguf *g, const fxi_gguf_tensor *t, uint64_t from,
                          uint64_t n_bytes, fxi_pool *pool, fx_error *err)
 {
@@ -172,7 +159,15 @@ fx_status fxi_gguf_fetch(const fxi_gguf *g, const fxi_gguf_tensor *t, uint64_t f
                   .row_bytes = row_bytes};
     j.dst = (char *)(uintptr_t)t->data + j.first * row_bytes;
     FX_TRY(back_pages(g, (uintptr_t)j.dst, (uintptr_t)j.dst + (j.end - j.first) * row_bytes, err));
-    run_make(&j, pool);
+    const uint64_t n_row = j.end - j.first;
+    j.task_rows = j.row_bytes < TASK_BYTES ? TASK_BYTES / j.row_bytes : 1;
+    if (!pool || n_row / j.task_rows >= INT32_MAX) j.task_rows = n_row;
+    const int n_task = (int)((n_row + j.task_rows - 1) / j.task_rows);
+    if (n_task == 1)
+        make_task(&j, 0);
+    else
+        fxi_pool_run(pool, make_task, &j, n_task);
+    if (j.maker->made) j.maker->made(j.maker->ud, j.i);
     return FX_OK;
 }
 
@@ -333,28 +328,6 @@ static fx_status open_parts(fxi_gguf *g, const fxi_gguf *any, uint32_t count, fx
 
 // ---- joining them ------------------------------------------------------------------------------
 
-static void take_keys(fxi_gguf *g, fxi_gguf *first)
-{
-    g->version = first->version;
-    g->kv = first->kv;
-    g->n_kv = first->n_kv;
-    g->kv_by_name = first->kv_by_name;
-    first->kv = NULL;
-    first->kv_by_name = NULL;
-    first->n_kv = 0;
-}
-
-static fx_status check_n_tensor(const fxi_gguf *g, fx_error *err)
-{
-    uint32_t want = (uint32_t)g->n_tensor;
-    FX_TRY(fxi_gguf_u32(g, "split.tensors.count", false, &want, err));
-    if (want == g->n_tensor) return FX_OK;
-    return fxi_fail(err, FX_EFORMAT,
-                    "%s: the %zu parts hold %" PRIu64
-                    " tensors, key 'split.tensors.count' says %" PRIu32,
-                    g->name, g->n_part, g->n_tensor, want);
-}
-
 // Part j must not have a tensor that an earlier part has.
 static fx_status check_twice(const fxi_gguf *g, size_t j, const fxi_gguf_tensor *t, fx_error *err)
 {
@@ -389,8 +362,20 @@ static fx_status join_parts(fxi_gguf *g, const fxi_gguf *any, uint32_t count, fx
 {
     FX_TRY(open_parts(g, any, count, err));
     FX_TRY(join_tensors(g, err));
-    take_keys(g, g->part[0]);
-    return check_n_tensor(g, err);
+    g->version = g->part[0]->version;
+    g->kv = g->part[0]->kv;
+    g->n_kv = g->part[0]->n_kv;
+    g->kv_by_name = g->part[0]->kv_by_name;
+    g->part[0]->kv = NULL;
+    g->part[0]->kv_by_name = NULL;
+    g->part[0]->n_kv = 0;
+    uint32_t want = (uint32_t)g->n_tensor;
+    FX_TRY(fxi_gguf_u32(g, "split.tensors.count", false, &want, err));
+    if (want == g->n_tensor) return FX_OK;
+    return fxi_fail(err, FX_EFORMAT,
+                    "%s: the %zu parts hold %" PRIu64
+                    " tensors, key 'split.tensors.count' says %" PRIu32,
+                    g->name, g->n_part, g->n_tensor, want);
 }
 
 // If *g is a part, replaces it by the whole. On an error *g is closed.

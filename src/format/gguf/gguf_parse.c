@@ -314,17 +314,6 @@ static fx_status read_name(gguf_cursor *c, fxi_str *s, size_t max_bytes, const c
 
 // ---- Keys and values ----------------------------------------------------------------------------
 
-// Checks n bools at the cursor: C's bool must be 0 or 1.
-static fx_status check_bools(gguf_cursor *c, const fxi_str *key, uint64_t n)
-{
-    for (uint64_t i = 0; i < n; i++)
-        if (c->g->data[c->pos + i] > 1)
-            return fxi_fail(c->err, FX_EFORMAT, "%s: key '%s': the bool at byte %zu is %d",
-                            c->g->name, fxi_show_text(key->p, key->n).s, c->pos + i,
-                            c->g->data[c->pos + i]);
-    return FX_OK;
-}
-
 // Skips n values of a known type that is not an array.
 static fx_status skip_values(gguf_cursor *c, const fxi_str *key, fxi_gguf_type type, uint64_t n)
 {
@@ -336,7 +325,14 @@ static fx_status skip_values(gguf_cursor *c, const fxi_str *key, fxi_gguf_type t
     uint64_t n_bytes;
     if (__builtin_mul_overflow(n, fxi_gguf_type_bytes(type), &n_bytes)) n_bytes = UINT64_MAX;
     FX_TRY(need_bytes(c, n_bytes, "a value"));
-    if (type == FXI_GGUF_BOOL) FX_TRY(check_bools(c, key, n));
+    if (type == FXI_GGUF_BOOL) {
+        // Checks n bools at the cursor: C's bool must be 0 or 1.
+        for (uint64_t i = 0; i < n; i++)
+            if (c->g->data[c->pos + i] > 1)
+                return fxi_fail(c->err, FX_EFORMAT, "%s: key '%s': the bool at byte %zu is %d",
+                                c->g->name, fxi_show_text(key->p, key->n).s, c->pos + i,
+                                c->g->data[c->pos + i]);
+    }
     c->pos += n_bytes;
     return FX_OK;
 }
@@ -425,18 +421,16 @@ static fx_status read_dims(gguf_cursor *c, fxi_gguf_tensor *t)
     return FX_OK;
 }
 
-static fx_status read_tensor_type(gguf_cursor *c, fxi_gguf_tensor *t)
+static fx_status read_tensor(gguf_cursor *c, fxi_gguf_tensor *t)
 {
+    FX_TRY(read_name(c, &t->name, MAX_TENSOR_NAME_BYTES, "a tensor's name"));
+    FX_TRY(read_dims(c, t));
     uint32_t id;
     FX_TRY(read_u32(c, &id, "a tensor's type"));
     t->type = fxi_dtype_find(id);
-    if (t->type) return FX_OK;
-    return fxi_fail(c->err, FX_EFORMAT, "%s: tensor '%s' has the unknown type %" PRIu32, c->g->name,
-                    fxi_show_text(t->name.p, t->name.n).s, id);
-}
-
-static fx_status size_tensor(const gguf_cursor *c, fxi_gguf_tensor *t)
-{
+    if (!t->type)
+        return fxi_fail(c->err, FX_EFORMAT, "%s: tensor '%s' has the unknown type %" PRIu32,
+                        c->g->name, fxi_show_text(t->name.p, t->name.n).s, id);
     if (t->ne[0] % t->type->block_elems)
         return fxi_fail(c->err, FX_EFORMAT,
                         "%s: tensor '%s': rows of %" PRIu64
@@ -449,15 +443,6 @@ static fx_status size_tensor(const gguf_cursor *c, fxi_gguf_tensor *t)
         over |= __builtin_mul_overflow(size, t->ne[i], &size);
     if (over) return fail_tensor(c, t, "its dimensions' product is too large");
     t->size_bytes = size;
-    return FX_OK;
-}
-
-static fx_status read_tensor(gguf_cursor *c, fxi_gguf_tensor *t)
-{
-    FX_TRY(read_name(c, &t->name, MAX_TENSOR_NAME_BYTES, "a tensor's name"));
-    FX_TRY(read_dims(c, t));
-    FX_TRY(read_tensor_type(c, t));
-    FX_TRY(size_tensor(c, t));
     return read_u64(c, &t->offset, "a tensor's offset");
 }
 
@@ -572,23 +557,19 @@ static fx_status read_tensors(gguf_cursor *c)
     return index_names(c, g->tensor, sizeof *g->tensor, g->n_tensor, "tensor", &g->tensor_by_name);
 }
 
-static fx_status read_alignment(const gguf_cursor *c, uint32_t *alignment)
-{
-    *alignment = DEFAULT_ALIGNMENT;
-    FX_TRY(fxi_gguf_u32(c->g, "general.alignment", false, alignment, c->err));
-    uint32_t a = *alignment;
-    if (a >= MIN_ALIGNMENT && a <= MAX_ALIGNMENT && !(a & (a - 1))) return FX_OK;
-    return fxi_fail(c->err, FX_EFORMAT,
-                    "%s: key 'general.alignment': %" PRIu32 " is not a power of two from %d to %d",
-                    c->g->name, a, MIN_ALIGNMENT, MAX_ALIGNMENT);
-}
-
 // Moves the cursor to the tensor data and sets every tensor's address there.
 static fx_status place_tensors(gguf_cursor *c)
 {
     fxi_gguf *g = c->g;
     uint32_t alignment;
-    FX_TRY(read_alignment(c, &alignment));
+    alignment = DEFAULT_ALIGNMENT;
+    FX_TRY(fxi_gguf_u32(c->g, "general.alignment", false, &alignment, c->err));
+    uint32_t a = alignment;
+    if (!(a >= MIN_ALIGNMENT && a <= MAX_ALIGNMENT && !(a & (a - 1))))
+        return fxi_fail(c->err, FX_EFORMAT,
+                        "%s: key 'general.alignment': %" PRIu32
+                        " is not a power of two from %d to %d",
+                        c->g->name, a, MIN_ALIGNMENT, MAX_ALIGNMENT);
     if (!g->n_tensor) return FX_OK; // a file without tensors may lack the padding
     size_t padding = -c->pos & (alignment - 1);
     FX_TRY(need_bytes(c, padding, "the padding before the tensor data"));

@@ -56,7 +56,7 @@ const fxi_hf_name fxi_hf_common_names[] = {
     {"layers.#.block_sparse_moe.experts.@.w1", "blk.#.ffn_gate_exps", FXI_HF_STACK},
     {"layers.#.block_sparse_moe.experts.@.w3", "blk.#.ffn_up_exps", FXI_HF_STACK},
     {"layers.#.block_sparse_moe.experts.@.w2", "blk.#.ffn_down_exps", FXI_HF_STACK},
-    {NULL, NULL, FXI_HF_SAME},
+    {.from = NULL},
 };
 
 // ---- common keys -------------------------------------------------------------------------------
@@ -69,7 +69,7 @@ const fxi_hf_key fxi_hf_common_keys[] = {
     {"moe_intermediate_size", "expert_feed_forward_length", FXI_HF_U32},
     {"shared_expert_intermediate_size", "expert_shared_feed_forward_length", FXI_HF_U32},
     {"norm_topk_prob", "expert_weights_norm", FXI_HF_BOOL},
-    {NULL, NULL, FXI_HF_U32},
+    {.from = NULL},
 };
 
 const fxi_hf_neutral fxi_hf_common_neutral[] = {
@@ -79,33 +79,28 @@ const fxi_hf_neutral fxi_hf_common_neutral[] = {
     {"scale_attn_by_inverse_layer_idx", "false"},
     {"scale_attn_weights", "true"},
     {"clip_qkv", "null"},
-    {NULL, NULL},
+    {.key = NULL},
 };
 
 // ---- names of families -------------------------------------------------------------------------
-
-#define END_NAMES               \
-    {                           \
-        NULL, NULL, FXI_HF_SAME \
-    }
 
 static const fxi_hf_name gemma_names[] = {
     {"layers.#.post_attention_layernorm", "blk.#.post_attention_norm", FXI_HF_SAME},
     {"layers.#.pre_feedforward_layernorm", "blk.#.ffn_norm", FXI_HF_SAME},
     {"layers.#.post_feedforward_layernorm", "blk.#.post_ffw_norm", FXI_HF_SAME},
-    END_NAMES,
+    {.from = NULL},
 };
 
 static const fxi_hf_name olmo2_names[] = {
     {"layers.#.post_attention_layernorm", "blk.#.post_attention_norm", FXI_HF_SAME},
     {"layers.#.post_feedforward_layernorm", "blk.#.post_ffw_norm", FXI_HF_SAME},
-    END_NAMES,
+    {.from = NULL},
 };
 
 static const fxi_hf_name stablelm_names[] = {
     {"layers.#.self_attn.q_layernorm.norms.@", "blk.#.attn_q_norm", FXI_HF_STACK},
     {"layers.#.self_attn.k_layernorm.norms.@", "blk.#.attn_k_norm", FXI_HF_STACK},
-    END_NAMES,
+    {.from = NULL},
 };
 
 static const fxi_hf_name phi_names[] = {
@@ -113,13 +108,13 @@ static const fxi_hf_name phi_names[] = {
     {"layers.#.self_attn.dense", "blk.#.attn_output", FXI_HF_SAME},
     {"layers.#.mlp.fc1", "blk.#.ffn_up", FXI_HF_SAME},
     {"layers.#.mlp.fc2", "blk.#.ffn_down", FXI_HF_SAME},
-    END_NAMES,
+    {.from = NULL},
 };
 
 static const fxi_hf_name starcoder2_names[] = {
     {"layers.#.mlp.c_fc", "blk.#.ffn_up", FXI_HF_SAME},
     {"layers.#.mlp.c_proj", "blk.#.ffn_down", FXI_HF_SAME},
-    END_NAMES,
+    {.from = NULL},
 };
 
 #define FALCON_NAMES(qkv_how)                                                             \
@@ -130,7 +125,10 @@ static const fxi_hf_name starcoder2_names[] = {
         {"h.#.ln_attn", "blk.#.attn_norm_2", FXI_HF_SAME},                                \
         {"h.#.ln_mlp", "blk.#.attn_norm", FXI_HF_SAME},                                   \
         {"h.#.mlp.dense_h_to_4h", "blk.#.ffn_up", FXI_HF_SAME},                           \
-        {"h.#.mlp.dense_4h_to_h", "blk.#.ffn_down", FXI_HF_SAME}, END_NAMES
+        {"h.#.mlp.dense_4h_to_h", "blk.#.ffn_down", FXI_HF_SAME},                         \
+    {                                                                                     \
+        .from = NULL                                                                      \
+    }
 
 static const fxi_hf_name falcon_names[] = {FALCON_NAMES(FXI_HF_QKV)};
 
@@ -146,7 +144,7 @@ static const fxi_hf_name gpt2_names[] = {
     {"h.#.mlp.c_proj", "blk.#.ffn_down", FXI_HF_TRANSPOSE},
     {"h.#.attn", "", FXI_HF_SKIP}, // masks
     {"h.#.attn.masked_bias", "", FXI_HF_SKIP},
-    END_NAMES,
+    {.from = NULL},
 };
 
 static const fxi_hf_name gptneox_names[] = {
@@ -161,7 +159,7 @@ static const fxi_hf_name gptneox_names[] = {
     {"layers.#.attention", "", FXI_HF_SKIP}, // masks
     {"layers.#.attention.masked_bias", "", FXI_HF_SKIP},
     {"layers.#.attention.rotary_emb.inv_freq", "", FXI_HF_SKIP},
-    END_NAMES,
+    {.from = NULL},
 };
 
 static const fxi_hf_name opt_names[] = {
@@ -174,7 +172,7 @@ static const fxi_hf_name opt_names[] = {
     {"layers.#.fc2", "blk.#.ffn_down", FXI_HF_SAME},
     {"project_in", "project_in", FXI_HF_SAME},
     {"project_out", "project_out", FXI_HF_SAME},
-    END_NAMES,
+    {.from = NULL},
 };
 
 // The pooler and the heads for masked words are of no use to an embedding.
@@ -188,7 +186,10 @@ static const fxi_hf_name opt_names[] = {
         {"cls.predictions.transform.layer_norm", "", FXI_HF_SKIP},                          \
         {"cls.seq_relationship", "", FXI_HF_SKIP}, {"lm_head", "", FXI_HF_SKIP},            \
         {"lm_head.dense", "", FXI_HF_SKIP}, {"lm_head.layer_norm", "", FXI_HF_SKIP},        \
-        {"lm_head.decoder", "", FXI_HF_SKIP}, END_NAMES
+        {"lm_head.decoder", "", FXI_HF_SKIP},                                               \
+    {                                                                                       \
+        .from = NULL                                                                        \
+    }
 
 #define BERT_NAMES(how_positions)                                                              \
     {"embeddings.position_embeddings", "position_embd", how_positions},                        \
@@ -223,7 +224,7 @@ static const fxi_hf_name granitemoe_names[] = {
     {"layers.#.block_sparse_moe.input_linear", "blk.#.ffn_gate_exps", FXI_HF_HALF_1},
     {"layers.#.block_sparse_moe.input_linear", "blk.#.ffn_up_exps", FXI_HF_HALF_2},
     {"layers.#.block_sparse_moe.output_linear", "blk.#.ffn_down_exps", FXI_HF_SAME},
-    END_NAMES,
+    {.from = NULL},
 };
 
 #define EXPERTS "layers.#.mlp.experts."
@@ -243,20 +244,15 @@ static const fxi_hf_name gptoss_names[] = {
     {EXPERTS "down_proj_scales", "", FXI_HF_SKIP},
     {EXPERTS "down_proj", "blk.#.ffn_down_exps.weight", FXI_HF_TRANSPOSE},
     {EXPERTS "down_proj_bias", "blk.#.ffn_down_exps.bias", FXI_HF_SAME},
-    END_NAMES,
+    {.from = NULL},
 };
 
 // ---- keys of families --------------------------------------------------------------------------
 
-#define END_KEYS               \
-    {                          \
-        NULL, NULL, FXI_HF_U32 \
-    }
-
 static const fxi_hf_key gemma_keys[] = {
     {"attn_logit_softcapping", "attn_logit_softcapping", FXI_HF_F32},
     {"final_logit_softcapping", "final_logit_softcapping", FXI_HF_F32},
-    END_KEYS,
+    {.from = NULL},
 };
 
 static const fxi_hf_key granite_keys[] = {
@@ -264,40 +260,35 @@ static const fxi_hf_key granite_keys[] = {
     {"residual_multiplier", "residual_scale", FXI_HF_F32},
     {"attention_multiplier", "attention.scale", FXI_HF_F32},
     {"logits_scaling", "logit_scale", FXI_HF_F32},
-    END_KEYS,
+    {.from = NULL},
 };
 
 static const fxi_hf_key parallel_keys[] = {
     {"use_parallel_residual", "use_parallel_residual", FXI_HF_BOOL},
-    END_KEYS,
+    {.from = NULL},
 };
 
 static const fxi_hf_key opt_keys[] = {
     {"do_layer_norm_before", "do_layer_norm_before", FXI_HF_BOOL},
-    END_KEYS,
+    {.from = NULL},
 };
 
 static const fxi_hf_key cohere_keys[] = {
     {"logit_scale", "logit_scale", FXI_HF_F32},
-    END_KEYS,
+    {.from = NULL},
 };
 
 static const fxi_hf_key gptoss_keys[] = {
     {"experts_per_token", "expert_used_count", FXI_HF_U32},
     {"intermediate_size", "expert_feed_forward_length", FXI_HF_U32},
-    END_KEYS,
+    {.from = NULL},
 };
 
 // ---- what families refuse ----------------------------------------------------------------------
 
-#define END_NEUTRAL \
-    {               \
-        NULL, NULL  \
-    }
-
-static const fxi_hf_neutral opt_neutral[] = {{"_remove_final_layer_norm", "false"}, END_NEUTRAL};
+static const fxi_hf_neutral opt_neutral[] = {{"_remove_final_layer_norm", "false"}, {.key = NULL}};
 static const fxi_hf_neutral bert_neutral[] = {
-    {"position_embedding_type", "absolute"}, {"is_decoder", "false"}, END_NEUTRAL};
+    {"position_embedding_type", "absolute"}, {"is_decoder", "false"}, {.key = NULL}};
 // hidden_act is what transformers writes; activation_function is what the published files have.
 static const fxi_hf_neutral nomic_neutral[] = {{"activation_function", "swiglu"},
                                                {"hidden_act", "silu"},
@@ -307,10 +298,10 @@ static const fxi_hf_neutral nomic_neutral[] = {{"activation_function", "swiglu"}
                                                {"rotary_emb_interleaved", "false"},
                                                {"rotary_emb_scale_base", "null"},
                                                {"use_rms_norm", "false"},
-                                               END_NEUTRAL};
-static const fxi_hf_neutral falcon_neutral[] = {{"parallel_attn", "true"}, END_NEUTRAL};
-static const fxi_hf_neutral cohere_neutral[] = {{"use_qk_norm", "false"}, END_NEUTRAL};
-static const fxi_hf_neutral phi_neutral[] = {{"qk_layernorm", "false"}, END_NEUTRAL};
+                                               {.key = NULL}};
+static const fxi_hf_neutral falcon_neutral[] = {{"parallel_attn", "true"}, {.key = NULL}};
+static const fxi_hf_neutral cohere_neutral[] = {{"use_qk_norm", "false"}, {.key = NULL}};
+static const fxi_hf_neutral phi_neutral[] = {{"qk_layernorm", "false"}, {.key = NULL}};
 
 // ---- families ----------------------------------------------------------------------------------
 

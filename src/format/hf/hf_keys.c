@@ -7,6 +7,30 @@
 #include "format/hf/hf_folder.h"
 #include "format/show.h"
 
+static void write_u32(const fxi_folder *f, const char *name, uint32_t v)
+{
+    char key[FXI_HF_KEY_BYTES];
+    fxi_gguf_write_u32(f->w, fxi_hf_arch_key(f, name, key), v);
+}
+
+static void write_f32(const fxi_folder *f, const char *name, double v)
+{
+    char key[FXI_HF_KEY_BYTES];
+    fxi_gguf_write_f32(f->w, fxi_hf_arch_key(f, name, key), (float)v);
+}
+
+static void write_str(const fxi_folder *f, const char *name, const char *v)
+{
+    char key[FXI_HF_KEY_BYTES];
+    fxi_gguf_write_str(f->w, fxi_hf_arch_key(f, name, key), v);
+}
+
+static void write_bool(const fxi_folder *f, const char *name, bool v)
+{
+    char key[FXI_HF_KEY_BYTES];
+    fxi_gguf_write_bool(f->w, fxi_hf_arch_key(f, name, key), v);
+}
+
 // ---- rotary embedding ---------------------------------------------------------------------------
 
 typedef struct rope_reader {
@@ -15,24 +39,6 @@ typedef struct rope_reader {
     uint32_t n_rot; // rotated numbers of a head
     double theta;
 } rope_reader;
-
-static void put_f32(const rope_reader *r, const char *name, double v)
-{
-    char key[FXI_HF_KEY_BYTES];
-    fxi_gguf_write_f32(r->f->w, fxi_hf_arch_key(r->f, name, key), (float)v);
-}
-
-static void put_u32(const rope_reader *r, const char *name, uint32_t v)
-{
-    char key[FXI_HF_KEY_BYTES];
-    fxi_gguf_write_u32(r->f->w, fxi_hf_arch_key(r->f, name, key), v);
-}
-
-static void put_scaling_type(const rope_reader *r, const char *type)
-{
-    char key[FXI_HF_KEY_BYTES];
-    fxi_gguf_write_str(r->f->w, fxi_hf_arch_key(r->f, "rope.scaling.type", key), type);
-}
 
 static fx_status number_of(const rope_reader *r, const char *key, bool must, double *out)
 {
@@ -72,8 +78,8 @@ static fx_status write_linear(rope_reader *r)
 {
     double factor;
     FX_TRY(need_factor(r, &factor));
-    put_scaling_type(r, "linear");
-    put_f32(r, "rope.scaling.factor", factor);
+    write_str(r->f, "rope.scaling.type", "linear");
+    write_f32(r->f, "rope.scaling.factor", factor);
     return FX_OK;
 }
 
@@ -81,9 +87,9 @@ static fx_status write_dynamic(rope_reader *r)
 {
     double factor;
     FX_TRY(need_factor(r, &factor));
-    put_scaling_type(r, "dynamic");
-    put_f32(r, "rope.scaling.factor", factor);
-    put_u32(r, "rope.scaling.original_context_length", r->f->ctx_tok);
+    write_str(r->f, "rope.scaling.type", "dynamic");
+    write_f32(r->f, "rope.scaling.factor", factor);
+    write_u32(r->f, "rope.scaling.original_context_length", r->f->ctx_tok);
     return FX_OK;
 }
 
@@ -110,23 +116,20 @@ static fx_status write_yarn(rope_reader *r)
     double factor, attention, fast = 32, slow = 1;
     uint32_t original;
     bool truncate = true;
-    char key[FXI_HF_KEY_BYTES];
     FX_TRY(need_factor(r, &factor));
     FX_TRY(read_original(r, &original));
     FX_TRY(read_yarn_attention(r, factor, &attention));
     FX_TRY(number_of(r, "beta_fast", false, &fast));
     FX_TRY(number_of(r, "beta_slow", false, &slow));
     FX_TRY(fxi_config_bool(&r->p, "truncate", &truncate, r->f->err));
-    put_scaling_type(r, "yarn");
-    put_f32(r, "rope.scaling.factor", factor);
-    put_u32(r, "rope.scaling.original_context_length", original);
-    put_f32(r, "rope.scaling.yarn_beta_fast", fast);
-    put_f32(r, "rope.scaling.yarn_beta_slow", slow);
+    write_str(r->f, "rope.scaling.type", "yarn");
+    write_f32(r->f, "rope.scaling.factor", factor);
+    write_u32(r->f, "rope.scaling.original_context_length", original);
+    write_f32(r->f, "rope.scaling.yarn_beta_fast", fast);
+    write_f32(r->f, "rope.scaling.yarn_beta_slow", slow);
     if (attention != yarn_scale(factor, 1))
-        put_f32(r, "rope.scaling.attn_factor", attention / yarn_scale(factor, 1));
-    if (fxi_config_get(&r->p, "truncate"))
-        fxi_gguf_write_bool(r->f->w, fxi_hf_arch_key(r->f, "rope.scaling.yarn_truncate", key),
-                            truncate);
+        write_f32(r->f, "rope.scaling.attn_factor", attention / yarn_scale(factor, 1));
+    if (fxi_config_get(&r->p, "truncate")) write_bool(r->f, "rope.scaling.yarn_truncate", truncate);
     return FX_OK;
 }
 
@@ -177,9 +180,9 @@ static fx_status write_longrope(rope_reader *r)
     FX_TRY(number_of(r, "factor", false, &factor));
     double attention = factor <= 1 ? 1 : sqrt(1 + log(factor) / log(original));
     FX_TRY(number_of(r, "attention_factor", false, &attention));
-    put_scaling_type(r, "longrope");
-    put_u32(r, "rope.scaling.original_context_length", original);
-    put_f32(r, "rope.scaling.attn_factor", attention);
+    write_str(r->f, "rope.scaling.type", "longrope");
+    write_u32(r->f, "rope.scaling.original_context_length", original);
+    write_f32(r->f, "rope.scaling.attn_factor", attention);
     FX_TRY(write_factors(r, "long_factor", "rope_factors_long.weight"));
     return write_factors(r, "short_factor", "rope_factors_short.weight");
 }
@@ -207,18 +210,6 @@ static fx_status write_scaling(rope_reader *r)
 
 // ---- base and size -----------------------------------------------------------------------------
 
-static fx_status read_theta(rope_reader *r)
-{
-    static const char *const names[] = {"rotary_emb_base", "rope_theta"};
-    r->theta = 10000;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        FX_TRY(fxi_config_f64(&r->f->config, names[i], false, &r->theta, r->f->err));
-    if (r->p.root) FX_TRY(number_of(r, "rope_theta", false, &r->theta));
-    return r->theta > 0 ? FX_OK
-                        : fxi_config_fail(&r->f->config, "rope_theta", r->f->err,
-                                          "%g is not positive", r->theta);
-}
-
 static fx_status read_n_rot(rope_reader *r)
 {
     static const char *const names[] = {"rotary_pct", "rotary_emb_fraction",
@@ -241,7 +232,7 @@ static fx_status write_local_theta(const rope_reader *r, const fxi_config *all)
     FX_TRY(fxi_config_f64(&r->f->config, "rope_local_base_freq", false, &theta, r->f->err));
     const fxi_config local = fxi_config_part(all, "sliding_attention", "sliding_attention.");
     if (local.root) FX_TRY(fxi_config_f64(&local, "rope_theta", false, &theta, r->f->err));
-    put_f32(r, "rope.freq_base_swa", theta);
+    write_f32(r->f, "rope.freq_base_swa", theta);
     return FX_OK;
 }
 
@@ -249,14 +240,11 @@ static fx_status write_temperature(const rope_reader *r)
 {
     double beta = 0;
     uint32_t original;
-    char key[FXI_HF_KEY_BYTES];
     if (!r->p.root || !fxi_config_get(&r->p, "llama_4_scaling_beta")) return FX_OK;
     FX_TRY(number_of(r, "llama_4_scaling_beta", true, &beta));
     FX_TRY(read_original(r, &original));
-    fxi_gguf_write_f32(r->f->w, fxi_hf_arch_key(r->f, "attention.temperature_scale", key),
-                       (float)beta);
-    fxi_gguf_write_u32(r->f->w, fxi_hf_arch_key(r->f, "attention.temperature_length", key),
-                       original);
+    write_f32(r->f, "attention.temperature_scale", beta);
+    write_u32(r->f, "attention.temperature_length", original);
     return FX_OK;
 }
 
@@ -268,31 +256,19 @@ static fx_status write_rope(fxi_folder *f)
     if (!all.root) all = fxi_config_part(&f->config, "rope_scaling", "rope_scaling.");
     const fxi_config full = fxi_config_part(&all, "full_attention", "full_attention.");
     r.p = full.root ? full : all;
-    FX_TRY(read_theta(&r));
+    static const char *const names[] = {"rotary_emb_base", "rope_theta"};
+    r.theta = 10000;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        FX_TRY(fxi_config_f64(&r.f->config, names[i], false, &r.theta, r.f->err));
+    if (r.p.root) FX_TRY(number_of(&r, "rope_theta", false, &r.theta));
+    if (!(r.theta > 0))
+        return fxi_config_fail(&r.f->config, "rope_theta", r.f->err, "%g is not positive", r.theta);
     FX_TRY(read_n_rot(&r));
-    put_u32(&r, "rope.dimension_count", r.n_rot);
-    put_f32(&r, "rope.freq_base", r.theta);
+    write_u32(r.f, "rope.dimension_count", r.n_rot);
+    write_f32(r.f, "rope.freq_base", r.theta);
     FX_TRY(write_local_theta(&r, &all));
     FX_TRY(write_temperature(&r));
     return write_scaling(&r);
-}
-
-static void write_u32(const fxi_folder *f, const char *name, uint32_t v)
-{
-    char key[FXI_HF_KEY_BYTES];
-    fxi_gguf_write_u32(f->w, fxi_hf_arch_key(f, name, key), v);
-}
-
-static void write_f32(const fxi_folder *f, const char *name, double v)
-{
-    char key[FXI_HF_KEY_BYTES];
-    fxi_gguf_write_f32(f->w, fxi_hf_arch_key(f, name, key), (float)v);
-}
-
-static void write_bool(const fxi_folder *f, const char *name, bool v)
-{
-    char key[FXI_HF_KEY_BYTES];
-    fxi_gguf_write_bool(f->w, fxi_hf_arch_key(f, name, key), v);
 }
 
 // ---- numbers -----------------------------------------------------------------------------------
@@ -486,17 +462,6 @@ static fx_status guess_windows(const fxi_folder *f, uint8_t *windowed)
     return FX_OK;
 }
 
-static void write_window(const fxi_folder *f, uint32_t window, const uint8_t *windowed)
-{
-    char key[FXI_HF_KEY_BYTES];
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < f->n_layer; i++) n += windowed[i];
-    if (n) write_u32(f, "attention.sliding_window", window);
-    if (n && (n < f->n_layer || f->family->window == FXI_HF_PATTERN))
-        fxi_gguf_write_array(f->w, fxi_hf_arch_key(f, "attention.sliding_window_pattern", key),
-                             FXI_GGUF_BOOL, windowed, f->n_layer);
-}
-
 static fx_status write_windows(const fxi_folder *f)
 {
     uint8_t windowed[MAX_LAYER] = {0};
@@ -508,7 +473,13 @@ static fx_status write_windows(const fxi_folder *f)
     const json_t *types = fxi_config_get(&f->config, "layer_types");
     if (!window || (!used && !types)) return FX_OK;
     FX_TRY(types ? read_layer_types(f, types, windowed) : guess_windows(f, windowed));
-    write_window(f, window, windowed);
+    char key[FXI_HF_KEY_BYTES];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < f->n_layer; i++) n += windowed[i];
+    if (n) write_u32(f, "attention.sliding_window", window);
+    if (n && (n < f->n_layer || f->family->window == FXI_HF_PATTERN))
+        fxi_gguf_write_array(f->w, fxi_hf_arch_key(f, "attention.sliding_window_pattern", key),
+                             FXI_GGUF_BOOL, windowed, f->n_layer);
     return FX_OK;
 }
 

@@ -13,8 +13,6 @@
 #include "format/show.h"
 #include "format/vocab.h"
 
-// ---- the tokenizer ------------------------------------------------------------------------------
-
 // ---- what ends a generation --------------------------------------------------------------------
 
 static fx_status add_end(const fxi_folder *f, const fxi_config *c, const json_t *v, fxi_ids *ends)
@@ -272,17 +270,6 @@ static fx_status choose_family(fxi_folder *f)
 
 // ---- the whole ---------------------------------------------------------------------------------
 
-// The folder's own name: GGUF files are often renamed.
-static fx_status write_name(const fxi_folder *f)
-{
-    char *path = realpath(f->path, NULL);
-    if (!path && errno == ENOMEM) return fxi_fail(f->err, FX_ENOMEM, "%s: no memory", f->path);
-    const char *slash = path ? strrchr(path, '/') : NULL;
-    if (slash && slash[1]) fxi_gguf_write_str(f->w, "general.name", slash + 1);
-    free(path);
-    return FX_OK;
-}
-
 // general.file_type, llama.cpp's number for what most matrices are.
 static void write_file_type(const fxi_folder *f)
 {
@@ -302,14 +289,6 @@ static void write_file_type(const fxi_folder *f)
     fxi_gguf_write_u32(f->w, "general.file_type", number);
 }
 
-static void declare_tensors(const fxi_folder *f)
-{
-    for (size_t i = 0; i < f->n_recipe; i++) {
-        const fxi_recipe *r = &f->recipe[i];
-        fxi_gguf_declare_tensor(f->w, r->name, r->type, r->n_dim, r->ne);
-    }
-}
-
 static fx_status translate_folder(fxi_folder *f)
 {
     FX_TRY(fxi_config_open(f->path, "config.json", true, &f->whole, f->err));
@@ -318,11 +297,19 @@ static fx_status translate_folder(fxi_folder *f)
     FX_TRY(fxi_hf_read_numbers(f));
     FX_TRY(fxi_hf_write_keys(f));
     FX_TRY(write_pooling(f));
-    FX_TRY(write_name(f));
+    // The folder's own name: GGUF files are often renamed.
+    char *path = realpath(f->path, NULL);
+    if (!path && errno == ENOMEM) return fxi_fail(f->err, FX_ENOMEM, "%s: no memory", f->path);
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    if (slash && slash[1]) fxi_gguf_write_str(f->w, "general.name", slash + 1);
+    free(path);
     FX_TRY(write_tokenizer(f));
     FX_TRY(fxi_hf_plan_tensors(f));
     write_file_type(f);
-    declare_tensors(f);
+    for (size_t i = 0; i < f->n_recipe; i++) {
+        const fxi_recipe *r = &f->recipe[i];
+        fxi_gguf_declare_tensor(f->w, r->name, r->type, r->n_dim, r->ne);
+    }
     return FX_OK;
 }
 

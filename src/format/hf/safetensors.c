@@ -166,17 +166,6 @@ static fx_status check_gaps(const st_cursor *c, const fxi_st_tensor *const *by_d
                     rest);
 }
 
-static fx_status check_layout(const st_cursor *c)
-{
-    const fxi_st_tensor **by_data = malloc((c->s->n_tensor + 1) * sizeof *by_data);
-    if (!by_data) return fxi_fail(c->err, FX_ENOMEM, "%s: no memory", c->s->path);
-    for (size_t i = 0; i < c->s->n_tensor; i++) by_data[i] = &c->s->tensor[i];
-    qsort(by_data, c->s->n_tensor, sizeof *by_data, compare_data);
-    fx_status st = check_gaps(c, by_data);
-    free(by_data);
-    return st;
-}
-
 static fx_status read_entries(const st_cursor *c)
 {
     fxi_safetensors *s = c->s;
@@ -187,7 +176,13 @@ static fx_status read_entries(const st_cursor *c)
     json_object_foreach(s->header, name, of) if (strcmp(name, "__metadata__"))
         FX_TRY(read_entry(c, name, of, &s->tensor[s->n_tensor++]));
     qsort(s->tensor, s->n_tensor, sizeof *s->tensor, compare_st_names);
-    return check_layout(c);
+    const fxi_st_tensor **by_data = malloc((c->s->n_tensor + 1) * sizeof *by_data);
+    if (!by_data) return fxi_fail(c->err, FX_ENOMEM, "%s: no memory", c->s->path);
+    for (size_t i = 0; i < c->s->n_tensor; i++) by_data[i] = &c->s->tensor[i];
+    qsort(by_data, c->s->n_tensor, sizeof *by_data, compare_data);
+    fx_status st = check_gaps(c, by_data);
+    free(by_data);
+    return st;
 }
 
 // ---- the file ----------------------------------------------------------------------------------

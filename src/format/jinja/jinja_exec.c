@@ -383,8 +383,17 @@ static fx_status set_member(fxi_jrun *r, struct fxi_jnamespace *ns, const fxi_js
 
 static fx_status assign_value(fxi_jrun *r, const fxi_jnode *target, fxi_jval v);
 
-static fx_status assign_each(fxi_jrun *r, const fxi_jnode *target, fxi_jval v)
+static fx_status assign_value(fxi_jrun *r, const fxi_jnode *target, fxi_jval v)
 {
+    r->line = target->line;
+    if (target->kind == FXI_JNODE_NAME) return fxi_jscope_bind(r, r->scope, target->name, v);
+    if (target->kind == FXI_JNODE_GETATTR) {
+        fxi_jval object;
+        FX_TRY(eval_node(r, target->a, &object));
+        if (object.type == FXI_JVAL_NAMESPACE) return set_member(r, object.ns, target->name, v);
+        return fxi_jrun_fail(r, "cannot assign to an attribute of a %s, only of a namespace",
+                             fxi_jval_type_name(object));
+    }
     fxi_jseq items;
     const fxi_jnode *t = target->a;
     size_t i = 0;
@@ -393,23 +402,6 @@ static fx_status assign_each(fxi_jrun *r, const fxi_jnode *target, fxi_jval v)
     if (t || i < items.n)
         return fxi_jrun_fail(r, "%zu values for %s names", items.n, t ? "more" : "fewer");
     return FX_OK;
-}
-
-static fx_status assign_attribute(fxi_jrun *r, const fxi_jnode *target, fxi_jval v)
-{
-    fxi_jval object;
-    FX_TRY(eval_node(r, target->a, &object));
-    if (object.type == FXI_JVAL_NAMESPACE) return set_member(r, object.ns, target->name, v);
-    return fxi_jrun_fail(r, "cannot assign to an attribute of a %s, only of a namespace",
-                         fxi_jval_type_name(object));
-}
-
-static fx_status assign_value(fxi_jrun *r, const fxi_jnode *target, fxi_jval v)
-{
-    r->line = target->line;
-    if (target->kind == FXI_JNODE_NAME) return fxi_jscope_bind(r, r->scope, target->name, v);
-    if (target->kind == FXI_JNODE_GETATTR) return assign_attribute(r, target, v);
-    return assign_each(r, target, v);
 }
 
 static fx_status exec_set_block(fxi_jrun *r, const fxi_jnode *n)

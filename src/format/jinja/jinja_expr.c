@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text/utf8.h"
 #include "format/jinja/jinja_parse.h"
 #include "format/jinja/jinja_tree.h"
 
@@ -119,18 +120,6 @@ static fx_status add_constant(fxi_jparse *p, int line, fxi_jval v, fxi_jnode **o
     return FX_OK;
 }
 
-static size_t encode_char(char *dst, uint32_t c)
-{
-    if (c < 0x80) {
-        dst[0] = (char)c;
-        return 1;
-    }
-    size_t n = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-    for (size_t i = n - 1; i; i--, c >>= 6) dst[i] = (char)(0x80 | (c & 0x3F));
-    dst[0] = (char)((0xF00 >> n) | c);
-    return n;
-}
-
 // The number that up to `most` digits of this base spell. Returns how many digits there were.
 static size_t escape_digits(const char *s, size_t n, size_t most, int base, uint32_t *out)
 {
@@ -170,7 +159,7 @@ static size_t unescape_char(const char *s, size_t n, char *dst, size_t *n_read)
     if (*s == '\n') return 0;
     if (strchr("01234567xuU", *s)) {
         *n_read = numbered_escape(s, n, &c);
-        return *n_read ? encode_char(dst, c) : 0;
+        return *n_read ? fxi_utf8_put(dst, c) : 0;
     }
     if (*s == 'N') *n_read = 0;
     dst[0] = '\\'; // as in Python, an unknown escape keeps its backslash
@@ -215,9 +204,10 @@ static fx_status parse_string(fxi_jparse *p, fxi_jnode **out)
     return add_constant(p, line, (fxi_jval){.type = FXI_JVAL_STR, .s = str}, out);
 }
 
-// A number's text without its '_'.
-static fx_status number_text(fxi_jparse *p, char text[64])
+static fx_status parse_number(fxi_jparse *p, fxi_jnode **out)
 {
+    char text[64];
+    // A number's text without its '_'.
     size_t n = 0;
     for (size_t i = 0; i < p->cur.n; i++) {
         if (p->cur.p[i] == '_') continue;
@@ -225,13 +215,6 @@ static fx_status number_text(fxi_jparse *p, char text[64])
         text[n++] = p->cur.p[i];
     }
     text[n] = 0;
-    return FX_OK;
-}
-
-static fx_status parse_number(fxi_jparse *p, fxi_jnode **out)
-{
-    char text[64];
-    FX_TRY(number_text(p, text));
     errno = 0;
     fxi_jval v = p->cur.kind == FXI_JTOK_INT ? fxi_jval_int(strtoll(text, NULL, 10))
                                              : fxi_jval_float(strtod(text, NULL));
@@ -266,13 +249,6 @@ static fx_status parse_dict(fxi_jparse *p, fxi_jnode **out)
         if (!fxi_jparse_at_op(p, '}')) FX_TRY(fxi_jparse_expect_op(p, ','));
     }
     return fxi_jparse_next(p);
-}
-
-static fx_status parse_brackets(fxi_jparse *p, fxi_jnode **out)
-{
-    FX_TRY(fxi_jparse_next(p));
-    FX_TRY(fxi_jparse_tuple(p, false, true, out));
-    return fxi_jparse_expect_op(p, ')');
 }
 
 static const struct {
@@ -317,7 +293,11 @@ static fx_status parse_primary(fxi_jparse *p, fxi_jnode **out)
     case FXI_JTOK_FLOAT: return parse_number(p, out);
     default: break;
     }
-    if (fxi_jparse_at_op(p, '(')) return parse_brackets(p, out);
+    if (fxi_jparse_at_op(p, '(')) {
+        FX_TRY(fxi_jparse_next(p));
+        FX_TRY(fxi_jparse_tuple(p, false, true, out));
+        return fxi_jparse_expect_op(p, ')');
+    }
     if (fxi_jparse_at_op(p, '[')) return parse_list(p, out);
     if (fxi_jparse_at_op(p, '{')) return parse_dict(p, out);
     return fxi_jparse_wrong(p, "an expression");
@@ -620,20 +600,15 @@ static fx_status parse_binary(fxi_jparse *p, const struct binary *b, fxi_jnode *
     return FX_OK;
 }
 
-static fx_status parse_not(fxi_jparse *p, fxi_jnode **out)
-{
-    FX_TRY(fxi_jparse_node(p, FXI_JNODE_NOT, p->cur.line, out));
-    FX_TRY(fxi_jparse_next(p));
-    return parse_level(p, NOT, &(*out)->a);
-}
-
 // An expression whose operators bind at least as tightly as `least`.
 static fx_status parse_level(fxi_jparse *p, level least, fxi_jnode **out)
 {
     FX_TRY(fxi_jparse_enter(p));
-    if (least <= NOT && fxi_jparse_at_name(p, "not"))
-        FX_TRY(parse_not(p, out));
-    else
+    if (least <= NOT && fxi_jparse_at_name(p, "not")) {
+        FX_TRY(fxi_jparse_node(p, FXI_JNODE_NOT, p->cur.line, out));
+        FX_TRY(fxi_jparse_next(p));
+        FX_TRY(parse_level(p, NOT, &(*out)->a));
+    } else
         FX_TRY(parse_unary(p, true, out));
     for (const struct binary *b; (b = binary_here(p)) && b->level >= least;)
         FX_TRY(parse_binary(p, b, out));

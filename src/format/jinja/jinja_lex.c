@@ -141,16 +141,6 @@ static size_t find_tag(const fxi_jlex *l, size_t i)
     return l->n;
 }
 
-// Enters the tag at `begin`, whose token is returned next.
-static void enter_tag(fxi_jlex *l, size_t begin, char sign)
-{
-    bool is_var = l->s[begin + 1] == '{';
-    advance_to(l, begin + 2 + (sign != 0));
-    l->begin = make_token(l, is_var ? FXI_JTOK_VAR_BEGIN : FXI_JTOK_BLOCK_BEGIN, begin, begin + 2);
-    l->has_begin = true;
-    l->in = is_var ? FXI_JLEX_IN_VAR : FXI_JLEX_IN_BLOCK;
-}
-
 // The data up to the next tag, possibly empty.
 static fx_status lex_data(fxi_jlex *l, fxi_jtoken *out)
 {
@@ -166,7 +156,13 @@ static fx_status lex_data(fxi_jlex *l, fxi_jtoken *out)
     if (l->s[begin + 1] == '#') return skip_comment(l, begin);
     size_t raw = lone_word(l, begin, "raw");
     if (!raw) {
-        enter_tag(l, begin, sign);
+        // Enters the tag at `begin`, whose token is returned next.
+        bool is_var = l->s[begin + 1] == '{';
+        advance_to(l, begin + 2 + (sign != 0));
+        l->begin =
+            make_token(l, is_var ? FXI_JTOK_VAR_BEGIN : FXI_JTOK_BLOCK_BEGIN, begin, begin + 2);
+        l->has_begin = true;
+        l->in = is_var ? FXI_JLEX_IN_VAR : FXI_JLEX_IN_BLOCK;
         return FX_OK;
     }
     if (out->n) { // the data before the tag comes first

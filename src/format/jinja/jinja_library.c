@@ -216,8 +216,6 @@ static const fxi_jroutine library_functions[] = {
     {.name = NULL},
 };
 
-// ---- filters of a string, a number or any value -------------------------------------------------
-
 // ---- text ---------------------------------------------------------------------------------------
 
 static fx_status filter_string(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
@@ -226,19 +224,13 @@ static fx_status filter_string(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
     return fxi_jval_to_str(r, c->self, &out->s);
 }
 
-// upper, lower: row->how
+// upper, lower, capitalize: row->how is 'u', 'l', 't'
 static fx_status filter_case(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
 {
     const fxi_jstr *s;
+    const char how = (char)c->row->how;
     FX_TRY(fxi_jval_to_str(r, c->self, &s));
-    return fxi_jstr_recase(r, s, (char)c->row->how, out);
-}
-
-static fx_status filter_capitalize(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
-{
-    const fxi_jstr *s;
-    FX_TRY(fxi_jval_to_str(r, c->self, &s));
-    return fxi_jstr_capitalize(r, s, out);
+    return fxi_jstr_recase(r, s, how, how == 't' ? 'l' : how, out);
 }
 
 // Words begin at the start of the text and after white space, '-' and opening brackets.
@@ -389,17 +381,12 @@ static fx_status filter_float(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
     return FX_OK;
 }
 
-static fx_status need_number(fxi_jrun *r, const fxi_jcall *c)
-{
-    FX_TRY(fxi_jval_need_defined(r, c->self));
-    if (fxi_jval_is_number(c->self)) return FX_OK;
-    return fxi_jrun_fail(r, "%s: wants a number, got a %s", c->row->name,
-                         fxi_jval_type_name(c->self));
-}
-
 static fx_status filter_abs(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
 {
-    FX_TRY(need_number(r, c));
+    FX_TRY(fxi_jval_need_defined(r, c->self));
+    if (!fxi_jval_is_number(c->self))
+        return fxi_jrun_fail(r, "%s: wants a number, got a %s", c->row->name,
+                             fxi_jval_type_name(c->self));
     bool negative =
         fxi_jval_to_float(c->self) < 0 || (c->self.type == FXI_JVAL_FLOAT && signbit(c->self.f));
     return negative ? fxi_jop_negate(r, c->self, out) : fxi_jop_plus(r, c->self, out);
@@ -419,7 +406,7 @@ static fx_status filter_default(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
 
 static const fxi_jroutine library_filters[] = {
     {.name = "abs", .run = filter_abs},
-    {.name = "capitalize", .run = filter_capitalize},
+    {.name = "capitalize", .run = filter_case, .how = 't'},
     {.name = "d", .run = filter_default, .param = {"default_value", "boolean"}},
     {.name = "default", .run = filter_default, .param = {"default_value", "boolean"}},
     {.name = "float", .run = filter_float, .param = {"default"}},

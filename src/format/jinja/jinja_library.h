@@ -22,9 +22,8 @@ fx_status fxi_jstr_replace(fxi_jrun *r, const fxi_jstr *s, const fxi_jstr *old, 
                            uint64_t most, fxi_jval *out);
 // As str.splitlines: strings, with or without the ends of lines.
 fx_status fxi_jstr_lines(fxi_jrun *r, const fxi_jstr *s, bool keep_ends, fxi_jseq *out);
-// All characters in upper ('u') or lower case ('l').
-fx_status fxi_jstr_recase(fxi_jrun *r, const fxi_jstr *s, char how, fxi_jval *out);
-fx_status fxi_jstr_capitalize(fxi_jrun *r, const fxi_jstr *s, fxi_jval *out);
+// The first character and the others in upper ('u'), lower ('l') or title case ('t').
+fx_status fxi_jstr_recase(fxi_jrun *r, const fxi_jstr *s, char first, char how, fxi_jval *out);
 
 // jinja_tojson.c
 fx_status fxi_jfilter_tojson(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out);

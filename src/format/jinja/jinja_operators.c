@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/text/utf8.h"
 #include "format/jinja/jinja_run.h"
 #include "format/jinja/jinja_tree.h"
 
@@ -294,7 +295,7 @@ fx_status fxi_jval_attribute(fxi_jrun *r, fxi_jval v, const fxi_jstr *name, fxi_
 static fx_status char_at(fxi_jrun *r, const fxi_jstr *s, int64_t i, fxi_jval *out)
 {
     FX_TRY(fxi_jrun_work(r, s->n));
-    if (i < 0) i += (int64_t)fxi_jstr_count_chars(s);
+    if (i < 0) i += (int64_t)fxi_utf8_count(s->p, s->n);
     if (i < 0) return FX_OK;
     size_t n, at = fxi_jstr_byte_of(s, (size_t)i);
     if (at >= s->n) return FX_OK;

@@ -23,7 +23,7 @@ typedef enum fxi_jtok {
     FXI_JTOK_STR, // p, n: with its quotes
     FXI_JTOK_INT,
     FXI_JTOK_FLOAT,
-    FXI_JTOK_OP,
+    FXI_JTOK_OP
 } fxi_jtok;
 
 #define FXI_JLEX_OP2(a, b) ((a) << 8 | (b))

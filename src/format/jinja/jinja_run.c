@@ -127,13 +127,6 @@ fx_status fxi_jout_add_bytes(fxi_jrun *r, fxi_jout *o, const char *p, size_t n, 
     return append_bytes(r, o, p, NULL, own, n);
 }
 
-static fx_status append_char(fxi_jrun *r, fxi_jout *o, uint32_t c, bool own)
-{
-    utf8proc_uint8_t bytes[4];
-    utf8proc_ssize_t n = utf8proc_encode_char((utf8proc_int32_t)c, bytes);
-    return fxi_jout_add_bytes(r, o, (const char *)bytes, (size_t)n, own);
-}
-
 fx_status fxi_jout_add_spaces(fxi_jrun *r, fxi_jout *o, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) FX_TRY(fxi_jout_add_bytes(r, o, " ", 1, true));
@@ -191,5 +184,6 @@ fx_status fxi_jout_add_cased(fxi_jrun *r, fxi_jout *o, uint32_t c, char how, boo
     utf8proc_int32_t u = (utf8proc_int32_t)c;
     if (c == 0xDF && how != 'l') return fxi_jout_add_bytes(r, o, how == 'u' ? "SS" : "Ss", 2, own);
     u = how == 'u' ? utf8proc_toupper(u) : how == 'l' ? utf8proc_tolower(u) : utf8proc_totitle(u);
-    return append_char(r, o, (uint32_t)u, own);
+    char bytes[4];
+    return fxi_jout_add_bytes(r, o, bytes, fxi_utf8_put(bytes, (uint32_t)u), own);
 }

@@ -75,12 +75,6 @@ static fx_status filter_items(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
     return FX_OK;
 }
 
-static fx_status join_one(fxi_jrun *r, const fxi_jcall *c, fxi_jval item, fxi_jout *o)
-{
-    if (fxi_jcall_given(c, 1)) FX_TRY(fxi_jval_path(r, item, c->arg[1], &item));
-    return fxi_jval_show(r, o, item, false);
-}
-
 static fx_status filter_join(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
 {
     const fxi_jstr *between = &(fxi_jstr){.p = "", .n = 0};
@@ -90,7 +84,9 @@ static fx_status filter_join(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
     if (c->arg[0].type != FXI_JVAL_ABSENT) FX_TRY(fxi_jval_to_str(r, c->arg[0], &between));
     for (size_t i = 0; i < items.n; i++) {
         if (i) FX_TRY(fxi_jout_add(r, &o, between));
-        FX_TRY(join_one(r, c, items.v[i], &o));
+        fxi_jval v = items.v[i];
+        if (fxi_jcall_given(c, 1)) FX_TRY(fxi_jval_path(r, v, c->arg[1], &v));
+        FX_TRY(fxi_jval_show(r, &o, v, false));
     }
     return fxi_jout_finish(r, &o, out);
 }
@@ -216,7 +212,7 @@ typedef struct sort_item { // an item and its key
 static fx_status lowered_key(fxi_jrun *r, fxi_jval v, fxi_jval *out)
 {
     *out = v;
-    return v.type == FXI_JVAL_STR ? fxi_jstr_recase(r, v.s, 'l', out) : FX_OK;
+    return v.type == FXI_JVAL_STR ? fxi_jstr_recase(r, v.s, 'l', 'l', out) : FX_OK;
 }
 
 // "a.b,c": a list of the values at these paths.

@@ -2,6 +2,7 @@
 // strings and dictionaries, as Python's. Positions count characters.
 #include <string.h>
 
+#include "base/text/utf8.h"
 #include "format/jinja/jinja_library.h"
 #include "format/jinja/jinja_tree.h"
 
@@ -93,15 +94,6 @@ static fx_status rsplit_by(fxi_jrun *r, const fxi_jstr *s, const fxi_jstr *by, u
     return add_piece(r, p, s, 0, to);
 }
 
-static void reverse_pieces(text_pieces *p)
-{
-    for (size_t i = 0; i < p->n / 2; i++) {
-        fxi_jval v = p->v[i];
-        p->v[i] = p->v[p->n - 1 - i];
-        p->v[p->n - 1 - i] = v;
-    }
-}
-
 static fx_status split_str(fxi_jrun *r, const fxi_jstr *s, const fxi_jstr *by, uint64_t most,
                            fxi_jseq *out)
 {
@@ -118,7 +110,11 @@ static fx_status rsplit_str(fxi_jrun *r, const fxi_jstr *s, const fxi_jstr *by, 
     text_pieces p = {0};
     FX_TRY(fxi_jrun_work_chars(r, s->n, by ? by->n : 0));
     FX_TRY(by ? rsplit_by(r, s, by, most, &p) : rsplit_words(r, s, most, &p));
-    reverse_pieces(&p);
+    for (size_t i = 0; i < p.n / 2; i++) {
+        fxi_jval v = p.v[i];
+        p.v[i] = p.v[p.n - 1 - i];
+        p.v[p.n - 1 - i] = v;
+    }
     *out = (fxi_jseq){p.v, p.n};
     return FX_OK;
 }
@@ -184,22 +180,12 @@ fx_status fxi_jstr_replace(fxi_jrun *r, const fxi_jstr *s, const fxi_jstr *old, 
 
 // ---- case ---------------------------------------------------------------------------------------
 
-fx_status fxi_jstr_recase(fxi_jrun *r, const fxi_jstr *s, char how, fxi_jval *out)
+fx_status fxi_jstr_recase(fxi_jrun *r, const fxi_jstr *s, char first, char how, fxi_jval *out)
 {
     fxi_jout o = {0};
     for (size_t at = 0, n; at < s->n; at += n) {
         uint32_t c = fxi_jstr_char_at(s, at, &n);
-        FX_TRY(fxi_jout_add_cased(r, &o, c, how, fxi_jstr_owns(s, at, n)));
-    }
-    return fxi_jout_finish(r, &o, out);
-}
-
-fx_status fxi_jstr_capitalize(fxi_jrun *r, const fxi_jstr *s, fxi_jval *out)
-{
-    fxi_jout o = {0};
-    for (size_t at = 0, n; at < s->n; at += n) {
-        uint32_t c = fxi_jstr_char_at(s, at, &n);
-        FX_TRY(fxi_jout_add_cased(r, &o, c, at ? 'l' : 't', fxi_jstr_owns(s, at, n)));
+        FX_TRY(fxi_jout_add_cased(r, &o, c, at ? how : first, fxi_jstr_owns(s, at, n)));
     }
     return fxi_jout_finish(r, &o, out);
 }
@@ -217,7 +203,7 @@ static fx_status search_window(fxi_jrun *r, const fxi_jcall *c, int i, size_t *f
     *from = 0;
     *to = s->n;
     if (!fxi_jcall_given(c, i) && !fxi_jcall_given(c, i + 1)) return FX_OK;
-    const int64_t n = (int64_t)fxi_jstr_count_chars(s);
+    const int64_t n = (int64_t)fxi_utf8_count(s->p, s->n);
     for (int k = 0; k < 2; k++) {
         if (fxi_jcall_given(c, i + k)) FX_TRY(fxi_jcall_int(r, c, i + k, 0, &bound[k]));
         if (bound[k] < 0) bound[k] += n;
@@ -263,7 +249,7 @@ METHOD(str_find)
     FX_TRY(search_window(r, c, 1, &from, &to));
     size_t at = fxi_jstr_find(s, what, from, to);
     fxi_jstr before = {.p = s->p, .n = at == SIZE_MAX ? 0 : at};
-    *out = fxi_jval_int(at == SIZE_MAX ? -1 : (int64_t)fxi_jstr_count_chars(&before));
+    *out = fxi_jval_int(at == SIZE_MAX ? -1 : (int64_t)fxi_utf8_count(before.p, before.n));
     return FX_OK;
 }
 
@@ -343,15 +329,11 @@ METHOD(str_replace)
 
 // ---- case ---------------------------------------------------------------------------------------
 
-// upper, lower: row->how
+// upper, lower, capitalize: row->how is 'u', 'l', 't'
 METHOD(str_case)
 {
-    return fxi_jstr_recase(r, c->self.s, (char)c->row->how, out);
-}
-
-METHOD(str_capitalize)
-{
-    return fxi_jstr_capitalize(r, c->self.s, out);
+    const char how = (char)c->row->how;
+    return fxi_jstr_recase(r, c->self.s, how, how == 't' ? 'l' : how, out);
 }
 
 // A word is a run of characters that have case.
@@ -401,7 +383,7 @@ static fx_status dict_view(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
 #define ONE       .n_must = 1, .param = {"-"}
 
 const fxi_jroutine fxi_jlibrary_str_methods[] = {
-    {.name = "capitalize", .run = str_capitalize},
+    {.name = "capitalize", .run = str_case, .how = 't'},
     {.name = "endswith", .run = str_begins, POSITIONS, .how = 1},
     {.name = "find", .run = str_find, POSITIONS},
     {.name = "join", .run = str_join, ONE},

@@ -164,13 +164,6 @@ bool fxi_jstr_owns(const fxi_jstr *s, size_t at, size_t n)
     return s->own && !memchr(s->own + at, 0, n);
 }
 
-size_t fxi_jstr_count_chars(const fxi_jstr *s)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < s->n; i++) n += (s->p[i] & 0xC0) != 0x80;
-    return n;
-}
-
 size_t fxi_jstr_byte_of(const fxi_jstr *s, size_t i_char)
 {
     size_t at = 0;

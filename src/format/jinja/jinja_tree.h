@@ -183,8 +183,7 @@ size_t fxi_jstr_rfind(const fxi_jstr *s, const fxi_jstr *what, size_t from, size
 
 uint32_t fxi_jstr_char_at(const fxi_jstr *s, size_t at, size_t *n_bytes);
 bool fxi_jstr_owns(const fxi_jstr *s, size_t at, size_t n); // all these bytes are the template's
-size_t fxi_jstr_count_chars(const fxi_jstr *s);
-size_t fxi_jstr_byte_of(const fxi_jstr *s, size_t i_char); // s->n beyond the end
+size_t fxi_jstr_byte_of(const fxi_jstr *s, size_t i_char);  // s->n beyond the end
 // s without the characters `chars` (NULL: white space) at its ends.
 fxi_jstr fxi_jstr_strip(const fxi_jstr *s, const fxi_jstr *chars, bool left, bool right);
 
@@ -266,7 +265,7 @@ typedef enum fxi_jop {
     FXI_JOP_GE,
     FXI_JOP_IN,
     FXI_JOP_NOT_IN,
-    FXI_JOP_N_OP,
+    FXI_JOP_N_OP
 } fxi_jop;
 
 typedef enum fxi_jkind {

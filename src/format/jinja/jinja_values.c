@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text/utf8.h"
 #include "format/jinja/jinja_run.h"
 #include "format/jinja/jinja_tree.h"
 
@@ -92,7 +93,7 @@ bool fxi_jval_length(fxi_jval v, size_t *out)
 {
     switch (v.type) {
     case FXI_JVAL_UNDEFINED: *out = 0; return true;
-    case FXI_JVAL_STR: *out = fxi_jstr_count_chars(v.s); return true;
+    case FXI_JVAL_STR: *out = fxi_utf8_count(v.s->p, v.s->n); return true;
     case FXI_JVAL_LIST:
     case FXI_JVAL_TUPLE: *out = v.seq->n; return true;
     case FXI_JVAL_DICT: *out = v.dict->n; return true;
@@ -349,7 +350,7 @@ fx_status fxi_jval_generator_source(fxi_jrun *r, fxi_jval v, fxi_jseq *items, fx
 static fx_status chars_of(fxi_jrun *r, const fxi_jstr *s, fxi_jseq *out)
 {
     fxi_jval *v;
-    size_t n = fxi_jstr_count_chars(s), i = 0, len;
+    size_t n = fxi_utf8_count(s->p, s->n), i = 0, len;
     FX_TRY(fxi_jrun_work(r, s->n * 8));
     FX_TRY(fxi_jrun_take(r, n * sizeof *v, &v));
     for (size_t at = 0; at < s->n; at += len) {

@@ -52,11 +52,6 @@ static fx_status set_member(chat_fit *f, json_t *object, const char *name, json_
 
 // ---- role ---------------------------------------------------------------------------------------
 
-static bool known_to_builtins(const char *role)
-{
-    return !strcmp(role, "system") || !strcmp(role, "user") || !strcmp(role, "assistant");
-}
-
 static fx_status fit_role(chat_fit *f, json_t *message, size_t i)
 {
     const char *role = json_string_value(json_object_get(message, "role"));
@@ -65,7 +60,9 @@ static fx_status fit_role(chat_fit *f, json_t *message, size_t i)
         role = "system";
         FX_TRY(set_member(f, message, "role", json_string(role)));
     }
-    if (!f->c->builtin || known_to_builtins(role)) return FX_OK;
+    if (!f->c->builtin || !strcmp(role, "system") || !strcmp(role, "user") ||
+        !strcmp(role, "assistant"))
+        return FX_OK;
     return fxi_fail(f->err, FX_EINVAL, "messages[%zu]: unknown role '%s'", i,
                     fxi_show_text(role, strlen(role)).s);
 }
@@ -333,17 +330,6 @@ static fx_status render_fitted(const fxi_chat *c, const fxi_chat_template *t,
     return fxi_jinja_render(t->jinja, &context, out, err);
 }
 
-static fx_status check_types(const fxi_conversation *q, fx_error *err)
-{
-    if (q->messages && !json_is_array(q->messages))
-        return fxi_fail(err, FX_EINVAL, "messages: not an array");
-    if (q->tools && !json_is_array(q->tools))
-        return fxi_fail(err, FX_EINVAL, "tools: not an array");
-    if (q->kwargs && !json_is_object(q->kwargs))
-        return fxi_fail(err, FX_EINVAL, "chat_template_kwargs: not an object");
-    return FX_OK;
-}
-
 fx_status fxi_chat_render(const fxi_chat *c, const fxi_conversation *q, fxi_marked *out,
                           fx_error *err)
 {
@@ -351,7 +337,12 @@ fx_status fxi_chat_render(const fxi_chat *c, const fxi_conversation *q, fxi_mark
     const fxi_chat_template *t = with_tools ? &c->tools : &c->usual;
     const size_t from = out->text.n;
     json_t *messages;
-    FX_TRY(check_types(q, err));
+    if (q->messages && !json_is_array(q->messages))
+        return fxi_fail(err, FX_EINVAL, "messages: not an array");
+    if (q->tools && !json_is_array(q->tools))
+        return fxi_fail(err, FX_EINVAL, "tools: not an array");
+    if (q->kwargs && !json_is_object(q->kwargs))
+        return fxi_fail(err, FX_EINVAL, "chat_template_kwargs: not an object");
     if (!t->jinja) {
         if (err) *err = t->broken;
         return t->broken.status;

@@ -141,13 +141,6 @@ static bool list_pieces(const fxi_vocab_spec *s, size_t n, fxi_str *piece, fxi_b
     return true;
 }
 
-static void write_types(const fxi_vocab_spec *s, size_t n, int32_t *type, fxi_gguf_writer *w)
-{
-    for (size_t i = 0; i < n; i++)
-        type[i] = i < s->n_tok && s->tok[i].piece.n ? s->tok[i].type : FXI_TOKEN_UNUSED;
-    fxi_gguf_write_i32s(w, KEY("token_type"), type, n);
-}
-
 static fx_status write_tokens(const fxi_vocab_spec *s, size_t n, fxi_gguf_writer *w, fx_error *err)
 {
     fxi_str *piece = calloc(n + 1, sizeof *piece);
@@ -156,7 +149,9 @@ static fx_status write_tokens(const fxi_vocab_spec *s, size_t n, fxi_gguf_writer
     const bool ok = piece && type && list_pieces(s, n, piece, &names);
     if (ok) {
         fxi_gguf_write_strs(w, KEY("tokens"), piece, n);
-        write_types(s, n, type, w);
+        for (size_t i = 0; i < n; i++)
+            type[i] = i < s->n_tok && s->tok[i].piece.n ? s->tok[i].type : FXI_TOKEN_UNUSED;
+        fxi_gguf_write_i32s(w, KEY("token_type"), type, n);
     }
     free(piece);
     free(type);
@@ -166,19 +161,16 @@ static fx_status write_tokens(const fxi_vocab_spec *s, size_t n, fxi_gguf_writer
 
 // ---- scores and merges -------------------------------------------------------------------------
 
-// A vocabulary with merges and U+2581 for spaces is SentencePiece's: its score is the rank of the
-// merge that makes a piece.
-static void rank_scores(const fxi_vocab_spec *s, float *score)
-{
-    for (size_t i = s->n_merge; i > 0; i--) score[s->merge[i - 1].to] = -(float)i;
-}
-
 static fx_status write_scores(const fxi_vocab_spec *s, size_t n, fxi_gguf_writer *w, fx_error *err)
 {
     float *score = calloc(n + 1, sizeof *score);
     if (!score) return fxi_spec_fail_memory(s, err);
     for (size_t i = 0; i < s->n_tok && i < n; i++) score[i] = (float)s->tok[i].score;
-    if (s->kind == FXI_VOCAB_MERGES) rank_scores(s, score);
+    if (s->kind == FXI_VOCAB_MERGES) {
+        // A vocabulary with merges and U+2581 for spaces is SentencePiece's: its score is the rank
+        // of the merge that makes a piece.
+        for (size_t i = s->n_merge; i > 0; i--) score[s->merge[i - 1].to] = -(float)i;
+    }
     fxi_gguf_write_f32s(w, KEY("scores"), score, n);
     free(score);
     return FX_OK;
@@ -200,17 +192,6 @@ static bool list_merges(const fxi_vocab_spec *s, fxi_buf *text, fxi_str *line)
         at += line[i].n;
     }
     return true;
-}
-
-static fx_status write_merges(const fxi_vocab_spec *s, fxi_gguf_writer *w, fx_error *err)
-{
-    fxi_str *line = calloc(s->n_merge + 1, sizeof *line);
-    fxi_buf text = {0};
-    const bool ok = line && list_merges(s, &text, line);
-    if (ok) fxi_gguf_write_strs(w, KEY("merges"), line, s->n_merge);
-    free(line);
-    fxi_buf_free(&text);
-    return ok ? FX_OK : fxi_spec_fail_memory(s, err);
 }
 
 // ---- ids ---------------------------------------------------------------------------------------
@@ -255,40 +236,35 @@ static bool prepends_space(const fxi_vocab_spec *s)
 
 // ---- kinds -------------------------------------------------------------------------------------
 
-static fx_status write_marks(const fxi_vocab_spec *s, size_t n, fxi_gguf_writer *w, fx_error *err)
-{
-    fxi_gguf_write_str(w, KEY("model"), "llama");
-    fxi_gguf_write_bool(w, KEY("add_space_prefix"), prepends_space(s));
-    return write_scores(s, n, w, err);
-}
-
-static fx_status write_unigram(const fxi_vocab_spec *s, size_t n, fxi_gguf_writer *w, fx_error *err)
-{
-    fxi_gguf_write_str(w, KEY("model"), "t5");
-    fxi_gguf_write_bool(w, KEY("add_space_prefix"), prepends_space(s));
-    fxi_gguf_write_bool(w, KEY("remove_extra_whitespaces"), has_norm(s, FXI_NORM_COLLAPSE));
-    for (size_t i = 0; i < s->n_norm; i++)
-        if (s->norm[i].kind == FXI_NORM_CHARSMAP)
-            fxi_gguf_write_array(w, KEY("precompiled_charsmap"), FXI_GGUF_U8, s->norm[i].from.p,
-                                 s->norm[i].from.n);
-    return write_scores(s, n, w, err);
-}
-
-static fx_status write_bytes(const fxi_vocab_spec *s, fxi_gguf_writer *w, fx_error *err)
-{
-    const char *pre = fxi_spec_pre_name(s);
-    fxi_gguf_write_str(w, KEY("model"), "gpt2");
-    if (pre) fxi_gguf_write_str(w, KEY("pre"), pre);
-    return write_merges(s, w, err);
-}
-
 static fx_status write_kind(const fxi_vocab_spec *s, size_t n, fxi_gguf_writer *w, fx_error *err)
 {
-    if (s->kind == FXI_VOCAB_UNIGRAM) return write_unigram(s, n, w, err);
-    if (s->kind == FXI_VOCAB_MERGES && s->spelling == FXI_SPELL_PRINTABLE)
-        return write_bytes(s, w, err);
-    if (s->spelling == FXI_SPELL_MARKS && s->kind != FXI_VOCAB_WORDS)
-        return write_marks(s, n, w, err);
+    if (s->kind == FXI_VOCAB_UNIGRAM) {
+        fxi_gguf_write_str(w, KEY("model"), "t5");
+        fxi_gguf_write_bool(w, KEY("add_space_prefix"), prepends_space(s));
+        fxi_gguf_write_bool(w, KEY("remove_extra_whitespaces"), has_norm(s, FXI_NORM_COLLAPSE));
+        for (size_t i = 0; i < s->n_norm; i++)
+            if (s->norm[i].kind == FXI_NORM_CHARSMAP)
+                fxi_gguf_write_array(w, KEY("precompiled_charsmap"), FXI_GGUF_U8, s->norm[i].from.p,
+                                     s->norm[i].from.n);
+        return write_scores(s, n, w, err);
+    }
+    if (s->kind == FXI_VOCAB_MERGES && s->spelling == FXI_SPELL_PRINTABLE) {
+        const char *pre = fxi_spec_pre_name(s);
+        fxi_gguf_write_str(w, KEY("model"), "gpt2");
+        if (pre) fxi_gguf_write_str(w, KEY("pre"), pre);
+        fxi_str *line = calloc(s->n_merge + 1, sizeof *line);
+        fxi_buf text = {0};
+        const bool ok = line && list_merges(s, &text, line);
+        if (ok) fxi_gguf_write_strs(w, KEY("merges"), line, s->n_merge);
+        free(line);
+        fxi_buf_free(&text);
+        return ok ? FX_OK : fxi_spec_fail_memory(s, err);
+    }
+    if (s->spelling == FXI_SPELL_MARKS && s->kind != FXI_VOCAB_WORDS) {
+        fxi_gguf_write_str(w, KEY("model"), "llama");
+        fxi_gguf_write_bool(w, KEY("add_space_prefix"), prepends_space(s));
+        return write_scores(s, n, w, err);
+    }
     fxi_gguf_write_str(w, KEY("model"), "huggingface"); // not one that GGUF's keys can say
     return FX_OK;
 }

@@ -81,6 +81,8 @@ void *__real_realloc(void *p, size_t n);
 void *__wrap_malloc(size_t n);
 void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *p, size_t n);
+void *__real_reallocarray(void *p, size_t n, size_t size);
+void *__wrap_reallocarray(void *p, size_t n, size_t size);
 
 void *__wrap_malloc(size_t n)
 {
@@ -95,6 +97,11 @@ void *__wrap_calloc(size_t n, size_t size)
 void *__wrap_realloc(void *p, size_t n)
 {
     return fails() ? NULL : __real_realloc(p, n);
+}
+
+void *__wrap_reallocarray(void *p, size_t n, size_t size)
+{
+    return fails() ? NULL : __real_reallocarray(p, n, size);
 }
 
 // What libc allocates for its callers; the names with _chk are those of fortified builds.

@@ -50,23 +50,20 @@ static fx_status spell_token(set_maker *m, fxi_special_set set, int32_t id, size
     return fxi_spec_fail_memory(m->s, m->err);
 }
 
-static void note_first_bytes(fxi_specials *sp, fxi_str key)
-{
-    unsigned first = (unsigned char)key.p[0];
-    for (unsigned next = 0; next < 256; next++) {
-        if (key.n > 1 && (unsigned char)key.p[1] != next) continue;
-        unsigned pair = first << 8 | next;
-        sp->pair[pair >> 3] |= (uint8_t)(1 << (pair & 7));
-    }
-}
-
 static fx_status make_trie(set_maker *m, fxi_special_set set, size_t n)
 {
     fxi_specials *sp = calloc(1, sizeof *sp);
     m->v->special[set] = sp;
     if (!sp || !fxi_trie_make(&sp->trie, m->entry, n)) return fxi_spec_fail_memory(m->s, m->err);
     for (size_t i = 0; i < n; i++)
-        if (m->entry[i].key.n) note_first_bytes(sp, m->entry[i].key);
+        if (m->entry[i].key.n) {
+            unsigned first = (unsigned char)m->entry[i].key.p[0];
+            for (unsigned next = 0; next < 256; next++) {
+                if (m->entry[i].key.n > 1 && (unsigned char)m->entry[i].key.p[1] != next) continue;
+                unsigned pair = first << 8 | next;
+                sp->pair[pair >> 3] |= (uint8_t)(1 << (pair & 7));
+            }
+        }
     return FX_OK;
 }
 
@@ -257,14 +254,6 @@ static bool make_indexes(fxi_vocab *v)
     return ok;
 }
 
-static void find_bytes(fxi_vocab *v)
-{
-    memset(v->byte_id, -1, sizeof v->byte_id);
-    for (int32_t id = 0; id < v->n; id++)
-        if (v->token[id].type == FXI_TOKEN_BYTE)
-            v->byte_id[(unsigned char)v->token[id].text[0]] = id;
-}
-
 static fx_status make_tokens(fxi_vocab *v, const fxi_vocab_spec *s, char **pool, fx_error *err)
 {
     size_t pool_bytes = 0;
@@ -275,7 +264,10 @@ static fx_status make_tokens(fxi_vocab *v, const fxi_vocab_spec *s, char **pool,
     if (!v->token || !v->pool) return fxi_spec_fail_memory(s, err);
     for (int32_t id = 0; id < v->n; id++) make_token(v, s, id, pool);
     if (!make_indexes(v) || !fxi_join_make(v, s, pool)) return fxi_spec_fail_memory(s, err);
-    find_bytes(v);
+    memset(v->byte_id, -1, sizeof v->byte_id);
+    for (int32_t id = 0; id < v->n; id++)
+        if (v->token[id].type == FXI_TOKEN_BYTE)
+            v->byte_id[(unsigned char)v->token[id].text[0]] = id;
     v->warning = keep_string(pool, s->warning);
     *(*pool)++ = 0; // it is a C string
     return FX_OK;
@@ -329,12 +321,6 @@ static fx_status check_norm(const fxi_vocab_spec *s, const fxi_norm *n, fx_error
     return FX_OK;
 }
 
-static bool is_prepend(fxi_norm_kind kind)
-{
-    return kind == FXI_NORM_PREPEND || kind == FXI_NORM_PREPEND_FIRST ||
-           kind == FXI_NORM_PREPEND_OTHER;
-}
-
 static fx_status compile_step(const fxi_vocab_spec *s, fxi_str pattern, bool bytes, fxi_regex **out,
                               fx_error *err)
 {
@@ -351,7 +337,8 @@ static fx_status make_norm(fxi_vocab *v, const fxi_vocab_spec *s, const fxi_norm
                             .from = keep_string(pool, from->from),
                             .to = keep_string(pool, from->to),
                             .late = from->late};
-    v->adds_space |= is_prepend(step->kind);
+    v->adds_space |= step->kind == FXI_NORM_PREPEND || step->kind == FXI_NORM_PREPEND_FIRST ||
+                     step->kind == FXI_NORM_PREPEND_OTHER;
     v->norms.looks_front |= step->kind == FXI_NORM_PREPEND_FIRST;
     if (step->kind != FXI_NORM_REPLACE_REGEX) return FX_OK;
     return compile_step(s, step->from, false, &step->regex, err);
@@ -444,25 +431,6 @@ static fx_status check_kind(const fxi_vocab_spec *s, fx_error *err)
     return fxi_fail(err, FX_EFORMAT, "%s: unknown kind of vocabulary", s->name);
 }
 
-static void copy_flags(fxi_vocab *v, const fxi_vocab_spec *s)
-{
-    v->kind = s->kind;
-    v->spelling = s->spelling;
-    v->unit_bytes = s->unit_bytes;
-    v->byte_fallback = s->byte_fallback;
-    v->fuse_unknown = s->fuse_unknown;
-    v->whole_words = s->whole_words;
-    v->sums_float = s->sums_float;
-    v->adds_bos = s->adds_bos;
-    v->adds_eos = s->adds_eos;
-    v->strips_space = s->strips_space;
-    v->join = s->join;
-    v->drops_unknown = s->kind == FXI_VOCAB_MERGES && s->unk < 0;
-    v->bos = s->bos;
-    v->eos = s->eos;
-    v->unk = s->unk;
-}
-
 // Whether every character becomes a token of its own at least: none vanishes, none fuses with the
 // next, and no word becomes the unknown token as a whole.
 static bool counts_characters(const fxi_vocab *v)
@@ -497,7 +465,21 @@ static fx_status build_parts(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *er
     char *pool;
     FX_TRY(check_kind(s, err));
     FX_TRY(check_steps(s, err));
-    copy_flags(v, s);
+    v->kind = s->kind;
+    v->spelling = s->spelling;
+    v->unit_bytes = s->unit_bytes;
+    v->byte_fallback = s->byte_fallback;
+    v->fuse_unknown = s->fuse_unknown;
+    v->whole_words = s->whole_words;
+    v->sums_float = s->sums_float;
+    v->adds_bos = s->adds_bos;
+    v->adds_eos = s->adds_eos;
+    v->strips_space = s->strips_space;
+    v->join = s->join;
+    v->drops_unknown = s->kind == FXI_VOCAB_MERGES && s->unk < 0;
+    v->bos = s->bos;
+    v->eos = s->eos;
+    v->unk = s->unk;
     FX_TRY(make_tokens(v, s, &pool, err));
     FX_TRY(mark_ends(v, s, err));
     FX_TRY(make_model(v, s, err));
@@ -525,21 +507,16 @@ static void free_norms(fxi_norms *norms)
     free(norms->step);
 }
 
-// Numbers of steps count finished steps; a failed one holds nothing.
-static void free_steps(fxi_vocab *v)
+void fxi_vocab_free(fxi_vocab *v)
 {
+    if (!v) return;
+    // Numbers of steps count finished steps; a failed one holds nothing.
     free_norms(&v->norms);
     for (size_t i = 0; i < v->n_split; i++) {
         fxi_regex_free(v->split[i].regex);
         free_norms(&v->split[i].change);
     }
     free(v->split);
-}
-
-void fxi_vocab_free(fxi_vocab *v)
-{
-    if (!v) return;
-    free_steps(v);
     free_specials(v);
     fxi_index_free(&v->by_piece);
     fxi_index_free(&v->by_word);

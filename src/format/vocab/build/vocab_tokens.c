@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/system/grow.h"
 #include "base/text/utf8.h"
 #include "format/vocab/build/vocab_build.h"
 #include "format/vocab/lookup/vocab_lookup.h"
@@ -227,13 +228,7 @@ typedef struct pair_list {
 
 static bool add_pair(pair_list *l, fxi_merge_pair p)
 {
-    if (l->n == l->cap) {
-        size_t cap = l->cap ? 2 * l->cap : 1024;
-        fxi_merge_pair *grown = realloc(l->pair, cap * sizeof *grown);
-        if (!grown) return false;
-        l->pair = grown;
-        l->cap = cap;
-    }
+    if (!fxi_grow(&l->pair, sizeof *l->pair, l->n, &l->cap)) return false;
     l->pair[l->n++] = p;
     return true;
 }
@@ -321,23 +316,17 @@ static bool pairs_of_scores(fxi_vocab *v, pair_list *l)
 
 // ---- From a list of merges ----------------------------------------------------------------------
 
-static fx_status check_merge(const fxi_vocab *v, const fxi_vocab_spec *s, size_t i, fx_error *err)
-{
-    const int32_t id[] = {s->merge[i].left, s->merge[i].right, s->merge[i].to};
-    for (size_t k = 0; k < 3; k++)
-        if (id[k] < 0 || id[k] >= v->n)
-            return fxi_fail(err, FX_EFORMAT, "%s: merge %zu has id %d, but there are %d tokens",
-                            s->name, i, (int)id[k], (int)v->n);
-    return FX_OK;
-}
-
 static fx_status pairs_of_list(const fxi_vocab *v, const fxi_vocab_spec *s, pair_list *l,
                                fx_error *err)
 {
     if (s->n_merge >= UINT32_MAX) return fxi_fail(err, FX_EFORMAT, "%s: too many merges", s->name);
     for (size_t i = 0; i < s->n_merge; i++) {
         const fxi_spec_merge *m = &s->merge[i];
-        FX_TRY(check_merge(v, s, i, err));
+        const int32_t id[] = {s->merge[i].left, s->merge[i].right, s->merge[i].to};
+        for (size_t k = 0; k < 3; k++)
+            if (id[k] < 0 || id[k] >= v->n)
+                return fxi_fail(err, FX_EFORMAT, "%s: merge %zu has id %d, but there are %d tokens",
+                                s->name, i, (int)id[k], (int)v->n);
         if (v->token[m->to].type == FXI_TOKEN_CONTROL) continue; // no text may become one
         if (!add_pair(l, (fxi_merge_pair){fxi_merge_key(m->left, m->right), (uint32_t)i, m->to}))
             return fxi_spec_fail_memory(s, err);

@@ -86,13 +86,6 @@ static bool is_known(const fxi_known_word *k, const fxi_known_word *key)
     return k->n == key->n && k->w[0] == key->w[0] && k->w[1] == key->w[1] && k->w[2] == key->w[2];
 }
 
-static fx_status put_known(fxi_encode_job *j, const fxi_known_word *k)
-{
-    for (size_t i = 0; i < k->n_ids; i++)
-        FX_TRY(fxi_encode_put(j, j->out->id[j->n_before + k->at + i]));
-    return FX_OK;
-}
-
 static bool has_unknown(const fxi_encode_job *j, size_t from)
 {
     for (size_t i = from; i < j->out->n; i++)
@@ -104,7 +97,11 @@ static fx_status encode_stretch(fxi_encode_job *j, const char *p, size_t n)
 {
     if (!j->known || n > KNOWN_BYTES) return encode_by_model(j, p, n);
     fxi_known_word key = word_key(p, n), *k = known_slot(j, &key);
-    if (is_known(k, &key)) return put_known(j, k);
+    if (is_known(k, &key)) {
+        for (size_t i = 0; i < k->n_ids; i++)
+            FX_TRY(fxi_encode_put(j, j->out->id[j->n_before + k->at + i]));
+        return FX_OK;
+    }
     const size_t at = j->out->n - j->n_before;
     const bool after_unknown = j->after_unknown;
     FX_TRY(encode_by_model(j, p, n));
@@ -235,14 +232,6 @@ static fx_status cut_words(fxi_encode_job *j, size_t step, fxi_str text, size_t 
     return cut_by_step(&c, text.n);
 }
 
-static fx_status encode_splits(fxi_encode_job *j, const char *p, size_t n, size_t front)
-{
-    if (!n) return FX_OK;
-    if (j->v->n_split && !j->matcher && !(j->matcher = fxi_matcher_new()))
-        return fxi_fail(j->err, FX_ENOMEM, "no memory to tokenize the text");
-    return cut_words(j, 0, (fxi_str){p, n}, front);
-}
-
 // ---- special tokens: from left to right, the longest at each place ------------------------------
 
 typedef struct special_match {
@@ -350,7 +339,10 @@ static fx_status encode_late(fxi_encode_job *j, fxi_str text)
     fxi_norm_how how = {.late = true, .space = j->space, .front = j->front};
     FX_TRY(fxi_norm_run(&j->v->norms, how, text, &j->late, &text, j->err));
     j->front = 0;
-    return encode_splits(j, text.p, text.n, j->late.front);
+    if (!text.n) return FX_OK;
+    if (j->v->n_split && !j->matcher && !(j->matcher = fxi_matcher_new()))
+        return fxi_fail(j->err, FX_ENOMEM, "no memory to tokenize the text");
+    return cut_words(j, 0, (fxi_str){text.p, text.n}, j->late.front);
 }
 
 static fx_status encode_gap(fxi_encode_job *j, fxi_str text)

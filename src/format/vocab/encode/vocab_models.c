@@ -202,13 +202,6 @@ static bool reserve_symbols(fxi_encode_job *j, size_t n)
     return true;
 }
 
-static size_t count_units(const fxi_vocab *v, const char *p, size_t n)
-{
-    size_t n_unit = 0;
-    for (size_t i = 0; i < n; i++) n_unit += ((unsigned char)p[i] & 0xC0) != 0x80;
-    return v->unit_bytes ? n : n_unit;
-}
-
 static void cut_long_word(fxi_encode_job *j, const char *p, size_t n)
 {
     j->n_sym = 0;
@@ -239,28 +232,25 @@ static void update_pair(fxi_encode_job *j, uint32_t i)
     push_pair(j, i);
 }
 
-// Joins symbol i with its right neighbour.
-static void join_long_pair(fxi_encode_job *j, uint32_t i)
-{
-    fxi_merge_symbol *left = &j->sym[i], *right = &j->sym[left->next];
-    left->id = left->to;
-    left->next = right->next;
-    right->id = DEAD;
-    right->rank = NONE;
-    if (left->next != NONE) j->sym[left->next].prev = i;
-    update_pair(j, i);
-    if (left->prev != NONE) update_pair(j, left->prev);
-}
-
 static fx_status merge_long_word(fxi_encode_job *j, const char *p, size_t n)
 {
-    if (!reserve_symbols(j, count_units(j->v, p, n)))
+    if (!reserve_symbols(j, j->v->unit_bytes ? n : fxi_utf8_count(p, n)))
         return fxi_fail(j->err, FX_ENOMEM, "no memory to tokenize the text");
     cut_long_word(j, p, n);
     while (j->n_heap) {
         uint64_t entry = pop_pair(j);
         uint32_t i = (uint32_t)entry;
-        if (entry == entry_of(j, i)) join_long_pair(j, i);
+        if (entry == entry_of(j, i)) {
+            // Joins symbol i with its right neighbour.
+            fxi_merge_symbol *left = &j->sym[i], *right = &j->sym[left->next];
+            left->id = left->to;
+            left->next = right->next;
+            right->id = DEAD;
+            right->rank = NONE;
+            if (left->next != NONE) j->sym[left->next].prev = i;
+            update_pair(j, i);
+            if (left->prev != NONE) update_pair(j, left->prev);
+        }
     }
     for (uint32_t i = j->n_sym ? 0 : NONE; i != NONE; i = j->sym[i].next)
         FX_TRY(put_piece(j, j->sym[i].id, p + j->sym[i].at));
@@ -410,10 +400,7 @@ static size_t longest_piece(const fxi_trie *trie, const char *s, size_t n, int32
 
 static bool is_too_long(const fxi_vocab *v, const char *p, size_t n)
 {
-    size_t n_char = 0;
-    if (!v->max_word || n <= v->max_word) return false;
-    for (size_t i = 0; i < n; i++) n_char += ((unsigned char)p[i] & 0xC0) != 0x80;
-    return n_char > v->max_word;
+    return v->max_word && n > v->max_word && fxi_utf8_count(p, n) > v->max_word;
 }
 
 fx_status fxi_pieces_word(fxi_encode_job *j, const char *p, size_t n)

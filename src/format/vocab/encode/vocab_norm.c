@@ -103,8 +103,8 @@ bool fxi_charsmap_append(fxi_str s, fxi_str text, fxi_buf *out)
 
 static bool add_cp(fxi_buf *out, int32_t cp)
 {
-    utf8proc_uint8_t bytes[4];
-    return fxi_buf_add(out, bytes, (size_t)utf8proc_encode_char(cp, bytes));
+    char bytes[4];
+    return fxi_buf_add(out, bytes, fxi_utf8_put(bytes, (uint32_t)cp));
 }
 
 // As in Rust, which published tokenizers use: one letter's lower case is two letters.
@@ -207,15 +207,11 @@ static const utf8proc_option_t options[] = {
     [FXI_NORM_NFKD] = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT,
 };
 
-static bool does_compose(fxi_norm_kind form)
-{
-    return form == FXI_NORM_NFC || form == FXI_NORM_NFKC;
-}
-
 static bool is_inert(fxi_norm_kind form, int32_t cp)
 {
     if (cp < 0x80 || (cp < 0x300 && form == FXI_NORM_NFC)) return true;
-    if (cp >= 0xAC00 && cp <= 0xD7A3) return does_compose(form); // Hangul syllables
+    if (cp >= 0xAC00 && cp <= 0xD7A3)
+        return form == FXI_NORM_NFC || form == FXI_NORM_NFKC; // Hangul syllables
     if ((cp >= 0x1100 && cp <= 0x11FF) || (cp >= 0xA960 && cp <= 0xA97F) ||
         (cp >= 0xD7B0 && cp <= 0xD7FF)) // Hangul letters
         return false;
@@ -316,11 +312,9 @@ static bool append_form(fxi_norm_kind form, fxi_str s, fxi_norm_work *w, fxi_buf
     if (!decompose_text(form, s, w, &n) || !reserve_cps(w, 2 * n)) return false;
     order_marks(w->cp, n, w->cp + n);
     utf8proc_ssize_t left = utf8proc_normalize_utf32(w->cp, (utf8proc_ssize_t)n, options[form]);
-    for (utf8proc_ssize_t i = 0; i < left; i++) {
-        utf8proc_uint8_t bytes[4];
-        if (!fxi_buf_add(out, bytes, (size_t)utf8proc_encode_char(w->cp[i], bytes))) return false;
-    }
-    return true;
+    bool ok = true;
+    for (utf8proc_ssize_t i = 0; ok && i < left; i++) ok = add_cp(out, w->cp[i]);
+    return ok;
 }
 
 // Appends `text` in a normal form. *same: it is in that form already, and nothing was appended.

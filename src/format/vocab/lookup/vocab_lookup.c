@@ -10,6 +10,7 @@
 #include <sys/random.h>
 #include <utf8proc.h>
 
+#include "base/system/grow.h"
 #include "base/text/utf8.h"
 #include "format/vocab.h"
 
@@ -17,13 +18,7 @@
 
 bool fxi_ids_add(fxi_ids *ids, int32_t id)
 {
-    if (ids->n == ids->cap) {
-        size_t cap = ids->cap ? 2 * ids->cap : 64;
-        int32_t *p = realloc(ids->id, cap * sizeof *p);
-        if (!p) return false;
-        ids->id = p;
-        ids->cap = cap;
-    }
+    if (!fxi_grow(&ids->id, sizeof *ids->id, ids->n, &ids->cap)) return false;
     ids->id[ids->n++] = id;
     return true;
 }

@@ -42,14 +42,6 @@ static fx_status largest_id(const fxi_hf *h, json_t *vocab, size_t *n)
     return FX_OK;
 }
 
-static fx_status add_unused(const fxi_hf *h, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (!fxi_spec_add_token(h->s, (fxi_spec_token){.type = FXI_TOKEN_UNUSED}))
-            return fxi_hf_fail_memory(h);
-    return FX_OK;
-}
-
 static fx_status put_piece(const fxi_hf *h, fxi_str piece, size_t id)
 {
     fxi_spec_token *t = &h->s->tok[id];
@@ -66,7 +58,9 @@ static fx_status add_pieces(fxi_hf *h, json_t *vocab)
 {
     size_t n;
     FX_TRY(largest_id(h, vocab, &n));
-    FX_TRY(add_unused(h, n));
+    for (size_t i = 0; i < n; i++)
+        if (!fxi_spec_add_token(h->s, (fxi_spec_token){.type = FXI_TOKEN_UNUSED}))
+            return fxi_hf_fail_memory(h);
     const char *key;
     size_t n_bytes;
     json_t *value;
@@ -193,20 +187,15 @@ static fx_status check_affix(const fxi_hf *h, const json_t *model, const char *k
                    : FX_OK;
 }
 
-static fx_status check_dropout(const fxi_hf *h, const json_t *model)
-{
-    const json_t *dropout = json_object_get(model, "dropout");
-    if (!dropout || json_is_null(dropout) || json_number_value(dropout) == 0) return FX_OK;
-    return fxi_hf_fail(h, "model.dropout", "not supported, must be null");
-}
-
 static fx_status read_bpe(fxi_hf *h, const json_t *model)
 {
     fxi_vocab_spec *s = h->s;
     const json_t *vocab, *merges;
     fxi_str unk;
     s->kind = FXI_VOCAB_MERGES;
-    FX_TRY(check_dropout(h, model));
+    const json_t *dropout = json_object_get(model, "dropout");
+    if (dropout && !json_is_null(dropout) && json_number_value(dropout) != 0)
+        return fxi_hf_fail(h, "model.dropout", "not supported, must be null");
     FX_TRY(check_affix(h, model, "continuing_subword_prefix"));
     FX_TRY(check_affix(h, model, "end_of_word_suffix"));
     FX_TRY(fxi_hf_get_bool(h, model, "model", "byte_fallback", false, &s->byte_fallback));
@@ -316,20 +305,6 @@ static fx_status read_hf_model(fxi_hf *h, const json_t *root)
 
 // ---- Added tokens -------------------------------------------------------------------------------
 
-static fx_status read_added_token(const fxi_hf *h, const json_t *of, const char *path,
-                                  fxi_spec_token *t)
-{
-    bool special;
-    FX_TRY(fxi_hf_need_str(h, of, path, "content", &t->piece));
-    FX_TRY(fxi_hf_get_bool(h, of, path, "special", false, &special));
-    FX_TRY(fxi_hf_get_bool(h, of, path, "single_word", false, &t->whole_word));
-    FX_TRY(fxi_hf_get_bool(h, of, path, "lstrip", false, &t->eats_left));
-    FX_TRY(fxi_hf_get_bool(h, of, path, "rstrip", false, &t->eats_right));
-    FX_TRY(fxi_hf_get_bool(h, of, path, "normalized", !special, &t->normalized));
-    t->type = special ? FXI_TOKEN_CONTROL : FXI_TOKEN_USER;
-    return FX_OK;
-}
-
 // Fills the ids up to n with unused tokens.
 static fx_status fill_ids_up_to(const fxi_hf *h, size_t n, const char *path)
 {
@@ -364,7 +339,14 @@ static fx_status put_added_token(const fxi_hf *h, fxi_spec_token t, int32_t id, 
 static fx_status put_new_token(const fxi_hf *h, const json_t *of, const char *path, int32_t id)
 {
     fxi_spec_token t = {.score = 0};
-    FX_TRY(read_added_token(h, of, path, &t));
+    bool special;
+    FX_TRY(fxi_hf_need_str(h, of, path, "content", &t.piece));
+    FX_TRY(fxi_hf_get_bool(h, of, path, "special", false, &special));
+    FX_TRY(fxi_hf_get_bool(h, of, path, "single_word", false, &t.whole_word));
+    FX_TRY(fxi_hf_get_bool(h, of, path, "lstrip", false, &t.eats_left));
+    FX_TRY(fxi_hf_get_bool(h, of, path, "rstrip", false, &t.eats_right));
+    FX_TRY(fxi_hf_get_bool(h, of, path, "normalized", !special, &t.normalized));
+    t.type = special ? FXI_TOKEN_CONTROL : FXI_TOKEN_USER;
     return t.piece.n ? put_added_token(h, t, id, path) : FX_OK;
 }
 
@@ -393,13 +375,6 @@ static bool is_byte_piece(fxi_str piece)
            memchr(digits, piece.p[3], 16) && memchr(digits, piece.p[4], 16);
 }
 
-static void mark_byte_tokens(fxi_vocab_spec *s)
-{
-    for (size_t i = 0; i < s->n_tok; i++)
-        if (s->tok[i].type == FXI_TOKEN_NORMAL && is_byte_piece(s->tok[i].piece))
-            s->tok[i].type = FXI_TOKEN_BYTE;
-}
-
 static fx_status read_all_steps(fxi_hf *h, const json_t *root)
 {
     static const fxi_hf_step_table *const parts[] = {&fxi_hf_normalizers, &fxi_hf_pre_tokenizers,
@@ -410,7 +385,11 @@ static fx_status read_all_steps(fxi_hf *h, const json_t *root)
         if (h->byte_level) s->spelling = FXI_SPELL_PRINTABLE;
     }
     s->unit_bytes = h->byte_level;
-    if (h->joins_bytes) mark_byte_tokens(s);
+    if (h->joins_bytes) {
+        for (size_t i = 0; i < s->n_tok; i++)
+            if (s->tok[i].type == FXI_TOKEN_NORMAL && is_byte_piece(s->tok[i].piece))
+                s->tok[i].type = FXI_TOKEN_BYTE;
+    }
     return fxi_hf_check_decoder(h);
 }
 
@@ -453,23 +432,6 @@ static fx_status read_config_token(const fxi_hf *h, const json_t *root, const ch
     return FX_OK;
 }
 
-// A string, or a list of {"name", "template"}, of which "default" is taken.
-static fx_status read_config_template(const fxi_hf *h, const json_t *root)
-{
-    const json_t *t = json_object_get(root, "chat_template");
-    for (size_t i = 0; i < json_array_size(t); i++) {
-        const json_t *entry = json_array_get(t, i);
-        const char *name = json_string_value(json_object_get(entry, "name"));
-        if (!name || strcmp(name, "default")) continue;
-        t = json_object_get(entry, "template");
-        break;
-    }
-    if (!json_is_string(t)) return FX_OK;
-    return fxi_spec_str(h->s, json_string_value(t), json_string_length(t), &h->s->chat_template)
-               ? FX_OK
-               : fxi_hf_fail_memory(h);
-}
-
 // What stands for the named tokens is no text of a message.
 static void mark_named_token(const fxi_hf *h, int32_t id)
 {
@@ -489,7 +451,19 @@ static fx_status read_config_root(const fxi_hf *h, const json_t *root)
         return fxi_hf_fail(h, "add_bos_token", "true, but there is none");
     if (s->adds_eos && s->eos < 0)
         return fxi_hf_fail(h, "add_eos_token", "true, but there is none");
-    return read_config_template(h, root);
+    // A string, or a list of {"name", "template"}, of which "default" is taken.
+    const json_t *t = json_object_get(root, "chat_template");
+    for (size_t i = 0; i < json_array_size(t); i++) {
+        const json_t *entry = json_array_get(t, i);
+        const char *name = json_string_value(json_object_get(entry, "name"));
+        if (!name || strcmp(name, "default")) continue;
+        t = json_object_get(entry, "template");
+        break;
+    }
+    if (!json_is_string(t)) return FX_OK;
+    return fxi_spec_str(h->s, json_string_value(t), json_string_length(t), &h->s->chat_template)
+               ? FX_OK
+               : fxi_hf_fail_memory(h);
 }
 
 fx_status fxi_vocab_read_config(const char *json, size_t n, fxi_vocab_spec *s, fx_error *err)

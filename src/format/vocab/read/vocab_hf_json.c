@@ -35,8 +35,7 @@ static bool choose_mark(fxi_str json, char utf8[4], char escape[8])
 {
     for (unsigned i = 0; i < N_MARK; i++) {
         const unsigned cp = FIRST_MARK + i;
-        snprintf(utf8, 4, "%c%c%c", (int)(0xE0 | cp >> 12), (int)(0x80 | (cp >> 6 & 63)),
-                 (int)(0x80 | (cp & 63)));
+        utf8[fxi_utf8_put(utf8, cp)] = 0;
         snprintf(escape, 8, "\\u%04X", cp & 0xFFFF);
         if (!has_character(json, utf8, escape)) return true;
     }

@@ -144,20 +144,6 @@ static class_item read_property(pattern_writer *w, char letter)
     return plain_item((fxi_str){w->item.p ? w->item.p : "", w->item.n});
 }
 
-// \uHHHH; w->p is past the letter.
-static class_item read_unicode(pattern_writer *w)
-{
-    size_t n = 0;
-    while (n < 4 && w->p + n < w->end && w->p[n] && strchr("0123456789abcdefABCDEF", w->p[n])) n++;
-    if (n < 4) refuse_pattern(w, "\\u wants four hexadecimal digits");
-    fxi_buf_clear(&w->item);
-    put_pattern_text(w, &w->item, "\\x{");
-    put_pattern(w, &w->item, w->p, n);
-    put_pattern_text(w, &w->item, "}");
-    w->p += n;
-    return plain_item((fxi_str){w->item.p ? w->item.p : "", w->item.n});
-}
-
 // An escape that stands for characters; w->p is past the backslash.
 static class_item read_char_escape(pattern_writer *w)
 {
@@ -186,7 +172,19 @@ static class_item read_char_escape(pattern_writer *w)
                                 .but = known[i].but};
         }
     if (letter == 'p' || letter == 'P') return read_property(w, letter);
-    if (letter == 'u') return read_unicode(w);
+    if (letter == 'u') {
+        // \uHHHH; w->p is past the letter.
+        size_t n = 0;
+        while (n < 4 && w->p + n < w->end && w->p[n] && strchr("0123456789abcdefABCDEF", w->p[n]))
+            n++;
+        if (n < 4) refuse_pattern(w, "\\u wants four hexadecimal digits");
+        fxi_buf_clear(&w->item);
+        put_pattern_text(w, &w->item, "\\x{");
+        put_pattern(w, &w->item, w->p, n);
+        put_pattern_text(w, &w->item, "}");
+        w->p += n;
+        return plain_item((fxi_str){w->item.p ? w->item.p : "", w->item.n});
+    }
     fxi_buf_clear(&w->item);
     put_pattern(w, &w->item, (const char[]){'\\', letter}, 2);
     return plain_item((fxi_str){w->item.p ? w->item.p : "", w->item.n});
@@ -216,17 +214,6 @@ static void put_part(pattern_writer *w, const char_class *c, fxi_buf *out)
     const size_t skip = c->plain.n ? 0 : 1; // the first bar
     put_pattern(w, out, c->others.p + skip, c->others.n - skip);
     put_pattern_text(w, out, ")");
-}
-
-static void end_part(pattern_writer *w, char_class *c)
-{
-    if (c->but) refuse_pattern(w, "the complement of an intersection (&&) is not supported");
-    c->meets = true;
-    put_pattern_text(w, &c->parts, "(?=");
-    put_part(w, c, &c->parts);
-    put_pattern_text(w, &c->parts, ")");
-    fxi_buf_clear(&c->plain);
-    fxi_buf_clear(&c->others);
 }
 
 static void add_item(pattern_writer *w, char_class *c, class_item item)
@@ -262,11 +249,6 @@ static void free_class(char_class *c)
     fxi_buf_free(&c->others);
 }
 
-static bool is_plain_class(const char_class *c)
-{
-    return !c->but && !c->meets && !c->others.n;
-}
-
 // A whole class, as an expression that matches one character.
 static void put_whole(pattern_writer *w, const char_class *c, fxi_buf *out)
 {
@@ -289,29 +271,32 @@ static void put_whole(pattern_writer *w, const char_class *c, fxi_buf *out)
 
 static void read_class(pattern_writer *w, char_class *c);
 
-static void take_inner(pattern_writer *w, char_class *c)
-{
-    char_class inner = {.but = false};
-    read_class(w, &inner);
-    if (is_plain_class(&inner)) {
-        put_pattern(w, &c->plain, inner.plain.p ? inner.plain.p : "", inner.plain.n);
-    } else {
-        put_pattern_text(w, &c->others, "|");
-        put_whole(w, &inner, &c->others);
-    }
-    free_class(&inner);
-}
-
 static void take_member(pattern_writer *w, char_class *c, char member)
 {
     const bool literal = member == '^' && !c->plain.n;
     if (member == '\\') {
         add_item(w, c, read_char_escape(w));
     } else if (member == '[') {
-        if (!take_posix(w, c)) take_inner(w, c);
+        if (!take_posix(w, c)) {
+            char_class inner = {.but = false};
+            read_class(w, &inner);
+            if (!inner.but && !inner.meets && !inner.others.n) {
+                put_pattern(w, &c->plain, inner.plain.p ? inner.plain.p : "", inner.plain.n);
+            } else {
+                put_pattern_text(w, &c->others, "|");
+                put_whole(w, &inner, &c->others);
+            }
+            free_class(&inner);
+        }
     } else if (member == '&' && w->p < w->end && *w->p == '&') {
         w->p++;
-        end_part(w, c);
+        if (c->but) refuse_pattern(w, "the complement of an intersection (&&) is not supported");
+        c->meets = true;
+        put_pattern_text(w, &c->parts, "(?=");
+        put_part(w, c, &c->parts);
+        put_pattern_text(w, &c->parts, ")");
+        fxi_buf_clear(&c->plain);
+        fxi_buf_clear(&c->others);
     } else {
         if (literal) put_pattern_text(w, &c->plain, "\\");
         put_pattern(w, &c->plain, &member, 1);
@@ -432,18 +417,6 @@ static void rewrite_pattern(pattern_writer *w)
     }
 }
 
-// Every ASCII character that is neither letter nor digit may be escaped.
-static void quote_literal(pattern_writer *w)
-{
-    for (; w->p < w->end; w->p++) {
-        const unsigned char c = (unsigned char)*w->p;
-        const bool plain =
-            c >= 0x80 || (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
-        if (!plain) put_pattern_text(w, &w->out, "\\");
-        put_pattern(w, &w->out, w->p, 1);
-    }
-}
-
 static fx_status finish_pattern(fxi_hf *h, pattern_writer *w, const char *path, fxi_str *out)
 {
     fx_status st = FX_OK;
@@ -474,7 +447,14 @@ fx_status fxi_hf_read_pattern(fxi_hf *h, const json_t *pattern, const char *path
 fx_status fxi_hf_quote(fxi_hf *h, const char *path, fxi_str text, fxi_str *out)
 {
     pattern_writer w = {.begin = text.p, .p = text.p, .end = text.p + text.n};
-    quote_literal(&w);
+    // Every ASCII character that is neither letter nor digit may be escaped.
+    for (; w.p < w.end; w.p++) {
+        const unsigned char c = (unsigned char)*w.p;
+        const bool plain =
+            c >= 0x80 || (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+        if (!plain) put_pattern_text(&w, &w.out, "\\");
+        put_pattern(&w, &w.out, w.p, 1);
+    }
     return finish_pattern(h, &w, path, out);
 }
 

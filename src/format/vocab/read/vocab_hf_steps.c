@@ -503,19 +503,6 @@ static fx_status set_end(fxi_hf *h, const char *path, bool after, int32_t id)
     return FX_OK;
 }
 
-// The id of a template's token, from the template's own list.
-static fx_status template_id(const fxi_hf *h, const json_t *step, const char *path, fxi_str name,
-                             int32_t *id)
-{
-    const json_t *list = json_object_get(step, "special_tokens");
-    const json_t *entry = json_object_getn(list, name.p, name.n);
-    const json_t *ids = json_object_get(entry, "ids");
-    if (json_array_size(ids) != 1)
-        return fxi_hf_fail(h, path, "'%s' is not one id in special_tokens",
-                           fxi_show_text(name.p, name.n).s);
-    return fxi_hf_need_id(h, json_array_get(ids, 0), path, id);
-}
-
 static fx_status read_template_part(fxi_hf *h, const json_t *step, const json_t *part,
                                     const char *path, bool *met_text)
 {
@@ -529,7 +516,14 @@ static fx_status read_template_part(fxi_hf *h, const json_t *step, const json_t 
     }
     if (!special) return fxi_hf_fail(h, path, "neither a SpecialToken nor a Sequence");
     FX_TRY(fxi_hf_need_str(h, special, path, "id", &name));
-    FX_TRY(template_id(h, step, path, name, &id));
+    // The id of a template's token, from the template's own list.
+    const json_t *list = json_object_get(step, "special_tokens");
+    const json_t *entry = json_object_getn(list, name.p, name.n);
+    const json_t *ids = json_object_get(entry, "ids");
+    if (json_array_size(ids) != 1)
+        return fxi_hf_fail(h, path, "'%s' is not one id in special_tokens",
+                           fxi_show_text(name.p, name.n).s);
+    FX_TRY(fxi_hf_need_id(h, json_array_get(ids, 0), path, &id));
     return set_end(h, path, *met_text, id);
 }
 
