@@ -48,8 +48,8 @@ enum { FX_MAX_DRAFT = 32 }; // tokens drafted for a sequence in a step
 
 typedef struct fx_options {
     const char *model_path; // a GGUF file
-    // The vocabulary, if it is not in the model: another GGUF file, a tokenizer.json, a
-    // SentencePiece model, a rank file, or a folder with one of these; NULL: in the model.
+    // The vocabulary, if it is not in the model: another GGUF file, a tokenizer.json, a folder with
+    // one, or a rank file; NULL: in the model.
     // tokenizer_pre names the pre-tokenizer of a rank file, which does not name it itself
     // ("llama-bpe", "qwen2", ..); NULL otherwise.
     const char *tokenizer_path, *tokenizer_pre;

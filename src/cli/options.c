@@ -14,8 +14,8 @@ enum {
 // clang-format off
 static const fxi_opt rows[] = {
     {"model", 'm', "FILE", FXI_OPT_STR, 0, 0, NULL, AT(model), ENGINE, "the model: a GGUF file or a Hugging Face folder"},
-    {"model", 'm', "FILE", FXI_OPT_STR, 0, 0, NULL, AT(model), FXI_CMD_TOKENIZE, "the vocabulary: GGUF, tokenizer.json, tokenizer.model, rank file, or a folder"},
-    {"tokenizer", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(tokenizer), ENGINE, "another vocabulary: GGUF, tokenizer.json, tokenizer.model, rank file, or a folder"},
+    {"model", 'm', "FILE", FXI_OPT_STR, 0, 0, NULL, AT(model), FXI_CMD_TOKENIZE, "the vocabulary: GGUF, tokenizer.json, rank file, or a folder"},
+    {"tokenizer", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(tokenizer), ENGINE, "another vocabulary: GGUF, tokenizer.json, rank file, or a folder"},
     {"tokenizer-pre", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(tokenizer_pre), ENGINE | FXI_CMD_TOKENIZE, "for a rank file: its pre-tokenizer, like llama-bpe or qwen2"},
     {"chat-template", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(chat_template), FXI_CMD_SERVE | FXI_CMD_RUN, "chat template: chatml, llama2, llama3, mistral, gemma, phi3, zephyr, plain, or a Jinja file"},
     {"pooling", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(pooling), FXI_CMD_SERVE, "how embeddings are pooled: mean, first or last (default: as the model's file says)"},

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "format/hf.h"
+#include "format/model_file.h"
 #include "fuzz.h"
 
 static char folder[64];

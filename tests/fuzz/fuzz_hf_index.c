@@ -2,7 +2,7 @@
 // names, each once, in order.
 #include <string.h>
 
-#include "format/hf/read/hf_files.h"
+#include "format/hf/hf_files.h"
 #include "fuzz.h"
 
 static fx_status take_file_name(void *ud, const char *name, fx_error *err)

@@ -126,7 +126,7 @@ static fxi_vocab *load_changed(void)
     fxi_vocab_spec s;
     fxi_vocab_spec_init(&s, "fuzz");
     s.kind = FXI_VOCAB_MERGES;
-    s.fuse_unknown = s.norms_tokens = true;
+    s.fuse_unknown = true;
     s.unk = add_piece(&s, "<unk>", 0, UNKNOWN);
     for (const char *c = "abe -"; *c; c++) add_piece(&s, (char[]){*c, 0}, 0, NORMAL);
     add_pair_of(&s, "a", "b");

@@ -75,7 +75,6 @@ typedef struct fxi_hf_family {
     const fxi_hf_name *names;      // ends with from = NULL; NULL: none
     const fxi_hf_key *keys;        // the same
     const fxi_hf_neutral *neutral; // the same
-    const char *pre;               // the pre-tokenizer of vocab.json + merges.txt; NULL: unknown
 } fxi_hf_family;
 
 const fxi_hf_family *fxi_hf_family_find(const char *model_type); // NULL: not one we read

@@ -1,6 +1,5 @@
 // hf_folder.h - a Hugging Face folder while it is translated. Calls go down this list: hf_open.c
-// (the whole), hf_vocab.c (tokenizer keys), hf_keys.c (keys of config.json), hf_rope.c (rotary
-// embedding), hf_plan.c (tensors), hf_match.c (names), hf_defaults.c (members left out).
+// (the whole), hf_keys.c (keys of config.json), hf_plan.c (tensors), hf_family.c (tables, names).
 #ifndef FXI_FORMAT_HF_FOLDER_H
 #define FXI_FORMAT_HF_FOLDER_H
 
@@ -8,9 +7,8 @@
 
 #include "format/gguf_write.h"
 #include "format/hf/hf_family.h"
+#include "format/hf/hf_files.h"
 #include "format/hf/hf_recipe.h"
-#include "format/hf/read/hf_config.h"
-#include "format/hf/read/hf_files.h"
 
 typedef struct fxi_folder {
     const char *path;
@@ -35,7 +33,8 @@ static inline const char *fxi_hf_arch_key(const fxi_folder *f, const char *name,
     return out;
 }
 
-// hf_match.c
+// ---- hf_family.c --------------------------------------------------------------------------------
+
 typedef struct fxi_hf_match {
     fxi_hf_how how;
     char to[96];           // the GGUF name
@@ -46,8 +45,11 @@ enum { FXI_HF_MAX_MATCH = 2 };
 // The rows that a tensor's name fits: their number; 0: no row does.
 int fxi_hf_match_name(const fxi_hf_family *family, const char *name,
                       fxi_hf_match out[FXI_HF_MAX_MATCH]);
+// Adds the members that config.json may leave out. Errors: FX_ENOMEM.
+fx_status fxi_hf_add_defaults(fxi_folder *f);
 
-// hf_plan.c
+// ---- hf_plan.c ----------------------------------------------------------------------------------
+
 // Fills `recipe` with what the folder's tensors become. Errors: FX_EFORMAT (names the tensor),
 // FX_ENOMEM.
 fx_status fxi_hf_plan_tensors(fxi_folder *f);
@@ -55,16 +57,10 @@ fx_status fxi_hf_plan_tensors(fxi_folder *f);
 fx_status fxi_hf_plan_vector(fxi_folder *f, const char *name, float *values, uint64_t n);
 void fxi_hf_free_recipes(fxi_folder *f);
 
-// hf_defaults.c: adds members that config.json may leave out. Errors: FX_ENOMEM.
-fx_status fxi_hf_add_defaults(fxi_folder *f);
+// ---- hf_keys.c ----------------------------------------------------------------------------------
 
-// hf_keys.c, hf_rope.c: write the keys of config.json; hf_keys.c first sets the numbers above.
+// Sets the numbers above, then writes the keys of config.json.
 fx_status fxi_hf_read_numbers(fxi_folder *f);
 fx_status fxi_hf_write_keys(fxi_folder *f);
-fx_status fxi_hf_write_rope(fxi_folder *f);
-fx_status fxi_hf_write_pooling(const fxi_folder *f);
-
-// hf_vocab.c: writes tokenizer.* from the tokenizer's files.
-fx_status fxi_hf_write_vocab(fxi_folder *f);
 
 #endif

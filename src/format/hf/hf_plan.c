@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/system/grow.h"
 #include "format/hf/hf_folder.h"
 #include "format/show.h"
 
@@ -23,13 +24,8 @@ static bool has_ending(const char *name, const char *end)
 // *out is valid until the next recipe is added.
 static fx_status add_recipe(fxi_folder *f, const char *name, size_t n_src, fxi_recipe **out)
 {
-    if (f->n_recipe == f->cap_recipe) {
-        const size_t cap = f->cap_recipe ? 2 * f->cap_recipe : 256;
-        fxi_recipe *p = realloc(f->recipe, cap * sizeof *p);
-        if (!p) return plan_memory(f);
-        f->recipe = p;
-        f->cap_recipe = cap;
-    }
+    if (!fxi_grow(&f->recipe, sizeof *f->recipe, f->n_recipe, &f->cap_recipe))
+        return plan_memory(f);
     fxi_recipe *r = &f->recipe[f->n_recipe];
     *r = (fxi_recipe){.type = FXI_F32, .n_dim = 1, .ne = {1, 1, 1, 1}, .n_src = n_src};
     snprintf(r->name, sizeof r->name, "%s", name);
@@ -369,11 +365,6 @@ static fx_status begin_stack(fxi_folder *f, const fxi_st_tensor *t, const fxi_hf
     return st;
 }
 
-static bool same_form(const fxi_st_tensor *a, const fxi_st_tensor *b)
-{
-    return a->type == b->type && a->n_dim == b->n_dim && !memcmp(a->dim, b->dim, sizeof a->dim);
-}
-
 static fx_status put_part(fxi_folder *f, const fxi_st_tensor *t, const fxi_hf_match *m)
 {
     fxi_recipe *r = find_stack(f, m->to);
@@ -381,20 +372,11 @@ static fx_status put_part(fxi_folder *f, const fxi_st_tensor *t, const fxi_hf_ma
     if (m->index >= r->n_src) return fxi_st_fail(f->err, t, "number %u of %zu", m->index, r->n_src);
     if (r->src[m->index].t) return fxi_st_fail(f->err, t, "appears twice");
     for (size_t i = 0; i < r->n_src; i++)
-        if (r->src[i].t && !same_form(r->src[i].t, t))
+        if (r->src[i].t && !(r->src[i].t->type == t->type && r->src[i].t->n_dim == t->n_dim &&
+                             !memcmp(r->src[i].t->dim, t->dim, sizeof r->src[i].t->dim)))
             return fxi_st_fail(f->err, t, "its shape or type is not that of '%s'",
                                r->src[i].t->name);
     return set_source(f, &r->src[m->index], t);
-}
-
-static fx_status check_stacks(const fxi_folder *f)
-{
-    for (size_t i = 0; i < f->n_recipe; i++)
-        for (size_t k = 0; k < f->recipe[i].n_src; k++)
-            if (!f->recipe[i].src[k].t)
-                return fxi_fail(f->err, FX_EFORMAT, "%s: part %zu of %zu of '%s' is missing",
-                                f->path, k, f->recipe[i].n_src, f->recipe[i].name);
-    return FX_OK;
 }
 
 // ---- all tensors -------------------------------------------------------------------------------
@@ -453,7 +435,11 @@ static int compare_recipes(const void *a, const void *b)
 fx_status fxi_hf_plan_tensors(fxi_folder *f)
 {
     for (size_t i = 0; i < f->files.n_tensor; i++) FX_TRY(plan_tensor(f, f->files.tensor[i]));
-    FX_TRY(check_stacks(f));
+    for (size_t i = 0; i < f->n_recipe; i++)
+        for (size_t k = 0; k < f->recipe[i].n_src; k++)
+            if (!f->recipe[i].src[k].t)
+                return fxi_fail(f->err, FX_EFORMAT, "%s: part %zu of %zu of '%s' is missing",
+                                f->path, k, f->recipe[i].n_src, f->recipe[i].name);
     qsort(f->recipe, f->n_recipe, sizeof *f->recipe, compare_recipes);
     return FX_OK;
 }

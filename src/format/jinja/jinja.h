@@ -23,7 +23,7 @@
 
 #include "base/fail.h"
 #include "base/text/str.h"
-#include "format/jinja/marked.h"
+#include "format/marked.h"
 
 typedef struct fxi_jinja fxi_jinja; // a compiled template
 

@@ -44,12 +44,6 @@ uint32_t fxi_mixture_file_type(const fxi_mixture *m)
     return m->file_type;
 }
 
-// Not F32, F16 or BF16.
-static bool is_quantizing(const fxi_mixture *m)
-{
-    return fxi_dtype_find(m->base)->block_elems > 1;
-}
-
 // ---- the model ---------------------------------------------------------------------------------
 
 static uint32_t mixture_number(const fxi_gguf *g, fxi_str arch, const char *name,
@@ -108,13 +102,6 @@ static bool is_falcon(const fxi_mixture_model *model)
     return fxi_str_is(model->arch, "falcon");
 }
 
-static fxi_dtype output_type(const fxi_mixture *m, const fxi_mixture_model *model,
-                             const fxi_gguf_tensor *t)
-{
-    if (is_falcon(model) || t->ne[0] % 256) return FXI_Q8_0;
-    return m->base == FXI_Q8_0 ? FXI_Q8_0 : FXI_Q6_K;
-}
-
 // Values are few beside what they cost: more so where 8 experts share them, or 8 heads do.
 static fxi_dtype values_type(const fxi_mixture *m, const fxi_mixture_model *model, uint32_t layer)
 {
@@ -141,8 +128,10 @@ static fxi_dtype wanted_type(const fxi_mixture *m, const fxi_mixture_model *mode
                              const fxi_gguf_tensor *t)
 {
     const uint32_t layer = tensor_layer(t);
-    if (fxi_str_is(t->name, model->has_output ? "output.weight" : "token_embd.weight"))
-        return output_type(m, model, t);
+    if (fxi_str_is(t->name, model->has_output ? "output.weight" : "token_embd.weight")) {
+        if (is_falcon(model) || t->ne[0] % 256) return FXI_Q8_0;
+        return m->base == FXI_Q8_0 ? FXI_Q8_0 : FXI_Q6_K;
+    }
     if (name_has(t, ".attn_v.weight")) return values_type(m, model, layer);
     if (name_has(t, ".attn_k.weight") && model->n_expert == 8) return FXI_Q8_0;
     if (name_has(t, ".attn_qkv.weight")) return m->some;
@@ -169,6 +158,6 @@ const fxi_dtype_info *fxi_mixture_type(const fxi_mixture *m, const fxi_mixture_m
                                        const fxi_gguf_tensor *t)
 {
     if (!m || is_kept(t)) return t->type;
-    if (!is_quantizing(m)) return fxi_dtype_find(m->base);
+    if (fxi_dtype_find(m->base)->block_elems == 1) return fxi_dtype_find(m->base); // F32, F16, BF16
     return fitting_type(wanted_type(m, model, t), t->ne[0]);
 }

@@ -1,5 +1,5 @@
-// quantize_impl.h - what the files of this folder share. Calls go down: rewrite.c, encode.c,
-// mixture.c, refine.c.
+// quantize_impl.h - what the files of this folder share.
+
 #ifndef FXI_FORMAT_QUANTIZE_IMPL_H
 #define FXI_FORMAT_QUANTIZE_IMPL_H
 
@@ -22,7 +22,7 @@ const fxi_dtype_info *fxi_mixture_type(const fxi_mixture *m, const fxi_mixture_m
                                        const fxi_gguf_tensor *t);
 uint32_t fxi_mixture_file_type(const fxi_mixture *m); // general.file_type
 
-// ---- refine.c -----------------------------------------------------------------------------------
+// ---- encode.c -----------------------------------------------------------------------------------
 
 // Changes a block that is close to x [n] so that the sum of weight[i] x (error i)^2 is smaller, or
 // leaves it. The same bits on every machine. Pre: x is finite; weights are finite and not negative.

@@ -111,14 +111,6 @@ static fx_status copy_part(rewrite_job *j, const fxi_gguf_tensor *t, uint64_t at
     return tell_progress(j, n_bytes);
 }
 
-static fx_status fail_number(const rewrite_job *j, const fxi_gguf_tensor *t, uint64_t row)
-{
-    char what[128];
-    snprintf(what, sizeof what, "row %" PRIu64 " holds a number that is not finite or beyond %s",
-             row, new_type(j, t)->name);
-    return fail_rewrite(j, t, what);
-}
-
 static fx_status convert_part(rewrite_job *j, const fxi_gguf_tensor *t, fxi_encode_rows *e)
 {
     const uint64_t row_bytes = e->n_col / t->type->block_elems * t->type->block_bytes;
@@ -132,7 +124,13 @@ static fx_status convert_part(rewrite_job *j, const fxi_gguf_tensor *t, fxi_enco
     e->src = (const char *)t->data + at;
     e->dst = j->out.p;
     FX_TRY(fxi_rows_encode(e, j->how->pool, &bad_row, j->err));
-    if (bad_row < e->n_row) return fail_number(j, t, e->first_row + bad_row);
+    if (bad_row < e->n_row) {
+        char what[128];
+        snprintf(what, sizeof what,
+                 "row %" PRIu64 " holds a number that is not finite or beyond %s",
+                 e->first_row + bad_row, new_type(j, t)->name);
+        return fail_rewrite(j, t, what);
+    }
     fxi_gguf_write_data(j->w, j->out.p, out_bytes);
     fxi_gguf_drop(j->g, e->src, n_bytes);
     return tell_progress(j, n_bytes);

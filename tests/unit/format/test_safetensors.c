@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/text/buf.h"
-#include "format/hf/read/safetensors.h"
+#include "format/hf/safetensors.h"
 
 static const char sound[] =
     "{\"__metadata__\": {\"format\": \"pt\"}, "

@@ -24,21 +24,6 @@ typedef struct gguf_reader {
 // Tokens
 //
 
-static fx_status read_tokens(gguf_reader *r)
-{
-    const fxi_gguf_kv *kv;
-    FX_TRY(fxi_gguf_array(r->g, KEY("tokens"), true, FXI_GGUF_STR, &kv, r->err));
-    if (!kv->n_elem || kv->n_elem > INT32_MAX)
-        return fxi_fail(r->err, FX_EFORMAT, "%s: key '" KEY("tokens") "' has %" PRIu64 " elements",
-                        fxi_gguf_name(r->g), kv->n_elem);
-    const unsigned char *at = kv->value;
-    for (uint64_t i = 0; i < kv->n_elem; i++) {
-        fxi_spec_token t = {.piece = fxi_gguf_next_str(&at), .type = FXI_TOKEN_NORMAL};
-        if (!fxi_spec_add_token(r->s, t)) return fxi_spec_fail_memory(r->s, r->err);
-    }
-    return FX_OK;
-}
-
 static fx_status check_n_elem(const gguf_reader *r, const fxi_gguf_kv *kv)
 {
     if (kv->n_elem == r->s->n_tok) return FX_OK;
@@ -421,7 +406,16 @@ fx_status fxi_vocab_read_gguf(const fxi_gguf *g, fxi_vocab_spec *s, fx_error *er
         return fxi_fail(err, FX_EFORMAT, "%s: tokenizer kind '%s' is not supported by this version",
                         fxi_gguf_name(g), fxi_show_text(name.p, name.n).s);
     s->kind = models[i].kind;
-    FX_TRY(read_tokens(&r));
+    const fxi_gguf_kv *kv;
+    FX_TRY(fxi_gguf_array(r.g, KEY("tokens"), true, FXI_GGUF_STR, &kv, r.err));
+    if (!kv->n_elem || kv->n_elem > INT32_MAX)
+        return fxi_fail(r.err, FX_EFORMAT, "%s: key '" KEY("tokens") "' has %" PRIu64 " elements",
+                        fxi_gguf_name(r.g), kv->n_elem);
+    const unsigned char *at = kv->value;
+    for (uint64_t id = 0; id < kv->n_elem; id++) {
+        fxi_spec_token t = {.piece = fxi_gguf_next_str(&at), .type = FXI_TOKEN_NORMAL};
+        if (!fxi_spec_add_token(r.s, t)) return fxi_spec_fail_memory(r.s, r.err);
+    }
     FX_TRY(read_types(&r));
     FX_TRY(models[i].read(&r));
     return read_flags(&r);
