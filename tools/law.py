@@ -101,10 +101,11 @@ LAW = {
     "model": ["model/load", "model/plan", "kernels", "format", "base/...", ERROR],
 
     # A GPU: NVIDIA's driver, loaded when it is asked for, and the kernels that the build made for it.
-    "gpu/driver": ["base", ERROR],
+    # The table of the driver is libvtensor's, so that there is one.
+    "gpu/driver": ["vtensor/backend/cuda/cuda_driver.h", "include/vtensor/status.h", "base", ERROR],
     "gpu/image": [],
     # Libraries of NVIDIA's that compute in our memory, loaded when they are asked for.
-    "gpu/library": ["gpu/driver", "base/...", ERROR],
+    "gpu/library": ["gpu/driver", "vtensor/backend/cuda/cuda_driver.h", "base/...", ERROR],
     "gpu/pack": ["gpu/driver", "kernels/cuda/cuda_pack.h", "kernels", "base/...", ERROR],
     "gpu/device": ["gpu/gpu.h", "gpu/pack", "gpu/library", "gpu/driver", "gpu/image", "kernels/cuda", "kernels", "model/device.h",
                    "model/plan", "include/vtensor/vmm.h", "base/...", ERROR],

@@ -10,7 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "gpu/driver/cu_api.h"
+#include "gpu/driver/dl_load.h"
+#include "vtensor/backend/cuda/cuda_driver.h"
 
 #ifndef FXI_LT_TYPES // the comparison supplies those of cublasLt.h instead
 typedef int fxi_lt_status;
@@ -82,7 +83,7 @@ enum {
       (fxi_lt_handle handle, fxi_lt_product product, const void *alpha, const void *a,          \
        fxi_lt_layout a_layout, const void *b, fxi_lt_layout b_layout, const void *beta,         \
        const void *c, fxi_lt_layout c_layout, void *d, fxi_lt_layout d_layout,                  \
-       const fxi_lt_algo *algo, void *workspace, size_t workspace_bytes, fxi_cu_stream stream))
+       const fxi_lt_algo *algo, void *workspace, size_t workspace_bytes, vti_cu_stream stream))
 
 typedef struct fxi_lt_api {
     void *library; // NULL: not loaded

@@ -306,7 +306,7 @@ static uint64_t span(const struct fxi_lt_layout_ *l)
     return ((l->n_col - 1) * (uint64_t)l->ld + l->n_row) * each;
 }
 
-static fxi_lt_status give_product(const lt_task *t, const fxi_lt_layout l[4], fxi_cu_stream stream)
+static fxi_lt_status give_product(const lt_task *t, const fxi_lt_layout l[4], vti_cu_stream stream)
 {
     const uintptr_t at[] = {(uintptr_t)t->w, (uintptr_t)t->a, (uintptr_t)t->y,
                             (uintptr_t)t->workspace};
@@ -344,7 +344,7 @@ fxi_lt_status cublasLtMatmul(fxi_lt_handle handle, fxi_lt_product product, const
                              fxi_lt_layout b_layout, const void *beta, const void *c,
                              fxi_lt_layout c_layout, void *d, fxi_lt_layout d_layout,
                              const fxi_lt_algo *algo, void *workspace, size_t workspace_bytes,
-                             fxi_cu_stream stream)
+                             vti_cu_stream stream)
 {
     const fxi_lt_layout all[4] = {a_layout, b_layout, c_layout, d_layout};
     fxi_lt_status r = standin_library_enter(&standin_lt);

@@ -321,7 +321,7 @@ static vt_status open_streams(vti_cuda *c)
 
 static vt_status open_device(vti_cuda *c, const char **why)
 {
-    VT_TRY(vti_cu_load(&c->cu, why));
+    VT_TRY(vti_cu_load(&c->cu, false, why));
     VT_TRY(find_device(c, why));
     vti_cu_prop prop = vti_cuda_prop(c);
     if (c->cu.mem_get_granularity(&c->granularity, &prop, VTI_CU_GRANULARITY_MINIMUM) !=
