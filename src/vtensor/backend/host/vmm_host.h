@@ -1,4 +1,7 @@
-// chunk_file.h - the file behind every chunk of the host backend: one sparse memfd.
+// vmm_host.h - what the files of the host backend share: the memfd with every chunk, the swap file,
+// and what the system reports.
+//
+// The memfd is sparse:
 //
 //   class 0                                       class 1
 //   | slice 0     | slice 1     | ... n_slice     | slice 0  | ...
@@ -22,14 +25,18 @@
 //
 // After vti_chunk_file_configure nothing here changes, so calls for different chunks may run at
 // once.
-#ifndef VTI_CHUNK_FILE_H
-#define VTI_CHUNK_FILE_H
+#ifndef VTI_VMM_HOST_H
+#define VTI_VMM_HOST_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <sys/mman.h>
 #include <sys/types.h>
 
 #include "vtensor/vmm.h"
+
+// ---- host_file.c
 
 #ifndef MADV_POPULATE_WRITE
 #    define MADV_POPULATE_WRITE 23
@@ -77,5 +84,48 @@ bool vti_chunk_file_is_foreign(const vti_chunk_file *f); // this is another proc
 vt_status vti_chunk_file_create(const vti_chunk_file *f, uint64_t index, uint64_t n);
 vt_status vti_chunk_file_destroy(const vti_chunk_file *f, uint64_t index, uint64_t n);
 vt_status vti_chunk_file_resident(const vti_chunk_file *f, uint64_t *size_bytes);
+
+// A file without a name.
+typedef struct vti_swap_file {
+    int fd; // -1: not open
+    uint64_t size_bytes;
+} vti_swap_file;
+
+// Creates the file in the directory. Errors: VT_NOSPACE, VT_EDEVICE; `f` is untouched then.
+vt_status vti_swap_file_open(vti_swap_file *f, const char *dir, uint64_t size_bytes);
+
+// As swap_write, swap_read and swap_drop of vmm.h. The bytes of a write that failed are dropped.
+vt_status vti_swap_file_write(const vti_swap_file *f, uint64_t offset, const void *src,
+                              size_t size_bytes, uint64_t *sum);
+vt_status vti_swap_file_read(const vti_swap_file *f, void *dst, uint64_t offset, size_t size_bytes,
+                             uint64_t *sum);
+void vti_swap_file_drop(const vti_swap_file *f, uint64_t offset, size_t size_bytes);
+
+// Closes the file, which frees its room. Does nothing if it is not open.
+void vti_swap_file_close(vti_swap_file *f);
+
+// Transfer all bytes, however often the system interrupts or transfers less. False: errno says why,
+// 0 at the end of the file.
+bool vti_file_read(int fd, void *dst, size_t size_bytes, off_t offset);
+bool vti_file_write(int fd, const void *src, size_t size_bytes, off_t offset);
+
+// ---- host_system.c: files of /proc and /sys
+
+// What errno means: VT_NOSPACE or VT_EDEVICE.
+vt_status vti_system_status(void);
+
+// How many mappings a process may have.
+uint64_t vti_system_max_maps(void);
+
+// Bytes of a transparent huge page of shared memory; 0 if the system gives none.
+size_t vti_system_thp_bytes(void);
+
+// How many huge pages of that size are reserved or may be made on demand; 0 also if the system does
+// not support the size.
+uint64_t vti_system_huge_pages(size_t huge_page_bytes);
+
+// Bytes of addresses where this process maps the file, and in how many mappings. Exact if no thread
+// maps or unmaps meanwhile. Errors: VT_EDEVICE.
+vt_status vti_system_mapped(dev_t device, ino_t inode, uint64_t *size_bytes, uint64_t *n_mapping);
 
 #endif
