@@ -19,16 +19,15 @@ LAW = {
     "include/vtensor": [],
     "include/flexinfer": [],
 
-    # libvtensor: team -> sequence -> verbs -> tree -> structure -> common; vattention is a library of its own.
-    "vtensor/common": PORT,
-    "vtensor/structure": ["vtensor/common", "include/vtensor"],
-    "vtensor/tree": ["vtensor/structure", "vtensor/common", "include/vtensor"],
-    "vtensor/verbs": ["vtensor/tree", "vtensor/structure", "vtensor/common", "include/vtensor"],
-    "vtensor/sequence": ["vtensor/verbs", "vtensor/tree", "vtensor/structure", "vtensor/common", "include/vtensor"],
-    "vtensor/team": ["vtensor/sequence/seq_undo.h", "vtensor/common/try.h", "include/vtensor"],
-    "vtensor/vattention": ["vtensor/common", "include/vtensor/vattention.h", *PORT],
-    "vtensor/backend/host": ["vtensor/common/try.h", *PORT],
-    "vtensor/backend/cuda": ["vtensor/common/try.h", *PORT],
+    # libvtensor: team -> sequence -> verbs -> tree -> core; vattention is a library of its own.
+    "vtensor/core": ["include/vtensor"],
+    "vtensor/tree": ["vtensor/core", "include/vtensor"],
+    "vtensor/verbs": ["vtensor/tree", "vtensor/core", "include/vtensor"],
+    "vtensor/sequence": ["vtensor/verbs", "vtensor/tree", "vtensor/core", "include/vtensor"],
+    "vtensor/team": ["vtensor/sequence/seq_undo.h", "vtensor/core/common.h", "include/vtensor"],
+    "vtensor/vattention": ["vtensor/core/common.h", "vtensor/core/mapper.h", "include/vtensor/vattention.h", *PORT],
+    "vtensor/backend/host": ["vtensor/core/common.h", *PORT],
+    "vtensor/backend/cuda": ["vtensor/core/common.h", *PORT],
 
     "base/text": [],
     "base": ["base/text/utf8.h", ERROR],

@@ -9,7 +9,7 @@
 
 #include <assert.h>
 
-#include "vtensor/common/try.h"
+#include "vtensor/core/common.h"
 
 // The name that a chunk is to have, and the chunk that has it.
 typedef struct wanted {
@@ -72,7 +72,7 @@ static vt_status find_wanted(vt_manager *m, vti_span *sp, uint32_t group, uint32
 static void plan_pooled(vt_manager *m, uint32_t chunk, vti_plan *out)
 {
     bool is_dirty = vti_pset_chunk(&m->pset, chunk).is_dirty;
-    vti_pset_take(&m->pset, chunk);
+    vti_pset_place(&m->pset, chunk, VTI_WITH_JOB);
     *out = vti_plan_of(m, chunk);
     out->is_dirty = is_dirty;
 }
@@ -92,7 +92,7 @@ static vt_status plan_absent(vt_manager *m, uint32_t cls, vti_name name, uint32_
     }
     out->drop = drop;
     out->drop_name = vti_pset_index(&m->pset, drop);
-    vti_pset_take(&m->pset, drop);
+    vti_pset_place(&m->pset, drop, VTI_WITH_JOB);
     return VT_OK;
 }
 
@@ -217,7 +217,7 @@ vt_status vti_chunk_make(vt_manager *m, uint32_t group, uint32_t *chunk)
     VT_TRY(vti_room_make(m, NULL, cls, VTI_NOW));
     *chunk = m->pset.cls[cls].pool;
     if (*chunk == VTI_NO_CHUNK) return create_beside(m, cls, chunk);
-    vti_pset_take(&m->pset, *chunk);
+    vti_pset_place(&m->pset, *chunk, VTI_WITH_JOB);
     return VT_OK;
 }
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "verbs.h"
-#include "vtensor/common/try.h"
+#include "vtensor/core/common.h"
 
 vt_status vti_fence_take(vt_manager *m, vti_span *sp)
 {

@@ -1,6 +1,6 @@
 // lane_bytes.c - bytes of a lane, in every view: copies, wiping, and what may be written.
 #include "verbs.h"
-#include "vtensor/common/try.h"
+#include "vtensor/core/common.h"
 
 enum { LEFT_FOR_GROWTH = 8 }; // a guard parts a run, but never one of the last 1/8 of them
 

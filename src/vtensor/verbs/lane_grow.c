@@ -4,7 +4,7 @@
 
 #include <assert.h>
 
-#include "vtensor/common/try.h"
+#include "vtensor/core/common.h"
 
 // The first cold stretch of [*first, end): its length, 0: there is none.
 static uint32_t cold_stretch(const vti_lane *l, uint32_t *first, uint32_t end)

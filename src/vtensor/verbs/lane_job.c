@@ -16,7 +16,7 @@
 
 #include <assert.h>
 
-#include "vtensor/common/try.h"
+#include "vtensor/core/common.h"
 
 enum { MAP_AT_ONCE = 64 }; // chunks
 

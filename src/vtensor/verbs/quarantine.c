@@ -12,7 +12,7 @@
 // the one before.
 #include "verbs.h"
 
-#include "vtensor/common/try.h"
+#include "vtensor/core/common.h"
 
 void vti_quarantine_hold(vt_manager *m, vti_span *sp, uint32_t group)
 {

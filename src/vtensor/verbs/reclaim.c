@@ -15,7 +15,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "vtensor/common/try.h"
+#include "vtensor/core/common.h"
 
 // ---- Gauges
 
@@ -46,41 +46,18 @@ uint64_t vti_over_budget(const vt_manager *m)
     return used > m->budget_bytes ? used - m->budget_bytes : 0;
 }
 
-uint64_t vti_pool_bytes(const vt_manager *m)
-{
-    uint64_t n = 0;
-    for (uint32_t c = 0; c < m->pset.n_class; c++)
-        n += m->pset.cls[c].n_pool * m->pset.cls[c].chunk_bytes;
-    return n;
-}
-
 uint64_t vti_spare_for_newcomers(const vt_manager *m)
 {
-    return vti_pool_bytes(m) + m->vset.n_warm_bytes[VTI_SPAN_IDLE];
-}
-
-uint64_t vti_evictable_bytes(const vt_manager *m)
-{
-    uint64_t n = 0;
-    for (uint32_t c = 0; c < m->pset.n_class; c++)
-        n += m->pset.cls[c].n_evictable * m->pset.cls[c].chunk_bytes;
-    return n;
-}
-
-static uint64_t warm_bytes(const vt_manager *m, const vti_span *sp)
-{
-    uint64_t n = 0;
-    for (uint32_t g = 0; sp && g < m->geo.n_group; g++)
-        n += sp->lane[g].n_warm * (uint64_t)m->geo.group[g].chunk_bytes;
-    return n;
+    return vti_pset_pool_bytes(&m->pset) + m->vset.n_warm_bytes[VTI_SPAN_IDLE];
 }
 
 static bool room_suffices(vt_manager *m, const vti_span *sp, uint64_t bytes)
 {
     uint64_t live = m->vset.n_warm_bytes[VTI_SPAN_LIVE];
-    if (sp && sp->state == VTI_SPAN_LIVE) live -= warm_bytes(m, sp);
+    if (sp && sp->state == VTI_SPAN_LIVE) live -= vti_span_warm_bytes(&m->vset, sp);
     uint64_t over = vti_over_budget(m), left = over > 0 ? 0 : vti_budget_left(m);
-    return bytes + over <= left + vti_spare_for_newcomers(m) + vti_evictable_bytes(m) + live;
+    return bytes + over <=
+           left + vti_spare_for_newcomers(m) + vti_pset_evictable_bytes(&m->pset) + live;
 }
 
 bool vti_room_may_come(const vt_manager *m)
@@ -198,7 +175,7 @@ static void unmap_idle_ahead(vt_manager *m, const vti_span *except)
 static bool live_unmap_where(vt_manager *m, const vti_span *except, bool is_lent)
 {
     for (vti_span *sp = m->vset.in[VTI_SPAN_LIVE].newest; sp; sp = sp->older) {
-        if (sp == except || sp->is_lost || warm_bytes(m, sp) == 0) continue;
+        if (sp == except || sp->is_lost || vti_span_warm_bytes(&m->vset, sp) == 0) continue;
         if (vti_span_is_quiet(m, sp) != VT_OK) continue;
         for (uint32_t g = m->geo.n_group; g-- > 0;) {
             uint32_t had = sp->lane[g].n_warm;
@@ -240,9 +217,9 @@ vt_status vti_span_room(vt_manager *m, vti_span *sp, uint64_t bytes, uint32_t le
 
 void vti_prefixes_evict(vt_manager *m, uint64_t bytes)
 {
-    uint64_t goal = vti_pool_bytes(m) + bytes;
+    uint64_t goal = vti_pset_pool_bytes(&m->pset) + bytes;
     if (goal < bytes) goal = UINT64_MAX;
-    while (vti_pool_bytes(m) < goal && vti_rtree_evict(m->rtree, m->now_ms)) {
+    while (vti_pset_pool_bytes(&m->pset) < goal && vti_rtree_evict(m->rtree, m->now_ms)) {
     }
 }
 
@@ -257,7 +234,7 @@ static int by_name(const void *a, const void *b)
 static void plan_pool_first(vt_manager *m, uint32_t cls, vti_plan *out)
 {
     uint32_t chunk = m->pset.cls[cls].pool;
-    vti_pset_take(&m->pset, chunk);
+    vti_pset_place(&m->pset, chunk, VTI_WITH_JOB);
     *out = vti_plan_of(m, chunk);
 }
 
@@ -294,8 +271,8 @@ static bool destroy_other(vt_manager *m, uint32_t cls)
 // Warm chunks that could not be unmapped: the device may still read there.
 static bool others_are_warm(const vt_manager *m, const vti_span *sp)
 {
-    return m->vset.n_warm_bytes[VTI_SPAN_IDLE] + m->vset.n_warm_bytes[VTI_SPAN_LIVE] >
-           warm_bytes(m, sp);
+    const uint64_t own = sp ? vti_span_warm_bytes(&m->vset, sp) : 0;
+    return m->vset.n_warm_bytes[VTI_SPAN_IDLE] + m->vset.n_warm_bytes[VTI_SPAN_LIVE] > own;
 }
 
 bool vti_has_surplus(const vt_manager *m)
@@ -419,13 +396,13 @@ static void unmap_live_some(vt_manager *m)
 
 void vti_spare_return_ahead(vt_manager *m)
 {
-    uint64_t surplus = surplus_bytes(m), pooled = vti_pool_bytes(m);
+    uint64_t surplus = surplus_bytes(m), pooled = vti_pset_pool_bytes(&m->pset);
     if (surplus == 0 || m->job_is_lent) return;
     destroy_ahead(m, surplus);
     if (pooled >= surplus) return;
     if (m->vset.n_warm_bytes[VTI_SPAN_IDLE] > 0)
         unmap_more_ahead(m, surplus - pooled);
-    else if (vti_over_budget(m) > pooled + vti_evictable_bytes(m))
+    else if (vti_over_budget(m) > pooled + vti_pset_evictable_bytes(&m->pset))
         unmap_live_some(m);
 }
 
@@ -475,7 +452,7 @@ void vti_giving_go_on(vt_manager *m)
 
 bool vti_can_return(const vt_manager *m, uint64_t bytes)
 {
-    return bytes <= vti_pset_bytes(&m->pset, VT_CHUNK_SPARE) + vti_evictable_bytes(m);
+    return bytes <= vti_pset_bytes(&m->pset, VT_CHUNK_SPARE) + vti_pset_evictable_bytes(&m->pset);
 }
 
 uint64_t vti_returning_bytes(const vt_manager *m)
@@ -483,7 +460,7 @@ uint64_t vti_returning_bytes(const vt_manager *m)
     uint64_t over = vti_over_budget(m), least = m->geo.group[0].chunk_bytes;
     if (!m->giving.is_on) return over;
     uint64_t goes = idle_spare_bytes(m);
-    if (m->giving.forgets) goes += vti_evictable_bytes(m);
+    if (m->giving.forgets) goes += vti_pset_evictable_bytes(&m->pset);
     goes = bytes_beyond(goes, m->giving.keep_bytes);
     if (goes < least) goes = least; // it is not done
     return over > goes ? over : goes;
@@ -517,7 +494,7 @@ vt_status vti_runs_make(vt_manager *m, const vti_span *sp, uint64_t n_run)
         for (vti_span *it = m->vset.in [from[k]].oldest, *newer; it; it = newer) {
             newer = it->newer;
             if (vti_runs_fit(m, n_run)) return VT_OK;
-            if (it == sp || it->is_lost || warm_bytes(m, it) == 0) continue;
+            if (it == sp || it->is_lost || vti_span_warm_bytes(&m->vset, it) == 0) continue;
             if (vti_span_is_quiet(m, it) == VT_OK) (void)unmap_all_warm(m, it);
         }
     return vti_runs_fit(m, n_run) ? VT_OK : VT_NOMAPS;

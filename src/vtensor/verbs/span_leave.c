@@ -14,7 +14,7 @@
 // first, and the others only if it has passed.
 #include "verbs.h"
 
-#include "vtensor/common/try.h"
+#include "vtensor/core/common.h"
 
 bool vti_lane_waits(const vti_lane *l)
 {

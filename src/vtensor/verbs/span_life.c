@@ -8,7 +8,7 @@
 
 #include <assert.h>
 
-#include "vtensor/common/try.h"
+#include "vtensor/core/common.h"
 
 vt_status vti_span_alloc(vt_manager *m, vti_span **out)
 {

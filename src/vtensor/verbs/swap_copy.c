@@ -6,7 +6,7 @@
 // The device is done with what is copied, so nothing here waits for it.
 #include "verbs.h"
 
-#include "vtensor/common/try.h"
+#include "vtensor/core/common.h"
 
 // Of the chunk that comes next.
 static vt_status slice_move(const vt_manager *m, const vti_copy *c, uint64_t *sum)

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "vtensor/common/try.h"
+#include "vtensor/core/common.h"
 
 vt_status vti_swap_init(vt_manager *m, const vt_config *cfg)
 {

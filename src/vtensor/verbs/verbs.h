@@ -7,7 +7,7 @@
 #ifndef VTI_VERBS_H
 #define VTI_VERBS_H
 
-#include "vtensor/structure/manager.h"
+#include "vtensor/core/manager.h"
 #include "vtensor/tree/rtree.h"
 
 // Deadlines of jobs: the step in which they are needed, or one of these, which come after all
@@ -127,10 +127,8 @@ VT_NODISCARD bool vti_system_note_full(vt_manager *m);
 bool vti_has_surplus(const vt_manager *m);
 // Makes the pool of the class hold a chunk, or the budget have room for one.
 vt_status vti_room_make(vt_manager *m, const vti_span *sp, uint32_t cls, vti_haste haste);
-uint64_t vti_pool_bytes(const vt_manager *m);
 uint64_t vti_spare_for_newcomers(
     const vt_manager *m); // the pool, and the warm chunks of idle spans
-uint64_t vti_evictable_bytes(const vt_manager *m);
 // Whether others can hold some memory as soon as the device is done with it, or once its rows are
 // in the swap.
 bool vti_room_may_come(const vt_manager *m);

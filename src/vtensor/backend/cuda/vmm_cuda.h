@@ -10,7 +10,7 @@
 #include <sys/types.h>
 
 #include "cuda_driver.h"
-#include "vtensor/common/try.h"
+#include "vtensor/core/common.h"
 #include "vtensor/vmm.h"
 
 typedef struct vti_cuda_slice {

@@ -1,6 +1,6 @@
-// vmm_cuda_memory.c - memory of the GPU: handles for the slices of chunks, addresses, and the mapping
-// between them; and how a call of this backend enters the driver: the current context, the
-// thread's capture mode, and the streams of the backend itself.
+// vmm_cuda_memory.c - memory of the GPU: handles for the slices of chunks, addresses, and mapping;
+// and how a call of this backend enters the driver: the current context, the thread's capture mode,
+// and the streams of the backend itself.
 //
 // While some thread captures a stream into a graph, the driver forbids others to make "potentially
 // unsafe" calls, such as allocating, and breaks the capture if they do; which calls these are is

@@ -22,7 +22,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "vtensor/common/try.h"
+#include "vtensor/core/common.h"
 
 // ---- Whole transfers
 

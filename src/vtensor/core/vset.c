@@ -11,7 +11,7 @@
 //     among idle spans that fit equally well, the next sequence gets the newest: its memory is most
 //     likely in a cache
 #include "vset.h"
-#include "vtensor/common/try.h"
+#include "common.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -37,10 +37,7 @@ static void list_add(vti_span_list *l, vti_span *sp)
 {
     assert(!sp->newer && !sp->older && l->newest != sp);
     sp->older = l->newest;
-    if (l->newest)
-        l->newest->newer = sp;
-    else
-        l->oldest = sp;
+    *(l->newest ? &l->newest->newer : &l->oldest) = sp;
     l->newest = sp;
     l->n++;
 }
@@ -48,24 +45,15 @@ static void list_add(vti_span_list *l, vti_span *sp)
 static void list_add_oldest(vti_span_list *l, vti_span *sp)
 {
     sp->newer = l->oldest;
-    if (l->oldest)
-        l->oldest->older = sp;
-    else
-        l->newest = sp;
+    *(l->oldest ? &l->oldest->older : &l->newest) = sp;
     l->oldest = sp;
     l->n++;
 }
 
 static void list_remove(vti_span_list *l, vti_span *sp)
 {
-    if (sp->newer)
-        sp->newer->older = sp->older;
-    else
-        l->newest = sp->older;
-    if (sp->older)
-        sp->older->newer = sp->newer;
-    else
-        l->oldest = sp->newer;
+    *(sp->newer ? &sp->newer->older : &l->newest) = sp->older;
+    *(sp->older ? &sp->older->newer : &l->oldest) = sp->newer;
     sp->newer = sp->older = NULL;
     l->n--;
 }
@@ -86,7 +74,7 @@ static void warm_list_remove(vti_span_list *l, vti_span *sp)
     l->n--;
 }
 
-static uint64_t warm_bytes(const vti_vset *vs, const vti_span *sp)
+uint64_t vti_span_warm_bytes(const vti_vset *vs, const vti_span *sp)
 {
     uint64_t n = 0;
     for (uint32_t g = 0; g < vs->geo->n_group; g++)
@@ -97,7 +85,7 @@ static uint64_t warm_bytes(const vti_vset *vs, const vti_span *sp)
 // After a change of its state, or of what an idle span has warm.
 static void list_warm(vti_vset *vs, vti_span *sp)
 {
-    const bool belongs = sp->state == VTI_SPAN_IDLE && warm_bytes(vs, sp) > 0;
+    const bool belongs = sp->state == VTI_SPAN_IDLE && vti_span_warm_bytes(vs, sp) > 0;
     if (belongs == sp->is_listed_warm) return;
     (belongs ? warm_list_add : warm_list_remove)(&vs->warm_idle, sp);
     sp->is_listed_warm = belongs;
@@ -105,7 +93,7 @@ static void list_warm(vti_vset *vs, vti_span *sp)
 
 void vti_vset_move(vti_vset *vs, vti_span *sp, vti_span_state to)
 {
-    uint64_t warm = warm_bytes(vs, sp);
+    uint64_t warm = vti_span_warm_bytes(vs, sp);
     vs->n_warm_bytes[sp->state] -= warm;
     vs->n_warm_bytes[to] += warm;
     const bool is_back = sp->state == VTI_SPAN_CLEARING && to == VTI_SPAN_RETIRED;
@@ -118,18 +106,21 @@ void vti_vset_move(vti_vset *vs, vti_span *sp, vti_span_state to)
 
 // ---- Stirred spans
 
-vti_span *vti_vset_stirred(const vti_vset *vs, uint32_t i)
+static inline vti_span **stirred_place(const vti_vset *vs, uint32_t i)
 {
     const uint32_t left = vs->n_max - vs->first_stirred;
-    return vs->stirred[i < left ? vs->first_stirred + i : i - left];
+    return &vs->stirred[i < left ? vs->first_stirred + i : i - left];
+}
+
+vti_span *vti_vset_stirred(const vti_vset *vs, uint32_t i)
+{
+    return *stirred_place(vs, i);
 }
 
 VTI_HOT void vti_span_stir(vti_vset *vs, vti_span *sp)
 {
-    const uint32_t left = vs->n_max - vs->first_stirred, i = vs->n_stirred;
     if (sp->is_stirred) return;
-    vs->stirred[i < left ? vs->first_stirred + i : i - left] = sp;
-    vs->n_stirred++;
+    *stirred_place(vs, vs->n_stirred++) = sp;
     sp->is_stirred = true;
 }
 
@@ -181,7 +172,7 @@ void vti_vset_pop(vti_vset *vs)
 {
     assert(vs->n_span > 0);
     vti_span *sp = vs->span[--vs->n_span];
-    vs->n_warm_bytes[sp->state] -= warm_bytes(vs, sp);
+    vs->n_warm_bytes[sp->state] -= vti_span_warm_bytes(vs, sp);
     for (uint32_t g = 0; g < vs->geo->n_group; g++)
         vs->n_run -= (uint64_t)sp->lane[g].n_run * vs->geo->group[g].n_view;
     list_remove(&vs->in[sp->state], sp);
@@ -252,7 +243,7 @@ bool vti_lane_run_begins(const vti_vset *vs, const vti_lane *l, uint32_t positio
            !vti_pset_continues(vs->pset, l->at[position - 1], l->at[position]);
 }
 
-// Of a position and the next, how many begin a run.
+// How many runs begin at a position and the next.
 static uint32_t runs_around(const vti_vset *vs, const vti_lane *l, uint32_t position)
 {
     return vti_lane_run_begins(vs, l, position) + vti_lane_run_begins(vs, l, position + 1);
@@ -265,7 +256,7 @@ static void count_runs(vti_vset *vs, vti_lane *l, uint32_t group, uint32_t was, 
     vs->n_run -= was * (uint64_t)vs->geo->group[group].n_view;
 }
 
-// So that nobody need look at a long stretch position by position to learn that it has no gap.
+// Keeps [solid0, solid1), a stretch without a gap, so that it need not be walked by position.
 static void note_solid(vti_lane *l, uint32_t position, bool is_mapped)
 {
     const bool is_empty = l->solid0 == l->solid1;
@@ -294,17 +285,15 @@ void vti_lane_set(vti_vset *vs, vti_span *sp, uint32_t group, uint32_t position,
     if (l->dirty_end > end) l->dirty_end = end;
 }
 
-// A run is cut where the access changes; only the two places can be such.
+// Changing n_ro can split or join runs only at the old and the new boundary.
 void vti_lane_set_ro(vti_vset *vs, vti_span *sp, uint32_t group, uint32_t n_ro)
 {
     vti_lane *l = &sp->lane[group];
-    uint32_t old = l->n_ro, was = 0, is = 0;
+    uint32_t old = l->n_ro;
     if (old == n_ro) return;
-    was += vti_lane_run_begins(vs, l, old);
-    was += vti_lane_run_begins(vs, l, n_ro);
+    uint32_t was = (uint32_t)vti_lane_run_begins(vs, l, old) + vti_lane_run_begins(vs, l, n_ro);
     l->n_ro = n_ro;
-    is += vti_lane_run_begins(vs, l, old);
-    is += vti_lane_run_begins(vs, l, n_ro);
+    uint32_t is = (uint32_t)vti_lane_run_begins(vs, l, old) + vti_lane_run_begins(vs, l, n_ro);
     count_runs(vs, l, group, was, is);
 }
 

@@ -25,7 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "vtensor/common/try.h"
+#include "common.h"
 
 // ---- Blocks
 
@@ -34,23 +34,19 @@ static void *record_at(const vti_blocks *b, uint32_t i)
     return b->block[i / VTI_BLOCK_RECORDS] + i % VTI_BLOCK_RECORDS * b->record_bytes;
 }
 
-static vt_status blocks_widen(vti_blocks *b)
-{
-    uint32_t cap = b->cap_block > 0 ? 2 * b->cap_block : 8;
-    char **more = calloc(cap, sizeof *more);
-    if (!more) return VT_ENOMEM;
-    if (b->block) memcpy(more, b->block, b->cap_block * sizeof *more);
-    free(b->block);
-    b->block = more;
-    b->cap_block = cap;
-    return VT_OK;
-}
-
 // One more record, of zeros: the last.
 static vt_status blocks_add(vti_blocks *b)
 {
     uint32_t i = b->n / VTI_BLOCK_RECORDS;
-    if (i == b->cap_block) VT_TRY(blocks_widen(b));
+    if (i == b->cap_block) {
+        uint32_t cap = i > 0 ? 2 * i : 8;
+        char **more = calloc(cap, sizeof *more);
+        if (!more) return VT_ENOMEM;
+        if (i > 0) memcpy(more, b->block, i * sizeof *more);
+        free(b->block);
+        b->block = more;
+        b->cap_block = cap;
+    }
     if (!b->block[i]) b->block[i] = calloc(VTI_BLOCK_RECORDS, b->record_bytes);
     if (!b->block[i]) return VT_ENOMEM;
     b->n++;
@@ -89,16 +85,14 @@ static vti_region *region_at(const vti_class *c, uint32_t region)
     return record_at(&c->regions, region);
 }
 
-static void regions_free(vti_class *c)
-{
-    for (uint32_t i = 0; i < c->regions.n; i++)
-        if (region_at(c, i)->n_room > 1) free(region_at(c, i)->page.many);
-    blocks_free(&c->regions);
-}
-
 void vti_pset_free(vti_pset *ps)
 {
-    for (uint32_t i = 0; i < ps->n_class; i++) regions_free(&ps->cls[i]);
+    for (uint32_t k = 0; k < ps->n_class; k++) {
+        vti_class *c = &ps->cls[k];
+        for (uint32_t i = 0; i < c->regions.n; i++)
+            if (region_at(c, i)->n_room > 1) free(region_at(c, i)->page.many);
+        blocks_free(&c->regions);
+    }
     blocks_free(&ps->pages);
     *ps = (vti_pset){0};
 }
@@ -148,19 +142,38 @@ uint64_t vti_class_created(const vti_class *c)
            c->n_in[VT_CHUNK_SHARED];
 }
 
+// Returns the bytes of the chunks that the expression n counts in each class c.
+#define RETURN_CLASS_BYTES(ps, n)                  \
+    uint64_t bytes = 0;                            \
+    for (uint32_t i = 0; i < (ps)->n_class; i++) { \
+        const vti_class *c = &(ps)->cls[i];        \
+        bytes += (n)*c->chunk_bytes;               \
+    }                                              \
+    return bytes
+
 uint64_t vti_pset_bytes(const vti_pset *ps, vt_chunk_state state)
 {
-    uint64_t n = 0;
-    for (uint32_t i = 0; i < ps->n_class; i++) n += ps->cls[i].n_in[state] * ps->cls[i].chunk_bytes;
-    return n;
+    RETURN_CLASS_BYTES(ps, c->n_in[state]);
 }
 
 uint64_t vti_pset_created_bytes(const vti_pset *ps)
 {
-    uint64_t n = 0;
-    for (uint32_t i = 0; i < ps->n_class; i++)
-        n += vti_class_created(&ps->cls[i]) * ps->cls[i].chunk_bytes;
-    return n;
+    RETURN_CLASS_BYTES(ps, vti_class_created(c));
+}
+
+uint64_t vti_pset_pool_bytes(const vti_pset *ps)
+{
+    RETURN_CLASS_BYTES(ps, c->n_pool);
+}
+
+uint64_t vti_pset_evictable_bytes(const vti_pset *ps)
+{
+    RETURN_CLASS_BYTES(ps, c->n_evictable);
+}
+
+uint64_t vti_pset_leaving_bytes(const vti_pset *ps)
+{
+    RETURN_CLASS_BYTES(ps, c->n_leaving);
 }
 
 // ---- Names
@@ -213,15 +226,10 @@ uint32_t vti_pset_region_used(const vti_pset *ps, uint32_t cls, uint32_t region)
     return region_at(&ps->cls[cls], region)->n_used;
 }
 
-static bool in_use(const vti_region *r)
-{
-    return r->is_home || r->n_used > 0;
-}
-
 static void note_unused(vti_class *c, uint32_t region)
 {
     vti_region *r = region_at(c, region);
-    if (in_use(r) || r->is_listed) return;
+    if (r->is_home || r->n_used > 0 || r->is_listed) return;
     r->is_listed = true;
     r->next_unused = c->unused;
     c->unused = region;
@@ -236,7 +244,7 @@ static vt_status take_unused(vti_class *c, uint32_t *region)
         *region = c->unused;
         c->unused = r->next_unused;
         r->is_listed = false;
-        if (!in_use(r)) return VT_OK;
+        if (!r->is_home && r->n_used == 0) return VT_OK;
     }
     if (c->regions.n == c->max_region) return VT_NOSPACE;
     VT_TRY(blocks_add(&c->regions));
@@ -246,10 +254,10 @@ static vt_status take_unused(vti_class *c, uint32_t *region)
 
 vt_status vti_pset_home_open(vti_pset *ps, uint32_t cls, uint32_t *region)
 {
-    uint32_t r;
-    VT_TRY(take_unused(&ps->cls[cls], &r));
-    region_at(&ps->cls[cls], r)->is_home = true;
-    *region = r;
+    uint32_t unused;
+    VT_TRY(take_unused(&ps->cls[cls], &unused));
+    region_at(&ps->cls[cls], unused)->is_home = true;
+    *region = unused;
     return VT_OK;
 }
 
@@ -281,36 +289,22 @@ static vt_status region_widen(vti_region *r, uint32_t index)
     return VT_OK;
 }
 
-static vt_status page_take(vti_pset *ps, uint32_t *page)
-{
-    if (ps->free_page == VTI_NO_CHUNK) {
-        VT_TRY(blocks_add(&ps->pages));
-        *page = ps->pages.n - 1;
-        return VT_OK;
-    }
-    *page = ps->free_page;
-    ps->free_page = ((vti_page *)record_at(&ps->pages, *page))->region;
-    return VT_OK;
-}
-
 static vt_status page_make(vti_pset *ps, uint32_t cls, vti_name name)
 {
     vti_region *r = region_at(&ps->cls[cls], name.region);
-    uint32_t index = name.offset / VTI_PAGE_CHUNKS, page;
+    uint32_t index = name.offset / VTI_PAGE_CHUNKS, page = ps->free_page;
     if (index >= r->n_room) VT_TRY(region_widen(r, index));
     if (*page_slot(r, index) != VTI_NO_CHUNK) return VT_OK;
-    VT_TRY(page_take(ps, &page));
+    if (page == VTI_NO_CHUNK) {
+        VT_TRY(blocks_add(&ps->pages));
+        page = ps->pages.n - 1;
+    } else {
+        ps->free_page = ((vti_page *)record_at(&ps->pages, page))->region;
+    }
     *(vti_page *)record_at(&ps->pages, page) =
         (vti_page){.region = name.region, .index = index & 0xfffffff, .cls = cls & 15};
     *page_slot(r, index) = page;
     return VT_OK;
-}
-
-static bool page_is_used(const vti_page *p)
-{
-    for (uint32_t i = 0; i < VTI_PAGE_CHUNKS; i++)
-        if (p->chunk[i].is_created || p->chunk[i].place == VTI_WITH_JOB) return true;
-    return false;
 }
 
 // The chunk has become absent. A region that falls out of use gives back a long table.
@@ -320,8 +314,11 @@ static void name_return(vti_pset *ps, uint32_t chunk)
     vti_class *c = &ps->cls[p->cls];
     vti_region *r = region_at(c, p->region);
     uint32_t region = p->region;
+    bool is_used = false;
+    for (uint32_t i = 0; i < VTI_PAGE_CHUNKS; i++)
+        is_used |= p->chunk[i].is_created || p->chunk[i].place == VTI_WITH_JOB;
     r->n_used--;
-    if (!page_is_used(p)) {
+    if (!is_used) {
         *page_slot(r, p->index) = VTI_NO_CHUNK;
         p->region = ps->free_page;
         ps->free_page = chunk / VTI_PAGE_CHUNKS;
@@ -335,8 +332,7 @@ static void name_return(vti_pset *ps, uint32_t chunk)
 
 vt_status vti_pset_reserve(vti_pset *ps, uint32_t cls, vti_name name, uint32_t *chunk)
 {
-    vt_status st = page_make(ps, cls, name);
-    if (st != VT_OK) return st;
+    VT_TRY(page_make(ps, cls, name));
     *chunk = vti_pset_find(ps, cls, name);
     assert(!chunk_at(ps, *chunk)->is_created && chunk_at(ps, *chunk)->place == 0);
     chunk_at(ps, *chunk)->place = VTI_WITH_JOB;
@@ -435,11 +431,6 @@ void vti_pset_place(vti_pset *ps, uint32_t chunk, vti_place place)
     assert(vti_chunk_state(&to) == VT_CHUNK_SPARE);
     to.place = place & 3;
     chunk_set(ps, chunk, to);
-}
-
-void vti_pset_take(vti_pset *ps, uint32_t chunk)
-{
-    vti_pset_place(ps, chunk, VTI_WITH_JOB);
 }
 
 void vti_pset_set_clean(vti_pset *ps, uint32_t chunk)

@@ -10,8 +10,7 @@
 // Groups whose chunks have the same slices share a class, so that their chunks replace each other.
 #include "geometry.h"
 
-#include "vtensor/common/sizes.h"
-#include "vtensor/common/try.h"
+#include "common.h"
 
 enum { MAX_PLANE = 1 << 16 };
 
@@ -49,7 +48,7 @@ static uint32_t class_for(vti_geo *g, const vti_lane_geo *gr)
 static bool lay_out_lane(vti_geo *g, vti_lane_geo *gr)
 {
     size_t all, view, views;
-    if (!vti_size_mul(gr->stride_bytes, gr->is_state ? 1 : g->max_tok, &all) ||
+    if (__builtin_mul_overflow(gr->stride_bytes, gr->is_state ? 1 : g->max_tok, &all) ||
         !vti_size_round_up(all, gr->slice_bytes, &view) ||
         view / gr->slice_bytes > UINT32_MAX / 4 ||
         !vti_size_round_up(gr->stride_bytes, gr->slice_bytes, &gr->guard_bytes))
@@ -58,7 +57,7 @@ static bool lay_out_lane(vti_geo *g, vti_lane_geo *gr)
     return !__builtin_add_overflow(g->span_bytes, gr->guard_bytes, &all) &&
            vti_size_round_up(all, gr->slice_bytes, &gr->lane_offset) &&
            !__builtin_add_overflow(view, gr->guard_bytes, &gr->view_stride) &&
-           vti_size_mul(gr->view_stride, gr->n_view, &views) &&
+           !__builtin_mul_overflow(gr->view_stride, gr->n_view, &views) &&
            !__builtin_add_overflow(gr->lane_offset, views, &g->span_bytes) &&
            g->span_bytes <= PTRDIFF_MAX / 2;
 }
@@ -92,9 +91,10 @@ static vt_status add_group(vti_geo *g, const vt_group *from, uint64_t most, size
                          .window_tok = from->window_tok};
     g->n_plane += from->n_plane;
     g->has_state |= gr->is_state;
-    if (!vti_size_mul(from->row_bytes, k, &gr->stride_bytes)) return VT_EINVAL;
+    if (__builtin_mul_overflow(from->row_bytes, k, &gr->stride_bytes)) return VT_EINVAL;
     if (!choose_slice(gr, from->slice_bytes, granularity) ||
-        !vti_size_mul(gr->slice_bytes, gr->n_view, &gr->chunk_bytes) || !lay_out_lane(g, gr))
+        __builtin_mul_overflow(gr->slice_bytes, gr->n_view, &gr->chunk_bytes) ||
+        !lay_out_lane(g, gr))
         return VT_EINVAL;
     gr->plane_stride = k == 1 ? gr->view_stride : from->row_bytes;
     gr->cls = class_for(g, gr);

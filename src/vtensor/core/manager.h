@@ -6,10 +6,9 @@
 //   verbs/      VTO: chunks and spans are created, mapped and released; the backend and the
 //               structure change together
 //   tree/       rTree: recorded prefixes, and the order of their eviction
-//   structure/  pSet and vSet: chunks and spans as plain data
-//   common/     shared with vattention/: jobs and their thread, sizes
-// Beside them are backend/ (host, cuda), which uses only the backend port vmm.h and try.h, and
-// vattention/, a second manager over the same port, which uses only common/.
+//   core/       pSet and vSet, chunks and spans as plain data; the mapper thread; sizes
+// Apart from them are backend/ (host, cuda), which uses only the backend port vmm.h and common.h,
+// and vattention/, a second manager over the same port, which uses only common.h and mapper.h.
 //
 // Words
 //   token     one position of a sequence: row_bytes in each plane
@@ -120,13 +119,15 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
+#include "common.h"
 #include "geometry.h"
+#include "mapper.h"
 #include "pset.h"
 #include "vset.h"
 
 struct vti_rtree; // tree/rtree.h
 struct vti_node;
-struct vti_events; // structure/events.h
+struct vti_events; // events.h
 
 // A chunk's content in the swap, or on its way.
 typedef struct vti_swapped {
@@ -305,9 +306,25 @@ static inline bool vti_seq_is_away(const vt_seq *s)
     return s->swapped || s->move;
 }
 
-// tally.c: both count st and return it.
-vt_status vti_tally_backend(vt_manager *m, vt_status st); // a call of the backend: VT_EDEVICE
-vt_status vti_tally_answer(vt_manager *m, vt_status st);  // a call of the owner: a shortage
-void vti_tally_peaks(vt_manager *m);
+// Both count st and return it: that of a backend call if it is VT_EDEVICE, that of a public call if
+// it is a shortage.
+static inline vt_status vti_tally_backend(vt_manager *m, vt_status st)
+{
+    return vti_calls_count(&m->tally.calls, st);
+}
+
+static inline vt_status vti_tally_answer(vt_manager *m, vt_status st)
+{
+    if (vt_is_shortage(st)) m->tally.shortages++;
+    return st;
+}
+
+// Notes how much is created and live, if it was never as much.
+static inline void vti_tally_peaks(vt_manager *m)
+{
+    uint64_t created = vti_pset_created_bytes(&m->pset);
+    if (created > m->tally.peak_bytes) m->tally.peak_bytes = created;
+    if (m->live_bytes > m->tally.peak_live) m->tally.peak_live = m->live_bytes;
+}
 
 #endif

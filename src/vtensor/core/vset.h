@@ -3,10 +3,10 @@
 #ifndef VTI_VSET_H
 #define VTI_VSET_H
 
+#include "common.h"
 #include "geometry.h"
+#include "mapper.h"
 #include "pset.h"
-#include "vtensor/common/calls.h"
-#include "vtensor/common/mapper.h"
 
 typedef enum vti_span_state {
     VTI_SPAN_IDLE = 0,
@@ -185,12 +185,13 @@ void vti_lane_set(vti_vset *vs, vti_span *sp, uint32_t group, uint32_t position,
 void vti_lane_set_ro(vti_vset *vs, vti_span *sp, uint32_t group, uint32_t n_ro);
 void vti_lane_count_warm(vti_vset *vs, vti_span *sp, uint32_t group, int32_t more);
 
+uint64_t vti_span_warm_bytes(const vti_vset *vs, const vti_span *sp);
 bool vti_span_is_lent(const vti_vset *vs, const vti_span *sp); // some lane is
 // Whether the mapping at a position begins a run of its own.
 bool vti_lane_run_begins(const vti_vset *vs, const vti_lane *l, uint32_t position);
 uintptr_t vti_lane_addr(const vti_geo *g, const vti_span *sp, uint32_t group, uint32_t view,
                         uint32_t position);
-// Of positions [first, end), how many are not mapped.
+// How many positions of [first, end) are not mapped.
 uint32_t vti_lane_count_cold(const vti_lane *l, uint32_t first, uint32_t end);
 // The first position from `first` on that is not mapped; `end`: all below are.
 uint32_t vti_lane_first_cold(const vti_lane *l, uint32_t first, uint32_t end);

@@ -110,6 +110,9 @@ uint32_t vti_pset_find(const vti_pset *ps, uint32_t cls, vti_name name);
 // Sums over the classes, in bytes.
 uint64_t vti_pset_bytes(const vti_pset *ps, vt_chunk_state state);
 uint64_t vti_pset_created_bytes(const vti_pset *ps);
+uint64_t vti_pset_pool_bytes(const vti_pset *ps);
+uint64_t vti_pset_evictable_bytes(const vti_pset *ps); // cached, and in no node that must be kept
+uint64_t vti_pset_leaving_bytes(const vti_pset *ps);   // given up, and perhaps used by the device
 uint64_t vti_class_created(const vti_class *c);
 
 // Regions of a class, by number. Homes: open finds a region of which nothing is used, and which is
@@ -127,8 +130,7 @@ void vti_pset_unreserve(vti_pset *ps, uint32_t chunk);
 // Transitions.
 void vti_pset_create(vti_pset *ps, uint32_t chunk, bool is_dirty);  // reserved -> SPARE, with a job
 void vti_pset_destroy(vti_pset *ps, uint32_t chunk);                // SPARE, with a job -> ABSENT
-void vti_pset_take(vti_pset *ps, uint32_t chunk);                   // SPARE: from the pool to a job
-void vti_pset_place(vti_pset *ps, uint32_t chunk, vti_place place); // SPARE: from a job or a lane
+void vti_pset_place(vti_pset *ps, uint32_t chunk, vti_place place); // SPARE: between its places
 void vti_pset_set_clean(vti_pset *ps, uint32_t chunk);
 void vti_pset_soil(vti_pset *ps, uint32_t chunk); // it may hold bytes now
 
