@@ -3,7 +3,7 @@
 // Shelves, from the top down; a file calls its own shelf and those below:
 //   team/       the same call on several managers, all or nothing
 //   sequence/   VTS of the paper: what an engine calls (vtensor.h)
-//   verbs/      VTO: chunks and spans are created, mapped and released; the backend and the
+//   operations/ VTO: chunks and spans are created, mapped and released; the backend and the
 //               structure change together
 //   tree/       rTree: recorded prefixes, and the order of their eviction
 //   core/       pSet and vSet, chunks and spans as plain data; the mapper thread; sizes
@@ -69,7 +69,7 @@
 // under a running kernel. The exception is a sequence that was truncated into a chunk that it
 // shares (seq_extend.c).
 //
-// Memory for a position comes from the first of these that has it (chunk_take.c):
+// Memory for a position comes from the first of these that has it (lane.c):
 //   the neighbour of the chunk before, from the pool or made anew; the pool; warm chunks of idle
 //   spans, the longest idle first; prefixes that no sequence uses, the least valuable first; warm
 //   chunks of other live spans (not ahead of need).
@@ -77,10 +77,10 @@
 // The states of a span:
 //
 //   (made)  ->  IDLE  ->  LIVE  ->  RETIRED  ->  IDLE
-//        span_life.c           release     span_leave.c: the device is done with it, what is shared
+//        idle_span.c           release     release.c: the    device is done with it, what is shared
 //                                          is unmapped, warm chunks stay
 //   RETIRED  <->  CLEARING                 the device is done with it, and a lane is lent
-//   any     ->  QUARANTINED  ->  IDLE      quarantine.c
+//   any     ->  QUARANTINED  ->  IDLE      fence.c
 //
 // Threads. The structure belongs to the owner. The mapper thread gets jobs: plain data that names
 // the chunks and addresses lent to it (lane_job.c). The owner takes the chunks that a job needs
@@ -136,7 +136,7 @@ typedef struct vti_swapped {
     uint64_t sum; // of its slices, one after another
 } vti_swapped;
 
-// What the mapper does for the swap, a slice at a time (swap_copy.c). Its lane_job says the kind,
+// What the mapper does for the swap, a slice at a time (swap.c). Its lane_job says the kind,
 // how many entries the list has, and the progress; the rest of that is not used.
 typedef struct vti_copy {
     vti_lane_job job; // first

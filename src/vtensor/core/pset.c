@@ -1,5 +1,5 @@
 // pset.c - pSet: the physical chunks, numbered and reference-counted. It only records facts; the
-// verbs make them true.
+// operations make them true.
 //
 // Names cost nothing until their chunk is created: the host's memfd is sparse. There are more of
 // them than could be recorded, in regions as long as the longest sequence:

@@ -1,5 +1,5 @@
 // vset.c - vSet: the spans of addresses, all of one size, what each maps, and which are idle. It
-// only records facts; the verbs make them true.
+// only records facts; the operations make them true.
 //
 // Spans are made one by one as sequences need them, and recycled until the manager is destroyed.
 // The list of each state is ordered by the time of entry:

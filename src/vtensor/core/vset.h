@@ -62,7 +62,7 @@ typedef struct vti_lane_job {
     uint32_t n_created; // plan[0 .. n_created) have memory
     uint32_t n_view;    // of the portion after n_done: views that are done
     bool is_claimed;    // taken back by the owner, in the middle of a portion
-    bool is_stuck;      // a failure could not be undone: see quarantine.c
+    bool is_stuck;      // a failure could not be undone: see fence.c
     uint32_t n_left;    // then: positions mapped in the view where the undo failed
     vt_status st;       // the first failure
     vti_calls calls;

@@ -1,18 +1,102 @@
-// quarantine.c - spans that could not be put back.
+// fence.c - what the device has finished: tickets and the sources of copies in flight; and spans
+// that a failure of the device has left in no known state.
 //
-// A job has failed, and undoing it has failed as well: in a portion of a lane, some views map the
-// chunks and others do not. The span is not used meanwhile. It holds whatever it maps, so that none
-// of that memory gets another holder while an address still shows it; it is counted. If a sequence
-// lives in the span, it is lost. Once it is gone, later steps try to unmap everything, each from
-// where the last one failed; then the span is idle again. A lane whose job is with the mapper is
-// held when the job comes back.
+// Quarantine. A job has failed, and undoing it has failed as well: in a portion of a lane, some
+// views map the chunks and others do not. The span is not used meanwhile. It holds whatever it
+// maps, so that none of that memory gets another holder while an address still shows it; it is
+// counted. If a sequence lives in the span, it is lost. Once it is gone, later steps try to unmap
+// everything, each from where the last one failed; then the span is idle again. A lane whose job is
+// in flight is held when the job comes back.
 //
 // What the portion maps is known from the job (lane_job.c): after BACK the views below n_view, and
 // n_left positions in view n_view; after UNMAP the views from n_view on, and n_left positions in
 // the one before.
-#include "verbs.h"
+#include "operations.h"
 
-#include "vtensor/core/common.h"
+#include <stdlib.h>
+
+vt_status vti_fence_take(vt_manager *m, vti_span *sp)
+{
+    VT_TRY(vti_tally_backend(m, m->vmm->ops->fence(m->vmm, &sp->fence)));
+    sp->needs_fence = false;
+    return VT_OK;
+}
+
+static vt_status ask_backend(vt_manager *m, uint64_t ticket, bool wait, bool *is_passed)
+{
+    *is_passed = true;
+    if (ticket == 0) return VT_OK;
+    return vti_tally_backend(m, m->vmm->ops->passed(m->vmm, ticket, wait, is_passed));
+}
+
+vt_status vti_fence_passed(vt_manager *m, uint64_t ticket, bool *is_passed)
+{
+    return ask_backend(m, ticket, false, is_passed);
+}
+
+vt_status vti_span_is_quiet(vt_manager *m, vti_span *sp)
+{
+    bool is_passed;
+    if (sp->needs_fence) VT_TRY(vti_fence_take(m, sp));
+    VT_TRY(vti_fence_passed(m, sp->fence, &is_passed));
+    return is_passed ? VT_OK : VT_BUSY;
+}
+
+vt_status vti_span_await(vt_manager *m, vti_span *sp)
+{
+    if (sp->needs_fence) VT_TRY(vti_fence_take(m, sp));
+    return vti_fence_await(m, sp->fence);
+}
+
+vt_status vti_fence_await(vt_manager *m, uint64_t ticket)
+{
+    bool is_passed;
+    return ask_backend(m, ticket, true, &is_passed);
+}
+
+// ---- Sources of copies in flight
+
+vt_status vti_loan_reserve(vt_manager *m)
+{
+    if (m->n_loan < m->cap_loan) return VT_OK;
+    uint32_t cap = m->cap_loan > 0 ? 2 * m->cap_loan : 64;
+    vti_loan *loan = calloc(cap, sizeof *loan);
+    if (!loan) return VT_ENOMEM;
+    for (uint32_t i = 0; i < m->n_loan; i++) loan[i] = m->loan[(m->first_loan + i) % m->cap_loan];
+    free(m->loan);
+    m->loan = loan;
+    m->first_loan = 0;
+    m->cap_loan = cap;
+    return VT_OK;
+}
+
+// If no ticket can be taken, the loan ends with the next one that can.
+void vti_loan_add(vt_manager *m, uint32_t chunk)
+{
+    uint64_t ticket;
+    if (vti_tally_backend(m, m->vmm->ops->fence(m->vmm, &ticket)) != VT_OK) ticket = UINT64_MAX;
+    if (ticket == 0) return;
+    vti_pset_user_hold(&m->pset, chunk);
+    vti_pset_user_leave(&m->pset, chunk);
+    m->loan[(m->first_loan + m->n_loan++) % m->cap_loan] = (vti_loan){ticket, chunk};
+}
+
+void vti_loans_return(vt_manager *m, bool wait)
+{
+    while (m->n_loan > 0) {
+        bool is_over;
+        vti_loan *l = &m->loan[m->first_loan];
+        if (l->ticket == UINT64_MAX &&
+            vti_tally_backend(m, m->vmm->ops->fence(m->vmm, &l->ticket)) != VT_OK)
+            return;
+        if (ask_backend(m, l->ticket, wait, &is_over) != VT_OK || !is_over) return;
+        vti_pset_user_drop(&m->pset, l->chunk, VTI_IN_POOL, true);
+        m->first_loan = (m->first_loan + 1) % m->cap_loan;
+        m->n_loan--;
+    }
+}
+
+// ---- Quarantine
 
 void vti_quarantine_hold(vt_manager *m, vti_span *sp, uint32_t group)
 {
@@ -26,19 +110,15 @@ void vti_quarantine_hold(vt_manager *m, vti_span *sp, uint32_t group)
     if (l->n_end > l->held1) l->held1 = l->n_end;
 }
 
-// What a lost span holds is quarantined, and no longer leaving.
-static void take_back_left(vt_manager *m, const vti_span *sp, uint32_t group)
-{
-    const vti_lane *l = &sp->lane[group];
-    for (uint32_t p = l->held0; p < l->held1; p++)
-        if (vti_lane_has_left(sp, l, p) && vti_lane_at(l, p) != VTI_NO_CHUNK)
-            vti_pset_user_stay(&m->pset, l->at[p]);
-}
-
 void vti_span_quarantine(vt_manager *m, vti_span *sp)
 {
     if (sp->is_lost) return;
-    for (uint32_t g = 0; g < m->geo.n_group; g++) take_back_left(m, sp, g);
+    for (uint32_t g = 0; g < m->geo.n_group; g++) {
+        const vti_lane *l = &sp->lane[g];
+        for (uint32_t p = l->held0; p < l->held1; p++) // it is no longer leaving
+            if (vti_lane_has_left(sp, l, p) && vti_lane_at(l, p) != VTI_NO_CHUNK)
+                vti_pset_user_stay(&m->pset, l->at[p]);
+    }
     sp->is_lost = true;
     m->vset.n_lost++;
     for (uint32_t g = 0; g < m->geo.n_group; g++)
@@ -49,16 +129,6 @@ void vti_span_quarantine(vt_manager *m, vti_span *sp)
 }
 
 // ---- Clearing
-
-static vt_status unmap_in(vt_manager *m, const vti_span *sp, uint32_t group, uint32_t view,
-                          uint32_t first, uint32_t n)
-{
-    if (n == 0) return VT_OK;
-    uintptr_t addr = vti_lane_addr(&m->geo, sp, group, view, first);
-    m->tally.calls.unmap_calls++;
-    return vti_tally_backend(m,
-                             m->vmm->ops->unmap(m->vmm, addr, n * m->geo.group[group].slice_bytes));
-}
 
 // How many positions of the stuck portion a view maps.
 static uint32_t stuck_mapped(const vti_lane_job *job, uint32_t view, uint32_t n)
@@ -92,7 +162,11 @@ static vt_status clear_view(vt_manager *m, vti_span *sp)
     const vti_lane *l = &sp->lane[at->group];
     for (uint32_t n, n_mapped; at->position < l->n_end; at->position += n) {
         n = next_stretch(l, at->view, at->position, &n_mapped);
-        VT_TRY(unmap_in(m, sp, at->group, at->view, at->position, n_mapped));
+        if (n_mapped == 0) continue;
+        uintptr_t addr = vti_lane_addr(&m->geo, sp, at->group, at->view, at->position);
+        m->tally.calls.unmap_calls++;
+        VT_TRY(vti_tally_backend(
+            m, m->vmm->ops->unmap(m->vmm, addr, n_mapped * m->geo.group[at->group].slice_bytes)));
     }
     at->position = 0;
     return VT_OK;

@@ -10,12 +10,10 @@
 //   5. what is ready for newcomers;
 //   6. warm chunks of other live spans, beyond the end of their sequence.
 // Nothing is taken before it is known that all of it suffices (check_room).
-#include "verbs.h"
+#include "operations.h"
 
 #include <assert.h>
 #include <stdlib.h>
-
-#include "vtensor/core/common.h"
 
 // ---- Gauges
 
@@ -231,19 +229,15 @@ static int by_name(const void *a, const void *b)
     return (x->name > y->name) - (x->name < y->name);
 }
 
-static void plan_pool_first(vt_manager *m, uint32_t cls, vti_plan *out)
-{
-    uint32_t chunk = m->pset.cls[cls].pool;
-    vti_pset_place(&m->pset, chunk, VTI_WITH_JOB);
-    *out = vti_plan_of(m, chunk);
-}
-
 // Plans to destroy up to n chunks of a class's pool, neighbours in one call.
 static uint32_t plan_destroy(vt_manager *m, uint32_t cls, uint32_t n)
 {
     uint32_t n_plan = 0;
-    while (n_plan < n && n_plan < m->n_job_plan && m->pset.cls[cls].n_pool > 0)
-        plan_pool_first(m, cls, &m->job_plan[n_plan++]);
+    while (n_plan < n && n_plan < m->n_job_plan && m->pset.cls[cls].n_pool > 0) {
+        uint32_t chunk = m->pset.cls[cls].pool;
+        vti_pset_place(&m->pset, chunk, VTI_WITH_JOB);
+        m->job_plan[n_plan++] = vti_plan_of(m, chunk);
+    }
     qsort(m->job_plan, n_plan, sizeof *m->job_plan, by_name);
     return n_plan;
 }
@@ -260,19 +254,6 @@ static uint32_t pooled_class(const vt_manager *m, uint32_t except)
     uint32_t c = 0;
     while (c < m->pset.n_class && (c == except || m->pset.cls[c].n_pool == 0)) c++;
     return c;
-}
-
-static bool destroy_other(vt_manager *m, uint32_t cls)
-{
-    uint32_t other = pooled_class(m, cls);
-    return other < m->pset.n_class && pool_destroy(m, other, 1) == VT_OK;
-}
-
-// Warm chunks that could not be unmapped: the device may still read there.
-static bool others_are_warm(const vt_manager *m, const vti_span *sp)
-{
-    const uint64_t own = sp ? vti_span_warm_bytes(&m->vset, sp) : 0;
-    return m->vset.n_warm_bytes[VTI_SPAN_IDLE] + m->vset.n_warm_bytes[VTI_SPAN_LIVE] > own;
 }
 
 bool vti_has_surplus(const vt_manager *m)
@@ -298,7 +279,8 @@ vt_status vti_room_make(vt_manager *m, const vti_span *sp, uint32_t cls, vti_has
         }
         if (takes_idle && idle_unmap_one(m, cls, 1)) continue;
         if (has_room) break;
-        if (destroy_other(m, cls)) continue;
+        const uint32_t other = pooled_class(m, cls);
+        if (other < m->pset.n_class && pool_destroy(m, other, 1) == VT_OK) continue;
         if (takes_idle && idle_unmap_one(m, UINT32_MAX, 1)) continue;
         if (vti_rtree_evict(m->rtree, m->now_ms)) continue;
         if (!takes_ready) {
@@ -308,7 +290,10 @@ vt_status vti_room_make(vt_manager *m, const vti_span *sp, uint32_t cls, vti_has
         if (haste == VTI_AHEAD) return VT_NOSPACE;
         if (live_unmap_one(m, sp)) continue;
         if (m->tally.calls.device_errors > n_error) return VT_EDEVICE;
-        return others_are_warm(m, sp) ? VT_BUSY : shortage_of(m);
+        // Warm chunks of others could not be unmapped: the device may still read there.
+        const uint64_t own = sp ? vti_span_warm_bytes(&m->vset, sp) : 0;
+        const uint64_t *warm = m->vset.n_warm_bytes;
+        return warm[VTI_SPAN_IDLE] + warm[VTI_SPAN_LIVE] > own ? VT_BUSY : shortage_of(m);
     }
     return VT_OK;
 }
@@ -338,7 +323,7 @@ vt_status vti_spare_return(vt_manager *m, uint64_t bytes)
     return VT_OK;
 }
 
-// ---- Back to the system, bit by bit
+// ---- Back to the system, a little in each step
 //
 // What the owner does in a step is bounded by counts, whatever the amount: it evicts some blocks,
 // and plans some chunks that the mapper unmaps and some that it destroys. A lower budget holds at
@@ -387,13 +372,6 @@ static void unmap_more_ahead(vt_manager *m, uint64_t bytes)
     }
 }
 
-// What live sequences have prepared is theirs to use at any time, so it is not lent to the mapper.
-static void unmap_live_some(vt_manager *m)
-{
-    for (int i = 0; i < LIVE_AT_ONCE && live_unmap_one(m, NULL); i++) {
-    }
-}
-
 void vti_spare_return_ahead(vt_manager *m)
 {
     uint64_t surplus = surplus_bytes(m), pooled = vti_pset_pool_bytes(&m->pset);
@@ -403,7 +381,8 @@ void vti_spare_return_ahead(vt_manager *m)
     if (m->vset.n_warm_bytes[VTI_SPAN_IDLE] > 0)
         unmap_more_ahead(m, surplus - pooled);
     else if (vti_over_budget(m) > pooled + vti_pset_evictable_bytes(&m->pset))
-        unmap_live_some(m);
+        // What live sequences have prepared is theirs to use at any time: the mapper never gets it.
+        for (int i = 0; i < LIVE_AT_ONCE && live_unmap_one(m, NULL); i++) continue;
 }
 
 static uint64_t idle_spare_bytes(const vt_manager *m)
@@ -411,19 +390,15 @@ static uint64_t idle_spare_bytes(const vt_manager *m)
     return vti_pset_bytes(&m->pset, VT_CHUNK_SPARE) - m->vset.n_warm_bytes[VTI_SPAN_LIVE];
 }
 
-// What jobs have counts as spare.
-static bool must_evict(const vt_manager *m)
-{
-    return m->giving.forgets || vti_over_budget(m) > idle_spare_bytes(m);
-}
-
 static void evict_some(vt_manager *m)
 {
-    for (uint32_t n = 0; n < EVICT_AT_ONCE && must_evict(m); n++)
-        if (!vti_rtree_evict(m->rtree, m->now_ms)) {
-            m->giving.forgets = false;
-            return;
-        }
+    for (uint32_t n = 0; n < EVICT_AT_ONCE; n++) {
+        // What jobs have counts as spare.
+        if (!m->giving.forgets && vti_over_budget(m) <= idle_spare_bytes(m)) return;
+        if (vti_rtree_evict(m->rtree, m->now_ms)) continue;
+        m->giving.forgets = false;
+        return;
+    }
 }
 
 // Chunks that prefixes share with sequences are unmapped some time after those have ended.
@@ -434,16 +409,10 @@ static bool giving_is_done(const vt_manager *m)
     return bytes_beyond(idle_spare_bytes(m), g->keep_bytes) <= g->recent_bytes;
 }
 
-// What has gone is not made again.
-static void settle_ceiling(vt_manager *m)
-{
-    uint64_t least = m->budget_bytes + vti_over_budget(m);
-    if (least < m->ceiling_bytes) m->ceiling_bytes = least;
-}
-
 void vti_giving_go_on(vt_manager *m)
 {
-    settle_ceiling(m);
+    const uint64_t exists = m->budget_bytes + vti_over_budget(m);
+    if (exists < m->ceiling_bytes) m->ceiling_bytes = exists; // what has gone is not made again
     evict_some(m);
     vti_spare_return_ahead(m);
     if (m->giving.is_on && giving_is_done(m)) m->giving = (vti_giving){0};

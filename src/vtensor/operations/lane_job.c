@@ -6,17 +6,53 @@
 //   owner:   commit_job    the structure follows
 //
 // vti_job_now does all three. vti_job_post leaves the middle one to the mapper: until vti_jobs_take
-// or vti_lane_settle has committed the job, its lane is lent, and the owner does not touch it.
+// or vti_lane_settle has committed the job, its lane is in flight, and the owner does not touch it.
 //
 // A job of a vti_copy goes the same way; its owner looks at the outcome itself (seq_swap.c).
 //
 // A portion is done in all views, or in none: a failure, which ends the job, is undone. What was
-// done before stays. If the undo fails as well, the span is quarantined.
-#include "verbs.h"
+// done before stays. If the undo fails as well, the span is quarantined (fence.c).
+//
+// A plan lists chunks that were taken out of the structure for a lane. A job maps them, or they go
+// back where they were.
+#include "operations.h"
 
 #include <assert.h>
 
-#include "vtensor/core/common.h"
+// ---- Plans
+
+vti_plan vti_plan_of(const vt_manager *m, uint32_t chunk)
+{
+    return (vti_plan){
+        .chunk = chunk, .name = vti_pset_index(&m->pset, chunk), .drop = VTI_NO_CHUNK};
+}
+
+void vti_plan_drop(vt_manager *m, uint32_t cls, const vti_plan *plan, uint32_t from, uint32_t to)
+{
+    for (uint32_t i = to; i-- > from;) {
+        const vti_plan *p = &plan[i];
+        if (p->is_absent)
+            vti_pset_unreserve(&m->pset, p->chunk);
+        else
+            vti_pset_place(&m->pset, p->chunk, VTI_IN_POOL);
+        if (p->drop != VTI_NO_CHUNK)
+            vti_pset_place(&m->pset, p->drop, VTI_IN_POOL);
+        else if (p->is_absent)
+            m->reserved_bytes -= m->pset.cls[cls].chunk_bytes;
+    }
+}
+
+uint64_t vti_plan_runs(const vt_manager *m, const vti_span *sp, uint32_t group, uint32_t first,
+                       const vti_plan *plan, uint32_t n)
+{
+    const vti_lane *l = &sp->lane[group];
+    // Below n_ro the access differs.
+    uint32_t before = first > l->n_ro ? vti_lane_at(l, first - 1) : VTI_NO_CHUNK;
+    uint64_t n_run = 0; // what follows begins a run already
+    for (uint32_t i = 0; i < n; before = plan[i++].chunk)
+        n_run += !vti_pset_continues(&m->pset, before, plan[i].chunk);
+    return n_run * m->geo.group[group].n_view;
+}
 
 enum { MAP_AT_ONCE = 64 }; // chunks
 
@@ -59,36 +95,30 @@ static vt_status unmap_some(job_run *r, uint32_t view, uint32_t n)
                      ops->unmap(r->m->vmm, addr_of(r, view, r->begin), n * r->gr->slice_bytes));
 }
 
-// Maps the run of neighbours that begins with plan[i].
-static vt_status map_run(job_run *r, uint32_t view, uint32_t i, vt_vmm_use use, uint32_t *n)
-{
-    const vt_vmm_ops *ops = r->m->vmm->ops;
-    *n = plan_run(r, i);
-    return ops->map(r->m->vmm, addr_of(r, view, i), view, r->job->plan[i].name, *n, use);
-}
-
-// Maps what follows from plan[i] on with the same access, as much as one call takes.
-static vt_status map_batch(job_run *r, uint32_t view, uint32_t i, vt_vmm_use use, uint32_t *n)
+// Maps what follows from plan[i] on with the same access, as much as one call takes: a run of
+// neighbours, or what map_each takes.
+static vt_status map_batch(job_run *r, uint32_t view, uint32_t i, uint32_t *n)
 {
     const vt_vmm_ops *ops = r->m->vmm->ops;
     const vti_plan *plan = r->job->plan;
+    const vt_vmm_use use = plan[i].is_read ? VT_VMM_READ : r->job->use;
+    const uintptr_t addr = addr_of(r, view, i);
+    *n = plan_run(r, i);
+    if (!ops->map_each) return ops->map(r->m->vmm, addr, view, plan[i].name, *n, use);
     uint64_t index[MAP_AT_ONCE];
     for (*n = 0; *n < MAP_AT_ONCE && i + *n < r->end; ++*n) {
         if (plan[i + *n].is_read != plan[i].is_read) break;
         index[*n] = plan[i + *n].name;
     }
-    return ops->map_each(r->m->vmm, addr_of(r, view, i), view, index, *n, use);
+    return ops->map_each(r->m->vmm, addr, view, index, *n, use);
 }
 
 // *n_mapped: of the portion.
 static vt_status map_some(job_run *r, uint32_t view, uint32_t *n_mapped)
 {
-    const bool batches = r->m->vmm->ops->map_each != NULL;
     *n_mapped = 0;
     for (uint32_t i = r->begin, n; i < r->end; i += n) {
-        const vt_vmm_use use = r->job->plan[i].is_read ? VT_VMM_READ : r->job->use;
-        VT_TRY(note_call(r, &r->job->calls.map_calls,
-                         batches ? map_batch(r, view, i, use, &n) : map_run(r, view, i, use, &n)));
+        VT_TRY(note_call(r, &r->job->calls.map_calls, map_batch(r, view, i, &n)));
         *n_mapped += n;
     }
     return VT_OK;
@@ -178,32 +208,23 @@ static bool undo_back(job_run *r, vt_status st, uint32_t n)
     return fail_job(r, st, undone == VT_OK);
 }
 
-// Some of it may be queued already, so it cannot be unmapped now: the chunks stay mapped, and
-// dirty, and whoever does the job at once sees to them (vti_lane_back). Nobody does so for a job
-// that was taken back.
-static bool leave_foul(job_run *r, vt_status st)
-{
-    if (r->job->is_claimed) return fail_job(r, st, false);
-    r->job->n_done = r->end;
-    r->job->n_view = 0;
-    return fail_job(r, st, true);
-}
-
-// The portion is mapped in all views: then it is wiped, view by view.
+// The portion is mapped in all views: then it is wiped, view by view. If queued wiping fails, some
+// of it may be queued already, so nothing can be unmapped now: the chunks stay mapped, and dirty,
+// and vti_lane_back unmaps them later. Nothing does so for a job that was taken back.
 static bool wipe_mapped(job_run *r)
 {
     vti_lane_job *job = r->job;
     const uint32_t n_view = r->gr->n_view;
     vt_status st = wipe_some(r, job->n_view - n_view);
     if (st == VT_OK && ++job->n_view < 2 * n_view) return true;
-    if (st != VT_OK) {
+    if (st != VT_OK && (job->order == VT_VMM_NOW || job->is_claimed)) {
         job->n_view = n_view;
-        return job->order == VT_VMM_NOW ? undo_back(r, st, 0) : leave_foul(r, st);
+        return job->order == VT_VMM_NOW ? undo_back(r, st, 0) : fail_job(r, st, false);
     }
-    for (uint32_t i = r->begin; i < r->end; i++) job->plan[i].is_dirty = false;
+    for (uint32_t i = r->begin; i < r->end && st == VT_OK; i++) job->plan[i].is_dirty = false;
     job->n_done = r->end;
     job->n_view = 0;
-    return job->n_done < job->n;
+    return st == VT_OK ? job->n_done < job->n : fail_job(r, st, true);
 }
 
 static bool back_step(job_run *r)
@@ -361,16 +382,8 @@ static void commit_backed(vt_manager *m, vti_span *sp, const vti_lane_job *job, 
     vti_lane_count_warm(&m->vset, sp, job->group, 1);
 }
 
-// Of what was mapped, up to the last chunk that could not be wiped.
-static uint32_t count_to_foul(const vti_lane_job *job)
-{
-    uint32_t n = job->use == VT_VMM_WRITE && !job->is_stuck ? job->n_done : 0;
-    while (n > 0 && !job->plan[n - 1].is_dirty) n--;
-    return n;
-}
-
 // Chunks that could not be wiped are not left where a sequence could read them: they wait with what
-// is to be unmapped, and go to the pool, dirty. (Whoever takes an idle span wipes it.)
+// is to be unmapped, and go to the pool, dirty. (An idle span is wiped when it is taken.)
 static void hold_foul(vt_manager *m, vti_span *sp, uint32_t group, uint32_t end)
 {
     vti_lane *l = &sp->lane[group];
@@ -390,7 +403,8 @@ static void commit_back(vt_manager *m, vti_span *sp, const vti_lane_job *job)
     m->runs_reserved -= job->n_run;
     for (uint32_t i = 0; i < job->n && i < stuck_end; i++) commit_backed(m, sp, job, i);
     for (uint32_t i = job->n; i-- > stuck_end;) give_back_planned(m, job, i);
-    uint32_t n_foul = count_to_foul(job);
+    uint32_t n_foul = job->use == VT_VMM_WRITE && !job->is_stuck ? job->n_done : 0;
+    while (n_foul > 0 && !job->plan[n_foul - 1].is_dirty) n_foul--; // up to the last one not wiped
     if (n_foul > 0 && sp->state == VTI_SPAN_LIVE && !sp->is_lost)
         hold_foul(m, sp, job->group, job->first + n_foul);
     vti_tally_peaks(m);
@@ -415,22 +429,14 @@ static void commit_unmap(vt_manager *m, vti_span *sp, const vti_lane_job *job)
     }
 }
 
-static void commit_wipe(vt_manager *m, vti_span *sp, const vti_lane_job *job)
-{
-    vti_lane *l = &sp->lane[job->group];
-    if (job->n_done == job->n) l->dirty_end = job->first * m->geo.group[job->group].slice_bytes;
-}
-
 static void commit_job(vt_manager *m, vti_span *sp, uint32_t group)
 {
-    static void (*const commit[VTI_N_JOB_KIND])(vt_manager *, vti_span *, const vti_lane_job *) = {
-        [VTI_JOB_BACK] = commit_back,
-        [VTI_JOB_UNMAP] = commit_unmap,
-        [VTI_JOB_WIPE] = commit_wipe,
-    };
-    vti_lane_job *job = &sp->lane[group].job;
+    const vti_lane_job *job = &sp->lane[group].job;
     vti_calls_add(&m->tally.calls, &job->calls);
-    commit[job->kind](m, sp, job);
+    if (job->kind == VTI_JOB_BACK) commit_back(m, sp, job);
+    if (job->kind == VTI_JOB_UNMAP) commit_unmap(m, sp, job);
+    if (job->kind == VTI_JOB_WIPE && job->n_done == job->n)
+        sp->lane[group].dirty_end = job->first * m->geo.group[group].slice_bytes;
     if (sp->is_lost) vti_quarantine_hold(m, sp, group);
     if (job->is_stuck) vti_span_quarantine(m, sp);
     vti_lane_end_plan(&sp->lane[group]);
@@ -456,17 +462,8 @@ static void run_to_end(vt_manager *m, vti_lane_job *job)
     }
 }
 
-static vt_status run_now(vt_manager *m, vti_span *sp, uint32_t group, const vti_order_form *form)
-{
-    fill_job(m, sp, group, form, false);
-    sp->needs_fence |= form->kind != VTI_JOB_UNMAP; // wiping may be queued
-    run_to_end(m, &sp->lane[group].job);
-    commit_job(m, sp, group);
-    return sp->lane[group].job.st;
-}
-
-// Where there is no memory for the list of what is unmapped or wiped, it is done in pieces. (Who
-// backs has made the plan.)
+// Where there is no memory for the list of what is unmapped or wiped, it is done in pieces. (For
+// BACK the plan has been made.)
 vt_status vti_job_now(vt_manager *m, vti_span *sp, uint32_t group, const vti_order_form *form)
 {
     vti_order_form part = *form;
@@ -474,7 +471,11 @@ vt_status vti_job_now(vt_manager *m, vti_span *sp, uint32_t group, const vti_ord
     for (; part.first < end; part.first += part.n) {
         part.n = end - part.first;
         if (vti_lane_make_plan(&sp->lane[group], part.n) != VT_OK) part.n = VTI_SHORT_PLAN;
-        VT_TRY(run_now(m, sp, group, &part));
+        fill_job(m, sp, group, &part, false);
+        sp->needs_fence |= part.kind != VTI_JOB_UNMAP; // wiping may be queued
+        run_to_end(m, &sp->lane[group].job);
+        commit_job(m, sp, group);
+        VT_TRY(sp->lane[group].job.st);
     }
     return VT_OK;
 }
@@ -566,14 +567,6 @@ void vti_slots_drop_now(vt_manager *m)
     }
 }
 
-static void commit_copy(vt_manager *m, vti_copy *c)
-{
-    vti_calls_add(&m->tally.calls, &c->job.calls);
-    c->job.calls = (vti_calls){0}; // it may go on
-    c->is_lent = false;
-    if (c == &m->swap.drop) vti_slots_put_picked(&m->swap);
-}
-
 // Commits a job that has come back. A failure is reported to the sequence that asked for it, if it
 // is still alive.
 static void commit_returned(vt_manager *m, vti_lane_job *job)
@@ -584,7 +577,11 @@ static void commit_returned(vt_manager *m, vti_lane_job *job)
     m->tally.job_failures += job->st != VT_OK;
     if (job->st == VT_EDEVICE) m->giving.is_on = false; // it would be tried for ever
     if (job->kind >= VTI_JOB_WRITE) {
-        commit_copy(m, (vti_copy *)job);
+        vti_copy *c = (vti_copy *)job;
+        vti_calls_add(&m->tally.calls, &job->calls);
+        job->calls = (vti_calls){0}; // it may be continued
+        c->is_lent = false;
+        if (c == &m->swap.drop) vti_slots_put_picked(&m->swap);
         return;
     }
     if (job == &m->job) {

@@ -1,5 +1,5 @@
-// span_leave.c - a lane releases positions: the end of a sequence that is truncated, what a window
-// has passed, or everything once the sequence is released.
+// release.c - deferred release: a lane gives up positions, which are the end of a sequence that is
+// truncated, what a window has passed, or everything once the sequence is released.
 //
 //   leave    what is the lane's alone and could be written stays mapped, warm and dirty; the rest
 //            waits: it stays mapped and held until the device is done
@@ -12,19 +12,11 @@
 //
 // Nothing here waits for the device. Tickets pass in order, so the oldest retired span is asked
 // first, and the others only if it has passed.
-#include "verbs.h"
-
-#include "vtensor/core/common.h"
+#include "operations.h"
 
 bool vti_lane_waits(const vti_lane *l)
 {
     return l->held0 < l->front || l->n_owned < l->held1;
-}
-
-// Whether a position may stay mapped without a holder.
-static bool stays_warm(const vt_manager *m, const vti_lane *l, uint32_t position)
-{
-    return position >= l->n_ro && vti_pset_state(&m->pset, l->at[position]) == VT_CHUNK_OWNED;
 }
 
 // Gives up held positions at the end that need not wait.
@@ -34,7 +26,8 @@ static void leave_end(vt_manager *m, vti_span *sp, uint32_t group, uint32_t end)
     for (; l->held1 > end && l->held1 > l->held0 && !l->is_foul; l->held1--) {
         uint32_t p = l->held1 - 1, chunk = vti_lane_at(l, p);
         if (chunk == VTI_NO_CHUNK) continue;
-        if (!stays_warm(m, l, p)) return;
+        bool may_stay = p >= l->n_ro && vti_pset_state(&m->pset, chunk) == VT_CHUNK_OWNED;
+        if (!may_stay) return;
         vti_pset_user_drop(&m->pset, chunk, VTI_IN_LANE, true);
         vti_lane_count_warm(&m->vset, sp, group, 1);
     }
@@ -97,15 +90,6 @@ static uint32_t waiting_stretch(const vti_lane *l, uint32_t *first)
     return end - *first;
 }
 
-// A job that is taken back may have queued some wiping, where the lane unmaps what is warm as well,
-// and it may have left the span quarantined.
-static vt_status take_back(vt_manager *m, vti_span *sp, uint32_t group)
-{
-    if (!sp->lane[group].is_lent) return VT_OK;
-    vti_lane_settle(m, sp, group);
-    return sp->is_lost ? VT_EDEVICE : vti_span_is_quiet(m, sp);
-}
-
 vt_status vti_lane_clear(vt_manager *m, vti_span *sp, uint32_t group, bool post)
 {
     vti_lane *l = &sp->lane[group];
@@ -115,7 +99,10 @@ vt_status vti_lane_clear(vt_manager *m, vti_span *sp, uint32_t group, bool post)
     if (sp->is_lost) return VT_EDEVICE;
     if (post && l->is_lent) return VT_BUSY;
     VT_TRY(vti_span_is_quiet(m, sp));
-    VT_TRY(take_back(m, sp, group));
+    if (l->is_lent) { // taking the job back may queue some wiping, or leave the span quarantined
+        vti_lane_settle(m, sp, group);
+        VT_TRY(sp->is_lost ? VT_EDEVICE : vti_span_is_quiet(m, sp));
+    }
     while ((n = waiting_stretch(l, &form.first)) > 0) {
         form.n = n;
         if (post && m->mapper_kind == VT_MAPPER_THREAD)
@@ -162,21 +149,7 @@ static vt_status span_reap(vt_manager *m, vti_span *sp, bool post)
     return VT_OK;
 }
 
-// What idle spans have warm can be used elsewhere once the device has wiped it.
-static void await_idle(vt_manager *m)
-{
-    for (vti_span *sp = m->vset.in[VTI_SPAN_IDLE].oldest; sp; sp = sp->newer)
-        (void)vti_span_await(m, sp);
-}
-
-// What the mapper has is taken back: the span is retired again.
-static void take_back_clearing(vt_manager *m)
-{
-    while (m->vset.in[VTI_SPAN_CLEARING].oldest)
-        vti_span_settle(m, m->vset.in[VTI_SPAN_CLEARING].oldest);
-}
-
-// Those with a lane that is lent step aside until it comes back, so that nobody walks past them.
+// A span with a lane that is lent leaves the list until it comes back, so that no walk passes it.
 static vt_status reap_ahead(vt_manager *m, vti_span *sp)
 {
     vt_status st = VT_BUSY;
@@ -189,7 +162,8 @@ static vt_status reap_ahead(vt_manager *m, vti_span *sp)
 vt_status vti_spans_reap(vt_manager *m, vti_reap how)
 {
     vt_status st = VT_OK;
-    if (how != VTI_REAP_POST) take_back_clearing(m);
+    while (how != VTI_REAP_POST && m->vset.in[VTI_SPAN_CLEARING].oldest) // retires it again
+        vti_span_settle(m, m->vset.in[VTI_SPAN_CLEARING].oldest);
     for (vti_span *sp = m->vset.in[VTI_SPAN_RETIRED].oldest, *newer; sp; sp = newer) {
         newer = sp->newer;
         if (how != VTI_REAP_POST) vti_span_settle(m, sp);
@@ -199,7 +173,10 @@ vt_status vti_spans_reap(vt_manager *m, vti_reap how)
             reaped = how == VTI_REAP_POST ? reap_ahead(m, sp) : span_reap(m, sp, false);
         if (reaped != VT_OK && reaped != VT_BUSY) st = reaped;
     }
-    if (how == VTI_REAP_WAIT) await_idle(m);
+    // What idle spans have warm can be used elsewhere once the device has wiped it.
+    for (vti_span *sp = m->vset.in[VTI_SPAN_IDLE].oldest; sp && how == VTI_REAP_WAIT;
+         sp = sp->newer)
+        (void)vti_span_await(m, sp);
     return st;
 }
 
