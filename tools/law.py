@@ -19,16 +19,15 @@ LAW = {
     "include/vtensor": [],
     "include/flexinfer": [],
 
-    # libvtensor: team -> sequence -> verbs -> tree -> structure -> common; vattention is a library of its own.
-    "vtensor/common": PORT,
-    "vtensor/structure": ["vtensor/common", "include/vtensor"],
-    "vtensor/tree": ["vtensor/structure", "vtensor/common", "include/vtensor"],
-    "vtensor/verbs": ["vtensor/tree", "vtensor/structure", "vtensor/common", "include/vtensor"],
-    "vtensor/sequence": ["vtensor/verbs", "vtensor/tree", "vtensor/structure", "vtensor/common", "include/vtensor"],
-    "vtensor/team": ["vtensor/sequence/seq_undo.h", "vtensor/common/try.h", "include/vtensor"],
-    "vtensor/vattention": ["vtensor/common", "include/vtensor/vattention.h", *PORT],
-    "vtensor/backend/host": ["vtensor/common/try.h", *PORT],
-    "vtensor/backend/cuda": ["vtensor/common/try.h", *PORT],
+    # libvtensor: team -> sequence -> operations -> tree -> core; vattention is a library of its own.
+    "vtensor/core": ["include/vtensor"],
+    "vtensor/tree": ["vtensor/core", "include/vtensor"],
+    "vtensor/operations": ["vtensor/tree", "vtensor/core", "include/vtensor"],
+    "vtensor/sequence": ["vtensor/operations", "vtensor/tree", "vtensor/core", "include/vtensor"],
+    "vtensor/team": ["vtensor/sequence/seq_undo.h", "vtensor/core/common.h", "include/vtensor"],
+    "vtensor/vattention": ["vtensor/core/common.h", "vtensor/core/mapper.h", "include/vtensor/vattention.h", *PORT],
+    "vtensor/backend/host": ["vtensor/core/common.h", *PORT],
+    "vtensor/backend/cuda": ["vtensor/core/common.h", *PORT],
 
     "base/text": [],
     "base": ["base/text/utf8.h", ERROR],
@@ -84,9 +83,10 @@ LAW = {
     "model": ["model/load", "model/plan", "kernels", "format", "base/...", ERROR],
 
     # A GPU: NVIDIA's driver, loaded when it is asked for, and the kernels that the build made for it.
-    "gpu/driver": ["base", ERROR],
+    # The table of the driver is libvtensor's, so that there is one.
+    "gpu/driver": ["vtensor/backend/cuda/cuda_driver.h", "include/vtensor/status.h", "base", ERROR],
     # NVIDIA's NCCL, loaded when several GPUs are asked for.
-    "gpu/comm": ["gpu/driver", "base/...", ERROR],
+    "gpu/comm": ["gpu/driver", "vtensor/backend/cuda/cuda_driver.h", "base/...", ERROR],
     "gpu": ["gpu/comm", "gpu/driver", "kernels/cuda", "kernels", "model/device.h", "model/plan", "include/vtensor/vmm.h",
             "base/...", ERROR],
 

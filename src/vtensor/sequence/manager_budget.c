@@ -2,7 +2,7 @@
 // memory of the whole manager; vt_give_back and vt_aim_budget, which leave most of it to vt_step.
 #include "sequence.h"
 
-#include "vtensor/common/try.h"
+#include "vtensor/core/common.h"
 
 static void settle_all(vt_manager *m)
 {
@@ -64,9 +64,9 @@ vt_status vt_evict(vt_manager *m, uint64_t want_bytes, uint64_t *freed_bytes)
 {
     uint64_t had = vti_pset_created_bytes(&m->pset);
     settle_all(m);
-    uint64_t pooled = vti_pool_bytes(m);
+    uint64_t pooled = vti_pset_pool_bytes(&m->pset);
     vti_prefixes_evict(m, want_bytes);
-    uint64_t evicted = vti_pool_bytes(m) - pooled;
+    uint64_t evicted = vti_pset_pool_bytes(&m->pset) - pooled;
     vt_status st = evicted > 0 ? vti_spare_return(m, evicted) : VT_OK;
     if (freed_bytes) *freed_bytes = freed_since(m, had);
     return vti_tally_answer(m, st);
@@ -82,7 +82,7 @@ static uint64_t excess_bytes(const vt_manager *m, uint64_t budget_bytes)
 static vt_status shrink_to(vt_manager *m, uint64_t budget_bytes)
 {
     uint64_t over = excess_bytes(m, budget_bytes);
-    if (over > all_spare(m) + vti_evictable_bytes(m))
+    if (over > all_spare(m) + vti_pset_evictable_bytes(&m->pset))
         return vti_room_may_come(m) ? VT_BUSY : VT_NOSPACE;
     while (over > 0) {
         uint64_t had = over, spare = all_spare(m);

@@ -5,8 +5,7 @@
 
 #include <stdlib.h>
 
-#include "vtensor/common/claim.h"
-#include "vtensor/common/try.h"
+#include "vtensor/core/common.h"
 
 // How often a chunk is held and mapped, as counted.
 typedef struct chunk_census {

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "vtensor/common/try.h"
+#include "vtensor/core/common.h"
 
 void vt_config_init(vt_config *cfg, size_t struct_bytes)
 {

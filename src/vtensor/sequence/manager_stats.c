@@ -3,7 +3,7 @@
 // each vt_step leaves.
 #include "sequence.h"
 
-#include "vtensor/common/sizes.h"
+#include "vtensor/core/common.h"
 
 static uint64_t held_in_span(const vt_manager *m, const vti_span *sp)
 {
@@ -19,15 +19,6 @@ static uint64_t quarantined_bytes(const vt_manager *m)
     uint64_t n = 0;
     for (uint32_t i = 0; m->vset.n_lost > 0 && i < m->vset.n_span; i++)
         if (m->vset.span[i]->is_lost) n += held_in_span(m, m->vset.span[i]);
-    return n;
-}
-
-// What sequences have given up, until the device is done with it and it is unmapped or returned.
-static uint64_t leaving_bytes(const vt_manager *m)
-{
-    uint64_t n = 0;
-    for (uint32_t c = 0; c < m->pset.n_class; c++)
-        n += m->pset.cls[c].n_leaving * m->pset.cls[c].chunk_bytes;
     return n;
 }
 
@@ -63,7 +54,7 @@ static vt_stats gauges_of(const vt_manager *m)
         .shared_bytes = vti_pset_bytes(ps, VT_CHUNK_SHARED),
         .cached_bytes = vti_pset_bytes(ps, VT_CHUNK_CACHED),
         .spare_bytes = vti_pset_bytes(ps, VT_CHUNK_SPARE),
-        .evictable_bytes = vti_evictable_bytes(m),
+        .evictable_bytes = vti_pset_evictable_bytes(&m->pset),
         .quarantined_bytes = quarantined_bytes(m),
         .swapped_bytes = m->swap.used_bytes,
         .live_bytes = m->live_bytes,
@@ -78,7 +69,7 @@ static vt_stats gauges_of(const vt_manager *m)
         .window_evicted = tree.n_beside,
         .swap_bytes = m->swap.size_bytes,
         .coming_bytes = vti_coming_bytes(m),
-        .leaving_bytes = leaving_bytes(m),
+        .leaving_bytes = vti_pset_leaving_bytes(ps),
         .views = sum_views(m),
         .returning_bytes = vti_returning_bytes(m),
     };

@@ -1,7 +1,7 @@
 // seq_domain.c - the public face of domains: opening, quotas, statistics, enumeration, events.
 #include "sequence.h"
 
-#include "vtensor/common/sizes.h"
+#include "vtensor/core/common.h"
 
 vt_status vt_domain_open(vt_manager *m, const void *key, size_t key_bytes, vt_domain **out)
 {

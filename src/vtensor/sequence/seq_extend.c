@@ -9,7 +9,7 @@
 #include "seq_undo.h"
 #include "sequence.h"
 
-#include "vtensor/common/try.h"
+#include "vtensor/core/common.h"
 
 static uint32_t need_of(const vt_seq *s, uint32_t group, uint32_t len_tok)
 {

@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "vtensor/common/try.h"
+#include "vtensor/core/common.h"
 
 vt_status vti_seq_make(vt_manager *m, uint32_t expect_tok, uint32_t alias_tok, vt_seq **out)
 {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "vtensor/common/try.h"
+#include "vtensor/core/common.h"
 
 void vti_pending_drop(vti_pending *p)
 {

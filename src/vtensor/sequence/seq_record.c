@@ -5,7 +5,7 @@
 #include "seq_undo.h"
 #include "sequence.h"
 
-#include "vtensor/common/try.h"
+#include "vtensor/core/common.h"
 
 static vt_status retain_node(vt_manager *m, vti_node *node, const vt_retention *keep)
 {

@@ -9,7 +9,7 @@
 #include "seq_undo.h"
 #include "sequence.h"
 
-#include "vtensor/common/try.h"
+#include "vtensor/core/common.h"
 
 // The chunks of group g that the new sequence begins with: at[p].
 typedef struct share_source {

@@ -27,7 +27,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "vtensor/common/try.h"
+#include "vtensor/core/common.h"
 
 // ---- The list
 
@@ -418,11 +418,11 @@ bool vti_moves_yield(vt_manager *m)
         vt_seq *s = mv->seq;
         vti_span *sp = s->span;
         if (sp->is_lost || n_written(s) == 0) continue;
-        uint64_t had = vti_pool_bytes(m);
+        uint64_t had = vti_pset_pool_bytes(&m->pset);
         vti_span_settle(m, sp);
         for (uint32_t g = 0; g < m->geo.n_group && !sp->is_lost; g++) (void)yield_lane(s, g);
         list_note_out(s);
-        if (vti_pool_bytes(m) > had) return true;
+        if (vti_pset_pool_bytes(&m->pset) > had) return true;
     }
     return false;
 }

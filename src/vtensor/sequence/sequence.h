@@ -3,7 +3,7 @@
 #ifndef VTI_SEQUENCE_H
 #define VTI_SEQUENCE_H
 
-#include "vtensor/verbs/verbs.h"
+#include "vtensor/operations/operations.h"
 
 // seq_pending.c: what a record could not share yet
 void vti_pending_drop(vti_pending *p);

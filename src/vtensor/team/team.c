@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "vtensor/common/try.h"
+#include "vtensor/core/common.h"
 
 // ---- Life
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "team_parts.h"
-#include "vtensor/common/try.h"
+#include "vtensor/core/common.h"
 #include "vtensor/sequence/seq_undo.h"
 
 bool vt_team_seq_is_lost(const vt_team_seq *s)

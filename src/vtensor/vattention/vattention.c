@@ -18,8 +18,7 @@
 #include <unistd.h>
 
 #include "vattention_internal.h"
-#include "vtensor/common/sizes.h"
-#include "vtensor/common/try.h"
+#include "vtensor/core/common.h"
 
 enum { DEFAULT_EAGER_GROUPS = 2, DEFAULT_NEXT_GROUPS = 4 };
 enum { DEFAULT_LOW_PERCENT = 10, DEFAULT_HIGH_PERCENT = 15 };
@@ -31,17 +30,17 @@ enum { SLICE_BYTES = 4 << 20 };
 static bool lay_out_tensors(vti_va_geo *g)
 {
     size_t used, tensor;
-    if (!vti_size_mul(g->tok_stride, g->max_tok, &used) ||
+    if (__builtin_mul_overflow(g->tok_stride, g->max_tok, &used) ||
         !vti_size_round_up(used, g->page_bytes, &g->request_stride) ||
         g->request_stride / g->page_bytes > UINT32_MAX / 2 / g->max_batch)
         return false;
     g->groups_per_request = (uint32_t)(g->request_stride / g->page_bytes);
     g->n_home = g->max_batch * g->groups_per_request;
-    return vti_size_mul(g->request_stride, g->max_batch, &tensor) &&
+    return !__builtin_mul_overflow(g->request_stride, g->max_batch, &tensor) &&
            !__builtin_add_overflow(tensor, g->page_bytes, &g->view_stride) &&
-           vti_size_mul(g->view_stride, g->n_view, &g->reserved_bytes) &&
+           !__builtin_mul_overflow(g->view_stride, g->n_view, &g->reserved_bytes) &&
            g->reserved_bytes <= PTRDIFF_MAX &&
-           vti_size_mul(g->page_bytes, g->n_view, &g->group_bytes);
+           !__builtin_mul_overflow(g->page_bytes, g->n_view, &g->group_bytes);
 }
 
 static vt_status va_geo_init(vti_va_geo *g, const vt_va_config *c, size_t granularity)
@@ -53,9 +52,10 @@ static vt_status va_geo_init(vti_va_geo *g, const vt_va_config *c, size_t granul
                       .max_tok = c->max_tok,
                       .max_batch = c->max_batch,
                       .row_bytes = c->row_bytes};
-    bool fits = vti_size_mul(c->row_bytes, c->megacache ? c->n_plane : 1, &g->tok_stride) &&
-                vti_slice_choose(c->page_bytes, g->tok_stride, granularity, &g->page_bytes) &&
-                lay_out_tensors(g);
+    bool fits =
+        !__builtin_mul_overflow(c->row_bytes, c->megacache ? c->n_plane : 1, &g->tok_stride) &&
+        vti_slice_choose(c->page_bytes, g->tok_stride, granularity, &g->page_bytes) &&
+        lay_out_tensors(g);
     if (!fits) return VT_EINVAL;
     g->slice_groups = g->group_bytes < SLICE_BYTES ? (uint32_t)(SLICE_BYTES / g->group_bytes) : 1;
     return VT_OK;

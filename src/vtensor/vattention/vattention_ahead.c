@@ -19,7 +19,7 @@
 #include <stdlib.h>
 
 #include "vattention_internal.h"
-#include "vtensor/common/try.h"
+#include "vtensor/core/common.h"
 
 enum { FURTHEST_TOK = 9 };
 

@@ -3,8 +3,7 @@
 // cannot drift; only counters are kept.
 #include "vattention_internal.h"
 
-#include "vtensor/common/claim.h"
-#include "vtensor/common/try.h"
+#include "vtensor/core/common.h"
 
 typedef struct va_census {
     uint64_t n_used, n_spare; // names MAPPED and SPARE

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "vattention_internal.h"
-#include "vtensor/common/try.h"
+#include "vtensor/core/common.h"
 
 #define NO_NAME UINT32_MAX
 

@@ -1,5 +1,5 @@
 // vattention_internal.h - the design of the manager behind vattention.h, and what its files share.
-// It depends only on the backend port and on common/.
+// It depends only on the backend port, common.h and mapper.h.
 //
 // A tensor ("view": one for each plane, or a single one with megacache), and what is mapped in it:
 //
@@ -69,7 +69,7 @@
 
 #include <sys/types.h>
 
-#include "vtensor/common/mapper.h"
+#include "vtensor/core/mapper.h"
 #include "vtensor/vattention.h"
 
 typedef struct vti_va_geo {

@@ -6,7 +6,7 @@
 // Groups need no wiping if they were created zeroed for this. If the second half fails too, the
 // request is torn.
 #include "vattention_internal.h"
-#include "vtensor/common/try.h"
+#include "vtensor/core/common.h"
 
 vti_va_actor vti_va_owner(vt_va *va)
 {

@@ -8,7 +8,7 @@
 // finds ready. They become spare; only a smaller budget and vt_va_trim destroy them. Whoever needs
 // room first takes what the device is done with, and waits only if that is not enough.
 #include "vattention_internal.h"
-#include "vtensor/common/try.h"
+#include "vtensor/core/common.h"
 
 void vti_va_keep_needed(vt_va *va)
 {

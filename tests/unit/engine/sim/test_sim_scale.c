@@ -12,7 +12,7 @@
 
 #include "engine/loop/loop.h"
 #include "engine/memory/room.h"
-#include "vtensor/structure/manager.h"
+#include "vtensor/core/manager.h"
 
 #include <stdlib.h>
 

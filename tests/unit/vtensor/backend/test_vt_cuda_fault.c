@@ -449,9 +449,9 @@ static void test_open_says_what_is_missing(void **state)
     expect_refusal("libcuda.so.1, NVIDIA's driver, cannot be loaded");
     library_is_missing = false;
     missing_symbol = "cuMemSetAccess";
-    expect_refusal("libcuda.so.1 has no function cuMemSetAccess");
+    expect_refusal("NVIDIA's driver is too old: libcuda.so.1 has no function cuMemSetAccess");
     missing_symbol = "cuMemcpyDtoHAsync_v2";
-    expect_refusal("libcuda.so.1 has no function cuMemcpyDtoHAsync_v2");
+    expect_refusal("NVIDIA's driver is too old: libcuda.so.1 has no function cuMemcpyDtoHAsync_v2");
     missing_symbol = NULL;
     standin_set_vmm(false);
     expect_refusal("the CUDA device has no virtual memory management");

@@ -16,7 +16,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "vtensor/backend/host/swap_file.h"
+#include "vtensor/backend/host/vmm_host.h"
 #include "vtensor/vmm.h"
 
 enum { SIZE = 3 << 20, FAR = 1 << 30 };

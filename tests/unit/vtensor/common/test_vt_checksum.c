@@ -22,7 +22,7 @@ static uint64_t spread(uint64_t word)
     return x ^ (x >> 32);
 }
 
-// As the comment of checksum.c defines it, byte by byte.
+// As the comment of common.c defines it, byte by byte.
 static uint64_t by_definition(const uint8_t *p, size_t size_bytes)
 {
     uint64_t sum = 0, word = 0;

@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "vtensor/common/mapper.h"
+#include "vtensor/core/mapper.h"
 
 enum { MAX_JOB = 8, MAX_LOG = 512 };
 

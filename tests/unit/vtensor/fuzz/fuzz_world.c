@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "assert_vt.h"
-#include "vtensor/structure/manager.h"
+#include "vtensor/core/manager.h"
 
 uint32_t fuzz_draw(fuzz_world *w, uint32_t below)
 {

@@ -9,7 +9,7 @@
 
 #include "family.h"
 #include "standin/standin.h"
-#include "vtensor/structure/manager.h"
+#include "vtensor/core/manager.h"
 
 enum { CHUNK_TOK = 32, N_PLANE = 2 };
 

@@ -3,7 +3,7 @@
 #include "assert_vt.h"
 
 #include "swap_now.h"
-#include "vtensor/structure/manager.h"
+#include "vtensor/core/manager.h"
 #include "world.h"
 
 static world w;

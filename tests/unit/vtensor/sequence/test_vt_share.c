@@ -6,7 +6,7 @@
 
 #include "family.h"
 #include "swap_now.h"
-#include "vtensor/structure/manager.h"
+#include "vtensor/core/manager.h"
 #include "vtensor/tree/rtree.h"
 
 static family f;

@@ -1,7 +1,7 @@
 // test_vt_spare_share.c - spare_high_bytes keeps its share of a budget that changes.
 #include "assert_vt.h"
 
-#include "vtensor/structure/manager.h"
+#include "vtensor/core/manager.h"
 
 enum { BUDGET = 1 << 20 };
 

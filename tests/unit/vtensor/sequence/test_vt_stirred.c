@@ -4,7 +4,7 @@
 
 #include "swap_now.h"
 #include "vmm_fake.h"
-#include "vtensor/structure/manager.h"
+#include "vtensor/core/manager.h"
 
 enum { CHUNK_TOK = 32, N_SEQ = 200, SLACK_TOK = 8 };
 

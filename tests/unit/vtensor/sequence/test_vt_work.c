@@ -5,7 +5,7 @@
 #include "assert_vt.h"
 
 #include "family.h"
-#include "vtensor/verbs/verbs.h"
+#include "vtensor/operations/operations.h"
 
 enum { N_BLOCK = 200, ROW_BYTES = 128, BLOCK_TOK = 32, N_SEQ = 1000, MAX_LOOK = 64 };
 

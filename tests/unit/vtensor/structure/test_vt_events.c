@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-#include "vtensor/structure/events.h"
+#include "vtensor/core/events.h"
 
 enum { CAP = 4 };
 

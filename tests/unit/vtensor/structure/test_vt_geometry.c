@@ -2,7 +2,7 @@
 // many shapes, positions and tokens against plain arithmetic on bytes.
 #include "unit/cmocka_all.h"
 
-#include "vtensor/structure/geometry.h"
+#include "vtensor/core/geometry.h"
 
 enum { PAGE = 4096 };
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "vtensor/structure/pset.h"
+#include "vtensor/core/pset.h"
 
 enum { N_CLASS = 2, LEN = 10, LEN_B = 4, MAX_REGION = 3, N_A = LEN * MAX_REGION };
 
@@ -225,7 +225,7 @@ static void test_the_state_follows_from_the_holders(void **state)
     vti_pset_node_drop(&ps, c, false);
     assert_int_equal(vti_pset_state(&ps, c), VT_CHUNK_SPARE);
     assert_int_equal(ps.cls[0].pool, c);
-    vti_pset_take(&ps, c);
+    vti_pset_place(&ps, c, VTI_WITH_JOB);
     vti_pset_destroy(&ps, c);
     assert_int_equal(vti_pset_find(&ps, 0, name_of(0, 3)), VTI_NO_CHUNK);
 }
@@ -311,11 +311,11 @@ static void test_the_pool_is_last_in_first_out(void **state)
     uint32_t other = pooled(1, 1);
     expect_pool(0, (uint32_t[]){c[4], c[3], c[2], c[1]}, 4);
     expect_pool(1, &other, 1);
-    vti_pset_take(&ps, c[3]); // from the middle
+    vti_pset_place(&ps, c[3], VTI_WITH_JOB); // from the middle
     expect_pool(0, (uint32_t[]){c[4], c[2], c[1]}, 3);
-    vti_pset_take(&ps, c[1]); // the first that entered
+    vti_pset_place(&ps, c[1], VTI_WITH_JOB); // the first that entered
     expect_pool(0, (uint32_t[]){c[4], c[2]}, 2);
-    vti_pset_take(&ps, c[4]); // the last
+    vti_pset_place(&ps, c[4], VTI_WITH_JOB); // the last
     expect_pool(0, &c[2], 1);
     vti_pset_user_hold(&ps, c[2]); // whoever holds it takes it out
     expect_pool(0, NULL, 0);

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "vtensor/structure/vset.h"
+#include "vtensor/core/vset.h"
 
 enum { N_SPAN = 4, PAGE = 4096 };
 

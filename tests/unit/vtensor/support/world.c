@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "vtensor/structure/manager.h"
+#include "vtensor/core/manager.h"
 #include "world.h"
 
 // splitmix64

@@ -85,7 +85,7 @@ static uint32_t take_chunk(uint32_t group)
 {
     uint32_t chunk = m.ps.cls[group].pool;
     if (chunk != VTI_NO_CHUNK) {
-        vti_pset_take(&m.ps, chunk);
+        vti_pset_place(&m.ps, chunk, VTI_WITH_JOB);
     } else {
         const vti_name name = {0, m.n_made[group]++};
         uint32_t region;
