@@ -3,7 +3,9 @@
 #include "fuzz_vocab_file.h"
 #include "unit/format/protobuf_bytes.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
+FUZZ_TARGET(fuzz_sentencepiece);
+
+int fuzz_sentencepiece_run(const uint8_t *data, size_t n_bytes)
 {
     fxi_vocab_spec s;
     fx_error err = {.text = ""};
@@ -37,7 +39,7 @@ static void put_small(fxi_buf *b, unsigned model_type)
     pb_message(b, 3, &norm);
 }
 
-bool fuzz_seed(unsigned i, fxi_buf *out)
+bool fuzz_sentencepiece_seed(unsigned i, fxi_buf *out)
 {
     static const char *const files[] = {"bpe.model", "unigram.model", "unigram_bytes.model"};
     if (i < 2) {

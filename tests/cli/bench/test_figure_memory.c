@@ -1,5 +1,6 @@
 // test_figure_memory.c - a figure's script when memory runs out: whichever allocation fails, the
 // answer is FX_ENOMEM or the whole script, never a part of it.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "cli/figures/figures.h"
@@ -85,7 +86,7 @@ static void test_no_script_is_cut_short(void **state)
     }
 }
 
-int main(void)
+FX_SUITE(test_figure_memory)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_no_script_is_cut_short)};
     return cmocka_run_group_tests(tests, NULL, NULL);

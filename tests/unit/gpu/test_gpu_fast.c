@@ -5,6 +5,7 @@
 // The logits are near the host's in every way to run a sequence; the bits may differ.
 #include "gpu_missing.h"
 #include "gpu_model_rig.h"
+#include "suite.h"
 
 #include "unit/cmocka_all.h"
 
@@ -267,7 +268,7 @@ static void test_a_shape_without_an_algorithm_is_refused(void **state)
                         "cuda:0: cuBLASLt cannot multiply 16 rows by 24 x 40 F16 weights");
 }
 
-int main(void)
+FX_SUITE(test_gpu_fast)
 {
     snprintf(path, sizeof path, "/tmp/test_gpu_fast_%d.gguf", (int)getpid());
 #define FAST_TEST(f) cmocka_unit_test_setup_teardown(f, begin_test, end_test)

@@ -1,6 +1,7 @@
 // test_guide_threads.c - guides that many threads use at once: some follow texts, one works ahead
 // and on what was left to it, one compiles others. Limits are so tight that masks make way and
 // guides begin again all the time. Every mask is that of a guide of one's own.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "base/number/rng.h"
@@ -163,7 +164,7 @@ static void test_guides_serve_many_threads(void **state)
     fxi_gram_tokens_free(&tokens);
 }
 
-int main(void)
+FX_SUITE(test_guide_threads)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_guides_serve_many_threads),

@@ -5,6 +5,7 @@
 #include "base/fail.h"
 #include "format/vocab/read/protobuf.h"
 #include "format/vocab/read/vocab_read.h"
+#include "suite.h"
 #include "unit/cmocka_all.h"
 #include "unit/format/protobuf_bytes.h"
 
@@ -291,7 +292,7 @@ static void test_broken_messages(void **state)
     expect_error(&b, "a denormalizer_spec is not supported");
 }
 
-int main(void)
+FX_SUITE(test_vocab_sentencepiece)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fields),        cmocka_unit_test(test_broken_fields),

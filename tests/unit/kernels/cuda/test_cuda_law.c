@@ -4,6 +4,7 @@
 #include "cuda_batch.h"
 #include "cuda_layer.h"
 #include "kernels/ref/mathf.h"
+#include "suite.h"
 
 // One step of a tensor core, as the emulator's model has it: 16 exact products and the sum so far
 // are cut off 25 bits below the highest bit of the largest of them, added, and cut to f32.
@@ -77,7 +78,7 @@ static float *law_layer(plan p, const char *raw, const float *x)
     for (int t = 0; t < p.n_tok; t++)
         for (int o = 0; o < p.n_out; o++)
             y[t * p.n_out + o] = law_output(w + o * wide, a + t * wide, p.n_in);
-    free(rows), free(w), free(a);
+    guarded_free(rows), guarded_free(w), guarded_free(a);
     return y;
 }
 
@@ -100,7 +101,8 @@ static void check_law_layer(plan p)
         assert_same(names[i], a.y, want, n);
     }
     act_release(&a.a);
-    free((void *)a.w.data), free(a.y), free(raw), free(x), free(want);
+    guarded_free((void *)a.w.data), guarded_free(a.y), guarded_free(raw), guarded_free(x),
+        guarded_free(want);
 }
 
 static void test_linear_layers_keep_their_order(void **state)
@@ -285,7 +287,7 @@ static void check_law_attention(const batch_shape *s)
         attn_call_free(&c);
         check_wide_tiles(&b, n_block, want);
     }
-    free(want);
+    guarded_free(want);
     batch_free(&b);
 }
 
@@ -368,7 +370,7 @@ static void test_attention_keeps_its_order(void **state)
     }
 }
 
-int main(void)
+FX_SUITE(test_cuda_law)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_linear_layers_keep_their_order),
