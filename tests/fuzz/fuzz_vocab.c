@@ -9,6 +9,8 @@
 #include "unit/format/small_spec.h"
 #include "unit/format/small_vocab.h"
 
+FUZZ_TARGET(fuzz_vocab);
+
 //
 // Vocabularies
 //
@@ -255,7 +257,7 @@ static void check_text(unsigned which, const fxi_vocab *v, const char *text, con
     fxi_ids_free(&ids);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
+int fuzz_vocab_run(const uint8_t *data, size_t n_bytes)
 {
     static fxi_vocab *loaded[N_VOCAB]; // immutable
     if (n_bytes < 2) return 0;
@@ -271,7 +273,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
     return 0;
 }
 
-bool fuzz_seed(unsigned i, fxi_buf *out)
+bool fuzz_vocab_seed(unsigned i, fxi_buf *out)
 {
     static const char *const texts[] = {
         "ab aab  a   b<tool>a<go>",

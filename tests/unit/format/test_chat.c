@@ -11,6 +11,7 @@
 #include <jansson.h>
 
 #include "format/chat.h"
+#include "suite.h"
 #include "unit/format/small_vocab.h"
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
@@ -662,7 +663,7 @@ static void test_from_file(void **state)
     close_chat(&c);
 }
 
-int main(void)
+FX_SUITE(test_chat)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_families),

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "suite.h"
 #include "unit/format/gguf_bytes.h"
 
 static fx_status parse_copy(const void *data, size_t n, char **copy, fxi_gguf **g, fx_error *err)
@@ -432,7 +433,7 @@ static void test_open(void **state)
     fxi_buf_free(&b);
 }
 
-int main(void)
+FX_SUITE(test_gguf)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sound_files),

@@ -1,6 +1,7 @@
 // test_hf.c - Hugging Face folders as GGUF: every family's tensors and keys are those of a file
 // that was made independently (tests/vectors/make_model_vectors.py), and what cannot be read is
 // named in one line.
+#include "suite.h"
 #include "unit/vector_folders.h"
 
 #include <math.h>
@@ -386,7 +387,7 @@ static void test_pooling_of_sentence_transformers(void **state)
     empty_scratch();
 }
 
-int main(void)
+FX_SUITE(test_hf)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_family_is_as_converters_make_it),

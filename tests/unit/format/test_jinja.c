@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "format/jinja/jinja.h"
+#include "suite.h"
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
@@ -486,7 +487,7 @@ static void test_long_texts(void **state)
     fxi_marked_free(&out);
 }
 
-int main(void)
+FX_SUITE(test_jinja)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rendering),

@@ -1,5 +1,6 @@
 // test_safetensors.c - safetensors files: what is there is read, and each way to be broken is named
 // in one line.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <stdio.h>
@@ -140,7 +141,7 @@ static void test_huge_headers(void **state)
     free(commas);
 }
 
-int main(void)
+FX_SUITE(test_safetensors)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_there_is_read),

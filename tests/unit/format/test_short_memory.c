@@ -21,6 +21,7 @@
 #include "format/vocab.h"
 #include "format/vocab/build/vocab_build.h"
 #include "format/vocab/read/vocab_read.h"
+#include "suite.h"
 
 #define FOLDER       FX_SOURCE_DIR "/tests/vectors/tokenizers/"
 #define COUNT(table) (sizeof(table) / sizeof *(table))
@@ -338,7 +339,7 @@ static void test_each_allocation(void **state)
     free_said();
 }
 
-int main(void)
+FX_SUITE(test_short_memory)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_each_allocation)};
     return cmocka_run_group_tests(tests, NULL, NULL);

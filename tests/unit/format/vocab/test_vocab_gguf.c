@@ -1,5 +1,6 @@
 // The kinds of vocabularies in GGUF files besides "llama" (test_vocab.c): gpt2, t5 and bert, valid
 // and broken.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 #include "unit/format/gguf_bytes.h"
 #include "unit/format/small_spec.h"
@@ -292,7 +293,7 @@ static void test_broken(void **state)
     }
 }
 
-int main(void)
+FX_SUITE(test_vocab_gguf)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gpt2),

@@ -6,6 +6,7 @@
 #include "base/fail.h"
 #include "format/vocab/build/vocab_build.h"
 #include "format/vocab/read/vocab_read.h"
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #define COUNT(list) (sizeof list / sizeof *list)
@@ -648,7 +649,7 @@ static void test_broken_config(void **state)
     }
 }
 
-int main(void)
+FX_SUITE(test_vocab_hf)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bpe),

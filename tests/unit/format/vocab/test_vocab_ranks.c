@@ -3,6 +3,7 @@
 
 #include "base/fail.h"
 #include "format/vocab/read/vocab_read.h"
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #define COUNT(list) (sizeof list / sizeof *list)
@@ -114,7 +115,7 @@ static void test_broken(void **state)
     }
 }
 
-int main(void)
+FX_SUITE(test_vocab_ranks)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ranks),  cmocka_unit_test(test_llama3),

@@ -7,6 +7,7 @@
 #include "base/number/rng.h"
 #include "base/text/utf8.h"
 #include "format/vocab/encode/vocab_norm.h"
+#include "suite.h"
 #include "unit/cmocka_all.h"
 #include "unit/format/small_spec.h"
 
@@ -758,7 +759,7 @@ static void test_threads_share_a_vocabulary(void **state)
     fxi_vocab_free(v);
 }
 
-int main(void)
+FX_SUITE(test_vocab_steps)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_norm_steps),

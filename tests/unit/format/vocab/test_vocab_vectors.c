@@ -7,6 +7,7 @@
 
 #include "base/fail.h"
 #include "format/vocab.h"
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #define FOLDER FX_SOURCE_DIR "/tests/vectors/tokenizers/"
@@ -183,7 +184,7 @@ static void test_other_formats(void **state)
     }
 }
 
-int main(void)
+FX_SUITE(test_vocab_vectors)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_vectors),
                                        cmocka_unit_test(test_template),

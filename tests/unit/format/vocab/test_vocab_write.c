@@ -9,6 +9,7 @@
 #include "format/gguf_write.h"
 #include "format/vocab.h"
 #include "format/vocab/vocab_write.h"
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #define VECTORS FX_SOURCE_DIR "/tests/vectors/tokenizers/"
@@ -214,7 +215,7 @@ static void test_every_name_is_recognised(void **state)
     }
 }
 
-int main(void)
+FX_SUITE(test_vocab_write)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_tokenizer_survives_its_way_through_a_file),
