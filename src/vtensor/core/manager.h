@@ -1,8 +1,8 @@
 // manager.h - the design of the manager, and its state: `struct vt_manager` and all that it holds.
 //
 // Shelves, from the top down; a file calls its own shelf and those below:
-//   team/       the same call on several managers, all or nothing
-//   sequence/   VTS of the paper: what an engine calls (vtensor.h)
+//   sequence/   VTS of the paper: what an engine calls (vtensor.h), and the same on the managers
+//               of a tensor-parallel group (team.h)
 //   operations/ VTO: chunks and spans are created, mapped and released; the backend and the
 //               structure change together
 //   tree/       rTree: recorded prefixes, and the order of their eviction

@@ -12,8 +12,6 @@
 //   VTI_RETURN           spare chunks beyond the high mark
 #include "sequence.h"
 
-#include "vtensor/core/common.h"
-
 // Posts what is cold up to ahead_tok, a job for each lane that has none. While the budget is
 // exceeded, what is spare is to go back to the system.
 static vt_status post_ahead(vt_seq *s, uint64_t due)

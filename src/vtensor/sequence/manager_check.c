@@ -5,8 +5,6 @@
 
 #include <stdlib.h>
 
-#include "vtensor/core/common.h"
-
 // How often a chunk is held and mapped, as counted.
 typedef struct chunk_census {
     uint32_t n_user, n_gone, n_node, n_kept, n_warm;

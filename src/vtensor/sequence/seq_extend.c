@@ -6,10 +6,7 @@
 //
 // A failure changes nothing that can be seen: what was backed until then stays, warm, but for what
 // could not be wiped.
-#include "seq_undo.h"
 #include "sequence.h"
-
-#include "vtensor/core/common.h"
 
 static uint32_t need_of(const vt_seq *s, uint32_t group, uint32_t len_tok)
 {

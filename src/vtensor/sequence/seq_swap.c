@@ -21,13 +21,10 @@
 //     again UNMAP    a device that fails so often: the span is quarantined
 //
 // Until a call has told the caller how it ended (DONE), the sequence stays on its way.
-#include "seq_undo.h"
 #include "sequence.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#include "vtensor/core/common.h"
 
 // ---- The list
 
