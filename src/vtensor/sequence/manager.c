@@ -86,7 +86,7 @@ static void manager_free(vt_manager *m)
     vti_events_free(m->events);
     for (uint32_t g = 0; g < VT_MAX_GROUP; g++) free(m->scratch[g]);
     free(m->job_plan);
-    free(m->loan);
+    free(m->source);
     pthread_mutex_destroy(&m->mu);
     free(m);
 }
@@ -128,7 +128,7 @@ vt_status vt_manager_create(const vt_config *from, vt_manager **out)
 static void return_memory(vt_manager *m)
 {
     for (int attempt = 0; attempt < 2; attempt++) {
-        vti_loans_return(m, true);
+        vti_sources_release(m, true);
         (void)vti_spans_reap(m, VTI_REAP_WAIT);
         for (uint32_t i = 0; i < m->vset.n_span; i++) (void)vti_span_await(m, m->vset.span[i]);
         (void)vti_spare_return(m, UINT64_MAX);
@@ -140,7 +140,7 @@ void vt_manager_destroy(vt_manager *m)
     if (!m) return;
     if (m->pid != getpid()) {
         // A child of the process that made it: the mapper's thread is not here, its lock may be
-        // held for ever, and the memory is the parent's. The child gives up its mappings and
+        // held forever, and the memory is the parent's. The child gives up its mappings and
         // descriptors, and its copy of the bookkeeping stays until it ends.
         for (uint32_t i = 0; i < m->vset.n_span; i++)
             (void)m->vmm->ops->unreserve(m->vmm, m->vset.span[i]->addr, m->geo.span_bytes);
@@ -153,7 +153,7 @@ void vt_manager_destroy(vt_manager *m)
     m->giving = (vti_giving){0};
     for (uint32_t i = 0; i < m->vset.n_span; i++) vt_seq_release(m->vset.span[i]->seq);
     vti_jobs_settle(m);
-    vti_loans_return(m, true);
+    vti_sources_release(m, true);
     (void)vti_spans_reap(m, VTI_REAP_WAIT);
     vti_jobs_settle(m);
     vti_mapper_stop(m->mapper);
@@ -165,7 +165,7 @@ void vt_manager_destroy(vt_manager *m)
     while (m->vset.n_span > 0) vti_span_free(m, m->vset.span[m->vset.n_span - 1]);
     for (uint32_t c = 0; c < m->pset.n_class; c++)
         if (m->copy_name[c].region != VTI_NO_CHUNK)
-            vti_pset_home_close(&m->pset, c, m->copy_name[c].region);
+            vti_pset_region_close(&m->pset, c, m->copy_name[c].region);
     (void)vti_spare_return(m, UINT64_MAX); // of quarantined spans
     vt_vmm *vmm = m->vmm;
     manager_free(m);
@@ -177,7 +177,7 @@ void vt_manager_destroy(vt_manager *m)
 static void settle_all(vt_manager *m)
 {
     vti_jobs_settle(m);
-    vti_loans_return(m, false);
+    vti_sources_release(m, false);
     (void)vti_spans_reap(m, VTI_REAP_NOW);
     vti_quarantine_retry(m);
     vti_spans_clear(m, false);
@@ -186,13 +186,13 @@ static void settle_all(vt_manager *m)
 static vt_status settle_device(vt_manager *m)
 {
     vti_jobs_settle(m);
-    vti_loans_return(m, true);
+    vti_sources_release(m, true);
     VT_TRY(vti_spans_reap(m, VTI_REAP_WAIT));
     for (vti_span *sp = m->vset.in[VTI_SPAN_LIVE].oldest; sp; sp = sp->newer)
         VT_TRY(vti_span_await(m, sp));
     vti_quarantine_await(m);
     vti_spans_clear(m, false);
-    vti_moves_go_on(m);
+    vti_moves_continue(m);
     return VT_OK;
 }
 
@@ -209,7 +209,7 @@ static uint64_t freed_since(const vt_manager *m, uint64_t had)
 
 static uint64_t all_spare(const vt_manager *m)
 {
-    return vti_spare_for_newcomers(m) + m->vset.n_warm_bytes[VTI_SPAN_LIVE];
+    return vti_spare_for_arrivals(m) + m->vset.mapped_free_bytes[VTI_SPAN_LIVE];
 }
 
 vt_status vt_trim(vt_manager *m, uint64_t keep_bytes, uint64_t *freed_bytes)
@@ -311,7 +311,7 @@ static vt_status aim_budget(vt_manager *m, uint64_t budget_bytes)
     }
     if (budget_bytes == m->budget_bytes) return VT_OK; // it is under way
     take_budget(m, budget_bytes);
-    vti_giving_go_on(m);
+    vti_giving_continue(m);
     return VT_OK;
 }
 
@@ -329,7 +329,7 @@ void vt_give_back(vt_manager *m, uint64_t keep_bytes, bool forget)
     g->forgets |= forget;
     g->is_on = true;
     g->n_retired = vti_spans_retired(m);
-    vti_giving_go_on(m);
+    vti_giving_continue(m);
 }
 
 // ---- Statistics

@@ -32,7 +32,7 @@ vt_status vti_seq_make(vt_manager *m, uint32_t expect_tok, uint32_t alias_tok, v
 vt_status vt_seq_create(vt_manager *m, uint32_t expect_tok, vt_seq **out)
 {
     VT_TRY(vti_tally_answer(m, vti_seq_make(m, expect_tok, 0, out)));
-    vti_newcomer_note(m, 0, expect_tok);
+    vti_arrival_note(m, 0, expect_tok);
     return VT_OK;
 }
 
@@ -77,7 +77,7 @@ VTI_HOT void vti_seq_set_len(vt_seq *s, uint32_t len_tok)
     m->live_bytes += s->live_bytes;
     if (m->live_bytes > m->tally.peak_live) m->tally.peak_live = m->live_bytes;
     vti_seq_count_slack(s);
-    vti_span_stir(&m->vset, s->span);
+    vti_span_set_due(&m->vset, s->span);
 }
 
 // A prefix counts as used while a sequence references it: its idle time begins when that ends.
@@ -147,7 +147,7 @@ static bool all_is_mapped(const vt_seq *s)
 {
     for (uint32_t g = 0; g < s->m->geo.n_group; g++) {
         const vti_lane *l = &s->span->lane[g];
-        if (vti_lane_count_cold(l, l->front, l->n_owned) > 0) return false;
+        if (vti_lane_count_unmapped(l, l->front, l->n_owned) > 0) return false;
     }
     return !s->span->is_lost && !vti_seq_is_away(s);
 }
@@ -170,7 +170,7 @@ void vti_move_end(vt_seq *s)
     free(mv);
     s->move = NULL;
     vti_seq_count_slack(s);
-    vti_span_stir(&s->m->vset, s->span);
+    vti_span_set_due(&s->m->vset, s->span);
 }
 
 // Ends a swap in flight: nothing copies its rows any longer, and its lanes are its own.
@@ -284,7 +284,7 @@ uint32_t vt_seq_backed(const vt_seq *s)
         const vti_lane *l = &s->span->lane[g];
         if (!lane_is_ready(s, g)) return s->len_tok;
         uint32_t p =
-            vti_lane_first_cold(l, l->n_owned, l->n_end > l->n_owned ? l->n_end : l->n_owned);
+            vti_lane_first_unmapped(l, l->n_owned, l->n_end > l->n_owned ? l->n_end : l->n_owned);
         uint32_t n_tok = vti_group_tokens(gr, p);
         if (n_tok < least) least = n_tok;
     }

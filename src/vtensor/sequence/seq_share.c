@@ -39,9 +39,9 @@ static vt_status copy_lane(vt_seq *s, const share_source *from, uint32_t group, 
     size_t left = all > had ? all - had : 0;
     for (uint32_t p = first; left > 0; p++) {
         size_t n = left < gr->slice_bytes ? left : gr->slice_bytes;
-        VT_TRY(vti_loan_reserve(m));
+        VT_TRY(vti_source_reserve(m));
         vt_status st = vti_lane_fetch(m, s->span, group, p, from->at[group][p], n);
-        if (from->last) vti_loan_add(m, from->at[group][p]);
+        if (from->last) vti_source_hold(m, from->at[group][p]);
         VT_TRY(st);
         left -= n;
     }
@@ -73,7 +73,7 @@ static vt_status map_tail(vt_seq *s, uint32_t group, uint32_t p, uint32_t chunk)
     VT_TRY(vti_runs_make(m, s->span, vti_plan_runs(m, s->span, group, p, l->plan, 1)));
     l->n_owned = p + 1;
     vt_status st =
-        vti_job_now(m, s->span, group, &(vti_order_form){VTI_JOB_BACK, p, 1, VT_VMM_ALIAS, 0});
+        vti_job_now(m, s->span, group, &(vti_job_spec){VTI_JOB_BACK, p, 1, VT_VMM_ALIAS, 0});
     if (st != VT_OK && !s->span->is_lost) l->n_owned = p;
     return st;
 }
@@ -85,7 +85,7 @@ static vt_status take_tail(vt_seq *s, const share_source *from, uint32_t group)
     vt_manager *m = s->m;
     const vti_lane_geo *gr = &m->geo.group[group];
     uint32_t p = vti_group_whole(gr, from->n_tok), chunk = from->at[group][p], copy;
-    VT_TRY(vti_surplus_unmap(m, s->span, group, p)); // warm chunks of an earlier sequence
+    VT_TRY(vti_surplus_unmap(m, s->span, group, p)); // mapped-free chunks of an earlier sequence
     VT_TRY(vti_chunk_make(m, group, &copy));
     if (!can_take_tail(s, from, group)) {
         vti_chunk_drop(m, copy);
@@ -249,7 +249,7 @@ vt_status vt_seq_match(vt_domain *d, const uint32_t *tok, uint32_t n_tok, uint32
     vti_prefix hit = vti_rtree_match(d, tok, n_tok);
     VT_TRY(vti_tally_answer(m, seq_match(m, hit, expect_tok > n_tok ? expect_tok : n_tok, out)));
     *n_hit = hit.n_tok;
-    vti_newcomer_note(m, hit.n_tok, n_tok);
+    vti_arrival_note(m, hit.n_tok, n_tok);
     m->tally.match_calls++;
     m->tally.match_tok += n_tok;
     m->tally.hit_tok += hit.n_tok;

@@ -23,7 +23,7 @@ vt_status vti_pending_set(vt_seq *s, vt_domain *d, uint32_t first, const uint32_
 void vti_pending_drop(vti_pending *p);
 
 // seq_extend.c
-// Whether there is room for what is cold of len_tok tokens; no prefix is evicted for it yet.
+// Whether there is room for what is unmapped of len_tok tokens; no prefix is evicted for it yet.
 // Errors: VT_NOSPACE, VT_BUSY.
 vt_status vti_seq_room(vt_seq *s, uint32_t len_tok);
 // Backs all lanes for len_tok tokens, and lets them hold the chunks; the length stays. Errors: as
@@ -46,7 +46,7 @@ vt_status vti_seq_can_fork(const vt_seq *s, uint32_t len_tok);
 void vti_seq_unrecord(vt_seq *s, vt_domain *d, const uint32_t *tok, uint32_t n_tok, bool retained);
 
 // seq_swap.c
-void vti_moves_go_on(vt_manager *m); // all sequences on their way, as far as they come now
+void vti_moves_continue(vt_manager *m); // all sequences on their way, as far as they come now
 // Where memory is short: gives up at once some of what a sequence on its way out has written.
 // False: there is nothing.
 bool vti_moves_yield(vt_manager *m);
@@ -58,7 +58,7 @@ void vti_seq_arrive(vt_seq *s);
 uint64_t vti_coming_bytes(const vt_manager *m); // what sequences on their way out hold still
 
 // look_ahead.c: whether a step has nothing to do for a span
-bool vti_span_is_calm(const vt_manager *m, const vti_span *sp);
+bool vti_span_is_done(const vt_manager *m, const vti_span *sp);
 
 // manager.c
 void vti_stats_publish(vt_manager *m);

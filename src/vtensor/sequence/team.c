@@ -362,7 +362,7 @@ vt_status vt_team_seq_truncate(vt_team_seq *s, uint32_t len_tok)
 
 typedef vt_status swap_fn(vt_seq *s);
 
-// Every rank goes on. *st: the first failure. True: some are still on their way.
+// Continues every rank. *st: the first failure. True: some are still on their way.
 static bool ask_ranks(vt_team_seq *s, swap_fn *fn, vt_status *st)
 {
     bool is_busy = false;
