@@ -19,12 +19,11 @@ LAW = {
     "include/vtensor": [],
     "include/flexinfer": [],
 
-    # libvtensor: team -> sequence -> operations -> tree -> core; vattention is a library of its own.
+    # libvtensor: sequence -> operations -> tree -> core; vattention is a library of its own.
     "vtensor/core": ["include/vtensor"],
     "vtensor/tree": ["vtensor/core", "include/vtensor"],
     "vtensor/operations": ["vtensor/tree", "vtensor/core", "include/vtensor"],
     "vtensor/sequence": ["vtensor/operations", "vtensor/tree", "vtensor/core", "include/vtensor"],
-    "vtensor/team": ["vtensor/sequence/seq_undo.h", "vtensor/core/common.h", "include/vtensor"],
     "vtensor/vattention": ["vtensor/core/common.h", "vtensor/core/mapper.h", "include/vtensor/vattention.h", *PORT],
     "vtensor/backend/host": ["vtensor/core/common.h", *PORT],
     "vtensor/backend/cuda": ["vtensor/core/common.h", *PORT],

@@ -71,7 +71,7 @@ void vti_struct_out(void *dst, const void *src, size_t has, size_t room);
 bool vti_slice_choose(size_t asked_bytes, size_t tok_bytes, size_t granularity,
                       size_t *slice_bytes);
 
-// ---- A hash that nobody outside can foresee: SipHash-1-3 with a key of random bytes
+// ---- A hash that clients cannot predict: SipHash-1-3 with a key of random bytes
 //
 // For tables and trees that are filled with what clients send. A client that does not know the key
 // cannot choose entries that collide.

@@ -101,9 +101,9 @@ static vt_status add_group(vti_geo *g, const vt_group *from, uint64_t most, size
     return VT_OK;
 }
 
-// A region that is not a lane's home stays in use while anything holds one of its chunks. So there
-// are as many as offsets of one file allow: with 2^61 bytes of them and regions of a sequence each,
-// more than a budget has chunks.
+// A region that no lane prefers any more stays in use while anything holds one of its chunks. So
+// there are as many as offsets of one file allow: with 2^61 bytes of them and regions of a sequence
+// each, more than a budget has chunks.
 static bool count_names(vti_geo *g)
 {
     const uint64_t bytes_left = INT64_MAX / 4, least = (uint64_t)g->max_seq * g->n_group;

@@ -1,12 +1,12 @@
 // manager.h - the design of the manager, and its state: `struct vt_manager` and all that it holds.
 //
-// Shelves, from the top down; a file calls its own shelf and those below:
-//   team/       the same call on several managers, all or nothing
-//   sequence/   VTS of the paper: what an engine calls (vtensor.h)
-//   operations/ VTO: chunks and spans are created, mapped and released; the backend and the
-//               structure change together
-//   tree/       rTree: recorded prefixes, and the order of their eviction
-//   core/       pSet and vSet, chunks and spans as plain data; the mapper thread; sizes
+// Folders, from the top down; a file calls its own folder and those below:
+//   sequence/    VTS of the vTensor paper: what an engine calls (vtensor.h), and the same on the
+//                managers of a tensor-parallel group (team.h)
+//   operations/  VTO: chunks and spans are created, mapped and released; the backend and the
+//                structure change together
+//   tree/        rTree: recorded prefixes, and the order of their eviction
+//   core/        pSet and vSet, chunks and spans as plain data; the mapper thread
 // Apart from them are backend/ (host, cuda), which uses only the backend port vmm.h and common.h,
 // and vattention/, a second manager over the same port, which uses only common.h and mapper.h.
 //
@@ -31,28 +31,27 @@
 //   holder    of a chunk: a span, or a node of the prefix tree
 //   block     block_tok tokens: what a node of the prefix tree stands for
 //   tail      the last chunk of a sequence or prefix, if its tokens fill only part of it
-//   warm      a spare chunk that is mapped in a lane after the tokens
-//   pool      the spare chunks that are mapped nowhere
-//   cold      a position where nothing is mapped
-//   dirty     that may hold bytes of an earlier holder
-//   home      of a lane: the region of neighbouring names from which it takes new chunks
-//   lent      a lane whose job is with the mapper
+//   free      a chunk without a holder, kept for later use (in vtensor.h: spare)
+//   mapped-free  a free chunk that is still mapped in a lane, after the tokens
+//   pool      the free chunks that are mapped nowhere
+//   dirty     a chunk or byte that may hold data of an earlier holder
+//   preferred region  of a lane: the region of neighbouring names from which it takes new chunks
+//   in flight a job that the mapper has, and the lane that it works on
 //   waiting   a position that is still mapped and held, until the device is done with it
-//   foul      a live lane in which chunks that could not be wiped wait to be unmapped
-//   borrowed  a chunk that a queued copy still reads; it is held until the copy is done
+//   needs zeroing  a live lane in which chunks that could not be wiped wait to be unmapped
+//   source    a chunk that a queued copy still reads; it is held until the copy is done
 //   stale     a free slot of the swap whose room the system has not got back
-//   on its way   a sequence whose rows move to the swap or back, and may not be touched
-//   quarantined  a span that could not be put back after a failure; it is not used until all of it
+//   moving    a sequence whose rows are on their way to the swap or back, and may not be touched
+//   quarantined  a span that could not be restored after a failure; it is not used until all of it
 //             is unmapped
-//   stirred   a span of which something has changed, or is still to be done: the next step looks
-//             at it
+//   due       a span that has changed, or for which work is left: the next step looks at it
 //
 // A lane:
 //
 //   position   0    1    2    3    4    5    6 ...
-//   at         7    8    9    20   21   22   -        a prefix of three chunks, own chunks at home
+//   at         7    8    9    20   21   22   -        a shared prefix of 3 chunks, own chunks
 //              read-only     | writable
-//              holds tokens (n_owned = 5) | warm
+//              holds tokens (n_owned = 5) | mapped-free
 //
 // The states of a chunk follow from its counts; they change only in pset.c:
 //
@@ -64,34 +63,34 @@
 //   CACHED -> SPARE    eviction                           it enters the pool
 //   SPARE  -> ABSENT   a DESTROY job, or destroy at once
 //
-// What a sequence may still write is never shared: the tail is copied for whoever forks or matches,
-// and recorded when the sequence ends. So extend copies nothing, and nothing mapped is replaced
+// What a sequence may still write is never shared: a fork or a match copies the tail, and it is
+// recorded when the sequence ends. So extend copies nothing, and nothing mapped is replaced
 // under a running kernel. The exception is a sequence that was truncated into a chunk that it
 // shares (seq_extend.c).
 //
 // Memory for a position comes from the first of these that has it (lane.c):
-//   the neighbour of the chunk before, from the pool or made anew; the pool; warm chunks of idle
-//   spans, the longest idle first; prefixes that no sequence uses, the least valuable first; warm
-//   chunks of other live spans (not ahead of need).
+//   the neighbour of the chunk before, from the pool or made anew; the pool; mapped-free chunks of
+//   idle spans, the longest idle first; prefixes that no sequence uses, the least valuable first;
+//   mapped-free chunks of other live spans (not ahead of need).
 //
 // The states of a span:
 //
 //   (made)  ->  IDLE  ->  LIVE  ->  RETIRED  ->  IDLE
-//        idle_span.c           release     release.c: the    device is done with it, what is shared
-//                                          is unmapped, warm chunks stay
-//   RETIRED  <->  CLEARING                 the device is done with it, and a lane is lent
+//        idle_span.c           release     release.c: the device is done with it, what is shared is
+//                                          unmapped, mapped-free chunks stay
+//   RETIRED  <->  CLEARING                 the device is done with it, and a lane is in flight
 //   any     ->  QUARANTINED  ->  IDLE      fence.c
 //
 // Threads. The structure belongs to the owner. The mapper thread gets jobs: plain data that names
-// the chunks and addresses lent to it (lane_job.c). The owner takes the chunks that a job needs
-// from the structure before it posts it, does not touch what is lent, and commits the outcome when
-// it takes the job back. The synchronous path is the same jobs, run at once by the owner.
+// the chunks and addresses to work on (lane_job.c). The owner takes the chunks that a job needs
+// from the structure before it posts it, does not touch what is in flight, and commits the outcome
+// when it takes the job back. The synchronous path is the same jobs, run at once by the owner.
 //
 // Invariants; vt_check proves 1 to 9 and 12, the tests prove 10 and 11.
-//  1. A chunk's n_user is the number of lanes that hold it, and of loans; its n_gone of these those
-//     of lanes that have given it up, and of loans; its n_node the number of references in the
-//     prefix tree, its n_kept of those by nodes that may not be evicted.
-//  2. A home belongs to one lane.
+//  1. n_user of a chunk = lanes that hold it + its entries as a source; n_gone = those of the lanes
+//     that have given it up + its entries as a source; n_node = references in the prefix tree;
+//     n_kept = those of nodes that may not be evicted.
+//  2. A preferred region belongs to one lane.
 //  3. Where a lane maps a chunk, it is created. At positions in [held0, held1) it is held;
 //     elsewhere it is SPARE, and mapped nowhere else. The chunks of the pool are mapped nowhere.
 //  4. A live lane owns exactly the chunks that its length and window need; those that are not
@@ -107,11 +106,11 @@
 //  9. A slot of the swap is free or belongs to one sequence and position, which the sequence owns.
 //     The rows of that position are in memory, or in the swap; nothing of the list of a sequence at
 //     rest is mapped, and a sequence on its way has a list.
-// 10. Beyond its length a lane reads as zero from dirty_end on, and before that, unless it is foul,
-//     no bytes of another holder. Chunks of the pool that are not dirty read as zero.
+// 10. Beyond its length a lane reads as zero from dirty_end on, and before that, unless it needs
+//     zeroing, no bytes of another holder. Chunks of the pool that are not dirty read as zero.
 // 11. What more than one holder can read is mapped for reading only, unless no_guard, or mappings
 //     are short: a guard then waits (guard_end), as it does while the device may still write.
-// 12. For a span that is not stirred a step has nothing to do (look_ahead.c).
+// 12. A step has nothing to do for a span that is not due (look_ahead.c).
 #ifndef VTI_MANAGER_H
 #define VTI_MANAGER_H
 
@@ -129,7 +128,7 @@ struct vti_rtree; // tree/rtree.h
 struct vti_node;
 struct vti_events; // events.h
 
-// A chunk's content in the swap, or on its way.
+// A chunk's content in the swap, or on its way there or back.
 typedef struct vti_swapped {
     uint32_t group, position, slot;
     bool is_out;  // the swap alone has its rows; otherwise memory has them still
@@ -140,7 +139,7 @@ typedef struct vti_swapped {
 // how many entries the list has, and the progress; the rest of that is not used.
 typedef struct vti_copy {
     vti_lane_job job; // first
-    bool is_lent;
+    bool in_flight;
     const vti_span *span;
     vti_swapped *list;        // [job.n]
     uint64_t sum;             // of the slices of the current chunk so far
@@ -228,33 +227,33 @@ struct vt_seq {
     vti_pending pending;   // last: extend needs what is before
 };
 
-// What new sequences begin with, as of late: those that share nothing, and those that share.
-// n_tok 0: none has come yet.
-typedef struct vti_newcomer {
+// What recent sequences began with: those that shared nothing, and those that shared. n_tok 0:
+// there was none yet.
+typedef struct vti_arrival {
     uint32_t hit_tok, n_tok; // they match tokens [0, hit_tok), and come with n_tok
-} vti_newcomer;
+} vti_arrival;
 
-typedef struct vti_newcomers {
-    vti_newcomer whole, sharing;
-    uint32_t n_sharing; // of 256 that came of late
-} vti_newcomers;
+typedef struct vti_arrivals {
+    vti_arrival whole, sharing;
+    uint32_t n_sharing; // of the last 256, about
+} vti_arrivals;
 
 // A chunk that a queued copy reads until the device has passed the ticket.
-typedef struct vti_loan {
+typedef struct vti_source {
     uint64_t ticket;
     uint32_t chunk;
-} vti_loan;
+} vti_source;
 
 // What vt_give_back asked for, as long as it is under way.
 typedef struct vti_giving {
     bool is_on;
-    bool forgets;          // prefixes that no sequence uses go, too
-    uint64_t keep_bytes;   // of spare memory
+    bool forgets;          // also evicts prefixes that no sequence uses
+    uint64_t keep_bytes;   // of free memory
     uint32_t n_retired;    // of the spans that had retired by then, those that are not idle yet
-    uint64_t recent_bytes; // released of late: what comes and goes in the meantime does not count
+    uint64_t recent_bytes; // released recently: what comes and goes in the meantime does not count
 } vti_giving;
 
-// Everything is owned by the manager's one thread, except for what jobs lend to the mapper.
+// Everything is owned by the manager's one thread, except what is in flight to the mapper.
 struct vt_manager {
     struct vti_geo geo;
     vt_vmm *vmm;
@@ -269,7 +268,7 @@ struct vt_manager {
     vti_lane_job job;          // of chunks that no lane maps: DESTROY
     vti_plan *job_plan;        // [n_job_plan]
     uint32_t n_job_plan;
-    bool job_is_lent;
+    bool job_in_flight;
     vti_swap swap;
     uint64_t live_bytes, slack_bytes; // of all sequences
     vti_move *moves;                  // of the sequences on their way, the newest first
@@ -284,17 +283,17 @@ struct vt_manager {
     uint64_t runs_reserved;           // mappings that posted jobs may make
     uint64_t spare_low_bytes, spare_high_bytes;
     uint64_t first_budget_bytes, first_spare_low_bytes, first_spare_high_bytes; // as configured
-    vti_newcomers newcomers;
-    uint64_t ready_bytes; // of idle spans' warm chunks, what is to stay there for newcomers
+    vti_arrivals arrivals;
+    uint64_t ready_bytes; // mapped-free in idle spans, and kept there for new sequences
     uint64_t max_runs;    // mappings that the backend allows
     uint64_t now_ms;      // of the last vt_step
     uint64_t n_step;      // calls of vt_step
     vt_ahead ahead;       // what the last one asked for
     uint32_t ahead_tok;
-    uint32_t n_seq;  // sequences alive
-    uint32_t n_lent; // jobs with the mapper
-    vti_loan *loan;  // [cap_loan] a ring, n_loan of them from first_loan on, by ticket
-    uint32_t first_loan, n_loan, cap_loan;
+    uint32_t n_seq;       // sequences alive
+    uint32_t n_in_flight; // jobs with the mapper
+    vti_source *source;   // [cap_source] a ring, n_source of them from first_source on, by ticket
+    uint32_t first_source, n_source, cap_source;
     uint32_t *scratch[VT_MAX_GROUP]; // [n_position] chunks of a prefix
     pthread_mutex_t mu;              // guards published
     vt_stats published;
@@ -319,7 +318,7 @@ static inline vt_status vti_tally_answer(vt_manager *m, vt_status st)
     return st;
 }
 
-// Notes how much is created and live, if it was never as much.
+// Updates the highest figures of created and live bytes.
 static inline void vti_tally_peaks(vt_manager *m)
 {
     uint64_t created = vti_pset_created_bytes(&m->pset);

@@ -1,4 +1,4 @@
-// mapper.c - the queue and the thread behind mapper.h.
+// mapper.c - the queue and the thread of mapper.h.
 //
 // The states of a job, and what moves it:
 //
@@ -23,7 +23,7 @@
 // empty or `stop` is set; the owner waits until one job is DONE, or no longer RUNNING. While the
 // owner claims a job the thread begins no step, so that it cannot run the job again before the
 // owner has woken up; nor does it while the owner holds it. Both check under the lock, and every
-// change is made under the lock and signalled, so no wake-up is lost. Nobody polls.
+// change is made under the lock and signalled, so no wake-up is lost and nothing polls.
 #include "mapper.h"
 
 #include <assert.h>
@@ -126,8 +126,8 @@ static vti_job *done_remove(vti_mapper_thread *mp, uint32_t i)
     return job;
 }
 
-// Whether the running job goes on with its next step. The lock is held.
-static bool job_goes_on(const vti_mapper_thread *mp, const vti_job *job)
+// Whether the running job continues with its next step. The lock is held.
+static bool job_continues(const vti_mapper_thread *mp, const vti_job *job)
 {
     bool is_first = mp->n_queued == 0 || !is_before(mp->slot[0], job);
     bool may_go_on = mp->threaded || !job->is_long;
@@ -145,7 +145,7 @@ static void do_job(vti_mapper_thread *mp, uint32_t i)
         pthread_mutex_unlock(&mp->mu);
         has_more = mp->run(mp->ctx, job);
         pthread_mutex_lock(&mp->mu);
-    } while (has_more && job_goes_on(mp, job));
+    } while (has_more && job_continues(mp, job));
     mp->running = NULL;
     job->state = has_more ? VTI_JOB_QUEUED : VTI_JOB_DONE;
     if (has_more)

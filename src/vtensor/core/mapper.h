@@ -55,7 +55,7 @@ bool vti_mapper_post(vti_mapper_thread *mp, vti_job *job);
 bool vti_mapper_claim(vti_mapper_thread *mp, vti_job *job);
 
 // While the owner holds the thread, it begins no step. Waits for none that is running. Returns
-// whether it was held, for who puts that back.
+// whether it was held before, so that the caller can restore that.
 bool vti_mapper_hold(vti_mapper_thread *mp, bool hold);
 
 // Waits until the job is done and takes it: its state is then FREE. Without a thread, runs it first

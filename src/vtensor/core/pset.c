@@ -9,14 +9,15 @@
 //   | OOSSccc..... | oo.......... |          | ............ |    O owned, S shared, c cached,
 //                                                                o spare, . absent
 //
-// A lane has a region of its own for new chunks, its home, where they are neighbours and merge into
-// one mapping. That is a preference only: any chunk of a class may be mapped anywhere.
+// A lane takes new chunks from a region of its own, its preferred region, where they are neighbours
+// and merge into one mapping. That is a preference only: any chunk of a class may be mapped
+// anywhere.
 //
 // Only what exists has a record. Records lie in pages of four neighbours; a region knows where its
 // pages are, and a page which names it stands for. So a chunk costs 20 bytes, a chunk that is alone
 // in its region less than 100, however long the regions are.
 //
-// The pool of a class is a list of the spare chunks that are mapped nowhere, last in, first out.
+// The pool of a class is a list of the free chunks that are mapped nowhere, last in, first out.
 //
 // Every change of a chunk's state goes through chunk_set, which maintains the sums and the pool.
 #include "pset.h"
@@ -216,9 +217,9 @@ uint32_t vti_pset_find(const vti_pset *ps, uint32_t cls, vti_name name)
 
 // ---- Regions
 
-bool vti_pset_is_home(const vti_pset *ps, uint32_t cls, uint32_t region)
+bool vti_pset_is_preferred(const vti_pset *ps, uint32_t cls, uint32_t region)
 {
-    return region_at(&ps->cls[cls], region)->is_home;
+    return region_at(&ps->cls[cls], region)->is_preferred;
 }
 
 uint32_t vti_pset_region_used(const vti_pset *ps, uint32_t cls, uint32_t region)
@@ -229,7 +230,7 @@ uint32_t vti_pset_region_used(const vti_pset *ps, uint32_t cls, uint32_t region)
 static void note_unused(vti_class *c, uint32_t region)
 {
     vti_region *r = region_at(c, region);
-    if (r->is_home || r->n_used > 0 || r->is_listed) return;
+    if (r->is_preferred || r->n_used > 0 || r->is_listed) return;
     r->is_listed = true;
     r->next_unused = c->unused;
     c->unused = region;
@@ -244,7 +245,7 @@ static vt_status take_unused(vti_class *c, uint32_t *region)
         *region = c->unused;
         c->unused = r->next_unused;
         r->is_listed = false;
-        if (!r->is_home && r->n_used == 0) return VT_OK;
+        if (!r->is_preferred && r->n_used == 0) return VT_OK;
     }
     if (c->regions.n == c->max_region) return VT_NOSPACE;
     VT_TRY(blocks_add(&c->regions));
@@ -252,20 +253,20 @@ static vt_status take_unused(vti_class *c, uint32_t *region)
     return VT_OK;
 }
 
-vt_status vti_pset_home_open(vti_pset *ps, uint32_t cls, uint32_t *region)
+vt_status vti_pset_region_open(vti_pset *ps, uint32_t cls, uint32_t *region)
 {
     uint32_t unused;
     VT_TRY(take_unused(&ps->cls[cls], &unused));
-    region_at(&ps->cls[cls], unused)->is_home = true;
+    region_at(&ps->cls[cls], unused)->is_preferred = true;
     *region = unused;
     return VT_OK;
 }
 
-void vti_pset_home_close(vti_pset *ps, uint32_t cls, uint32_t region)
+void vti_pset_region_close(vti_pset *ps, uint32_t cls, uint32_t region)
 {
     vti_region *r = region_at(&ps->cls[cls], region);
-    assert(r->is_home);
-    r->is_home = false;
+    assert(r->is_preferred);
+    r->is_preferred = false;
     note_unused(&ps->cls[cls], region);
 }
 

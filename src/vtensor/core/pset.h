@@ -9,15 +9,15 @@
 
 enum { VTI_NO_CHUNK = UINT32_MAX };
 
-// Where a spare chunk is.
+// Where a free chunk is.
 typedef enum vti_place {
     VTI_IN_POOL = 0, // mapped nowhere, in its class's list
-    VTI_IN_LANE,     // warm: mapped in one lane, after its tokens
+    VTI_IN_LANE,     // mapped-free: mapped in one lane, after its tokens
     VTI_WITH_JOB     // taken for a job that will map or destroy it
 } vti_place;
 
 typedef struct vti_chunk {
-    uint32_t n_user : 28; // spans that hold it, and loans
+    uint32_t n_user : 28; // spans that hold it, and sources
     uint32_t is_created : 1;
     uint32_t is_dirty : 1; // may hold bytes of an earlier holder
     uint32_t place : 2;    // vti_place, if it is spare; of an absent one VTI_WITH_JOB, or 0
@@ -54,7 +54,7 @@ typedef struct vti_region {
     uint32_t n_room;
     uint32_t n_used;      // chunks that exist, and absent ones that jobs will create
     uint32_t next_unused; // if it is listed as unused: the next such region, or VTI_NO_CHUNK
-    bool is_home;         // of a lane
+    bool is_preferred;    // of a lane
     bool is_listed;
 } vti_region;
 
@@ -116,10 +116,10 @@ uint64_t vti_pset_leaving_bytes(const vti_pset *ps);   // given up, and perhaps 
 uint64_t vti_class_created(const vti_class *c);
 
 // Regions of a class, by number. Homes: open finds a region of which nothing is used, and which is
-// no lane's home. Errors: VT_NOSPACE (all are in use), VT_ENOMEM.
-vt_status vti_pset_home_open(vti_pset *ps, uint32_t cls, uint32_t *region);
-void vti_pset_home_close(vti_pset *ps, uint32_t cls, uint32_t region);
-bool vti_pset_is_home(const vti_pset *ps, uint32_t cls, uint32_t region);
+// no lane's preferred region. Errors: VT_NOSPACE (all are in use), VT_ENOMEM.
+vt_status vti_pset_region_open(vti_pset *ps, uint32_t cls, uint32_t *region);
+void vti_pset_region_close(vti_pset *ps, uint32_t cls, uint32_t region);
+bool vti_pset_is_preferred(const vti_pset *ps, uint32_t cls, uint32_t region);
 uint32_t vti_pset_region_used(const vti_pset *ps, uint32_t cls, uint32_t region);
 
 // An absent chunk that a job will create is with the job. Errors: VT_ENOMEM. Pre: no chunk has this

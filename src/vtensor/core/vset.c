@@ -7,7 +7,7 @@
 //   newest <-> ... <-> oldest
 //     |                  |
 //     |                  of the retired: the first that the device is done with; of the idle with
-//     |                  warm chunks, which have a list beside: the first that gives them away
+//     |                  mapped-free chunks, which have a second list: the first that gives them up
 //     among idle spans that fit equally well, the next sequence gets the newest: its memory is most
 //     likely in a cache
 #include "vset.h"
@@ -20,7 +20,7 @@ vt_status vti_vset_init(vti_vset *vs, const vti_geo *geo, const vti_pset *pset, 
 {
     *vs = (vti_vset){.geo = geo, .pset = pset, .n_max = n_max};
     vs->span = calloc(2 * (size_t)n_max, sizeof *vs->span);
-    vs->stirred = vs->span + n_max;
+    vs->due = vs->span + n_max;
     return vs->span ? VT_OK : VT_ENOMEM;
 }
 
@@ -58,78 +58,78 @@ static void list_remove(vti_span_list *l, vti_span *sp)
     l->n--;
 }
 
-static void warm_list_add(vti_span_list *l, vti_span *sp)
+static void mapped_list_add(vti_span_list *l, vti_span *sp)
 {
-    sp->warm_older = l->newest;
-    *(l->newest ? &l->newest->warm_newer : &l->oldest) = sp;
+    sp->mapped_older = l->newest;
+    *(l->newest ? &l->newest->mapped_newer : &l->oldest) = sp;
     l->newest = sp;
     l->n++;
 }
 
-static void warm_list_remove(vti_span_list *l, vti_span *sp)
+static void mapped_list_remove(vti_span_list *l, vti_span *sp)
 {
-    *(sp->warm_newer ? &sp->warm_newer->warm_older : &l->newest) = sp->warm_older;
-    *(sp->warm_older ? &sp->warm_older->warm_newer : &l->oldest) = sp->warm_newer;
-    sp->warm_newer = sp->warm_older = NULL;
+    *(sp->mapped_newer ? &sp->mapped_newer->mapped_older : &l->newest) = sp->mapped_older;
+    *(sp->mapped_older ? &sp->mapped_older->mapped_newer : &l->oldest) = sp->mapped_newer;
+    sp->mapped_newer = sp->mapped_older = NULL;
     l->n--;
 }
 
-uint64_t vti_span_warm_bytes(const vti_vset *vs, const vti_span *sp)
+uint64_t vti_span_mapped_free_bytes(const vti_vset *vs, const vti_span *sp)
 {
     uint64_t n = 0;
     for (uint32_t g = 0; g < vs->geo->n_group; g++)
-        n += sp->lane[g].n_warm * (uint64_t)vs->geo->group[g].chunk_bytes;
+        n += sp->lane[g].n_mapped_free * (uint64_t)vs->geo->group[g].chunk_bytes;
     return n;
 }
 
-// After a change of its state, or of what an idle span has warm.
-static void list_warm(vti_vset *vs, vti_span *sp)
+// After a change of a span's state, or of the mapped-free chunks of an idle one.
+static void list_if_mapped(vti_vset *vs, vti_span *sp)
 {
-    const bool belongs = sp->state == VTI_SPAN_IDLE && vti_span_warm_bytes(vs, sp) > 0;
-    if (belongs == sp->is_listed_warm) return;
-    (belongs ? warm_list_add : warm_list_remove)(&vs->warm_idle, sp);
-    sp->is_listed_warm = belongs;
+    const bool belongs = sp->state == VTI_SPAN_IDLE && vti_span_mapped_free_bytes(vs, sp) > 0;
+    if (belongs == sp->is_listed_mapped) return;
+    (belongs ? mapped_list_add : mapped_list_remove)(&vs->idle_mapped, sp);
+    sp->is_listed_mapped = belongs;
 }
 
 void vti_vset_move(vti_vset *vs, vti_span *sp, vti_span_state to)
 {
-    uint64_t warm = vti_span_warm_bytes(vs, sp);
-    vs->n_warm_bytes[sp->state] -= warm;
-    vs->n_warm_bytes[to] += warm;
+    uint64_t warm = vti_span_mapped_free_bytes(vs, sp);
+    vs->mapped_free_bytes[sp->state] -= warm;
+    vs->mapped_free_bytes[to] += warm;
     const bool is_back = sp->state == VTI_SPAN_CLEARING && to == VTI_SPAN_RETIRED;
     list_remove(&vs->in[sp->state], sp);
     sp->state = to;
     (is_back ? list_add_oldest : list_add)(&vs->in[to], sp);
-    list_warm(vs, sp);
-    if (to == VTI_SPAN_LIVE || to == VTI_SPAN_IDLE) vti_span_stir(vs, sp);
+    list_if_mapped(vs, sp);
+    if (to == VTI_SPAN_LIVE || to == VTI_SPAN_IDLE) vti_span_set_due(vs, sp);
 }
 
 // ---- Stirred spans
 
-static inline vti_span **stirred_place(const vti_vset *vs, uint32_t i)
+static inline vti_span **due_place(const vti_vset *vs, uint32_t i)
 {
-    const uint32_t left = vs->n_max - vs->first_stirred;
-    return &vs->stirred[i < left ? vs->first_stirred + i : i - left];
+    const uint32_t left = vs->n_max - vs->first_due;
+    return &vs->due[i < left ? vs->first_due + i : i - left];
 }
 
-vti_span *vti_vset_stirred(const vti_vset *vs, uint32_t i)
+vti_span *vti_vset_due(const vti_vset *vs, uint32_t i)
 {
-    return *stirred_place(vs, i);
+    return *due_place(vs, i);
 }
 
-VTI_HOT void vti_span_stir(vti_vset *vs, vti_span *sp)
+VTI_HOT void vti_span_set_due(vti_vset *vs, vti_span *sp)
 {
-    if (sp->is_stirred) return;
-    *stirred_place(vs, vs->n_stirred++) = sp;
-    sp->is_stirred = true;
+    if (sp->is_due) return;
+    *due_place(vs, vs->n_due++) = sp;
+    sp->is_due = true;
 }
 
-vti_span *vti_vset_take_stirred(vti_vset *vs)
+vti_span *vti_vset_take_due(vti_vset *vs)
 {
-    vti_span *sp = vti_vset_stirred(vs, 0);
-    vs->first_stirred = vs->first_stirred + 1 < vs->n_max ? vs->first_stirred + 1 : 0;
-    vs->n_stirred--;
-    sp->is_stirred = false;
+    vti_span *sp = vti_vset_due(vs, 0);
+    vs->first_due = vs->first_due + 1 < vs->n_max ? vs->first_due + 1 : 0;
+    vs->n_due--;
+    sp->is_due = false;
     return sp;
 }
 
@@ -140,7 +140,7 @@ static vti_span *span_new(const vti_geo *g)
     vti_span *sp = calloc(1, sizeof *sp + g->n_group * sizeof(vti_lane));
     for (uint32_t i = 0; sp && i < g->n_group; i++) {
         vti_lane *l = &sp->lane[i];
-        l->home = VTI_NO_CHUNK;
+        l->region = VTI_NO_CHUNK;
         l->plan = l->short_plan;
         l->n_plan = VTI_SHORT_PLAN;
     }
@@ -172,11 +172,11 @@ void vti_vset_pop(vti_vset *vs)
 {
     assert(vs->n_span > 0);
     vti_span *sp = vs->span[--vs->n_span];
-    vs->n_warm_bytes[sp->state] -= vti_span_warm_bytes(vs, sp);
+    vs->mapped_free_bytes[sp->state] -= vti_span_mapped_free_bytes(vs, sp);
     for (uint32_t g = 0; g < vs->geo->n_group; g++)
         vs->n_run -= (uint64_t)sp->lane[g].n_run * vs->geo->group[g].n_view;
     list_remove(&vs->in[sp->state], sp);
-    if (sp->is_listed_warm) warm_list_remove(&vs->warm_idle, sp);
+    if (sp->is_listed_mapped) mapped_list_remove(&vs->idle_mapped, sp);
     vs->span[vs->n_span] = NULL;
     span_delete(sp, vs->geo->n_group);
 }
@@ -297,12 +297,13 @@ void vti_lane_set_ro(vti_vset *vs, vti_span *sp, uint32_t group, uint32_t n_ro)
     count_runs(vs, l, group, was, is);
 }
 
-VTI_HOT void vti_lane_count_warm(vti_vset *vs, vti_span *sp, uint32_t group, int32_t more)
+VTI_HOT void vti_lane_count_mapped_free(vti_vset *vs, vti_span *sp, uint32_t group, int32_t more)
 {
     int64_t bytes = more * (int64_t)vs->geo->group[group].chunk_bytes;
-    sp->lane[group].n_warm = (uint32_t)((int64_t)sp->lane[group].n_warm + more);
-    vs->n_warm_bytes[sp->state] = (uint64_t)((int64_t)vs->n_warm_bytes[sp->state] + bytes);
-    if (VTI_RARE(sp->state == VTI_SPAN_IDLE)) list_warm(vs, sp);
+    sp->lane[group].n_mapped_free = (uint32_t)((int64_t)sp->lane[group].n_mapped_free + more);
+    vs->mapped_free_bytes[sp->state] =
+        (uint64_t)((int64_t)vs->mapped_free_bytes[sp->state] + bytes);
+    if (VTI_RARE(sp->state == VTI_SPAN_IDLE)) list_if_mapped(vs, sp);
 }
 
 uintptr_t vti_lane_addr(const vti_geo *g, const vti_span *sp, uint32_t group, uint32_t view,
@@ -319,14 +320,14 @@ static inline uint32_t solid_end(const vti_lane *l, uint32_t position)
     return position >= l->solid0 && position < l->solid1 ? l->solid1 : position;
 }
 
-uint32_t vti_lane_first_cold(const vti_lane *l, uint32_t first, uint32_t end)
+uint32_t vti_lane_first_unmapped(const vti_lane *l, uint32_t first, uint32_t end)
 {
     first = solid_end(l, first);
     while (first < end && vti_lane_at(l, first) != VTI_NO_CHUNK) first = solid_end(l, first + 1);
     return first < end ? first : end;
 }
 
-VTI_HOT uint32_t vti_lane_count_cold(const vti_lane *l, uint32_t first, uint32_t end)
+VTI_HOT uint32_t vti_lane_count_unmapped(const vti_lane *l, uint32_t first, uint32_t end)
 {
     uint32_t mapped_end = end < l->n_end ? end : l->n_end, n = 0;
     if (first >= mapped_end) return first < end ? end - first : 0;
@@ -335,9 +336,9 @@ VTI_HOT uint32_t vti_lane_count_cold(const vti_lane *l, uint32_t first, uint32_t
     return n + (end - mapped_end);
 }
 
-bool vti_span_is_lent(const vti_vset *vs, const vti_span *sp)
+bool vti_span_in_flight(const vti_vset *vs, const vti_span *sp)
 {
     for (uint32_t g = 0; g < vs->geo->n_group; g++)
-        if (sp->lane[g].is_lent) return true;
+        if (sp->lane[g].in_flight) return true;
     return false;
 }

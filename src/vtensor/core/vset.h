@@ -79,15 +79,15 @@ typedef struct vti_lane {
         held1;          // positions [held0, held1) are held: those, and what waits to be unmapped
     uint32_t n_ro;      // positions below are mapped for reading only, if at all
     uint32_t guard_end; // positions below are to become so: see vti_lane_guard
-    uint32_t n_warm;    // spare chunks mapped, all at positions from held1 on
-    uint32_t n_end;     // the last mapped position, plus one
+    uint32_t n_mapped_free;  // free chunks mapped, all at positions from held1 on
+    uint32_t n_end;          // the last mapped position, plus one
     uint32_t solid0, solid1; // positions [solid0, solid1) are mapped; others may be, too
     uint32_t n_run;          // runs of one view
-    uint32_t home;           // the region for the names of new chunks, or VTI_NO_CHUNK
-    uint32_t home_first;     // the position of its first name
+    uint32_t region;         // the region for the names of new chunks, or VTI_NO_CHUNK
+    uint32_t region_first;   // the position of its first name
     uint32_t n_room;         // positions that `at` has room for; none beyond is mapped
-    bool is_lent;            // `job` is with the mapper
-    bool is_foul;     // what waits at the end may have bytes of others: it could not be wiped
+    bool in_flight;          // `job` is with the mapper
+    bool needs_zeroing; // what waits at the end may have bytes of another holder: it was not wiped
     size_t dirty_end; // bytes of each view, from the end of the tokens up to here, may not be zero
     uint32_t *at;     // [n_room] chunk mapped there, or VTI_NO_CHUNK
     vti_plan *plan;   // [n_plan] of the job
@@ -106,17 +106,17 @@ typedef struct vti_span {
     vti_span_state state;
     uint64_t generation; // counts the sequences that lived here
     uint64_t fence;      // the device may use what the span gave up until it has passed this ticket
-    uint64_t guard_fence; // ticket after the work that may write what is to be guarded
-    bool needs_fence;     // retired, and the ticket could not be taken yet
-    bool is_lost;         // live, but a failure could not be undone
-    bool is_stirred;      // it is in that list
-    bool is_listed_warm;  // it is in the list of warm idle spans
+    uint64_t guard_fence;  // ticket after the work that may write what is to be guarded
+    bool needs_fence;      // retired, and the ticket could not be taken yet
+    bool is_lost;          // live, but a failure could not be undone
+    bool is_due;           // it is in that list
+    bool is_listed_mapped; // it is in the list of idle spans with mapped-free chunks
     vti_place_in_span cleared;
-    uintptr_t addr;                           // first reserved byte
-    vt_seq *seq;                              // the sequence that lives here, or NULL
-    struct vti_span *newer, *older;           // neighbours in the list of its state
-    struct vti_span *warm_newer, *warm_older; // and in that of warm idle spans
-    vti_lane lane[];                          // [n_group]
+    uintptr_t addr;                               // first reserved byte
+    vt_seq *seq;                                  // the sequence that lives here, or NULL
+    struct vti_span *newer, *older;               // neighbours in the list of its state
+    struct vti_span *mapped_newer, *mapped_older; // and in idle_mapped
+    vti_lane lane[];                              // [n_group]
 } vti_span;
 
 typedef struct vti_span_list {
@@ -131,13 +131,14 @@ typedef struct vti_vset {
     uint32_t n_span;                    // made so far; ids 0 .. n_span-1
     vti_span **span;                    // [n_max]
     vti_span_list in[VTI_N_SPAN_STATE]; // the spans of each state
-    vti_span_list warm_idle; // idle spans with warm chunks, by the time since when they are that:
-                             // who takes warm chunks walks past no others
-    vti_span **stirred;      // [n_max] a ring, n_stirred of them from first_stirred on: see below
-    uint32_t first_stirred, n_stirred;
-    uint32_t n_lost;                         // spans that are lost
-    uint64_t n_run;                          // mappings: over all lanes, the runs of all views
-    uint64_t n_warm_bytes[VTI_N_SPAN_STATE]; // of warm chunks in spans of each state
+    vti_span_list
+        idle_mapped; // idle spans with mapped-free chunks, by time of entry, so that taking
+                     // some walks past no others
+    vti_span **due;  // [n_max] a ring, n_due of them from first_due on: see below
+    uint32_t first_due, n_due;
+    uint32_t n_lost;                              // spans that are lost
+    uint64_t n_run;                               // mappings: over all lanes, the runs of all views
+    uint64_t mapped_free_bytes[VTI_N_SPAN_STATE]; // of mapped-free chunks in spans of each state
 } vti_vset;
 
 // geo and pset must outlive it. Errors: VT_ENOMEM.
@@ -146,19 +147,19 @@ void vti_vset_free(vti_vset *vs); // Pre: no spans
 
 // A new span, idle. Errors: VT_NOSPANS (n_max exist), VT_ENOMEM.
 vt_status vti_vset_push(vti_vset *vs, vti_span **out);
-void vti_vset_pop(vti_vset *vs); // frees the newest span; the stirred are not looked at after that
+void vti_vset_pop(vti_vset *vs); // frees the newest span; invalidates the list of due spans
 // A span that is retired again has waited already: it comes before the others.
 void vti_vset_move(vti_vset *vs, vti_span *sp, vti_span_state to);
 
-// The stirred spans are those that the next step looks at, the first stirred first, each once. A
-// span that becomes live or idle is one, and whoever changes what a step may have to do for a span
-// stirs it. So a step looks at no others.
-void vti_span_stir(vti_vset *vs, vti_span *sp);
-vti_span *vti_vset_stirred(const vti_vset *vs, uint32_t i); // i < n_stirred
-vti_span *vti_vset_take_stirred(vti_vset *vs); // the first leaves the list. Pre: there is one
+// The due spans are those that the next step looks at, each once, in the order in which they became
+// due. A span that becomes live or idle is due; a function that changes what a step may have to do
+// for a span sets it due. So a step looks at no others.
+void vti_span_set_due(vti_vset *vs, vti_span *sp);
+vti_span *vti_vset_due(const vti_vset *vs, uint32_t i); // i < n_due
+vti_span *vti_vset_take_due(vti_vset *vs); // the first leaves the list. Pre: there is one
 
 // Room for positions below `end` in the map of a lane, and for a plan of n entries. Errors:
-// VT_ENOMEM. Pre: the lane is not lent.
+// VT_ENOMEM. Pre: the lane is not in flight.
 vt_status vti_lane_make_room(vti_lane *l, uint32_t end);
 vt_status vti_lane_make_plan(vti_lane *l, uint32_t n);
 void vti_lane_end_plan(vti_lane *l); // a long one is freed
@@ -183,17 +184,17 @@ static inline bool vti_lane_has_left(const vti_span *sp, const vti_lane *l, uint
 // Changes what a lane maps at one position, and how; counts runs and mapped ends.
 void vti_lane_set(vti_vset *vs, vti_span *sp, uint32_t group, uint32_t position, uint32_t chunk);
 void vti_lane_set_ro(vti_vset *vs, vti_span *sp, uint32_t group, uint32_t n_ro);
-void vti_lane_count_warm(vti_vset *vs, vti_span *sp, uint32_t group, int32_t more);
+void vti_lane_count_mapped_free(vti_vset *vs, vti_span *sp, uint32_t group, int32_t more);
 
-uint64_t vti_span_warm_bytes(const vti_vset *vs, const vti_span *sp);
-bool vti_span_is_lent(const vti_vset *vs, const vti_span *sp); // some lane is
+uint64_t vti_span_mapped_free_bytes(const vti_vset *vs, const vti_span *sp);
+bool vti_span_in_flight(const vti_vset *vs, const vti_span *sp); // some lane is
 // Whether the mapping at a position begins a run of its own.
 bool vti_lane_run_begins(const vti_vset *vs, const vti_lane *l, uint32_t position);
 uintptr_t vti_lane_addr(const vti_geo *g, const vti_span *sp, uint32_t group, uint32_t view,
                         uint32_t position);
 // How many positions of [first, end) are not mapped.
-uint32_t vti_lane_count_cold(const vti_lane *l, uint32_t first, uint32_t end);
+uint32_t vti_lane_count_unmapped(const vti_lane *l, uint32_t first, uint32_t end);
 // The first position from `first` on that is not mapped; `end`: all below are.
-uint32_t vti_lane_first_cold(const vti_lane *l, uint32_t first, uint32_t end);
+uint32_t vti_lane_first_unmapped(const vti_lane *l, uint32_t first, uint32_t end);
 
 #endif

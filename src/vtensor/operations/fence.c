@@ -56,43 +56,44 @@ vt_status vti_fence_await(vt_manager *m, uint64_t ticket)
 
 // ---- Sources of copies in flight
 
-vt_status vti_loan_reserve(vt_manager *m)
+vt_status vti_source_reserve(vt_manager *m)
 {
-    if (m->n_loan < m->cap_loan) return VT_OK;
-    uint32_t cap = m->cap_loan > 0 ? 2 * m->cap_loan : 64;
-    vti_loan *loan = calloc(cap, sizeof *loan);
-    if (!loan) return VT_ENOMEM;
-    for (uint32_t i = 0; i < m->n_loan; i++) loan[i] = m->loan[(m->first_loan + i) % m->cap_loan];
-    free(m->loan);
-    m->loan = loan;
-    m->first_loan = 0;
-    m->cap_loan = cap;
+    if (m->n_source < m->cap_source) return VT_OK;
+    uint32_t cap = m->cap_source > 0 ? 2 * m->cap_source : 64;
+    vti_source *source = calloc(cap, sizeof *source);
+    if (!source) return VT_ENOMEM;
+    for (uint32_t i = 0; i < m->n_source; i++)
+        source[i] = m->source[(m->first_source + i) % m->cap_source];
+    free(m->source);
+    m->source = source;
+    m->first_source = 0;
+    m->cap_source = cap;
     return VT_OK;
 }
 
-// If no ticket can be taken, the loan ends with the next one that can.
-void vti_loan_add(vt_manager *m, uint32_t chunk)
+// If no ticket can be taken, the source is released with the next one that can.
+void vti_source_hold(vt_manager *m, uint32_t chunk)
 {
     uint64_t ticket;
     if (vti_tally_backend(m, m->vmm->ops->fence(m->vmm, &ticket)) != VT_OK) ticket = UINT64_MAX;
     if (ticket == 0) return;
     vti_pset_user_hold(&m->pset, chunk);
     vti_pset_user_leave(&m->pset, chunk);
-    m->loan[(m->first_loan + m->n_loan++) % m->cap_loan] = (vti_loan){ticket, chunk};
+    m->source[(m->first_source + m->n_source++) % m->cap_source] = (vti_source){ticket, chunk};
 }
 
-void vti_loans_return(vt_manager *m, bool wait)
+void vti_sources_release(vt_manager *m, bool wait)
 {
-    while (m->n_loan > 0) {
+    while (m->n_source > 0) {
         bool is_over;
-        vti_loan *l = &m->loan[m->first_loan];
+        vti_source *l = &m->source[m->first_source];
         if (l->ticket == UINT64_MAX &&
             vti_tally_backend(m, m->vmm->ops->fence(m->vmm, &l->ticket)) != VT_OK)
             return;
         if (ask_backend(m, l->ticket, wait, &is_over) != VT_OK || !is_over) return;
         vti_pset_user_drop(&m->pset, l->chunk, VTI_IN_POOL, true);
-        m->first_loan = (m->first_loan + 1) % m->cap_loan;
-        m->n_loan--;
+        m->first_source = (m->first_source + 1) % m->cap_source;
+        m->n_source--;
     }
 }
 
@@ -105,7 +106,7 @@ void vti_quarantine_hold(vt_manager *m, vti_span *sp, uint32_t group)
         bool is_held = p >= l->held0 && p < l->held1;
         if (!is_held && l->at[p] != VTI_NO_CHUNK) vti_pset_user_hold(&m->pset, l->at[p]);
     }
-    vti_lane_count_warm(&m->vset, sp, group, -(int32_t)l->n_warm);
+    vti_lane_count_mapped_free(&m->vset, sp, group, -(int32_t)l->n_mapped_free);
     l->held0 = 0;
     if (l->n_end > l->held1) l->held1 = l->n_end;
 }
@@ -122,7 +123,7 @@ void vti_span_quarantine(vt_manager *m, vti_span *sp)
     sp->is_lost = true;
     m->vset.n_lost++;
     for (uint32_t g = 0; g < m->geo.n_group; g++)
-        if (!sp->lane[g].is_lent) vti_quarantine_hold(m, sp, g);
+        if (!sp->lane[g].in_flight) vti_quarantine_hold(m, sp, g);
     sp->needs_fence = true;
     sp->cleared = (vti_place_in_span){0};
     if (sp->state != VTI_SPAN_LIVE) vti_vset_move(&m->vset, sp, VTI_SPAN_QUARANTINED);
@@ -182,11 +183,11 @@ static void let_go(vt_manager *m, vti_span *sp, uint32_t group)
     }
     l->front = l->n_owned = l->held0 = l->held1 = l->guard_end = 0;
     l->dirty_end = 0;
-    l->job.is_stuck = l->is_foul = false;
+    l->job.is_stuck = l->needs_zeroing = false;
     vti_lane_set_ro(&m->vset, sp, group, 0);
 }
 
-// Pre: no sequence lives here, no lane is lent, and the device is done with it.
+// Pre: no sequence lives here, no lane is in flight, and the device is done with it.
 vt_status vti_quarantine_clear(vt_manager *m, vti_span *sp)
 {
     for (; sp->cleared.group < m->geo.n_group; sp->cleared.group++, sp->cleared.view = 0)
@@ -202,7 +203,7 @@ void vti_quarantine_retry(vt_manager *m)
 {
     for (vti_span *sp = m->vset.in[VTI_SPAN_QUARANTINED].oldest, *newer; sp; sp = newer) {
         newer = sp->newer;
-        if (vti_span_is_lent(&m->vset, sp) || vti_span_is_quiet(m, sp) != VT_OK) continue;
+        if (vti_span_in_flight(&m->vset, sp) || vti_span_is_quiet(m, sp) != VT_OK) continue;
         if (vti_quarantine_clear(m, sp) != VT_OK) continue;
         vti_vset_move(&m->vset, sp, VTI_SPAN_IDLE);
     }

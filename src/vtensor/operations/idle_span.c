@@ -7,7 +7,7 @@
 //
 // A few idle spans are mapped and wiped as far as new sequences go of late, so that each of the
 // next ones finds what it begins with, and makes no system call. How far follows from those that
-// came (vti_newcomers). Some share nothing, others a recorded prompt, and what is mapped where that
+// came (vti_arrivals). Some share nothing, others a recorded prompt, and what is mapped where that
 // goes would be in its way. So as many spans as were asked for of late are ready from position 0
 // on, the others from the end of the shared tokens on. What is ready stays below spare_low_bytes.
 // It comes from the pool and what the budget has left; else from what idle spans have beyond that,
@@ -38,8 +38,8 @@ void vti_span_free(vt_manager *m, vti_span *sp)
     assert(sp->id == m->vset.n_span - 1 && sp->state != VTI_SPAN_LIVE);
     vt_status st = sp->is_lost ? vti_quarantine_clear(m, sp) : VT_OK;
     for (uint32_t g = 0; g < m->geo.n_group; g++)
-        if (sp->lane[g].home != VTI_NO_CHUNK)
-            vti_pset_home_close(&m->pset, m->geo.group[g].cls, sp->lane[g].home);
+        if (sp->lane[g].region != VTI_NO_CHUNK)
+            vti_pset_region_close(&m->pset, m->geo.group[g].cls, sp->lane[g].region);
     for (int attempt = 0; attempt < 2 && st == VT_OK; attempt++) // a failure may be temporary
         if (vti_tally_backend(m, m->vmm->ops->unreserve(m->vmm, sp->addr, m->geo.span_bytes)) ==
             VT_OK)
@@ -49,8 +49,8 @@ void vti_span_free(vt_manager *m, vti_span *sp)
 
 // ---- Take
 
-// Counts first the chunks to be made and those in the way, then the surplus; all alike where
-// released spans keep more than they may.
+// Compares first the chunks to be made and those in the way, then the surplus; where released spans
+// keep more than they may, all of these count alike.
 static uint64_t fit_cost(const vt_manager *m, const vti_span *sp, uint32_t expect_tok,
                          uint32_t alias_tok)
 {
@@ -62,19 +62,19 @@ static uint64_t fit_cost(const vt_manager *m, const vti_span *sp, uint32_t expec
         uint32_t end = vti_group_chunks(&m->geo.group[g], expect_tok);
         uint32_t need = end > n_alias ? end - n_alias : 0;
         uint32_t beyond = l->n_end > n_alias ? l->n_end - n_alias : 0;
-        uint32_t in_way = l->n_warm > beyond ? l->n_warm - beyond : 0; // at least
-        uint32_t lacking = need > 0 ? vti_lane_count_cold(l, n_alias, end) : 0;
-        uint32_t surplus = l->n_warm - in_way - (need - lacking);
+        uint32_t in_way = l->n_mapped_free > beyond ? l->n_mapped_free - beyond : 0; // at least
+        uint32_t lacking = need > 0 ? vti_lane_count_unmapped(l, n_alias, end) : 0;
+        uint32_t surplus = l->n_mapped_free - in_way - (need - lacking);
         cost += ((uint64_t)(lacking + in_way) << first) + surplus;
     }
     return cost;
 }
 
 // A new sequence looks at so many idle spans, the newest. What older ones keep is not lost: extend
-// takes warm chunks from idle spans, the longest idle first.
+// takes mapped-free chunks from idle spans, the longest idle first.
 enum { MAX_LOOK = 32 };
 
-// The best fit, and among equals the newest. If nothing is known: the newest that is warm.
+// The best fit, and among equals the newest. If nothing is known: the newest with free chunks.
 static vti_span *best_idle_span(vt_manager *m, uint32_t expect_tok, uint32_t alias_tok)
 {
     vti_span *best = NULL;
@@ -82,8 +82,8 @@ static vti_span *best_idle_span(vt_manager *m, uint32_t expect_tok, uint32_t ali
     uint32_t n_look = 0;
     vti_span *sp = m->vset.in[VTI_SPAN_IDLE].newest;
     for (; sp && n_look < MAX_LOOK && (least > 0 || expect_tok == 0); sp = sp->older) {
-        if (vti_span_is_lent(&m->vset, sp) || vti_span_is_quiet(m, sp) != VT_OK) continue;
-        if (expect_tok == 0 && sp->lane[0].n_warm > 0) return sp;
+        if (vti_span_in_flight(&m->vset, sp) || vti_span_is_quiet(m, sp) != VT_OK) continue;
+        if (expect_tok == 0 && sp->lane[0].n_mapped_free > 0) return sp;
         n_look++;
         uint64_t cost = fit_cost(m, sp, expect_tok, alias_tok);
         if (best && cost >= least) continue;
@@ -93,7 +93,7 @@ static vti_span *best_idle_span(vt_manager *m, uint32_t expect_tok, uint32_t ali
     return best;
 }
 
-// Wipes what is warm. Positions that aliases will cover need no wiping: they go away.
+// Wipes the mapped-free chunks. Positions that aliases will cover need no wiping: they go away.
 static vt_status span_wipe(vt_manager *m, vti_span *sp, uint32_t alias_tok)
 {
     for (uint32_t g = 0; g < m->geo.n_group; g++) {
@@ -160,7 +160,7 @@ enum {
 
 // ---- What new sequences begin with
 
-// A value that follows what is seen: fast in one direction, slowly in the other.
+// Moves a value towards what is seen: fast in one direction, slowly in the other.
 static uint32_t follow_fast(uint32_t value, uint32_t seen, bool upwards)
 {
     const int64_t more = (int64_t)seen - value;
@@ -168,10 +168,10 @@ static uint32_t follow_fast(uint32_t value, uint32_t seen, bool upwards)
     return (uint32_t)(value + (more + (more > 0 ? part - 1 : 1 - part)) / part);
 }
 
-// What is too much costs little: the end follows long sequences, the beginning short hits.
-void vti_newcomer_note(vt_manager *m, uint32_t hit_tok, uint32_t n_tok)
+// Preparing too much costs little: the end follows long sequences, the beginning short hits.
+void vti_arrival_note(vt_manager *m, uint32_t hit_tok, uint32_t n_tok)
 {
-    vti_newcomers *all = &m->newcomers;
+    vti_arrivals *all = &m->arrivals;
     if (n_tok == 0) return;
     bool shares = false;
     for (uint32_t g = 0; g < m->geo.n_group; g++)
@@ -179,13 +179,13 @@ void vti_newcomer_note(vt_manager *m, uint32_t hit_tok, uint32_t n_tok)
     const bool is_first = all->whole.n_tok == 0 && all->sharing.n_tok == 0;
     const int32_t seen = shares ? 256 : 0, was = (int32_t)all->n_sharing;
     all->n_sharing = (uint32_t)(is_first ? seen : was + (seen - was) / 16);
-    vti_newcomer *c = shares ? &all->sharing : &all->whole;
+    vti_arrival *c = shares ? &all->sharing : &all->whole;
     c->hit_tok = c->n_tok == 0 ? hit_tok : follow_fast(c->hit_tok, hit_tok, false);
     c->n_tok = c->n_tok == 0 ? n_tok : follow_fast(c->n_tok, n_tok, true);
 }
 
-// Positions [*first, *end) of a lane. As long as nobody has come, all of it.
-static void ready_range(const vt_manager *m, const vti_newcomer *c, uint32_t group, uint32_t *first,
+// Positions [*first, *end) of a lane; all of it before the first sequence has come.
+static void ready_range(const vt_manager *m, const vti_arrival *c, uint32_t group, uint32_t *first,
                         uint32_t *end)
 {
     const vti_lane_geo *gr = &m->geo.group[group];
@@ -194,7 +194,7 @@ static void ready_range(const vt_manager *m, const vti_newcomer *c, uint32_t gro
     *first = vti_group_whole(gr, c->hit_tok < n_tok ? c->hit_tok : n_tok);
 }
 
-static uint64_t span_need(const vt_manager *m, const vti_newcomer *c)
+static uint64_t span_need(const vt_manager *m, const vti_arrival *c)
 {
     uint64_t n = 0;
     for (uint32_t g = 0, first, end; g < m->geo.n_group; g++) {
@@ -206,29 +206,29 @@ static uint64_t span_need(const vt_manager *m, const vti_newcomer *c)
 
 static uint64_t most_need(const vt_manager *m)
 {
-    const vti_newcomers *all = &m->newcomers;
+    const vti_arrivals *all = &m->arrivals;
     if (all->sharing.n_tok == 0) return span_need(m, &all->whole);
     uint64_t whole = all->whole.n_tok > 0 ? span_need(m, &all->whole) : 0;
     uint64_t sharing = span_need(m, &all->sharing);
     return whole > sharing ? whole : sharing;
 }
 
-// Whether a shared prompt would find something in its way, or will.
+// Whether something is in the way of a shared prompt, or will be.
 static bool has_front(const vt_manager *m, const vti_span *sp)
 {
     for (uint32_t g = 0; g < m->geo.n_group; g++) {
         const vti_lane *l = &sp->lane[g];
-        const bool is_coming = l->is_lent && l->job.kind == VTI_JOB_BACK && l->job.first == 0;
-        if (vti_group_whole(&m->geo.group[g], m->newcomers.sharing.hit_tok) == 0) continue;
+        const bool is_coming = l->in_flight && l->job.kind == VTI_JOB_BACK && l->job.first == 0;
+        if (vti_group_whole(&m->geo.group[g], m->arrivals.sharing.hit_tok) == 0) continue;
         if (is_coming || vti_lane_at(l, 0) != VTI_NO_CHUNK) return true;
     }
     return false;
 }
 
 // What a span is for. A front that is there stays; *n_whole of the spans without one get one.
-static const vti_newcomer *whom_for(const vt_manager *m, const vti_span *sp, uint32_t *n_whole)
+static const vti_arrival *whom_for(const vt_manager *m, const vti_span *sp, uint32_t *n_whole)
 {
-    const vti_newcomers *all = &m->newcomers;
+    const vti_arrivals *all = &m->arrivals;
     if (all->sharing.n_tok == 0) return &all->whole;
     if (all->whole.n_tok == 0) return &all->sharing;
     if (has_front(m, sp)) return &all->whole;
@@ -240,7 +240,7 @@ static const vti_newcomer *whom_for(const vt_manager *m, const vti_span *sp, uin
 // How many of the newest n_span idle spans are still to get a front.
 static uint32_t count_missing_fronts(const vt_manager *m, uint32_t n_span)
 {
-    uint32_t n_whole = n_span - n_span * m->newcomers.n_sharing / 256, n = 0;
+    uint32_t n_whole = n_span - n_span * m->arrivals.n_sharing / 256, n = 0;
     const vti_span *sp = m->vset.in[VTI_SPAN_IDLE].newest;
     for (; n < n_span && sp; n++, sp = sp->older) n_whole -= n_whole > 0 && has_front(m, sp);
     return n_whole;
@@ -248,27 +248,27 @@ static uint32_t count_missing_fronts(const vt_manager *m, uint32_t n_span)
 
 // ---- Making spans ready
 
-// Posts what is cold in [first, end), as far as there is memory for it. Returns the bytes for which
-// there is none.
+// Posts what is unmapped in [first, end), as far as there is memory for it. Returns the bytes for
+// which there is none.
 static uint64_t lane_prepare(vt_manager *m, vti_span *sp, uint32_t group, uint32_t first,
                              uint32_t end)
 {
     const vti_lane_geo *gr = &m->geo.group[group];
     const vti_lane *l = &sp->lane[group];
-    const uint32_t n_cold = l->is_lent ? 0 : vti_lane_count_cold(l, first, end);
+    const uint32_t n_unmapped = l->in_flight ? 0 : vti_lane_count_unmapped(l, first, end);
     // Chunks that can be had without taking them from a span or a prefix.
     const uint64_t budget = vti_has_surplus(m) ? 0 : vti_budget_left(m);
     const uint64_t n_free = m->pset.cls[gr->cls].n_pool + budget / gr->chunk_bytes;
-    if (n_cold == 0) return 0;
-    first = vti_lane_first_cold(l, first, end);
+    if (n_unmapped == 0) return 0;
+    first = vti_lane_first_unmapped(l, first, end);
     if (end - first > n_free) end = first + (uint32_t)n_free;
     if (end - first > READY_AT_ONCE) end = first + READY_AT_ONCE;
     if (end > first) (void)vti_lane_back_ahead(m, sp, group, first, end, VTI_REFILL);
-    return n_cold > n_free ? (n_cold - n_free) * gr->chunk_bytes : 0;
+    return n_unmapped > n_free ? (n_unmapped - n_free) * gr->chunk_bytes : 0;
 }
 
 // Where not all fits, each lane gets a share.
-static uint64_t span_prepare(vt_manager *m, vti_span *sp, const vti_newcomer *c, uint64_t *left)
+static uint64_t span_prepare(vt_manager *m, vti_span *sp, const vti_arrival *c, uint64_t *left)
 {
     const bool fits = span_need(m, c) <= *left;
     uint64_t lacking = 0;
@@ -302,10 +302,10 @@ static bool surplus_post(vt_manager *m, vti_span *sp, uint32_t group, uint32_t l
     const vti_lane *l = &sp->lane[group];
     const uint64_t most = VTI_PORTION_BYTES / m->geo.group[group].chunk_bytes + 1;
     uint32_t first = l->n_end;
-    if (l->is_lent || first <= least || vti_span_is_quiet(m, sp) != VT_OK) return false;
+    if (l->in_flight || first <= least || vti_span_is_quiet(m, sp) != VT_OK) return false;
     while (first > least && l->n_end - first < most && l->at[first - 1] != VTI_NO_CHUNK) first--;
-    const vti_order_form form = {VTI_JOB_UNMAP, first, l->n_end - first, 0, VTI_REFILL};
-    return vti_job_post(m, sp, group, &form) == VT_OK;
+    const vti_job_spec spec = {VTI_JOB_UNMAP, first, l->n_end - first, 0, VTI_REFILL};
+    return vti_job_post(m, sp, group, &spec) == VT_OK;
 }
 
 // Takes what the spans that are to be ready have for longer sequences. False: there is none.
@@ -314,7 +314,7 @@ static bool surplus_take_ready(vt_manager *m, uint32_t n_span)
     uint32_t n = 0, n_whole = count_missing_fronts(m, n_span);
     vti_span *sp = m->vset.in[VTI_SPAN_IDLE].newest;
     for (; n < n_span && sp; n++, sp = sp->older) {
-        const vti_newcomer *c = whom_for(m, sp, &n_whole);
+        const vti_arrival *c = whom_for(m, sp, &n_whole);
         for (uint32_t g = 0, first, end; g < m->geo.n_group; g++) {
             ready_range(m, c, g, &first, &end);
             if (surplus_post(m, sp, g, end)) return true;
@@ -334,7 +334,7 @@ static bool is_among_newest(const vt_manager *m, const vti_span *sp, uint32_t n_
 // Takes all that the other spans have.
 static bool surplus_take_other(vt_manager *m, uint32_t n_span)
 {
-    for (vti_span *sp = m->vset.warm_idle.oldest; sp; sp = sp->warm_newer)
+    for (vti_span *sp = m->vset.idle_mapped.oldest; sp; sp = sp->mapped_newer)
         for (uint32_t g = 0; g < m->geo.n_group && !is_among_newest(m, sp, n_span); g++)
             if (surplus_post(m, sp, g, 0)) return true;
     return false;
@@ -342,7 +342,7 @@ static bool surplus_take_other(vt_manager *m, uint32_t n_span)
 
 // Where mappings are scarce, they are for those that live. What goes back to the system is not made
 // anew meanwhile.
-void vti_newcomers_prepare(vt_manager *m)
+void vti_arrivals_prepare(vt_manager *m)
 {
     const uint64_t low = m->spare_low_bytes, high = m->spare_high_bytes, need = most_need(m);
     const uint64_t most = m->giving.is_on ? 0 : low < high ? low : high;
@@ -356,7 +356,7 @@ void vti_newcomers_prepare(vt_manager *m)
     }
     const uint64_t lacking = spans_prepare(m, n_span, most);
     if (lacking == 0 || surplus_take_ready(m, n_span) || surplus_take_other(m, n_span)) return;
-    if (vti_spare_for_newcomers(m) + m->reserved_bytes >= most) return; // of another shape
+    if (vti_spare_for_arrivals(m) + m->reserved_bytes >= most) return; // of another shape
     vti_prefixes_evict(m, lacking < VTI_PORTION_BYTES ? lacking : VTI_PORTION_BYTES);
     (void)spans_prepare(m, n_span, most);
 }

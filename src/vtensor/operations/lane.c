@@ -94,7 +94,7 @@ void vti_lane_guard(vt_manager *m, vti_span *sp, uint32_t group, uint32_t end)
     if (!m->guards || end <= l->n_ro || end <= l->guard_end) return;
     l->guard_end = end;
     sp->guard_fence = NO_TICKET;
-    vti_span_stir(&m->vset, sp);
+    vti_span_set_due(&m->vset, sp);
 }
 
 static bool writes_are_done(vt_manager *m, vti_span *sp)
@@ -110,7 +110,7 @@ static bool writes_are_done(vt_manager *m, vti_span *sp)
 void vti_span_guard(vt_manager *m, vti_span *sp)
 {
     for (uint32_t g = 0; g < m->geo.n_group; g++) {
-        if (sp->lane[g].guard_end <= sp->lane[g].n_ro || sp->lane[g].is_lent || sp->is_lost)
+        if (sp->lane[g].guard_end <= sp->lane[g].n_ro || sp->lane[g].in_flight || sp->is_lost)
             continue;
         if (!writes_are_done(m, sp)) return;
         vti_lane *l = &sp->lane[g];
@@ -167,7 +167,7 @@ static bool runs_are_scarce(const vt_manager *m)
     return m->vset.n_run + m->runs_reserved > m->max_runs / 2;
 }
 
-// Whether the name can be taken: nobody has it, or a chunk of the pool.
+// Whether the name can be taken: no chunk has it, or one of the pool.
 static bool name_is_free(const vt_manager *m, uint32_t cls, wanted *w)
 {
     w->chunk = vti_pset_find(&m->pset, cls, w->name);
@@ -179,14 +179,15 @@ static bool name_is_free(const vt_manager *m, uint32_t cls, wanted *w)
     return is_free;
 }
 
-// The name after `before`, if no other lane's home is in the way.
+// The name after `before`, unless it is in the preferred region of another lane.
 static bool continue_run(const vt_manager *m, const vti_lane *l, uint32_t cls, uint32_t before,
                          wanted *w)
 {
     if (before == VTI_NO_CHUNK) return false;
     w->name = vti_pset_name(&m->pset, before);
     if (++w->name.offset == m->pset.cls[cls].len) return false;
-    if (w->name.region != l->home && vti_pset_is_home(&m->pset, cls, w->name.region)) return false;
+    if (w->name.region != l->region && vti_pset_is_preferred(&m->pset, cls, w->name.region))
+        return false;
     return name_is_free(m, cls, w);
 }
 
@@ -196,15 +197,15 @@ static vt_status find_wanted(vt_manager *m, vti_span *sp, uint32_t group, uint32
     vti_lane *l = &sp->lane[group];
     uint32_t cls = m->geo.group[group].cls;
     if (continue_run(m, l, cls, before, w)) return VT_OK;
-    if (l->home != VTI_NO_CHUNK && position >= l->home_first) {
-        w->name = (vti_name){l->home, position - l->home_first};
+    if (l->region != VTI_NO_CHUNK && position >= l->region_first) {
+        w->name = (vti_name){l->region, position - l->region_first};
         if (name_is_free(m, cls, w)) return VT_OK;
     }
-    if (l->home != VTI_NO_CHUNK) vti_pset_home_close(&m->pset, cls, l->home);
-    l->home = VTI_NO_CHUNK;
-    vt_status st = vti_pset_home_open(&m->pset, cls, &l->home);
-    l->home_first = position;
-    *w = (wanted){{l->home, 0}, VTI_NO_CHUNK};
+    if (l->region != VTI_NO_CHUNK) vti_pset_region_close(&m->pset, cls, l->region);
+    l->region = VTI_NO_CHUNK;
+    vt_status st = vti_pset_region_open(&m->pset, cls, &l->region);
+    l->region_first = position;
+    *w = (wanted){{l->region, 0}, VTI_NO_CHUNK};
     return st == VT_NOSPACE ? VT_OK : st;
 }
 
@@ -259,7 +260,7 @@ static vt_status plan_from(vt_manager *m, uint32_t group, const wanted *w, vti_p
     return VT_OK;
 }
 
-// Making room may have changed who has the name.
+// Making room may have changed which chunk has the name.
 static vt_status plan_chunk(vt_manager *m, vti_span *sp, uint32_t group, uint32_t position,
                             uint32_t before, uint32_t i, vti_haste haste)
 {
@@ -297,7 +298,7 @@ vt_status vti_plan_make(vt_manager *m, vti_span *sp, uint32_t group, uint32_t fi
     const vti_lane *l = &sp->lane[group];
     uint32_t cls = m->geo.group[group].cls;
     uint32_t before = first > 0 ? vti_lane_at(l, first - 1) : VTI_NO_CHUNK, i = 0;
-    assert(!l->is_lent);
+    assert(!l->in_flight);
     vt_status st = vti_lane_make_job_room(&sp->lane[group], first, *n);
     for (; i < *n && st == VT_OK; i += st == VT_OK) {
         st = plan_chunk(m, sp, group, first + i, before, i, haste);
@@ -319,14 +320,14 @@ static vt_status name_for_copy(vt_manager *m, uint32_t cls, vti_name *name)
     for (; next->region != VTI_NO_CHUNK; next->offset++) {
         wanted w = {*next, VTI_NO_CHUNK};
         if (next->offset == m->pset.cls[cls].len) {
-            vti_pset_home_close(&m->pset, cls, next->region);
+            vti_pset_region_close(&m->pset, cls, next->region);
             next->region = VTI_NO_CHUNK;
             break;
         }
         if (name_is_free(m, cls, &w) && w.chunk == VTI_NO_CHUNK) break;
     }
     if (next->region == VTI_NO_CHUNK) {
-        VT_TRY(vti_pset_home_open(&m->pset, cls, &next->region));
+        VT_TRY(vti_pset_region_open(&m->pset, cls, &next->region));
         next->offset = 0;
     }
     *name = *next;
@@ -368,10 +369,10 @@ void vti_chunk_drop(vt_manager *m, uint32_t chunk)
 
 // ---- Backing
 
-// The first cold stretch of [*first, end): its length, 0: there is none.
-static uint32_t cold_stretch(const vti_lane *l, uint32_t *first, uint32_t end)
+// The first unmapped stretch of [*first, end): its length; 0: there is none.
+static uint32_t unmapped_stretch(const vti_lane *l, uint32_t *first, uint32_t end)
 {
-    *first = vti_lane_first_cold(l, *first, end);
+    *first = vti_lane_first_unmapped(l, *first, end);
     uint32_t n = 0;
     while (*first + n < end && vti_lane_at(l, *first + n) == VTI_NO_CHUNK) n++;
     return n;
@@ -381,9 +382,9 @@ static uint32_t cold_stretch(const vti_lane *l, uint32_t *first, uint32_t end)
 static vt_status back_stretch(vt_manager *m, vti_span *sp, uint32_t group, uint32_t first,
                               uint32_t n)
 {
-    vti_order_form form = {VTI_JOB_BACK, first, n, VT_VMM_WRITE, 0};
-    VT_TRY(vti_plan_make(m, sp, group, first, &form.n, VTI_NOW));
-    vt_status st = vti_job_now(m, sp, group, &form);
+    vti_job_spec spec = {VTI_JOB_BACK, first, n, VT_VMM_WRITE, 0};
+    VT_TRY(vti_plan_make(m, sp, group, first, &spec.n, VTI_NOW));
+    vt_status st = vti_job_now(m, sp, group, &spec);
     return st == VT_NOSPACE && vti_system_note_full(m) ? VT_OK : st;
 }
 
@@ -392,9 +393,9 @@ vt_status vti_lane_back(vt_manager *m, vti_span *sp, uint32_t group, uint32_t fi
     vti_lane_settle(m, sp, group);
     if (sp->is_lost) return VT_EDEVICE;
     vt_status st = VT_OK;
-    for (uint32_t n; st == VT_OK && (n = cold_stretch(&sp->lane[group], &first, end)) > 0;)
+    for (uint32_t n; st == VT_OK && (n = unmapped_stretch(&sp->lane[group], &first, end)) > 0;)
         st = back_stretch(m, sp, group, first, n);
-    if (sp->lane[group].is_foul && vti_lane_clear(m, sp, group, false) == VT_EDEVICE)
+    if (sp->lane[group].needs_zeroing && vti_lane_clear(m, sp, group, false) == VT_EDEVICE)
         vti_span_quarantine(m, sp); // what could not be wiped must not be read
     return st;
 }
@@ -403,13 +404,13 @@ vt_status vti_lane_back_ahead(vt_manager *m, vti_span *sp, uint32_t group, uint3
                               uint32_t end, uint64_t deadline)
 {
     vti_lane *l = &sp->lane[group];
-    if (l->is_lent) return VT_OK;
-    vti_order_form form = {VTI_JOB_BACK, first, 0, VT_VMM_WRITE, deadline};
-    form.n = cold_stretch(l, &form.first, end);
-    if (form.n == 0) return VT_OK;
-    VT_TRY(vti_plan_make(m, sp, group, form.first, &form.n, VTI_AHEAD));
-    vt_status st = vti_job_post(m, sp, group, &form);
-    if (st != VT_OK) vti_plan_drop(m, m->geo.group[group].cls, l->plan, 0, form.n);
+    if (l->in_flight) return VT_OK;
+    vti_job_spec spec = {VTI_JOB_BACK, first, 0, VT_VMM_WRITE, deadline};
+    spec.n = unmapped_stretch(l, &spec.first, end);
+    if (spec.n == 0) return VT_OK;
+    VT_TRY(vti_plan_make(m, sp, group, spec.first, &spec.n, VTI_AHEAD));
+    vt_status st = vti_job_post(m, sp, group, &spec);
+    if (st != VT_OK) vti_plan_drop(m, m->geo.group[group].cls, l->plan, 0, spec.n);
     return st;
 }
 
@@ -418,7 +419,7 @@ VTI_HOT void vti_lane_hold(vt_manager *m, vti_span *sp, uint32_t group, uint32_t
     vti_lane *l = &sp->lane[group];
     assert(l->held1 == l->n_owned && end > l->n_owned);
     for (uint32_t p = l->n_owned; p < end; p++) vti_pset_user_hold(&m->pset, l->at[p]);
-    vti_lane_count_warm(&m->vset, sp, group, -(int32_t)(end - l->n_owned));
+    vti_lane_count_mapped_free(&m->vset, sp, group, -(int32_t)(end - l->n_owned));
     if (l->held0 == l->held1) l->held0 = l->front;
     l->n_owned = l->held1 = end;
 }
@@ -432,7 +433,7 @@ static vt_status clear_way(vt_manager *m, vti_span *sp, uint32_t group, uint32_t
     for (uint32_t p = 0, n; p < end && p < l->n_end; p += n) {
         for (n = 0; p + n < end && vti_lane_at(l, p + n) != VTI_NO_CHUNK; n++) {
         }
-        if (n > 0) VT_TRY(vti_job_now(m, sp, group, &(vti_order_form){VTI_JOB_UNMAP, p, n, 0, 0}));
+        if (n > 0) VT_TRY(vti_job_now(m, sp, group, &(vti_job_spec){VTI_JOB_UNMAP, p, n, 0, 0}));
         n += n == 0;
     }
     return VT_OK;
@@ -454,7 +455,7 @@ vt_status vti_lane_alias(vt_manager *m, vti_span *sp, uint32_t group, const uint
     vt_vmm_use use = m->guards ? VT_VMM_READ : VT_VMM_ALIAS;
     l->n_owned = end; // what is held is not given up
     vt_status st =
-        vti_job_now(m, sp, group, &(vti_order_form){VTI_JOB_BACK, first, end - first, use, 0});
+        vti_job_now(m, sp, group, &(vti_job_spec){VTI_JOB_BACK, first, end - first, use, 0});
     if (st != VT_OK && !sp->is_lost) l->n_owned = first;
     VT_TRY(st);
     l->guard_end = m->guards ? end : 0;

@@ -307,27 +307,27 @@ static void plan_from_map(const vt_manager *m, vti_lane *l, uint32_t first, uint
     }
 }
 
-static void fill_job(vt_manager *m, vti_span *sp, uint32_t group, const vti_order_form *form,
+static void fill_job(vt_manager *m, vti_span *sp, uint32_t group, const vti_job_spec *spec,
                      bool is_posted)
 {
     vti_lane *l = &sp->lane[group];
-    bool is_back = form->kind == VTI_JOB_BACK;
-    assert(!l->is_lent && form->n > 0);
-    if (!is_back) plan_from_map(m, l, form->first, form->n);
+    bool is_back = spec->kind == VTI_JOB_BACK;
+    assert(!l->in_flight && spec->n > 0);
+    if (!is_back) plan_from_map(m, l, spec->first, spec->n);
     l->job = (vti_lane_job){
-        .base = {.deadline = form->deadline, .is_long = form->kind == VTI_JOB_UNMAP},
-        .kind = form->kind,
+        .base = {.deadline = spec->deadline, .is_long = spec->kind == VTI_JOB_UNMAP},
+        .kind = spec->kind,
         .span = sp->id,
         .group = group,
         .generation = sp->generation,
-        .first = form->first,
-        .n = form->n,
-        .portion = is_posted ? portion_of(m, m->geo.group[group].cls) : form->n,
+        .first = spec->first,
+        .n = spec->n,
+        .portion = is_posted ? portion_of(m, m->geo.group[group].cls) : spec->n,
         .plan = l->plan,
-        .addr = vti_lane_addr(&m->geo, sp, group, 0, form->first),
-        .use = is_back ? form->use : VT_VMM_WRITE,
+        .addr = vti_lane_addr(&m->geo, sp, group, 0, spec->first),
+        .use = is_back ? spec->use : VT_VMM_WRITE,
         .order = is_posted ? VT_VMM_NOW : VT_VMM_QUEUED,
-        .n_run = is_back ? vti_plan_runs(m, sp, group, form->first, l->plan, form->n) : 0,
+        .n_run = is_back ? vti_plan_runs(m, sp, group, spec->first, l->plan, spec->n) : 0,
     };
     m->runs_reserved += l->job.n_run;
 }
@@ -379,12 +379,12 @@ static void commit_backed(vt_manager *m, vti_span *sp, const vti_lane_job *job, 
         return;
     }
     vti_pset_place(&m->pset, p.chunk, VTI_IN_LANE);
-    vti_lane_count_warm(&m->vset, sp, job->group, 1);
+    vti_lane_count_mapped_free(&m->vset, sp, job->group, 1);
 }
 
 // Chunks that could not be wiped are not left where a sequence could read them: they wait with what
 // is to be unmapped, and go to the pool, dirty. (An idle span is wiped when it is taken.)
-static void hold_foul(vt_manager *m, vti_span *sp, uint32_t group, uint32_t end)
+static void hold_unzeroed(vt_manager *m, vti_span *sp, uint32_t group, uint32_t end)
 {
     vti_lane *l = &sp->lane[group];
     if (l->held0 == l->held1) l->held0 = l->front;
@@ -392,9 +392,9 @@ static void hold_foul(vt_manager *m, vti_span *sp, uint32_t group, uint32_t end)
         if (l->at[l->held1] == VTI_NO_CHUNK) continue;
         vti_pset_user_hold(&m->pset, l->at[l->held1]);
         vti_pset_user_leave(&m->pset, l->at[l->held1]);
-        vti_lane_count_warm(&m->vset, sp, group, -1);
+        vti_lane_count_mapped_free(&m->vset, sp, group, -1);
     }
-    l->is_foul = true;
+    l->needs_zeroing = true;
 }
 
 static void commit_back(vt_manager *m, vti_span *sp, const vti_lane_job *job)
@@ -403,10 +403,11 @@ static void commit_back(vt_manager *m, vti_span *sp, const vti_lane_job *job)
     m->runs_reserved -= job->n_run;
     for (uint32_t i = 0; i < job->n && i < stuck_end; i++) commit_backed(m, sp, job, i);
     for (uint32_t i = job->n; i-- > stuck_end;) give_back_planned(m, job, i);
-    uint32_t n_foul = job->use == VT_VMM_WRITE && !job->is_stuck ? job->n_done : 0;
-    while (n_foul > 0 && !job->plan[n_foul - 1].is_dirty) n_foul--; // up to the last one not wiped
-    if (n_foul > 0 && sp->state == VTI_SPAN_LIVE && !sp->is_lost)
-        hold_foul(m, sp, job->group, job->first + n_foul);
+    uint32_t n_unzeroed = job->use == VT_VMM_WRITE && !job->is_stuck ? job->n_done : 0;
+    while (n_unzeroed > 0 && !job->plan[n_unzeroed - 1].is_dirty)
+        n_unzeroed--; // up to the last one not wiped
+    if (n_unzeroed > 0 && sp->state == VTI_SPAN_LIVE && !sp->is_lost)
+        hold_unzeroed(m, sp, job->group, job->first + n_unzeroed);
     vti_tally_peaks(m);
 }
 
@@ -423,7 +424,7 @@ static void commit_unmap(vt_manager *m, vti_span *sp, const vti_lane_job *job)
             vti_pset_user_drop(&m->pset, chunk, VTI_IN_POOL, has_left);
             continue;
         }
-        vti_lane_count_warm(&m->vset, sp, job->group, -1);
+        vti_lane_count_mapped_free(&m->vset, sp, job->group, -1);
         vti_pset_place(&m->pset, chunk, VTI_IN_POOL);
         if (is_dirty) vti_pset_soil(&m->pset, chunk);
     }
@@ -440,7 +441,7 @@ static void commit_job(vt_manager *m, vti_span *sp, uint32_t group)
     if (sp->is_lost) vti_quarantine_hold(m, sp, group);
     if (job->is_stuck) vti_span_quarantine(m, sp);
     vti_lane_end_plan(&sp->lane[group]);
-    vti_span_stir(&m->vset, sp);
+    vti_span_set_due(&m->vset, sp);
 }
 
 static void commit_destroy(vt_manager *m)
@@ -464,10 +465,10 @@ static void run_to_end(vt_manager *m, vti_lane_job *job)
 
 // Where there is no memory for the list of what is unmapped or wiped, it is done in pieces. (For
 // BACK the plan has been made.)
-vt_status vti_job_now(vt_manager *m, vti_span *sp, uint32_t group, const vti_order_form *form)
+vt_status vti_job_now(vt_manager *m, vti_span *sp, uint32_t group, const vti_job_spec *spec)
 {
-    vti_order_form part = *form;
-    const uint32_t end = form->first + form->n;
+    vti_job_spec part = *spec;
+    const uint32_t end = spec->first + spec->n;
     for (; part.first < end; part.first += part.n) {
         part.n = end - part.first;
         if (vti_lane_make_plan(&sp->lane[group], part.n) != VT_OK) part.n = VTI_SHORT_PLAN;
@@ -493,7 +494,7 @@ static void fill_destroy(vt_manager *m, uint32_t n, bool is_posted)
 
 vt_status vti_destroy_now(vt_manager *m, uint32_t n)
 {
-    assert(!m->job_is_lent && n > 0);
+    assert(!m->job_in_flight && n > 0);
     fill_destroy(m, n, false);
     run_to_end(m, &m->job);
     commit_destroy(m);
@@ -510,18 +511,18 @@ static vt_status mapper_get(vt_manager *m)
     return vti_mapper_start(max_job, threaded, run_step, m, &m->mapper);
 }
 
-vt_status vti_job_post(vt_manager *m, vti_span *sp, uint32_t group, const vti_order_form *form)
+vt_status vti_job_post(vt_manager *m, vti_span *sp, uint32_t group, const vti_job_spec *spec)
 {
     vti_lane *l = &sp->lane[group];
     VT_TRY(mapper_get(m));
-    VT_TRY(vti_lane_make_plan(l, form->n));
-    fill_job(m, sp, group, form, true);
+    VT_TRY(vti_lane_make_plan(l, spec->n));
+    fill_job(m, sp, group, spec, true);
     if (!vti_mapper_post(m->mapper, &l->job.base)) {
         m->runs_reserved -= l->job.n_run;
         return VT_NOSPACE;
     }
-    l->is_lent = true;
-    m->n_lent++;
+    l->in_flight = true;
+    m->n_in_flight++;
     return VT_OK;
 }
 
@@ -535,8 +536,8 @@ vt_status vti_destroy_post(vt_manager *m, uint32_t n)
     VT_TRY(mapper_get(m));
     fill_destroy(m, n, true);
     if (!vti_mapper_post(m->mapper, &m->job.base)) return VT_NOSPACE;
-    m->job_is_lent = true;
-    m->n_lent++;
+    m->job_in_flight = true;
+    m->n_in_flight++;
     return VT_OK;
 }
 
@@ -546,14 +547,14 @@ vt_status vti_copy_post(vt_manager *m, vti_copy *c)
     c->job.base.deadline = VTI_SWAP;
     c->job.base.is_long = true;
     if (!vti_mapper_post(m->mapper, &c->job.base)) return VT_NOSPACE;
-    c->is_lent = true;
-    m->n_lent++;
+    c->in_flight = true;
+    m->n_in_flight++;
     return VT_OK;
 }
 
 void vti_slots_drop_ahead(vt_manager *m)
 {
-    if (m->swap.drop.is_lent || !vti_slots_pick_stale(&m->swap)) return;
+    if (m->swap.drop.in_flight || !vti_slots_pick_stale(&m->swap)) return;
     if (vti_copy_post(m, &m->swap.drop) != VT_OK) vti_slots_put_picked(&m->swap);
 }
 
@@ -572,35 +573,35 @@ void vti_slots_drop_now(vt_manager *m)
 static void commit_returned(vt_manager *m, vti_lane_job *job)
 {
     bool has_run = job->n_done > 0 || job->n_created > 0 || job->n_view > 0 || job->st != VT_OK;
-    m->n_lent--;
+    m->n_in_flight--;
     m->tally.jobs += has_run; // or it was taken back before it began
     m->tally.job_failures += job->st != VT_OK;
-    if (job->st == VT_EDEVICE) m->giving.is_on = false; // it would be tried for ever
+    if (job->st == VT_EDEVICE) m->giving.is_on = false; // it would be retried forever
     if (job->kind >= VTI_JOB_WRITE) {
         vti_copy *c = (vti_copy *)job;
         vti_calls_add(&m->tally.calls, &job->calls);
         job->calls = (vti_calls){0}; // it may be continued
-        c->is_lent = false;
+        c->in_flight = false;
         if (c == &m->swap.drop) vti_slots_put_picked(&m->swap);
         return;
     }
     if (job == &m->job) {
-        m->job_is_lent = false;
+        m->job_in_flight = false;
         commit_destroy(m);
         return;
     }
     vti_span *sp = m->vset.span[job->span];
-    sp->lane[job->group].is_lent = false;
+    sp->lane[job->group].in_flight = false;
     if (sp->seq && sp->generation == job->generation && job->st != VT_OK) sp->seq->ahead = job->st;
     commit_job(m, sp, job->group);
-    if (sp->state == VTI_SPAN_CLEARING && !vti_span_is_lent(&m->vset, sp))
+    if (sp->state == VTI_SPAN_CLEARING && !vti_span_in_flight(&m->vset, sp))
         vti_vset_move(&m->vset, sp, VTI_SPAN_RETIRED);
 }
 
 void vti_jobs_take(vt_manager *m)
 {
     vti_lane_job *job;
-    while (m->n_lent > 0 && (job = (vti_lane_job *)vti_mapper_take(m->mapper)) != NULL)
+    while (m->n_in_flight > 0 && (job = (vti_lane_job *)vti_mapper_take(m->mapper)) != NULL)
         commit_returned(m, job);
 }
 
@@ -618,7 +619,7 @@ static void claim_job(vt_manager *m, vti_lane_job *job)
 
 void vti_lane_settle(vt_manager *m, vti_span *sp, uint32_t group)
 {
-    if (sp->lane[group].is_lent) claim_job(m, &sp->lane[group].job);
+    if (sp->lane[group].in_flight) claim_job(m, &sp->lane[group].job);
 }
 
 void vti_span_settle(vt_manager *m, vti_span *sp)
@@ -628,15 +629,15 @@ void vti_span_settle(vt_manager *m, vti_span *sp)
 
 void vti_jobs_settle(vt_manager *m)
 {
-    if (m->job_is_lent) claim_job(m, &m->job);
-    for (uint32_t i = 0; m->n_lent > 0 && i < m->vset.n_span; i++)
+    if (m->job_in_flight) claim_job(m, &m->job);
+    for (uint32_t i = 0; m->n_in_flight > 0 && i < m->vset.n_span; i++)
         vti_span_settle(m, m->vset.span[i]);
 }
 
 void vti_lane_await(vt_manager *m, vti_span *sp, uint32_t group)
 {
     vti_lane_job *job = &sp->lane[group].job;
-    if (!sp->lane[group].is_lent) return;
+    if (!sp->lane[group].in_flight) return;
     vti_mapper_wait(m->mapper, &job->base);
     commit_returned(m, job);
 }
@@ -645,14 +646,14 @@ void vti_lane_await(vt_manager *m, vti_span *sp, uint32_t group)
 
 void vti_copy_stop(vt_manager *m, vti_copy *c)
 {
-    if (!c->is_lent) return;
+    if (!c->in_flight) return;
     (void)vti_mapper_claim(m->mapper, &c->job.base);
     commit_returned(m, &c->job);
 }
 
 void vti_copy_await(vt_manager *m, vti_copy *c)
 {
-    if (!c->is_lent) return;
+    if (!c->in_flight) return;
     vti_mapper_wait(m->mapper, &c->job.base);
     commit_returned(m, &c->job);
 }

@@ -39,15 +39,15 @@ vt_status vti_span_is_quiet(vt_manager *m, vti_span *sp);
 vt_status vti_span_await(vt_manager *m, vti_span *sp); // until it is. Errors: VT_EDEVICE
 // A chunk that a queued copy reads stays held until the copy is done. Errors: VT_ENOMEM (before the
 // copy: reserve), VT_EDEVICE.
-vt_status vti_loan_reserve(vt_manager *m);
-void vti_loan_add(vt_manager *m, uint32_t chunk);
-void vti_loans_return(vt_manager *m, bool wait);
+vt_status vti_source_reserve(vt_manager *m);
+void vti_source_hold(vt_manager *m, uint32_t chunk);
+void vti_sources_release(vt_manager *m, bool wait);
 
 void vti_span_quarantine(vt_manager *m, vti_span *sp); // something of it could not be put back
-// A lane of such a span holds all that it maps. Pre: it is not lent.
+// A lane of such a span holds all that it maps. Pre: it is not in flight.
 void vti_quarantine_hold(vt_manager *m, vti_span *sp, uint32_t group);
-// Unmaps all that a quarantined span maps; goes on where it failed before. Pre: no lane is
-// lent, no sequence lives there. Errors: VT_EDEVICE.
+// Unmaps all that a quarantined span maps; continues where it failed before. Pre: no lane is
+// in flight, no sequence lives there. Errors: VT_EDEVICE.
 vt_status vti_quarantine_clear(vt_manager *m, vti_span *sp);
 void vti_quarantine_retry(vt_manager *m); // all that the device is done with
 void vti_quarantine_await(vt_manager *m); // all, once it is
@@ -78,18 +78,18 @@ uint64_t vti_plan_runs(const vt_manager *m, const vti_span *sp, uint32_t group, 
 
 // Backend work on a lane, at once or on the mapper thread. A lane has one job at a time. BACK and
 // DESTROY work off plan[0 .. n), whose chunks are with the job (vti_plan_make).
-typedef struct vti_order_form {
+typedef struct vti_job_spec {
     vti_job_kind kind;
     uint32_t first, n;
-    vt_vmm_use use;    // BACK: WRITE makes warm chunks, else they are held
+    vt_vmm_use use;    // BACK: WRITE leaves the chunks free, otherwise they are held
     uint64_t deadline; // of a job that is posted
-} vti_order_form;
+} vti_job_spec;
 
-// Does all of it at once. A failure leaves what was done before it done (warm chunks), but for
-// aliases, which are undone.
-vt_status vti_job_now(vt_manager *m, vti_span *sp, uint32_t group, const vti_order_form *form);
+// Does all of it at once. A failure leaves what was done before it done (mapped-free chunks), but
+// for aliases, which are undone.
+vt_status vti_job_now(vt_manager *m, vti_span *sp, uint32_t group, const vti_job_spec *spec);
 // Errors: VT_NOSPACE (the queue is full), VT_ENOMEM (no thread can be started).
-vt_status vti_job_post(vt_manager *m, vti_span *sp, uint32_t group, const vti_order_form *form);
+vt_status vti_job_post(vt_manager *m, vti_span *sp, uint32_t group, const vti_job_spec *spec);
 vt_status vti_destroy_now(vt_manager *m, uint32_t n);              // chunks of m->job_plan
 vt_status vti_destroy_post(vt_manager *m, uint32_t n);             // the same
 void vti_jobs_take(vt_manager *m);                                 // commits what is done
@@ -97,7 +97,7 @@ void vti_lane_settle(vt_manager *m, vti_span *sp, uint32_t group); // takes its 
 void vti_span_settle(vt_manager *m, vti_span *sp);
 void vti_jobs_settle(vt_manager *m);                              // all, but for copies
 void vti_lane_await(vt_manager *m, vti_span *sp, uint32_t group); // waits until its job is done
-// A copy goes on where it stopped. Errors: as vti_job_post.
+// A copy continues where it stopped. Errors: as vti_job_post.
 vt_status vti_copy_post(vt_manager *m, vti_copy *c);
 void vti_copy_stop(vt_manager *m, vti_copy *c); // takes it back; waits for a slice at most
 void vti_copy_await(vt_manager *m, vti_copy *c);
@@ -112,7 +112,7 @@ bool vti_mapper_begins_nothing(vt_manager *m, bool hold);
 // ---- release.c
 
 // Positions outside [front, end) hold no tokens any more: what is the lane's alone and can be
-// written stays warm, the rest waits until the device is done.
+// written stays mapped and becomes free, the rest waits until the device is done.
 void vti_lane_leave(vt_manager *m, vti_span *sp, uint32_t group, uint32_t front, uint32_t end);
 bool vti_lane_waits(const vti_lane *l);
 // Unmaps what waits, if the device is done: VT_BUSY if it is not. `post`: lets the mapper do it.
@@ -136,14 +136,14 @@ uint64_t vti_budget_left(const vt_manager *m);
 // The system had no memory: until the next step there is no more than what exists now. What is
 // missing comes from chunks that exist, of any class. False: so much was known, and nothing helps.
 VT_NODISCARD bool vti_system_note_full(vt_manager *m);
-// Whether spans have more warm than spare_high, and it can be used in others: then nothing new is
-// created, so that memory follows the load. Where mappings are limited, runs are worth more.
+// Whether spans have more mapped-free chunks than spare_high, and others can use them: then nothing
+// new is created, so that memory follows the load. Where mappings are limited, runs are worth more.
 bool vti_has_surplus(const vt_manager *m);
 // Makes the pool of the class hold a chunk, or the budget have room for one.
 vt_status vti_room_make(vt_manager *m, const vti_span *sp, uint32_t cls, vti_haste haste);
-// The pool, and the warm chunks of idle spans.
-uint64_t vti_spare_for_newcomers(const vt_manager *m);
-// Whether others can hold some memory as soon as the device is done with it, or once its rows are
+// The pool, and the mapped-free chunks of idle spans.
+uint64_t vti_spare_for_arrivals(const vt_manager *m);
+// Whether some memory will be free as soon as the device is done with it, or once its rows are
 // in the swap.
 bool vti_room_may_come(const vt_manager *m);
 // Returns spare memory to the system until `bytes` are returned, or there is none.
@@ -157,13 +157,13 @@ uint64_t vti_over_budget(const vt_manager *m);
 bool vti_can_return(const vt_manager *m, uint64_t bytes);
 // What is still to go back, above the budget or for vt_give_back; 0: nothing.
 uint64_t vti_returning_bytes(const vt_manager *m);
-// Goes on with that: a bounded number of blocks and chunks.
-void vti_giving_go_on(vt_manager *m);
-// Takes warm chunks of a lane from position `end` on into the pool, at once.
+// Continues that: a bounded number of blocks and chunks.
+void vti_giving_continue(vt_manager *m);
+// Takes mapped-free chunks of a lane from position `end` on into the pool, at once.
 vt_status vti_surplus_unmap(vt_manager *m, vti_span *sp, uint32_t group, uint32_t end);
 // Whether `bytes` more can be had by taking all that extend may take, for a sequence that will have
-// len_tok tokens: where others have too little, it gives its own warm chunks beyond them into the
-// pool. Errors: VT_NOSPACE, VT_BUSY.
+// len_tok tokens: where others have too little, it gives its own mapped-free chunks beyond them
+// into the pool. Errors: VT_NOSPACE, VT_BUSY.
 vt_status vti_span_room(vt_manager *m, vti_span *sp, uint64_t bytes, uint32_t len_tok);
 // Evicts blocks until the pool holds `bytes` more, or nothing is left.
 void vti_prefixes_evict(vt_manager *m, uint64_t bytes);
@@ -172,9 +172,9 @@ vt_status vti_runs_make(vt_manager *m, const vti_span *sp, uint64_t n_run); // V
 
 // ---- lane.c
 
-// Takes chunks for the cold positions [first, first + *n) of a lane out of the structure, into the
-// lane's plan; ahead of need, perhaps fewer: *n of them. Errors: VT_NOSPACE, VT_NOMAPS; then they
-// are where they were, or in the pool.
+// Takes chunks for the unmapped positions [first, first + *n) of a lane out of the structure, into
+// the lane's plan; ahead of need, perhaps fewer: *n of them. Errors: VT_NOSPACE, VT_NOMAPS; then
+// they are where they were, or in the pool.
 vt_status vti_plan_make(vt_manager *m, vti_span *sp, uint32_t group, uint32_t first, uint32_t *n,
                         vti_haste haste);
 // One created chunk that is mapped nowhere, with the job. Errors: as vti_plan_make.
@@ -203,13 +203,13 @@ vt_status vti_lane_guard_again(vt_manager *m, vti_span *sp, uint32_t group, uint
                                uint32_t end);
 vt_status vti_lane_unguard(vt_manager *m, vti_span *sp, uint32_t group, uint32_t begin);
 
-// Backs the cold positions of [first, end) at once: warm, but held where the lane holds its tokens.
-// Errors: as vti_plan_make; then some may be backed.
+// Backs the unmapped positions of [first, end) at once: mapped-free, but held where the lane holds
+// its tokens. Errors: as vti_plan_make; then some may be backed.
 vt_status vti_lane_back(vt_manager *m, vti_span *sp, uint32_t group, uint32_t first, uint32_t end);
 // The same by the mapper, as far as one stretch goes.
 vt_status vti_lane_back_ahead(vt_manager *m, vti_span *sp, uint32_t group, uint32_t first,
                               uint32_t end, uint64_t deadline);
-// Positions [n_owned, end) hold tokens from now on. Pre: they are warm.
+// Positions [n_owned, end) hold tokens from now on. Pre: they are mapped-free.
 void vti_lane_hold(vt_manager *m, vti_span *sp, uint32_t group, uint32_t end);
 // Shares the chunks at[first .. end) of others. Pre: nothing of them is held.
 vt_status vti_lane_alias(vt_manager *m, vti_span *sp, uint32_t group, const uint32_t *at,
@@ -224,8 +224,8 @@ void vti_span_free(vt_manager *m, vti_span *sp);         // [vFree] Pre: the new
 vt_status vti_span_take(vt_manager *m, uint32_t expect_tok, uint32_t alias_tok, vti_span **out);
 
 // A sequence has come that matches hit_tok tokens and begins with n_tok.
-void vti_newcomer_note(vt_manager *m, uint32_t hit_tok, uint32_t n_tok);
+void vti_arrival_note(vt_manager *m, uint32_t hit_tok, uint32_t n_tok);
 // Makes memory ready for the next ones, up to the low mark.
-void vti_newcomers_prepare(vt_manager *m);
+void vti_arrivals_prepare(vt_manager *m);
 
 #endif

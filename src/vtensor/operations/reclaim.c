@@ -1,14 +1,14 @@
-// reclaim.c - makes room: spare chunks go where they are needed, or back to the system, and
+// reclaim.c - makes room: free chunks go where they are needed, or back to the system, and
 // prefixes are evicted.
 //
 // Memory is taken in this order:
 //   1. the pool, and what the budget has left, unless idle spans keep more than spare_high;
-//   2. warm chunks of idle spans, the longest idle first, the last positions first, but for what is
-//      ready for newcomers;
-//   3. the spare chunks of other classes, which are destroyed;
+//   2. mapped-free chunks of idle spans, the longest idle first, the last positions first, except
+//      what is ready for new sequences;
+//   3. the free chunks of other classes, which are destroyed;
 //   4. prefixes that no sequence uses, the least valuable block first;
-//   5. what is ready for newcomers;
-//   6. warm chunks of other live spans, beyond the end of their sequence.
+//   5. what is ready for new sequences;
+//   6. mapped-free chunks of other live spans, beyond the end of their sequence.
 // Nothing is taken before it is known that all of it suffices (check_room).
 #include "operations.h"
 
@@ -44,27 +44,27 @@ uint64_t vti_over_budget(const vt_manager *m)
     return used > m->budget_bytes ? used - m->budget_bytes : 0;
 }
 
-uint64_t vti_spare_for_newcomers(const vt_manager *m)
+uint64_t vti_spare_for_arrivals(const vt_manager *m)
 {
-    return vti_pset_pool_bytes(&m->pset) + m->vset.n_warm_bytes[VTI_SPAN_IDLE];
+    return vti_pset_pool_bytes(&m->pset) + m->vset.mapped_free_bytes[VTI_SPAN_IDLE];
 }
 
 static bool room_suffices(vt_manager *m, const vti_span *sp, uint64_t bytes)
 {
-    uint64_t live = m->vset.n_warm_bytes[VTI_SPAN_LIVE];
-    if (sp && sp->state == VTI_SPAN_LIVE) live -= vti_span_warm_bytes(&m->vset, sp);
+    uint64_t live = m->vset.mapped_free_bytes[VTI_SPAN_LIVE];
+    if (sp && sp->state == VTI_SPAN_LIVE) live -= vti_span_mapped_free_bytes(&m->vset, sp);
     uint64_t over = vti_over_budget(m), left = over > 0 ? 0 : vti_budget_left(m);
     return bytes + over <=
-           left + vti_spare_for_newcomers(m) + vti_pset_evictable_bytes(&m->pset) + live;
+           left + vti_spare_for_arrivals(m) + vti_pset_evictable_bytes(&m->pset) + live;
 }
 
 bool vti_room_may_come(const vt_manager *m)
 {
-    if (vti_spans_retired(m) > 0 || m->n_loan > 0) return true;
+    if (vti_spans_retired(m) > 0 || m->n_source > 0) return true;
     for (const vti_move *mv = m->moves; mv; mv = mv->older)
         if (mv->phase <= VTI_MOVE_UNMAP && !mv->seq->span->is_lost) return true;
-    for (uint32_t i = 0; i < m->vset.n_stirred; i++) {
-        const vti_span *sp = vti_vset_stirred(&m->vset, i);
+    for (uint32_t i = 0; i < m->vset.n_due; i++) {
+        const vti_span *sp = vti_vset_due(&m->vset, i);
         if (sp->state != VTI_SPAN_LIVE || sp->is_lost) continue;
         for (uint32_t g = 0; g < m->geo.n_group; g++)
             if (vti_lane_waits(&sp->lane[g])) return true;
@@ -82,7 +82,7 @@ static vt_status shortage_of(const vt_manager *m)
 static vt_status check_room(vt_manager *m, const vti_span *sp, uint64_t bytes)
 {
     if (room_suffices(m, sp, bytes)) return VT_OK;
-    vti_loans_return(m, false);
+    vti_sources_release(m, false);
     (void)vti_spans_reap(m, VTI_REAP_NOW);
     vti_spans_clear(m, false);
     if (room_suffices(m, sp, bytes)) return VT_OK;
@@ -94,8 +94,8 @@ static vt_status check_room(vt_manager *m, const vti_span *sp, uint64_t bytes)
 
 // ---- Warm chunks
 
-// The last mapped stretch of warm chunks: *first, at most n of them. 0: none.
-static uint32_t warm_stretch(const vti_lane *l, uint32_t n, uint32_t *first)
+// The last stretch of mapped-free chunks, at most n: its length and *first position; 0: none.
+static uint32_t mapped_free_stretch(const vti_lane *l, uint32_t n, uint32_t *first)
 {
     uint32_t end = l->n_end;
     *first = end;
@@ -104,29 +104,31 @@ static uint32_t warm_stretch(const vti_lane *l, uint32_t n, uint32_t *first)
 }
 
 // A job that is taken back may have queued some wiping, so the device is asked after that.
-static vt_status warm_unmap(vt_manager *m, vti_span *sp, uint32_t group, uint32_t n)
+static vt_status mapped_free_unmap(vt_manager *m, vti_span *sp, uint32_t group, uint32_t n)
 {
     uint32_t first;
     vti_lane_settle(m, sp, group);
     VT_TRY(vti_span_is_quiet(m, sp));
-    if (sp->state == VTI_SPAN_QUARANTINED || (n = warm_stretch(&sp->lane[group], n, &first)) == 0)
+    if (sp->state == VTI_SPAN_QUARANTINED ||
+        (n = mapped_free_stretch(&sp->lane[group], n, &first)) == 0)
         return VT_OK;
-    return vti_job_now(m, sp, group, &(vti_order_form){VTI_JOB_UNMAP, first, n, 0, 0});
+    return vti_job_now(m, sp, group, &(vti_job_spec){VTI_JOB_UNMAP, first, n, 0, 0});
 }
 
-// Takes warm chunks of one lane of the longest warm idle span that has some of the class
+// Takes mapped-free chunks of one lane of the longest idle span that has some of the class
 // (UINT32_MAX: any), among those with a job on the way, or without. False: none has, or the device
 // failed.
-static bool idle_unmap_where(vt_manager *m, uint32_t cls, uint32_t n_chunk, bool is_lent)
+static bool idle_unmap_where(vt_manager *m, uint32_t cls, uint32_t n_chunk, bool in_flight)
 {
-    for (vti_span *sp = m->vset.warm_idle.oldest, *newer; sp; sp = newer) {
-        newer = sp->warm_newer;
+    for (vti_span *sp = m->vset.idle_mapped.oldest, *newer; sp; sp = newer) {
+        newer = sp->mapped_newer;
         if (vti_span_is_quiet(m, sp) != VT_OK) continue;
         for (uint32_t g = m->geo.n_group; g-- > 0;) {
-            uint32_t had = sp->lane[g].n_warm;
+            uint32_t had = sp->lane[g].n_mapped_free;
             if (had == 0 || (cls != UINT32_MAX && m->geo.group[g].cls != cls)) continue;
-            if (sp->lane[g].is_lent != is_lent) continue;
-            if (warm_unmap(m, sp, g, n_chunk) == VT_OK && sp->lane[g].n_warm < had) return true;
+            if (sp->lane[g].in_flight != in_flight) continue;
+            if (mapped_free_unmap(m, sp, g, n_chunk) == VT_OK && sp->lane[g].n_mapped_free < had)
+                return true;
             if (sp->state != VTI_SPAN_IDLE) break; // quarantined
         }
     }
@@ -148,37 +150,38 @@ static uint32_t chunks_in(const vt_manager *m, uint32_t group, uint64_t bytes)
     return n > 1 ? (uint32_t)n : 1;
 }
 
-// Has the mapper take up to n warm chunks of a lane into the pool. Returns how many.
+// Has the mapper take up to n mapped-free chunks of a lane into the pool. Returns how many.
 static uint32_t unmap_lane_ahead(vt_manager *m, vti_span *sp, uint32_t group, uint32_t n,
                                  uint64_t deadline)
 {
-    vti_order_form form = {.kind = VTI_JOB_UNMAP, .deadline = deadline};
-    if (sp->lane[group].is_lent || vti_span_is_quiet(m, sp) != VT_OK) return 0;
-    form.n = warm_stretch(&sp->lane[group], n, &form.first);
-    return form.n > 0 && vti_job_post(m, sp, group, &form) == VT_OK ? form.n : 0;
+    vti_job_spec spec = {.kind = VTI_JOB_UNMAP, .deadline = deadline};
+    if (sp->lane[group].in_flight || vti_span_is_quiet(m, sp) != VT_OK) return 0;
+    spec.n = mapped_free_stretch(&sp->lane[group], n, &spec.first);
+    return spec.n > 0 && vti_job_post(m, sp, group, &spec) == VT_OK ? spec.n : 0;
 }
 
 // A portion of one idle span's, for use elsewhere: one at a time.
 static void unmap_idle_ahead(vt_manager *m, const vti_span *except)
 {
-    for (vti_span *sp = m->vset.warm_idle.oldest; sp; sp = sp->warm_newer)
+    for (vti_span *sp = m->vset.idle_mapped.oldest; sp; sp = sp->mapped_newer)
         for (uint32_t g = m->geo.n_group; g-- > 0;) {
-            if (sp->lane[g].is_lent) return;
+            if (sp->lane[g].in_flight) return;
             if (sp == except) continue;
             if (unmap_lane_ahead(m, sp, g, chunks_in(m, g, VTI_PORTION_BYTES), VTI_SOON) > 0)
                 return;
         }
 }
 
-static bool live_unmap_where(vt_manager *m, const vti_span *except, bool is_lent)
+static bool live_unmap_where(vt_manager *m, const vti_span *except, bool in_flight)
 {
     for (vti_span *sp = m->vset.in[VTI_SPAN_LIVE].newest; sp; sp = sp->older) {
-        if (sp == except || sp->is_lost || vti_span_warm_bytes(&m->vset, sp) == 0) continue;
+        if (sp == except || sp->is_lost || vti_span_mapped_free_bytes(&m->vset, sp) == 0) continue;
         if (vti_span_is_quiet(m, sp) != VT_OK) continue;
         for (uint32_t g = m->geo.n_group; g-- > 0;) {
-            uint32_t had = sp->lane[g].n_warm;
-            if (had == 0 || sp->lane[g].is_lent != is_lent) continue;
-            if (warm_unmap(m, sp, g, 1) == VT_OK && sp->lane[g].n_warm < had) return true;
+            uint32_t had = sp->lane[g].n_mapped_free;
+            if (had == 0 || sp->lane[g].in_flight != in_flight) continue;
+            if (mapped_free_unmap(m, sp, g, 1) == VT_OK && sp->lane[g].n_mapped_free < had)
+                return true;
         }
     }
     return false;
@@ -195,10 +198,11 @@ vt_status vti_surplus_unmap(vt_manager *m, vti_span *sp, uint32_t group, uint32_
 {
     const vti_lane *l = &sp->lane[group];
     uint32_t first, least = end > l->held1 ? end : l->held1;
-    if (l->n_end <= least || l->n_warm == 0) return VT_OK;
+    if (l->n_end <= least || l->n_mapped_free == 0) return VT_OK;
     VT_TRY(vti_span_is_quiet(m, sp));
-    for (uint32_t n; l->n_end > least && (n = warm_stretch(l, l->n_end - least, &first)) > 0;)
-        VT_TRY(warm_unmap(m, sp, group, n));
+    for (uint32_t n;
+         l->n_end > least && (n = mapped_free_stretch(l, l->n_end - least, &first)) > 0;)
+        VT_TRY(mapped_free_unmap(m, sp, group, n));
     return VT_OK;
 }
 
@@ -244,7 +248,7 @@ static uint32_t plan_destroy(vt_manager *m, uint32_t cls, uint32_t n)
 
 static vt_status pool_destroy(vt_manager *m, uint32_t cls, uint32_t n)
 {
-    if (m->job_is_lent) vti_jobs_settle(m);
+    if (m->job_in_flight) vti_jobs_settle(m);
     uint32_t n_plan = plan_destroy(m, cls, n);
     return n_plan > 0 ? vti_destroy_now(m, n_plan) : VT_OK;
 }
@@ -258,12 +262,12 @@ static uint32_t pooled_class(const vt_manager *m, uint32_t except)
 
 bool vti_has_surplus(const vt_manager *m)
 {
-    const uint64_t *warm = m->vset.n_warm_bytes;
+    const uint64_t *warm = m->vset.mapped_free_bytes;
     const uint64_t bytes = warm[VTI_SPAN_IDLE] + warm[VTI_SPAN_LIVE];
     return m->max_runs == UINT64_MAX && bytes > m->spare_high_bytes;
 }
 
-// Idle spans that have no more than is ready for newcomers are left alone at first.
+// Idle spans that have no more than is ready for new sequences are left alone at first.
 vt_status vti_room_make(vt_manager *m, const vti_span *sp, uint32_t cls, vti_haste haste)
 {
     const vti_class *c = &m->pset.cls[cls];
@@ -272,7 +276,7 @@ vt_status vti_room_make(vt_manager *m, const vti_span *sp, uint32_t cls, vti_has
         const bool has_room = vti_budget_left(m) >= c->chunk_bytes;
         if (has_room && !vti_has_surplus(m)) break;
         const uint64_t kept = takes_ready ? 0 : m->ready_bytes;
-        const bool takes_idle = m->vset.n_warm_bytes[VTI_SPAN_IDLE] > kept;
+        const bool takes_idle = m->vset.mapped_free_bytes[VTI_SPAN_IDLE] > kept;
         if (haste == VTI_AHEAD && takes_idle) {
             unmap_idle_ahead(m, sp);
             return VT_NOSPACE;
@@ -290,9 +294,9 @@ vt_status vti_room_make(vt_manager *m, const vti_span *sp, uint32_t cls, vti_has
         if (haste == VTI_AHEAD) return VT_NOSPACE;
         if (live_unmap_one(m, sp)) continue;
         if (m->tally.calls.device_errors > n_error) return VT_EDEVICE;
-        // Warm chunks of others could not be unmapped: the device may still read there.
-        const uint64_t own = sp ? vti_span_warm_bytes(&m->vset, sp) : 0;
-        const uint64_t *warm = m->vset.n_warm_bytes;
+        // Mapped-free chunks of other spans could not be unmapped: the device may still read there.
+        const uint64_t own = sp ? vti_span_mapped_free_bytes(&m->vset, sp) : 0;
+        const uint64_t *warm = m->vset.mapped_free_bytes;
         return warm[VTI_SPAN_IDLE] + warm[VTI_SPAN_LIVE] > own ? VT_BUSY : shortage_of(m);
     }
     return VT_OK;
@@ -345,7 +349,7 @@ static uint64_t surplus_bytes(const vt_manager *m)
 {
     uint64_t keep = m->spare_high_bytes, over = vti_over_budget(m);
     if (m->giving.is_on && m->giving.keep_bytes < keep) keep = m->giving.keep_bytes;
-    uint64_t spare = bytes_beyond(vti_spare_for_newcomers(m), keep);
+    uint64_t spare = bytes_beyond(vti_spare_for_arrivals(m), keep);
     return over > spare ? over : spare;
 }
 
@@ -357,11 +361,11 @@ static void destroy_ahead(vt_manager *m, uint64_t bytes)
     if (vti_destroy_post(m, n_plan) != VT_OK) vti_plan_drop(m, cls, m->job_plan, 0, n_plan);
 }
 
-// Of several idle spans, the longest idle first.
+// From several idle spans, the longest idle first.
 static void unmap_more_ahead(vt_manager *m, uint64_t bytes)
 {
     uint32_t n_lane = 0, n_chunk = 0;
-    for (vti_span *sp = m->vset.warm_idle.oldest; sp; sp = sp->warm_newer) {
+    for (vti_span *sp = m->vset.idle_mapped.oldest; sp; sp = sp->mapped_newer) {
         for (uint32_t g = m->geo.n_group; g-- > 0;) {
             if (n_lane == LANES_AT_ONCE || n_chunk >= VTI_RETURN_AT_ONCE || bytes == 0) return;
             uint32_t n = unmap_lane_ahead(m, sp, g, chunks_in(m, g, bytes), VTI_RETURN);
@@ -375,10 +379,10 @@ static void unmap_more_ahead(vt_manager *m, uint64_t bytes)
 void vti_spare_return_ahead(vt_manager *m)
 {
     uint64_t surplus = surplus_bytes(m), pooled = vti_pset_pool_bytes(&m->pset);
-    if (surplus == 0 || m->job_is_lent) return;
+    if (surplus == 0 || m->job_in_flight) return;
     destroy_ahead(m, surplus);
     if (pooled >= surplus) return;
-    if (m->vset.n_warm_bytes[VTI_SPAN_IDLE] > 0)
+    if (m->vset.mapped_free_bytes[VTI_SPAN_IDLE] > 0)
         unmap_more_ahead(m, surplus - pooled);
     else if (vti_over_budget(m) > pooled + vti_pset_evictable_bytes(&m->pset))
         // What live sequences have prepared is theirs to use at any time: the mapper never gets it.
@@ -387,7 +391,7 @@ void vti_spare_return_ahead(vt_manager *m)
 
 static uint64_t idle_spare_bytes(const vt_manager *m)
 {
-    return vti_pset_bytes(&m->pset, VT_CHUNK_SPARE) - m->vset.n_warm_bytes[VTI_SPAN_LIVE];
+    return vti_pset_bytes(&m->pset, VT_CHUNK_SPARE) - m->vset.mapped_free_bytes[VTI_SPAN_LIVE];
 }
 
 static void evict_some(vt_manager *m)
@@ -409,7 +413,7 @@ static bool giving_is_done(const vt_manager *m)
     return bytes_beyond(idle_spare_bytes(m), g->keep_bytes) <= g->recent_bytes;
 }
 
-void vti_giving_go_on(vt_manager *m)
+void vti_giving_continue(vt_manager *m)
 {
     const uint64_t exists = m->budget_bytes + vti_over_budget(m);
     if (exists < m->ceiling_bytes) m->ceiling_bytes = exists; // what has gone is not made again
@@ -443,16 +447,17 @@ bool vti_runs_fit(const vt_manager *m, uint64_t n_run)
     return n_run <= m->max_runs && used <= m->max_runs - n_run;
 }
 
-static bool unmap_all_warm(vt_manager *m, vti_span *sp)
+static bool unmap_all_free(vt_manager *m, vti_span *sp)
 {
     uint64_t had = m->vset.n_run;
     for (uint32_t g = 0; g < m->geo.n_group; g++)
-        while (sp->lane[g].n_warm > 0)
-            if (warm_unmap(m, sp, g, UINT32_MAX) != VT_OK) return false;
+        while (sp->lane[g].n_mapped_free > 0)
+            if (mapped_free_unmap(m, sp, g, UINT32_MAX) != VT_OK) return false;
     return m->vset.n_run < had;
 }
 
-// Spans give up the mappings of warm chunks: idle ones, the longest idle first, then live ones.
+// Spans give up the mappings of mapped-free chunks: idle ones, the longest idle first, then live
+// ones.
 vt_status vti_runs_make(vt_manager *m, const vti_span *sp, uint64_t n_run)
 {
     static const vti_span_state from[] = {VTI_SPAN_IDLE, VTI_SPAN_LIVE};
@@ -463,8 +468,8 @@ vt_status vti_runs_make(vt_manager *m, const vti_span *sp, uint64_t n_run)
         for (vti_span *it = m->vset.in [from[k]].oldest, *newer; it; it = newer) {
             newer = it->newer;
             if (vti_runs_fit(m, n_run)) return VT_OK;
-            if (it == sp || it->is_lost || vti_span_warm_bytes(&m->vset, it) == 0) continue;
-            if (vti_span_is_quiet(m, it) == VT_OK) (void)unmap_all_warm(m, it);
+            if (it == sp || it->is_lost || vti_span_mapped_free_bytes(&m->vset, it) == 0) continue;
+            if (vti_span_is_quiet(m, it) == VT_OK) (void)unmap_all_free(m, it);
         }
     return vti_runs_fit(m, n_run) ? VT_OK : VT_NOMAPS;
 }

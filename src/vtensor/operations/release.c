@@ -1,14 +1,14 @@
 // release.c - deferred release: a lane gives up positions, which are the end of a sequence that is
 // truncated, what a window has passed, or everything once the sequence is released.
 //
-//   leave    what is the lane's alone and could be written stays mapped, warm and dirty; the rest
+//   leave    what is the lane's alone and could be written stays mapped, free and dirty; the rest
 //            waits: it stays mapped and held until the device is done
 //   clear    the device is done: unmap what waits
 //   retire   the sequence has ended: leave everything
 //   reap     clear a retired span; then it is idle
 //
 //   held0      front            n_owned        held1           n_end
-//     | waits    | holds tokens   | waits        | warm          |
+//     | waits    | holds tokens   | waits        | mapped-free   |
 //
 // Nothing here waits for the device. Tickets pass in order, so the oldest retired span is asked
 // first, and the others only if it has passed.
@@ -23,13 +23,13 @@ bool vti_lane_waits(const vti_lane *l)
 static void leave_end(vt_manager *m, vti_span *sp, uint32_t group, uint32_t end)
 {
     vti_lane *l = &sp->lane[group];
-    for (; l->held1 > end && l->held1 > l->held0 && !l->is_foul; l->held1--) {
+    for (; l->held1 > end && l->held1 > l->held0 && !l->needs_zeroing; l->held1--) {
         uint32_t p = l->held1 - 1, chunk = vti_lane_at(l, p);
         if (chunk == VTI_NO_CHUNK) continue;
         bool may_stay = p >= l->n_ro && vti_pset_state(&m->pset, chunk) == VT_CHUNK_OWNED;
         if (!may_stay) return;
         vti_pset_user_drop(&m->pset, chunk, VTI_IN_LANE, true);
-        vti_lane_count_warm(&m->vset, sp, group, 1);
+        vti_lane_count_mapped_free(&m->vset, sp, group, 1);
     }
 }
 
@@ -42,7 +42,7 @@ static void shrink_held(vt_manager *m, vti_span *sp, uint32_t group)
         l->held1--;
     while (l->held0 < l->front && l->held0 < l->held1 && vti_lane_at(l, l->held0) == VTI_NO_CHUNK)
         l->held0++;
-    if (l->held1 <= l->n_owned) l->is_foul = false;
+    if (l->held1 <= l->n_owned) l->needs_zeroing = false;
     if (l->held0 == l->held1) l->held0 = l->held1 = l->n_owned;
     if (l->held0 < l->front && l->held0 == l->n_owned) l->held0 = l->front;
     if (!vti_lane_waits(l) && l->n_ro > l->n_owned)
@@ -94,20 +94,20 @@ vt_status vti_lane_clear(vt_manager *m, vti_span *sp, uint32_t group, bool post)
 {
     vti_lane *l = &sp->lane[group];
     uint32_t n;
-    vti_order_form form = {VTI_JOB_UNMAP, 0, 0, 0, VTI_SOON};
+    vti_job_spec spec = {VTI_JOB_UNMAP, 0, 0, 0, VTI_SOON};
     if (!vti_lane_waits(l)) return VT_OK;
     if (sp->is_lost) return VT_EDEVICE;
-    if (post && l->is_lent) return VT_BUSY;
+    if (post && l->in_flight) return VT_BUSY;
     VT_TRY(vti_span_is_quiet(m, sp));
-    if (l->is_lent) { // taking the job back may queue some wiping, or leave the span quarantined
+    if (l->in_flight) { // taking the job back may queue some wiping, or leave the span quarantined
         vti_lane_settle(m, sp, group);
         VT_TRY(sp->is_lost ? VT_EDEVICE : vti_span_is_quiet(m, sp));
     }
-    while ((n = waiting_stretch(l, &form.first)) > 0) {
-        form.n = n;
+    while ((n = waiting_stretch(l, &spec.first)) > 0) {
+        spec.n = n;
         if (post && m->mapper_kind == VT_MAPPER_THREAD)
-            return vti_job_post(m, sp, group, &form) == VT_OK ? VT_BUSY : VT_NOSPACE;
-        VT_TRY(vti_job_now(m, sp, group, &form));
+            return vti_job_post(m, sp, group, &spec) == VT_OK ? VT_BUSY : VT_NOSPACE;
+        VT_TRY(vti_job_now(m, sp, group, &spec));
         shrink_held(m, sp, group);
     }
     shrink_held(m, sp, group);
@@ -116,16 +116,16 @@ vt_status vti_lane_clear(vt_manager *m, vti_span *sp, uint32_t group, bool post)
 
 // ---- Retire and reap
 
-// A home that holds chunks of others is left to them.
-static void leave_home(vt_manager *m, vti_lane *l, uint32_t cls)
+// Gives up a preferred region that holds chunks of others.
+static void leave_region(vt_manager *m, vti_lane *l, uint32_t cls)
 {
     uint32_t n_own = 0;
-    if (l->home == VTI_NO_CHUNK) return;
+    if (l->region == VTI_NO_CHUNK) return;
     for (uint32_t p = 0; p < l->n_end; p++)
-        n_own += l->at[p] != VTI_NO_CHUNK && vti_pset_name(&m->pset, l->at[p]).region == l->home;
-    if (vti_pset_region_used(&m->pset, cls, l->home) == n_own) return;
-    vti_pset_home_close(&m->pset, cls, l->home);
-    l->home = VTI_NO_CHUNK;
+        n_own += l->at[p] != VTI_NO_CHUNK && vti_pset_name(&m->pset, l->at[p]).region == l->region;
+    if (vti_pset_region_used(&m->pset, cls, l->region) == n_own) return;
+    vti_pset_region_close(&m->pset, cls, l->region);
+    l->region = VTI_NO_CHUNK;
 }
 
 static vt_status span_reap(vt_manager *m, vti_span *sp, bool post)
@@ -140,7 +140,7 @@ static vt_status span_reap(vt_manager *m, vti_span *sp, bool post)
         vti_lane *l = &sp->lane[g];
         l->front = l->held0 = l->held1 = l->guard_end = 0;
         vti_lane_set_ro(&m->vset, sp, g, 0);
-        leave_home(m, l, m->geo.group[g].cls);
+        leave_region(m, l, m->geo.group[g].cls);
     }
     vti_span_shrink(&m->vset, sp);
     sp->fence = 0;
@@ -149,12 +149,13 @@ static vt_status span_reap(vt_manager *m, vti_span *sp, bool post)
     return VT_OK;
 }
 
-// A span with a lane that is lent leaves the list until it comes back, so that no walk passes it.
+// A span with a lane in flight leaves the list until the lane comes back, so that no walk passes
+// it.
 static vt_status reap_ahead(vt_manager *m, vti_span *sp)
 {
     vt_status st = VT_BUSY;
-    if (!vti_span_is_lent(&m->vset, sp)) st = span_reap(m, sp, true);
-    const bool waits = sp->state == VTI_SPAN_RETIRED && vti_span_is_lent(&m->vset, sp);
+    if (!vti_span_in_flight(&m->vset, sp)) st = span_reap(m, sp, true);
+    const bool waits = sp->state == VTI_SPAN_RETIRED && vti_span_in_flight(&m->vset, sp);
     if (waits) vti_vset_move(&m->vset, sp, VTI_SPAN_CLEARING);
     return st;
 }
@@ -173,7 +174,7 @@ vt_status vti_spans_reap(vt_manager *m, vti_reap how)
             reaped = how == VTI_REAP_POST ? reap_ahead(m, sp) : span_reap(m, sp, false);
         if (reaped != VT_OK && reaped != VT_BUSY) st = reaped;
     }
-    // What idle spans have warm can be used elsewhere once the device has wiped it.
+    // Mapped-free chunks of idle spans can be used elsewhere once the device has wiped them.
     for (vti_span *sp = m->vset.in[VTI_SPAN_IDLE].oldest; sp && how == VTI_REAP_WAIT;
          sp = sp->newer)
         (void)vti_span_await(m, sp);
@@ -209,7 +210,7 @@ void vti_span_retire(vt_manager *m, vti_span *sp)
     }
     sp->needs_fence = true;
     (void)vti_fence_take(m, sp);
-    const uint64_t *warm = &m->vset.n_warm_bytes[VTI_SPAN_RETIRED], had = *warm;
+    const uint64_t *warm = &m->vset.mapped_free_bytes[VTI_SPAN_RETIRED], had = *warm;
     vti_vset_move(&m->vset, sp, VTI_SPAN_RETIRED);
     m->giving.recent_bytes += *warm - had;
     (void)vti_spans_reap(m, VTI_REAP_POST);
@@ -217,8 +218,8 @@ void vti_span_retire(vt_manager *m, vti_span *sp)
 
 void vti_spans_clear(vt_manager *m, bool post)
 {
-    for (uint32_t i = 0; i < m->vset.n_stirred; i++) {
-        vti_span *sp = vti_vset_stirred(&m->vset, i);
+    for (uint32_t i = 0; i < m->vset.n_due; i++) {
+        vti_span *sp = vti_vset_due(&m->vset, i);
         for (uint32_t g = 0; sp->state == VTI_SPAN_LIVE && g < m->geo.n_group; g++)
             if (vti_lane_waits(&sp->lane[g])) (void)vti_lane_clear(m, sp, g, post);
     }

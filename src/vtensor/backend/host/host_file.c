@@ -209,7 +209,7 @@ static void prefer_huge(const vti_chunk_file *f, off_t offset, size_t size_bytes
     (void)munmap(room, room_bytes);
 }
 
-// In pieces, so that periodic signals cannot interrupt it for ever.
+// In pieces, so that periodic signals cannot interrupt it forever.
 static vt_status slice_fill(const vti_chunk_file *f, const vti_chunk_class *c, uint32_t slice,
                             uint64_t index, uint64_t n)
 {

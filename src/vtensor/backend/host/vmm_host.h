@@ -42,7 +42,7 @@
 #    define MADV_POPULATE_WRITE 23
 #endif
 
-// Of mmap, for addresses that are backed by nothing.
+// Flags of mmap for addresses that nothing backs.
 #define VTI_RESERVED_FLAGS (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)
 
 typedef struct vti_chunk_class {

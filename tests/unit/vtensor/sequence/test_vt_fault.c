@@ -122,7 +122,7 @@ static const act acts[] = {
     {"create, all spans warm", all_spans_idle, do_create, true, UINT64_MAX},
     {"extend from nothing", one_empty, do_extend, true, UINT64_MAX},
     {"extend", one_grown, do_extend, true, UINT64_MAX},
-    {"extend into warm chunks and beyond", one_warm_in_use, do_extend, true, UINT64_MAX},
+    {"extend into mapped-free chunks and beyond", one_warm_in_use, do_extend, true, UINT64_MAX},
     {"extend, idle spans give back", idle_in_the_way, do_extend, false, UINT64_MAX},
     {"extend, a live span gives back", lender_in_the_way, do_extend, false, UINT64_MAX},
     {"release, spare kept", one_grown, do_release, false, UINT64_MAX},

@@ -37,8 +37,8 @@ static int teardown(void **state)
 static uint32_t home(uint32_t cls)
 {
     uint32_t region = VTI_NO_CHUNK;
-    assert_int_equal(vti_pset_home_open(&ps, cls, &region), VT_OK);
-    assert_true(vti_pset_is_home(&ps, cls, region));
+    assert_int_equal(vti_pset_region_open(&ps, cls, &region), VT_OK);
+    assert_true(vti_pset_is_preferred(&ps, cls, region));
     return region;
 }
 
@@ -47,7 +47,7 @@ static void make_regions(uint32_t cls)
 {
     if (ps.cls[cls].regions.n > 0) return;
     for (uint32_t i = 0; i < MAX_REGION; i++) (void)home(cls);
-    for (uint32_t i = 0; i < MAX_REGION; i++) vti_pset_home_close(&ps, cls, i);
+    for (uint32_t i = 0; i < MAX_REGION; i++) vti_pset_region_close(&ps, cls, i);
 }
 
 static vti_name name_of(uint32_t cls, uint32_t index)
@@ -119,12 +119,12 @@ static void test_every_region_is_a_home_once(void **state)
     uint32_t seen = 0, more = 77;
     for (uint32_t i = 0; i < MAX_REGION; i++) seen |= 1U << home(0);
     assert_int_equal(seen, 7);
-    assert_int_equal(vti_pset_home_open(&ps, 0, &more), VT_NOSPACE);
+    assert_int_equal(vti_pset_region_open(&ps, 0, &more), VT_NOSPACE);
     assert_int_equal(more, 77);
     (void)home(1); // each class has its own
-    vti_pset_home_close(&ps, 0, 1);
+    vti_pset_region_close(&ps, 0, 1);
     assert_int_equal(home(0), 1);
-    assert_int_equal(vti_pset_home_open(&ps, 0, &more), VT_NOSPACE);
+    assert_int_equal(vti_pset_region_open(&ps, 0, &more), VT_NOSPACE);
 }
 
 static void test_a_region_with_chunks_is_in_use_though_nobody_lives_there(void **state)
@@ -134,7 +134,7 @@ static void test_a_region_with_chunks_is_in_use_though_nobody_lives_there(void *
     assert_int_equal(vti_pset_region_used(&ps, 0, 0), 1);
     assert_int_not_equal(home(0), 0);
     assert_int_not_equal(home(0), 0);
-    assert_int_equal(vti_pset_home_open(&ps, 0, &more), VT_NOSPACE);
+    assert_int_equal(vti_pset_region_open(&ps, 0, &more), VT_NOSPACE);
     vti_pset_destroy(&ps, chunk);
     assert_int_equal(home(0), 0);
 }
@@ -146,10 +146,10 @@ static void test_a_region_with_reserved_names_is_in_use(void **state)
     uint32_t more, chunk = reserved(0, 12);
     assert_int_not_equal(home(0), 1);
     assert_int_not_equal(home(0), 1);
-    assert_int_equal(vti_pset_home_open(&ps, 0, &more), VT_NOSPACE);
+    assert_int_equal(vti_pset_region_open(&ps, 0, &more), VT_NOSPACE);
     vti_pset_unreserve(&ps, chunk);
     assert_int_equal(home(0), 1);
-    vti_pset_home_close(&ps, 0, 1);
+    vti_pset_region_close(&ps, 0, 1);
     chunk = made(0, 12);
     vti_pset_destroy(&ps, chunk); // it was counted once
     assert_int_equal(home(0), 1);
@@ -176,7 +176,7 @@ static void test_every_allocation_may_fail(void **state)
         uint64_t k = 0;
         for (; st == VT_ENOMEM; k++) {
             n_alloc_left = k;
-            st = what == 0 ? vti_pset_home_open(&ps, 1, &region)
+            st = what == 0 ? vti_pset_region_open(&ps, 1, &region)
                            : vti_pset_reserve(&ps, 1, (vti_name){0, 1}, &chunk);
             n_alloc_left = UINT64_MAX;
             if (st != VT_OK) assert_int_equal(what == 0 ? region : chunk, 77);

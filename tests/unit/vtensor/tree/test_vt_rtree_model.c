@@ -90,7 +90,7 @@ static uint32_t take_chunk(uint32_t group)
     } else {
         const vti_name name = {0, m.n_made[group]++};
         uint32_t region;
-        if (name.offset == 0) assert_int_equal(vti_pset_home_open(&m.ps, group, &region), VT_OK);
+        if (name.offset == 0) assert_int_equal(vti_pset_region_open(&m.ps, group, &region), VT_OK);
         assert_int_equal(vti_pset_reserve(&m.ps, group, name, &chunk), VT_OK);
         assert_true(chunk < MAX_GROUPS * MAX_CHUNK);
         vti_pset_create(&m.ps, chunk, false);

@@ -237,11 +237,11 @@ static void test_a_run_ends_with_the_names_that_serve_anywhere(void **state)
     assert_ok(va_step(&w, false));
     w.len[a] = 6 * VA_PAGE_TOK;
     assert_ok(va_step(&w, false));
-    assert_int_equal(w.va->req[a].name[5], w.va->geo.n_home - 1);
+    assert_int_equal(w.va->req[a].name[5], w.va->geo.n_preferred - 1);
     assert_ok(va_set_budget(&w, 20));
     w.len[a] = 7 * VA_PAGE_TOK;
     assert_ok(va_step(&w, false));
-    assert_true(w.va->req[a].name[6] < w.va->geo.n_home);
+    assert_true(w.va->req[a].name[6] < w.va->geo.n_preferred);
     va_verify(&w);
     va_close(&w);
 }

@@ -1,10 +1,221 @@
-// team_seq.c - sequences of a team; see team_parts.h for how each operation is all or nothing.
+// team.c - the managers of a tensor-parallel group: each call of vtensor.h on all of them, all or
+// nothing.
+//
+// Everything here is made of calls of vtensor.h, one for each rank in turn. They are all or nothing
+// by these means:
+//   asked before    truncate and fork fail for reasons that can be known (sequence.h)
+//   in two halves   an extend: no rank lets a window pass before all of them have the memory
+//   taken back      what is new is released, what an extend has backed is given back
+//   turned round    ranks arrive in the swap or back at different times; if one fails, the others
+//                   turn round, and the call answers VT_BUSY until they have arrived
+//   harmless        what a rank has prepared or recorded beyond the others is never seen
+#include "vtensor/team.h"
+
 #include <assert.h>
 #include <stdlib.h>
 
-#include "team_parts.h"
-#include "vtensor/core/common.h"
-#include "vtensor/sequence/seq_undo.h"
+#include "sequence.h"
+
+struct vt_team {
+    uint32_t n;
+    vt_team_seq *newest;           // all sequences of the team
+    vt_team_domain *newest_domain; // all domains
+    vt_manager *m[];               // [n]
+};
+
+struct vt_team_domain {
+    vt_team *t;
+    vt_team_domain *newer, *older;
+    vt_domain *d[]; // [n]
+};
+
+typedef enum team_way { TEAM_STAYS = 0, TEAM_GOES_OUT, TEAM_COMES_IN } team_way;
+
+struct vt_team_seq {
+    vt_team *t;
+    vt_team_seq *newer, *older;
+    uint32_t len_tok; // in every rank
+    bool is_swapped;  // or on its way
+    team_way way;
+    bool had_none;  // when a swap_out began, no rank was swapped out
+    vt_status owed; // the failure for which ranks turn round
+    bool is_lost;   // ranks differ
+    vt_seq *seq[];  // [n]
+};
+
+// ---- Groups and domains
+
+vt_status vt_team_create(vt_manager *const *m, uint32_t n, vt_team **out)
+{
+    *out = NULL;
+    if (n == 0 || n > VT_MAX_RANK) return VT_EINVAL;
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < i; k++)
+            if (m[i] == m[k]) return VT_EINVAL;
+    vt_team *t = calloc(1, sizeof *t + n * sizeof *m);
+    if (!t) return VT_ENOMEM;
+    t->n = n;
+    for (uint32_t k = 0; k < n; k++) t->m[k] = m[k];
+    *out = t;
+    return VT_OK;
+}
+
+void vt_team_destroy(vt_team *t)
+{
+    if (!t) return;
+    while (t->newest) vt_team_seq_release(t->newest);
+    while (t->newest_domain) vt_team_domain_close(t->newest_domain);
+    free(t);
+}
+
+uint32_t vt_team_n_rank(const vt_team *t)
+{
+    return t->n;
+}
+
+vt_manager *vt_team_manager(const vt_team *t, uint32_t rank)
+{
+    assert(rank < t->n);
+    return t->m[rank];
+}
+
+static void close_ranks(vt_team_domain *d, uint32_t n)
+{
+    while (n-- > 0) vt_domain_close(d->d[n]);
+    free(d);
+}
+
+vt_status vt_team_domain_open(vt_team *t, const void *key, size_t key_bytes, vt_team_domain **out)
+{
+    *out = NULL;
+    vt_team_domain *d = calloc(1, sizeof *d + t->n * sizeof d->d[0]);
+    if (!d) return VT_ENOMEM;
+    for (uint32_t k = 0; k < t->n; k++) {
+        vt_status st = vt_domain_open(t->m[k], key, key_bytes, &d->d[k]);
+        if (st == VT_OK) continue;
+        close_ranks(d, k);
+        return st;
+    }
+    d->t = t;
+    d->older = t->newest_domain;
+    if (d->older) d->older->newer = d;
+    t->newest_domain = d;
+    *out = d;
+    return VT_OK;
+}
+
+void vt_team_domain_close(vt_team_domain *d)
+{
+    if (!d) return;
+    *(d->newer ? &d->newer->older : &d->t->newest_domain) = d->older;
+    if (d->older) d->older->newer = d->newer;
+    close_ranks(d, d->t->n);
+}
+
+void vt_team_domain_forget(vt_team_domain *d)
+{
+    for (uint32_t k = 0; k < d->t->n; k++) vt_domain_forget(d->d[k]);
+}
+
+vt_domain *vt_team_domain_rank(const vt_team_domain *d, uint32_t rank)
+{
+    assert(rank < d->t->n);
+    return d->d[rank];
+}
+
+// ---- All managers
+
+vt_status vt_team_step(vt_team *t, vt_ahead policy, uint32_t n_tok, uint64_t now_ms)
+{
+    vt_status first = VT_OK;
+    for (uint32_t k = 0; k < t->n; k++) {
+        vt_status st = vt_step(t->m[k], policy, n_tok, now_ms);
+        if (first == VT_OK) first = st;
+    }
+    return first;
+}
+
+typedef vt_status budget_fn(vt_manager *m, uint64_t budget_bytes);
+
+static vt_status budgets_change(vt_team *t, budget_fn *fn, const uint64_t *budget_bytes)
+{
+    uint64_t had[VT_MAX_RANK];
+    for (uint32_t k = 0; k < t->n; k++) {
+        vt_stats stats;
+        vt_get_stats(t->m[k], &stats);
+        had[k] = stats.budget_bytes;
+        vt_status st = fn(t->m[k], budget_bytes[k]), undone = VT_OK;
+        if (st == VT_OK) continue;
+        // Undoing it cannot fail: a rank still fits into the budget that it had.
+        while (k-- > 0 && undone == VT_OK) undone = fn(t->m[k], had[k]);
+        return undone == VT_OK ? st : undone;
+    }
+    return VT_OK;
+}
+
+vt_status vt_team_set_budget(vt_team *t, const uint64_t *budget_bytes)
+{
+    return budgets_change(t, vt_set_budget, budget_bytes);
+}
+
+vt_status vt_team_aim_budget(vt_team *t, const uint64_t *budget_bytes)
+{
+    return budgets_change(t, vt_aim_budget, budget_bytes);
+}
+
+void vt_team_give_back(vt_team *t, uint64_t keep_bytes, bool forget)
+{
+    for (uint32_t k = 0; k < t->n; k++) vt_give_back(t->m[k], keep_bytes, forget);
+}
+
+typedef vt_status free_fn(vt_manager *m, uint64_t bytes, uint64_t *freed_bytes);
+
+static vt_status free_in_all(vt_team *t, free_fn *fn, uint64_t bytes, uint64_t *freed_bytes)
+{
+    vt_status first = VT_OK;
+    uint64_t sum = 0;
+    for (uint32_t k = 0; k < t->n; k++) {
+        uint64_t n = 0;
+        vt_status st = fn(t->m[k], bytes, &n);
+        if (first == VT_OK) first = st;
+        sum += n;
+    }
+    if (freed_bytes) *freed_bytes = sum;
+    return first;
+}
+
+vt_status vt_team_evict(vt_team *t, uint64_t want_bytes, uint64_t *freed_bytes)
+{
+    return free_in_all(t, vt_evict, want_bytes, freed_bytes);
+}
+
+vt_status vt_team_trim(vt_team *t, uint64_t keep_bytes, uint64_t *freed_bytes)
+{
+    return free_in_all(t, vt_trim, keep_bytes, freed_bytes);
+}
+
+// ---- Check
+
+static const char *broken_lengths(const vt_team *t)
+{
+    for (const vt_team_seq *s = t->newest; s; s = s->older)
+        for (uint32_t k = 0; k < t->n && !vt_team_seq_is_lost(s); k++) {
+            HOLDS(vt_seq_len(s->seq[k]) == s->len_tok, "a rank's sequence has another length");
+            HOLDS(s->is_swapped || !vt_seq_is_swapped(s->seq[k]), "only a rank is swapped out");
+        }
+    return NULL;
+}
+
+vt_status vt_team_check(vt_team *t, const char **what)
+{
+    const char *broken = broken_lengths(t);
+    if (what) *what = broken;
+    if (broken) return VT_EINVAL;
+    for (uint32_t k = 0; k < t->n; k++) VT_TRY(vt_check(t->m[k], what));
+    return VT_OK;
+}
+
+// ---- Sequences
 
 bool vt_team_seq_is_lost(const vt_team_seq *s)
 {
@@ -31,10 +242,7 @@ void vt_team_seq_release(vt_team_seq *s)
 {
     if (!s) return;
     for (uint32_t k = 0; k < s->t->n; k++) vt_seq_release(s->seq[k]);
-    if (s->newer)
-        s->newer->older = s->older;
-    else
-        s->t->newest = s->older;
+    *(s->newer ? &s->newer->older : &s->t->newest) = s->older;
     if (s->older) s->older->newer = s->newer;
     free(s);
 }
@@ -110,13 +318,6 @@ vt_status vt_team_seq_match(vt_team_domain *d, const uint32_t *tok, uint32_t n_t
 
 // ---- Lengths
 
-// Ranks [0, n) give back what they have beyond the length.
-static void cancel_extends(vt_team_seq *s, uint32_t n)
-{
-    while (n-- > 0)
-        if (vti_seq_extend_cancel(s->seq[n]) != VT_OK) s->is_lost = true;
-}
-
 vt_status vt_team_seq_extend(vt_team_seq *s, uint32_t len_tok)
 {
     if (s->is_swapped) return VT_EINVAL;
@@ -125,7 +326,8 @@ vt_status vt_team_seq_extend(vt_team_seq *s, uint32_t len_tok)
     for (uint32_t k = 0; k < s->t->n; k++) {
         vt_status st = vti_seq_extend_begin(s->seq[k], len_tok);
         if (st == VT_OK) continue;
-        cancel_extends(s, k);
+        while (k-- > 0) // gives back what it has beyond the length
+            if (vti_seq_extend_cancel(s->seq[k]) != VT_OK) s->is_lost = true;
         return st;
     }
     for (uint32_t k = 0; k < s->t->n; k++) vti_seq_extend_end(s->seq[k], len_tok);
@@ -160,7 +362,7 @@ vt_status vt_team_seq_truncate(vt_team_seq *s, uint32_t len_tok)
 
 typedef vt_status swap_fn(vt_seq *s);
 
-// Every rank goes on. *st: the first failure. True: some are still on their way.
+// Continues every rank. *st: the first failure. True: some are still on their way.
 static bool ask_ranks(vt_team_seq *s, swap_fn *fn, vt_status *st)
 {
     bool is_busy = false;
@@ -175,13 +377,13 @@ static bool ask_ranks(vt_team_seq *s, swap_fn *fn, vt_status *st)
 
 static vt_status team_arrived(vt_team_seq *s, vt_status st)
 {
-    s->way = VTI_TEAM_STAYS;
+    s->way = TEAM_STAYS;
     s->is_swapped = false;
     for (uint32_t k = 0; k < s->t->n; k++) s->is_swapped |= vt_seq_is_swapped(s->seq[k]);
     return st;
 }
 
-static void set_out(vt_team_seq *s, vti_team_way way)
+static void set_out(vt_team_seq *s, team_way way)
 {
     if (s->way == way) return;
     s->had_none = !s->is_swapped;
@@ -206,7 +408,7 @@ static vt_status go_on(vt_team_seq *s, swap_fn *forth, swap_fn *back, bool turns
 vt_status vt_team_seq_swap_out(vt_team_seq *s)
 {
     if (vt_team_seq_is_lost(s)) return VT_EDEVICE;
-    set_out(s, VTI_TEAM_GOES_OUT);
+    set_out(s, TEAM_GOES_OUT);
     return go_on(s, vt_seq_swap_out, vt_seq_swap_in, s->had_none);
 }
 
@@ -214,7 +416,7 @@ vt_status vt_team_seq_swap_in(vt_team_seq *s)
 {
     if (!s->is_swapped) return VT_OK;
     if (vt_team_seq_is_lost(s)) return VT_EDEVICE;
-    set_out(s, VTI_TEAM_COMES_IN);
+    set_out(s, TEAM_COMES_IN);
     return go_on(s, vt_seq_swap_in, vt_seq_swap_out, true);
 }
 
@@ -229,9 +431,9 @@ vt_status vt_team_seq_prepare(vt_team_seq *s, uint32_t len_tok, uint32_t deadlin
 
 static vt_status await_arrival(vt_team_seq *s)
 {
-    swap_fn *forth = s->way == VTI_TEAM_GOES_OUT ? vt_seq_swap_out : vt_seq_swap_in;
-    swap_fn *back = s->way == VTI_TEAM_GOES_OUT ? vt_seq_swap_in : vt_seq_swap_out;
-    bool turns = s->way == VTI_TEAM_COMES_IN || s->had_none;
+    swap_fn *forth = s->way == TEAM_GOES_OUT ? vt_seq_swap_out : vt_seq_swap_in;
+    swap_fn *back = s->way == TEAM_GOES_OUT ? vt_seq_swap_in : vt_seq_swap_out;
+    bool turns = s->way == TEAM_COMES_IN || s->had_none;
     vt_status st;
     while ((st = go_on(s, forth, back, turns)) == VT_BUSY)
         for (uint32_t k = 0; k < s->t->n; k++) vti_seq_arrive(s->seq[k]);
@@ -240,7 +442,7 @@ static vt_status await_arrival(vt_team_seq *s)
 
 vt_status vt_team_seq_wait(vt_team_seq *s)
 {
-    if (s->way != VTI_TEAM_STAYS) return await_arrival(s);
+    if (s->way != TEAM_STAYS) return await_arrival(s);
     for (uint32_t k = 0; k < s->t->n; k++) VT_TRY(vt_seq_wait(s->seq[k]));
     return VT_OK;
 }

@@ -1,4 +1,4 @@
-// test_vt_stirred.c - a step looks at what has changed, and at what is left to do: counted, beside
+// test_vt_due.c - a step looks at what has changed, and at what is left to do: counted, beside
 // many sequences that rest. vt_check says that no other has anything to do (invariant 12).
 #include "assert_vt.h"
 #include "suite.h"
@@ -32,7 +32,7 @@ static uint64_t looks(vt_ahead policy, uint32_t n_tok)
 // Until a step finds nothing more to do.
 static void settle(void)
 {
-    for (int i = 0; i < 8 && m->vset.n_stirred > 0; i++) step(VT_AHEAD_SLACK, SLACK_TOK);
+    for (int i = 0; i < 8 && m->vset.n_due > 0; i++) step(VT_AHEAD_SLACK, SLACK_TOK);
     assert_int_equal(looks(VT_AHEAD_SLACK, SLACK_TOK), 0);
 }
 
@@ -136,7 +136,7 @@ static void test_who_comes_back_is_looked_at(void **state)
     settle();
     vt_status st = vt_seq_swap_in(s);
     for (int i = 0; i < 8; i++) step(VT_AHEAD_SLACK, SLACK_TOK);
-    assert_false(s->span->is_stirred);
+    assert_false(s->span->is_due);
     assert_status(VT_BUSY, st);
     assert_ok(vt_seq_swap_in(s));
     step(VT_AHEAD_SLACK, SLACK_TOK);
@@ -153,14 +153,14 @@ static void test_a_failed_look_is_repeated(void **state)
     assert_ok(vt_seq_extend(a, CHUNK_TOK));
     for (int i = 0; i < 5; i++) {
         step(VT_AHEAD_SLACK, SLACK_TOK);
-        assert_true(a->span->is_stirred);
+        assert_true(a->span->is_due);
         assert_int_equal(vt_seq_backed(a), CHUNK_TOK);
         assert_ok(vt_check(m, NULL));
     }
     vt_seq_release(b);
     for (int i = 0; i < 4; i++) step(VT_AHEAD_SLACK, SLACK_TOK);
     assert_true(vt_seq_backed(a) >= CHUNK_TOK + SLACK_TOK);
-    assert_false(a->span->is_stirred);
+    assert_false(a->span->is_due);
 }
 
 // A budget that is exceeded stops the look-ahead, and puts off what it would have done.
@@ -216,7 +216,7 @@ static void test_a_failed_prepare_is_repeated(void **state)
     assert_ok(vt_seq_extend(b, 3 * CHUNK_TOK));
     step(VT_AHEAD_NEXT, 1);
     assert_status(VT_NOSPACE, vt_seq_prepare(a, 3 * CHUNK_TOK, 1));
-    assert_true(a->span->is_stirred);
+    assert_true(a->span->is_due);
     vt_seq_release(b);
     for (int i = 0; i < 4; i++) step(VT_AHEAD_NEXT, 1);
     assert_int_equal(vt_seq_backed(a), 3 * CHUNK_TOK);
@@ -232,7 +232,7 @@ static void test_who_loses_warm_chunks_is_looked_at(void **state)
     assert_int_equal(vt_seq_backed(a), 2 * CHUNK_TOK);
     assert_ok(vt_seq_extend(b, 3 * CHUNK_TOK));
     assert_int_equal(vt_seq_backed(a), CHUNK_TOK);
-    assert_true(a->span->is_stirred);
+    assert_true(a->span->is_due);
     assert_ok(vt_seq_truncate(b, 1));
     vt_seq_release(b);
     for (int i = 0; i < 4; i++) step(VT_AHEAD_SLACK, SLACK_TOK);
@@ -274,7 +274,7 @@ static void test_a_span_that_becomes_idle_late_is_wiped(void **state)
     vt_fake_run(fake, (uintptr_t)vt_seq_plane(at_rest[4], 0), 128);
     vt_seq_release(at_rest[4]);
     for (int i = 0; i < 3; i++) step(VT_AHEAD_SLACK, SLACK_TOK);
-    assert_int_equal(m->vset.n_stirred, 0);
+    assert_int_equal(m->vset.n_due, 0);
     assert_int_equal(m->vset.in[VTI_SPAN_RETIRED].n, 1);
     assert_ok(fake->ops->fence(fake, &ticket));
     vt_fake_finish(fake, ticket);
