@@ -265,7 +265,7 @@ static fx_status need_bytes(const gguf_cursor *c, uint64_t n_bytes, const char *
 {
     if (n_bytes <= bytes_left(c)) return FX_OK;
     return fxi_fail(c->err, FX_EFORMAT,
-                    "%s: the file ends inside %s at byte %zu (%" PRIu64 " bytes wanted, %zu left)",
+                    "%s: the file ends inside %s at byte %zu (%" PRIu64 " bytes needed, %zu left)",
                     c->g->name, what, c->pos, n_bytes, bytes_left(c));
 }
 
@@ -303,11 +303,10 @@ static fx_status read_name(gguf_cursor *c, fxi_str *s, size_t max_bytes, const c
     size_t at = c->pos;
     FX_TRY(read_string(c, s, what));
     if (!s->n || s->n > max_bytes)
-        return fxi_fail(c->err, FX_EFORMAT,
-                        "%s: %s at byte %zu has %zu bytes (1 to %zu are allowed)", c->g->name, what,
-                        at, s->n, max_bytes);
+        return fxi_fail(c->err, FX_EFORMAT, "%s: %s at byte %zu has %zu bytes (1 to %zu allowed)",
+                        c->g->name, what, at, s->n, max_bytes);
     if (memchr(s->p, 0, s->n))
-        return fxi_fail(c->err, FX_EFORMAT, "%s: %s at byte %zu ('%s') has a zero byte inside",
+        return fxi_fail(c->err, FX_EFORMAT, "%s: %s at byte %zu ('%s') contains a NUL byte",
                         c->g->name, what, at, fxi_show_text(s->p, s->n).s);
     return FX_OK;
 }
@@ -410,9 +409,9 @@ static fx_status read_dims(gguf_cursor *c, fxi_gguf_tensor *t)
 {
     FX_TRY(read_u32(c, &t->n_dim, "a tensor's number of dimensions"));
     if (!t->n_dim || t->n_dim > FXI_GGUF_MAX_DIM)
-        return fxi_fail(
-            c->err, FX_EFORMAT, "%s: tensor '%s' has %" PRIu32 " dimensions (1 to %d are allowed)",
-            c->g->name, fxi_show_text(t->name.p, t->name.n).s, t->n_dim, FXI_GGUF_MAX_DIM);
+        return fxi_fail(c->err, FX_EFORMAT,
+                        "%s: tensor '%s' has %" PRIu32 " dimensions (1 to %d allowed)", c->g->name,
+                        fxi_show_text(t->name.p, t->name.n).s, t->n_dim, FXI_GGUF_MAX_DIM);
     for (uint32_t i = 0; i < FXI_GGUF_MAX_DIM; i++) {
         t->ne[i] = 1;
         if (i < t->n_dim) FX_TRY(read_u64(c, &t->ne[i], "a tensor's dimensions"));
@@ -520,7 +519,7 @@ static fx_status read_header(gguf_cursor *c)
 {
     fxi_gguf *g = c->g;
     if (g->size_bytes < HEADER_BYTES)
-        return fxi_fail(c->err, FX_EFORMAT, "%s: %zu bytes are too short for a GGUF file", g->name,
+        return fxi_fail(c->err, FX_EFORMAT, "%s: too short for a GGUF file: %zu bytes", g->name,
                         g->size_bytes);
     char magic[4];
     FX_TRY(read_bytes(c, magic, sizeof magic, "the header"));

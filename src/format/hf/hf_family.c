@@ -367,7 +367,7 @@ const char *fxi_hf_family_name(size_t i)
 
 // ---- names of tensors: from those of a Hugging Face model to those of GGUF ----------------------
 
-// A number of up to 6 digits at *at, which moves behind it.
+// A number of up to 6 digits at *at, which moves past it.
 static bool take_index(const char **at, uint32_t *out)
 {
     const size_t n = strspn(*at, "0123456789");

@@ -26,7 +26,7 @@ static fx_status parse_config(const char *text, size_t n, fxi_config *out, fx_er
     const fxi_json_shape shape = fxi_json_measure(text, n);
     if (n > MAX_CONFIG_BYTES || shape.max_depth > FXI_JSON_MAX_DEPTH ||
         shape.n_value > MAX_CONFIG_VALUES)
-        return fxi_fail(err, FX_EFORMAT, "%s: %zu bytes with %zu values, %zu deep, are too many",
+        return fxi_fail(err, FX_EFORMAT, "%s: too large: %zu bytes, %zu values, nested %zu deep",
                         out->path, n, shape.n_value, shape.max_depth);
     out->root =
         fxi_json_text(text, n, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &no_memory, &e);
@@ -199,9 +199,8 @@ static fx_status list_names(const fxi_config *index, const json_t *map, const ch
     {
         const char *text = json_string_value(file);
         if (!text || !is_plain_name(text))
-            return fxi_fail(err, FX_EFORMAT,
-                            "%s: weight_map: the file of '%s' is not a file's name", index->path,
-                            fxi_show_text(tensor, strlen(tensor)).s);
+            return fxi_fail(err, FX_EFORMAT, "%s: weight_map: '%s' is not mapped to a file name",
+                            index->path, fxi_show_text(tensor, strlen(tensor)).s);
         name[n++] = text;
     }
     return FX_OK;
@@ -225,7 +224,8 @@ fx_status fxi_hf_index_each(const fxi_config *index, fxi_hf_file_fn *fn, void *u
 {
     const json_t *map = fxi_config_get(index, "weight_map");
     if (!json_is_object(map) || !json_object_size(map))
-        return fxi_config_fail(index, "weight_map", err, "not an object of tensors and files");
+        return fxi_config_fail(index, "weight_map", err,
+                               "not an object that maps tensors to files");
     const size_t n = json_object_size(map);
     const char **name = calloc(n, sizeof *name);
     if (!name) return files_memory(index->path, err);
@@ -268,7 +268,7 @@ static fx_status open_listed(void *ud, const char *name, fx_error *err)
     bool there;
     FX_TRY(find_file(r->folder, name, &there, err));
     if (!there)
-        return fxi_fail(err, FX_EIO, "%s/%s: the file is missing, which %s lists", r->folder,
+        return fxi_fail(err, FX_EIO, "%s/%s: the file is missing, but listed in %s", r->folder,
                         fxi_show_text(name, strlen(name)).s, INDEX_NAME);
     return add_file(r, name, err);
 }
@@ -289,7 +289,7 @@ static fx_status index_files(fxi_hf_files *f, const char *folder, fx_error *err)
     qsort(f->tensor, n, sizeof *f->tensor, compare_st_tensors);
     for (size_t i = 1; i < n; i++)
         if (!strcmp(f->tensor[i]->name, f->tensor[i - 1]->name))
-            return fxi_fail(err, FX_EFORMAT, "%s: tensor '%s' is in %s too", f->tensor[i]->file,
+            return fxi_fail(err, FX_EFORMAT, "%s: tensor '%s' is also in %s", f->tensor[i]->file,
                             fxi_show_text(f->tensor[i]->name, strlen(f->tensor[i]->name)).s,
                             f->tensor[i - 1]->file);
     return FX_OK;
@@ -333,7 +333,7 @@ static fx_status refuse_no_weights(const char *folder, fx_error *err)
     FX_TRY(find_file(folder, "pytorch_model.bin", &one, err));
     FX_TRY(find_file(folder, "pytorch_model.bin.index.json", &many, err));
     return fxi_fail(err, FX_EIO, "%s: a directory without %s%s", folder, SINGLE_NAME,
-                    one || many ? "; pytorch_model.bin holds programs and is not read"
+                    one || many ? "; pytorch_model.bin can hold programs and is never read"
                                 : " or " INDEX_NAME);
 }
 

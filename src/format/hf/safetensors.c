@@ -10,7 +10,7 @@
 #include "format/json_text.h"
 #include "format/show.h"
 
-// Of a header: models of a terabyte in one file have some 10^5 tensors, of 8 values each.
+// Limits of a header: a model of a terabyte has some 10^5 tensors, with 8 values each.
 enum { MAX_HEADER_BYTES = 100000000, MAX_HEADER_VALUES = 2000000, MAX_HEADER_DEPTH = 8 };
 
 enum { LENGTH_BYTES = 8, MAX_NAME_BYTES = 512 };
@@ -70,7 +70,7 @@ static fx_status read_st_shape(const st_cursor *c, const json_t *of, fxi_st_tens
     if (!json_is_array(shape)) return fxi_st_fail(c->err, t, "has no shape");
     const size_t n = json_array_size(shape);
     if (n > FXI_ST_MAX_DIM)
-        return fxi_st_fail(c->err, t, "has %zu dimensions (%d are allowed)", n, FXI_ST_MAX_DIM);
+        return fxi_st_fail(c->err, t, "has %zu dimensions (at most %d)", n, FXI_ST_MAX_DIM);
     t->n_dim = (int)n;
     t->n_elem = 1;
     for (size_t i = 0; i < FXI_ST_MAX_DIM; i++) t->dim[i] = 1;
@@ -89,7 +89,7 @@ static fx_status read_st_type(const st_cursor *c, const json_t *of, fxi_st_tenso
     if (!name) return fxi_st_fail(c->err, t, "has no dtype");
     const struct st_type *type = find_st_type(name);
     if (!type)
-        return fxi_st_fail(c->err, t, "is of the unknown type '%s'",
+        return fxi_st_fail(c->err, t, "has the unknown type '%s'",
                            fxi_show_text(name, strlen(name)).s);
     t->type = type->type;
     t->type_name = type->name;
@@ -124,8 +124,7 @@ static fx_status read_entry(const st_cursor *c, const char *name, const json_t *
     *t = (fxi_st_tensor){.name = name, .file = c->s->path};
     const size_t n = strlen(name);
     if (!n || n > MAX_NAME_BYTES)
-        return fxi_st_fail(c->err, t, "a name of %zu bytes (1 to %d are allowed)", n,
-                           MAX_NAME_BYTES);
+        return fxi_st_fail(c->err, t, "a name of %zu bytes (1 to %d allowed)", n, MAX_NAME_BYTES);
     if (!json_is_object(of)) return fxi_st_fail(c->err, t, "is not an object");
     FX_TRY(read_st_type(c, of, t));
     FX_TRY(read_st_shape(c, of, t));
@@ -209,11 +208,12 @@ static fx_status parse_st_bytes(fxi_safetensors *s, const unsigned char *p, size
 {
     uint64_t head;
     if (n < LENGTH_BYTES)
-        return fxi_fail(err, FX_EFORMAT, "%s: %zu bytes are no safetensors file", s->path, n);
+        return fxi_fail(err, FX_EFORMAT, "%s: too short for a safetensors file: %zu bytes", s->path,
+                        n);
     memcpy(&head, p, sizeof head);
     if (head > MAX_HEADER_BYTES)
         return fxi_fail(err, FX_EFORMAT,
-                        "%s: a header of %" PRIu64 " bytes (%d are allowed): no safetensors file",
+                        "%s: a header of %" PRIu64 " bytes (at most %d): not a safetensors file",
                         s->path, head, MAX_HEADER_BYTES);
     if (head > n - LENGTH_BYTES)
         return fxi_fail(err, FX_EFORMAT,

@@ -63,7 +63,7 @@ TEST(test_parity)
     bool yes;
     FX_TRY(fxi_jval_need_defined(r, c->self));
     if (!fxi_jval_is_number(c->self))
-        return fxi_jrun_fail(r, "%s: wants a number, got a %s", c->row->name,
+        return fxi_jrun_fail(r, "%s: expected a number, got a %s", c->row->name,
                              fxi_jval_type_name(c->self));
     FX_TRY(fxi_jop_binary(r, FXI_JOP_MOD, c->self, fxi_jval_int(2), &rest));
     FX_TRY(fxi_jval_equal(r, rest, fxi_jval_int(c->row->how), &yes));
@@ -129,7 +129,7 @@ static fx_status fn_range(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
     FX_TRY(fxi_jcall_int(r, c, 1, first, &stop));
     FX_TRY(fxi_jcall_int(r, c, 2, 1, &step));
     if (c->arg[1].type != FXI_JVAL_ABSENT) start = first;
-    if (!step) return fxi_jrun_fail(r, "range: the step is 0");
+    if (!step) return fxi_jrun_fail(r, "range: the step must not be 0");
     __int128 width = step > 0 ? (__int128)stop - start : (__int128)start - stop;
     __int128 stride = step > 0 ? step : -(__int128)step;
     __int128 n = width > 0 ? (width + stride - 1) / stride : 0;
@@ -156,7 +156,7 @@ static fx_status collect_pairs(fxi_jrun *r, const fxi_jcall *c, fxi_jpair **out,
             continue;
         }
         FX_TRY(fxi_jval_items(r, items.v[*n], &pair));
-        if (pair.n != 2) return fxi_jrun_fail(r, "%s: wants pairs", c->row->name);
+        if (pair.n != 2) return fxi_jrun_fail(r, "%s: expected pairs", c->row->name);
         e[*n] = (fxi_jpair){pair.v[0], pair.v[1]};
     }
     for (size_t i = 0; i < c->all->n_kw; i++)
@@ -174,7 +174,8 @@ static fx_status fn_namespace(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
     size_t n = 0;
     FX_TRY(collect_pairs(r, c, &e, &n));
     for (size_t i = 0; i < n; i++)
-        if (e[i].key.type != FXI_JVAL_STR) return fxi_jrun_fail(r, "namespace: names are strings");
+        if (e[i].key.type != FXI_JVAL_STR)
+            return fxi_jrun_fail(r, "namespace: names must be strings");
     FX_TRY(fxi_jdict_merge(r, e, n, &d));
     FX_TRY(fxi_jrun_take(r, sizeof *ns, &ns));
     *ns = (struct fxi_jnamespace){.e = e, .n = d.dict->n, .cap = n};
@@ -292,7 +293,7 @@ static fx_status filter_indent(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
     const bool first = fxi_jcall_true(c, 1), blank = fxi_jcall_true(c, 2);
     FX_TRY(fxi_jval_need_defined(r, c->self));
     if (c->self.type != FXI_JVAL_STR)
-        return fxi_jrun_fail(r, "indent: wants a string, got a %s", fxi_jval_type_name(c->self));
+        return fxi_jrun_fail(r, "indent: expected a string, got a %s", fxi_jval_type_name(c->self));
     s = c->self.s;
     FX_TRY(indent_text(r, c, &by));
     FX_TRY(fxi_jstr_concat(r, s, &newline, &text)); // so that an empty last line counts
@@ -356,7 +357,7 @@ static fx_status filter_int(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
     FX_TRY(fxi_jval_need_defined(r, c->self));
     FX_TRY(fxi_jcall_int(r, c, 1, 10, &base));
     if (base != 0 && (base < 2 || base > 36))
-        return fxi_jrun_fail(r, "int: the base %lld", (long long)base);
+        return fxi_jrun_fail(r, "int: invalid base %lld", (long long)base);
     bool ok = fxi_jval_is_integer(c->self)     ? (i = fxi_jval_to_int(c->self), true)
               : c->self.type == FXI_JVAL_FLOAT ? to_whole(c->self.f, &i)
               : c->self.type == FXI_JVAL_STR   ? text_to_int(c->self.s, (int)base, &i) ||
@@ -385,7 +386,7 @@ static fx_status filter_abs(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
 {
     FX_TRY(fxi_jval_need_defined(r, c->self));
     if (!fxi_jval_is_number(c->self))
-        return fxi_jrun_fail(r, "%s: wants a number, got a %s", c->row->name,
+        return fxi_jrun_fail(r, "%s: expected a number, got a %s", c->row->name,
                              fxi_jval_type_name(c->self));
     bool negative =
         fxi_jval_to_float(c->self) < 0 || (c->self.type == FXI_JVAL_FLOAT && signbit(c->self.f));

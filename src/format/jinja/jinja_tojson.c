@@ -157,7 +157,7 @@ static fx_status write_any(json_writer *w, fxi_jval v)
     case FXI_JVAL_LIST:
     case FXI_JVAL_TUPLE: return write_seq(w, v.seq);
     case FXI_JVAL_DICT: return write_dict(w, v.dict);
-    default: return fxi_jrun_fail(w->r, "tojson: a %s is not JSON", fxi_jval_type_name(v));
+    default: return fxi_jrun_fail(w->r, "tojson: a %s cannot be converted", fxi_jval_type_name(v));
     }
 }
 
@@ -195,7 +195,7 @@ static fx_status json_separators(fxi_jrun *r, const fxi_jcall *c, json_style *d)
     if (!fxi_jcall_given(c, 2)) return FX_OK;
     FX_TRY(fxi_jval_items(r, c->arg[2], &pair));
     if (pair.n != 2 || pair.v[0].type != FXI_JVAL_STR || pair.v[1].type != FXI_JVAL_STR)
-        return fxi_jrun_fail(r, "tojson: separators are two strings");
+        return fxi_jrun_fail(r, "tojson: separators must be two strings");
     d->item = *pair.v[0].s;
     d->colon = *pair.v[1].s;
     return FX_OK;

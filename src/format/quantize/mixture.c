@@ -1,9 +1,9 @@
 // mixture.c - which tensor gets which type.
 //
-// The rules are llama.cpp's, so that a file of one name holds the same types whoever wrote it:
-// mixtures give more bits to tensors whose errors cost most (the output, the values, the second
-// matrix of the feed-forward), in the first and last eighth of the layers and in every third of
-// those between. Vectors, norms, routers and positions keep their types.
+// The rules are llama.cpp's, so that files of one name hold the same types, whichever program wrote
+// them: mixtures give more bits to tensors whose errors cost most (the output, the values, the
+// second matrix of the feed-forward), in the first and last eighth of the layers and in every third
+// of those between. Vectors, norms, routers and positions keep their types.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,7 +102,8 @@ static bool is_falcon(const fxi_mixture_model *model)
     return fxi_str_is(model->arch, "falcon");
 }
 
-// Values are few beside what they cost: more so where 8 experts share them, or 8 heads do.
+// The values' matrix is small and its errors are costly, most of all where 8 experts or 8 heads
+// share it.
 static fxi_dtype values_type(const fxi_mixture *m, const fxi_mixture_model *model, uint32_t layer)
 {
     if (model->n_expert == 8) return FXI_Q8_0;

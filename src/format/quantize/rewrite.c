@@ -127,7 +127,7 @@ static fx_status convert_part(rewrite_job *j, const fxi_gguf_tensor *t, fxi_enco
     if (bad_row < e->n_row) {
         char what[128];
         snprintf(what, sizeof what,
-                 "row %" PRIu64 " holds a number that is not finite or beyond %s",
+                 "row %" PRIu64 " holds a number that is not finite or out of range for %s",
                  e->first_row + bad_row, new_type(j, t)->name);
         return fail_rewrite(j, t, what);
     }
@@ -194,7 +194,7 @@ fx_status fxi_rewrite_model(const fxi_gguf *g, const char *path, const fxi_rewri
 {
     rewrite_job j = {.g = g, .how = how, .err = err};
     if (fxi_gguf_reads(g, path))
-        return fxi_fail(err, FX_EINVAL, "%s: is a file of the model itself", path);
+        return fxi_fail(err, FX_EINVAL, "%s: is one of the model's own files", path);
     fxi_mixture_look_at(g, how->imatrix != NULL, &j.model);
     count_bytes(&j, out);
     FX_TRY(fxi_gguf_writer_open(path, &j.w, err));

@@ -103,7 +103,7 @@ typedef struct short_word {
     uint32_t rank[SHORT + 1]; // of merging with the next; NONE for the last
     int32_t id[SHORT + 1], to[SHORT + 1];
     uint32_t at[SHORT + 1];
-} short_word; // what is behind the last symbol moves with it, and means nothing
+} short_word; // entries after the last symbol have no meaning
 
 // False if the word has more than SHORT symbols.
 static bool cut_short_word(const fxi_vocab *v, const char *p, size_t n, short_word *w)

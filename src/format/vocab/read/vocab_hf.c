@@ -213,13 +213,13 @@ static fx_status read_scored_piece(const fxi_hf *h, const json_t *pair, const ch
 {
     const json_t *piece = json_array_get(pair, 0), *score = json_array_get(pair, 1);
     if (!json_is_string(piece) || !json_is_number(score) || json_array_size(pair) != 2)
-        return fxi_hf_fail(h, path, "not a piece and its score");
+        return fxi_hf_fail(h, path, "expected a piece and its score");
     const fxi_spec_token t = {
         .piece = {json_string_value(piece), json_string_length(piece)},
         .score = json_number_value(score),
         .type = json_string_length(piece) ? FXI_TOKEN_NORMAL : FXI_TOKEN_UNUSED,
     };
-    if (!(fabs(t.score) <= (double)FLT_MAX)) return fxi_hf_fail(h, path, "a score out of range");
+    if (!(fabs(t.score) <= (double)FLT_MAX)) return fxi_hf_fail(h, path, "score out of range");
     return fxi_spec_add_token(h->s, t) ? FX_OK : fxi_hf_fail_memory(h);
 }
 
@@ -310,7 +310,7 @@ static fx_status fill_ids_up_to(const fxi_hf *h, size_t n, const char *path)
 {
     enum { MAX_GAP = 1 << 16 };
     if (n > h->s->n_tok + MAX_GAP)
-        return fxi_hf_fail(h, path, "id %zu leaves more than %d ids before it unused", n, MAX_GAP);
+        return fxi_hf_fail(h, path, "id %zu leaves a gap of more than %d ids", n, MAX_GAP);
     while (h->s->n_tok < n)
         if (!fxi_spec_add_token(h->s, (fxi_spec_token){.type = FXI_TOKEN_UNUSED}))
             return fxi_hf_fail_memory(h);
