@@ -254,7 +254,7 @@ typedef struct gguf_cursor {
     fx_error *err;
 } gguf_cursor;
 
-// ---- Reading ------------------------------------------------------------------------------------
+// ---- reading ------------------------------------------------------------------------------------
 
 static size_t bytes_left(const gguf_cursor *c)
 {
@@ -311,7 +311,7 @@ static fx_status read_name(gguf_cursor *c, fxi_str *s, size_t max_bytes, const c
     return FX_OK;
 }
 
-// ---- Keys and values ----------------------------------------------------------------------------
+// ---- keys and values ----------------------------------------------------------------------------
 
 // Skips n values of a known type that is not an array.
 static fx_status skip_values(gguf_cursor *c, const fxi_str *key, fxi_gguf_type type, uint64_t n)
@@ -378,7 +378,7 @@ static fx_status read_kv(gguf_cursor *c, fxi_gguf_kv *kv)
     return skip_values(c, &kv->key, kv->type, 1);
 }
 
-// ---- Names --------------------------------------------------------------------------------------
+// ---- names --------------------------------------------------------------------------------------
 
 // Sorts n names, `stride` bytes apart from `first` on. A duplicate is an error.
 static fx_status index_names(gguf_cursor *c, const void *first, size_t stride, size_t n,
@@ -397,7 +397,7 @@ static fx_status index_names(gguf_cursor *c, const void *first, size_t stride, s
     return FX_OK;
 }
 
-// ---- Tensors ------------------------------------------------------------------------------------
+// ---- tensors ------------------------------------------------------------------------------------
 
 static fx_status fail_tensor(const gguf_cursor *c, const fxi_gguf_tensor *t, const char *what)
 {
@@ -492,7 +492,7 @@ static fx_status check_overlap(const gguf_cursor *c)
     return st;
 }
 
-// ---- The passes over a file ---------------------------------------------------------------------
+// ---- the passes over a file ---------------------------------------------------------------------
 
 static fx_status check_version(const gguf_cursor *c)
 {

@@ -1,12 +1,11 @@
 // hf_family.c - the table of families and what they have in common, the names of their tensors, and
 // what config.json may leave out.
-#include "format/hf/hf_family.h"
+#include "format/hf/hf_folder.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/hf/hf_folder.h"
 #include "format/json_text.h"
 
 const char *const fxi_hf_prefixes[] = {"model.language_model.",

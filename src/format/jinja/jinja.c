@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/text/utf8.h"
-#include "format/jinja/jinja_library.h"
 #include "format/jinja/jinja_parse.h"
 #include "format/jinja/jinja_run.h"
 #include "format/jinja/jinja_tree.h"

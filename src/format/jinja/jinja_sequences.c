@@ -1,7 +1,7 @@
 // jinja_sequences.c - filters of sequences: items, selections, order.
 #include <string.h>
 
-#include "format/jinja/jinja_library.h"
+#include "format/jinja/jinja_run.h"
 #include "format/jinja/jinja_tree.h"
 
 // ---- ends, lengths, copies ----------------------------------------------------------------------

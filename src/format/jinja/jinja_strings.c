@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/text/utf8.h"
-#include "format/jinja/jinja_library.h"
+#include "format/jinja/jinja_run.h"
 #include "format/jinja/jinja_tree.h"
 
 // ---- splitting ----------------------------------------------------------------------------------

@@ -1,5 +1,7 @@
 // chat_render.c - a conversation through its template: to marked text, and to ids.
-// ---- Messages are first made what chat templates expect, whatever client they came from: --------
+//
+// Messages are first made what chat templates expect, whatever client they came from:
+//
 //     a list of text parts                      joined by newlines, where the template has no loop
 //                                               over a list of parts
 //     role "developer"                          "system", where the template does not mention it

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/vocab/lookup/vocab_regex.h"
+#include "format/vocab/lookup/vocab_lookup.h"
 #include "format/vocab/vocab_write.h"
 
 // ---- the name of a pre-tokenizer ----------------------------------------------------------------

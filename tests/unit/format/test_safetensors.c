@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/text/buf.h"
-#include "format/hf/safetensors.h"
+#include "format/hf/hf_files.h"
 
 static const char sound[] =
     "{\"__metadata__\": {\"format\": \"pt\"}, "

@@ -165,7 +165,7 @@ enum {
     MAX_STEPS = 64
 };
 
-// ---- Tokens -------------------------------------------------------------------------------------
+// ---- tokens -------------------------------------------------------------------------------------
 
 static fx_status check_token(const fxi_vocab_spec *s, size_t id, fx_error *err)
 {
@@ -273,7 +273,7 @@ static fx_status make_tokens(fxi_vocab *v, const fxi_vocab_spec *s, char **pool,
     return FX_OK;
 }
 
-// ---- Special ids --------------------------------------------------------------------------------
+// ---- special ids --------------------------------------------------------------------------------
 
 static fx_status check_id(const fxi_vocab_spec *s, const char *what, int32_t id, fx_error *err)
 {
@@ -301,7 +301,7 @@ static fx_status mark_ends(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err)
     return FX_OK;
 }
 
-// ---- Steps --------------------------------------------------------------------------------------
+// ---- steps --------------------------------------------------------------------------------------
 
 static fx_status check_norm(const fxi_vocab_spec *s, const fxi_norm *n, fx_error *err)
 {
@@ -411,7 +411,7 @@ static fx_status check_steps(const fxi_vocab_spec *s, fx_error *err)
                     s->name, MAX_STEPS);
 }
 
-// ---- The model ----------------------------------------------------------------------------------
+// ---- the model ----------------------------------------------------------------------------------
 
 static fx_status make_model(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err)
 {

@@ -96,7 +96,7 @@ static fx_status put_piece(fxi_encode_job *j, int32_t id, const char *p)
     return put_unknown(j, p, unit_bytes(j->v, p));
 }
 
-// ---- Short words --------------------------------------------------------------------------------
+// ---- short words --------------------------------------------------------------------------------
 
 typedef struct short_word {
     uint32_t n;
@@ -153,7 +153,7 @@ static fx_status merge_short_word(fxi_encode_job *j, const char *p, short_word *
     return FX_OK;
 }
 
-// ---- Long words ---------------------------------------------------------------------------------
+// ---- long words ---------------------------------------------------------------------------------
 
 static uint64_t entry_of(const fxi_encode_job *j, uint32_t i)
 {

@@ -65,7 +65,7 @@ static void put_pattern_text(pattern_writer *w, fxi_buf *out, const char *text)
     put_pattern(w, out, text, strlen(text));
 }
 
-// ---- Escapes ------------------------------------------------------------------------------------
+// ---- escapes ------------------------------------------------------------------------------------
 
 static bool is_script(const char *name, size_t n)
 {
@@ -363,7 +363,7 @@ static void put_escape(pattern_writer *w)
     if (!bare) put_pattern_text(w, &w->out, "]");
 }
 
-// ---- Outside of classes -------------------------------------------------------------------------
+// ---- outside of classes -------------------------------------------------------------------------
 
 // Options as in (?i) or (?m-x:..); w->p is past "(?".
 static void put_options(pattern_writer *w)

@@ -378,7 +378,7 @@ static const fxi_hf_step pre_tokenizers[] = {
 const fxi_hf_step_table fxi_hf_pre_tokenizers = {"pre_tokenizer", "pretokenizers", pre_tokenizers,
                                                  sizeof pre_tokenizers / sizeof *pre_tokenizers};
 
-// ---- Decoders: what they do to pieces must match the spelling that the other steps imply --------
+// ---- decoders: what they do to pieces must match the spelling that the other steps imply --------
 
 static const char *const spelling_names[FXI_SPELL_N] = {
     [FXI_SPELL_PLAIN] = "plain bytes",
@@ -488,7 +488,7 @@ fx_status fxi_hf_check_decoder(const fxi_hf *h)
     return FX_OK;
 }
 
-// ---- Post-processors: one token before the text, one after it, or neither -----------------------
+// ---- post-processors: one token before the text, one after it, or neither -----------------------
 
 static fx_status set_end(fxi_hf *h, const char *path, bool after, int32_t id)
 {

@@ -570,7 +570,8 @@ static const broken broken_files[] = {
     {{.pre = "{'type':'ByteLevel'}"}, "decoder: pieces are ByteLevel's characters for bytes"},
     {{.model = "{'type':'Unigram','vocab':[['a',1]],'byte_fallback':true}"},
      "decoder: ByteFallback is missing, but model.byte_fallback is true"},
-    {{.decoder = "{'type':'Strip','content':'x','start':1,'stop':0}"}, "decoder: Strip is supported only for one"},
+    {{.decoder = "{'type':'Strip','content':'x','start':1,'stop':0}"},
+     "decoder: Strip is supported only for one"},
     {{.decoder = "{'type':'Replace','pattern':{'String':'x'},'content':' '}"},
      "decoder: Replace is supported only from U+2581 to a space"},
 
