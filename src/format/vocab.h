@@ -97,7 +97,7 @@ fx_status fxi_vocab_encode(const fxi_vocab *v, const char *text, size_t n_bytes,
 
 // The same for text with an owner per byte: own[i] nonzero if byte i may be part of a control
 // token. Control tokens are found where all their bytes are own, and only there, as they are
-// spelled and before any norm step; all other text is tokenized as one, whoever owns it.
+// spelled and before any norm step; all other text is tokenized as one, regardless of its owner.
 // FXI_ENCODE_CONTROL has no effect, unless own is NULL.
 fx_status fxi_vocab_encode_marked(const fxi_vocab *v, const char *text, const char *own,
                                   size_t n_bytes, unsigned flags, fxi_ids *out, fx_error *err);

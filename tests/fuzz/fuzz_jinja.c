@@ -22,7 +22,7 @@ static fx_status render(const fxi_jinja *t, json_t *vars, fxi_marked *out)
     json_object_foreach(vars, name, value)
     {
         if (c.n_var < MAX_VAR) {
-            var[c.n_var] = (fxi_jinja_var){name, value, (fxi_jinja_whose)(c.n_var % 3)};
+            var[c.n_var] = (fxi_jinja_var){name, value, (fxi_jinja_owner)(c.n_var % 3)};
             c.n_var++;
         }
     }

@@ -2,7 +2,7 @@
 // error is one line.
 #include <string.h>
 
-#include "format/hf/safetensors.h"
+#include "format/hf/hf_files.h"
 #include "fuzz.h"
 
 FUZZ_TARGET(fuzz_safetensors);

@@ -254,7 +254,7 @@ typedef struct gguf_cursor {
     fx_error *err;
 } gguf_cursor;
 
-// ---- Reading ------------------------------------------------------------------------------------
+// ---- reading ------------------------------------------------------------------------------------
 
 static size_t bytes_left(const gguf_cursor *c)
 {
@@ -265,7 +265,7 @@ static fx_status need_bytes(const gguf_cursor *c, uint64_t n_bytes, const char *
 {
     if (n_bytes <= bytes_left(c)) return FX_OK;
     return fxi_fail(c->err, FX_EFORMAT,
-                    "%s: the file ends inside %s at byte %zu (%" PRIu64 " bytes wanted, %zu left)",
+                    "%s: the file ends inside %s at byte %zu (%" PRIu64 " bytes needed, %zu left)",
                     c->g->name, what, c->pos, n_bytes, bytes_left(c));
 }
 
@@ -303,16 +303,15 @@ static fx_status read_name(gguf_cursor *c, fxi_str *s, size_t max_bytes, const c
     size_t at = c->pos;
     FX_TRY(read_string(c, s, what));
     if (!s->n || s->n > max_bytes)
-        return fxi_fail(c->err, FX_EFORMAT,
-                        "%s: %s at byte %zu has %zu bytes (1 to %zu are allowed)", c->g->name, what,
-                        at, s->n, max_bytes);
+        return fxi_fail(c->err, FX_EFORMAT, "%s: %s at byte %zu has %zu bytes (1 to %zu allowed)",
+                        c->g->name, what, at, s->n, max_bytes);
     if (memchr(s->p, 0, s->n))
-        return fxi_fail(c->err, FX_EFORMAT, "%s: %s at byte %zu ('%s') has a zero byte inside",
+        return fxi_fail(c->err, FX_EFORMAT, "%s: %s at byte %zu ('%s') contains a NUL byte",
                         c->g->name, what, at, fxi_show_text(s->p, s->n).s);
     return FX_OK;
 }
 
-// ---- Keys and values ----------------------------------------------------------------------------
+// ---- keys and values ----------------------------------------------------------------------------
 
 // Skips n values of a known type that is not an array.
 static fx_status skip_values(gguf_cursor *c, const fxi_str *key, fxi_gguf_type type, uint64_t n)
@@ -379,7 +378,7 @@ static fx_status read_kv(gguf_cursor *c, fxi_gguf_kv *kv)
     return skip_values(c, &kv->key, kv->type, 1);
 }
 
-// ---- Names --------------------------------------------------------------------------------------
+// ---- names --------------------------------------------------------------------------------------
 
 // Sorts n names, `stride` bytes apart from `first` on. A duplicate is an error.
 static fx_status index_names(gguf_cursor *c, const void *first, size_t stride, size_t n,
@@ -398,7 +397,7 @@ static fx_status index_names(gguf_cursor *c, const void *first, size_t stride, s
     return FX_OK;
 }
 
-// ---- Tensors ------------------------------------------------------------------------------------
+// ---- tensors ------------------------------------------------------------------------------------
 
 static fx_status fail_tensor(const gguf_cursor *c, const fxi_gguf_tensor *t, const char *what)
 {
@@ -410,9 +409,9 @@ static fx_status read_dims(gguf_cursor *c, fxi_gguf_tensor *t)
 {
     FX_TRY(read_u32(c, &t->n_dim, "a tensor's number of dimensions"));
     if (!t->n_dim || t->n_dim > FXI_GGUF_MAX_DIM)
-        return fxi_fail(
-            c->err, FX_EFORMAT, "%s: tensor '%s' has %" PRIu32 " dimensions (1 to %d are allowed)",
-            c->g->name, fxi_show_text(t->name.p, t->name.n).s, t->n_dim, FXI_GGUF_MAX_DIM);
+        return fxi_fail(c->err, FX_EFORMAT,
+                        "%s: tensor '%s' has %" PRIu32 " dimensions (1 to %d allowed)", c->g->name,
+                        fxi_show_text(t->name.p, t->name.n).s, t->n_dim, FXI_GGUF_MAX_DIM);
     for (uint32_t i = 0; i < FXI_GGUF_MAX_DIM; i++) {
         t->ne[i] = 1;
         if (i < t->n_dim) FX_TRY(read_u64(c, &t->ne[i], "a tensor's dimensions"));
@@ -493,7 +492,7 @@ static fx_status check_overlap(const gguf_cursor *c)
     return st;
 }
 
-// ---- The passes over a file ---------------------------------------------------------------------
+// ---- the passes over a file ---------------------------------------------------------------------
 
 static fx_status check_version(const gguf_cursor *c)
 {
@@ -520,7 +519,7 @@ static fx_status read_header(gguf_cursor *c)
 {
     fxi_gguf *g = c->g;
     if (g->size_bytes < HEADER_BYTES)
-        return fxi_fail(c->err, FX_EFORMAT, "%s: %zu bytes are too short for a GGUF file", g->name,
+        return fxi_fail(c->err, FX_EFORMAT, "%s: too short for a GGUF file: %zu bytes", g->name,
                         g->size_bytes);
     char magic[4];
     FX_TRY(read_bytes(c, magic, sizeof magic, "the header"));

@@ -294,7 +294,7 @@ static void begin_file(fxi_gguf_writer *w)
     put_u64(w, 0); // n_kv: set by begin_data
 }
 
-// A new file beside the target, with the rights of a new file.
+// A new file in the target's folder, with the permissions of a new file.
 static fx_status open_temp(fxi_gguf_writer *w, fx_error *err)
 {
     w->target = realpath(w->path, NULL); // follows a link; NULL: there is no such file yet

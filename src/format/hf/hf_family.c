@@ -1,12 +1,11 @@
 // hf_family.c - the table of families and what they have in common, the names of their tensors, and
 // what config.json may leave out.
-#include "format/hf/hf_family.h"
+#include "format/hf/hf_folder.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/hf/hf_folder.h"
 #include "format/json_text.h"
 
 const char *const fxi_hf_prefixes[] = {"model.language_model.",
@@ -367,7 +366,7 @@ const char *fxi_hf_family_name(size_t i)
 
 // ---- names of tensors: from those of a Hugging Face model to those of GGUF ----------------------
 
-// A number of up to 6 digits at *at, which moves behind it.
+// A number of up to 6 digits at *at, which moves past it.
 static bool take_index(const char **at, uint32_t *out)
 {
     const size_t n = strspn(*at, "0123456789");

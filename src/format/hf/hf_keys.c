@@ -299,8 +299,8 @@ static fx_status read_shape_number(fxi_folder *f, const struct shape_number *n)
         if (!fxi_config_get(&f->config, n->names[i])) continue;
         FX_TRY(fxi_config_u32(&f->config, n->names[i], true, out, f->err));
         if (*out <= n->max && (*out || !n->must)) return FX_OK;
-        return fxi_config_fail(&f->config, n->names[i], f->err, "%u is not from 1 to %u", *out,
-                               n->max);
+        return fxi_config_fail(&f->config, n->names[i], f->err, "%u is out of range (1 to %u)",
+                               *out, n->max);
     }
     return n->must ? fxi_config_fail(&f->config, n->names[0], f->err, "missing") : FX_OK;
 }
@@ -316,7 +316,7 @@ static fx_status set_falcon_heads(fxi_folder *f)
     return FX_OK;
 }
 
-// Positions begin behind that of padding; those before it are left out of the file.
+// Positions start after the padding position; earlier ones are left out of the file.
 static fx_status cut_positions(fxi_folder *f)
 {
     uint32_t pad = 1;
@@ -339,7 +339,8 @@ static fx_status check_shape_numbers(fxi_folder *f)
     if (!f->head_dim) f->head_dim = f->dim / f->n_head;
     if (f->n_head % f->n_kv_head)
         return fxi_config_fail(&f->config, "num_key_value_heads", f->err,
-                               "%u heads for %u KV heads", f->n_head, f->n_kv_head);
+                               "%u heads are not a multiple of %u KV heads", f->n_head,
+                               f->n_kv_head);
     if (!f->ctx_tok) f->ctx_tok = 2048; // Falcon's, which its config does not say
     return cut_positions(f);
 }
@@ -467,7 +468,7 @@ static fx_status write_windows(const fxi_folder *f)
     uint8_t windowed[MAX_LAYER] = {0};
     uint32_t window = 0;
     bool used = f->family->window != FXI_HF_NO_WINDOW;
-    if (f->family->window == FXI_HF_FROM_LAYER) used = false; // unless it is said
+    if (f->family->window == FXI_HF_FROM_LAYER) used = false; // unless config.json says so
     FX_TRY(fxi_config_bool(&f->config, "use_sliding_window", &used, f->err));
     FX_TRY(fxi_config_u32(&f->config, "sliding_window", false, &window, f->err));
     const json_t *types = fxi_config_get(&f->config, "layer_types");

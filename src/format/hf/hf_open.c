@@ -124,7 +124,8 @@ static fx_status read_flags(const fxi_folder *f, const fxi_config *c, uint32_t *
         bool on = false;
         FX_TRY(fxi_config_bool(c, pooling_modes[i].member, &on, f->err));
         if (on && *type)
-            return fxi_config_fail(c, pooling_modes[i].member, f->err, "a second mode of pooling");
+            return fxi_config_fail(c, pooling_modes[i].member, f->err,
+                                   "more than one pooling mode");
         if (on) *type = pooling_modes[i].type;
     }
     return *type ? FX_OK : refuse_mode(f, c);
@@ -252,7 +253,7 @@ static fx_status fail_family(const fxi_folder *f, const char *type)
     const char *name;
     for (size_t i = 0; (name = fxi_hf_family_name(i)) && n < sizeof list - 32; i++)
         n += (size_t)snprintf(list + n, sizeof list - n, i ? ", %s" : "%s", name);
-    return fxi_config_fail(&f->whole, "model_type", f->err, "'%s' is not one of %s",
+    return fxi_config_fail(&f->whole, "model_type", f->err, "'%s' is not supported, only %s",
                            fxi_show_text(type, strlen(type)).s, list);
 }
 

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/text/utf8.h"
-#include "format/jinja/jinja_library.h"
 #include "format/jinja/jinja_parse.h"
 #include "format/jinja/jinja_run.h"
 #include "format/jinja/jinja_tree.h"
@@ -114,11 +113,11 @@ static fx_status own_roles(json_source *in, const fxi_jval *messages)
     return FX_OK;
 }
 
-static fx_status value_from_json(fxi_jrun *r, const json_t *j, fxi_jinja_whose whose, fxi_jval *out)
+static fx_status value_from_json(fxi_jrun *r, const json_t *j, fxi_jinja_owner owner, fxi_jval *out)
 {
     json_source in = {.r = r};
-    FX_TRY(input_value(&in, j, whose == FXI_JINJA_OWN, out));
-    return whose == FXI_JINJA_MESSAGES ? own_roles(&in, out) : FX_OK;
+    FX_TRY(input_value(&in, j, owner == FXI_JINJA_TEMPLATE, out));
+    return owner == FXI_JINJA_MESSAGES ? own_roles(&in, out) : FX_OK;
 }
 
 const fxi_jinja_limits fxi_jinja_usual_limits = {
@@ -208,7 +207,7 @@ static fx_status bind_context(fxi_jrun *r, fxi_jscope *top)
         const fxi_jstr *name = fxi_jnames_find(r->t->names, var->name, strlen(var->name));
         fxi_jval v;
         if (!name) continue;
-        FX_TRY(value_from_json(r, var->value, var->whose, &v));
+        FX_TRY(value_from_json(r, var->value, var->owner, &v));
         FX_TRY(fxi_jscope_bind(r, top, name, v));
     }
     return FX_OK;

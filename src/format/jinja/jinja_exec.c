@@ -110,7 +110,7 @@ fx_status fxi_jcall_int(fxi_jrun *r, const fxi_jcall *c, int i, int64_t preset, 
     if (c->arg[i].type == FXI_JVAL_ABSENT) return FX_OK;
     FX_TRY(fxi_jval_need_defined(r, c->arg[i]));
     if (!fxi_jval_is_integer(c->arg[i]))
-        return fxi_jrun_fail(r, "%s: wants an integer, got a %s", c->row->name,
+        return fxi_jrun_fail(r, "%s: expected an integer, got a %s", c->row->name,
                              fxi_jval_type_name(c->arg[i]));
     *out = fxi_jval_to_int(c->arg[i]);
     return FX_OK;
@@ -120,7 +120,7 @@ fx_status fxi_jcall_str(fxi_jrun *r, const fxi_jcall *c, int i, const fxi_jstr *
 {
     FX_TRY(fxi_jval_need_defined(r, c->arg[i]));
     if (c->arg[i].type != FXI_JVAL_STR)
-        return fxi_jrun_fail(r, "%s: wants a string, got a %s", c->row->name,
+        return fxi_jrun_fail(r, "%s: expected a string, got a %s", c->row->name,
                              fxi_jval_type_name(c->arg[i]));
     *out = c->arg[i].s;
     return FX_OK;
@@ -574,7 +574,7 @@ static fx_status bind_rest(fxi_jrun *r, const fxi_jnode *m, const fxi_jargs *a)
             pairs[n_pair++] = (fxi_jpair){{.type = FXI_JVAL_STR, .s = name}, a->kw[i].value};
     }
     if (n_pair && !m->takes_more_kw)
-        return fxi_jrun_fail(r, "a macro got an argument it does not have");
+        return fxi_jrun_fail(r, "a macro got an unexpected keyword argument");
     if (m->takes_more) {
         FX_TRY(fxi_jval_make_seq(r, FXI_JVAL_TUPLE, n_more ? a->v + n_param : NULL, n_more, &v));
         FX_TRY(fxi_jscope_bind(r, r->scope, fxi_jnames_find(r->t->names, "varargs", 7), v));

@@ -177,8 +177,7 @@ static fx_status add_literal(fxi_jparse *p, char *dst, size_t *n)
             continue;
         }
         *n += unescape_char(s + 1, (size_t)(end - s - 1), dst + *n, &n_read);
-        if (!n_read)
-            return fxi_jlex_refuse(p->err, p->cur.line, "an escape that is not a character");
+        if (!n_read) return fxi_jlex_refuse(p->err, p->cur.line, "invalid escape sequence");
         s += 1 + n_read;
     }
     return fxi_jparse_next(p);
@@ -308,7 +307,7 @@ static fx_status parse_primary(fxi_jparse *p, fxi_jnode **out)
 static fx_status parse_argument(fxi_jparse *p, fxi_jnode ***args, fxi_jnode ***kw)
 {
     if (fxi_jparse_at_op(p, '*') || fxi_jparse_at_op(p, FXI_JLEX_OP2('*', '*')))
-        return fxi_jlex_refuse(p->err, p->cur.line, "'*' before an argument is not supported");
+        return fxi_jlex_refuse(p->err, p->cur.line, "'*' in front of an argument is not supported");
     bool named = p->cur.kind == FXI_JTOK_NAME && p->ahead.kind == FXI_JTOK_OP && p->ahead.op == '=';
     fxi_jnode ***tail = named ? kw : args;
     if (!named) {
@@ -332,7 +331,8 @@ static fx_status parse_arguments(fxi_jparse *p, fxi_jnode *n)
         fxi_jnode **before = args;
         FX_TRY(parse_argument(p, &args, &kw));
         if (args != before && n->c)
-            return fxi_jlex_refuse(p->err, n->line, "an argument follows one with a name");
+            return fxi_jlex_refuse(p->err, n->line,
+                                   "a positional argument follows a keyword argument");
         if (!fxi_jparse_at_op(p, ')')) FX_TRY(fxi_jparse_expect_op(p, ','));
     }
     return fxi_jparse_next(p);

@@ -98,7 +98,7 @@ static fx_status skip_comment(fxi_jlex *l, size_t begin)
     size_t i = begin + 2 + (sign_at(l, begin + 2) != 0);
     const char *end = memmem(l->s + i, l->n - i, "#}", 2);
     advance_to(l, begin);
-    if (!end) return fxi_jlex_refuse(l->err, l->line, "a comment does not end");
+    if (!end) return fxi_jlex_refuse(l->err, l->line, "unterminated comment");
     size_t k = (size_t)(end - l->s);
     if (k > i && sign_at(l, k - 1)) k--;
     skip_tag_end(l, k, true);
@@ -219,7 +219,7 @@ static fx_status lex_string(fxi_jlex *l, fxi_jtoken *out)
         *out = make_token(l, FXI_JTOK_STR, l->at, i + 1);
         return FX_OK;
     }
-    return fxi_jlex_refuse(l->err, l->line, "a string does not end");
+    return fxi_jlex_refuse(l->err, l->line, "unterminated string");
 }
 
 static fx_status match_bracket(fxi_jlex *l, char c)
@@ -282,7 +282,7 @@ static fx_status lex_in_tag(fxi_jlex *l, fxi_jtoken *out)
 {
     advance_to(l, skip_space(l, l->at));
     if (l->at == l->n)
-        return fxi_jlex_refuse(l->err, l->begin.line, "a '%.2s' does not end", l->begin.p);
+        return fxi_jlex_refuse(l->err, l->begin.line, "unterminated '%.2s'", l->begin.p);
     if (!tag_ends(l)) return lex_token(l, out);
     bool is_var = l->in == FXI_JLEX_IN_VAR;
     *out = make_token(l, is_var ? FXI_JTOK_VAR_END : FXI_JTOK_BLOCK_END, l->at, l->at + 2);

@@ -93,7 +93,7 @@ static fx_status float_arithmetic(fxi_jrun *r, fxi_jop op, double a, double b, d
     if ((divides && b == 0) || (op == FXI_JOP_POW && a == 0 && b < 0))
         return fxi_jrun_fail(r, "division by zero");
     if (op == FXI_JOP_POW && a < 0 && b != floor(b))
-        return fxi_jrun_fail(r, "a root of a negative");
+        return fxi_jrun_fail(r, "a root of a negative number");
     *out = op == FXI_JOP_ADD        ? a + b
            : op == FXI_JOP_SUB      ? a - b
            : op == FXI_JOP_MUL      ? a * b
@@ -119,7 +119,7 @@ fx_status fxi_jop_negate(fxi_jrun *r, fxi_jval a, fxi_jval *out)
 {
     FX_TRY(fxi_jval_need_defined(r, a));
     if (!fxi_jval_is_number(a))
-        return fxi_jrun_fail(r, "'-' in front of a %s", fxi_jval_type_name(a));
+        return fxi_jrun_fail(r, "'-' cannot be applied to a %s", fxi_jval_type_name(a));
     fxi_jval zero = a.type == FXI_JVAL_FLOAT ? fxi_jval_float(-0.0) : fxi_jval_int(0);
     return number_arithmetic(r, FXI_JOP_SUB, zero, a, out);
 }
@@ -128,7 +128,7 @@ fx_status fxi_jop_plus(fxi_jrun *r, fxi_jval a, fxi_jval *out)
 {
     FX_TRY(fxi_jval_need_defined(r, a));
     if (!fxi_jval_is_number(a))
-        return fxi_jrun_fail(r, "'+' in front of a %s", fxi_jval_type_name(a));
+        return fxi_jrun_fail(r, "'+' cannot be applied to a %s", fxi_jval_type_name(a));
     *out = a.type == FXI_JVAL_BOOL ? fxi_jval_int(a.b) : a;
     return FX_OK;
 }
@@ -354,7 +354,7 @@ static fx_status make_slice(fxi_jrun *r, const fxi_jval bound[3], size_t length,
 {
     const int64_t n = (int64_t)length;
     int64_t step = bound_of(bound[2], 1);
-    if (!step) return fxi_jrun_fail(r, "a slice's step is 0");
+    if (!step) return fxi_jrun_fail(r, "a slice's step must not be 0");
     if (step < -INT64_MAX) step = -INT64_MAX;
     int64_t start = bound_of(bound[0], step > 0 ? 0 : INT64_MAX);
     int64_t stop = bound_of(bound[1], step > 0 ? INT64_MAX : INT64_MIN);
@@ -421,7 +421,7 @@ fx_status fxi_jval_slice(fxi_jrun *r, fxi_jval v, const fxi_jval bound[3], fxi_j
         return fxi_jrun_fail(r, "a %s cannot be sliced", fxi_jval_type_name(v));
     for (int i = 0; i < 3; i++)
         if (bound[i].type != FXI_JVAL_NONE && !fxi_jval_is_integer(bound[i]))
-            return fxi_jrun_fail(r, "a slice by a %s", fxi_jval_type_name(bound[i]));
+            return fxi_jrun_fail(r, "a slice's bound is a %s", fxi_jval_type_name(bound[i]));
     fxi_jval_length(v, &n);
     FX_TRY(make_slice(r, bound, n, &s));
     if (v.type == FXI_JVAL_RANGE) return slice_range(r, v.range, &s, out);

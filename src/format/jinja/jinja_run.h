@@ -5,6 +5,9 @@
 //     jinja_values.c      what values are, and their text
 //     jinja_operators.c   operators, attributes, items, slices
 //     jinja_exec.c        variables, expressions, calls, statements
+//     jinja_strings.c     strings and their methods      }
+//     jinja_sequences.c   filters of sequences           } the library of chat templates
+//     jinja_library.c     other filters, tests, functions }
 //
 // Each file calls those above it.
 #ifndef FXI_FORMAT_JINJA_RUN_H
@@ -137,5 +140,23 @@ typedef struct fxi_jscope {
 
 fx_status fxi_jscope_bind(fxi_jrun *r, fxi_jscope *s, const fxi_jstr *name, fxi_jval v);
 fx_status fxi_jnode_exec(fxi_jrun *r, const fxi_jnode *list);
+
+// What published chat templates call, and what Hugging Face documents for them: docs/chat.md.
+extern const fxi_jlibrary fxi_jlibrary_chat;
+
+// Tables of it; each ends with a row without a name.
+extern const fxi_jroutine fxi_jlibrary_seq_filters[]; // jinja_sequences.c
+extern const fxi_jroutine fxi_jlibrary_str_methods[],
+    fxi_jlibrary_dict_methods[]; // jinja_strings.c
+
+// ---- jinja_strings.c ----------------------------------------------------------------------------
+
+// Replaces up to `most` occurrences of `old`, from the left.
+fx_status fxi_jstr_replace(fxi_jrun *r, const fxi_jstr *s, const fxi_jstr *old, const fxi_jstr *by,
+                           uint64_t most, fxi_jval *out);
+// As str.splitlines: strings, with or without the ends of lines.
+fx_status fxi_jstr_lines(fxi_jrun *r, const fxi_jstr *s, bool keep_ends, fxi_jseq *out);
+// The first character and the others in upper ('u'), lower ('l') or title case ('t').
+fx_status fxi_jstr_recase(fxi_jrun *r, const fxi_jstr *s, char first, char how, fxi_jval *out);
 
 #endif

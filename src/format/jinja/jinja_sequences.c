@@ -1,7 +1,7 @@
 // jinja_sequences.c - filters of sequences: items, selections, order.
 #include <string.h>
 
-#include "format/jinja/jinja_library.h"
+#include "format/jinja/jinja_run.h"
 #include "format/jinja/jinja_tree.h"
 
 // ---- ends, lengths, copies ----------------------------------------------------------------------
@@ -101,7 +101,7 @@ static fx_status named_routine(fxi_jrun *r, const fxi_jcall *c, size_t at, bool 
     const fxi_jval name = c->all->v[at];
     FX_TRY(fxi_jval_need_defined(r, name));
     if (name.type != FXI_JVAL_STR)
-        return fxi_jrun_fail(r, "%s: wants a name, got a %s", c->row->name,
+        return fxi_jrun_fail(r, "%s: expected a name, got a %s", c->row->name,
                              fxi_jval_type_name(name));
     *row = is_test ? fxi_jroutine_find(lib->tests, name.s->p, name.s->n)
                    : fxi_jfilter_find(lib, name.s->p, name.s->n);
@@ -125,7 +125,7 @@ static fx_status map_attribute(fxi_jrun *r, const fxi_jcall *c, const fxi_jseq *
     const fxi_jval *path = find_keyword(c->all, "attribute"),
                    *preset = find_keyword(c->all, "default");
     if (c->all->n_kw > (preset ? 2u : 1u))
-        return fxi_jrun_fail(r, "map: attribute and default alone");
+        return fxi_jrun_fail(r, "map: only attribute and default are allowed");
     const fxi_jval other = preset ? *preset : fxi_jval_none();
     for (size_t i = 0; i < items->n; i++)
         FX_TRY(fxi_jval_path_or(r, items->v[i], *path, other, &v[i]));
@@ -136,7 +136,7 @@ static fx_status map_filter(fxi_jrun *r, const fxi_jcall *c, const fxi_jseq *ite
 {
     const fxi_jroutine *row;
     fxi_jargs args;
-    if (!c->all->n) return fxi_jrun_fail(r, "map: wants a filter's name or attribute=");
+    if (!c->all->n) return fxi_jrun_fail(r, "map: expected a filter's name or attribute=");
     FX_TRY(named_routine(r, c, 0, false, &row, &args));
     FX_TRY(fxi_jrun_enter(r)); // map('map', 'map', ..)
     for (size_t i = 0; i < items->n; i++)
@@ -192,7 +192,7 @@ static fx_status filter_select(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
     fxi_jval *v;
     size_t n = 0;
     if (c->row->how & BY_ATTRIBUTE && !c->all->n)
-        return fxi_jrun_fail(r, "%s: wants an attribute's name", c->row->name);
+        return fxi_jrun_fail(r, "%s: expected an attribute's name", c->row->name);
     FX_TRY(take_items(r, c, &items, &v, out));
     if (out->type != FXI_JVAL_ABSENT) return FX_OK;
     for (size_t i = 0; i < items.n; i++) {
@@ -310,7 +310,7 @@ static fx_status filter_dictsort(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
     if (c->arg[1].type != FXI_JVAL_ABSENT) FX_TRY(fxi_jcall_str(r, c, 1, &by));
     bool by_value = fxi_jstr_is(by, "value");
     if (!by_value && !fxi_jstr_is(by, "key"))
-        return fxi_jrun_fail(r, "dictsort: by 'key' or 'value'");
+        return fxi_jrun_fail(r, "dictsort: by must be 'key' or 'value'");
     const fxi_jdict *d = c->self.dict;
     FX_TRY(fxi_jrun_take(r, d->n * sizeof *s, &s));
     for (size_t i = 0; i < d->n; i++) {
@@ -334,7 +334,7 @@ static fx_status filter_unique(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
         bool seen = false;
         FX_TRY(key_of(r, items.v[i], c->arg[1], fxi_jcall_true(c, 0), &keys[n]));
         if (keys[n].type == FXI_JVAL_DICT)
-            return fxi_jrun_fail(r, "unique: a dict cannot be compared by what it holds");
+            return fxi_jrun_fail(r, "unique: a dict cannot be compared");
         for (size_t k = 0; k < n && !seen; k++) FX_TRY(fxi_jval_equal(r, keys[k], keys[n], &seen));
         if (!seen) v[n++] = items.v[i];
     }

@@ -178,7 +178,7 @@ static fx_status parse_params(fxi_jparse *p, fxi_jnode **tail)
             preset = true;
         } else if (preset) {
             return fxi_jlex_refuse(p->err, p->cur.line,
-                                   "a parameter without default follows one that has one");
+                                   "a parameter without a default follows one with a default");
         }
         if (!fxi_jparse_at_op(p, ')')) FX_TRY(fxi_jparse_expect_op(p, ','));
     }

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/text/utf8.h"
-#include "format/jinja/jinja_library.h"
+#include "format/jinja/jinja_run.h"
 #include "format/jinja/jinja_tree.h"
 
 // ---- splitting ----------------------------------------------------------------------------------
@@ -232,7 +232,7 @@ METHOD(str_begins)
     for (size_t i = 0; i < one.n && !yes; i++) {
         FX_TRY(fxi_jval_need_defined(r, one.v[i]));
         if (one.v[i].type != FXI_JVAL_STR)
-            return fxi_jrun_fail(r, "%s: wants a string, got a %s", c->row->name,
+            return fxi_jrun_fail(r, "%s: expected a string, got a %s", c->row->name,
                                  fxi_jval_type_name(one.v[i]));
         FX_TRY(fxi_jrun_work(r, one.v[i].s->n));
         yes = text_matches(c->self.s, one.v[i].s, from, to, c->row->how);
@@ -309,7 +309,7 @@ METHOD(str_join)
     FX_TRY(fxi_jval_items(r, c->arg[0], &items));
     for (size_t i = 0; i < items.n; i++) {
         if (items.v[i].type != FXI_JVAL_STR)
-            return fxi_jrun_fail(r, "join: wants strings, got a %s",
+            return fxi_jrun_fail(r, "join: expected strings, got a %s",
                                  fxi_jval_type_name(items.v[i]));
         if (i) FX_TRY(fxi_jout_add(r, &o, c->self.s));
         FX_TRY(fxi_jout_add(r, &o, items.v[i].s));

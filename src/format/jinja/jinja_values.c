@@ -419,8 +419,7 @@ fx_status fxi_jval_items(fxi_jrun *r, fxi_jval v, fxi_jseq *out)
 static fx_status contains_text(fxi_jrun *r, const fxi_jstr *in, fxi_jval what, bool *out)
 {
     if (what.type != FXI_JVAL_STR)
-        return fxi_jrun_fail(r, "'in' a string looks for a string, not for a %s",
-                             fxi_jval_type_name(what));
+        return fxi_jrun_fail(r, "'in' a string needs a string, not a %s", fxi_jval_type_name(what));
     FX_TRY(fxi_jrun_work(r, 4 * in->n));
     *out = fxi_jstr_find(in, what.s, 0, in->n) != SIZE_MAX;
     return FX_OK;
@@ -577,7 +576,7 @@ static fx_status show_one(fxi_jrun *r, fxi_jout *o, fxi_jval v, bool repr)
     case FXI_JVAL_DICT: return show_dict(r, o, v.dict->e, v.dict->n);
     case FXI_JVAL_VIEW: return show_view(r, o, v);
     case FXI_JVAL_RANGE: return show_range(r, o, v.range);
-    default: return fxi_jrun_fail(r, "a %s has no text", fxi_jval_type_name(v));
+    default: return fxi_jrun_fail(r, "a %s cannot be printed", fxi_jval_type_name(v));
     }
 }
 

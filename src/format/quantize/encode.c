@@ -197,7 +197,7 @@ static void encode_weighted(const fxi_qformat *f, const fxi_dtype_info *to, cons
     }
 }
 
-// Where scales are rounded themselves, it pays without weights, too.
+// Where the scales are quantized as well, refining pays even without weights.
 static bool needs_refining(const fxi_qformat *f, const float *weight)
 {
     return f && f->type != FXI_Q8_0 && !f->value && (weight || f->sc_max > 0);
@@ -225,7 +225,7 @@ static void encode_row(void *arg, int task)
         fxi_row_from_f32((fxi_dtype)job->to->id, x, n, dst);
 }
 
-// Types whose scale is an f16 reach 65504 times the largest code.
+// A type whose scale is an f16 reaches 65504 times the largest code.
 static float largest_number_of(const fxi_dtype_info *to)
 {
     static const struct {

@@ -86,7 +86,7 @@ static bool take_i32(matrix_cursor *c, int32_t lo, int32_t hi, int32_t *out)
 
 static fx_status fail_older(const fxi_imatrix *m, const matrix_cursor *c, fx_error *err)
 {
-    return fxi_fail(err, FX_EFORMAT, "%s: not an importance matrix, or cut off, at byte %zu",
+    return fxi_fail(err, FX_EFORMAT, "%s: not an importance matrix, or truncated, at byte %zu",
                     m->path, c->at);
 }
 
@@ -142,7 +142,7 @@ static fx_status read_sums(fxi_imatrix *m, const fxi_gguf *g, const fxi_gguf_ten
     const uint64_t n_slice = t->size_bytes / sizeof(float) / t->ne[0];
     if (!c || t->type->id != FXI_F32 || c->type->id != FXI_F32 ||
         c->size_bytes != n_slice * sizeof(float))
-        return fxi_fail(err, FX_EFORMAT, "%s: tensor '%s' and its counts do not fit", m->path,
+        return fxi_fail(err, FX_EFORMAT, "%s: tensor '%s' does not match its counts", m->path,
                         fxi_show_text(t->name.p, t->name.n).s);
     FX_TRY(add_entry(m, t->name.p, n, t->size_bytes / sizeof(float), &e, err));
     take_means(t, c, e);

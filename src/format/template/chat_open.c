@@ -142,7 +142,7 @@ static fx_status use_file(fxi_chat *c, const char *path, fx_error *err)
     FILE *f = fopen(path, "rb");
     if (!f)
         return fxi_fail(err, fxi_errno_status(errno),
-                        "no chat template '%s': no file (%s), and none of %s", path,
+                        "no chat template '%s': not a file (%s), nor one of %s", path,
                         strerror(errno), fxi_chat_builtin_names());
     fx_status st = read_template(f, path, &text, err);
     fclose(f);

@@ -1,5 +1,7 @@
 // chat_render.c - a conversation through its template: to marked text, and to ids.
-// ---- Messages are first made what chat templates expect, whatever client they came from: --------
+//
+// Messages are first made what chat templates expect, whatever client they came from:
+//
 //     a list of text parts                      joined by newlines, where the template has no loop
 //                                               over a list of parts
 //     role "developer"                          "system", where the template does not mention it
@@ -202,7 +204,7 @@ static fx_status add_plain(chat_fit *f, const fxi_chat_msg *m, size_t i, json_t 
     if (bad < m->text.n)
         return fxi_fail(f->err, FX_EINVAL, "messages[%zu]: bad UTF-8 at byte %zu", i, bad);
     if (memchr(text, 0, m->text.n))
-        return fxi_fail(f->err, FX_EINVAL, "messages[%zu]: a character of code 0", i);
+        return fxi_fail(f->err, FX_EINVAL, "messages[%zu]: contains a NUL character", i);
     if (fxi_utf8_check(role, strlen(role)) < strlen(role))
         return fxi_fail(f->err, FX_EINVAL, "messages[%zu]: bad UTF-8 in the role", i);
     json_t *one = json_pack("{s:s, s:s%}", "role", role, "content", text, m->text.n);
@@ -254,7 +256,7 @@ static fxi_str final_text(const json_t *messages)
     return trim_blanks((fxi_str){json_string_value(said), json_string_length(said)});
 }
 
-// Whether text[begin..end), blanks at its end aside, ends with `said`.
+// Whether text[begin..end), without blanks at its end, ends with `said`.
 static bool ends_with(const char *text, size_t begin, size_t end, fxi_str said)
 {
     while (end > begin && is_white(text[end - 1])) end--;
@@ -279,11 +281,12 @@ static size_t find_end(const fxi_marked *m, size_t from, fxi_str said)
 static fx_status cut_after_final(const json_t *messages, size_t from, fxi_marked *m, fx_error *err)
 {
     const fxi_str said = final_text(messages);
-    if (!said.n) return fxi_fail(err, FX_EINVAL, "messages: the last one has no text to continue");
+    if (!said.n)
+        return fxi_fail(err, FX_EINVAL, "messages: the last message has no text to continue");
     const size_t end = find_end(m, from, said);
     if (end == from)
         return fxi_fail(err, FX_EINVAL,
-                        "messages: the chat template changes the last one, so that it cannot be "
+                        "messages: the chat template changes the last message, so it cannot be "
                         "continued");
     m->text.n = m->own.n = end;
     return FX_OK;
@@ -304,7 +307,7 @@ static fx_status add_kwargs(const json_t *kwargs, fxi_jinja_var *var, size_t *n,
     {
         if (!strcmp(name, "messages") || !strcmp(name, "tools"))
             return fxi_fail(err, FX_EINVAL, "chat_template_kwargs: '%s' has its own field", name);
-        var[(*n)++] = (fxi_jinja_var){name, value, FXI_JINJA_CALLERS};
+        var[(*n)++] = (fxi_jinja_var){name, value, FXI_JINJA_CALLER};
     }
     return FX_OK;
 }
@@ -316,16 +319,16 @@ static fx_status render_fitted(const fxi_chat *c, const fxi_chat_template *t,
     const json_t *tools = json_array_size(q->tools) ? q->tools : json_null();
     fxi_jinja_var var[N_USUAL + MAX_KWARGS] = {
         {"messages", messages, FXI_JINJA_MESSAGES},
-        {"tools", tools, FXI_JINJA_CALLERS},
-        {"documents", json_null(), FXI_JINJA_CALLERS},
-        {"add_generation_prompt", json_boolean(q->add_generation_prompt), FXI_JINJA_CALLERS},
-        {"bos_token", c->bos, FXI_JINJA_OWN},
-        {"eos_token", c->eos, FXI_JINJA_OWN},
+        {"tools", tools, FXI_JINJA_CALLER},
+        {"documents", json_null(), FXI_JINJA_CALLER},
+        {"add_generation_prompt", json_boolean(q->add_generation_prompt), FXI_JINJA_CALLER},
+        {"bos_token", c->bos, FXI_JINJA_TEMPLATE},
+        {"eos_token", c->eos, FXI_JINJA_TEMPLATE},
     };
     fxi_jinja_context context = {.var = var, .n_var = 6, .now = q->now};
     if (c->builtin)
         var[context.n_var++] =
-            (fxi_jinja_var){"add_bos", json_boolean(c->adds_bos), FXI_JINJA_CALLERS};
+            (fxi_jinja_var){"add_bos", json_boolean(c->adds_bos), FXI_JINJA_CALLER};
     FX_TRY(add_kwargs(q->kwargs, var, &context.n_var, err));
     return fxi_jinja_render(t->jinja, &context, out, err);
 }

@@ -33,7 +33,7 @@ static fx_status read_open_file(FILE *f, const char *path, fxi_buf *out, fx_erro
         n = fread(out->p + out->n, 1, STEP_BYTES, f);
         out->n += n;
         if (out->n > MAX_FILE_BYTES)
-            return fxi_fail(err, FX_EFORMAT, "%s: more than %d MiB: no vocabulary is that large",
+            return fxi_fail(err, FX_EFORMAT, "%s: larger than %d MiB, the limit for a vocabulary",
                             path, MAX_FILE_BYTES >> 20);
     } while (n);
     if (ferror(f)) return fxi_fail(err, FX_EIO, "%s: cannot be read: %s", path, strerror(errno));
@@ -120,8 +120,8 @@ static fx_status read_model(const fxi_gguf *g, fxi_vocab_spec *s, fx_error *err)
     if (fxi_gguf_find(g, "tokenizer.ggml.model") || fxi_gguf_find(g, "tokenizer.ggml.tokens"))
         return fxi_vocab_read_gguf(g, s, err);
     return fxi_fail(err, FX_EFORMAT,
-                    "%s: has no vocabulary: neither the key 'tokenizer.ggml.model' nor, in a "
-                    "folder, a tokenizer.json",
+                    "%s: has no vocabulary: no key 'tokenizer.ggml.model' (in a folder: no "
+                    "tokenizer.json)",
                     fxi_gguf_name(g));
 }
 

@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/vocab/lookup/vocab_regex.h"
+#include "format/vocab/lookup/vocab_lookup.h"
 #include "format/vocab/vocab_write.h"
 
 // ---- the name of a pre-tokenizer ----------------------------------------------------------------
 
 // Contractions in both cases, numbers of one to seven digits, letters of many scripts, marks, runs
-// of spaces and lines, punctuation beside everything.
+// of spaces and lines, punctuation next to everything.
 static const char probe[] =
     "I'm you'RE it's They'LL can'T we'd'v 'tis x'x  a  b   c\td \n e\n\n  f\r\n\r\n g \n"
     "1 12 123 1234 12345 1234567 a1b22c333 3.14 1,000,000 $5 50% #1 v2.0 "

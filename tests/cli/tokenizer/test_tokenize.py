@@ -78,7 +78,7 @@ class OldFiles(cli.TestCase):
         ])
 
     def test_missing_pre(self):
-        warning = b"warning: %s: key 'tokenizer.ggml.pre' is missing: words are cut by the pre-tokenizer 'default', maybe not"
+        warning = b"warning: %s: key 'tokenizer.ggml.pre' is missing: the pre-tokenizer 'default' is used, which may differ"
         path = self.gpt2()
         done = self.ok("tokenize", "-m", path, stdin=b"1111")
         self.assertEqual(done.stdout, b"94 16 16\n")
@@ -122,13 +122,13 @@ class OtherFiles(cli.TestCase):
     def test_pre(self):
         ranks, words = VECTORS / "ranks.tiktoken", VECTORS / "words.json"
         self.fails(1, "the name of a pre-tokenizer must be given", "tokenize", "-m", ranks)
-        self.fails(1, "'no-such' is not known", "tokenize", "-m", ranks, "--tokenizer-pre", "no-such")
+        self.fails(1, "unknown pre-tokenizer 'no-such'", "tokenize", "-m", ranks, "--tokenizer-pre", "no-such")
         self.fails(1, "names its own pre-tokenizer", "tokenize", "-m", words, "--tokenizer-pre", "gpt-2")
 
     def test_broken(self):
         path = cli.scratch("broken")
-        for text, error in ((b"", "broken: neither GGUF nor a tokenizer.json nor a rank file"), (b"{", "no \"model\""),
-                            (b'{"model": {', "line 1"), (b"AA== 0\nAA== 0\n", "line 2: rank 0 a second time")):
+        for text, error in ((b"", "broken: neither GGUF nor a tokenizer.json nor a rank file"), (b"{}", "model: not an object"),
+                            (b'{"model": {', "line 1"), (b"AA== 0\nAA== 0\n", "line 2: duplicate rank 0")):
             path.write_bytes(text)
             self.fails(1, error, "tokenize", "-m", path, *(["--tokenizer-pre", "gpt-2"] if text[:1] == b"A" else []))
 

@@ -165,7 +165,7 @@ enum {
     MAX_STEPS = 64
 };
 
-// ---- Tokens -------------------------------------------------------------------------------------
+// ---- tokens -------------------------------------------------------------------------------------
 
 static fx_status check_token(const fxi_vocab_spec *s, size_t id, fx_error *err)
 {
@@ -173,8 +173,8 @@ static fx_status check_token(const fxi_vocab_spec *s, size_t id, fx_error *err)
     const bool special = t->type == FXI_TOKEN_USER || t->type == FXI_TOKEN_CONTROL;
     const int most = special ? MAX_SPECIAL_BYTES : MAX_PIECE_BYTES;
     if (t->piece.n > (size_t)most)
-        return fxi_fail(err, FX_EFORMAT, "%s: token %zu has %zu bytes (%d are allowed)", s->name,
-                        id, t->piece.n, most);
+        return fxi_fail(err, FX_EFORMAT, "%s: token %zu has %zu bytes (at most %d)", s->name, id,
+                        t->piece.n, most);
     if (t->type >= FXI_TOKEN_N_TYPE)
         return fxi_fail(err, FX_EFORMAT, "%s: token %zu has the unknown type %d", s->name, id,
                         (int)t->type);
@@ -189,7 +189,7 @@ static fx_status check_token(const fxi_vocab_spec *s, size_t id, fx_error *err)
 static fx_status check_spec_tokens(const fxi_vocab_spec *s, size_t *pool_bytes, fx_error *err)
 {
     if (!s->n_tok || s->n_tok > MAX_TOKENS)
-        return fxi_fail(err, FX_EFORMAT, "%s: there are %zu tokens (1 to %d are allowed)", s->name,
+        return fxi_fail(err, FX_EFORMAT, "%s: there are %zu tokens (1 to %d allowed)", s->name,
                         s->n_tok, MAX_TOKENS);
     for (size_t i = 0; i < s->n_tok; i++) {
         FX_TRY(check_token(s, i, err));
@@ -273,7 +273,7 @@ static fx_status make_tokens(fxi_vocab *v, const fxi_vocab_spec *s, char **pool,
     return FX_OK;
 }
 
-// ---- Special ids --------------------------------------------------------------------------------
+// ---- special ids --------------------------------------------------------------------------------
 
 static fx_status check_id(const fxi_vocab_spec *s, const char *what, int32_t id, fx_error *err)
 {
@@ -301,23 +301,25 @@ static fx_status mark_ends(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err)
     return FX_OK;
 }
 
-// ---- Steps --------------------------------------------------------------------------------------
+// ---- steps --------------------------------------------------------------------------------------
 
 static fx_status check_norm(const fxi_vocab_spec *s, const fxi_norm *n, fx_error *err)
 {
     if (n->kind < 0 || n->kind >= FXI_NORM_N_KIND)
-        return fxi_fail(err, FX_EFORMAT, "%s: unknown norm step %d", s->name, (int)n->kind);
+        return fxi_fail(err, FX_EFORMAT, "%s: unknown normalization step %d", s->name,
+                        (int)n->kind);
     if (n->kind == FXI_NORM_CHARSMAP && !fxi_charsmap_check(n->from))
         return fxi_fail(err, FX_EFORMAT, "%s: the precompiled character map is broken", s->name);
     bool text = n->kind != FXI_NORM_CHARSMAP;
     if ((text && fxi_utf8_check(n->from.p, n->from.n) < n->from.n) ||
         fxi_utf8_check(n->to.p, n->to.n) < n->to.n)
-        return fxi_fail(err, FX_EFORMAT, "%s: a norm step has bad UTF-8", s->name);
+        return fxi_fail(err, FX_EFORMAT, "%s: a normalization step has bad UTF-8", s->name);
     if (n->to.n > MAX_PIECE_BYTES)
-        return fxi_fail(err, FX_EFORMAT, "%s: a norm step puts in %zu bytes (%d are allowed)",
+        return fxi_fail(err, FX_EFORMAT, "%s: a normalization step inserts %zu bytes (at most %d)",
                         s->name, n->to.n, MAX_PIECE_BYTES);
     if (n->kind == FXI_NORM_REPLACE && !n->from.n)
-        return fxi_fail(err, FX_EFORMAT, "%s: a norm step replaces nothing", s->name);
+        return fxi_fail(err, FX_EFORMAT, "%s: a normalization step replaces an empty text",
+                        s->name);
     return FX_OK;
 }
 
@@ -382,7 +384,8 @@ static fx_status make_split(fxi_vocab *v, const fxi_vocab_spec *s, size_t i, cha
     p->bytes = from->bytes || (i && p[-1].bytes);
     if (p->how != FXI_SPLIT_CHANGE) return compile_step(s, from->pattern, p->bytes, &p->regex, err);
     if (p->bytes)
-        return fxi_fail(err, FX_EFORMAT, "%s: a step changes parts of characters", s->name);
+        return fxi_fail(err, FX_EFORMAT, "%s: a pre-tokenizer step changes parts of characters",
+                        s->name);
     return make_change(v, s, from, p, pool, err);
 }
 
@@ -399,13 +402,16 @@ static fx_status check_steps(const fxi_vocab_spec *s, fx_error *err)
 {
     for (size_t i = 0; i < s->n_split; i++)
         if (s->split[i].bytes && !s->unit_bytes)
-            return fxi_fail(err, FX_EFORMAT,
-                            "%s: a step cuts characters that the model wants whole", s->name);
+            return fxi_fail(
+                err, FX_EFORMAT,
+                "%s: a pre-tokenizer step splits characters, but the model takes whole ones",
+                s->name);
     if (s->n_norm <= MAX_STEPS && s->n_split <= MAX_STEPS) return FX_OK;
-    return fxi_fail(err, FX_EFORMAT, "%s: more than %d steps before the model", s->name, MAX_STEPS);
+    return fxi_fail(err, FX_EFORMAT, "%s: more than %d steps of normalization or pre-tokenization",
+                    s->name, MAX_STEPS);
 }
 
-// ---- The model ----------------------------------------------------------------------------------
+// ---- the model ----------------------------------------------------------------------------------
 
 static fx_status make_model(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err)
 {

@@ -25,7 +25,7 @@ static inline fxi_str fxi_token_word(const fxi_vocab *v, int32_t id)
                                               : (fxi_str){t->piece, t->n_piece};
 }
 
-// Makes v->start_text, and the texts of tokens that are no beginning. Takes at most twice
+// Makes v->start_text, and the texts of tokens that are not the first. Takes at most twice
 // the bytes of all pieces and one more for each from the pool. Pre: tokens are made. False: out of
 // memory.
 bool fxi_join_make(fxi_vocab *v, const fxi_vocab_spec *s, char **pool);

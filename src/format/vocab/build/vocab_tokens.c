@@ -14,7 +14,7 @@
 #include "format/vocab/build/vocab_build.h"
 #include "format/vocab/lookup/vocab_lookup.h"
 
-// ---- What a token adds to a text ----------------------------------------------------------------
+// ---- what a token adds to a text ----------------------------------------------------------------
 
 static int hex_digit(char c)
 {
@@ -93,7 +93,7 @@ void fxi_token_decode(const fxi_vocab *v, fxi_token *t, char *dst)
     }
 }
 
-// ---- Types --------------------------------------------------------------------------------------
+// ---- types --------------------------------------------------------------------------------------
 
 static bool is_between(fxi_str s, const char *left, const char *right)
 {
@@ -233,7 +233,7 @@ static bool add_pair(pair_list *l, fxi_merge_pair p)
     return true;
 }
 
-// ---- From scores --------------------------------------------------------------------------------
+// ---- from scores --------------------------------------------------------------------------------
 
 static size_t unit_bytes(const fxi_vocab *v, const char *p, size_t n)
 {
@@ -314,7 +314,7 @@ static bool pairs_of_scores(fxi_vocab *v, pair_list *l)
     return ok;
 }
 
-// ---- From a list of merges ----------------------------------------------------------------------
+// ---- from a list of merges ----------------------------------------------------------------------
 
 static fx_status pairs_of_list(const fxi_vocab *v, const fxi_vocab_spec *s, pair_list *l,
                                fx_error *err)
@@ -334,7 +334,7 @@ static fx_status pairs_of_list(const fxi_vocab *v, const fxi_vocab_spec *s, pair
     return FX_OK;
 }
 
-// ---- The table ----------------------------------------------------------------------------------
+// ---- the table ----------------------------------------------------------------------------------
 
 static bool make_table(fxi_merges *m, const pair_list *l)
 {

@@ -96,14 +96,14 @@ static fx_status put_piece(fxi_encode_job *j, int32_t id, const char *p)
     return put_unknown(j, p, unit_bytes(j->v, p));
 }
 
-// ---- Short words --------------------------------------------------------------------------------
+// ---- short words --------------------------------------------------------------------------------
 
 typedef struct short_word {
     uint32_t n;
     uint32_t rank[SHORT + 1]; // of merging with the next; NONE for the last
     int32_t id[SHORT + 1], to[SHORT + 1];
     uint32_t at[SHORT + 1];
-} short_word; // what is behind the last symbol moves with it, and means nothing
+} short_word; // entries after the last symbol have no meaning
 
 // False if the word has more than SHORT symbols.
 static bool cut_short_word(const fxi_vocab *v, const char *p, size_t n, short_word *w)
@@ -153,7 +153,7 @@ static fx_status merge_short_word(fxi_encode_job *j, const char *p, short_word *
     return FX_OK;
 }
 
-// ---- Long words ---------------------------------------------------------------------------------
+// ---- long words ---------------------------------------------------------------------------------
 
 static uint64_t entry_of(const fxi_encode_job *j, uint32_t i)
 {

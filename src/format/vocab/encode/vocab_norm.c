@@ -7,7 +7,9 @@
 // inert in a form if nothing before it can change it: it neither decomposes nor combines with what
 // is on its left. Stretches of inert characters are copied. All others go through utf8proc together
 // with the inert character on their left, which they may combine with.
-// ---- SentencePiece's precompiled map from characters to characters: -----------------------------
+//
+// SentencePiece's precompiled map from characters to characters:
+//
 //   bytes of the trie (32 bits) | trie: units of 32 bits | texts, each ending in a NUL
 //
 // The trie is a double array. A unit that a byte leads to holds the byte (low 8 bits), whether a
@@ -334,7 +336,7 @@ static bool append_nf(fxi_norm_kind form, fxi_str text, fxi_norm_work *w, fxi_bu
     return true;
 }
 
-// ---- Steps: each appends to the empty *out, or sets *same if nothing changes --------------------
+// ---- steps: each appends to the empty *out, or sets *same if nothing changes --------------------
 
 typedef struct norm_run {
     const fxi_norm_step *step;
@@ -490,7 +492,7 @@ static norm_fn *const steps[FXI_NORM_N_KIND] = {
     [FXI_NORM_CHARSMAP] = map_chars,
 };
 
-// ---- The front: bytes that come from the first character of the input ---------------------------
+// ---- the front: bytes that come from the first character of the input ---------------------------
 
 static fx_status next_match(const norm_run *r, fxi_str text, size_t at, fxi_regex_match *m)
 {

@@ -4,7 +4,7 @@
 
 #include "base/text/buf.h"
 #include "format/vocab.h"
-#include "format/vocab/lookup/vocab_regex.h"
+#include "format/vocab/lookup/vocab_lookup.h"
 #include "format/vocab/spec/vocab_kinds.h"
 
 typedef struct fxi_norm_step {

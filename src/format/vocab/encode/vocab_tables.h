@@ -6,7 +6,6 @@
 #include "format/vocab.h"
 #include "format/vocab/encode/vocab_norm.h"
 #include "format/vocab/lookup/vocab_lookup.h"
-#include "format/vocab/lookup/vocab_regex.h"
 #include "format/vocab/spec/vocab_kinds.h"
 
 typedef struct fxi_token {

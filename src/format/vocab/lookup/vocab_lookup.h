@@ -1,7 +1,10 @@
 // vocab_lookup.h - what readers, builder and encoder look things up with: properties of characters,
-// a hash index from strings to ids, and a trie that finds every entry that a text begins with.
+// a hash index from strings to ids, a trie that finds every entry that a text begins with, and
+// regular expressions.
 //
 // The index uses open addressing and is seeded at random, so that no file can force collisions.
+//
+// Regular expressions are matched by PCRE2, within limits of time and memory.
 #ifndef FXI_FORMAT_VOCAB_LOOKUP_H
 #define FXI_FORMAT_VOCAB_LOOKUP_H
 
@@ -9,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/fail.h"
 #include "base/text/str.h"
 
 // ---- characters, by Unicode ---------------------------------------------------------------------
@@ -89,5 +93,27 @@ static inline uint32_t fxi_trie_step(const fxi_trie *t, uint32_t node, uint8_t b
         if (t->label[lo] == byte) return lo;
     return 0;
 }
+
+// ---- regular expressions ------------------------------------------------------------------------
+
+typedef struct fxi_regex fxi_regex;     // immutable: any thread may match with it
+typedef struct fxi_matcher fxi_matcher; // what one thread needs to match
+
+// Errors: FX_EFORMAT (the pattern and what is wrong with it), FX_ENOMEM. `bytes`: each byte is a
+// character, otherwise pattern and text are UTF-8.
+fx_status fxi_regex_compile(fxi_str pattern, bool bytes, fxi_regex **out, fx_error *err);
+void fxi_regex_free(fxi_regex *re); // NULL is allowed
+
+fxi_matcher *fxi_matcher_new(void); // NULL: out of memory
+void fxi_matcher_free(fxi_matcher *m);
+
+typedef struct fxi_regex_match {
+    size_t from, to; // bytes; from = SIZE_MAX: no match
+} fxi_regex_match;
+
+// The first match in s[0..n) at or after byte `at`. Unless the pattern is one of bytes, s must be
+// valid UTF-8. Errors: FX_EINVAL (the pattern takes too many steps on this text), FX_ENOMEM.
+fx_status fxi_regex_next(const fxi_regex *re, fxi_matcher *m, const char *s, size_t n, size_t at,
+                         fxi_regex_match *out, fx_error *err);
 
 #endif

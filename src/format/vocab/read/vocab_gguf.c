@@ -133,7 +133,8 @@ static fx_status read_merge(gguf_reader *r, const fxi_index *x, uint64_t i, fxi_
     fxi_spec_merge m = {fxi_index_find(x, text.p, n_left), fxi_index_find(x, space + 1, n_right),
                         fxi_index_find(x, both->p, both->n)};
     if (m.left < 0 || m.right < 0 || m.to < 0)
-        return fxi_fail(r->err, FX_EFORMAT, "%s: merge %" PRIu64 " '%s' is not of tokens",
+        return fxi_fail(r->err, FX_EFORMAT,
+                        "%s: merge %" PRIu64 " '%s' has a part that is not a token",
                         fxi_gguf_name(r->g), i, fxi_show_text(text.p, text.n).s);
     return fxi_spec_add_merge(r->s, m) ? FX_OK : fxi_spec_fail_memory(r->s, r->err);
 }
@@ -225,9 +226,8 @@ static fx_status read_llama(gguf_reader *r)
 static fx_status warn_of_pre(const gguf_reader *r)
 {
     if (fxi_gguf_find(r->g, KEY("pre"))) return FX_OK;
-    return fxi_spec_warn(r->s,
-                         "key '" KEY("pre") "' is missing: words are cut by the pre-tokenizer "
-                                            "'default', maybe not as in training")
+    return fxi_spec_warn(r->s, "key '" KEY("pre") "' is missing: the pre-tokenizer 'default' is "
+                                                  "used, which may differ from training")
                ? FX_OK
                : fxi_spec_fail_memory(r->s, r->err);
 }

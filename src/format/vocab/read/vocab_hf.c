@@ -6,7 +6,9 @@
 // A step that is not supported is an error that names it; none is skipped. "truncation" and
 // "padding" say how the file's last user made batches, and are left to ours.
 // tokenizer_config.json next to it names BOS, EOS and the chat template.
-// ---- The models: --------------------------------------------------------------------------------
+//
+// The models:
+//
 //   BPE        {"vocab": {piece: id}, "merges": ["a b"] or [["a", "b"]], unk_token, fuse_unk,
 //               byte_fallback, ignore_merges}
 //   Unigram    {"vocab": [[piece, score]], unk_id, byte_fallback}
@@ -22,7 +24,7 @@
 #include "format/show.h"
 #include "format/vocab/read/vocab_hf.h"
 
-// ---- Pieces of BPE: an object with ids in any order ---------------------------------------------
+// ---- pieces of BPE: an object with ids in any order ---------------------------------------------
 
 static fx_status largest_id(const fxi_hf *h, json_t *vocab, size_t *n)
 {
@@ -78,7 +80,7 @@ static fx_status add_pieces(fxi_hf *h, json_t *vocab)
     return fxi_spec_index(h->s, &h->pieces) ? FX_OK : fxi_hf_fail_memory(h);
 }
 
-// ---- Merges of BPE ------------------------------------------------------------------------------
+// ---- merges of BPE ------------------------------------------------------------------------------
 
 static fx_status find_piece(const fxi_hf *h, fxi_str piece, const char *path, int32_t *id)
 {
@@ -176,7 +178,7 @@ static fx_status read_merges(const fxi_hf *h, const json_t *list)
     return st;
 }
 
-// ---- The two kinds ------------------------------------------------------------------------------
+// ---- the two kinds ------------------------------------------------------------------------------
 
 static fx_status check_affix(const fxi_hf *h, const json_t *model, const char *key)
 {
@@ -213,13 +215,13 @@ static fx_status read_scored_piece(const fxi_hf *h, const json_t *pair, const ch
 {
     const json_t *piece = json_array_get(pair, 0), *score = json_array_get(pair, 1);
     if (!json_is_string(piece) || !json_is_number(score) || json_array_size(pair) != 2)
-        return fxi_hf_fail(h, path, "not a piece and its score");
+        return fxi_hf_fail(h, path, "expected a piece and its score");
     const fxi_spec_token t = {
         .piece = {json_string_value(piece), json_string_length(piece)},
         .score = json_number_value(score),
         .type = json_string_length(piece) ? FXI_TOKEN_NORMAL : FXI_TOKEN_UNUSED,
     };
-    if (!(fabs(t.score) <= (double)FLT_MAX)) return fxi_hf_fail(h, path, "a score out of range");
+    if (!(fabs(t.score) <= (double)FLT_MAX)) return fxi_hf_fail(h, path, "score out of range");
     return fxi_spec_add_token(h->s, t) ? FX_OK : fxi_hf_fail_memory(h);
 }
 
@@ -303,14 +305,14 @@ static fx_status read_hf_model(fxi_hf *h, const json_t *root)
                        fxi_show_text(type.p, type.n).s);
 }
 
-// ---- Added tokens -------------------------------------------------------------------------------
+// ---- added tokens -------------------------------------------------------------------------------
 
 // Fills the ids up to n with unused tokens.
 static fx_status fill_ids_up_to(const fxi_hf *h, size_t n, const char *path)
 {
     enum { MAX_GAP = 1 << 16 };
     if (n > h->s->n_tok + MAX_GAP)
-        return fxi_hf_fail(h, path, "id %zu leaves more than %d ids before it unused", n, MAX_GAP);
+        return fxi_hf_fail(h, path, "id %zu leaves a gap of more than %d ids", n, MAX_GAP);
     while (h->s->n_tok < n)
         if (!fxi_spec_add_token(h->s, (fxi_spec_token){.type = FXI_TOKEN_UNUSED}))
             return fxi_hf_fail_memory(h);
@@ -366,7 +368,7 @@ static fx_status read_added_tokens(const fxi_hf *h, const json_t *root)
     return FX_OK;
 }
 
-// ---- Steps --------------------------------------------------------------------------------------
+// ---- steps --------------------------------------------------------------------------------------
 
 static bool is_byte_piece(fxi_str piece)
 {
@@ -393,7 +395,7 @@ static fx_status read_all_steps(fxi_hf *h, const json_t *root)
     return fxi_hf_check_decoder(h);
 }
 
-// ---- The file -----------------------------------------------------------------------------------
+// ---- the file -----------------------------------------------------------------------------------
 
 static fx_status read_root(fxi_hf *h, const json_t *root)
 {

@@ -101,7 +101,7 @@ bool fxi_hf_show_nul(const char mark[4], fxi_str *key, fxi_buf *room)
 
 enum { MAX_ID = (1 << 24) - 1 };
 
-// ---- Paths and errors ---------------------------------------------------------------------------
+// ---- paths and errors ---------------------------------------------------------------------------
 
 __attribute__((format(printf, 1, 2))) static fxi_hf_path path_of(const char *fmt, ...)
 {
@@ -138,7 +138,7 @@ fx_status fxi_hf_fail_memory(const fxi_hf *h)
     return fxi_spec_fail_memory(h->s, h->err);
 }
 
-// ---- Members of objects -------------------------------------------------------------------------
+// ---- members of objects -------------------------------------------------------------------------
 
 bool fxi_hf_is_absent(const json_t *value)
 {
@@ -200,7 +200,7 @@ fx_status fxi_hf_need_id(const fxi_hf *h, const json_t *value, const char *path,
     return FX_OK;
 }
 
-// ---- The file -----------------------------------------------------------------------------------
+// ---- the file -----------------------------------------------------------------------------------
 
 fx_status fxi_hf_parse(fxi_hf *h, const char *json, size_t n, size_t flags, json_t **root)
 {

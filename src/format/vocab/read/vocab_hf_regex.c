@@ -49,7 +49,7 @@ typedef struct class_item {
     bool but;
 } class_item;
 
-// Of several reasons, the first stays.
+// Keeps the first of several reasons.
 static void refuse_pattern(pattern_writer *w, const char *what)
 {
     if (!w->bad) w->bad = what;
@@ -65,7 +65,7 @@ static void put_pattern_text(pattern_writer *w, fxi_buf *out, const char *text)
     put_pattern(w, out, text, strlen(text));
 }
 
-// ---- Escapes ------------------------------------------------------------------------------------
+// ---- escapes ------------------------------------------------------------------------------------
 
 static bool is_script(const char *name, size_t n)
 {
@@ -162,7 +162,7 @@ static class_item read_char_escape(pattern_writer *w)
         {'v', "\\x0B", false},
     };
     const char letter = w->p < w->end ? *w->p++ : 0;
-    if (!letter) refuse_pattern(w, "it ends with a backslash");
+    if (!letter) refuse_pattern(w, "the pattern ends with a backslash");
     if (letter && strchr(refused, letter))
         refuse_pattern(w, "\\R, \\X, \\K and the like are not supported");
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
@@ -177,7 +177,7 @@ static class_item read_char_escape(pattern_writer *w)
         size_t n = 0;
         while (n < 4 && w->p + n < w->end && w->p[n] && strchr("0123456789abcdefABCDEF", w->p[n]))
             n++;
-        if (n < 4) refuse_pattern(w, "\\u wants four hexadecimal digits");
+        if (n < 4) refuse_pattern(w, "\\u needs four hexadecimal digits");
         fxi_buf_clear(&w->item);
         put_pattern_text(w, &w->item, "\\x{");
         put_pattern(w, &w->item, w->p, n);
@@ -234,7 +234,7 @@ static bool take_posix(pattern_writer *w, char_class *c)
     name += but;
     const char *members = end && end > name ? posix_class(name, (size_t)(end - name)) : NULL;
     if (!members) {
-        refuse_pattern(w, "a POSIX class of this name is not known");
+        refuse_pattern(w, "unknown POSIX class");
         return true;
     }
     w->p = end + 2;
@@ -306,7 +306,7 @@ static void take_member(pattern_writer *w, char_class *c, char member)
 // From after the bracket to the one that closes it.
 static void read_class(pattern_writer *w, char_class *c)
 {
-    if (++w->depth > MAX_DEPTH) refuse_pattern(w, "classes are too deep in each other");
+    if (++w->depth > MAX_DEPTH) refuse_pattern(w, "character classes nest too deeply");
     if (w->p < w->end && *w->p == '^') {
         c->but = true;
         w->p++;
@@ -314,7 +314,7 @@ static void read_class(pattern_writer *w, char_class *c)
     if (w->p < w->end && *w->p == ']')
         refuse_pattern(w, "a class that begins with ']' is not supported");
     while (!w->bad && w->p < w->end && *w->p != ']') take_member(w, c, *w->p++);
-    if (!w->bad && w->p == w->end) refuse_pattern(w, "a class is not closed");
+    if (!w->bad && w->p == w->end) refuse_pattern(w, "unterminated character class");
     if (!w->bad) w->p++;
     w->depth--;
 }
@@ -363,7 +363,7 @@ static void put_escape(pattern_writer *w)
     if (!bare) put_pattern_text(w, &w->out, "]");
 }
 
-// ---- Outside of classes -------------------------------------------------------------------------
+// ---- outside of classes -------------------------------------------------------------------------
 
 // Options as in (?i) or (?m-x:..); w->p is past "(?".
 static void put_options(pattern_writer *w)

@@ -206,7 +206,7 @@ static fx_status add_split(fxi_hf *h, fxi_split p)
 
 static fx_status add_late_norm(const fxi_hf *h, const char *path, fxi_norm n)
 {
-    if (h->byte_level) return fxi_hf_fail(h, path, "changes the text after ByteLevel");
+    if (h->byte_level) return fxi_hf_fail(h, path, "a step after ByteLevel cannot change the text");
     if (h->cuts)
         return fxi_spec_add_split(h->s, (fxi_split){.how = FXI_SPLIT_CHANGE, .change = n})
                    ? FX_OK
@@ -220,7 +220,7 @@ static fx_status read_byte_level(fxi_hf *h, const json_t *step, const char *path
     bool space, regex;
     FX_TRY(fxi_hf_get_bool(h, step, path, "add_prefix_space", true, &space));
     FX_TRY(fxi_hf_get_bool(h, step, path, "use_regex", true, &regex));
-    if (h->byte_level) return fxi_hf_fail(h, path, "ByteLevel a second time is not supported");
+    if (h->byte_level) return fxi_hf_fail(h, path, "a second ByteLevel is not supported");
     if (space)
         FX_TRY(add_late_norm(h, path,
                              (fxi_norm){.kind = FXI_NORM_PREPEND_OTHER, .to = fxi_str_of(" ")}));
@@ -378,7 +378,7 @@ static const fxi_hf_step pre_tokenizers[] = {
 const fxi_hf_step_table fxi_hf_pre_tokenizers = {"pre_tokenizer", "pretokenizers", pre_tokenizers,
                                                  sizeof pre_tokenizers / sizeof *pre_tokenizers};
 
-// ---- Decoders: what they do to pieces must match the spelling that the other steps imply --------
+// ---- decoders: what they do to pieces must match the spelling that the other steps imply --------
 
 static const char *const spelling_names[FXI_SPELL_N] = {
     [FXI_SPELL_PLAIN] = "plain bytes",
@@ -389,8 +389,8 @@ static const char *const spelling_names[FXI_SPELL_N] = {
 static fx_status want_spelling(const fxi_hf *h, const char *path, fxi_spelling want)
 {
     if (h->s->spelling == want) return FX_OK;
-    return fxi_hf_fail(h, path, "the decoder takes pieces for %s, but they are %s",
-                       spelling_names[want], spelling_names[h->s->spelling]);
+    return fxi_hf_fail(h, path, "the decoder expects %s, but pieces are %s", spelling_names[want],
+                       spelling_names[h->s->spelling]);
 }
 
 static fx_status decode_byte_level(fxi_hf *h, const json_t *step, const char *path)
@@ -446,7 +446,7 @@ static fx_status decode_replace(fxi_hf *h, const json_t *step, const char *path)
                                fxi_hf_path_key(path, "pattern").s, &literal, &from));
     FX_TRY(fxi_hf_need_str(h, step, path, "content", &to));
     if (!literal || !fxi_str_is(from, FXI_SPACE_MARK) || !fxi_str_is(to, " "))
-        return fxi_hf_fail(h, path, "only U+2581 by a space is read of Replace");
+        return fxi_hf_fail(h, path, "Replace is supported only from U+2581 to a space");
     h->decodes = true;
     return want_spelling(h, path, FXI_SPELL_MARKS);
 }
@@ -459,7 +459,7 @@ static fx_status decode_strip(fxi_hf *h, const json_t *step, const char *path)
     const json_int_t stop = json_integer_value(json_object_get(step, "stop"));
     if (!start && !stop) return FX_OK;
     if (!fxi_str_is(content, " ") || start != 1 || stop || !h->fuses)
-        return fxi_hf_fail(h, path, "only one space at the very beginning is read of Strip");
+        return fxi_hf_fail(h, path, "Strip is supported only for one leading space");
     h->s->strips_space = true;
     return FX_OK;
 }
@@ -488,7 +488,7 @@ fx_status fxi_hf_check_decoder(const fxi_hf *h)
     return FX_OK;
 }
 
-// ---- Post-processors: one token before the text, one after it, or neither -----------------------
+// ---- post-processors: one token before the text, one after it, or neither -----------------------
 
 static fx_status set_end(fxi_hf *h, const char *path, bool after, int32_t id)
 {
@@ -510,7 +510,8 @@ static fx_status read_template_part(fxi_hf *h, const json_t *step, const json_t 
     fxi_str name;
     int32_t id;
     if (json_object_get(part, "Sequence")) {
-        if (*met_text) return fxi_hf_fail(h, path, "the text twice is not supported");
+        if (*met_text)
+            return fxi_hf_fail(h, path, "a template with the text twice is not supported");
         *met_text = true;
         return FX_OK;
     }
@@ -536,7 +537,7 @@ static fx_status read_template(fxi_hf *h, const json_t *step, const char *path)
     for (size_t i = 0; i < json_array_size(single); i++)
         FX_TRY(read_template_part(h, step, json_array_get(single, i), fxi_hf_path_at(at.s, i).s,
                                   &met_text));
-    return met_text ? FX_OK : fxi_hf_fail(h, at.s, "no place for the text");
+    return met_text ? FX_OK : fxi_hf_fail(h, at.s, "no Sequence for the text");
 }
 
 // RobertaProcessing and BertProcessing: "cls" before the text, "sep" after it, as [token, id].

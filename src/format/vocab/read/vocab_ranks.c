@@ -111,10 +111,11 @@ static const rank_family *find_family(const char *pre)
 static fx_status apply_pre(fxi_vocab_spec *s, const char *pre, fx_error *err)
 {
     if (!pre)
-        return fxi_fail(err, FX_EFORMAT,
-                        "%s: does not say how text is cut into words: the name of a pre-tokenizer "
-                        "must be given (like llama-bpe or qwen2)",
-                        s->name);
+        return fxi_fail(
+            err, FX_EFORMAT,
+            "%s: a rank file does not name its pre-tokenizer: the name of a pre-tokenizer "
+            "must be given (such as llama-bpe or qwen2)",
+            s->name);
     s->unit_bytes = s->whole_words = true;
     FX_TRY(fxi_spec_add_pre(s, (fxi_str){pre, strlen(pre)}, err));
     const rank_family *f = find_family(pre);
@@ -163,8 +164,7 @@ static size_t count_token_lines(fxi_str text)
 static fx_status add_empty_tokens(fxi_vocab_spec *s, size_t n, fx_error *err)
 {
     if (!n || n > MAX_RANKS)
-        return fxi_fail(err, FX_EFORMAT, "%s: %zu ranks (1 to %d are allowed)", s->name, n,
-                        MAX_RANKS);
+        return fxi_fail(err, FX_EFORMAT, "%s: %zu ranks (1 to %d allowed)", s->name, n, MAX_RANKS);
     for (size_t i = 0; i < n; i++) {
         const fxi_spec_token t = {.score = -(float)i, .type = FXI_TOKEN_NORMAL};
         if (!fxi_spec_add_token(s, t)) return fxi_spec_fail_memory(s, err);
@@ -185,8 +185,8 @@ static fx_status take_rank_line(fxi_vocab_spec *s, size_t number, fxi_str line, 
         return fxi_fail(err, FX_EFORMAT, "%s: line %zu: rank %" PRIu64 ", but there are %zu tokens",
                         s->name, number, rank, s->n_tok);
     if (s->tok[rank].piece.n)
-        return fxi_fail(err, FX_EFORMAT, "%s: line %zu: rank %" PRIu64 " a second time", s->name,
-                        number, rank);
+        return fxi_fail(err, FX_EFORMAT, "%s: line %zu: duplicate rank %" PRIu64, s->name, number,
+                        rank);
     fxi_buf_clear(room);
     if (!fxi_buf_reserve(room, fxi_base64_room(code.n))) return fxi_spec_fail_memory(s, err);
     if (!fxi_base64_decode(code.p, code.n, (unsigned char *)room->p, &n) || !n)

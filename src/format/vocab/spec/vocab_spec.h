@@ -17,7 +17,7 @@ typedef struct fxi_spec_token {
     fxi_str piece; // as stored; of several tokens with the same piece, the last is found
     double score;  // of kinds SCORES and UNIGRAM; never NaN
     uint8_t type;  // fxi_token_type
-    // Of added tokens (types USER and CONTROL), as in tokenizer.json:
+    // For added tokens (types USER and CONTROL), as in tokenizer.json:
     bool eats_left, eats_right; // adjacent white space belongs to it (lstrip, rstrip)
     bool whole_word;            // found only where no letter, digit or '_' is adjacent
     // Looked for in the text after the norm steps that are not `late`, spelled as these steps leave
@@ -77,7 +77,7 @@ typedef struct fxi_vocab_spec {
     bool tidies;                 // of JOIN_WORDS: no space before marks and contractions
     bool strips_space;           // decoding drops one space at the very beginning of a text
     fxi_ids ends;                // ids that end a generation, besides eos and known spellings
-    fxi_str chat_template;       // from the file or one beside it; n = 0: none
+    fxi_str chat_template;       // from the file or one next to it; n = 0: none
     fxi_str warning;             // one line about the file; n = 0: none
     struct fxi_spec_block *pool; // of fxi_spec_str
 } fxi_vocab_spec;

@@ -575,7 +575,7 @@ static void test_pre_names(void **state)
         fx_error err;
         begin_bytes(&s);
         assert_int_equal(fxi_spec_add_pre(&s, str_of(unknown[i]), &err), FX_EFORMAT);
-        assert_non_null(strstr(err.text, "' is not known"));
+        assert_non_null(strstr(err.text, "unknown pre-tokenizer '"));
         fxi_vocab_spec_free(&s);
     }
 }
@@ -696,14 +696,14 @@ static void test_broken_specs(void **state)
         {bad_pattern, "test: the pattern 'a(b': missing closing parenthesis"},
         {bad_regex, "test: the pattern '[': missing terminating ]"},
         {bad_map, "test: the precompiled character map is broken"},
-        {bad_replace, "test: a norm step replaces nothing"},
-        {bad_text, "test: a norm step has bad UTF-8"},
-        {bad_bytes, "test: a step cuts characters that the model wants whole"},
+        {bad_replace, "test: a normalization step replaces an empty text"},
+        {bad_text, "test: a normalization step has bad UTF-8"},
+        {bad_bytes, "test: a pre-tokenizer step splits characters, but the model takes whole ones"},
         {no_tokens, "test: there are 0 tokens"},
-        {long_token, "test: token 256 has 4097 bytes (4096 are allowed)"},
-        {long_user_token, "test: token 256 has 513 bytes (512 are allowed)"},
+        {long_token, "test: token 256 has 4097 bytes (at most 4096)"},
+        {long_user_token, "test: token 256 has 513 bytes (at most 512)"},
         {many_long_tokens, "test: too many long tokens"},
-        {long_text, "test: a norm step puts in 4097 bytes (4096 are allowed)"},
+        {long_text, "test: a normalization step inserts 4097 bytes (at most 4096)"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         fxi_vocab_spec s;
