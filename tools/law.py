@@ -46,8 +46,8 @@ LAW = {
     "grammar/schema": ["grammar/automaton", "grammar/syntax", "base/...", ERROR],
     "grammar/matcher": ["grammar/automaton", "grammar/syntax", "base/...", ERROR],
 
-    # What a model says, taken apart: text, reasoning, calls of tools.
-    "answer": ["base/...", ERROR],
+    # What a model says, taken apart: text, reasoning, tool calls.
+    "output_parser": ["base/...", ERROR],
 
     "format": ["format/jinja/marked.h", "base/...", ERROR],
     "format/template": ["format", "format/jinja/jinja.h", "format/jinja/marked.h", "base/...", ERROR],
@@ -138,8 +138,8 @@ LAW = {
     # Requests as spans of OpenTelemetry, and the thread that sends them.
     "server/spans": ["base/...", "include/flexinfer"],
     "server/metrics": ["server/spans/exporter.h", "server/spans/span.h", "server/work/ledger.h", "server/work/workers.h", "base/...", "include/flexinfer"],
-    "server/reply": ["server/http_error.h", "answer/answer.h", "answer/call_format.h", "base/...", "include/flexinfer"],
-    "server/request": ["server/http_error.h", "answer/call_format.h", "answer/answer.h", "server/work/ledger.h", "server/reply", "base/...", "include/flexinfer"],
+    "server/reply": ["server/http_error.h", "output_parser/output_parser.h", "output_parser/call_formats.h", "base/...", "include/flexinfer"],
+    "server/request": ["server/http_error.h", "output_parser/call_formats.h", "output_parser/output_parser.h", "server/work/ledger.h", "server/reply", "base/...", "include/flexinfer"],
     "server/endpoint": ["server/http_error.h", "server/trace/chrome_trace.h", "server/work/ledger.h", "server/request", "server/reply", "base/...", "include/flexinfer"],
     "server/schema": ["server/http_error.h", "server/request", "server/reply", "base/...", "include/flexinfer"],
     # The KV memory as JSON, those who watch it, and the files of the page. viewer/ works on jobs, as http.h has them.
@@ -147,7 +147,7 @@ LAW = {
     "server/viewer": ["server/http_error.h", "server/http/http.h", "server/picture", "server/guard", "server/metrics", "server/work", "server/endpoint", "server/request", "server/reply", "server/server.h", "server/web", "base/...", "include/flexinfer"],
     "server/web": ["base/..."],
     "server/http": ["server/http_error.h", "server/viewer", "server/web", "server/guard", "server/spans", "server/log", "server/metrics", "server/work", "server/endpoint", "server/schema", "server/request", "server/reply", "server/server.h", "base/...", "include/flexinfer"],
-    "server": ["server/http_error.h", "answer/call_format.h", "server/request/api_request.h", "server/viewer", "server/web", "server/http", "server/guard", "server/spans/exporter.h", "server/log/log.h", "server/metrics", "server/work", "server/reply", "base/...", "include/flexinfer"],
+    "server": ["server/http_error.h", "output_parser/call_formats.h", "server/request/api_request.h", "server/viewer", "server/web", "server/http", "server/guard", "server/spans/exporter.h", "server/log/log.h", "server/metrics", "server/work", "server/reply", "base/...", "include/flexinfer"],
 
     "cli/terminal": ["cli/cli.h", "base/...", "include/flexinfer"],
     "cli/bench": ["server/trace/chrome_trace.h", "cli/terminal", "cli/cli.h", "replay", "replay/paper", "replay/trace", "base/...", "include/flexinfer"],
