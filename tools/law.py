@@ -87,18 +87,18 @@ LAW = {
     "kv/pool": ["kv/kv_status.h", "kv/kv.h", "kernels/kv_view.h", *PORT, "base/...", ERROR],
     "kv/paged": ["kv/pool", "kv/kv_managers.h", "kv/kv.h", "kernels/kv_view.h", *PORT, "base/...", ERROR],
     "kv/reserve": ["kv/pool", "kv/kv_managers.h", "kv/kv.h", "kernels/kv_view.h", *PORT, "base/...", ERROR],
-    # The model: a plan as data, the loading that makes it, and the host as a device that runs it.
-    "model/plan": ["model/model_base.h", "model/model.h", "kernels", "base/...", ERROR],
-    "model/host": ["model/device.h", "model/plan", "model/model.h", "kernels", "base/...", ERROR],
-    "model/load": ["model/device.h", "model/plan", "model/model_base.h", "model/model.h", "model/pooling.h", "format",
-                   "kernels", "base/...", ERROR],
-    "model": ["model/load", "model/plan", "kernels", "format", "base/...", ERROR],
+    # The model: a plan as data and the device that runs it (model); the host as a device; the loading
+    # that makes a plan; the pass.
+    "model": ["kernels", "format", "base/...", ERROR],
+    "model/host": ["model", "kernels", "base/...", ERROR],
+    "model/load": ["model", "format", "kernels", "base/...", ERROR],
+    "model/run": ["model/load", "model", "format", "kernels", "base/...", ERROR],
 
     # A GPU: NVIDIA's driver, loaded when it is asked for, and the kernels that the build made for it.
     "gpu/driver": ["base", ERROR],
     # NVIDIA's NCCL, loaded when several GPUs are asked for.
     "gpu/comm": ["gpu/driver", "base/...", ERROR],
-    "gpu": ["gpu/comm", "gpu/driver", "kernels/cuda", "kernels", "model/device.h", "model/plan", "include/vtensor/vmm.h",
+    "gpu": ["gpu/comm", "gpu/driver", "kernels/cuda", "kernels", "model/device.h", "model/plan.h", "include/vtensor/vmm.h",
             "base/...", ERROR],
 
     # The engine: loop -> memory -> group -> sampling; engine.h holds the types that all of them share.

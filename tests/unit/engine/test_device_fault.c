@@ -3,7 +3,7 @@
 // would have got. A device that is lost is reported as lost.
 #include "unit/cmocka_all.h"
 
-#include "model/plan/plan.h"
+#include "model/plan.h"
 #include "unit/engine/support/bits.h"
 #include "unit/engine/support/unthreaded.h"
 #include "unit/model/hidden_device.h"

@@ -3,7 +3,7 @@
 // whichever order it was reached in.
 #include "unit/cmocka_all.h"
 
-#include "model/plan/rope.h"
+#include "model/plan.h"
 
 #include <math.h>
 #include <stdio.h>
