@@ -44,8 +44,8 @@ LAW = {
     "grammar/schema": ["grammar/automaton", "grammar/syntax", "base/...", ERROR],
     "grammar/matcher": ["grammar/automaton", "grammar/syntax", "base/...", ERROR],
 
-    # What a model says, taken apart: text, reasoning, calls of tools.
-    "answer": ["base/...", ERROR],
+    # What a model says, taken apart: text, reasoning, tool calls.
+    "output_parser": ["base/...", ERROR],
 
     "format": ["base/...", ERROR],
     "format/template": ["format", "format/jinja/jinja.h", "base/...", ERROR],
@@ -74,19 +74,19 @@ LAW = {
     "kv": ["kernels/kv_view.h", "include/vtensor", "base/...", ERROR],
     "kv/pool": ["kv/kv_status.h", "kv/kv.h", "kernels/kv_view.h", *PORT, "base/...", ERROR],
     "kv/paged": ["kv/pool", "kv/kv_managers.h", "kv/kv.h", "kernels/kv_view.h", *PORT, "base/...", ERROR],
-        # The model: a plan as data, the loading that makes it, and the host as a device that runs it.
-    "model/plan": ["model/model_base.h", "model/model.h", "kernels", "base/...", ERROR],
-    "model/host": ["model/device.h", "model/plan", "model/model.h", "kernels", "base/...", ERROR],
-    "model/load": ["model/device.h", "model/plan", "model/model_base.h", "model/model.h", "model/pooling.h", "format",
-                   "kernels", "base/...", ERROR],
-    "model": ["model/load", "model/plan", "kernels", "format", "base/...", ERROR],
+    # The model: a plan as data and the device that runs it (model); the host as a device; the loading
+    # that makes a plan; the pass.
+    "model": ["kernels", "format", "base/...", ERROR],
+    "model/host": ["model", "kernels", "base/...", ERROR],
+    "model/load": ["model", "format", "kernels", "base/...", ERROR],
+    "model/run": ["model/load", "model", "format", "kernels", "base/...", ERROR],
 
     # A GPU: NVIDIA's driver, loaded when it is asked for, and the kernels that the build made for it.
     # The table of the driver is libvtensor's, so that there is one.
     "gpu/driver": ["vtensor/backend/cuda/cuda_driver.h", "include/vtensor/status.h", "base", ERROR],
     # NVIDIA's NCCL, loaded when several GPUs are asked for.
     "gpu/comm": ["gpu/driver", "vtensor/backend/cuda/cuda_driver.h", "base/...", ERROR],
-    "gpu": ["gpu/comm", "gpu/driver", "kernels/cuda", "kernels", "model/device.h", "model/plan", "include/vtensor/vmm.h",
+    "gpu": ["gpu/comm", "gpu/driver", "kernels/cuda", "kernels", "model/device.h", "model/plan.h", "include/vtensor/vmm.h",
             "base/...", ERROR],
 
     # The engine: loop -> memory -> group -> sampling; engine.h holds the types that all of them share.
@@ -120,8 +120,8 @@ LAW = {
     # Requests as spans of OpenTelemetry, and the thread that sends them.
     "server/spans": ["base/...", "include/flexinfer"],
     "server/metrics": ["server/spans/exporter.h", "server/spans/span.h", "server/work/ledger.h", "server/work/workers.h", "base/...", "include/flexinfer"],
-    "server/reply": ["server/http_error.h", "answer/answer.h", "answer/call_format.h", "base/...", "include/flexinfer"],
-    "server/request": ["server/http_error.h", "answer/call_format.h", "answer/answer.h", "server/work/ledger.h", "server/reply", "base/...", "include/flexinfer"],
+    "server/reply": ["server/http_error.h", "output_parser/output_parser.h", "output_parser/call_formats.h", "base/...", "include/flexinfer"],
+    "server/request": ["server/http_error.h", "output_parser/call_formats.h", "output_parser/output_parser.h", "server/work/ledger.h", "server/reply", "base/...", "include/flexinfer"],
     "server/endpoint": ["server/http_error.h", "server/trace/chrome_trace.h", "server/work/ledger.h", "server/request", "server/reply", "base/...", "include/flexinfer"],
     "server/schema": ["server/http_error.h", "server/request", "server/reply", "base/...", "include/flexinfer"],
     # The KV memory as JSON, those who watch it, and the files of the page. viewer/ works on jobs, as http.h has them.
@@ -129,7 +129,7 @@ LAW = {
     "server/viewer": ["server/http_error.h", "server/http/http.h", "server/picture", "server/guard", "server/metrics", "server/work", "server/endpoint", "server/request", "server/reply", "server/server.h", "server/web", "base/...", "include/flexinfer"],
     "server/web": ["base/..."],
     "server/http": ["server/http_error.h", "server/viewer", "server/web", "server/guard", "server/spans", "server/log", "server/metrics", "server/work", "server/endpoint", "server/schema", "server/request", "server/reply", "server/server.h", "base/...", "include/flexinfer"],
-    "server": ["server/http_error.h", "answer/call_format.h", "server/request/api_request.h", "server/viewer", "server/web", "server/http", "server/guard", "server/spans/exporter.h", "server/log/log.h", "server/metrics", "server/work", "server/reply", "base/...", "include/flexinfer"],
+    "server": ["server/http_error.h", "output_parser/call_formats.h", "server/request/api_request.h", "server/viewer", "server/web", "server/http", "server/guard", "server/spans/exporter.h", "server/log/log.h", "server/metrics", "server/work", "server/reply", "base/...", "include/flexinfer"],
 
     # The program: cli -> top -> terminal; flexinfer-lab runs over its tables and over the inside of the engine.
     "cli/terminal": ["include/flexinfer/error.h"],

@@ -1,5 +1,5 @@
 // test_tool_calls.c - chats whose answers hold reasoning and calls of tools, whole and streamed,
-// byte for byte. What each format looks like is tested by test_answer_golden.c; here the model
+// byte for byte. What each format looks like is tested by test_output_golden.c; here the model
 // writes Hermes' and reasons between <think> marks.
 #include <setjmp.h>
 #include <stdarg.h>

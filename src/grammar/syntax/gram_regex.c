@@ -410,7 +410,7 @@ static fx_status read_repeated(regex_reader *r, uint32_t *node)
 
 // ---- alternatives -------------------------------------------------------------------------------
 
-static fx_status add_to_list(regex_reader *r, fxi_node_list *l, uint32_t node)
+static fx_status list_node(regex_reader *r, fxi_node_list *l, uint32_t node)
 {
     return fxi_node_list_add(l, node) ? FX_OK : fxi_fail_memory(r->err);
 }
@@ -420,7 +420,7 @@ static fx_status add_any_text(regex_reader *r, fxi_node_list *l)
     uint32_t any;
     if (!(r->flags & FXI_GRAM_SEARCH) || r->depth) return FX_OK;
     if (!fxi_gram_char_range(r->g, 0, LAST_CHAR, r->spelling, &any)) return fxi_fail_memory(r->err);
-    return add_to_list(r, l, fxi_gram_repeat(r->g, any, 0, FXI_GRAM_NO_MAX));
+    return list_node(r, l, fxi_gram_repeat(r->g, any, 0, FXI_GRAM_NO_MAX));
 }
 
 static bool is_alt_end(const regex_reader *r)
@@ -445,7 +445,7 @@ static fx_status read_pieces(regex_reader *r, fxi_node_list *l)
     while (!to_end && !is_alt_end(r)) {
         if ((to_end = takes_end_anchor(r))) break;
         FX_TRY(read_repeated(r, &node));
-        FX_TRY(add_to_list(r, l, node));
+        FX_TRY(list_node(r, l, node));
     }
     return to_end ? FX_OK : add_any_text(r, l);
 }
@@ -466,7 +466,7 @@ static fx_status read_alts(regex_reader *r, uint32_t *node)
     uint32_t alt = 0;
     do {
         st = read_alt(r, &alt);
-        if (!st) st = add_to_list(r, &l, alt);
+        if (!st) st = list_node(r, &l, alt);
     } while (!st && take_regex(r, "|"));
     if (!st) *node = fxi_gram_alt(r->g, l.node, l.n);
     free(l.node);

@@ -103,7 +103,7 @@ static bool is_terminal_name(fxi_str name)
     return i < name.n && name.p[i] >= 'A' && name.p[i] <= 'Z';
 }
 
-static fx_status add_to_list(const rule_reader *r, fxi_node_list *l, uint32_t node)
+static fx_status list_node(const rule_reader *r, fxi_node_list *l, uint32_t node)
 {
     return fxi_node_list_add(l, node) ? FX_OK : fxi_fail_memory(r->err);
 }
@@ -409,7 +409,7 @@ static fx_status read_elements(rule_reader *r, fxi_node_list *l, bool *is_left)
         if (!l->n && is_self && !r->depth && !*is_left)
             *is_left = true; // drop the reference to itself
         else
-            FX_TRY(add_to_list(r, l, node));
+            FX_TRY(list_node(r, l, node));
     }
     if (!r->is_lark || !take_mark(r, "->")) return FX_OK;
     pass_blanks(r, false);
@@ -423,7 +423,7 @@ static fx_status read_alternative(rule_reader *r, fxi_node_list *alts, fxi_node_
     bool is_left;
     fx_status st = read_elements(r, &l, &is_left);
     if (!st && !(is_left && !l.n)) // a: a adds nothing
-        st = add_to_list(r, is_left ? left : alts, fxi_gram_seq(r->g, l.node, l.n));
+        st = list_node(r, is_left ? left : alts, fxi_gram_seq(r->g, l.node, l.n));
     free(l.node);
     return st;
 }
@@ -553,7 +553,7 @@ static fx_status read_ignore(rule_reader *r)
     uint32_t node = 0;
     r->in_terminal = true;
     FX_TRY(read_alts(r, &node));
-    return add_to_list(r, &r->ignore, node);
+    return list_node(r, &r->ignore, node);
 }
 
 static fx_status read_directive(rule_reader *r)

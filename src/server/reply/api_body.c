@@ -253,7 +253,7 @@ static bool stream_finish(fxi_reply *r, int k, fx_finish finish)
 
 // ---- reasoning and calls ------------------------------------------------------------------------
 
-static bool add_delta(fxi_reply *r, int k, const char *before, const fxi_answer_event *ev,
+static bool add_delta(fxi_reply *r, int k, const char *before, const fxi_output_event *ev,
                       const char *after)
 {
     return add_choice_chunk(
@@ -261,12 +261,12 @@ static bool add_delta(fxi_reply *r, int k, const char *before, const fxi_answer_
         FX_FINISH_NONE);
 }
 
-static bool stream_reasoning(fxi_reply *r, int k, const fxi_answer_event *ev)
+static bool stream_reasoning(fxi_reply *r, int k, const fxi_output_event *ev)
 {
     return add_delta(r, k, "\"delta\":{\"reasoning_content\":", ev, "}");
 }
 
-static bool stream_call(fxi_reply *r, int k, const fxi_answer_event *ev)
+static bool stream_call(fxi_reply *r, int k, const fxi_output_event *ev)
 {
     char id[FXI_CALL_ID_BYTES], before[FXI_CALL_ID_BYTES + 96];
     const int n = r->choice[k].n_call++;
@@ -278,7 +278,7 @@ static bool stream_call(fxi_reply *r, int k, const fxi_answer_event *ev)
     return add_delta(r, k, before, ev, ",\"arguments\":\"\"}}]}");
 }
 
-static bool stream_args_event(fxi_reply *r, int k, const fxi_answer_event *ev)
+static bool stream_args_event(fxi_reply *r, int k, const fxi_output_event *ev)
 {
     char before[96];
     snprintf(before, sizeof before,
@@ -288,28 +288,28 @@ static bool stream_args_event(fxi_reply *r, int k, const fxi_answer_event *ev)
 }
 
 // What was emitted of a call that is none after all stays so; the rest is text.
-static bool stream_rest(fxi_reply *r, int k, const fxi_answer_event *ev)
+static bool stream_rest(fxi_reply *r, int k, const fxi_output_event *ev)
 {
     return stream_text(r, k, ev->p + ev->n_emitted, ev->n - ev->n_emitted);
 }
 
-static bool stream_text_event(fxi_reply *r, int k, const fxi_answer_event *ev)
+static bool stream_text_event(fxi_reply *r, int k, const fxi_output_event *ev)
 {
     return stream_text(r, k, ev->p, ev->n);
 }
 
-static bool stream_nothing(fxi_reply *r, int k, const fxi_answer_event *ev)
+static bool stream_nothing(fxi_reply *r, int k, const fxi_output_event *ev)
 {
     (void)r, (void)k, (void)ev;
     return true;
 }
 
-static bool stream_content(fxi_reply *r, int k, const fxi_answer_event *ev)
+static bool stream_content(fxi_reply *r, int k, const fxi_output_event *ev)
 {
-    static bool (*const add[])(fxi_reply *, int, const fxi_answer_event *) = {
-        [FXI_ANSWER_TEXT] = stream_text_event, [FXI_ANSWER_REASONING] = stream_reasoning,
-        [FXI_ANSWER_CALL] = stream_call,       [FXI_ANSWER_ARGS] = stream_args_event,
-        [FXI_ANSWER_DONE] = stream_nothing,    [FXI_ANSWER_BROKEN] = stream_rest,
+    static bool (*const add[])(fxi_reply *, int, const fxi_output_event *) = {
+        [FXI_OUTPUT_TEXT] = stream_text_event, [FXI_OUTPUT_REASONING] = stream_reasoning,
+        [FXI_OUTPUT_CALL] = stream_call,       [FXI_OUTPUT_ARGS] = stream_args_event,
+        [FXI_OUTPUT_DONE] = stream_nothing,    [FXI_OUTPUT_BROKEN] = stream_rest,
     };
     return add[ev->kind](r, k, ev);
 }
@@ -345,7 +345,7 @@ const fxi_writer fxi_stream_writer = {.ping = ": ping\n\n",
 
 // ---- text and chat ------------------------------------------------------------------------------
 
-static size_t content_bytes(const fxi_choice *c, fxi_answer_kind kind)
+static size_t content_bytes(const fxi_choice *c, fxi_output_kind kind)
 {
     size_t n = 0;
     for (size_t i = 0; i < c->n_content; i++)
@@ -354,7 +354,7 @@ static size_t content_bytes(const fxi_choice *c, fxi_answer_kind kind)
 }
 
 // All of one kind, as one string.
-static bool add_content_text(fxi_buf *b, const fxi_choice *c, fxi_answer_kind kind)
+static bool add_content_text(fxi_buf *b, const fxi_choice *c, fxi_output_kind kind)
 {
     fxi_buf all = {0};
     bool ok = true;
@@ -378,13 +378,13 @@ static bool add_call(fxi_buf *b, const fxi_content_part *p, bool first)
 static bool add_content(fxi_buf *b, const fxi_choice *c)
 {
     bool ok =
-        !content_bytes(c, FXI_ANSWER_REASONING) ||
-        (fxi_buf_str(b, ",\"reasoning_content\":") && add_content_text(b, c, FXI_ANSWER_REASONING));
+        !content_bytes(c, FXI_OUTPUT_REASONING) ||
+        (fxi_buf_str(b, ",\"reasoning_content\":") && add_content_text(b, c, FXI_OUTPUT_REASONING));
     if (!c->n_call) return ok;
     ok = ok && fxi_buf_str(b, ",\"tool_calls\":[");
     bool first = true;
     for (size_t i = 0; ok && i < c->n_content; i++) {
-        if (c->content[i].kind != FXI_ANSWER_CALL) continue;
+        if (c->content[i].kind != FXI_OUTPUT_CALL) continue;
         ok = add_call(b, &c->content[i], first);
         first = false;
     }
@@ -393,9 +393,9 @@ static bool add_content(fxi_buf *b, const fxi_choice *c)
 
 static bool add_choice_text(fxi_buf *b, const fxi_choice *c, const fxi_prompt_part *prompt)
 {
-    const bool says_other = c->n_call || content_bytes(c, FXI_ANSWER_REASONING);
-    if (says_other && !content_bytes(c, FXI_ANSWER_TEXT)) return fxi_buf_str(b, "null");
-    if (c->answer) return add_content_text(b, c, FXI_ANSWER_TEXT);
+    const bool says_other = c->n_call || content_bytes(c, FXI_OUTPUT_REASONING);
+    if (says_other && !content_bytes(c, FXI_OUTPUT_TEXT)) return fxi_buf_str(b, "null");
+    if (c->answer) return add_content_text(b, c, FXI_OUTPUT_TEXT);
     if (!prompt->echo.n) return fxi_json_str(b, c->text.p, c->text.n);
     fxi_buf both = {0};
     bool ok = fxi_buf_add(&both, prompt->echo.p, prompt->echo.n) &&

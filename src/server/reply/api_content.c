@@ -1,5 +1,5 @@
-// api_content.c - a choice's text, parsed as it comes (answer.h): what a stream emits at once, a
-// whole reply keeps in parts.
+// api_content.c - a choice's text, parsed as it comes (output_parser.h): what a stream emits at
+// once, a whole reply keeps in parts.
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,9 +8,9 @@
 #include "base/number/rng.h"
 #include "server/reply/api_reply.h"
 
-static fxi_answer_spec answer_spec(const fxi_reply *r)
+static fxi_output_spec answer_spec(const fxi_reply *r)
 {
-    return (fxi_answer_spec){.calls = r->spec.calls,
+    return (fxi_output_spec){.calls = r->spec.calls,
                              .reasoning = r->spec.reasoning,
                              .either = r->spec.either,
                              .has_tool = fxi_tools_has,
@@ -20,9 +20,9 @@ static fxi_answer_spec answer_spec(const fxi_reply *r)
 
 bool fxi_content_init(fxi_reply *r, fxi_choice *c)
 {
-    const fxi_answer_spec spec = answer_spec(r);
+    const fxi_output_spec spec = answer_spec(r);
     if (!spec.calls && !spec.reasoning && !r->writer->keeps) return true;
-    c->answer = fxi_answer_new(&spec);
+    c->answer = fxi_output_parser_new(&spec);
     return c->answer != NULL;
 }
 
@@ -30,7 +30,7 @@ bool fxi_content_init(fxi_reply *r, fxi_choice *c)
 bool fxi_content_prompt(fxi_reply *r, int prompt, const fx_tokens *tok)
 {
     enum { LAST_TOKENS = 24 };
-    const fxi_answer_spec spec = answer_spec(r);
+    const fxi_output_spec spec = answer_spec(r);
     const size_t n = tok->n < LAST_TOKENS ? tok->n : LAST_TOKENS;
     fxi_choice *c = &r->choice[prompt * r->spec.n_per_prompt];
     char *text = NULL;
@@ -38,21 +38,22 @@ bool fxi_content_prompt(fxi_reply *r, int prompt, const fx_tokens *tok)
     if (!spec.reasoning) return true;
     if (fx_detokenize(r->eng, tok->id + tok->n - n, n, true, NULL, &text, &n_bytes, NULL) != FX_OK)
         return false;
-    if (fxi_answer_opens_reasoning(&spec, text, n_bytes))
-        for (int k = 0; k < r->spec.n_per_prompt; k++) fxi_answer_open_reasoning(c[k].answer);
+    if (fxi_output_parser_opens_reasoning(&spec, text, n_bytes))
+        for (int k = 0; k < r->spec.n_per_prompt; k++)
+            fxi_output_parser_open_reasoning(c[k].answer);
     free(text);
     return true;
 }
 
 // ---- parts --------------------------------------------------------------------------------------
 
-static fxi_content_part *last_part(fxi_choice *c, fxi_answer_kind kind)
+static fxi_content_part *last_part(fxi_choice *c, fxi_output_kind kind)
 {
     fxi_content_part *p = c->n_content ? &c->content[c->n_content - 1] : NULL;
     return p && p->kind == kind ? p : NULL;
 }
 
-static fxi_content_part *add_content_part(fxi_choice *c, fxi_answer_kind kind)
+static fxi_content_part *add_content_part(fxi_choice *c, fxi_output_kind kind)
 {
     if (c->n_content == c->cap_content) {
         const size_t cap = c->cap_content ? 2 * c->cap_content : 4;
@@ -66,55 +67,55 @@ static fxi_content_part *add_content_part(fxi_choice *c, fxi_answer_kind kind)
     return p;
 }
 
-static bool keep_content_text(fxi_choice *c, const fxi_answer_event *ev)
+static bool keep_content_text(fxi_choice *c, const fxi_output_event *ev)
 {
     fxi_content_part *p = last_part(c, ev->kind);
     if (!p) p = add_content_part(c, ev->kind);
     return p && fxi_buf_add(&p->text, ev->p, ev->n);
 }
 
-static bool keep_content_call(fxi_reply *r, int k, const fxi_answer_event *ev)
+static bool keep_content_call(fxi_reply *r, int k, const fxi_output_event *ev)
 {
     fxi_choice *c = &r->choice[k];
-    fxi_content_part *p = add_content_part(c, FXI_ANSWER_CALL);
+    fxi_content_part *p = add_content_part(c, FXI_OUTPUT_CALL);
     if (!p) return false;
     fxi_tools_call_id(r, k, c->n_call++, ev, p->id);
     return fxi_buf_add(&p->name, ev->p, ev->n);
 }
 
-static bool keep_args(fxi_choice *c, const fxi_answer_event *ev)
+static bool keep_args(fxi_choice *c, const fxi_output_event *ev)
 {
     return fxi_buf_add(&c->content[c->n_content - 1].text, ev->p, ev->n);
 }
 
 // The call becomes the text that it was.
-static bool keep_broken(fxi_choice *c, const fxi_answer_event *ev)
+static bool keep_broken(fxi_choice *c, const fxi_output_event *ev)
 {
     fxi_content_part *p = &c->content[c->n_content - 1];
     c->n_call--;
-    p->kind = FXI_ANSWER_TEXT;
+    p->kind = FXI_OUTPUT_TEXT;
     fxi_buf_clear(&p->text);
     return fxi_buf_add(&p->text, ev->p, ev->n);
 }
 
-static bool keep_event(fxi_reply *r, int k, const fxi_answer_event *ev)
+static bool keep_event(fxi_reply *r, int k, const fxi_output_event *ev)
 {
     fxi_choice *c = &r->choice[k];
     switch (ev->kind) {
-    case FXI_ANSWER_CALL: return keep_content_call(r, k, ev);
-    case FXI_ANSWER_ARGS: return keep_args(c, ev);
-    case FXI_ANSWER_BROKEN: return keep_broken(c, ev);
-    case FXI_ANSWER_DONE: return true;
+    case FXI_OUTPUT_CALL: return keep_content_call(r, k, ev);
+    case FXI_OUTPUT_ARGS: return keep_args(c, ev);
+    case FXI_OUTPUT_BROKEN: return keep_broken(c, ev);
+    case FXI_OUTPUT_DONE: return true;
     default: return keep_content_text(c, ev);
     }
 }
 
 // What has been streamed of the call stays a part, and its rest becomes another one.
-static bool break_streamed(fxi_reply *r, int k, const fxi_answer_event *ev)
+static bool break_streamed(fxi_reply *r, int k, const fxi_output_event *ev)
 {
     fxi_choice *c = &r->choice[k];
-    const fxi_answer_event rest = {
-        .kind = FXI_ANSWER_TEXT, .p = ev->p + ev->n_emitted, .n = ev->n - ev->n_emitted};
+    const fxi_output_event rest = {
+        .kind = FXI_OUTPUT_TEXT, .p = ev->p + ev->n_emitted, .n = ev->n - ev->n_emitted};
     c->content[c->n_content - 1].is_broken = true;
     return r->writer->content(r, k, ev) &&
            (!rest.n || (keep_content_text(c, &rest) && r->writer->content(r, k, &rest)));
@@ -132,16 +133,16 @@ bool fxi_content_is_full(const fxi_reply *r, int k)
     return r->spec.one_call && r->choice[k].n_done;
 }
 
-static bool on_answer(void *ud, const fxi_answer_event *ev)
+static bool on_answer(void *ud, const fxi_output_event *ev)
 {
     const answer_listener *l = ud;
     fxi_choice *c = &l->r->choice[l->k];
-    if (ev->kind == FXI_ANSWER_REASONING && l->r->spec.drop_reasoning) return true;
+    if (ev->kind == FXI_OUTPUT_REASONING && l->r->spec.drop_reasoning) return true;
     if (fxi_content_is_full(l->r, l->k)) return true;
-    c->n_done += ev->kind == FXI_ANSWER_DONE;
+    c->n_done += ev->kind == FXI_OUTPUT_DONE;
     if (!l->r->spec.stream) return keep_event(l->r, l->k, ev);
     if (!l->r->writer->keeps) return l->r->writer->content(l->r, l->k, ev);
-    return ev->kind == FXI_ANSWER_BROKEN
+    return ev->kind == FXI_OUTPUT_BROKEN
                ? break_streamed(l->r, l->k, ev)
                : keep_event(l->r, l->k, ev) && l->r->writer->content(l->r, l->k, ev);
 }
@@ -150,16 +151,16 @@ bool fxi_content_event(fxi_reply *r, int k, const fx_event *ev)
 {
     fxi_choice *c = &r->choice[k];
     answer_listener l = {r, k};
-    const bool was = fxi_answer_is_reasoning(c->answer);
-    if (!fxi_answer_add(c->answer, ev->text, ev->text_bytes, on_answer, &l)) return false;
-    c->n_reasoning += ev->token >= 0 && (was || fxi_answer_is_reasoning(c->answer));
-    return ev->finish == FX_FINISH_NONE || fxi_answer_end(c->answer, on_answer, &l);
+    const bool was = fxi_output_parser_is_reasoning(c->answer);
+    if (!fxi_output_parser_add(c->answer, ev->text, ev->text_bytes, on_answer, &l)) return false;
+    c->n_reasoning += ev->token >= 0 && (was || fxi_output_parser_is_reasoning(c->answer));
+    return ev->finish == FX_FINISH_NONE || fxi_output_parser_end(c->answer, on_answer, &l);
 }
 
 size_t fxi_content_bytes(const fxi_choice *c)
 {
     size_t n = c->cap_content * sizeof *c->content;
-    if (c->answer) n += fxi_answer_bytes(c->answer);
+    if (c->answer) n += fxi_output_parser_bytes(c->answer);
     for (size_t i = 0; i < c->n_content; i++) n += c->content[i].text.cap + c->content[i].name.cap;
     return n;
 }
@@ -171,7 +172,7 @@ void fxi_content_free(fxi_choice *c)
         fxi_buf_free(&c->content[i].name);
     }
     free(c->content);
-    fxi_answer_free(c->answer);
+    fxi_output_parser_free(c->answer);
 }
 
 // ---- what the tools of a request say ------------------------------------------------------------
@@ -244,7 +245,7 @@ static void write_short_id(uint64_t v, char *id)
     id[9] = 0;
 }
 
-void fxi_tools_call_id(const fxi_reply *r, int k, int n, const fxi_answer_event *ev, char *id)
+void fxi_tools_call_id(const fxi_reply *r, int k, int n, const fxi_output_event *ev, char *id)
 {
     const uint64_t index = (uint64_t)k << 32 | (uint32_t)n, v = fxi_rng_u64(r->seed, 1, index);
     if (is_plain_id(ev->id, ev->n_id))

@@ -12,9 +12,9 @@
 #include <jansson.h>
 #include <stdint.h>
 
-#include "answer/answer.h"
 #include "base/text/buf.h"
 #include "flexinfer/flexinfer.h"
+#include "output_parser/output_parser.h"
 #include "server/http_error.h"
 
 typedef enum fxi_api {
@@ -49,7 +49,7 @@ enum { FXI_CALL_ID_BYTES = 80 };
 
 // A piece of a choice: reasoning, text, or a call of a tool.
 typedef struct fxi_content_part {
-    fxi_answer_kind kind;       // TEXT, REASONING or CALL
+    fxi_output_kind kind;       // TEXT, REASONING or CALL
     bool is_broken;             // a call that was none after all
     fxi_buf text;               // of a call, its arguments: JSON
     fxi_buf name;               // of a call, its tool
@@ -57,7 +57,7 @@ typedef struct fxi_content_part {
 } fxi_content_part;
 
 typedef struct fxi_choice {
-    fxi_answer *answer;        // parses the text; NULL: it stays as it is
+    fxi_output_parser *answer; // parses the text; NULL: it stays as it is
     fxi_content_part *content; // [n_content] with `answer`, unless the reply is a chat's stream
     size_t n_content, cap_content;
     int n_call;      // calls that have begun; of a kept choice without those that broke
@@ -105,7 +105,7 @@ typedef struct fxi_reply_spec {
     const fxi_call_format *calls;       // calls of tools are parsed; NULL: they are text
     const fxi_reason_format *reasoning; // the same for reasoning,
     bool drop_reasoning;                // which is not emitted
-    bool either;                        // of fxi_answer_spec
+    bool either;                        // of fxi_output_spec
     bool one_call;                      // the first call ends an answer: the rest is dropped
     json_t *tools;                      // the request's, or NULL
     const char *mirror;                 // members that a response repeats: JSON; NULL: none
@@ -181,7 +181,7 @@ typedef struct fxi_writer {
     bool (*head)(fxi_reply *r);         // before anything else
     bool (*begin)(fxi_reply *r, int k); // an event of choice k has come
     bool (*text)(fxi_reply *r, int k, const char *text, size_t n_bytes); // if it has no `answer`
-    bool (*content)(fxi_reply *r, int k, const fxi_answer_event *ev);
+    bool (*content)(fxi_reply *r, int k, const fxi_output_event *ev);
     bool (*finish)(fxi_reply *r, int k, fx_finish finish);
     bool (*end)(fxi_reply *r); // all choices have ended
     bool (*error)(fxi_reply *r, const fxi_http_error *e);
@@ -224,7 +224,7 @@ bool fxi_content_is_full(const fxi_reply *r, int k);
 size_t fxi_content_bytes(const fxi_choice *c); // of memory
 void fxi_content_free(fxi_choice *c);
 
-// ---- api_content.c: for fxi_answer_spec; ud: the request's tools --------------------------------
+// ---- api_content.c: for fxi_output_spec; ud: the request's tools --------------------------------
 
 bool fxi_tools_has(void *ud, const char *name, size_t n);
 fxi_param_kind fxi_tools_param(void *ud, const char *name, size_t n, const char *param,
@@ -232,7 +232,7 @@ fxi_param_kind fxi_tools_param(void *ud, const char *name, size_t n, const char 
 
 // The id of the n-th call of choice k, into id[FXI_CALL_ID_BYTES]: the model's own, if it is a
 // plain word.
-void fxi_tools_call_id(const fxi_reply *r, int k, int n, const fxi_answer_event *ev, char *id);
+void fxi_tools_call_id(const fxi_reply *r, int k, int n, const fxi_output_event *ev, char *id);
 
 // ---- api_body.c: what streams and whole bodies share; false: out of memory --------------------
 

@@ -21,8 +21,8 @@ static bool add_call_block(fxi_buf *b, const fxi_content_part *p, bool whole)
 
 static bool add_message_block(fxi_buf *b, const fxi_content_part *p, bool whole)
 {
-    const bool thinks = p->kind == FXI_ANSWER_REASONING;
-    if (p->kind == FXI_ANSWER_CALL) return add_call_block(b, p, whole);
+    const bool thinks = p->kind == FXI_OUTPUT_REASONING;
+    if (p->kind == FXI_OUTPUT_CALL) return add_call_block(b, p, whole);
     return fxi_buf_str(b, thinks ? "{\"type\":\"thinking\",\"thinking\":"
                                  : "{\"type\":\"text\",\"text\":") &&
            fxi_json_str(b, p->text.p, whole ? p->text.n : 0) &&
@@ -150,12 +150,12 @@ static bool open_block(fxi_reply *r, size_t i)
            add_message_block(&r->out, &r->choice[0].content[i], false) && end_event(r);
 }
 
-static bool add_delta(fxi_reply *r, size_t i, const fxi_answer_event *ev)
+static bool add_delta(fxi_reply *r, size_t i, const fxi_output_event *ev)
 {
     static const char *const words[][2] = {
-        [FXI_ANSWER_TEXT] = {"text_delta", "text"},
-        [FXI_ANSWER_REASONING] = {"thinking_delta", "thinking"},
-        [FXI_ANSWER_CALL] = {"input_json_delta", "partial_json"},
+        [FXI_OUTPUT_TEXT] = {"text_delta", "text"},
+        [FXI_OUTPUT_REASONING] = {"thinking_delta", "thinking"},
+        [FXI_OUTPUT_CALL] = {"input_json_delta", "partial_json"},
     };
     const char *const *w = words[r->choice[0].content[i].kind];
     return begin_event(r, "content_block_delta") &&
@@ -164,12 +164,12 @@ static bool add_delta(fxi_reply *r, size_t i, const fxi_answer_event *ev)
            fxi_json_str(&r->out, ev->p, ev->n) && fxi_buf_str(&r->out, "}") && end_event(r);
 }
 
-static bool write_content(fxi_reply *r, int k, const fxi_answer_event *ev)
+static bool write_content(fxi_reply *r, int k, const fxi_output_event *ev)
 {
     const size_t i = r->choice[k].n_content - 1;
-    if (ev->kind == FXI_ANSWER_DONE || ev->kind == FXI_ANSWER_BROKEN) return close_block(r);
+    if (ev->kind == FXI_OUTPUT_DONE || ev->kind == FXI_OUTPUT_BROKEN) return close_block(r);
     if (i == r->n_item && (!close_block(r) || !open_block(r, i))) return false;
-    return ev->kind == FXI_ANSWER_CALL || add_delta(r, i, ev);
+    return ev->kind == FXI_OUTPUT_CALL || add_delta(r, i, ev);
 }
 
 static bool write_finish(fxi_reply *r, int k, fx_finish finish)

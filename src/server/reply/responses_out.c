@@ -16,11 +16,11 @@
 static const struct item_words {
     const char *item, *id, *part, *delta, *done, *text;
 } item_words[] = {
-    [FXI_ANSWER_TEXT] = {"message", "msg", "output_text", "response.output_text.delta",
+    [FXI_OUTPUT_TEXT] = {"message", "msg", "output_text", "response.output_text.delta",
                          "response.output_text.done", "text"},
-    [FXI_ANSWER_REASONING] = {"reasoning", "rs", "reasoning_text", "response.reasoning_text.delta",
+    [FXI_OUTPUT_REASONING] = {"reasoning", "rs", "reasoning_text", "response.reasoning_text.delta",
                               "response.reasoning_text.done", "text"},
-    [FXI_ANSWER_CALL] = {"function_call", "fc", NULL, "response.function_call_arguments.delta",
+    [FXI_OUTPUT_CALL] = {"function_call", "fc", NULL, "response.function_call_arguments.delta",
                          "response.function_call_arguments.done", "arguments"},
 };
 
@@ -36,7 +36,7 @@ static bool add_item_id(fxi_buf *b, const fxi_reply *r, size_t i)
 // text NULL: nothing has come.
 static bool add_text_part(fxi_buf *b, const fxi_content_part *p, bool whole)
 {
-    const bool text = p->kind == FXI_ANSWER_TEXT;
+    const bool text = p->kind == FXI_OUTPUT_TEXT;
     return fxi_buf_fmt(b, "{\"type\":\"%s\",\"text\":", item_words[p->kind].part) &&
            fxi_json_str(b, p->text.p, whole ? p->text.n : 0) &&
            fxi_buf_str(b, text ? ",\"annotations\":[],\"logprobs\":[]}" : "}");
@@ -51,7 +51,7 @@ static bool add_call_members(fxi_buf *b, const fxi_content_part *p, bool whole)
 
 static bool add_list_members(fxi_buf *b, const fxi_content_part *p, bool whole)
 {
-    const char *more = p->kind == FXI_ANSWER_TEXT ? ",\"role\":\"assistant\"" : ",\"summary\":[]";
+    const char *more = p->kind == FXI_OUTPUT_TEXT ? ",\"role\":\"assistant\"" : ",\"summary\":[]";
     return fxi_buf_str(b, more) && fxi_buf_str(b, ",\"content\":[") &&
            (!whole || add_text_part(b, p, true)) && fxi_buf_str(b, "]");
 }
@@ -63,7 +63,7 @@ static bool add_output_item(fxi_buf *b, const fxi_reply *r, size_t i, const char
     return fxi_buf_str(b, "{\"id\":") && add_item_id(b, r, i) &&
            fxi_buf_fmt(b, ",\"type\":\"%s\",\"status\":\"%s\"", item_words[p->kind].item,
                        p->is_broken && whole ? "incomplete" : status) &&
-           (p->kind == FXI_ANSWER_CALL ? add_call_members(b, p, whole)
+           (p->kind == FXI_OUTPUT_CALL ? add_call_members(b, p, whole)
                                        : add_list_members(b, p, whole)) &&
            fxi_buf_str(b, "}");
 }
@@ -160,7 +160,7 @@ static bool add_item_event(fxi_reply *r, const char *type, size_t i, const char 
 // The start of an event of item i's inside.
 static bool begin_inner(fxi_reply *r, const char *type, size_t i)
 {
-    const bool call = r->choice[0].content[i].kind == FXI_ANSWER_CALL;
+    const bool call = r->choice[0].content[i].kind == FXI_OUTPUT_CALL;
     return begin_event(r, type) && fxi_buf_str(&r->out, ",\"item_id\":") &&
            add_item_id(&r->out, r, i) && fxi_buf_fmt(&r->out, ",\"output_index\":%zu", i) &&
            fxi_buf_str(&r->out, call ? "" : ",\"content_index\":0");
@@ -169,7 +169,7 @@ static bool begin_inner(fxi_reply *r, const char *type, size_t i)
 static bool add_part_event(fxi_reply *r, const char *type, size_t i, bool whole)
 {
     const fxi_content_part *p = &r->choice[0].content[i];
-    return p->kind == FXI_ANSWER_CALL ||
+    return p->kind == FXI_OUTPUT_CALL ||
            (begin_inner(r, type, i) && fxi_buf_str(&r->out, ",\"part\":") &&
             add_text_part(&r->out, p, whole) && end_event(r));
 }
@@ -187,11 +187,11 @@ static bool add_text_done(fxi_reply *r, size_t i)
     const fxi_content_part *p = &r->choice[0].content[i];
     const struct item_words *w = &item_words[p->kind];
     return begin_inner(r, w->done, i) &&
-           (p->kind != FXI_ANSWER_CALL ||
+           (p->kind != FXI_OUTPUT_CALL ||
             (fxi_buf_str(&r->out, ",\"name\":") && fxi_json_str(&r->out, p->name.p, p->name.n))) &&
            fxi_buf_fmt(&r->out, ",\"%s\":", w->text) &&
            fxi_json_str(&r->out, p->text.p, p->text.n) &&
-           fxi_buf_str(&r->out, p->kind == FXI_ANSWER_TEXT ? ",\"logprobs\":[]" : "") &&
+           fxi_buf_str(&r->out, p->kind == FXI_OUTPUT_TEXT ? ",\"logprobs\":[]" : "") &&
            end_event(r);
 }
 
@@ -212,21 +212,21 @@ static bool begin_response(fxi_reply *r, int k)
            add_response_event(r, "response.in_progress");
 }
 
-static bool add_delta(fxi_reply *r, size_t i, const fxi_answer_event *ev)
+static bool add_delta(fxi_reply *r, size_t i, const fxi_output_event *ev)
 {
-    const fxi_answer_kind kind = r->choice[0].content[i].kind;
+    const fxi_output_kind kind = r->choice[0].content[i].kind;
     return begin_inner(r, item_words[kind].delta, i) && fxi_buf_str(&r->out, ",\"delta\":") &&
            fxi_json_str(&r->out, ev->p, ev->n) &&
-           fxi_buf_str(&r->out, kind == FXI_ANSWER_TEXT ? ",\"logprobs\":[]" : "") && end_event(r);
+           fxi_buf_str(&r->out, kind == FXI_OUTPUT_TEXT ? ",\"logprobs\":[]" : "") && end_event(r);
 }
 
-static bool write_content(fxi_reply *r, int k, const fxi_answer_event *ev)
+static bool write_content(fxi_reply *r, int k, const fxi_output_event *ev)
 {
     const size_t i = r->choice[k].n_content - 1;
-    if (ev->kind == FXI_ANSWER_DONE || ev->kind == FXI_ANSWER_BROKEN)
+    if (ev->kind == FXI_OUTPUT_DONE || ev->kind == FXI_OUTPUT_BROKEN)
         return close_item(r, "completed");
     if (i == r->n_item && (!close_item(r, "completed") || !open_item(r, i))) return false;
-    return ev->kind == FXI_ANSWER_CALL || add_delta(r, i, ev);
+    return ev->kind == FXI_OUTPUT_CALL || add_delta(r, i, ev);
 }
 
 static bool write_finish(fxi_reply *r, int k, fx_finish finish)

@@ -681,13 +681,13 @@ static void add_answer(grammar_builder *b, part_list *l)
 // The prompt is rendered to see its end.
 static bool look_at_prompt(grammar_builder *b, fx_error *err)
 {
-    const fxi_answer_spec spec = {.reasoning = b->reasoning};
+    const fxi_output_spec spec = {.reasoning = b->reasoning};
     const fx_chat_request q = fxi_params_chat(b->par);
     char *text = NULL;
     size_t n = 0;
     if (!b->reasoning || b->reasoning->channels) return true;
     if (fx_chat_request_text(b->eng, &q, &text, &n, err) != FX_OK) return false;
-    b->opened = fxi_answer_opens_reasoning(&spec, text, n);
+    b->opened = fxi_output_parser_opens_reasoning(&spec, text, n);
     free(text);
     return true;
 }

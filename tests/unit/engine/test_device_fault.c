@@ -4,7 +4,7 @@
 #include "suite.h"
 #include "unit/cmocka_all.h"
 
-#include "model/plan/plan.h"
+#include "model/plan.h"
 #include "unit/engine/support/bits.h"
 #include "unit/engine/support/unthreaded.h"
 #include "unit/model/hidden_device.h"

@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-#include "model/host/panel_ranges.h"
+#include "model/host/compute.h"
 #include "suite.h"
 
 enum { MAX_PANEL = 4096, MOST = 16, N_THREAD = 4 };

@@ -4,7 +4,7 @@
 #include "suite.h"
 #include "unit/cmocka_all.h"
 
-#include "model/plan/rope.h"
+#include "model/plan.h"
 
 #include <math.h>
 #include <stdio.h>

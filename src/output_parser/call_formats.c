@@ -1,10 +1,12 @@
-// call_formats.c - the table of formats. Where the marks of several stand in one template, the
-// earlier row is taken: rows with longer or rarer marks come first.
-#include "answer/call_format.h"
+// call_formats.c - the table of formats. If a template contains the marks of several formats, the
+// first row wins: rows with longer or rarer marks come first.
+#include "output_parser/call_formats.h"
 
 #include <string.h>
 
-#define DS(word) "<\xef\xbd\x9ctool\xe2\x96\x81" word "\xef\xbd\x9c>"
+#define DS(word)       "<\xef\xbd\x9ctool\xe2\x96\x81" word "\xef\xbd\x9c>" // of DeepSeek
+#define DS_CALLS(word) DS("calls\xe2\x96\x81" word)
+#define DS_CALL(word)  DS("call\xe2\x96\x81" word)
 
 static const fxi_call_format call_rows[] = {
     {.name = "harmony",
@@ -18,48 +20,24 @@ static const fxi_call_format call_rows[] = {
      .about = "DeepSeek-V3, R1",
      .hint = {DS("sep"), "```json"},
      .body = FXI_BODY_HEAD,
-     .open = {DS("calls\xe2\x96\x81"
-                 "begin")},
-     .again = {DS("call\xe2\x96\x81"
-                  "begin") "function" DS("sep")},
-     .skip = {"```", DS("call\xe2\x96\x81"
-                        "end")},
-     .close = {DS("calls\xe2\x96\x81"
-                  "end")},
+     .open = {DS_CALLS("begin")},
+     .again = {DS_CALL("begin") "function" DS("sep")},
+     .skip = {"```", DS_CALL("end")},
+     .close = {DS_CALLS("end")},
      .name_end = {"\n```json\n"},
-     .spelling = {DS("calls\xe2\x96\x81"
-                     "begin"),
-                  DS("call\xe2\x96\x81"
-                     "begin") "function" DS("sep"),
-                  "\n```json\n",
-                  "\n```" DS("call\xe2\x96\x81"
-                             "end"),
-                  "\n",
-                  DS("calls\xe2\x96\x81"
-                     "end")}},
+     .spelling = {DS_CALLS("begin"), DS_CALL("begin") "function" DS("sep"), "\n```json\n",
+                  "\n```" DS_CALL("end"), "\n", DS_CALLS("end")}},
     {.name = "deepseek_v31",
      .about = "DeepSeek-V3.1",
      .hint = {DS("sep")},
      .body = FXI_BODY_HEAD,
-     .open = {DS("calls\xe2\x96\x81"
-                 "begin")},
-     .again = {DS("call\xe2\x96\x81"
-                  "begin")},
-     .skip = {DS("call\xe2\x96\x81"
-                 "end")},
-     .close = {DS("calls\xe2\x96\x81"
-                  "end")},
+     .open = {DS_CALLS("begin")},
+     .again = {DS_CALL("begin")},
+     .skip = {DS_CALL("end")},
+     .close = {DS_CALLS("end")},
      .name_end = {DS("sep")},
-     .spelling = {DS("calls\xe2\x96\x81"
-                     "begin"),
-                  DS("call\xe2\x96\x81"
-                     "begin"),
-                  DS("sep"),
-                  DS("call\xe2\x96\x81"
-                     "end"),
-                  "",
-                  DS("calls\xe2\x96\x81"
-                     "end")}},
+     .spelling = {DS_CALLS("begin"), DS_CALL("begin"), DS("sep"), DS_CALL("end"), "",
+                  DS_CALLS("end")}},
     {.name = "kimi_k2",
      .about = "Kimi-K2",
      .hint = {"<|tool_calls_section_begin|>"},
@@ -389,9 +367,7 @@ static void add_call_marks(mark_list *l, const fxi_call_format *f)
 size_t fxi_format_marks(const fxi_call_format *calls, const fxi_reason_format *reasoning,
                         const char **mark, size_t max)
 {
-    static const char *const inner[] = {"[CALL_ID]", DS("sep"),
-                                        DS("call\xe2\x96\x81"
-                                           "begin")};
+    static const char *const inner[] = {"[CALL_ID]", DS("sep"), DS_CALL("begin")};
     static const char *const channels[] = {"<|channel|>", "<|message|>", "<|start|>",    "<|end|>",
                                            "<|call|>",    "<|return|>",  "<|constrain|>"};
     static const char *const thought[] = {"<|channel>"}; // part of a mark

@@ -1,4 +1,4 @@
-// test_answer_golden.c - golden transcripts: what a model writes in, events out, however the text
+// test_output_golden.c - golden transcripts: what a model writes in, events out, however the text
 // is cut.
 //
 // tests/vectors/answers/golden.events has the cases; its head says how they are written.
@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "answer/answer.h"
 #include "base/text/buf.h"
 #include "base/text/str.h"
+#include "output_parser/output_parser.h"
 #include "suite.h"
 #include "unit/cmocka_all.h"
 
@@ -39,9 +39,9 @@ static fxi_param_kind param_kind(void *ud, const char *name, size_t n, const cha
     return fxi_str_is((fxi_str){param, n_param}, "unknown") ? FXI_PARAM_UNKNOWN : FXI_PARAM_OTHER;
 }
 
-static fxi_answer_spec spec_of(const golden *g)
+static fxi_output_spec spec_of(const golden *g)
 {
-    fxi_answer_spec spec = {.has_tool = has_tool, .param = param_kind};
+    fxi_output_spec spec = {.has_tool = has_tool, .param = param_kind};
     if (strcmp(g->calls, "-") != 0) {
         spec.calls = fxi_call_format_named(g->calls);
         assert_non_null(spec.calls);
@@ -72,17 +72,17 @@ static void add_shown(fxi_buf *b, const char *p, size_t n)
     }
 }
 
-static bool hear(void *ud, const fxi_answer_event *ev)
+static bool hear(void *ud, const fxi_output_event *ev)
 {
     static const char *const words[] = {"text ", "reasoning ", "call ", "args ", "done", "broken "};
     heard *h = ud;
-    const bool joins = ev->kind == FXI_ANSWER_TEXT || ev->kind == FXI_ANSWER_REASONING ||
-                       ev->kind == FXI_ANSWER_ARGS;
+    const bool joins = ev->kind == FXI_OUTPUT_TEXT || ev->kind == FXI_OUTPUT_REASONING ||
+                       ev->kind == FXI_OUTPUT_ARGS;
     if (!joins || h->last != (int)ev->kind)
         fxi_buf_fmt(&h->out, "%s%s", h->out.n ? "\n" : "", words[ev->kind]);
     h->last = ev->kind;
     add_shown(&h->out, ev->p, ev->n_emitted);
-    if (ev->kind == FXI_ANSWER_BROKEN) fxi_buf_str(&h->out, "|");
+    if (ev->kind == FXI_OUTPUT_BROKEN) fxi_buf_str(&h->out, "|");
     add_shown(&h->out, ev->p + ev->n_emitted, ev->n - ev->n_emitted);
     if (ev->n_id) fxi_buf_str(&h->out, " id ");
     add_shown(&h->out, ev->id, ev->n_id);
@@ -93,22 +93,22 @@ static bool hear(void *ud, const fxi_answer_event *ev)
 // otherwise.
 static bool run_cut(const golden *g, size_t cut, size_t step)
 {
-    const fxi_answer_spec spec = spec_of(g);
-    fxi_answer *a = fxi_answer_new(&spec);
+    const fxi_output_spec spec = spec_of(g);
+    fxi_output_parser *a = fxi_output_parser_new(&spec);
     heard h = {.last = -1};
     assert_non_null(a);
-    if (g->open) fxi_answer_open_reasoning(a);
-    assert_true(fxi_answer_add(a, g->in.p, cut, hear, &h));
+    if (g->open) fxi_output_parser_open_reasoning(a);
+    assert_true(fxi_output_parser_add(a, g->in.p, cut, hear, &h));
     for (size_t i = cut; i < g->in.n; i += step)
-        assert_true(
-            fxi_answer_add(a, g->in.p + i, g->in.n - i < step ? g->in.n - i : step, hear, &h));
-    assert_true(fxi_answer_end(a, hear, &h));
+        assert_true(fxi_output_parser_add(a, g->in.p + i, g->in.n - i < step ? g->in.n - i : step,
+                                          hear, &h));
+    assert_true(fxi_output_parser_end(a, hear, &h));
     const bool same = !strcmp(h.out.p ? h.out.p : "", g->out.p ? g->out.p : "");
     if (!same)
         print_error("%s, cut at %zu, then by %zu:\n%.*s\nis heard as\n%s\ninstead of\n%s\n\n",
                     g->name, cut, step, (int)g->in.n, g->in.p, h.out.p, g->out.p);
     fxi_buf_free(&h.out);
-    fxi_answer_free(a);
+    fxi_output_parser_free(a);
     return same;
 }
 
@@ -271,15 +271,15 @@ static void test_a_template_chooses_its_format(void **state)
 static void test_the_end_of_a_prompt_opens_reasoning(void **state)
 {
     (void)state;
-    const fxi_answer_spec spec = {.reasoning = fxi_reason_format_named("think")};
+    const fxi_output_spec spec = {.reasoning = fxi_reason_format_named("think")};
     const char open[] = "<|im_start|>assistant\n<think>\n", shut[] = "<think>\n\n</think>\n\n";
-    assert_true(fxi_answer_opens_reasoning(&spec, open, strlen(open)));
-    assert_false(fxi_answer_opens_reasoning(&spec, shut, strlen(shut)));
-    assert_false(fxi_answer_opens_reasoning(&spec, "", 0));
-    assert_false(fxi_answer_opens_reasoning(&(fxi_answer_spec){0}, open, strlen(open)));
+    assert_true(fxi_output_parser_opens_reasoning(&spec, open, strlen(open)));
+    assert_false(fxi_output_parser_opens_reasoning(&spec, shut, strlen(shut)));
+    assert_false(fxi_output_parser_opens_reasoning(&spec, "", 0));
+    assert_false(fxi_output_parser_opens_reasoning(&(fxi_output_spec){0}, open, strlen(open)));
 }
 
-static bool hear_nothing(void *ud, const fxi_answer_event *ev)
+static bool hear_nothing(void *ud, const fxi_output_event *ev)
 {
     (void)ud, (void)ev;
     return true;
@@ -288,18 +288,18 @@ static bool hear_nothing(void *ud, const fxi_answer_event *ev)
 static void test_it_is_known_whether_an_answer_reasons(void **state)
 {
     (void)state;
-    const fxi_answer_spec spec = {.reasoning = fxi_reason_format_named("think")};
-    fxi_answer *a = fxi_answer_new(&spec);
-    assert_false(fxi_answer_is_reasoning(a));
-    assert_true(fxi_answer_add(a, "<think>x", 8, hear_nothing, NULL));
-    assert_true(fxi_answer_is_reasoning(a));
-    assert_true(fxi_answer_add(a, "</think>y", 9, hear_nothing, NULL));
-    assert_false(fxi_answer_is_reasoning(a));
-    assert_true(fxi_answer_bytes(a) > 0);
-    fxi_answer_free(a);
+    const fxi_output_spec spec = {.reasoning = fxi_reason_format_named("think")};
+    fxi_output_parser *a = fxi_output_parser_new(&spec);
+    assert_false(fxi_output_parser_is_reasoning(a));
+    assert_true(fxi_output_parser_add(a, "<think>x", 8, hear_nothing, NULL));
+    assert_true(fxi_output_parser_is_reasoning(a));
+    assert_true(fxi_output_parser_add(a, "</think>y", 9, hear_nothing, NULL));
+    assert_false(fxi_output_parser_is_reasoning(a));
+    assert_true(fxi_output_parser_bytes(a) > 0);
+    fxi_output_parser_free(a);
 }
 
-FX_SUITE(test_answer_golden)
+FX_SUITE(test_output_golden)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_golden_answer_is_heard_however_it_is_cut),

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "answer/json_scan.h"
+#include "output_parser/json_scan.h"
 #include "suite.h"
 #include "unit/cmocka_all.h"
 

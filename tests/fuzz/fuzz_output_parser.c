@@ -1,13 +1,15 @@
-// fuzz_answer.c - any text in any format: its events are the same however it is cut, names are not
-// empty, and the arguments of every complete call are one JSON object.
+// fuzz_output_parser.c - any text in any format: its events are the same however it is cut, names
+// are not empty, and the arguments of every complete call are one JSON object.
 //
 // The first two bytes choose the formats, the third how the text is cut.
 #include <string.h>
 
-#include "answer/answer.h"
-#include "answer/json_scan.h"
 #include "base/number/rng.h"
 #include "fuzz.h"
+#include "output_parser/json_scan.h"
+#include "output_parser/output_parser.h"
+
+FUZZ_TARGET(fuzz_output_parser);
 
 FUZZ_TARGET(fuzz_answer);
 
@@ -17,27 +19,27 @@ typedef struct heard {
     bool in_call;
 } heard;
 
-static void check_event(heard *h, const fxi_answer_event *ev)
+static void check_event(heard *h, const fxi_output_event *ev)
 {
     FUZZ_CHECK(ev->n_emitted <= ev->n);
-    FUZZ_CHECK((ev->kind == FXI_ANSWER_CALL || ev->kind == FXI_ANSWER_TEXT ||
-                ev->kind == FXI_ANSWER_REASONING) == !h->in_call);
-    if (ev->kind == FXI_ANSWER_CALL) FUZZ_CHECK(ev->n > 0);
-    if (ev->kind == FXI_ANSWER_DONE)
+    FUZZ_CHECK((ev->kind == FXI_OUTPUT_CALL || ev->kind == FXI_OUTPUT_TEXT ||
+                ev->kind == FXI_OUTPUT_REASONING) == !h->in_call);
+    if (ev->kind == FXI_OUTPUT_CALL) FUZZ_CHECK(ev->n > 0);
+    if (ev->kind == FXI_OUTPUT_DONE)
         FUZZ_CHECK(h->args.n && h->args.p[0] == '{' && fxi_json_scan_all(h->args.p, h->args.n));
 }
 
-static bool hear(void *ud, const fxi_answer_event *ev)
+static bool hear(void *ud, const fxi_output_event *ev)
 {
     heard *h = ud;
     const char mark[] = {1, (char)('0' + ev->kind)};
     check_event(h, ev);
     if ((int)ev->kind != h->last && !fxi_buf_add(&h->log, mark, 2)) return false;
     h->last = ev->kind;
-    if (ev->kind == FXI_ANSWER_CALL) fxi_buf_clear(&h->args);
-    if (ev->kind == FXI_ANSWER_CALL || ev->kind == FXI_ANSWER_ARGS) h->in_call = true;
-    if (ev->kind == FXI_ANSWER_DONE || ev->kind == FXI_ANSWER_BROKEN) h->in_call = false;
-    return (ev->kind != FXI_ANSWER_ARGS || fxi_buf_add(&h->args, ev->p, ev->n)) &&
+    if (ev->kind == FXI_OUTPUT_CALL) fxi_buf_clear(&h->args);
+    if (ev->kind == FXI_OUTPUT_CALL || ev->kind == FXI_OUTPUT_ARGS) h->in_call = true;
+    if (ev->kind == FXI_OUTPUT_DONE || ev->kind == FXI_OUTPUT_BROKEN) h->in_call = false;
+    return (ev->kind != FXI_OUTPUT_ARGS || fxi_buf_add(&h->args, ev->p, ev->n)) &&
            (!ev->n || fxi_buf_add(&h->log, ev->p, ev->n)) &&
            (!ev->n_id || fxi_buf_add(&h->log, ev->id, ev->n_id));
 }
@@ -48,20 +50,20 @@ static fxi_param_kind any_param(void *ud, const char *name, size_t n, const char
     return (fxi_param_kind)((n + m + (m ? (unsigned char)param[0] : 0)) % 3);
 }
 
-static void hear_all(heard *h, const fxi_answer_spec *spec, const uint8_t *p, size_t n,
+static void hear_all(heard *h, const fxi_output_spec *spec, const uint8_t *p, size_t n,
                      unsigned max_piece)
 {
-    fxi_answer *a = fxi_answer_new(spec);
+    fxi_output_parser *a = fxi_output_parser_new(spec);
     bool ok = a != NULL;
     h->last = -1;
     for (size_t i = 0, k = 0; ok && i < n; k++) {
         size_t piece = max_piece ? 1 + fxi_rng_u64(1, 2, k) % max_piece : n;
         if (piece > n - i) piece = n - i;
-        ok = fxi_answer_add(a, (const char *)p + i, piece, hear, h);
+        ok = fxi_output_parser_add(a, (const char *)p + i, piece, hear, h);
         i += piece;
     }
-    FUZZ_CHECK(ok && fxi_answer_end(a, hear, h));
-    fxi_answer_free(a);
+    FUZZ_CHECK(ok && fxi_output_parser_end(a, hear, h));
+    fxi_output_parser_free(a);
 }
 
 static size_t count_calls(void)
@@ -81,7 +83,7 @@ static size_t count_reasonings(void)
 int fuzz_answer_run(const uint8_t *data, size_t n_bytes)
 {
     if (n_bytes < 3) return 0;
-    const fxi_answer_spec spec = {.calls = fxi_call_format_at(data[0] % (count_calls() + 1)),
+    const fxi_output_spec spec = {.calls = fxi_call_format_at(data[0] % (count_calls() + 1)),
                                   .reasoning =
                                       fxi_reason_format_at(data[1] % (count_reasonings() + 1)),
                                   .param = any_param};

@@ -1,8 +1,11 @@
 // json_scan.c - a table of states: each takes a byte and names the next one.
-#include "answer/json_scan.h"
+#include "output_parser/json_scan.h"
 
 #include <stdio.h>
 #include <string.h>
+
+#include "base/text/str.h"
+#include "base/text/utf8.h"
 
 enum {
     S_VALUE,      // a value
@@ -134,14 +137,9 @@ static fxi_scan_step scan_escape(fxi_json_scan *s, char c)
     return c && strchr("\"\\/bfnrt", c) ? scan_go_to(s, S_TEXT) : FXI_SCAN_BAD;
 }
 
-static bool is_hex(char c)
-{
-    return scan_is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
-}
-
 static fxi_scan_step scan_hex(fxi_json_scan *s, char c)
 {
-    if (!is_hex(c)) return FXI_SCAN_BAD;
+    if (fxi_hex_digit(c) < 0) return FXI_SCAN_BAD;
     return --s->n_hex ? FXI_SCAN_MORE : scan_go_to(s, S_TEXT);
 }
 
@@ -230,17 +228,12 @@ bool fxi_json_scan_all(const char *text, size_t n)
         step = fxi_json_scan_byte(&s, text[i]);
     }
     if (step == FXI_SCAN_MORE) return fxi_json_scan_byte(&s, ' ') == FXI_SCAN_BEFORE;
-    if (step == FXI_SCAN_BEFORE) i--; // the byte behind a number
+    if (step == FXI_SCAN_BEFORE) i--; // the byte after a number
     while (i < n && is_blank(text[i])) i++;
     return step != FXI_SCAN_BAD && i == n;
 }
 
 // ---- strings ------------------------------------------------------------------------------------
-
-static int scan_hex_value(char c)
-{
-    return scan_is_digit(c) ? c - '0' : (c | 32) - 'a' + 10;
-}
 
 // The code unit at s[0..n), "\uXXXX"; -1: there is none.
 static int32_t code_unit(const char *s, size_t n)
@@ -248,34 +241,20 @@ static int32_t code_unit(const char *s, size_t n)
     int32_t v = 0;
     if (n < 6 || s[0] != '\\' || s[1] != 'u') return -1;
     for (int i = 2; i < 6; i++) {
-        if (!is_hex(s[i])) return -1;
-        v = v * 16 + scan_hex_value(s[i]);
+        if (fxi_hex_digit(s[i]) < 0) return -1;
+        v = v * 16 + fxi_hex_digit(s[i]);
     }
     return v;
 }
 
 static bool add_code(fxi_buf *out, int32_t c)
 {
-    char b[4];
-    size_t n = 0;
+    char utf8[4];
     if (c >= 0xd800 && c < 0xe000) c = 0xfffd; // half a pair
-    if (c < 0x80) {
-        b[n++] = (char)c;
-    } else if (c < 0x800) {
-        b[n++] = (char)(0xc0 | c >> 6);
-    } else if (c < 0x10000) {
-        b[n++] = (char)(0xe0 | c >> 12);
-        b[n++] = (char)(0x80 | (c >> 6 & 63));
-    } else {
-        b[n++] = (char)(0xf0 | c >> 18);
-        b[n++] = (char)(0x80 | (c >> 12 & 63));
-        b[n++] = (char)(0x80 | (c >> 6 & 63));
-    }
-    if (c >= 0x80) b[n++] = (char)(0x80 | (c & 63));
-    return fxi_buf_add(out, b, n);
+    return fxi_buf_add(out, utf8, fxi_utf8_put(utf8, (uint32_t)c));
 }
 
-// The escape at s[0..n), and how many bytes it has.
+// Adds the character of the escape at s[0..n). *n_used: its bytes.
 static bool add_escape(fxi_buf *out, const char *s, size_t n, size_t *n_used)
 {
     static const char plain[] = "\"\"\\\\//b\bf\fn\nr\rt\t"; // pairs: letter, byte

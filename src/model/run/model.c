@@ -1,10 +1,13 @@
-// decoder.c - the forward pass of a transformer: its layers one after the other, as plan.h states
-// them, in the steps of a device (device.h). Where several devices share the model out, each half
-// of a layer is done by all of them, and ends with the sum of what they have computed. At the end
-// each has the logits of a part of the vocabulary, and the best token of all is chosen here.
-#include "model/decoder.h"
+// model.c - loads a transformer, runs it, and reports what it is.
+//
+// A forward pass runs the layers one after the other, as plan.h states them, in the steps of a
+// device (device.h). If several devices share the model, each half of a layer is done by all of
+// them and ends with the sum of what they have computed. At the end each has the logits of a part
+// of the vocabulary, and the best token of all is chosen here.
+#include "model/model.h"
 
 #include "model/device.h"
+#include "model/load/loading.h"
 
 typedef struct pass {
     const fxi_transformer *m;
@@ -15,7 +18,7 @@ typedef struct pass {
     fx_error *err;
 } pass;
 
-// ---- who reads h -------------------------------------------------------------------------------
+// ---- the readers of h --------------------------------------------------------------------------
 
 static uint64_t type_bit(const fxi_linear *w)
 {
@@ -248,7 +251,8 @@ static fx_status give_steps(crew *c, fxi_transformer *m, const fxi_batch *batch,
     return FX_OK;
 }
 
-fx_status fxi_decoder_submit(fxi_model *model, const fxi_batch *batch, float *logits, fx_error *err)
+static fx_status submit_decoder(fxi_model *model, const fxi_batch *batch, float *logits,
+                                fx_error *err)
 {
     fxi_transformer *m = (fxi_transformer *)model;
     crew c = {.all = m->ranks.n ? m->dev : NULL, .err = err};
@@ -282,10 +286,85 @@ static void join_best(const fxi_model_ranks *r)
     for (int i = 0; r->all->best && i < n_logit; i++) join_best_row(r, i);
 }
 
-fx_status fxi_decoder_wait(fxi_model *model, fx_error *err)
+static fx_status wait_decoder(fxi_model *model, fx_error *err)
 {
     const fxi_transformer *m = (const fxi_transformer *)model;
     FX_TRY(m->dev->ops->wait(m->dev, err));
     if (m->ranks.n) join_best(&m->ranks);
     return FX_OK;
+}
+
+// ---- the model ---------------------------------------------------------------------------------
+
+static void free_decoder(fxi_model *m)
+{
+    fxi_transformer_free((fxi_transformer *)m);
+}
+
+static const fxi_model_ops decoder_ops = {free_decoder, submit_decoder, wait_decoder};
+
+fx_status fxi_model_load(const fxi_gguf *g, const fxi_model_options *opt, fxi_model **out,
+                         fx_error *err)
+{
+    fxi_transformer *m;
+    *out = NULL;
+    if (opt->device && opt->device->ranks)
+        FX_TRY(fxi_ranks_load(g, opt, &m, err));
+    else
+        FX_TRY(fxi_transformer_load(g, opt, (fxi_cut){0, 1}, false, &m, err));
+    m->model.ops = &decoder_ops;
+    *out = &m->model;
+    return FX_OK;
+}
+
+fx_status fxi_model_inspect(const fxi_gguf *g, const fxi_model_options *opt, fxi_model **out,
+                            fx_error *err)
+{
+    fxi_transformer *m;
+    *out = NULL;
+    FX_TRY(fxi_transformer_load(g, opt, (fxi_cut){0, 1}, true, &m, err));
+    m->model.ops = &decoder_ops;
+    *out = &m->model;
+    return FX_OK;
+}
+
+void fxi_model_free(fxi_model *m)
+{
+    if (m) m->ops->free(m);
+}
+
+fx_status fxi_model_submit(fxi_model *m, const fxi_batch *batch, float *logits, fx_error *err)
+{
+    return m->ops->submit(m, batch, logits, err);
+}
+
+fx_status fxi_model_wait(fxi_model *m, fx_error *err)
+{
+    return m->ops->wait ? m->ops->wait(m, err) : FX_OK;
+}
+
+fx_status fxi_model_forward(fxi_model *m, const fxi_batch *batch, float *logits, fx_error *err)
+{
+    FX_TRY(fxi_model_submit(m, batch, logits, err));
+    return fxi_model_wait(m, err);
+}
+
+const fxi_model_shape *fxi_model_get_shape(const fxi_model *m)
+{
+    return &m->shape;
+}
+
+const char *fxi_model_kernel_path(const fxi_model *m)
+{
+    return m->path;
+}
+
+const char *fxi_model_kv_type_name(const fxi_model *m)
+{
+    return fxi_dtype_find(m->kv_type)->name;
+}
+
+size_t fxi_model_kv_row_bytes(const fxi_model *m)
+{
+    return m->shape.kv.group[0].row_bytes;
 }
