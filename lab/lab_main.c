@@ -73,8 +73,13 @@ static fxi_opt_table gather_options(fxi_opt row[FXI_OPT_MAX_ROW])
         row[n++].commands = FXI_CMD_LAB;
     }
     memcpy(row + n, lab_rows, sizeof lab_rows);
-    return (fxi_opt_table){row, n + N_LAB_ROW, fxi_cli_table.env_prefix, lab_sections,
-                           sizeof lab_sections / sizeof *lab_sections};
+    return (fxi_opt_table){.opt = row,
+                           .n_opt = n + N_LAB_ROW,
+                           .env_prefix = fxi_cli_table.env_prefix,
+                           .section = lab_sections,
+                           .n_section = sizeof lab_sections / sizeof *lab_sections,
+                           .renamed = fxi_cli_table.renamed,
+                           .n_renamed = fxi_cli_table.n_renamed};
 }
 
 int main(int argc, char **argv)

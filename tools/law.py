@@ -30,7 +30,7 @@ LAW = {
 
     "base/text": [],
     "base": ["base/text/utf8.h", ERROR],
-    "base/option": ["base/text", "base", ERROR],
+    "base/option": ["base/system/grow.h", "base/text", "base", ERROR],
     "base/number": ["base/text", "base", ERROR],
     "base/system": ["base/text", "base", ERROR],
     "base/keyed": ["base/text", "base", ERROR],

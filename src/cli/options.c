@@ -118,8 +118,19 @@ static const fxi_opt_section sections[] = {
     {"convert", FXI_CMD_CONVERT}, {"quantize", FXI_CMD_QUANTIZE}, {"bench", FXI_CMD_BENCH},
 };
 
-const fxi_opt_table fxi_cli_table = {rows, sizeof rows / sizeof rows[0], "FLEXINFER_", sections,
-                                     sizeof sections / sizeof sections[0]};
+// Accepted until the version after 0.1.
+static const fxi_opt_renamed renamed[] = {
+    {"gpu-math", "law", "batch-invariant"},
+    {"gpu-math", "exact", "cpu-exact"},
+};
+
+const fxi_opt_table fxi_cli_table = {.opt = rows,
+                                     .n_opt = sizeof rows / sizeof rows[0],
+                                     .env_prefix = "FLEXINFER_",
+                                     .section = sections,
+                                     .n_section = sizeof sections / sizeof sections[0],
+                                     .renamed = renamed,
+                                     .n_renamed = sizeof renamed / sizeof renamed[0]};
 
 fxi_cli_options fxi_cli_options_start(void)
 {

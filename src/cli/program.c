@@ -179,6 +179,15 @@ static const char *find_complaint(const fxi_cli_command *cmd, const fxi_cli_opti
     return text;
 }
 
+// Once for each old spelling.
+static void print_notes(const fxi_cli_program *p, const fxi_opt_rest *rest)
+{
+    char text[200];
+    for (size_t i = 0; i < p->options->n_renamed; i++)
+        if (fxi_opt_note(p->options, rest, i, text, sizeof text))
+            fprintf(stderr, "note: %s\n", text);
+}
+
 static int run_command(const fxi_cli_program *p, const fxi_cli_command *cmd, int argc, char **argv,
                        fxi_cli_options *o)
 {
@@ -193,8 +202,10 @@ static int run_command(const fxi_cli_program *p, const fxi_cli_command *cmd, int
         rc = print_command(p, cmd);
     else if ((wrong = find_complaint(cmd, o, &rest, text)))
         rc = usage_error(p, cmd->name, wrong);
-    else
+    else {
+        print_notes(p, &rest);
         rc = cmd->call ? cmd->call(o, &rest) : run_help(p, &rest);
+    }
     fxi_opt_rest_free(&rest);
     return rc;
 }

@@ -1,14 +1,18 @@
-// opt_file.c - a file of options: lines "key = value" and "[section]".
-//
-// A value is the rest of its line without the white space around it, or a text in double quotes.
-// "#" begins a comment at the start of a line, or after white space behind a value without quotes.
-// The text is cut in place: entries point into it.
+// opt_text.c - options as text: a file of options to entries; help, and the values in effect.
 #include "base/option/opt_impl.h"
+#include "base/system/grow.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+// ---- a file of options: lines "key = value" and "[section]" ------------------------------------
+//
+// A value is the rest of its line without the white space around it, or a text in double quotes.
+// "#" begins a comment at the start of a line, or after white space that follows a value without
+// quotes. The text is cut in place: entries point into it.
 
 #define MAX_ENTRY (4 * FXI_OPT_MAX_ROW)
 
@@ -46,11 +50,11 @@ static bool is_option_name(const char *s)
 static fx_status take_section(file_scan *s, char *line)
 {
     char *end = strchr(line, ']');
-    if (!end) return fail_line(s, "a ']' is missing", NULL);
+    if (!end) return fail_line(s, "missing ']'", NULL);
     *end = 0;
     char *rest = skip_blanks(end + 1);
-    if (*rest && *rest != '#') return fail_line(s, "unexpected text behind ']':", rest);
-    if (!is_option_name(line + 1)) return fail_line(s, "this is no section:", line + 1);
+    if (*rest && *rest != '#') return fail_line(s, "unexpected text after ']':", rest);
+    if (!is_option_name(line + 1)) return fail_line(s, "not a section name:", line + 1);
     s->section = line + 1;
     return FX_OK;
 }
@@ -80,12 +84,12 @@ static fx_status take_quoted(const file_scan *s, char **value)
         from++;
         while (i + 2 < sizeof escapes && escapes[i] != *from) i += 2;
         if (i + 2 >= sizeof escapes)
-            return fail_line(s, "an unknown escape in the quoted text", NULL);
+            return fail_line(s, "unknown escape sequence in the quoted text", NULL);
         *to++ = escapes[i + 1];
     }
-    if (!*from) return fail_line(s, "the closing '\"' is missing", NULL);
+    if (!*from) return fail_line(s, "missing closing '\"'", NULL);
     char *rest = skip_blanks(from + 1);
-    if (*rest && *rest != '#') return fail_line(s, "unexpected text behind the quotes:", rest);
+    if (*rest && *rest != '#') return fail_line(s, "unexpected text after the quotes:", rest);
     *to = 0;
     return FX_OK;
 }
@@ -108,14 +112,9 @@ static fx_status append_entry(file_scan *s, const char *key, const char *value)
     if (before)
         return fxi_fail(s->err, FX_EINVAL, "%.80s:%d: '%.60s' is set twice, first in line %d",
                         f->name, s->line, key, before->line);
-    if (f->n_entry == MAX_ENTRY) return fail_line(s, "there are more entries than options", NULL);
-    if (f->n_entry == f->cap_entry) {
-        const size_t cap = f->cap_entry * 2 + 16;
-        fxi_opt_entry *more = realloc(f->entry, cap * sizeof *more);
-        if (!more) return fxi_fail(s->err, FX_ENOMEM, "no memory for the options");
-        f->entry = more;
-        f->cap_entry = cap;
-    }
+    if (f->n_entry == MAX_ENTRY) return fail_line(s, "more entries than options", NULL);
+    if (!fxi_grow(&f->entry, sizeof *f->entry, f->n_entry, &f->cap_entry))
+        return fxi_fail(s->err, FX_ENOMEM, "out of memory for the options");
     f->entry[f->n_entry++] = (fxi_opt_entry){s->section, key, value, s->line};
     return FX_OK;
 }
@@ -123,16 +122,16 @@ static fx_status append_entry(file_scan *s, const char *key, const char *value)
 static fx_status take_entry(file_scan *s, char *line)
 {
     char *equals = strchr(line, '=');
-    if (!equals) return fail_line(s, "this is not 'key = value':", line);
+    if (!equals) return fail_line(s, "not 'key = value':", line);
     *equals = 0;
     trim_end(line);
-    if (!is_option_name(line)) return fail_line(s, "this is no option:", line);
+    if (!is_option_name(line)) return fail_line(s, "not an option name:", line);
     char *value = skip_blanks(equals + 1);
     if (*value == '"')
         FX_TRY(take_quoted(s, &value));
     else
         cut_comment(value);
-    if (!*value) return fail_line(s, "there is no value for", line);
+    if (!*value) return fail_line(s, "no value for", line);
     return append_entry(s, line, value);
 }
 
@@ -147,7 +146,7 @@ static fx_status take_line(file_scan *s, char *line)
 {
     const size_t n = strlen(line);
     if (n && line[n - 1] == '\r') line[n - 1] = 0;
-    if (has_control(line)) return fail_line(s, "there is a control character", NULL);
+    if (has_control(line)) return fail_line(s, "control character", NULL);
     line = skip_blanks(line);
     if (!*line || *line == '#') return FX_OK;
     return *line == '[' ? take_section(s, line) : take_entry(s, line);
@@ -160,7 +159,7 @@ static fx_status take_lines(file_scan *s, size_t n_bytes)
         char *stop = memchr(p, '\n', (size_t)(end - p));
         if (!stop) stop = end;
         *stop = 0;
-        if (strlen(p) < (size_t)(stop - p)) return fail_line(s, "there is a zero byte", NULL);
+        if (strlen(p) < (size_t)(stop - p)) return fail_line(s, "zero byte", NULL);
         FX_TRY(take_line(s, p));
         p = stop + 1;
     }
@@ -176,7 +175,7 @@ fx_status fxi_opt_file_parse(const char *name, const char *text, size_t n_bytes,
     file_scan s = {out, "", 1, err};
     fx_status st = FX_OK;
     if (!out->name || !out->text) {
-        st = fxi_fail(err, FX_ENOMEM, "no memory for the options");
+        st = fxi_fail(err, FX_ENOMEM, "out of memory for the options");
     } else {
         if (n_bytes) memcpy(out->text, text, n_bytes);
         out->text[n_bytes] = 0;
@@ -194,7 +193,7 @@ fx_status fxi_opt_file_read(const char *path, fxi_opt_file *out, fx_error *err)
     FILE *f = fopen(path, "rbe");
     if (!f) return fxi_fail(err, FX_EIO, "cannot open %.200s: %s", path, strerror(errno));
     if (!fxi_buf_reserve(&text, FXI_OPT_MAX_FILE_BYTES + 1))
-        st = fxi_fail(err, FX_ENOMEM, "no memory for the options");
+        st = fxi_fail(err, FX_ENOMEM, "out of memory for the options");
     else
         text.n = fread(text.p, 1, FXI_OPT_MAX_FILE_BYTES + 1, f);
     if (st == FX_OK && ferror(f))
@@ -251,4 +250,111 @@ fx_status fxi_opt_file_check(const fxi_opt_file *f, const fxi_opt_table *t, fx_e
 {
     for (size_t i = 0; i < f->n_entry; i++) FX_TRY(check_entry(f, &f->entry[i], t, err));
     return FX_OK;
+}
+
+// ---- the variable of each option, help, and the values in effect -------------------------------
+
+void fxi_opt_env_name(const fxi_opt_table *t, const char *option, char name[FXI_OPT_ENV_BYTES])
+{
+    size_t n = 0;
+    for (const char *s = t->env_prefix; *s && n < FXI_OPT_ENV_BYTES - 1; s++) name[n++] = *s;
+    for (const char *s = option; *s && n < FXI_OPT_ENV_BYTES - 1; s++)
+        name[n++] = *s == '-' ? '_' : (char)toupper((unsigned char)*s);
+    name[n] = 0;
+}
+
+enum { HELP_COLUMN = 28, HELP_COLUMNS = 100 };
+
+// Appends the text in lines that begin at HELP_COLUMN; `used` columns of the first are taken.
+static bool add_wrapped(fxi_buf *out, int used, const char *text)
+{
+    bool ok = true;
+    while (ok && *text) {
+        const size_t room = HELP_COLUMNS - HELP_COLUMN;
+        size_t n = strlen(text);
+        if (n > room)
+            for (n = room; n > 0 && text[n] != ' '; n--) {
+            }
+        if (n == 0) n = strcspn(text, " ");
+        ok = used < HELP_COLUMN || fxi_buf_str(out, "\n");
+        if (used >= HELP_COLUMN) used = 0;
+        ok = ok && fxi_buf_fmt(out, "%*s%.*s", HELP_COLUMN - used, "", (int)n, text);
+        used = HELP_COLUMNS;
+        text += n + strspn(text + n, " ");
+    }
+    return ok && fxi_buf_str(out, "\n");
+}
+
+static bool help_row(const fxi_opt *o, fxi_buf *out)
+{
+    char letter[8] = "    ", text[512];
+    if (o->letter) memcpy(letter, (char[]){'-', o->letter, ',', ' ', 0}, 5);
+    size_t start = out->n;
+    if (!fxi_buf_fmt(out, "  %s--%s %s", letter, o->name, o->arg ? o->arg : "")) return false;
+    snprintf(text, sizeof text, "%s%s%s%s", o->help, o->preset ? " (default " : "",
+             o->preset ? o->preset : "", o->preset ? ")" : "");
+    return add_wrapped(out, (int)(out->n - start), text);
+}
+
+bool fxi_opt_help(const fxi_opt_table *t, unsigned command, fxi_buf *out)
+{
+    for (size_t i = 0; i < t->n_opt; i++) {
+        const fxi_opt *o = &t->opt[i];
+        if ((o->commands & command) && o->help && !help_row(o, out)) return false;
+    }
+    return true;
+}
+
+// ---- values in effect ---------------------------------------------------------------------------
+
+// As a file of options would have it.
+static bool add_quoted(fxi_buf *out, const char *s)
+{
+    bool ok = fxi_buf_str(out, "\"");
+    for (; ok && *s; s++) {
+        if (*s == '\n' || *s == '\t')
+            ok = fxi_buf_str(out, *s == '\n' ? "\\n" : "\\t");
+        else
+            ok = fxi_buf_fmt(out, *s == '"' || *s == '\\' ? "\\%c" : "%c", *s);
+    }
+    return ok && fxi_buf_str(out, "\"");
+}
+
+static bool is_text(const fxi_opt *o)
+{
+    return o->type == FXI_OPT_STR || o->type == FXI_OPT_CHOICE;
+}
+
+static bool show_origin(const fxi_opt_table *t, const fxi_opt *o, const fxi_opt_set *set,
+                        const fxi_opt_rest *rest, fxi_buf *out)
+{
+    char name[FXI_OPT_ENV_BYTES];
+    fxi_opt_env_name(t, o->name, name);
+    switch (set->from) {
+    case FXI_OPT_FROM_FILE: return fxi_buf_fmt(out, "  # %s:%d\n", rest->file.name, set->line);
+    case FXI_OPT_FROM_ENVIRONMENT: return fxi_buf_fmt(out, "  # %s\n", name);
+    case FXI_OPT_FROM_FLAG: return fxi_buf_fmt(out, "  # --%s\n", o->name);
+    default: return fxi_buf_str(out, "\n");
+    }
+}
+
+static bool show_row(const fxi_opt_table *t, const fxi_opt *o, const fxi_opt_set *set,
+                     const fxi_opt_rest *rest, fxi_buf *out)
+{
+    if (o->type == FXI_OPT_CONFIG) return true;
+    if (!set->text && o->type != FXI_OPT_FLAG) return fxi_buf_fmt(out, "# %s =\n", o->name);
+    const char *text = set->text ? set->text : "no";
+    bool ok = fxi_buf_fmt(out, "%s = ", o->name);
+    ok = ok && (is_text(o) ? add_quoted(out, text) : fxi_buf_str(out, text));
+    return ok && show_origin(t, o, set, rest, out);
+}
+
+bool fxi_opt_show(const fxi_opt_table *t, unsigned command, const fxi_opt_rest *rest, fxi_buf *out)
+{
+    bool ok = true;
+    for (size_t i = 0; ok && i < t->n_opt; i++) {
+        const fxi_opt *o = &t->opt[i];
+        if ((o->commands & command) && o->help) ok = show_row(t, o, &rest->set[i], rest, out);
+    }
+    return ok;
 }
