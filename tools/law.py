@@ -5,6 +5,7 @@ offence too, so the tables stay true.
 """
 
 ERROR = "include/flexinfer/error.h"
+ROWS = "include/flexinfer/snapshot_rows.h"  # plain data that a KV manager fills
 
 # Every folder of src/ and include/ that holds sources is a shelf, and must stand here. A file may include what lies on
 # its own shelf and what its shelf lists:
@@ -89,10 +90,10 @@ LAW = {
     "kernels/cuda/body": ["kernels/cuda/cuda_args.h", "kernels/cuda/ptx.h", "kernels", "kernels/ref/mathf_text.h"],
 
     # KV managers behind one port: a file or a shelf each, and the memory that two of them share.
-    "kv": ["kernels/kv_view.h", "include/vtensor", "base/...", ERROR],
+    "kv": ["kernels/kv_view.h", "include/vtensor", ROWS, "base/...", ERROR],
     "kv/pool": ["kv/kv_status.h", "kv/kv.h", "kernels/kv_view.h", *PORT, "base/...", ERROR],
-    "kv/paged": ["kv/pool", "kv/kv_managers.h", "kv/kv.h", "kernels/kv_view.h", *PORT, "base/...", ERROR],
-    "kv/reserve": ["kv/pool", "kv/kv_managers.h", "kv/kv.h", "kernels/kv_view.h", *PORT, "base/...", ERROR],
+    "kv/paged": ["kv/pool", "kv/kv_managers.h", "kv/kv_snapshot.h", "kv/kv.h", "kernels/kv_view.h", *PORT, ROWS, "base/...", ERROR],
+    "kv/reserve": ["kv/pool", "kv/kv_managers.h", "kv/kv_snapshot.h", "kv/kv.h", "kernels/kv_view.h", *PORT, "base/...", ERROR],
     # The model: a plan as data, the loading that makes it, and the host as a device that runs it.
     "model/plan": ["model/model_base.h", "model/model.h", "kernels", "base/...", ERROR],
     "model/host": ["model/device.h", "model/plan", "model/model.h", "kernels", "base/...", ERROR],
@@ -115,20 +116,19 @@ LAW = {
     "engine/record": ["include/flexinfer"],
     # Drafts as data; speculate puts them into steps.
     "engine/draft": ["include/flexinfer"],
-    "engine/picture": ["engine/group", "engine/record", "engine/engine.h", "kv/kv.h", "base/...", "include/flexinfer"],
     "engine/grammar": ["grammar/guide", "grammar/mask/gram_tokens.h", "grammar/schema/schema.h", "grammar/rules/rules.h",
                        "grammar/read", "grammar/form", "engine/engine.h", "format",
                        "base/...", "include/flexinfer"],
     "engine/group": ["engine/draft", "engine/grammar", "grammar/guide", "engine/sampling", "engine/engine.h", "engine/record",
-                     "engine/picture/gallery.h", "kv/kv.h", "model/model.h", "model/pooling.h", "format", "base/...", "include/flexinfer"],
+                     "kv/kv.h", "model/model.h", "model/pooling.h", "format", "base/...", "include/flexinfer"],
     "engine/speculate": ["engine/sampling", "model/model.h", "model/device.h", "format", "engine/memory", "engine/group", "engine/draft", "engine/record", "engine/engine.h", "kv/kv.h", "base/...",
                          "include/flexinfer"],
     "engine/memory": ["engine/draft", "engine/group", "engine/record", "engine/engine.h", "kv/kv.h", "base/...", "include/flexinfer"],
     "engine/loop": ["engine/speculate", "engine/draft", "engine/memory", "engine/group", "engine/grammar", "grammar/guide", "engine/record",
                     "engine/sampling", "engine/engine.h", "kv/kv.h", "model/device.h", "model/model.h", "format", "kernels/kv_view.h",
                     "base/...", "include/flexinfer"],
-    "engine": ["engine/speculate", "engine/draft", "engine/loop", "engine/memory", "engine/picture", "engine/group", "engine/grammar",
-               "engine/record", "engine/sampling", "gpu/gpu.h", "kv/kv.h", "model/device.h", "model/model.h", *PORT,
+    "engine": ["engine/speculate", "engine/draft", "engine/loop", "engine/memory", "engine/group", "engine/grammar",
+               "engine/record", "engine/sampling", "gpu/gpu.h", "kv/kv.h", "kv/kv_snapshot.h", "model/device.h", "model/model.h", *PORT,
                "model/pooling.h", "format", "format/jinja/marked.h", "kernels/kv_view.h", "kernels/probe.h", "base/...", "include/flexinfer"],
 
     # Traces in virtual time: the engine over a model and memory that are not there (paper).
@@ -155,12 +155,9 @@ LAW = {
     "server/request/tools": ["server/request", "server/work/ledger.h", "server/reply", "answer/answer.h", "answer/call_format.h", "base/...", "include/flexinfer"],
     "server/endpoint": ["server/trace/chrome_trace.h", "server/work/ledger.h", "server/request", "server/reply", "base/...", "include/flexinfer"],
     "server/schema": ["server/request", "server/reply", "base/...", "include/flexinfer"],
-    # The KV memory as JSON, those who watch it, and the files of the page. viewer/ works on jobs, as http.h has them.
-    "server/picture": ["base/...", "include/flexinfer"],
-    "server/viewer": ["server/http/http.h", "server/picture", "server/guard", "server/metrics", "server/work", "server/endpoint", "server/request", "server/reply", "server/server.h", "server/web", "base/...", "include/flexinfer"],
     "server/web": ["base/..."],
-    "server/http": ["server/reply/dialect/dialect_out.h", "server/viewer", "server/web", "server/guard", "server/spans", "server/log", "server/metrics", "server/work", "server/endpoint", "server/schema", "server/request", "server/reply", "server/server.h", "base/...", "include/flexinfer"],
-    "server": ["answer/call_format.h", "server/request/api_request.h", "server/viewer", "server/web", "server/http", "server/guard", "server/spans/exporter.h", "server/log/log_line.h", "server/metrics", "server/work", "server/reply", "base/...", "include/flexinfer"],
+    "server/http": ["server/reply/dialect/dialect_out.h", "server/web", "server/guard", "server/spans", "server/log", "server/metrics", "server/work", "server/endpoint", "server/schema", "server/request", "server/reply", "server/server.h", "base/...", "include/flexinfer"],
+    "server": ["answer/call_format.h", "server/request/api_request.h", "server/web", "server/http", "server/guard", "server/spans/exporter.h", "server/log/log_line.h", "server/metrics", "server/work", "server/reply", "base/...", "include/flexinfer"],
 
     "cli/terminal": ["cli/cli.h", "base/...", "include/flexinfer"],
     "cli/bench": ["server/trace/chrome_trace.h", "cli/terminal", "cli/cli.h", "replay", "replay/paper", "replay/trace", "base/...", "include/flexinfer"],
@@ -177,6 +174,7 @@ LAW = {
 SYSTEM = {
     "microhttpd.h": ["server/http"],
     "curses.h": ["cli/top"],
+    "curl/curl.h": ["base/net"],
     "jansson.h": ["base/json", "engine/grammar", "format/...", "grammar/schema", "server/...", "cli/...", "replay/trace"],
     "pcre2.h": ["format/vocab/lookup"],
     "utf8proc.h": ["format/vocab/...", "format/jinja/..."],
@@ -185,9 +183,9 @@ SYSTEM = {
 # Files of a room, highest first: a file never uses a symbol of one above it, neither directly nor through files that
 # are not listed.
 ORDER = {
-    "engine": ["engine", "gather", "paint", "turn", "idle", "plan", "prompts", "admit", "join", "step", "step_batch", "draw", "settle", "fork",
+    "engine": ["engine", "gather", "engine_snapshot", "turn", "idle", "plan", "prompts", "admit", "join", "step", "step_batch", "draw", "settle", "fork",
                "output", "inbox", "speculate_plan", "speculate_find", "draft_model", "budget", "room", "preempt", "cache", "lists", "group", "beam", "embedding",
-               "seq", "text", "gallery", "recorder", "draft", "ngram"],
+               "seq", "text", "recorder", "draft", "ngram"],
 }
 
 # Files that may call each other in a circle: (files, reason).

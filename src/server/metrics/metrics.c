@@ -1,4 +1,4 @@
-// metrics.c - recording, and the snapshot that a page is made from.
+// metrics.c - recording, and the figures that a page is made from.
 #include "server/metrics/metrics.h"
 
 #include <math.h>
@@ -115,8 +115,8 @@ static double usage_of(const fx_stats *st)
     return (double)(st->kv_mapped_bytes - idle) / (double)st->kv_budget_bytes;
 }
 
-static void take_snapshot(const fxi_metrics *m, const fx_engine *eng, const fxi_server_gauges *g,
-                          fxi_snapshot *s)
+static void gather_figures(const fxi_metrics *m, const fx_engine *eng, const fxi_server_gauges *g,
+                           fxi_figures *s)
 {
     fx_engine_stats(eng, &s->engine);
     fx_engine_details(eng, &s->details);
@@ -136,9 +136,9 @@ bool fxi_metrics_page(fxi_buf *b, const fxi_metrics *m, const fx_engine *eng,
     const char *const build[] = {"version", fx_version(), "kernels", info->kernel_path};
     const char *const model[] = {"arch",     info->arch,   "type",
                                  info->type, "cache_type", info->kv_type};
-    fxi_snapshot *s = calloc(1, sizeof *s);
+    fxi_figures *s = calloc(1, sizeof *s);
     if (!s) return false;
-    take_snapshot(m, eng, g, s);
+    gather_figures(m, eng, g, s);
     bool ok = fxi_metrics_info(b, "build_info", "The program that runs.", build, 2) &&
               fxi_metrics_info(b, "model_info", "The model that it serves.", model, 3) &&
               fxi_metrics_text(b, s, m->route, m->n_route);

@@ -1,4 +1,4 @@
-// metrics_text.c - a snapshot in the text exposition format of Prometheus, version 0.0.4: for each
+// metrics_text.c - figures in the text exposition format of Prometheus, version 0.0.4: for each
 // metric a line of help, its type, then its samples. Buckets of histograms are cumulative, and the
 // last one is "+Inf".
 #include "server/metrics/metrics.h"
@@ -51,7 +51,7 @@ static bool add_histogram(fxi_buf *b, const fxi_metric *m, const fx_histogram *h
 
 typedef struct text_page {
     fxi_buf *b;
-    const char *base; // the snapshot
+    const char *base; // the figures
     const char *const *route;
     int n_route;
 } text_page;
@@ -108,7 +108,7 @@ static bool add_metric(const text_page *t, const fxi_metric *m)
     return m->label ? add_labelled(t, m) : add_sample(t->b, m, "", at);
 }
 
-bool fxi_metrics_text(fxi_buf *b, const fxi_snapshot *s, const char *const *route, int n_route)
+bool fxi_metrics_text(fxi_buf *b, const fxi_figures *s, const char *const *route, int n_route)
 {
     const text_page t = {b, (const char *)s, route, n_route};
     bool ok = true;
