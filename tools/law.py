@@ -38,8 +38,8 @@ LAW = {
     "base/system": ["base/text", "base", ERROR],
     "base/keyed": ["base/text", "base", ERROR],
     "base/json": ["base/system", "base", ERROR],
-    # HTTP as a client speaks it.
-    "base/net": ["base/text", "base/system", "base", ERROR],
+    # HTTP and TLS as a client.
+    "base/net": ["base/text", "base", ERROR],
 
     # Grammars: front ends make a form; the automaton runs it over bytes.
     "grammar/form": ["base/...", ERROR],

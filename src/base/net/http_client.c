@@ -30,11 +30,20 @@ typedef struct answer_sink {
 
 fx_status fxi_http_url_check(const char *url, fx_error *err)
 {
-    if (strncasecmp(url, "http://", 7) != 0 && strncasecmp(url, "https://", 8) != 0)
+    const size_t n_scheme = !strncasecmp(url, "https://", 8) ? 8 : 7;
+    if ((n_scheme == 7 && strncasecmp(url, "http://", 7) != 0) || url[n_scheme] == '/')
         return fxi_fail(err, FX_EINVAL, "'%.100s' is not a URL like http://HOST:PORT/PATH", url);
+    for (const char *p = url; *p; p++)
+        if (*p <= ' ' || *p > '~' || *p == '#')
+            return fxi_fail(err, FX_EINVAL, "the URL has a character that is not allowed at %zu",
+                            (size_t)(p - url));
     CURLU *u = curl_url();
     if (!u) return fxi_fail(err, FX_ENOMEM, "out of memory");
-    const CURLUcode rc = curl_url_set(u, CURLUPART_URL, url, CURLU_DISALLOW_USER);
+    char *port = NULL;
+    CURLUcode rc = curl_url_set(u, CURLUPART_URL, url, CURLU_DISALLOW_USER);
+    if (!rc) rc = curl_url_get(u, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT);
+    if (!rc && !strcmp(port, "0")) rc = CURLUE_BAD_PORT_NUMBER;
+    curl_free(port);
     curl_url_cleanup(u);
     if (rc == CURLUE_USER_NOT_ALLOWED)
         return fxi_fail(err, FX_EINVAL, "the URL must not have a user's name");
@@ -110,6 +119,8 @@ static void set_call_options(fxi_http_client *c, const fxi_http_call *call,
     curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(e, CURLOPT_PROXY, "");
     curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1l);
+    curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1l);
+    curl_easy_setopt(e, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
     curl_easy_setopt(e, CURLOPT_USERAGENT, "flexinfer");
     curl_easy_setopt(e, CURLOPT_HTTPHEADER, headers);
     curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT, CONNECT_S);
@@ -149,6 +160,8 @@ static fx_status fail_transfer(fxi_http_client *c, CURLcode rc, const answer_sin
     if (to->has_no_memory || rc == CURLE_OUT_OF_MEMORY)
         return fxi_fail(err, FX_ENOMEM, "out of memory");
     if (to->is_full) return fxi_fail(err, FX_EIO, "its answer is too long");
+    if (rc == CURLE_ABORTED_BY_CALLBACK) return fxi_fail(err, FX_EIO, "given up");
+    if (rc == CURLE_OPERATION_TIMEDOUT) return fxi_fail(err, FX_EIO, "no answer in time");
     if (rc == CURLE_COULDNT_CONNECT && os_errno)
         return fxi_fail(err, FX_EIO, "%s", strerror((int)os_errno));
     if (rc == CURLE_UNSUPPORTED_PROTOCOL || rc == CURLE_WEIRD_SERVER_REPLY)
