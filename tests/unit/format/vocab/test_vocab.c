@@ -7,8 +7,6 @@
 #include <stdint.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/number/rng.h"
 #include "base/text/utf8.h"
 #include "unit/format/small_vocab.h"
