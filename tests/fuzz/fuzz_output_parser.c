@@ -11,8 +11,6 @@
 
 FUZZ_TARGET(fuzz_output_parser);
 
-FUZZ_TARGET(fuzz_output_parser);
-
 typedef struct heard {
     fxi_buf log, args;
     int last; // kind of the last event; -1: none
