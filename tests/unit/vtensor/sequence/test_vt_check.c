@@ -2,6 +2,7 @@
 // found, told in its words, and restored. (The prefix tree's own: tree/test_vt_rtree.c.)
 #include "assert_vt.h"
 
+#include "swap_now.h"
 #include "vtensor/core/manager.h"
 #include "world.h"
 

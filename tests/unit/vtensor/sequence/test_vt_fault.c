@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gauges.h"
 #include "world.h"
 
 static world w;

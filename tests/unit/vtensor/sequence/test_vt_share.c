@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "family.h"
+#include "swap_now.h"
 #include "vtensor/core/manager.h"
 #include "vtensor/tree/rtree.h"
 

@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-#include "assert_vt.h"
+#include "env_or.h"
 #include "family.h"
 
 static family f;

@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "env_or.h"
 #include "vmm_fake.h"
 #include "vmm_fault.h"
 #include "vtensor/team.h"
