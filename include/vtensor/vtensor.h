@@ -397,22 +397,6 @@ VT_API void vt_domain_each(vt_manager *m,
 VT_API void vt_prefix_each(const vt_domain *d, bool (*fn)(void *ud, const vt_prefix_info *node),
                            void *ud);
 
-// What a watcher is told. The calls must not call the manager.
-typedef struct vt_prefix_watcher {
-    void *ud;
-    void (*anew)(void *ud);              // what was told before is void: all nodes follow
-    void (*gone)(void *ud, uint64_t id); // perhaps of a node that was never told of
-    void (*node)(void *ud, uint64_t domain_id, const vt_prefix_info *node); // new or different
-} vt_prefix_watcher;
-
-// For status pages of large caches: from vt_prefix_watch(m, true) on the manager notes which nodes
-// change, of all domains, and vt_prefix_changes tells of those that are new, different in n_tok,
-// held_bytes or n_seq, or gone since the last call; at first, and after a lack of memory, of all.
-// Its time goes with what it tells. The order of nodes is any. While nobody watches, it tells of
-// all nodes. Owner thread; watching again begins anew.
-VT_API void vt_prefix_watch(vt_manager *m, bool is_on);
-VT_API void vt_prefix_changes(vt_manager *m, const vt_prefix_watcher *to);
-
 // ---- Events, for routers that follow what is cached where
 
 typedef enum vt_event_kind {

@@ -5,9 +5,9 @@
 // team (vtensor/team.h) makes each call on all of them, or on none. An fxi_kv_seq is a vt_team_seq,
 // an fxi_kv_domain a vt_team_domain. Bytes are those of all devices together.
 #include "kv/kv_chunks.h"
+#include "kv/kv_collect.h"
 #include "kv/kv_managers.h"
 #include "kv/kv_meter.h"
-#include "kv/kv_paint.h"
 #include "kv/kv_status.h"
 
 #include "vtensor/team.h"
@@ -428,14 +428,9 @@ static void team_driver_calls(const fxi_kv *kv, fxi_kv_calls out[FXI_KV_N_DRIVER
     for (int k = 0; k < team_of(kv)->n; k++) fxi_meter_add(team_of(kv)->meter[k], out);
 }
 
-static fx_status team_paint(fxi_kv *kv, const fxi_kv_painter *to)
+static void team_collect(fxi_kv *kv, fxi_kv_snapshot *to)
 {
-    return fxi_chunks_paint_team(&team_of(kv)->chunks, team_of(kv)->team, to);
-}
-
-static void team_watch_nodes(fxi_kv *kv, bool is_on)
-{
-    vt_prefix_watch(vt_team_manager(team_of(kv)->team, 0), is_on);
+    fxi_chunks_collect_team(&team_of(kv)->chunks, team_of(kv)->team, to);
 }
 
 static fx_status team_check(fxi_kv *kv, const char **what)
@@ -482,7 +477,6 @@ static const fxi_kv_ops team_ops = {
     .prefix_ages = team_prefix_ages,
     .moved = team_moved,
     .driver_calls = team_driver_calls,
-    .paint = team_paint,
-    .watch_nodes = team_watch_nodes,
+    .collect = team_collect,
     .check = team_check,
 };

@@ -3,8 +3,8 @@
 //
 // An fxi_kv_seq is a vt_seq, an fxi_kv_domain a vt_domain. kv_chunks.h has how memory is divided.
 #include "kv/kv_chunks.h"
+#include "kv/kv_collect.h"
 #include "kv/kv_managers.h"
-#include "kv/kv_paint.h"
 #include "kv/kv_status.h"
 
 #include "kv/kv_meter.h"
@@ -339,17 +339,9 @@ static void kvv_driver_calls(const fxi_kv *kv, fxi_kv_calls out[FXI_KV_N_DRIVER_
     fxi_meter_add(manager_of(kv)->meter, out);
 }
 
-// ---- pictures ----------------------------------------------------------------------------------
-
-static fx_status kvv_paint(fxi_kv *kv, const fxi_kv_painter *to)
+static void kvv_collect(fxi_kv *kv, fxi_kv_snapshot *to)
 {
-    const kv_vtensor *k = manager_of(kv);
-    return fxi_chunks_paint(&k->chunks, k->vt, to);
-}
-
-static void kvv_watch_nodes(fxi_kv *kv, bool is_on)
-{
-    vt_prefix_watch(manager_of(kv)->vt, is_on);
+    fxi_chunks_collect(&manager_of(kv)->chunks, manager_of(kv)->vt, to);
 }
 
 static fx_status kvv_check(fxi_kv *kv, const char **what)
@@ -397,7 +389,6 @@ const fxi_kv_ops fxi_kv_vtensor = {
     .prefix_ages = kvv_prefix_ages,
     .moved = kvv_moved,
     .driver_calls = kvv_driver_calls,
-    .paint = kvv_paint,
-    .watch_nodes = kvv_watch_nodes,
+    .collect = kvv_collect,
     .check = kvv_check,
 };

@@ -2,6 +2,7 @@
 // of streams and graphs, late, on memory that the host cannot touch; and a kernel's fault breaks
 // the context.
 #include "standin/state.h"
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <stdlib.h>
@@ -360,7 +361,7 @@ static void test_a_thread_does_what_nobody_waits_for(void **state)
     OK(cuMemFree_v2(at));
 }
 
-int main(void)
+FX_SUITE(test_standin_kernels)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, open_world, close_world)
     const struct CMUnitTest tests[] = {

@@ -476,7 +476,6 @@ const fxi_kv_ops fxi_kv_paged = {
     .forget_idle = paged_forget_idle,
     .stats = paged_stats,
     .moved = paged_moved,
-    .paint = fxi_page_paint,
-    .watch_nodes = fxi_page_watch_nodes,
+    .collect = fxi_page_collect_all,
     .check = fxi_page_check,
 };

@@ -129,7 +129,7 @@ static const char *check_domains(const fxi_paged *k)
 static bool free_are_spare(const fxi_paged *k)
 {
     for (uint32_t i = 0; i < k->n_free_block; i++)
-        if (k->state[k->free_block[i]] != FXI_KV_CHUNK_SPARE) return false;
+        if (k->state[k->free_block[i]] != FX_CHUNK_spare) return false;
     return true;
 }
 

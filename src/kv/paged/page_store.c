@@ -34,7 +34,7 @@ bool fxi_page_store_open(fxi_paged *k)
     if (!k->page || !k->tok || !k->free_page || !k->free_block || !k->free_slot || !k->bucket ||
         !k->state)
         return false;
-    memset(k->state, FXI_KV_CHUNK_SPARE, k->n_block);
+    memset(k->state, FX_CHUNK_spare, k->n_block);
     fill_stack(k->free_page, &k->n_free_page, k->n_all_page);
     fill_stack(k->free_block, &k->n_free_block, k->n_block);
     fill_stack(k->free_slot, &k->n_free_slot, k->n_slot);
@@ -53,7 +53,6 @@ void fxi_page_store_close(fxi_paged *k)
     free(k->free_slot);
     free(k->bucket);
     free(k->state);
-    fxi_page_watch_close(k);
 }
 
 // ---- idle pages --------------------------------------------------------------------------------
@@ -138,7 +137,7 @@ uint32_t fxi_page_take_block(fxi_paged *k)
 void fxi_page_give_block(fxi_paged *k, uint32_t block)
 {
     k->free_block[k->n_free_block++] = block;
-    k->state[block] = FXI_KV_CHUNK_SPARE;
+    k->state[block] = FX_CHUNK_spare;
 }
 
 // The slot that was left last is taken first: mostly it has not been dropped yet.
@@ -188,7 +187,6 @@ void fxi_page_hold(fxi_paged *k, uint32_t page)
     if (!p->n_ref++) remove_idle(k, page);
     fxi_page_count(k, p);
     fxi_page_keep(k, page);
-    if (k->watch.is_on && p->serial) fxi_page_note_change(k, page);
 }
 
 void fxi_page_let_go(fxi_paged *k, uint32_t page)
@@ -197,7 +195,6 @@ void fxi_page_let_go(fxi_paged *k, uint32_t page)
     fxi_page_uncount(k, p);
     p->n_ref--;
     fxi_page_count(k, p);
-    if (k->watch.is_on && p->serial) fxi_page_note_change(k, page);
     if (p->n_ref) return;
     if (p->way == FXI_PAGE_STAYS || fxi_page_job_withdraw(k, p->slot)) {
         p->way = FXI_PAGE_STAYS;

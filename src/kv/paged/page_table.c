@@ -47,7 +47,6 @@ void fxi_page_put(fxi_paged *k, uint32_t page, uint64_t parent, fxi_page_domain 
     p->chain = *bucket;
     *bucket = page;
     d->n_page++;
-    if (k->watch.is_on) fxi_page_note_change(k, page);
 }
 
 static void free_domain_unless_used(fxi_paged *k, fxi_page_domain *d)
@@ -65,7 +64,6 @@ void fxi_page_unrecord(fxi_paged *k, uint32_t page)
     uint32_t *at = page_bucket(k, p->parent, tokens_of(k, page));
     while (*at != page) at = &k->page[*at].chain;
     *at = p->chain;
-    if (k->watch.is_on) fxi_page_note_gone(k, page);
     fxi_page_uncount(k, p);
     p->serial = 0;
     fxi_page_count(k, p);

@@ -41,16 +41,6 @@ void vt_prefix_each(const vt_domain *d, bool (*fn)(void *ud, const vt_prefix_inf
     vti_rtree_walk(d, fn, ud);
 }
 
-void vt_prefix_watch(vt_manager *m, bool is_on)
-{
-    vti_rtree_watch(m->rtree, is_on);
-}
-
-void vt_prefix_changes(vt_manager *m, const vt_prefix_watcher *to)
-{
-    vti_rtree_changes(m->rtree, to);
-}
-
 uint64_t vt_domain_id(const vt_domain *d)
 {
     return vti_domain_id_of(d);

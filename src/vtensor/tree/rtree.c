@@ -203,7 +203,6 @@ static void count_tokens(vti_rtree *t, vti_node *n, uint32_t more)
 {
     n->n_tok += more;
     t->n_tok += more;
-    vti_watch_note(t, n);
     n->domain->stats.prefix_tok += more;
 }
 

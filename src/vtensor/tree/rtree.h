@@ -140,10 +140,6 @@ void vti_domain_walk(const vti_rtree *t,
                      void *ud);
 void vti_rtree_walk(const vt_domain *d, bool (*fn)(void *ud, const vt_prefix_info *node), void *ud);
 
-// What has changed: vt_prefix_watch and vt_prefix_changes (rtree_watch.c).
-void vti_rtree_watch(vti_rtree *t, bool is_on);
-void vti_rtree_changes(vti_rtree *t, const vt_prefix_watcher *to);
-
 // For vt_check: calls fn for each reference of each node; returns the first broken invariant of the
 // tree itself as text, or NULL.
 const char *vti_rtree_check(const vti_rtree *t, void (*fn)(void *ctx, uint32_t chunk, bool is_kept),

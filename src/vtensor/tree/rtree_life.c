@@ -213,7 +213,6 @@ void vti_node_remove(vti_rtree *t, vti_node *n)
     t->n_tok -= n->n_tok;
     d->stats.prefix_nodes--;
     d->stats.prefix_tok -= n->n_tok;
-    if (t->watch.is_on) vti_watch_gone(t, n);
     n->domain = NULL;
     n->parent = NULL;
     if (n->n_ref == 0) free(n);
@@ -222,7 +221,6 @@ void vti_node_remove(vti_rtree *t, vti_node *n)
 void vti_rtree_unref(vti_rtree *t, vti_node *n)
 {
     assert(n->n_ref > 0);
-    vti_watch_note(t, n);
     if (--n->n_ref > 0) return;
     if (!n->domain) {
         free(n);
@@ -252,7 +250,6 @@ uint64_t vti_domain_epoch(const vt_domain *d)
 void vti_rtree_free(vti_rtree *t)
 {
     if (!t) return;
-    vti_rtree_watch(t, false);
     for (vt_domain *d; (d = t->newest) != NULL;) {
         vti_rtree_forget(d);
         domain_free(d);

@@ -64,7 +64,6 @@ void vti_node_set_chunk(vti_rtree *t, vti_node *n, const vti_holding *h, uint32_
 {
     uint32_t old = h->chunk[i];
     bool kept = node_is_kept(n, h->is_beside);
-    vti_watch_note(t, n);
     if (chunk != VTI_NO_CHUNK) {
         vti_pset_node_hold(t->pset, chunk, kept);
         n->domain->held_bytes += bytes_of(t, chunk);

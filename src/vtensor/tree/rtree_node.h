@@ -48,7 +48,6 @@ struct vti_node {
     uint64_t weight;         // random, keyed: parents in the search tree have more
     vti_node *newer, *older; // in the domain's list, by creation: a parent before its children
     bool has_beside;         // it holds chunks of a window or a state
-    uint32_t at_watch;       // its place among the changed nodes, plus 1; 0: it is not one of them
     vt_domain *domain;       // NULL: removed
     uint32_t start, n_tok;   // tokens [start, start + n_tok) of the path
     uint32_t n_child, n_ref, n_guard, n_pin;
@@ -77,15 +76,6 @@ struct vt_domain {
     unsigned char key[];
 };
 
-// rtree_watch.c
-typedef struct vti_watch {
-    bool is_on;
-    bool is_anew; // all nodes are news, whatever is listed
-    vti_node **changed;
-    uint64_t *gone; // names
-    size_t n_changed, cap_changed, n_gone, cap_gone;
-} vti_watch;
-
 struct vti_rtree {
     const vti_geo *geo;
     vti_pset *pset;
@@ -102,7 +92,6 @@ struct vti_rtree {
     uint64_t n_evicted, n_beside;
     uint64_t now_ms; // of the last tick
     vt_prefix_ages ages;
-    vti_watch watch;
 };
 
 // The chunks of a node in one group: chunk[i] is at position first + i.
@@ -120,16 +109,6 @@ static inline bool vti_node_is_root(const vti_node *n)
 static inline uint32_t vti_node_end(const vti_node *n)
 {
     return n->start + n->n_tok;
-}
-
-// rtree_watch.c: what a watcher is shown of *n has changed, or will at once; *n will be removed
-void vti_watch_changed(vti_rtree *t, vti_node *n);
-void vti_watch_gone(vti_rtree *t, vti_node *n);
-void vti_watch_forget(vti_watch *w); // what is noted
-
-static inline void vti_watch_note(vti_rtree *t, vti_node *n)
-{
-    if (t->watch.is_on) vti_watch_changed(t, n);
 }
 
 // rtree_node.c

@@ -167,6 +167,5 @@ vti_node *vti_rtree_resume(const vt_domain *d, vti_node *n, const uint32_t *tok,
 
 void vti_rtree_ref(vti_rtree *t, vti_node *n)
 {
-    vti_watch_note(t, n);
     if (n->n_ref++ == 0 && n->domain) vti_node_guard(t, n);
 }

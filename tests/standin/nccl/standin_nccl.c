@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/library/nccl_api.h"
+#include "gpu/comm/nccl_api.h"
 #include "standin/state.h"
 
 enum {

@@ -2,6 +2,7 @@
 // there is none, and every call of the driver failing once.
 //
 // It runs on the stand-in for libcuda.so.1, which can be missing, or old (gpu_missing.h).
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <stdlib.h>
@@ -309,7 +310,7 @@ static void test_memory_that_is_short_is_another_status(void **state)
     assert_clean();
 }
 
-int main(void)
+FX_SUITE(test_cu_driver)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_open_names_the_device, begin_test),

@@ -5,6 +5,7 @@
 // then, ends each of them once, with the right tokens, and in time.
 //
 //   FX_SIM_SCALE=1 test_sim_scale     10,000 sequences, 1,000,000 nodes, 1,000,000 tokens
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/sim/scale_world.h"
@@ -328,7 +329,7 @@ static void test_a_world_of_that_size(void **state)
     scale_close(&w);
 }
 
-int main(void)
+FX_SUITE(test_sim_scale)
 {
     static size_t small = KIB_64, large = MIB_2;
 #define OF(test, chunk)                                                  \

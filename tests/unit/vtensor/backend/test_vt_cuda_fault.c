@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cuda_rig.h"
+#include "suite.h"
 
 static const char *missing_symbol;
 static bool library_is_missing;
@@ -545,7 +546,7 @@ static void test_what_is_done_once_may_fail_at_every_call(void **state)
     }
 }
 
-int main(void)
+FX_SUITE(test_vt_cuda_fault)
 {
     const struct CMUnitTest tests[] = {
         ON_STANDIN(test_every_call_of_the_driver_may_fail),

@@ -3,6 +3,7 @@
 // and with the mapper thread, held at a gate where order matters.
 
 #include "assert_vt.h"
+#include "suite.h"
 
 #include <sched.h>
 #include <string.h>
@@ -600,7 +601,7 @@ static void test_a_span_that_is_lost_beside_the_copy_of_a_tail(void **state)
 #define READY(name)    cmocka_unit_test_setup_teardown(name, ready_for_three, teardown)
 #define MARKS(name)    cmocka_unit_test_setup_teardown(name, with_marks, teardown)
 
-int main(void)
+FX_SUITE(test_vt_ahead)
 {
     const struct CMUnitTest tests[] = {
         OWNER(test_what_is_prepared_costs_no_call),

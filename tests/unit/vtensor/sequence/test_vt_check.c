@@ -1,6 +1,7 @@
 // test_vt_check.c - vt_check finds what is broken: each invariant and each count is broken by hand,
 // found, told in its words, and restored. (The prefix tree's own: tree/test_vt_rtree.c.)
 #include "assert_vt.h"
+#include "suite.h"
 
 #include "swap_now.h"
 #include "vtensor/core/manager.h"
@@ -419,7 +420,7 @@ static void test_a_backend_that_cannot_tell_is_no_broken_invariant(void **state)
     vt_fault_disarm(w.fault);
 }
 
-int main(void)
+FX_SUITE(test_vt_check)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_each_broken_invariant_is_found, setup, teardown),

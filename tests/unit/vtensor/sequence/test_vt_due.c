@@ -1,6 +1,7 @@
 // test_vt_due.c - a step looks at what has changed, and at what is left to do: counted, beside
 // many sequences that rest. vt_check says that no other has anything to do (invariant 12).
 #include "assert_vt.h"
+#include "suite.h"
 
 #include "swap_now.h"
 #include "vmm_fake.h"
@@ -283,7 +284,7 @@ static void test_a_span_that_becomes_idle_late_is_wiped(void **state)
     assert_int_equal(count_dirty_idle(), 0);
 }
 
-int main(void)
+FX_SUITE(test_vt_stirred)
 {
     const struct CMUnitTest tests[] = {
 #define BESIDE_MANY(test) cmocka_unit_test_setup_teardown(test, setup, teardown)

@@ -3,6 +3,7 @@
 
 #include "assert_vt.h"
 #include "family.h"
+#include "suite.h"
 #include "swap_now.h"
 #include "walk.h"
 
@@ -141,7 +142,7 @@ static void test_calls_show_the_same(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-int main(void)
+FX_SUITE(test_vt_snapshot)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_chunks_are_counted_by_state),

@@ -1,6 +1,8 @@
 // test_vt_pset.c - pSet: names, regions and pages, the states that follow from the holders, the
 // pool, and the counters of what may be evicted or is given up. Structure alone; random holders are
 // counted anew.
+#include "failing_calloc.h"
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <stdlib.h>
@@ -24,25 +26,12 @@ static int setup(void **state)
     return 0;
 }
 
-static uint64_t n_alloc_left = UINT64_MAX;
-
 static int teardown(void **state)
 {
     (void)state;
     n_alloc_left = UINT64_MAX;
     vti_pset_free(&ps);
     return 0;
-}
-
-// The linker sends all calls of calloc here.
-void *__real_calloc(size_t n, size_t size_bytes);
-void *__wrap_calloc(size_t n, size_t size_bytes);
-
-void *__wrap_calloc(size_t n, size_t size_bytes)
-{
-    if (n_alloc_left == 0) return NULL;
-    if (n_alloc_left != UINT64_MAX) n_alloc_left--;
-    return __real_calloc(n, size_bytes);
 }
 
 static uint32_t home(uint32_t cls)
@@ -438,7 +427,7 @@ static void test_whatever_happens_the_counters_are_the_sums(void **state)
 
 #define PSET_TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
-int main(void)
+FX_SUITE(test_vt_pset)
 {
     const struct CMUnitTest tests[] = {
         PSET_TEST(test_neighbours_are_those_of_the_backend),

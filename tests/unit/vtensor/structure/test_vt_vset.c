@@ -1,5 +1,7 @@
 // test_vt_vset.c - vSet: spans and the lists of their states, the runs that lanes map, warm bytes,
 // addresses. Structure alone; random lanes are counted anew.
+#include "failing_calloc.h"
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <string.h>
@@ -40,8 +42,6 @@ static int setup(void **state)
     return 0;
 }
 
-static uint64_t n_alloc_left = UINT64_MAX;
-
 static int teardown(void **state)
 {
     (void)state;
@@ -52,17 +52,6 @@ static int teardown(void **state)
     vti_vset_free(&vs);
     vti_pset_free(&ps);
     return 0;
-}
-
-// The linker sends all calls of calloc here.
-void *__real_calloc(size_t n, size_t size_bytes);
-void *__wrap_calloc(size_t n, size_t size_bytes);
-
-void *__wrap_calloc(size_t n, size_t size_bytes)
-{
-    if (n_alloc_left == 0) return NULL;
-    if (n_alloc_left != UINT64_MAX) n_alloc_left--;
-    return __real_calloc(n, size_bytes);
 }
 
 // The chunk with this index among those of its class, reserved at first: lanes only compare names.
@@ -339,7 +328,7 @@ static void test_addresses_stay_between_the_guards(void **state)
 
 #define VSET_TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
-int main(void)
+FX_SUITE(test_vt_vset)
 {
     const struct CMUnitTest tests[] = {
         VSET_TEST(test_spans_are_numbered_and_bounded),

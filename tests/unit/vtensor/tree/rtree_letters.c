@@ -14,17 +14,6 @@ vti_pset ps;
 vti_events *events;
 vti_rtree *t;
 vt_domain *d;
-uint64_t n_alloc_left = UINT64_MAX;
-
-void *__real_calloc(size_t n, size_t size_bytes);
-void *__wrap_calloc(size_t n, size_t size_bytes);
-
-void *__wrap_calloc(size_t n, size_t size_bytes)
-{
-    if (n_alloc_left == 0) return NULL;
-    if (n_alloc_left != UINT64_MAX) n_alloc_left--;
-    return __real_calloc(n, size_bytes);
-}
 
 // ---- Trees
 

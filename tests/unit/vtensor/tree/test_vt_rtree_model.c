@@ -16,6 +16,7 @@
 //
 // VT_TEST_SEED and VT_TEST_STEPS (environment) repeat a failure or run for longer.
 #include "env_or.h"
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <stdlib.h>
@@ -733,7 +734,7 @@ static void test_a_state_and_a_window(void **state)
     traces(group, 3, 3);
 }
 
-int main(void)
+FX_SUITE(test_vt_rtree_model)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_slices_of_half_a_token),

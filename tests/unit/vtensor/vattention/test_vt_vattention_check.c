@@ -2,6 +2,7 @@
 // vattention_internal.h lists.
 #include <string.h>
 
+#include "suite.h"
 #include "va_world.h"
 #include "vtensor/vattention/vattention_internal.h"
 
@@ -98,7 +99,7 @@ static void test_check_finds_too_many_runs(void **state)
     va_close(&w);
 }
 
-int main(void)
+FX_SUITE(test_vt_vattention_check)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_check_finds_wrong_requests),

@@ -2,6 +2,7 @@
 // create and no destroy in steady state, and no wait for the device; where mappings are limited, as
 // few runs as possible, and always enough.
 #include "standin/standin.h"
+#include "suite.h"
 #include "va_world.h"
 #include "vtensor/vattention/vattention_internal.h"
 
@@ -308,7 +309,7 @@ static void test_what_the_system_lacks_is_taken_from_others(void **state)
     va_close(&w);
 }
 
-int main(void)
+FX_SUITE(test_vt_vattention_remap)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_trim_returns_spare_memory),
