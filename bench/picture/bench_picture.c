@@ -1,8 +1,8 @@
 // bench_picture.c - what pictures of a large cache cost: taking one, making a change of two and the
 // whole of one, in CPU time; and how many changes a second the budget for those who look allows.
 //
-// The engine is that of paper_engine.h. Between two pictures steps are computed, and a prompt is
-// recorded, as under load.
+// The engine is that of simulated_engine.h. Between two pictures steps are computed, and a prompt
+// is recorded, as under load.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,8 +10,8 @@
 #include "engine/loop/loop.h"
 #include "engine/picture/paint.h"
 #include "figures.h"
-#include "paper_engine.h"
 #include "server/picture/picture_json.h"
+#include "simulated_engine.h"
 
 enum { N_SAMPLE = 41, LEAST_GAP_MS = 100 };
 
@@ -21,15 +21,15 @@ typedef struct scene {
     int n_seq;                   // that generate
 } scene;
 
-static void open_scene(paper_engine *p, const scene *s)
+static void open_scene(simulated_engine *p, const scene *s)
 {
     const uint64_t chunk_bytes = 4ull * 4096;
-    paper_engine_open(p, s->manager, s->n_seq + 8, 1 << 16,
-                      chunk_bytes *
-                          (uint64_t)(s->n_prompt * (s->prompt_chunks + 1) + 8 * s->n_seq + 64));
+    simulated_engine_open(p, s->manager, s->n_seq + 8, 1 << 16,
+                          chunk_bytes *
+                              (uint64_t)(s->n_prompt * (s->prompt_chunks + 1) + 8 * s->n_seq + 64));
 }
 
-static void run_until(paper_engine *p, int n_ended)
+static void run_until(simulated_engine *p, int n_ended)
 {
     for (int i = 0; p->n_ended < n_ended; i++) {
         if (i > 1000000) die("no progress");
@@ -37,14 +37,14 @@ static void run_until(paper_engine *p, int n_ended)
     }
 }
 
-static void record_prompts(paper_engine *p, const scene *s)
+static void record_prompts(simulated_engine *p, const scene *s)
 {
     for (int i = 0; i < s->n_prompt; i++) {
-        paper_engine_ask(p, s->prompt_chunks * PAPER_CHUNK_TOK + 8, 2);
+        simulated_engine_ask(p, s->prompt_chunks * SIMULATED_CHUNK_TOK + 8, 2);
         if (p->n_made - p->n_ended >= 8) run_until(p, p->n_made);
     }
     run_until(p, p->n_made);
-    for (int i = 0; i < s->n_seq; i++) paper_engine_ask(p, 40, 1200);
+    for (int i = 0; i < s->n_seq; i++) simulated_engine_ask(p, 40, 1200);
     for (int i = 0; i < 40; i++) (void)fxi_turn_run(p->r.eng);
 }
 
@@ -52,7 +52,7 @@ typedef struct costs {
     samples take, change, change_bytes, whole, whole_bytes;
 } costs;
 
-static const fx_picture *take(paper_engine *p, uint64_t after, samples *us)
+static const fx_picture *take(simulated_engine *p, uint64_t after, samples *us)
 {
     fxi_inbox_publish(p->r.eng);
     p->clock_us += 600000000;
@@ -74,13 +74,13 @@ static void make_text(samples *us, samples *bytes, const fx_picture *from, const
     fxi_buf_free(&b);
 }
 
-static void look_at(paper_engine *p, const scene *s, costs *c)
+static void look_at(simulated_engine *p, const scene *s, costs *c)
 {
     samples first = {0};
     fx_picture_begin(p->r.eng);
     const fx_picture *was = take(p, 0, &first);
     for (int i = 0; i < N_SAMPLE; i++) {
-        paper_engine_ask(p, s->prompt_chunks * PAPER_CHUNK_TOK + 8, 2);
+        simulated_engine_ask(p, s->prompt_chunks * SIMULATED_CHUNK_TOK + 8, 2);
         for (int k = 0; k < 4; k++) (void)fxi_turn_run(p->r.eng);
         const fx_picture *is = take(p, was->number, &c->take);
         make_text(&c->change, &c->change_bytes, was, is);
@@ -120,13 +120,13 @@ int main(void)
         {"paged", 20000, 5, 2000},
     };
     for (size_t i = 0; i < sizeof scenes / sizeof scenes[0]; i++) {
-        paper_engine *p = need(calloc(1, sizeof *p));
+        simulated_engine *p = need(calloc(1, sizeof *p));
         costs c = {0};
         open_scene(p, &scenes[i]);
         record_prompts(p, &scenes[i]);
         look_at(p, &scenes[i], &c);
         show(&c);
-        paper_engine_close(p);
+        simulated_engine_close(p);
         free(p);
     }
     return 0;

@@ -23,9 +23,9 @@
 
 // The kernels of the program, on one device.
 typedef struct fxi_gpu_kernels {
-    fxi_cu_module *module; // [n_module]
+    vti_cu_module *module; // [n_module]
     int n_module;
-    fxi_cu_function function[FXI_CUDA_KERNEL_END]; // NULL: this build does not have it
+    vti_cu_function function[FXI_CUDA_KERNEL_END]; // NULL: this build does not have it
     unsigned shared_bytes[FXI_CUDA_KERNEL_END];    // of dynamic shared memory, allowed so far
 } fxi_gpu_kernels;
 

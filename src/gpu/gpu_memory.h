@@ -56,7 +56,7 @@ enum { FXI_GPU_STAGE_BYTES = 8 << 20 };
 typedef struct fxi_gpu_stage { // all zero: nothing is allocated yet
     char *buffer[2];           // pinned
     size_t size_bytes;         // of each
-    fxi_cu_event done[2];      // of the last copy from it
+    vti_cu_event done[2];      // of the last copy from it
     int next;                  // the one that is filled next
 } fxi_gpu_stage;
 

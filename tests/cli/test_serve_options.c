@@ -9,8 +9,9 @@
 
 #include <cmocka.h>
 
-#include "cli/command/command.h"
+#include "cli/command.h"
 #include "server/log/log.h"
+#include "suite.h"
 
 typedef struct given { // what the options of one command line say
     fxi_cli_options o;
@@ -215,7 +216,7 @@ static void test_variables_of_opentelemetry_reach_the_server(void **state)
     fxi_opt_rest_free(&g.rest);
 }
 
-int main(void)
+FX_SUITE(test_serve_options)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_option_reaches_its_field_and_no_other),

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "server/server_fixture.h"
+#include "suite.h"
 
 #define CHAT "/v1/chat/completions"
 #define TOOLS                                                                         \
@@ -238,7 +239,7 @@ static void test_unknown_formats_are_refused_by_name(void **state)
     assert_int_equal(fxi_server_check(&opt, &err), FX_OK);
 }
 
-int main(void)
+FX_SUITE(test_tool_calls)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_call_is_a_member_of_the_message),

@@ -1,5 +1,6 @@
 // test_tool_grammar.c - calls that must be made: the grammars that they compile to, which requests
 // for them are refused, and that what such a grammar lets through is parsed as calls.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <stdio.h>
@@ -373,7 +374,7 @@ static void test_each_format_parses_how_it_is_spelled(void **state)
     assert_int_equal(n, 18);
 }
 
-int main(void)
+FX_SUITE(test_tool_grammar)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_calls_become_grammars),

@@ -106,7 +106,7 @@ typedef struct comm_work {
 
 static fxi_nccl_status give_rank(const fxi_comm *c, const comm_work *w, int rank)
 {
-    const fxi_cu_stream s = c->cu[rank]->compute;
+    const vti_cu_stream s = c->cu[rank]->compute;
     if (w->is_sum)
         return c->api.all_reduce(w->from[rank], w->to[rank], w->n, FXI_NCCL_F32, FXI_NCCL_SUM,
                                  c->comm[rank], s);

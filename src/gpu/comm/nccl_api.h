@@ -8,7 +8,8 @@
 
 #include <stddef.h>
 
-#include "gpu/driver/cu_api.h"
+#include "gpu/driver/dl_load.h"
+#include "vtensor/backend/cuda/cuda_driver.h"
 
 #ifndef FXI_NCCL_TYPES // the comparison supplies those of nccl.h instead
 typedef int fxi_nccl_status;
@@ -35,10 +36,10 @@ enum {
     X(group_end, fxi_nccl_status, ncclGroupEnd, (void))                                \
     X(all_reduce, fxi_nccl_status, ncclAllReduce,                                      \
       (const void *from, void *to, size_t n, fxi_nccl_number type, fxi_nccl_op op,     \
-       fxi_nccl_comm comm, fxi_cu_stream stream))                                      \
+       fxi_nccl_comm comm, vti_cu_stream stream))                                      \
     X(all_gather, fxi_nccl_status, ncclAllGather,                                      \
       (const void *from, void *to, size_t n, fxi_nccl_number type, fxi_nccl_comm comm, \
-       fxi_cu_stream stream))
+       vti_cu_stream stream))
 
 typedef struct fxi_nccl_api {
     void *library; // NULL: not loaded

@@ -45,7 +45,7 @@ static void *take_part_bytes(grammar_builder *b, size_t n)
     return p;
 }
 
-static void add_to_list(grammar_builder *b, part_list *l, fx_part p)
+static void append_part(grammar_builder *b, part_list *l, fx_part p)
 {
     if (l->n == l->cap) {
         const size_t cap = l->cap ? 2 * l->cap : 8;
@@ -83,7 +83,7 @@ static fx_part part_alt(const part_list *l)
 static fx_part part_repeat(grammar_builder *b, fx_part of, uint32_t min, uint32_t max)
 {
     part_list l = {0};
-    add_to_list(b, &l, of);
+    append_part(b, &l, of);
     return (fx_part){.kind = FX_PART_REPEAT, .part = l.part, .n_part = l.n, .min = min, .max = max};
 }
 
@@ -115,7 +115,7 @@ static size_t control_at(const grammar_builder *b, const char *text)
 static void add_mark_piece(grammar_builder *b, part_list *l, fx_part_kind kind, const char *text,
                            size_t n)
 {
-    if (n) add_to_list(b, l, (fx_part){.kind = kind, .text = text, .n_bytes = n});
+    if (n) append_part(b, l, (fx_part){.kind = kind, .text = text, .n_bytes = n});
 }
 
 // Text in which marks that are control tokens become those tokens. NULL: nothing.
@@ -141,7 +141,7 @@ static void add_marked_text(grammar_builder *b, part_list *l, const char *text)
 static void add_spelled_marks(grammar_builder *b, part_list *l, const char *const *mark, size_t max)
 {
     for (size_t i = 0; i < max && mark[i]; i++)
-        if (!control_at(b, mark[i])) add_to_list(b, l, part_text(mark[i]));
+        if (!control_at(b, mark[i])) append_part(b, l, part_text(mark[i]));
 }
 
 // ---- the arguments of one call ------------------------------------------------------------------
@@ -304,7 +304,7 @@ static fx_part tag_text(grammar_builder *b, fx_part value)
     const fxi_call_format *f = b->calls;
     part_list not = {0};
     add_spelled_marks(b, &not, &f->value_end, 1);
-    if (f->spelling.value_end[0] != '\n') add_to_list(b, &not, part_regex(edges));
+    if (f->spelling.value_end[0] != '\n') append_part(b, &not, part_regex(edges));
     value.part = not .part;
     value.n_part = not .n;
     return value;
@@ -336,9 +336,9 @@ static fx_part one_tag(grammar_builder *b, fx_part key, fx_part value)
     const fxi_call_spelling *w = &b->calls->spelling;
     part_list l = {0};
     add_marked_text(b, &l, w->key);
-    add_to_list(b, &l, key);
+    append_part(b, &l, key);
     add_marked_text(b, &l, w->key_end);
-    add_to_list(b, &l, value);
+    append_part(b, &l, value);
     add_marked_text(b, &l, w->value_end);
     return part_seq(&l);
 }
@@ -351,7 +351,7 @@ static void add_tags(grammar_builder *b, part_list *l, const json_t *tool)
     json_object_foreach(json_object_get(params, "properties"), name, v)
     {
         const fx_part tag = one_tag(b, part_text(name), tag_value(b, tool, name));
-        add_to_list(b, l, is_required(params, name) ? tag : part_maybe(b, tag));
+        append_part(b, l, is_required(params, name) ? tag : part_maybe(b, tag));
     }
 }
 
@@ -360,12 +360,12 @@ static void add_any_tags(grammar_builder *b, part_list *l)
 {
     static const char key[] = "[^<>\"\\s]{1,64}", like_json[] = "^\\s*[\"{\\[]";
     part_list value = {0}, not = {0};
-    add_to_list(b, &value, (fx_part){.kind = FX_PART_SCHEMA});
+    append_part(b, &value, (fx_part){.kind = FX_PART_SCHEMA});
     add_spelled_marks(b, &not, &b->calls->value_end, 1);
-    add_to_list(b, &not, part_regex(like_json));
-    add_to_list(b, &value, (fx_part){.kind = FX_PART_STRING, .part = not .part, .n_part = not .n});
+    append_part(b, &not, part_regex(like_json));
+    append_part(b, &value, (fx_part){.kind = FX_PART_STRING, .part = not .part, .n_part = not .n});
     const fx_part tag = one_tag(b, part_regex(key), part_alt(&value));
-    add_to_list(b, l, part_repeat(b, tag, 0, FX_PART_NO_MAX));
+    append_part(b, l, part_repeat(b, tag, 0, FX_PART_NO_MAX));
 }
 
 // ---- Python -------------------------------------------------------------------------------------
@@ -375,9 +375,9 @@ static fx_part one_keyword(grammar_builder *b, const char *front, fx_part key, f
 {
     part_list l = {0};
     add_marked_text(b, &l, front);
-    add_to_list(b, &l, key);
+    append_part(b, &l, key);
     add_marked_text(b, &l, "=");
-    add_to_list(b, &l, value);
+    append_part(b, &l, value);
     add_marked_text(b, &l, back);
     return part_seq(&l);
 }
@@ -397,7 +397,7 @@ static void add_keywords(grammar_builder *b, part_list *l, const json_t *tool)
         const fx_part one = one_keyword(b, behind ? ", " : NULL, part_text(name),
                                         member_part(b, FX_PART_SCHEMA, params, name),
                                         behind || must || is_last ? NULL : ", ");
-        add_to_list(b, l, must ? one : part_maybe(b, one));
+        append_part(b, l, must ? one : part_maybe(b, one));
         behind |= must;
     }
 }
@@ -407,11 +407,11 @@ static void add_any_keywords(grammar_builder *b, part_list *l)
     static const char key[] = "[A-Za-z_][A-Za-z0-9_]{0,63}";
     part_list all = {0};
     const fx_part value = {.kind = FX_PART_SCHEMA};
-    add_to_list(b, &all, one_keyword(b, NULL, part_regex(key), value, NULL));
-    add_to_list(
+    append_part(b, &all, one_keyword(b, NULL, part_regex(key), value, NULL));
+    append_part(
         b, &all,
         part_repeat(b, one_keyword(b, ", ", part_regex(key), value, NULL), 0, FX_PART_NO_MAX));
-    add_to_list(b, l, part_maybe(b, part_seq(&all)));
+    append_part(b, l, part_maybe(b, part_seq(&all)));
 }
 
 // ---- JSON ---------------------------------------------------------------------------------------
@@ -420,11 +420,11 @@ static void add_json_args(grammar_builder *b, part_list *l, const json_t *tool, 
 {
     const json_t *params = params_of(tool);
     if (!strict)
-        add_to_list(b, l, (fx_part){.kind = FX_PART_JSON});
+        append_part(b, l, (fx_part){.kind = FX_PART_JSON});
     else if (!params)
         add_marked_text(b, l, "{}");
     else
-        add_to_list(b, l, (fx_part){.kind = FX_PART_OBJECT, .schema = params});
+        append_part(b, l, (fx_part){.kind = FX_PART_OBJECT, .schema = params});
 }
 
 // Adds the arguments of a call, with what stands around them in a TAGS or PYTHON body.
@@ -493,9 +493,9 @@ static fx_part message_part(grammar_builder *b)
 static void add_reasoning(grammar_builder *b, part_list *l)
 {
     const fxi_reason_format *r = b->reasoning;
-    add_to_list(b, l, r->channels ? message_part(b) : free_part(b, &r->spelled_close, 1));
+    append_part(b, l, r->channels ? message_part(b) : free_part(b, &r->spelled_close, 1));
     add_marked_text(b, l, r->spelled_close);
-    if (!r->channels) add_to_list(b, l, part_regex("[ \\n]{0,4}"));
+    if (!r->channels) append_part(b, l, part_regex("[ \\n]{0,4}"));
 }
 
 // What the answer may begin with: reasoning, or the rest of it.
@@ -509,7 +509,7 @@ static void add_start(grammar_builder *b, part_list *l)
     }
     add_marked_text(b, &inner, b->reasoning->spelled_open);
     add_reasoning(b, &inner);
-    add_to_list(b, l, part_maybe(b, part_seq(&inner)));
+    append_part(b, l, part_maybe(b, part_seq(&inner)));
 }
 
 // ---- calls --------------------------------------------------------------------------------------
@@ -520,8 +520,8 @@ static fx_part call_part(grammar_builder *b, const json_t *tool)
     const json_t *name = json_object_get(json_object_get(tool, "function"), "name");
     part_list l = {0};
     add_marked_text(b, &l, w->before);
-    add_to_list(b, &l, part_text(json_string_value(name)));
-    if (b->calls->head_is_id) add_to_list(b, &l, part_regex(":(?:0|[1-9][0-9]{0,3})"));
+    append_part(b, &l, part_text(json_string_value(name)));
+    if (b->calls->head_is_id) append_part(b, &l, part_regex(":(?:0|[1-9][0-9]{0,3})"));
     add_marked_text(b, &l, w->name_end);
     add_args(b, &l, tool);
     add_marked_text(b, &l, w->after);
@@ -533,7 +533,7 @@ static fx_part any_call_part(grammar_builder *b)
     part_list l = {0};
     for (size_t i = 0; i < json_array_size(b->par->tools); i++) {
         const json_t *tool = json_array_get(b->par->tools, i);
-        if (fxi_tool_is_wanted(b->par, tool)) add_to_list(b, &l, call_part(b, tool));
+        if (fxi_tool_is_wanted(b->par, tool)) append_part(b, &l, call_part(b, tool));
     }
     return part_alt(&l);
 }
@@ -546,11 +546,11 @@ static fx_part calls_part(grammar_builder *b, const char *mark)
     part_list l = {0}, more = {0};
     add_marked_text(b, &l, mark);
     add_marked_text(b, &l, w->first);
-    add_to_list(b, &l, call);
+    append_part(b, &l, call);
     if (b->par->parallel_calls) {
         add_marked_text(b, &more, w->between);
-        add_to_list(b, &more, call);
-        add_to_list(b, &l, part_repeat(b, part_seq(&more), 0, FX_PART_NO_MAX));
+        append_part(b, &more, call);
+        append_part(b, &l, part_repeat(b, part_seq(&more), 0, FX_PART_NO_MAX));
     }
     add_marked_text(b, &l, w->last);
     return part_seq(&l);
@@ -561,7 +561,7 @@ static fx_part calls_part(grammar_builder *b, const char *mark)
 static void add_required(grammar_builder *b, part_list *l)
 {
     add_start(b, l);
-    add_to_list(b, l, calls_part(b, NULL));
+    append_part(b, l, calls_part(b, NULL));
 }
 
 static fx_part form_part(grammar_builder *b)
@@ -575,7 +575,7 @@ static fx_part form_part(grammar_builder *b)
                          .n_bytes = json_string_length(v),
                          .schema = form->kind == FX_PART_SCHEMA ? v : NULL};
     for (size_t i = 0; i < json_array_size(v); i++)
-        add_to_list(b, &l, part_text(json_string_value(json_array_get(v, i))));
+        append_part(b, &l, part_text(json_string_value(json_array_get(v, i))));
     return part_alt(&l);
 }
 
@@ -586,14 +586,14 @@ static void add_formed(grammar_builder *b, part_list *l)
     add_start(b, l);
     if (has_channels(b))
         add_marked_text(b, &text, fxi_reason_format_named("harmony")->spelled_text);
-    add_to_list(b, &text, form_part(b));
+    append_part(b, &text, form_part(b));
     if (!b->calls) {
-        for (size_t i = 0; i < text.n; i++) add_to_list(b, l, text.part[i]);
+        for (size_t i = 0; i < text.n; i++) append_part(b, l, text.part[i]);
         return;
     }
-    add_to_list(b, &either, part_seq(&text));
-    add_to_list(b, &either, calls_part(b, b->calls->bare ? b->calls->open[0] : NULL));
-    add_to_list(b, l, part_alt(&either));
+    append_part(b, &either, part_seq(&text));
+    append_part(b, &either, calls_part(b, b->calls->bare ? b->calls->open[0] : NULL));
+    append_part(b, l, part_alt(&either));
 }
 
 static bool ends_with_mark(const char *text, const char *const *mark, size_t max)
@@ -619,14 +619,14 @@ static void add_marked_answer(grammar_builder *b, part_list *l)
     part_list section = {0};
     const fx_part text = text_part(b);
     add_start(b, l);
-    add_to_list(b, l, text);
-    add_to_list(b, &section, calls_part(b, NULL));
+    append_part(b, l, text);
+    append_part(b, &section, calls_part(b, NULL));
     if (!b->par->parallel_calls || !is_closed(b->calls)) {
-        add_to_list(b, l, part_maybe(b, part_seq(&section)));
+        append_part(b, l, part_maybe(b, part_seq(&section)));
         return;
     }
-    add_to_list(b, &section, text);
-    add_to_list(b, l, part_repeat(b, part_seq(&section), 0, FX_PART_NO_MAX));
+    append_part(b, &section, text);
+    append_part(b, l, part_repeat(b, part_seq(&section), 0, FX_PART_NO_MAX));
 }
 
 // Text does not begin as calls do, nor as reasoning, behind which calls might stand.
@@ -637,13 +637,13 @@ static void add_bare_answer(grammar_builder *b, part_list *l)
     part_list not = {0}, text = {0}, either = {0};
     add_spelled_marks(b, &not, f->open, COUNT(f->open));
     if (b->reasoning) add_spelled_marks(b, &not, b->reasoning->open, COUNT(b->reasoning->open));
-    add_to_list(b, &not, part_regex(begins));
-    add_to_list(b, &text, (fx_part){.kind = FX_PART_STRING, .part = not .part, .n_part = not .n});
-    if (f->open[0]) add_to_list(b, &text, part_maybe(b, calls_part(b, f->open[0])));
-    add_to_list(b, &either, part_seq(&text));
-    add_to_list(b, &either, calls_part(b, NULL));
+    append_part(b, &not, part_regex(begins));
+    append_part(b, &text, (fx_part){.kind = FX_PART_STRING, .part = not .part, .n_part = not .n});
+    if (f->open[0]) append_part(b, &text, part_maybe(b, calls_part(b, f->open[0])));
+    append_part(b, &either, part_seq(&text));
+    append_part(b, &either, calls_part(b, NULL));
     add_start(b, l);
-    add_to_list(b, l, part_alt(&either));
+    append_part(b, l, part_alt(&either));
 }
 
 // {<|channel|>NAME<|message|>..<|end|><|start|>assistant} a message, or calls.
@@ -651,15 +651,15 @@ static void add_channel_answer(grammar_builder *b, part_list *l)
 {
     part_list message = {0}, more = {0}, last = {0};
     add_marked_text(b, &message, "<|channel|>");
-    add_to_list(b, &message, part_regex("analysis|commentary|final"));
+    append_part(b, &message, part_regex("analysis|commentary|final"));
     add_marked_text(b, &message, "<|message|>");
-    add_to_list(b, &message, message_part(b));
-    add_to_list(b, &more, part_seq(&message));
+    append_part(b, &message, message_part(b));
+    append_part(b, &more, part_seq(&message));
     add_marked_text(b, &more, "<|end|><|start|>assistant");
-    add_to_list(b, l, part_repeat(b, part_seq(&more), 0, FX_PART_NO_MAX));
-    add_to_list(b, &last, part_seq(&message));
-    add_to_list(b, &last, calls_part(b, NULL));
-    add_to_list(b, l, part_alt(&last));
+    append_part(b, l, part_repeat(b, part_seq(&more), 0, FX_PART_NO_MAX));
+    append_part(b, &last, part_seq(&message));
+    append_part(b, &last, calls_part(b, NULL));
+    append_part(b, l, part_alt(&last));
 }
 
 static void add_answer(grammar_builder *b, part_list *l)

@@ -1,5 +1,6 @@
 // test_hash_index.c - ids by hash: all with the same hash are found, and none after the table is
 // cleared; characters as UTF-8.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "base/keyed/hash_index.h"
@@ -45,7 +46,7 @@ static void test_every_character_is_put_as_it_is_read(void **state)
     }
 }
 
-int main(void)
+FX_SUITE(test_hash_index)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_id_is_found_by_its_hash),

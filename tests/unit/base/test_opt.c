@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "base/option/opt.h"
+#include "suite.h"
 
 enum { CMD_A = 1, CMD_B = 2, CMD_ALL = 3 };
 
@@ -343,7 +344,7 @@ static void test_help_text(void **state)
     fxi_buf_free(&text);
 }
 
-int main(void)
+FX_SUITE(test_opt)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults),

@@ -2,6 +2,7 @@
 // it says; where it is like the model, most of its drafts come true, of sampled answers, too; its
 // caches follow preemptions, choices and many sequences in little memory; another vocabulary is
 // refused.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/support/bits.h"
@@ -256,7 +257,7 @@ static void test_other_vocabularies_are_refused(void **state)
     expect_refused(FX_SOURCE_DIR "/README.md", FX_EFORMAT, "README.md");
 }
 
-int main(void)
+FX_SUITE(test_draft_model)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_like_model_is_mostly_right),

@@ -2,6 +2,7 @@
 // number of choices or beams, and the stops; it ends where the grammar does; and what a grammar
 // cannot be is refused by name. That they are the same bits under every treatment: test_same_bits.c
 // (ALL_RULES).
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/support/company.h"
@@ -483,7 +484,7 @@ static void test_a_grammar_belongs_to_its_engine(void **state)
     unthreaded_close(other);
 }
 
-int main(void)
+FX_SUITE(test_guided)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_choice_is_a_text_of_the_grammar),

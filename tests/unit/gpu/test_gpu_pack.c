@@ -1,5 +1,6 @@
 // test_gpu_pack.c - what goes to a device in large pieces: bytes arrive whatever their number,
 // matrices arrive packed, through two buffers and no more; memory is taken from few allocations.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <stdlib.h>
@@ -199,7 +200,7 @@ static void test_an_estimate_is_no_demand(void **state)
     close_rig(&r);
 }
 
-int main(void)
+FX_SUITE(test_gpu_pack)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bytes_of_any_number_arrive),

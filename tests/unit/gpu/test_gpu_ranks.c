@@ -5,6 +5,7 @@
 // It runs on the stand-ins for the driver, which has four devices, and for NCCL, whose order of
 // three addends depends on how many numbers there are, as the library's does.
 #include "gpu_model_rig.h"
+#include "suite.h"
 
 #include "unit/cmocka_all.h"
 
@@ -321,7 +322,7 @@ static void test_bad_lists_are_refused(void **state)
 
 #define RANKS_TEST(name) cmocka_unit_test_setup_teardown(name, begin_test, end_test)
 
-int main(void)
+FX_SUITE(test_gpu_ranks)
 {
     const struct CMUnitTest tests[] = {
         RANKS_TEST(test_models_of_many_kinds),

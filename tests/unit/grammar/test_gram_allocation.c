@@ -1,6 +1,7 @@
 // test_gram_allocation.c - every allocation of the compilers, of the automaton and of the masks
 // fails once: the error is FX_ENOMEM, nothing leaks (with LeakSanitizer), and what was made before
 // stays usable. And what a schema may make the compiler allocate.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <jansson.h>
@@ -216,7 +217,7 @@ static void test_parts_of_a_schema_take_little_memory(void **state)
     json_decref(members);
 }
 
-int main(void)
+FX_SUITE(test_gram_allocation)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_compilers_survive_every_failure),

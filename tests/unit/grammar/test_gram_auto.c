@@ -3,6 +3,7 @@
 //
 // The naive matcher knows no stacks: for each node and each position it finds the positions at
 // which a match may end.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <stdlib.h>
@@ -391,7 +392,7 @@ static void test_a_form_has_a_limit(void **state)
     expect_refused(&g, 1, "the grammar has more than 1048576 parts");
 }
 
-int main(void)
+FX_SUITE(test_gram_auto)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_forms_match_as_the_naive_matcher_says),

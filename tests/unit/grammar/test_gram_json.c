@@ -1,5 +1,6 @@
 // test_gram_json.c - the rules of JSON: what walks at random write, jansson reads; texts that
 // programs write are accepted, and what is not JSON is not.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <jansson.h>
@@ -120,7 +121,7 @@ static void test_texts_are_told_from_what_is_no_json(void **state)
     close_json(&w);
 }
 
-int main(void)
+FX_SUITE(test_gram_json)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_jansson_reads_what_random_walks_write),

@@ -1,6 +1,7 @@
 // test_gram_mask.c - masks beside brute force: each token of a small vocabulary, byte by byte, from
 // every state that a walk of tokens reaches, and along answers of the schemas that are measured
 // (bench/grammar); forced text; and walks that end in a match.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <jansson.h>
@@ -317,7 +318,7 @@ static void test_a_vocabulary_may_be_empty(void **state)
     close_world(&w);
 }
 
-int main(void)
+FX_SUITE(test_gram_mask)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_masks_allow_what_the_bytes_allow),

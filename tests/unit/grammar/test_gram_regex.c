@@ -2,6 +2,7 @@
 // the constructs one by one, and patterns made at random; characters, one by one, beside the
 // definition of their class; and what is refused, with its name and its place.
 #define PCRE2_CODE_UNIT_WIDTH 8
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <pcre2.h>
@@ -343,7 +344,7 @@ static void test_groups_have_a_depth(void **state)
     fxi_gram_free(&g);
 }
 
-int main(void)
+FX_SUITE(test_gram_regex)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_construct_matches_as_in_pcre2),

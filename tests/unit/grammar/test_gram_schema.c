@@ -3,6 +3,7 @@
 // random is valid; what is not supported is refused by name.
 //
 // tests/vectors/make_schema_vectors.py makes the vectors.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <jansson.h>
@@ -295,7 +296,7 @@ static void test_work_is_bounded(void **state)
                   too_many);
 }
 
-int main(void)
+FX_SUITE(test_gram_schema)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_instances_of_the_public_suite),

@@ -1,5 +1,6 @@
 // test_matcher_memory.c - what matchers say they hold is what they have allocated, and a pool
 // bounds it without changing a mask.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "base/number/rng.h"
@@ -194,7 +195,7 @@ static void test_a_text_that_takes_all_the_room_is_followed(void **state)
     fxi_gram_matcher_free(small);
 }
 
-int main(void)
+FX_SUITE(test_matcher_memory)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_matchers_know_what_they_hold),

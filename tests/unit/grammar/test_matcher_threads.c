@@ -1,6 +1,7 @@
 // test_matcher_threads.c - matchers that many threads use at once: some follow texts, one works in
 // the background, one compiles others. Limits are so tight that masks are replaced and matchers are
 // reset all the time. Every mask equals that of a matcher that no other thread uses.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "base/number/rng.h"
@@ -165,7 +166,7 @@ static void test_guides_serve_many_threads(void **state)
     fxi_gram_tokens_free(&tokens);
 }
 
-int main(void)
+FX_SUITE(test_matcher_threads)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_guides_serve_many_threads),

@@ -1,5 +1,6 @@
 // test_rules.c - grammars in GBNF and in Lark's notation: the texts that they accept and do not,
 // and what is refused by name, with its line.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "grammar/automaton/gram_auto.h"
@@ -148,7 +149,7 @@ static void test_refusals_name_what_and_where(void **state)
     }
 }
 
-int main(void)
+FX_SUITE(test_rules)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_grammars_accept_their_texts),

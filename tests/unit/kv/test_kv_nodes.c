@@ -1,6 +1,7 @@
 // test_kv_nodes.c - what whoever watches recorded prefixes is shown (fxi_kv_watch_nodes), by every
 // manager that records: what has changed, and no more; all of them where news could not be noted.
 // test_kv_trace.c compares it with what there is, over random calls.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "unit/kv/support/kv_nodes.h"
@@ -25,9 +26,9 @@ void *__wrap_realloc(void *p, size_t n)
 static void each_recorder(void (*fn)(void))
 {
     for (int i = 0; i < KV_WORLD_CTX; i++) text[i] = i * 7 % 97;
-    for (int i = 0; fxi_kv_manager_name(i); i++) {
+    for (int i = 0; fxi_lab_manager_name(i); i++) {
         const fxi_kv_shape shape = kv_world_shape(BUDGET, false);
-        kv_world_open(&world, fxi_kv_manager_name(i), &shape);
+        kv_world_open(&world, fxi_lab_manager_name(i), &shape);
         if (fxi_kv_can(world.kv, FXI_KV_PREFIX)) fn();
         kv_world_close(&world);
     }
@@ -164,7 +165,7 @@ static void test_without_memory_all_are_shown(void **state)
     each_recorder(shows_all_when_short);
 }
 
-int main(void)
+FX_SUITE(test_kv_nodes)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_unchanged_nodes_are_not_shown),

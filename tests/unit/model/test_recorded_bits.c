@@ -5,6 +5,7 @@
 // of the last row, of a model that embeds) after N_TOK tokens. The order of every sum is fixed
 // (kernels.h), so the hashes are the same on every machine. Where an order is changed on purpose,
 // FX_RECORD_BITS=FILE writes the rows anew.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "format/model_file.h"
@@ -148,7 +149,7 @@ static void test_every_model_has_its_recorded_bits(void **state)
         compare_rows(&r);
 }
 
-int main(void)
+FX_SUITE(test_recorded_bits)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_model_has_its_recorded_bits)};
     return cmocka_run_group_tests(tests, NULL, NULL);

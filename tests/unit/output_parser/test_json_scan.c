@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "output_parser/json_scan.h"
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 static bool scans_all(const char *text)
@@ -94,7 +95,7 @@ static void test_text_is_escaped_so_that_it_comes_back(void **state)
     fxi_buf_free(&back);
 }
 
-int main(void)
+FX_SUITE(test_json_scan)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_json_is_taken),

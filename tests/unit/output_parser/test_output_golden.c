@@ -9,6 +9,7 @@
 #include "base/text/buf.h"
 #include "base/text/str.h"
 #include "output_parser/output_parser.h"
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #define GOLDEN FX_SOURCE_DIR "/tests/vectors/answers/golden.events"
@@ -298,7 +299,7 @@ static void test_it_is_known_whether_an_answer_reasons(void **state)
     fxi_output_parser_free(a);
 }
 
-int main(void)
+FX_SUITE(test_output_golden)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_golden_answer_is_heard_however_it_is_cut),

@@ -5,6 +5,7 @@
 // Under what the engine does to a request: choices and beams are forked, sequences preempted,
 // swapped and computed again, prefixes found; see test_same_bits.c. The GPU is the stand-in for the
 // driver, with the kernels compiled for the CPU.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "standin/standin.h"
@@ -101,7 +102,7 @@ static void test_managers_give_the_same_answers_on_two_devices(void **state)
 {
     (void)state;
     static const char *const managers[] = {"vattention", "vattention-mega", "vattention-start",
-                                           "paged", "reserve-pow2"};
+                                           "paged"};
     char what[128];
     rig *reference = open_gpus(TINY_BF16, "cuda:0,cuda:1", "batch-invariant");
     for (size_t i = 0; i < sizeof managers / sizeof *managers; i++) {
@@ -117,7 +118,7 @@ static void test_managers_give_the_same_answers_on_two_devices(void **state)
     close_gpu(reference);
 }
 
-int main(void)
+FX_SUITE(test_same_bits_gpu)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_an_engine_gives_the_hosts_answers),

@@ -4,6 +4,7 @@
 #include "cuda_batch.h"
 #include "cuda_layer.h"
 #include "kernels/ref/mathf.h"
+#include "suite.h"
 
 // One step of a tensor core, as the emulator's model has it: 16 exact products and the sum so far
 // are cut off 25 bits below the highest bit of the largest of them, added, and cut to f32.
@@ -378,7 +379,7 @@ static void test_attention_keeps_its_order(void **state)
     }
 }
 
-int main(void)
+FX_SUITE(test_cuda_mma)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_linear_layers_keep_their_order),
