@@ -1,8 +1,8 @@
 // bench_snapshot.c - what snapshots of a large cache cost: taking one and writing it, in CPU time;
 // and how many a second the engine allows.
 //
-// The engine is that of paper_engine.h. Between two snapshots steps are computed, and a prompt is
-// recorded, as under load.
+// The engine is that of simulated_engine.h. Between two snapshots steps are computed, and a prompt
+// is recorded, as under load.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,8 +10,8 @@
 #include "engine/engine_snapshot.h"
 #include "engine/loop/loop.h"
 #include "figures.h"
-#include "paper_engine.h"
 #include "server/endpoint/snapshot_json.h"
+#include "simulated_engine.h"
 
 enum { N_SAMPLE = 41, LEAST_GAP_MS = 100 };
 
@@ -21,15 +21,15 @@ typedef struct scene {
     int n_seq;                   // that generate
 } scene;
 
-static void open_scene(paper_engine *p, const scene *s)
+static void open_scene(simulated_engine *p, const scene *s)
 {
     const uint64_t chunk_bytes = 4ull * 4096;
-    paper_engine_open(p, s->manager, s->n_seq + 8, 1 << 16,
-                      chunk_bytes *
-                          (uint64_t)(s->n_prompt * (s->prompt_chunks + 1) + 8 * s->n_seq + 64));
+    simulated_engine_open(p, s->manager, s->n_seq + 8, 1 << 16,
+                          chunk_bytes *
+                              (uint64_t)(s->n_prompt * (s->prompt_chunks + 1) + 8 * s->n_seq + 64));
 }
 
-static void run_until(paper_engine *p, int n_ended)
+static void run_until(simulated_engine *p, int n_ended)
 {
     for (int i = 0; p->n_ended < n_ended; i++) {
         if (i > 1000000) die("no progress");
@@ -37,14 +37,14 @@ static void run_until(paper_engine *p, int n_ended)
     }
 }
 
-static void record_prompts(paper_engine *p, const scene *s)
+static void record_prompts(simulated_engine *p, const scene *s)
 {
     for (int i = 0; i < s->n_prompt; i++) {
-        paper_engine_ask(p, s->prompt_chunks * PAPER_CHUNK_TOK + 8, 2);
+        simulated_engine_ask(p, s->prompt_chunks * SIMULATED_CHUNK_TOK + 8, 2);
         if (p->n_made - p->n_ended >= 8) run_until(p, p->n_made);
     }
     run_until(p, p->n_made);
-    for (int i = 0; i < s->n_seq; i++) paper_engine_ask(p, 40, 1200);
+    for (int i = 0; i < s->n_seq; i++) simulated_engine_ask(p, 40, 1200);
     for (int i = 0; i < 40; i++) (void)fxi_turn_run(p->r.eng);
 }
 
@@ -52,7 +52,7 @@ typedef struct costs {
     samples take, text, text_bytes;
 } costs;
 
-static const fx_snapshot *take(paper_engine *p, uint64_t after, samples *us)
+static const fx_snapshot *take(simulated_engine *p, uint64_t after, samples *us)
 {
     fxi_inbox_publish(p->r.eng);
     p->clock_us += 600000000;
@@ -74,12 +74,12 @@ static void make_text(costs *c, const fx_snapshot *s)
     fxi_buf_free(&b);
 }
 
-static void look_at(paper_engine *p, const scene *s, costs *c)
+static void look_at(simulated_engine *p, const scene *s, costs *c)
 {
     uint64_t number = 0;
     fx_snapshot_subscribe(p->r.eng);
     for (int i = 0; i < N_SAMPLE; i++) {
-        paper_engine_ask(p, s->prompt_chunks * PAPER_CHUNK_TOK + 8, 2);
+        simulated_engine_ask(p, s->prompt_chunks * SIMULATED_CHUNK_TOK + 8, 2);
         for (int k = 0; k < 4; k++) (void)fxi_turn_run(p->r.eng);
         const fx_snapshot *is = take(p, number, &c->take);
         make_text(c, is);
@@ -113,13 +113,13 @@ int main(void)
         {"paged", 20000, 5, 2000},
     };
     for (size_t i = 0; i < sizeof scenes / sizeof scenes[0]; i++) {
-        paper_engine *p = need(calloc(1, sizeof *p));
+        simulated_engine *p = need(calloc(1, sizeof *p));
         costs c = {0};
         open_scene(p, &scenes[i]);
         record_prompts(p, &scenes[i]);
         look_at(p, &scenes[i], &c);
         show(&c);
-        paper_engine_close(p);
+        simulated_engine_close(p);
         free(p);
     }
     return 0;

@@ -1,7 +1,7 @@
 // scale.c - what each call of the owner costs as what it does not touch grows: sequences alive,
 // nodes of the tree, tokens of the context, idle spans; and the longest call while memory goes back
-// to the system. On a backend without memory (replay/paper), so that the manager's own work is
-// measured, at any size: the budget is 8 TiB. A block of 64 tokens fills a chunk.
+// to the system. On a backend without memory (lab/simulated_memory.h), so that the manager's own
+// work is measured, at any size: the budget is 8 TiB. A block of 64 tokens fills a chunk.
 //
 // Only what shows all chunks (chunk_each, snapshot), and what waits for the work on all sequences
 // (settle), goes with how many there are. They are timed after the others, whose caches they would
@@ -11,7 +11,7 @@
 #include <time.h>
 
 #include "bench_vtensor.h"
-#include "replay/paper/paper_memory.h"
+#include "lab/simulated_memory.h"
 
 #define GIB         ((uint64_t)1 << 30)
 #define MOST_BYTES  (8192 * GIB)
@@ -42,7 +42,7 @@ static scale scale_open(bench *b, size_t slice_bytes, uint32_t max_tok, uint32_t
     cfg.budget_bytes = MOST_BYTES;
     cfg.swap_bytes = GIB;
     cfg.mapper = VT_MAPPER_OWNER;
-    cfg.vmm = need(fxi_paper_memory_open(PAGE_BYTES, &free_of_cost));
+    cfg.vmm = need(fxi_simulated_memory_open(PAGE_BYTES, &free_of_cost));
     must(vt_manager_create(&cfg, &s.m), "make a manager");
     must(vt_domain_open(s.m, "scale", 5, &s.d), "open a domain");
     s.tok = random_tokens(1, max_tok);

@@ -7,16 +7,15 @@
 #define AT(field) offsetof(fxi_cli_options, field)
 
 enum {
-    ENGINE = FXI_CMD_SERVE | FXI_CMD_RUN | FXI_CMD_BENCH | FXI_CMD_SERVE_TRACE,
-    TRACE = FXI_CMD_REPLAY | FXI_CMD_SERVE_TRACE,
+    ENGINE = FXI_CMD_SERVE | FXI_CMD_RUN | FXI_CMD_BENCH | FXI_CMD_LAB,
     ALL = ENGINE | FXI_CMD_TOKENIZE | FXI_CMD_CONVERT | FXI_CMD_QUANTIZE,
 };
 
 // clang-format off
 static const fxi_opt rows[] = {
     {"model", 'm', "FILE", FXI_OPT_STR, 0, 0, NULL, AT(model), ENGINE, "the model: a GGUF file or a Hugging Face folder"},
-    {"model", 'm', "FILE", FXI_OPT_STR, 0, 0, NULL, AT(model), FXI_CMD_TOKENIZE, "the vocabulary: GGUF, tokenizer.json, tokenizer.model, rank file, or a folder"},
-    {"tokenizer", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(tokenizer), ENGINE, "another vocabulary: GGUF, tokenizer.json, tokenizer.model, rank file, or a folder"},
+    {"model", 'm', "FILE", FXI_OPT_STR, 0, 0, NULL, AT(model), FXI_CMD_TOKENIZE, "the vocabulary: GGUF, tokenizer.json, rank file, or a folder"},
+    {"tokenizer", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(tokenizer), ENGINE, "another vocabulary: GGUF, tokenizer.json, rank file, or a folder"},
     {"tokenizer-pre", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(tokenizer_pre), ENGINE | FXI_CMD_TOKENIZE, "for a rank file: its pre-tokenizer, like llama-bpe or qwen2"},
     {"chat-template", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(chat_template), FXI_CMD_SERVE | FXI_CMD_RUN, "chat template: chatml, llama2, llama3, mistral, gemma, phi3, zephyr, plain, or a Jinja file"},
     {"pooling", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(pooling), FXI_CMD_SERVE, "how embeddings are pooled: mean, first or last (default: as the model's file says)"},
@@ -78,52 +77,29 @@ static const fxi_opt rows[] = {
     {"context", 0, "LIST", FXI_OPT_INTS, 1, 1 << 24, NULL, AT(contexts), FXI_CMD_BENCH, "tokens in each cache when decoding starts (default: --prompt)"},
     {"gen", 0, "N", FXI_OPT_INT, 1, 1 << 24, "32", AT(n_gen), FXI_CMD_BENCH, "tokens to generate after each prompt"},
     {"repeat", 0, "N", FXI_OPT_INT, 1, 1000, "3", AT(n_repeat), FXI_CMD_BENCH, "runs of each batch and length; medians are shown"},
-    {"trace", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(trace), FXI_CMD_BENCH | FXI_CMD_SERVE_TRACE, "write what the engine did last to FILE, as a Chrome trace for Perfetto"},
+    {"trace", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(trace), FXI_CMD_BENCH | FXI_CMD_LAB, "write what the engine did last to FILE, as a Chrome trace for Perfetto"},
     {"csv", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(csv), FXI_CMD_BENCH, "CSV instead of a table"},
     {"json", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(json), FXI_CMD_BENCH, "one JSON object instead of a table"},
-
-    {"kv", 0, "LIST", FXI_OPT_STR, 0, 0, "vtensor", AT(managers), TRACE, "managers of KV memory, separated by commas: a row for each"},
-    {"geometry", 0, "NAME", FXI_OPT_STR, 0, 0, "opt-13b", AT(geometry), FXI_CMD_REPLAY, "the model: opt-13b, opt-66b, opt-175b, llama-13b, llama-3-8b, yi-6b, yi-9b, yi-34b"},
-    {"device", 0, "NAME", FXI_OPT_STR, 0, 0, "a100-40g", AT(device), FXI_CMD_REPLAY, "a100-40g, 4xa100-40g, a100-80g, 2xa100-80g, 8xa100-80g, h100-80g"},
-    {"calibration", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(calibration), FXI_CMD_REPLAY, "instead of both: a machine and a model as 'flexinfer bench --json' measured them"},
-    {"rate", 0, "R", FXI_OPT_FLOAT, 0, 1e6, "0", AT(rate_per_s), TRACE, "requests per second, at random times; 0: as the trace says, or all at once"},
-    {"requests", 0, "N", FXI_OPT_INT, 0, INT_MAX, "0", AT(max_row), TRACE, "only the first N; 0: all"},
-    {"speed", 0, "X", FXI_OPT_FLOAT, 1e-6, 1e6, "1", AT(speed), TRACE, "the trace's own times pass X times as fast"},
-    {"shrink", 0, "X", FXI_OPT_FLOAT, 1, 1e6, "1", AT(shrink), TRACE, "prompts and answers are X times shorter"},
-    {"choices", 0, "N", FXI_OPT_INT, 1, 64, "1", AT(n_choice), TRACE, "answers to each prompt"},
-    {"beams", 0, "N", FXI_OPT_INT, 0, FX_MAX_BEAM, "0", AT(beam_width), TRACE, "width of a beam search; 0: sampling"},
-    {"no-prefixes", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(no_prefixes), TRACE, "requests share no prefixes, and none is kept"},
-    {"prefix", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(prefix_tok), TRACE, "tokens before each prompt that all have in common"},
-    {"ctx", 'c', "N", FXI_OPT_INT, 0, 1 << 24, "0", AT(ctx_tok), FXI_CMD_REPLAY, "longest sequence in tokens; 0: the model's"},
-    {"kv-memory", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p60, "0", AT(kv_memory_bytes), FXI_CMD_REPLAY, "memory of the KV cache; 0: what the model leaves of the device"},
-    {"swap", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p60, "0", AT(swap_bytes), FXI_CMD_REPLAY, "host memory for preempted sequences; 0: none, compute them again"},
-    {"page", 0, "SIZE", FXI_OPT_SIZE, 4096, 0x1p30, "2M", AT(page_bytes), FXI_CMD_REPLAY, "page size of the device's memory"},
-    {"max-seq", 0, "N", FXI_OPT_INT, 1, 1 << 14, "256", AT(max_seq), FXI_CMD_REPLAY, "most sequences to run together"},
-    {"step-tokens", 0, "N", FXI_OPT_INT, 1, 1 << 16, "2048", AT(step_tok), FXI_CMD_REPLAY, "most tokens to compute in one step"},
-    {"seed", 0, "S", FXI_OPT_U64, 0, 0x1p64, "1", AT(sampling.seed), TRACE, "of the random times"},
-    {"timeline", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(timeline), TRACE, "write memory and load over time to FILE, as CSV"},
-    {"sample", 0, "S", FXI_OPT_FLOAT, 1e-3, 1e6, "1", AT(sample_s), TRACE, "seconds between the rows of --timeline"},
-    {"csv", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(csv), TRACE, "CSV instead of a table"},
 
     {"api-key-file", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(client_key_file), FXI_CMD_TOP, "the server's file of keys, of which an admin's is taken, or a file with one key (default: no key is sent)"},
     {"ca-file", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(ca_file), FXI_CMD_TOP, "whose certificates an https server may have, PEM (default: the system's authorities)"},
     {"once", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(once), FXI_CMD_TOP, "print one screen as plain text, and exit"},
 
     {"device", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(compute_device), ENGINE, "where the model is computed: cpu, an NVIDIA GPU, cuda:0, cuda:1, .., or several that share it out, cuda:0,cuda:1 (default: cpu)"},
-    {"gpu-math", 0, "exact|law|fast", FXI_OPT_CHOICE, 0, 0, "law", AT(gpu_math), ENGINE, "how a GPU adds: in the CPU's order, which gives the same bits, by tensor cores in a fixed order, or by NVIDIA's libraries"},
+    {"gpu-math", 0, "batch-invariant|cpu-exact", FXI_OPT_CHOICE, 0, 0, "batch-invariant", AT(gpu_math), ENGINE, "a GPU's order of sums: a fixed one of its own, on tensor cores, or the CPU's, which gives the CPU's bits"},
     {"threads", 't', "N", FXI_OPT_INT, 0, 4096, "0", AT(n_thread), ENGINE, "threads that compute; 0: one per core"},
     {"ctx", 'c', "N", FXI_OPT_INT, 0, INT_MAX, "0", AT(ctx_tok), ENGINE, "context length in tokens; 0: the model's"},
     {"kv-memory", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p60, "0", AT(kv_memory_bytes), ENGINE, "memory budget of the KV cache, like 2G, of all devices together; 0: half of the host's free memory, nine tenths of a GPU's"},
-    {"kv", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(kv_manager), ENGINE & ~FXI_CMD_SERVE_TRACE, "manager of the KV cache's memory; a wrong name lists them"},
-    {"kv-block", 0, "N", FXI_OPT_INT, 0, 1 << 16, "0", AT(kv_block_tok), ENGINE | FXI_CMD_REPLAY, "tokens that a unit of that memory holds, at least; 0: the manager's choice"},
+    {"kv", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(kv_manager), ENGINE & ~FXI_CMD_LAB, "manager of the KV cache's memory; a wrong name lists them"},
+    {"kv-block", 0, "N", FXI_OPT_INT, 0, 1 << 16, "0", AT(kv_block_tok), ENGINE, "tokens that a unit of that memory holds, at least; 0: the manager's choice"},
     {"kv-type", 0, "f16|bf16|f32|q8_0", FXI_OPT_CHOICE, 0, 0, "f16", AT(kv_type), ENGINE, "number format of the KV cache"},
     {"cache-idle", 0, "S", FXI_OPT_INT, -1, 1 << 30, "0", AT(cache_idle_s), FXI_CMD_SERVE, "seconds after which an idle server forgets cached prefixes; 0: 600; -1: it keeps them"},
-    {"prefix-pass", 0, "N", FXI_OPT_INT, -1, 1 << 20, "0", AT(prefix_pass), FXI_CMD_SERVE | TRACE, "how often a waiting request may be passed by others of its client of which more is cached; 0: 16; -1: never"},
-    {"swap", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p60, "0", AT(swap_bytes), FXI_CMD_SERVE | FXI_CMD_BENCH | FXI_CMD_SERVE_TRACE, "disk space for preempted sequences, like 4G; 0: none, recompute them"},
-    {"swap-dir", 0, "DIR", FXI_OPT_STR, 0, 0, NULL, AT(swap_dir), FXI_CMD_SERVE | FXI_CMD_BENCH | FXI_CMD_SERVE_TRACE, "folder of the swap file (default: $TMPDIR or /tmp)"},
+    {"prefix-pass", 0, "N", FXI_OPT_INT, -1, 1 << 20, "0", AT(prefix_pass), FXI_CMD_SERVE | FXI_CMD_LAB, "how often a waiting request may be passed by others of its client of which more is cached; 0: 16; -1: never"},
+    {"swap", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p60, "0", AT(swap_bytes), FXI_CMD_SERVE | FXI_CMD_BENCH | FXI_CMD_LAB, "disk space for preempted sequences, like 4G; 0: none, recompute them"},
+    {"swap-dir", 0, "DIR", FXI_OPT_STR, 0, 0, NULL, AT(swap_dir), FXI_CMD_SERVE | FXI_CMD_BENCH | FXI_CMD_LAB, "folder of the swap file (default: $TMPDIR or /tmp)"},
     {"step-tokens", 0, "N", FXI_OPT_INT, 0, 1 << 16, "0", AT(step_tok), ENGINE, "most tokens to compute in one step; 0: 512"},
-    {"max-seq", 0, "N", FXI_OPT_INT, 0, 1 << 14, "0", AT(max_seq), FXI_CMD_SERVE | FXI_CMD_SERVE_TRACE, "most sequences to run together; 0: 64"},
-    {"step-ms", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(step_ms), FXI_CMD_SERVE | FXI_CMD_SERVE_TRACE, "milliseconds for prompts in a step while others decode; 0: 250"},
+    {"max-seq", 0, "N", FXI_OPT_INT, 0, 1 << 14, "0", AT(max_seq), FXI_CMD_SERVE | FXI_CMD_LAB, "most sequences to run together; 0: 64"},
+    {"step-ms", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(step_ms), FXI_CMD_SERVE | FXI_CMD_LAB, "milliseconds for prompts in a step while others decode; 0: 250"},
     {"step-ms", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(step_ms), FXI_CMD_BENCH, "milliseconds for prompts in a step while others decode; 0: no cap"},
     {"speculate", 0, "off|prompt|prefix|auto", FXI_OPT_CHOICE, 0, 0, "auto", AT(speculate), ENGINE, "drafts are taken from the text so far (prompt), from recorded prefixes (prefix), or both (auto), and verified several tokens in a pass; no answer changes"},
     {"draft", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(draft), ENGINE, "small model of the same vocabulary that drafts where --speculate has nothing: a GGUF file or a folder"},
@@ -132,7 +108,7 @@ static const fxi_opt rows[] = {
     {"max-queue-tokens", 0, "N", FXI_OPT_U64, 0, 0x1p60, "0", AT(max_queue_tok), FXI_CMD_SERVE, "prompt tokens that may wait; 0: 1048576"},
     {"max-queue-bytes", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p60, "0", AT(max_queue_bytes), FXI_CMD_SERVE, "memory for requests and answers that wait; 0: an eighth of the free memory, 64M to 1G"},
     {"send-percent", 0, "P", FXI_OPT_FLOAT, 0, 100, "2", AT(send_percent), FXI_CMD_SERVE, "of a core's time, for sending each token by itself; beyond it tokens leave together, at most 20 ms late; 100: never"},
-    {"record-events", 0, "N", FXI_OPT_INT, 0, 1 << 26, "65536", AT(n_record), FXI_CMD_SERVE | FXI_CMD_BENCH | FXI_CMD_SERVE_TRACE, "events that the flight recorder keeps for traces, 32 bytes each; 0: none"},
+    {"record-events", 0, "N", FXI_OPT_INT, 0, 1 << 26, "65536", AT(n_record), FXI_CMD_SERVE | FXI_CMD_BENCH | FXI_CMD_LAB, "events that the flight recorder keeps for traces, 32 bytes each; 0: none"},
     {"workers", 0, "N", FXI_OPT_INT, 0, 256, "0", AT(n_worker), FXI_CMD_SERVE, "threads that parse, render and tokenize requests; 0: 2"},
 };
 // clang-format on
@@ -142,8 +118,19 @@ static const fxi_opt_section sections[] = {
     {"convert", FXI_CMD_CONVERT}, {"quantize", FXI_CMD_QUANTIZE}, {"bench", FXI_CMD_BENCH},
 };
 
-const fxi_opt_table fxi_cli_table = {rows, sizeof rows / sizeof rows[0], "FLEXINFER_", sections,
-                                     sizeof sections / sizeof sections[0]};
+// Accepted until the version after 0.1.
+static const fxi_opt_renamed renamed[] = {
+    {"gpu-math", "law", "batch-invariant"},
+    {"gpu-math", "exact", "cpu-exact"},
+};
+
+const fxi_opt_table fxi_cli_table = {.opt = rows,
+                                     .n_opt = sizeof rows / sizeof rows[0],
+                                     .env_prefix = "FLEXINFER_",
+                                     .section = sections,
+                                     .n_section = sizeof sections / sizeof sections[0],
+                                     .renamed = renamed,
+                                     .n_renamed = sizeof renamed / sizeof renamed[0]};
 
 fxi_cli_options fxi_cli_options_start(void)
 {

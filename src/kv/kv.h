@@ -273,6 +273,9 @@ static inline fx_status fxi_kv_count(fxi_kv *kv, fxi_kv_op op, uint64_t start_ns
 // manager of this name, or a shape it cannot manage), FX_ENOSPACE (the budget holds no sequence),
 // FX_ENOMEM, FX_EIO; then *out is NULL. (kv_registry.c)
 fx_status fxi_kv_open(const char *manager, const fxi_kv_shape *shape, fxi_kv **out, fx_error *err);
+// The same with a manager that need not be one of the list.
+fx_status fxi_kv_open_with(const fxi_kv_ops *ops, const fxi_kv_shape *shape, fxi_kv **out,
+                           fx_error *err);
 
 // Releases all sequences and all memory. NULL is allowed.
 static inline void fxi_kv_close(fxi_kv *kv)

@@ -9,9 +9,6 @@ extern const fxi_kv_ops fxi_kv_vattention;       // kv_vattention.c
 extern const fxi_kv_ops fxi_kv_vattention_mega;  // the same
 extern const fxi_kv_ops fxi_kv_vattention_start; // the same
 extern const fxi_kv_ops fxi_kv_paged;            // paged/kv_paged.c
-extern const fxi_kv_ops fxi_kv_reserve_max;      // reserve/kv_reserve.c
-extern const fxi_kv_ops fxi_kv_reserve_pow2;     // the same
-extern const fxi_kv_ops fxi_kv_reserve_oracle;   // the same
 
 // kv_team.c: a manager of vtensor for each device of the shape. Pre: shape->n_rank > 0, which share
 // out every row. Errors: as fxi_kv_open.

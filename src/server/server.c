@@ -31,7 +31,7 @@
 #include "server/formats.h"
 #include "server/http/http.h"
 #include "server/listen.h"
-#include "server/log/log_line.h" // defines: fxi_level
+#include "server/log/log.h" // defines: fxi_level
 
 #define MAX_CHOICE    1024
 #define IDLE_S        1

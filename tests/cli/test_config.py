@@ -42,7 +42,7 @@ class CheckConfig(unittest.TestCase):
         for text, wrong in (("port = x", ":1: port: 'x' is not a whole number"),
                             ("\n\nhots = 1", ":3: unknown option 'hots'; did you mean 'host'?"),
                             ("[sever]\nport = 1", ":2: there is no command 'sever'"),
-                            ("port", ":1: this is not 'key = value'")):
+                            ("port", ":1: not 'key = value'")):
             done = cli.run("serve", "--config", config(text), "-m", cli.tiny_model())
             self.assertEqual(done.returncode, 2)
             self.assertIn(f"{cli.scratch('options.conf')}{wrong}", done.stderr.decode())

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "cli/top/top_view.h"
+#include "suite.h"
 
 // Two requests: one with two choices that share chunk 0, one that waits. Chunk 2^48 + 1 lies in the
 // swap.
@@ -284,7 +285,7 @@ static void test_figures_of_metrics(void **state)
     fxi_top_free(&w);
 }
 
-int main(void)
+FX_SUITE(test_top_view)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_whole_screen),

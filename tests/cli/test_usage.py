@@ -4,8 +4,7 @@ import subprocess
 
 import cli
 
-COMMANDS = ["serve", "run", "tokenize", "inspect", "convert", "quantize", "bench", "bench replay", "bench serve",
-            "bench figures", "top", "help"]
+COMMANDS = ["serve", "run", "tokenize", "inspect", "convert", "quantize", "bench", "top", "help"]
 
 
 class Usage(cli.TestCase):
@@ -62,6 +61,11 @@ class Usage(cli.TestCase):
         self.fails(2, "unknown option '-z'", "run", "-z")
         self.fails(2, "unexpected argument 'extra'", "run", "-m", "x", "extra")
         self.fails(2, "unexpected argument 'b'", "inspect", "a", "b")
+
+    def test_former_spellings_name_what_replaces_them(self):
+        for name in ("replay", "serve"):
+            self.fails(2, f"'bench {name}' is now 'flexinfer-lab {name}'", "bench", name, "trace.csv", "--speed", "2")
+        self.fails(2, "'bench figures' is now 'bench/figures.py'", "bench", "figures", "a", "b")
 
     def test_missing_things(self):
         for name in ("serve", "run", "tokenize", "bench"):

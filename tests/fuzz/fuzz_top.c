@@ -9,6 +9,8 @@
 
 #include "cli/top/top_view.h"
 
+FUZZ_TARGET(fuzz_top);
+
 static void check_lists(const fxi_top_state *w)
 {
     const fxi_top_lists *l = &w->list;
@@ -50,7 +52,7 @@ static void take_text(fxi_top_state *w, const char *text, size_t n)
         FUZZ_CHECK(err.text[0] && !strchr(err.text, '\n'));
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
+int fuzz_top_run(const uint8_t *data, size_t n_bytes)
 {
     fxi_top_state *w = calloc(1, sizeof *w);
     const char *text = (const char *)data, *end = text + n_bytes;
@@ -67,7 +69,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
     return 0;
 }
 
-bool fuzz_seed(unsigned i, fxi_buf *out)
+bool fuzz_top_seed(unsigned i, fxi_buf *out)
 {
     static const char *const seeds[] = {
         "{\"number\":1,\"at_us\":5,\"version\":\"1\",\"manager\":\"m\","

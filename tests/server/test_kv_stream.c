@@ -15,6 +15,7 @@
 #include "server/fake_snapshots.h"
 #include "server/http/http.h"
 #include "server/waits.h"
+#include "suite.h"
 
 enum { N_TAKEN = 10, N_LARGE = 60000 }; // requests of a snapshot that no socket takes all of
 
@@ -242,7 +243,7 @@ static void test_the_engine_is_told_the_cost(void **state)
     close_all(&f, fd, 4);
 }
 
-int main(void)
+FX_SUITE(test_kv_stream)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_text_is_made_once_for_all),

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "server/endpoint/snapshot_json.h"
+#include "suite.h"
 
 static void expect_in(const char *text, const char *part)
 {
@@ -79,7 +80,7 @@ static void test_an_empty_snapshot(void **state)
     fxi_buf_free(&b);
 }
 
-int main(void)
+FX_SUITE(test_snapshot_json)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_everything_is_written),

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/json/json_doc.h"
-#include "server/reply/json_out.h"
+#include "base/json/json_write.h"
 
 enum { KIND_INTERNAL = 1, KIND_SERVER = 2, STATUS_ERROR = 2 };
 enum { FLAG_SAMPLED = 1, FLAG_HAS_REMOTE = 0x100, FLAG_IS_REMOTE = 0x200 };

@@ -1,4 +1,5 @@
 // test_http_client.c - HTTP as a client: URLs, answers, and waits that end.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "base/net/http_client.h"
@@ -220,7 +221,7 @@ static void test_a_file_of_authorities_is_there(void **state)
     fxi_http_client_close(NULL);
 }
 
-int main(void)
+FX_SUITE(test_http_client)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_urls_that_are_taken),

@@ -1,5 +1,6 @@
 // test_engine_snapshot.c - snapshots of an engine: they agree with the statistics and with the
 // sequences, and nothing is taken without subscribers.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "engine/engine_snapshot.h"
@@ -521,7 +522,7 @@ static void test_an_idle_engine_is_seen(void **state)
 
 #define T(name) cmocka_unit_test(name)
 
-int main(void)
+FX_SUITE(test_picture)
 {
     const struct CMUnitTest tests[] = {
         T(test_nothing_is_taken_without_subscribers),

@@ -11,6 +11,7 @@
 #define TESTS_KV_WORLD_H
 
 #include "kv/kv.h"
+#include "lab/kv_reserve.h" // defines: fxi_lab_manager_name
 
 #include "vmm_fault.h"
 
@@ -54,6 +55,10 @@ extern size_t kv_world_page_bytes;
 // Devices that share out the caches of managers that are opened; 0, and at first: one has all. The
 // fault backend of one of them is the world's.
 extern int kv_world_n_rank, kv_world_faulty_rank;
+
+// fxi_kv_open for any manager of fxi_lab_manager_name.
+fx_status kv_world_open_kv(const char *manager, const fxi_kv_shape *shape, fxi_kv **out,
+                           fx_error *err);
 
 bool kv_world_can(const char *manager, fxi_kv_cap cap);
 
