@@ -100,7 +100,7 @@ function showTree(snapshot) {
   const paths = snapshot.tree();
   const tokens = sum([...snapshot.nodes.values()].map((node) => node.tokens));
   const blocks = snapshot.counts.nodes;
-  const rest = snapshot.nodes.size < blocks ? ` in the first ${count(snapshot.nodes.size)} of ${several(blocks, "block")}` : "";
+  const rest = snapshot.nodes.size < blocks ? ` in ${count(snapshot.nodes.size)} of ${several(blocks, "block")}` : "";
   $("node-count").textContent = paths.length ? `${count(tokens)} tokens${rest}` : "nothing recorded";
   const longest = (p) => Math.max(p.tokens, ...p.children.map(longest));
   const most = Math.max(1, ...paths.map(longest));

@@ -396,6 +396,9 @@ VT_API void vt_domain_each(vt_manager *m,
                            void *ud);
 VT_API void vt_prefix_each(const vt_domain *d, bool (*fn)(void *ud, const vt_prefix_info *node),
                            void *ud);
+// The same from the newest node to the oldest: children before parents.
+VT_API void vt_prefix_each_newest(const vt_domain *d,
+                                  bool (*fn)(void *ud, const vt_prefix_info *node), void *ud);
 
 // ---- Events, for routers that follow what is cached where
 

@@ -41,6 +41,12 @@ void vt_prefix_each(const vt_domain *d, bool (*fn)(void *ud, const vt_prefix_inf
     vti_rtree_walk(d, fn, ud);
 }
 
+void vt_prefix_each_newest(const vt_domain *d, bool (*fn)(void *ud, const vt_prefix_info *node),
+                           void *ud)
+{
+    vti_rtree_walk_newest(d, fn, ud);
+}
+
 uint64_t vt_domain_id(const vt_domain *d)
 {
     return vti_domain_id_of(d);

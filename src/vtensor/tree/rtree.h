@@ -139,6 +139,8 @@ void vti_domain_walk(const vti_rtree *t,
                      bool (*fn)(void *ud, vt_domain *d, const void *key, size_t key_bytes),
                      void *ud);
 void vti_rtree_walk(const vt_domain *d, bool (*fn)(void *ud, const vt_prefix_info *node), void *ud);
+void vti_rtree_walk_newest(const vt_domain *d, bool (*fn)(void *ud, const vt_prefix_info *node),
+                           void *ud);
 
 // For vt_check: calls fn for each reference of each node; returns the first broken invariant of the
 // tree itself as text, or NULL.

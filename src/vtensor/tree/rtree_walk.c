@@ -54,3 +54,12 @@ void vti_rtree_walk(const vt_domain *d, bool (*fn)(void *ud, const vt_prefix_inf
         if (!fn(ud, &info)) return;
     }
 }
+
+void vti_rtree_walk_newest(const vt_domain *d, bool (*fn)(void *ud, const vt_prefix_info *node),
+                           void *ud)
+{
+    for (const vti_node *n = d->nodes.newest; n; n = n->older) {
+        vt_prefix_info info = info_of(d->tree, n);
+        if (!fn(ud, &info)) return;
+    }
+}

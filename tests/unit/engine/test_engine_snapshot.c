@@ -522,7 +522,7 @@ static void test_an_idle_engine_is_seen(void **state)
 
 #define T(name) cmocka_unit_test(name)
 
-FX_SUITE(test_picture)
+FX_SUITE(test_engine_snapshot)
 {
     const struct CMUnitTest tests[] = {
         T(test_nothing_is_taken_without_subscribers),
