@@ -170,7 +170,7 @@ static const char *buddy_check(const buddy_blocks *b)
 // ---- the managers ------------------------------------------------------------------------------
 
 #define MAX_UNIT       (1u << 20) // units are larger where there were more
-#define LEAST_CELL_TOK 16         // in a picture
+#define LEAST_CELL_TOK 16         // in a snapshot
 #define MOST_CELL      (1u << 14)
 
 typedef struct reserved_seq {
@@ -569,9 +569,9 @@ static void reserve_stats(const fxi_kv *kv, fxi_kv_stats *out)
     out->peak_live_bytes = k->peak_live_tok * k->tok_bytes;
 }
 
-// ---- pictures ----------------------------------------------------------------------------------
+// ---- snapshots ---------------------------------------------------------------------------------
 
-// A cell of a picture is 2^order units. Blocks that are smaller share one.
+// A cell of a snapshot is 2^order units. Blocks that are smaller share one.
 typedef struct reserve_cells {
     int order;
     uint32_t n;

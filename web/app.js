@@ -100,7 +100,7 @@ function showTree(snapshot) {
   const paths = snapshot.tree();
   const tokens = sum([...snapshot.nodes.values()].map((node) => node.tokens));
   const blocks = snapshot.counts.nodes;
-  const rest = snapshot.nodes.size < blocks ? ` in the first ${count(snapshot.nodes.size)} of ${several(blocks, "block")}` : "";
+  const rest = snapshot.nodes.size < blocks ? ` in ${count(snapshot.nodes.size)} of ${several(blocks, "block")}` : "";
   $("node-count").textContent = paths.length ? `${count(tokens)} tokens${rest}` : "nothing recorded";
   const longest = (p) => Math.max(p.tokens, ...p.children.map(longest));
   const most = Math.max(1, ...paths.map(longest));
@@ -158,34 +158,17 @@ setInterval(() => {
   if (shown && !replaying && performance.now() - shown.at > 1500) $("rate").textContent = "0.0";
 }, 500);
 
-let shownAt = 0;
-let shown = null;
+let shown = null; // {snapshot, at} of the last one
 
-// Everything but the canvases is drawn four times a second at most.
 function showSnapshot(snapshot) {
   if (replaying) return;
   const st = snapshot.stats;
-  const rate = rateOf(snapshot);
+  shown = { snapshot, at: performance.now() };
   chart.add(snapshot.atUs / 1e6, st.kv_mapped_bytes, st.kv_live_bytes, st.kv_shared_bytes);
   map.show(snapshot);
-  shown = { snapshot, rate, at: performance.now() };
-  const wait = shownAt + 250 - performance.now();
-  if (wait <= 0) showTexts();
-  else timer ??= setTimeout(showTexts, wait);
-}
-
-let timer = null;
-
-function showTexts() {
-  clearTimeout(timer);
-  timer = null;
-  if (!shown || replaying) return;
-  shownAt = performance.now();
-  const { snapshot, rate } = shown;
-  const st = snapshot.stats;
   $("manager").textContent = `${snapshot.manager}, budget ${bytes(st.kv_budget_bytes)}`;
   showFigures({ mapped: st.kv_mapped_bytes, live: st.kv_live_bytes, shared: st.kv_shared_bytes,
-    swapped: st.kv_swapped_bytes, running: st.n_running, waiting: st.n_waiting, rate,
+    swapped: st.kv_swapped_bytes, running: st.n_running, waiting: st.n_waiting, rate: rateOf(snapshot),
     hits: percent(st.n_cached_tok, st.n_lookup_tok) });
   showCounts(snapshot);
   showRequests(snapshot.requests.values(), snapshot.counts.requests);
@@ -248,7 +231,6 @@ function setReplaying(on) {
   if (!on && subscription.snapshot) {
     subscription.snapshot.cells.dirty = null;
     showSnapshot(subscription.snapshot);
-    showTexts();
   }
 }
 

@@ -13,29 +13,40 @@ export const spanKey = (request, choice) => `${request}.${choice}`;
 // come by name: neighbours in memory begin as neighbours on the page.
 export class Cells {
   #cellOf = new Map(); // name to cell
-  #free = []; // a heap of free cells, the lowest first
-  state = new Uint8Array(1024); // by cell
+  #free = []; // cells below n without a chunk, the lowest last
+  #runs = []; // as of the last update
+  state = []; // by cell
   name = []; // by cell
   n = 0; // cells in use are below
   counts = new Array(STATES.length).fill(0);
   dirty = new Set(); // cells that have changed since they were drawn last; null: all
-  #runs = []; // as of the last update
 
   // Takes the chunks of a snapshot: [first, n, state, group] by name. What goes leaves its cells to
   // what comes.
   update(runs) {
     const changes = [...differences(this.#runs, runs)];
     this.#runs = runs;
-    for (const goes of [true, false])
-      for (const [first, end, state] of changes)
-        if ((state === ABSENT) === goes) for (let name = first; name < end; name++) this.set(name, state);
+    for (const [first, end, state] of changes)
+      if (state === ABSENT) for (let name = first; name < end; name++) this.#remove(name);
+    this.#free.sort((a, b) => b - a);
+    for (const [first, end, state] of changes)
+      if (state !== ABSENT) for (let name = first; name < end; name++) this.#put(name, state);
   }
 
-  set(name, state) {
+  #remove(name) {
+    const cell = this.#cellOf.get(name);
+    this.counts[this.state[cell]]--;
+    this.state[cell] = ABSENT;
+    this.name[cell] = undefined;
+    this.#cellOf.delete(name);
+    this.#free.push(cell);
+    this.dirty?.add(cell);
+  }
+
+  #put(name, state) {
     let cell = this.#cellOf.get(name);
     if (cell === undefined) {
-      if (state === ABSENT) return;
-      cell = this.#take();
+      cell = this.#free.pop() ?? this.n++;
       this.#cellOf.set(name, cell);
       this.name[cell] = name;
     } else {
@@ -44,11 +55,6 @@ export class Cells {
     this.state[cell] = state;
     this.counts[state]++;
     this.dirty?.add(cell);
-    if (state !== ABSENT) return;
-    this.counts[ABSENT]--;
-    this.#cellOf.delete(name);
-    this.name[cell] = undefined;
-    this.#give(cell);
   }
 
   cellOf(name) {
@@ -56,44 +62,11 @@ export class Cells {
   }
 
   stateOf(name) {
-    const cell = this.#cellOf.get(name);
-    return cell === undefined ? ABSENT : this.state[cell];
+    return this.state[this.#cellOf.get(name)] ?? ABSENT;
   }
 
   get size() {
     return this.#cellOf.size;
-  }
-
-  #take() {
-    if (this.#free.length) return this.#popFree();
-    if (this.n === this.state.length) {
-      const wider = new Uint8Array(2 * this.n);
-      wider.set(this.state);
-      this.state = wider;
-    }
-    return this.n++;
-  }
-
-  #give(cell) {
-    const heap = this.#free;
-    let i = heap.push(cell) - 1;
-    for (let up; i > 0 && heap[up = (i - 1) >> 1] > cell; i = up) heap[i] = heap[up];
-    heap[i] = cell;
-  }
-
-  #popFree() {
-    const heap = this.#free;
-    const least = heap[0];
-    const last = heap.pop();
-    if (!heap.length) return least;
-    let i = 0;
-    for (let down; (down = 2 * i + 1) < heap.length; i = down) {
-      if (down + 1 < heap.length && heap[down + 1] < heap[down]) down++;
-      if (heap[down] >= last) break;
-      heap[i] = heap[down];
-    }
-    heap[i] = last;
-    return least;
   }
 }
 

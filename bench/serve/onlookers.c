@@ -1,4 +1,4 @@
-// onlookers.c - what those who watch /kv/stream cost: the same load with four of them and without,
+// onlookers.c - what subscribers of /kv/stream cost: the same load with four of them and without,
 // in turn. One thread reads for all of them and drops what it reads, as cheap as a reader can be.
 //
 // The load goes on all the time. One sample is four slices of it, alone, watched, watched, alone or

@@ -85,7 +85,7 @@ typedef struct fx_snapshot {
     size_t n_span;
     const fx_segment_run *segment; // [n_segment_run]
     size_t n_segment_run;
-    const fx_prefix_node *node; // [n_node] by id: parents come first
+    const fx_prefix_node *node; // [n_node] by id, the newest ones: parents come first
     size_t n_node;
     const fx_request_view *request; // [n_request] by id
     size_t n_request;

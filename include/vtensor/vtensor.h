@@ -396,6 +396,9 @@ VT_API void vt_domain_each(vt_manager *m,
                            void *ud);
 VT_API void vt_prefix_each(const vt_domain *d, bool (*fn)(void *ud, const vt_prefix_info *node),
                            void *ud);
+// The same from the newest node to the oldest: children before parents.
+VT_API void vt_prefix_each_newest(const vt_domain *d,
+                                  bool (*fn)(void *ud, const vt_prefix_info *node), void *ud);
 
 // ---- Events, for routers that follow what is cached where
 
@@ -627,8 +630,8 @@ typedef struct vt_snapshot {
 VT_API VT_NODISCARD vt_status vt_snapshot_take(const vt_manager *m, vt_snapshot **out);
 VT_API void vt_snapshot_free(vt_snapshot *snap); // NULL is allowed
 
-// The same for pictures of large caches, call by call and without a block of memory. The calls must
-// not call the manager. Owner thread.
+// The same for large caches, call by call and without a block of memory. The calls must not call
+// the manager. Owner thread.
 //
 // Chunks that have memory, in runs of neighbours of one group and state, by index.
 VT_API void vt_chunk_each(const vt_manager *m,

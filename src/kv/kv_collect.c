@@ -123,7 +123,7 @@ static bool collect_domain(void *ud, vt_domain *d, const void *key, size_t key_b
     (void)key, (void)key_bytes;
     node_view *v = ud;
     v->domain = vt_domain_id(d);
-    vt_prefix_each(d, collect_node, v);
+    vt_prefix_each_newest(d, collect_node, v);
     return v->has_room;
 }
 

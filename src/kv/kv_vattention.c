@@ -565,7 +565,7 @@ static void kva_driver_calls(const fxi_kv *kv, fxi_kv_calls out[FXI_KV_N_DRIVER_
     for (int r = 0; r < batch_of(kv)->n; r++) fxi_meter_add(batch_of(kv)->meter[r], out);
 }
 
-// ---- pictures ----------------------------------------------------------------------------------
+// ---- snapshots ---------------------------------------------------------------------------------
 
 // What the callbacks of vAttention add to.
 typedef struct group_view {

@@ -116,10 +116,11 @@ static void set_call_options(fxi_http_client *c, const fxi_http_call *call,
     CURL *e = c->easy;
     curl_easy_reset(e);
     curl_easy_setopt(e, CURLOPT_URL, call->url);
-    curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(e, CURLOPT_PROXY, "");
     curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1l);
-    curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1l);
+#if LIBCURL_VERSION_NUM >= 0x075700
+    curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1l); // an end does not wait for the resolver
+#endif
     curl_easy_setopt(e, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
     curl_easy_setopt(e, CURLOPT_USERAGENT, "flexinfer");
     curl_easy_setopt(e, CURLOPT_HTTPHEADER, headers);

@@ -57,7 +57,7 @@ static bool make_newest_text(kv_round *r)
 
 static bool is_behind(const fxi_publisher *p, const fxi_subscriber *sub)
 {
-    return sub->seen != p->number;
+    return p->number && sub->seen != p->number;
 }
 
 static bool can_take_text(const fxi_subscriber *sub)
@@ -118,7 +118,8 @@ static void charge_round(const kv_round *r)
     if (r->n) fx_snapshot_charge(r->srv->eng, r->count.ns / 1000 + (uint64_t)bytes_us);
 }
 
-static void end_round(kv_round *r)
+// ok false: the text is not complete.
+static void end_round(kv_round *r, bool ok)
 {
     fxi_publisher *p = &r->srv->publisher;
     bool some_wait = false;
@@ -128,6 +129,7 @@ static void end_round(kv_round *r)
     p->count.n_bytes += r->count.n_bytes;
     p->count.ns += r->count.ns;
     p->is_busy = false;
+    if (!ok) p->number = 0;
     for (fxi_subscriber *sub = p->first; sub; sub = sub->next) some_wait |= is_behind(p, sub);
     if (p->is_stale) post_round_locked(r->srv);
     pthread_mutex_unlock(&p->mu);
@@ -144,7 +146,7 @@ static void run_round(fxi_work *w)
     send_to_ready(&r, ok);
     r.count.ns += fxi_thread_cpu_ns() - start_ns;
     charge_round(&r);
-    end_round(&r);
+    end_round(&r, ok);
 }
 
 // All rounds are in one lane of the workers' queue, which is no client's.

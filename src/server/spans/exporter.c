@@ -1,8 +1,7 @@
 // exporter.c - the ring, and the thread that empties it.
 //
 // The thread waits on the ring's condition between batches and between attempts, and in polls that
-// an eventfd ends while it talks to the collector. Only the resolver can hold it longer; then
-// fxi_spans_stop detaches it, and the one of the two that ends last frees the memory.
+// an eventfd ends while it talks to the collector.
 #include "server/spans/exporter.h"
 
 #include <errno.h>
@@ -37,7 +36,6 @@ struct fxi_spans {
     fxi_spans_options opt; // its texts are not valid any more
     int stop_fd;
     pthread_t thread;
-    atomic_int refs; // the owner's and the thread's
     _Atomic uint64_t n_sent, n_lost[FXI_N_LOST];
 
     pthread_mutex_t eng_mu; // held while the recorder is read
@@ -277,9 +275,8 @@ static void send_batch(fxi_spans *x)
 
 // ---- life -------------------------------------------------------------------------------------
 
-static void drop_reference(fxi_spans *x)
+static void free_exporter(fxi_spans *x)
 {
-    if (atomic_fetch_sub(&x->refs, 1) > 1) return;
     for (; x->n > 0; x->n--, x->at = (x->at + 1) % FXI_SPANS_RING) free(x->ring[x->at]);
     if (x->stop_fd >= 0) close(x->stop_fd);
     pthread_cond_destroy(&x->moved);
@@ -304,7 +301,6 @@ static void *exporter_main(void *ud)
     x->done = true;
     pthread_cond_broadcast(&x->moved);
     pthread_mutex_unlock(&x->mu);
-    drop_reference(x);
     return NULL;
 }
 
@@ -334,11 +330,8 @@ static fx_status start_exporter(fxi_spans *x, const fxi_spans_options *opt, fx_e
     FX_TRY(fxi_spans_check(opt->endpoint, err));
     FX_TRY(fxi_http_client_open(opt->ca_file, x->stop_fd, &x->client, err));
     if (!copy_texts(x, opt)) return fxi_fail(err, FX_ENOMEM, "out of memory");
-    atomic_fetch_add(&x->refs, 1);
     const int e = pthread_create(&x->thread, NULL, exporter_main, x);
-    if (!e) return FX_OK;
-    atomic_fetch_sub(&x->refs, 1);
-    return fxi_fail(err, FX_EINTERNAL, "cannot start a thread: %s", strerror(e));
+    return e ? fxi_fail(err, FX_EINTERNAL, "cannot start a thread: %s", strerror(e)) : FX_OK;
 }
 
 fx_status fxi_spans_check(const char *endpoint, fx_error *err)
@@ -353,7 +346,6 @@ fx_status fxi_spans_start(const fxi_spans_options *opt, fxi_spans **out, fx_erro
     *out = NULL;
     if (!x) return fxi_fail(err, FX_ENOMEM, "out of memory");
     x->opt = *opt;
-    atomic_init(&x->refs, 1);
     pthread_mutex_init(&x->mu, NULL);
     pthread_mutex_init(&x->eng_mu, NULL);
     pthread_condattr_init(&attr);
@@ -364,7 +356,7 @@ fx_status fxi_spans_start(const fxi_spans_options *opt, fxi_spans **out, fx_erro
     if (st == FX_OK)
         *out = x;
     else
-        drop_reference(x);
+        free_exporter(x);
     return st;
 }
 
@@ -385,32 +377,18 @@ void fxi_spans_count(fxi_spans *x, fxi_spans_counts *out)
         out->n_lost[i] = atomic_load_explicit(&x->n_lost[i], memory_order_relaxed);
 }
 
-static bool wait_until_done(fxi_spans *x, double s)
-{
-    const struct timespec end = fxi_clock_after(s);
-    int late = 0;
-    pthread_mutex_lock(&x->mu);
-    while (!x->done && !late) late = pthread_cond_timedwait(&x->moved, &x->mu, &end);
-    const bool done = x->done;
-    pthread_mutex_unlock(&x->mu);
-    return done;
-}
-
 void fxi_spans_stop(fxi_spans *x, double wait_s)
 {
+    const struct timespec end = fxi_clock_after(wait_s);
+    int late = 0;
     if (!x) return;
-    const uint64_t one = 1;
     pthread_mutex_lock(&x->mu);
     x->closing = true;
     x->close_s = fxi_now_s() + wait_s;
     pthread_cond_broadcast(&x->moved);
+    while (!x->done && !late) late = pthread_cond_timedwait(&x->moved, &x->mu, &end);
     pthread_mutex_unlock(&x->mu);
-    bool done = wait_until_done(x, wait_s);
-    if (!done && write(x->stop_fd, &one, sizeof one) == sizeof one) done = wait_until_done(x, 1);
-    fxi_spans_watch(x, NULL);
-    if (done)
-        pthread_join(x->thread, NULL);
-    else
-        pthread_detach(x->thread); // it hangs in the resolver
-    drop_reference(x);
+    (void)eventfd_write(x->stop_fd, 1); // cannot fail: the count is 0
+    pthread_join(x->thread, NULL);
+    free_exporter(x);
 }

@@ -417,3 +417,12 @@ void vt_prefix_each(const vt_domain *d, bool (*fn)(void *ud, const vt_prefix_inf
         if (!fn(ud, &info)) return;
     }
 }
+
+void vt_prefix_each_newest(const vt_domain *d, bool (*fn)(void *ud, const vt_prefix_info *node),
+                           void *ud)
+{
+    for (const vti_node *n = d->nodes.newest; n; n = n->older) {
+        vt_prefix_info info = info_of(d->tree, n);
+        if (!fn(ud, &info)) return;
+    }
+}
