@@ -243,7 +243,7 @@ static fx_status make_engine(fxi_replay *r, fx_error *err)
     FX_TRY(make_simulated(r, err));
     fill_info(r);
     FX_TRY(fxi_engine_fit(eng, err));
-    if (fxi_kv_can(eng->kv, FXI_KV_BESIDE)) eng->copy_share = 0; // by the device's copy engine
+    if (fxi_kv_can(eng->kv, FXI_KV_ASYNC_SWAP)) eng->copy_share = 0; // by the device's copy engine
     eng->swap_us_per_byte = r->opt->device->costs.swap_us_per_gb / 1e9;
     watch_manager(r);
     r->out->budget_bytes = kv_bytes;

@@ -89,7 +89,7 @@ LAW = {
     "kernels/cuda/body": ["kernels/cuda/cuda_args.h", "kernels/cuda/ptx.h", "kernels", "kernels/ref/mathf_text.h"],
 
     # KV managers behind one port: a file or a shelf each, and the memory that two of them share.
-    "kv": ["kernels/kv_view.h", "include/vtensor", "base/...", ERROR],
+    "kv": ["kernels/kv_view.h", "include/flexinfer/counters.h", "include/vtensor", "base/...", ERROR],
     "kv/pool": ["kv/kv_status.h", "kv/kv.h", "kernels/kv_view.h", *PORT, "base/...", ERROR],
     "kv/paged": ["kv/pool", "kv/kv_managers.h", "kv/kv.h", "kernels/kv_view.h", *PORT, "base/...", ERROR],
         # The model: a plan as data, the loading that makes it, and the host as a device that runs it.

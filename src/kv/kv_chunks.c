@@ -312,9 +312,9 @@ uint64_t fxi_chunks_max_mapping(const vt_manager *m)
     return st.max_mappings < UINT64_MAX ? st.max_mappings : 0;
 }
 
-static fxi_kv_ages ages_of(const vt_ages *a)
+static fx_histogram ages_of(const vt_ages *a)
 {
-    fxi_kv_ages to = {.sum_ms = a->sum_ms};
+    fx_histogram to = {.sum = a->sum_ms};
     _Static_assert(sizeof to.count == sizeof a->count, "the same sizes are told apart");
     memcpy(to.count, a->count, sizeof to.count);
     return to;

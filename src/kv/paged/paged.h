@@ -25,15 +25,12 @@
 // those before it were used later, and eviction begins at the ends of prefixes. A page whose
 // predecessor has been evicted is found no more, and leaves in its turn.
 //
-//   kv_paged.c     the manager; sequences
-//   page_swap.c    the swap: sequences on their way
-//   page_jobs.c    the bytes of pages on their way, beside the owner
-//   page_prefix.c  recording
-//   page_store.c   pages, blocks and slots; eviction
-//   page_table.c   recorded pages, by what they contain
-//   page_paint.c   pictures
-//   page_watch.c   which recorded pages have changed since the last one
-//   page_check.c   the invariants
+//   kv_paged.c    the manager; sequences; the invariants
+//   page_swap.c   the swap: sequences on their way
+//   page_jobs.c   the bytes of pages on their way, in a thread
+//   page_store.c  pages, blocks and slots; eviction; recorded pages, by what they contain
+//   page_paint.c  pictures
+//   page_watch.c  which recorded pages have changed since the last one
 #ifndef FXI_KV_PAGED_H
 #define FXI_KV_PAGED_H
 
@@ -179,18 +176,6 @@ static inline fxi_kv_chunk_state fxi_page_state(const fxi_page *p)
     return fxi_page_is_shared(p) ? FXI_KV_CHUNK_SHARED : FXI_KV_CHUNK_OWNED;
 }
 
-// Around every change of who holds a page, whether it is recorded, and where it is.
-static inline void fxi_page_uncount(fxi_paged *k, const fxi_page *p)
-{
-    k->n_shared -= fxi_page_is_shared(p);
-}
-
-static inline void fxi_page_count(fxi_paged *k, const fxi_page *p)
-{
-    k->n_shared += fxi_page_is_shared(p);
-    if (p->block != FXI_PAGE_NONE) k->state[p->block] = (uint8_t)fxi_page_state(p);
-}
-
 // First byte of a block in a plane, in the pool.
 static inline size_t fxi_paged_byte(const fxi_paged *k, int group, int plane, uint32_t block)
 {
@@ -198,7 +183,7 @@ static inline size_t fxi_paged_byte(const fxi_paged *k, int group, int plane, ui
     return k->region[group] + (((size_t)plane * k->n_block + block) << k->block_shift) * row_bytes;
 }
 
-// ---- page_table.c ------------------------------------------------------------------------------
+// ---- page_store.c: recorded pages --------------------------------------------------------------
 
 // The page recorded behind `parent` with these block_tok tokens; FXI_PAGE_NONE: there is none.
 uint32_t fxi_page_find(const fxi_paged *k, uint64_t parent, const int32_t *tok);
@@ -208,7 +193,7 @@ void fxi_page_unrecord(fxi_paged *k, uint32_t page);
 fx_status fxi_page_domain_open(fxi_kv *kv, const char *key, size_t key_bytes, fxi_kv_domain **out);
 void fxi_page_domain_close(fxi_kv *kv, fxi_kv_domain *d);
 
-// ---- page_store.c ------------------------------------------------------------------------------
+// ---- page_store.c: pages, blocks and slots -----------------------------------------------------
 
 bool fxi_page_store_open(fxi_paged *k); // false: no memory. Pre: n_block, n_slot
 void fxi_page_store_close(fxi_paged *k);
@@ -229,8 +214,6 @@ void fxi_page_keep(fxi_paged *k, uint32_t page); // it goes OUT no more, unless 
 void fxi_page_end(fxi_paged *k, uint32_t page);  // pre: nobody holds it, and it has no job
 void fxi_page_evict_all(fxi_paged *k);           // idle pages
 void fxi_page_age(fxi_paged *k);                 // priorities that have run out no longer count
-
-// ---- page_prefix.c -----------------------------------------------------------------------------
 
 fx_status fxi_page_record(fxi_kv *kv, fxi_kv_seq *s, fxi_kv_domain *d, const int32_t *tok,
                           int n_tok, const fxi_kv_keep *keep);
@@ -270,9 +253,5 @@ void fxi_page_note_gone(fxi_paged *k, uint32_t page);
 // ---- page_paint.c ------------------------------------------------------------------------------
 
 fx_status fxi_page_paint(fxi_kv *kv, const fxi_kv_painter *to);
-
-// ---- page_check.c ------------------------------------------------------------------------------
-
-fx_status fxi_page_check(fxi_kv *kv, const char **what);
 
 #endif
