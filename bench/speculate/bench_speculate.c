@@ -2,7 +2,7 @@
 //
 //     texts.py ../shared/data/prompts texts.jsonl
 //     make_model -o MODEL --layers 12 --dim 768 --ffn 2048 --heads 12 --vocab 32000 --type q8_0
-//     bench_speculate -m MODEL --tokenizer llama2/tokenizer.model texts.jsonl
+//     bench_speculate -m MODEL --tokenizer llama2/tokenizer.json texts.jsonl
 //
 // Models with random weights quote nothing, and small trained ones little. So the model computes
 // every row and draws every token, but what was drawn is replaced by the next token of the text's

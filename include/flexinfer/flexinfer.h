@@ -49,8 +49,8 @@ enum { FX_MAX_DRAFT = 32 }; // tokens drafted for a sequence in a step
 
 typedef struct fx_options {
     const char *model_path; // a GGUF file
-    // The vocabulary, if it is not in the model: another GGUF file, a tokenizer.json, a
-    // SentencePiece model, a rank file, or a folder with one of these; NULL: in the model.
+    // The vocabulary, if it is not in the model: another GGUF file, a tokenizer.json, a folder with
+    // one, or a rank file; NULL: in the model.
     // tokenizer_pre names the pre-tokenizer of a rank file, which does not name it itself
     // ("llama-bpe", "qwen2", ..); NULL otherwise.
     const char *tokenizer_path, *tokenizer_pre;
@@ -67,11 +67,9 @@ typedef struct fx_options {
     // the cache; they need NCCL, KV heads that their number divides, and a manager of the cache
     // that can do it (the first one). Up to 8.
     const char *device;
-    // How a GPU adds: "law" (NULL), 16-bit weights and attention on tensor cores, in a fixed order
-    // that batch, chunking, paging and preemption do not change; "exact", in the CPU's order, which
-    // gives the same bits; "fast", as "law", but 16-bit weights by NVIDIA's cuBLASLt, which is
-    // loaded then, in whatever order is fastest for the batch: logits depend on it in their last
-    // bits.
+    // A GPU's order of sums: "batch-invariant" (NULL), 16-bit weights and attention on tensor
+    // cores, in a fixed order that batch, chunking, paging and preemption do not change;
+    // "cpu-exact", the CPU's order, which gives the CPU's bits. "law", "exact": their old names.
     const char *gpu_math;
     int n_thread; // compute threads, the engine thread included; 0: one per usable core
     int ctx_tok;  // longest sequence, in tokens; 0: what the model was trained for
@@ -93,10 +91,9 @@ typedef struct fx_options {
     const char *swap_dir; // folder of the swap file for preempted sequences; NULL: $TMPDIR or /tmp
     uint64_t swap_bytes;  // size of that file; 0: no swap, preempted sequences are computed again
     // Speculative decoding: a sequence computes tokens that it may go on with in the same pass as
-    // its last one, and keeps those that come true. No answer changes, not a bit of it (but on a
-    // GPU with "fast" arithmetic, whose logits depend on the batch). "off" (NULL); "prompt": what
-    // followed its last tokens where they occurred before, in prompt or answer; "prefix": what is
-    // recorded behind the same tokens for the same tenant; "auto": both.
+    // its last one, and keeps those that come true. No answer changes, not a bit of it. "off"
+    // (NULL); "prompt": what followed its last tokens where they occurred before, in prompt or
+    // answer; "prefix": what is recorded after the same tokens for the same tenant; "auto": both.
     const char *speculate;
     // A small model of the same vocabulary that drafts where the sources above have nothing, on the
     // host's cores; a GGUF file or a folder; NULL: none. Its cache gets a share of kv_memory_bytes

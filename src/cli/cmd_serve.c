@@ -8,7 +8,7 @@
 #include "cli/command.h"
 #include "cli/terminal/terminal.h"
 #include "server/log/log.h"
-#include "server/log/log_line.h" // defines: fxi_level_named
+#include "server/log/log.h" // defines: fxi_level_named
 #include "server/server.h"
 
 #include <signal.h>

@@ -14,8 +14,8 @@ enum {
 // clang-format off
 static const fxi_opt rows[] = {
     {"model", 'm', "FILE", FXI_OPT_STR, 0, 0, NULL, AT(model), ENGINE, "the model: a GGUF file or a Hugging Face folder"},
-    {"model", 'm', "FILE", FXI_OPT_STR, 0, 0, NULL, AT(model), FXI_CMD_TOKENIZE, "the vocabulary: GGUF, tokenizer.json, tokenizer.model, rank file, or a folder"},
-    {"tokenizer", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(tokenizer), ENGINE, "another vocabulary: GGUF, tokenizer.json, tokenizer.model, rank file, or a folder"},
+    {"model", 'm', "FILE", FXI_OPT_STR, 0, 0, NULL, AT(model), FXI_CMD_TOKENIZE, "the vocabulary: GGUF, tokenizer.json, rank file, or a folder"},
+    {"tokenizer", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(tokenizer), ENGINE, "another vocabulary: GGUF, tokenizer.json, rank file, or a folder"},
     {"tokenizer-pre", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(tokenizer_pre), ENGINE | FXI_CMD_TOKENIZE, "for a rank file: its pre-tokenizer, like llama-bpe or qwen2"},
     {"chat-template", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(chat_template), FXI_CMD_SERVE | FXI_CMD_RUN, "chat template: chatml, llama2, llama3, mistral, gemma, phi3, zephyr, plain, or a Jinja file"},
     {"pooling", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(pooling), FXI_CMD_SERVE, "how embeddings are pooled: mean, first or last (default: as the model's file says)"},
@@ -86,7 +86,7 @@ static const fxi_opt rows[] = {
     {"once", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(once), FXI_CMD_TOP, "print one screen as plain text, and exit"},
 
     {"device", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(compute_device), ENGINE, "where the model is computed: cpu, an NVIDIA GPU, cuda:0, cuda:1, .., or several that share it out, cuda:0,cuda:1 (default: cpu)"},
-    {"gpu-math", 0, "exact|law|fast", FXI_OPT_CHOICE, 0, 0, "law", AT(gpu_math), ENGINE, "how a GPU adds: in the CPU's order, which gives the same bits, by tensor cores in a fixed order, or by NVIDIA's libraries"},
+    {"gpu-math", 0, "batch-invariant|cpu-exact", FXI_OPT_CHOICE, 0, 0, "batch-invariant", AT(gpu_math), ENGINE, "a GPU's order of sums: a fixed one of its own, on tensor cores, or the CPU's, which gives the CPU's bits"},
     {"threads", 't', "N", FXI_OPT_INT, 0, 4096, "0", AT(n_thread), ENGINE, "threads that compute; 0: one per core"},
     {"ctx", 'c', "N", FXI_OPT_INT, 0, INT_MAX, "0", AT(ctx_tok), ENGINE, "context length in tokens; 0: the model's"},
     {"kv-memory", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p60, "0", AT(kv_memory_bytes), ENGINE, "memory budget of the KV cache, like 2G, of all devices together; 0: half of the host's free memory, nine tenths of a GPU's"},
@@ -118,11 +118,19 @@ static const fxi_opt_section sections[] = {
     {"convert", FXI_CMD_CONVERT}, {"quantize", FXI_CMD_QUANTIZE}, {"bench", FXI_CMD_BENCH},
 };
 
+// Accepted until the version after 0.1.
+static const fxi_opt_renamed renamed[] = {
+    {"gpu-math", "law", "batch-invariant"},
+    {"gpu-math", "exact", "cpu-exact"},
+};
+
 const fxi_opt_table fxi_cli_table = {.opt = rows,
                                      .n_opt = sizeof rows / sizeof rows[0],
                                      .env_prefix = "FLEXINFER_",
                                      .section = sections,
-                                     .n_section = sizeof sections / sizeof sections[0]};
+                                     .n_section = sizeof sections / sizeof sections[0],
+                                     .renamed = renamed,
+                                     .n_renamed = sizeof renamed / sizeof renamed[0]};
 
 fxi_cli_options fxi_cli_options_start(void)
 {

@@ -71,7 +71,7 @@ struct fx_engine {
     // s and returns how many.
     int (*drafter)(void *ud, const fxi_seq *s, int32_t *tok, int most);
     void *drafter_ud;
-    size_t mask_spend; // what a step may spend on grammars, as in fxi_guide_prepare
+    size_t mask_spend; // what a step may spend on grammars, as in fxi_gram_matcher_prepare
     bool is_unpaced;   // for tests: all that can be drafted is computed, whatever it takes
     uint64_t (*now_us)(void *ud); // the clock; called from any thread
     void *now_ud;

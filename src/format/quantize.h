@@ -10,7 +10,7 @@
 #include "base/system/pool.h"
 #include "format/gguf.h"
 
-// ---- quantize/mixture.c: what types a file has --------------------------------------------------
+// ---- quantize/rewrite.c: what types a file has --------------------------------------------------
 
 // A mixture of types by name: "F16", "Q4_K_M". NULL: unknown.
 typedef struct fxi_mixture fxi_mixture;

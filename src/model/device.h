@@ -1,10 +1,10 @@
 // device.h - where a model's weights lie and its passes are computed: a table of steps over whole
 // batches, which the host's cores or a GPU fill.
 //
-// The decoder (decoder.c) is written once over this table. It does no arithmetic and reads no
-// memory of the device: it walks through the plan (plan/plan.h), hands each layer's description
-// to a step, and counts rows. What a step computes, plan.h states; in which order it sums,
-// kernels.h (THE LAW OF ORDER), or for a GPU's own kinds of arithmetic its documentation.
+// The forward pass (run/model.c) is written once over this table. It does no arithmetic and reads
+// no memory of the device: it walks through the plan (plan.h), hands each layer's description to a
+// step, and counts rows. What a step computes, plan.h states; in which order it sums, kernels.h
+// (THE LAW OF ORDER), or for a GPU's own kinds of arithmetic its documentation.
 //
 //   memory    Every address in a plan (linear.data, vectors, rows of embeddings) and in the views
 //             of a batch (base) is the device's. Host code compares it with NULL and reads nothing
@@ -40,7 +40,7 @@
 #ifndef FXI_MODEL_DEVICE_H
 #define FXI_MODEL_DEVICE_H
 
-#include "model/plan/plan.h"
+#include "model/plan.h"
 
 struct vt_vmm; // include/vtensor/vmm.h
 

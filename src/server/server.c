@@ -30,7 +30,7 @@
 #include "server/formats.h"
 #include "server/http/http.h"
 #include "server/listen.h"
-#include "server/log/log_line.h" // defines: fxi_level
+#include "server/log/log.h" // defines: fxi_level
 #include "server/viewer/viewer.h"
 
 #define MAX_CHOICE    1024

@@ -255,7 +255,7 @@ class Models(cli.TestCase):
         before = file.read_bytes()
         for name in names:
             args = [arg if arg != "TO" else name for arg in command]
-            self.fails(1, f"{name}: is a file of the model itself", *args)
+            self.fails(1, f"{name}: is one of the model's own files", *args)
             self.assertEqual((file.read_bytes(), os.stat(file).st_nlink), (before, 2))
         names[2].unlink()
         names[3].unlink()

@@ -11,6 +11,7 @@
 
 #include "cli/top/sse.h"
 #include "cli/top/top_view.h"
+#include "suite.h"
 
 // Two requests: one with two choices that share chunk 0, one that waits. Chunk 2^48 + 1 lies in the
 // swap.
@@ -328,7 +329,7 @@ static void test_events_in_pieces(void **state)
     }
 }
 
-int main(void)
+FX_SUITE(test_top_view)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_whole_screen),

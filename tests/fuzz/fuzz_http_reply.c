@@ -8,6 +8,8 @@
 #include "base/net/http_reply.h"
 #include "base/net/url.h"
 
+FUZZ_TARGET(fuzz_http_reply);
+
 static fxi_reply_state read_pieces(fxi_http_reply *r, const char *p, size_t n, size_t piece,
                                    fxi_buf *body)
 {
@@ -40,7 +42,7 @@ static void check_text(char *text, size_t n, size_t piece)
     check_url(text);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
+int fuzz_http_reply_run(const uint8_t *data, size_t n_bytes)
 {
     if (!n_bytes) return 0;
     char *text = calloc(1, n_bytes);
@@ -51,7 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
     return 0;
 }
 
-bool fuzz_seed(unsigned i, fxi_buf *out)
+bool fuzz_http_reply_seed(unsigned i, fxi_buf *out)
 {
     static const char *const seeds[] = {
         "AHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",

@@ -10,6 +10,8 @@
 #include "cli/top/sse.h"
 #include "cli/top/top_view.h"
 
+FUZZ_TARGET(fuzz_top);
+
 static void check_lists(const fxi_watched *w)
 {
     uint64_t n_owned = 0;
@@ -52,7 +54,7 @@ static void take_event(fxi_watched *w, const fxi_sse_event *ev)
         FUZZ_CHECK(err.text[0] && !strchr(err.text, '\n') && !w->number);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
+int fuzz_top_run(const uint8_t *data, size_t n_bytes)
 {
     fxi_watched *w = calloc(1, sizeof *w);
     fxi_buf in = {0};
@@ -69,7 +71,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
     return 0;
 }
 
-bool fuzz_seed(unsigned i, fxi_buf *out)
+bool fuzz_top_seed(unsigned i, fxi_buf *out)
 {
     static const char *const seeds[] = {
         "event: picture\ndata: {\"number\":1,\"at_us\":5,\"version\":\"1\",\"manager\":\"m\","

@@ -5,7 +5,7 @@
 #include "base/number/rng.h"
 #include "base/text/utf8.h"
 #include "fuzz.h"
-#include "grammar/run/gram_auto.h"
+#include "grammar/automaton/gram_auto.h"
 
 enum { MAX_GRAM_WALK = 60 };
 

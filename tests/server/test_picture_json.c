@@ -11,6 +11,7 @@
 #include <jansson.h>
 
 #include "server/picture/picture_json.h"
+#include "suite.h"
 
 enum { N_NAME = 400, N_ITEM = 24, N_SEGMENT = 3, N_ROUND = 400 };
 
@@ -324,7 +325,7 @@ static void test_a_whole_picture(void **state)
     fxi_buf_free(&b);
 }
 
-int main(void)
+FX_SUITE(test_picture_json)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_changes_add_up),

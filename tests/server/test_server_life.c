@@ -20,6 +20,7 @@
 #include "base/net/http_reply.h"
 #include "base/system/clock.h"
 #include "server/server_fixture.h"
+#include "suite.h"
 
 #define TEXT   "/v1/completions"
 #define SAY    "{\"prompt\":\"say a\"}"
@@ -466,7 +467,7 @@ static void test_files_that_are_no_certificate_are_refused(void **state)
     }
 }
 
-int main(void)
+FX_SUITE(test_server_life)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_while_the_model_loads_probes_say_so),

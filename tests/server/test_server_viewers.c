@@ -15,6 +15,7 @@
 #include "server/fake_pictures.h"
 #include "server/http/http.h"
 #include "server/waits.h"
+#include "suite.h"
 
 enum { N_PICTURE = 10, N_LARGE = 60000 }; // requests of a picture that no socket takes all of
 
@@ -261,7 +262,7 @@ static void test_who_comes_while_much_is_owed_waits(void **state)
     close_all(&f, fd, 4);
 }
 
-int main(void)
+FX_SUITE(test_server_viewers)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_an_event_is_made_once_for_all),

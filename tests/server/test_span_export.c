@@ -20,6 +20,7 @@
 #include "server/spans/exporter.h"
 #include "server/spans/otel_pairs.h"
 #include "server/spans/otlp_json.h"
+#include "suite.h"
 
 #define PARENT "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
@@ -581,7 +582,7 @@ static void test_endpoints_that_are_refused(void **state)
     fxi_spans_stop(NULL, 0);
 }
 
-int main(void)
+FX_SUITE(test_span_export)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_valid_traceparent),

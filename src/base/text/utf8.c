@@ -48,6 +48,15 @@ size_t fxi_utf8_check(const char *s, size_t n)
     return n;
 }
 
+size_t fxi_utf8_put(char *out, uint32_t code)
+{
+    static const unsigned char lead[] = {0, 0, 0xC0, 0xE0, 0xF0};
+    const size_t n = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+    for (size_t i = n; i-- > 1; code >>= 6) out[i] = (char)(0x80 | (code & 0x3F));
+    out[0] = (char)(lead[n] | code);
+    return n;
+}
+
 size_t fxi_utf8_count(const char *s, size_t n)
 {
     size_t n_char = 0;

@@ -8,7 +8,7 @@
 #define FXI_FORMAT_HF_RECIPE_H
 
 #include "format/gguf.h"
-#include "format/hf/read/safetensors.h"
+#include "format/hf/hf_files.h"
 
 typedef struct fxi_recipe fxi_recipe;
 

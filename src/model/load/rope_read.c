@@ -3,7 +3,7 @@
 //
 //   none       base^(-2 i / n_rot)
 //   linear     positions / factor (Chen et al., arXiv 2306.15595)
-//   dynamic    the base grows with the position, see rope.h
+//   dynamic    the base grows with the position, see plan.h
 //   llama3     a divisor per pair, rope_freqs.weight
 //   yarn       slow pairs are interpolated, fast ones are not, with a ramp in between (Peng et al.,
 //              arXiv 2309.00071)

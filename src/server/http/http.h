@@ -391,7 +391,7 @@ enum MHD_Result fxi_serve_metrics(fxi_http_job *job);
 
 // Writes a finished request's line to the server's log.
 void fxi_log_job(fxi_http_job *job, int status);
-// Something that happened beside the requests; level: an fxi_level (log_line.h). Any thread.
+// Something that happened beside the requests; level: an fxi_level (log.h). Any thread.
 void fxi_log_event(fxi_server *srv, int level, const char *event, const char *text);
 // With the option log_prompts: the body of a request for a generation, or the start of it.
 void fxi_log_body(fxi_http_job *job, const char *body, size_t n_bytes);

@@ -62,10 +62,10 @@ typedef struct fxi_server_gauges {
 bool fxi_metrics_page(fxi_buf *b, const fxi_metrics *m, const fx_engine *eng,
                       const fxi_server_gauges *g);
 
-// ---- metrics_table.c ----------------------------------------------------------------------------
+// ---- the table ----------------------------------------------------------------------------------
 
-typedef struct fxi_process { // process.c
-    double start_s;          // since 1970
+typedef struct fxi_process {
+    double start_s; // since 1970
     double cpu_s;
     uint64_t resident_bytes, n_file, max_file;
 } fxi_process;
@@ -109,7 +109,7 @@ extern const int fxi_n_metric;
 int fxi_status_index(int status);
 int fxi_reject_index(const char *code);
 
-// ---- metrics_text.c, process.c ------------------------------------------------------------------
+// ---- the page -----------------------------------------------------------------------------------
 
 // Appends all metrics of a snapshot.
 bool fxi_metrics_text(fxi_buf *b, const fxi_snapshot *s, const char *const *route, int n_route);

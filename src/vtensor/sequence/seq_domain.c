@@ -1,8 +1,6 @@
 // seq_domain.c - the public face of domains: opening, quotas, statistics, enumeration, events.
 #include "sequence.h"
 
-#include "vtensor/common/sizes.h"
-
 vt_status vt_domain_open(vt_manager *m, const void *key, size_t key_bytes, vt_domain **out)
 {
     enum { MAX_KEY_BYTES = 4096 };

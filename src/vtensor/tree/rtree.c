@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "vtensor/common/try.h"
+#include "vtensor/core/common.h"
 
 static uint32_t least_of(uint32_t a, uint32_t b)
 {

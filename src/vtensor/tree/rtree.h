@@ -11,9 +11,9 @@
 #ifndef VTI_RTREE_H
 #define VTI_RTREE_H
 
-#include "vtensor/structure/events.h"
-#include "vtensor/structure/geometry.h"
-#include "vtensor/structure/pset.h"
+#include "vtensor/core/events.h"
+#include "vtensor/core/geometry.h"
+#include "vtensor/core/pset.h"
 
 typedef struct vti_rtree vti_rtree;
 typedef struct vti_node vti_node;

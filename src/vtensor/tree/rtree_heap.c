@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "rtree_node.h"
-#include "vtensor/common/try.h"
+#include "vtensor/core/common.h"
 
 static bool goes_first(vti_order order, const vti_node *a, const vti_node *b)
 {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "rtree_node.h"
-#include "vtensor/common/try.h"
+#include "vtensor/core/common.h"
 
 void vti_node_note(vti_rtree *t, vt_event_kind kind, const vti_node *n)
 {

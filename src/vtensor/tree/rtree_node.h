@@ -21,7 +21,7 @@
 #include <assert.h>
 
 #include "rtree.h"
-#include "vtensor/common/keyed.h"
+#include "vtensor/core/common.h"
 
 typedef enum vti_order {
     VTI_BY_WORTH = 0,

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "rtree_node.h"
-#include "vtensor/common/try.h"
+#include "vtensor/core/common.h"
 
 enum { FEW_GONE = 1024, FIRST_CAP = 64 };
 

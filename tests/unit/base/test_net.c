@@ -1,4 +1,5 @@
 // test_net.c - a client's side of HTTP: URLs, answers in pieces, and waits that end.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "base/net/dial.h"
@@ -195,7 +196,7 @@ static void test_nobody_waits_beyond_the_deadline(void **state)
     assert_int_equal(line.fd, -1);
 }
 
-int main(void)
+FX_SUITE(test_net)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_urls_in_parts),

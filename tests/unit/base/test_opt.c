@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "base/option/opt.h"
+#include "suite.h"
 
 enum { CMD_A = 1, CMD_B = 2, CMD_ALL = 3 };
 
@@ -376,7 +377,7 @@ static void test_old_names(void **state)
     assert_true(fxi_opt_note(&table, &rest, 0, note, sizeof note));
 }
 
-int main(void)
+FX_SUITE(test_opt)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults),

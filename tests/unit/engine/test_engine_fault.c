@@ -4,6 +4,7 @@
 // are preempted again and again, by swap and by recompute, and the budget changes; and all of that
 // once more with drafts, and with the next call failing, too. Then forks that fail in a row: they
 // are retried, and a group that makes no progress ends. And a smaller budget that has to wait.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "model/model_base.h"
@@ -414,7 +415,7 @@ static void test_out_of_kv_memory(void **state)
     sweep(FX_ENOSPACE);
 }
 
-int main(void)
+FX_SUITE(test_engine_fault)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_choices_whose_forks_fail_some_times_end_well),

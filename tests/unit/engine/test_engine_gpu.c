@@ -3,6 +3,7 @@
 //
 // The test is the engine's thread: it runs the turns, and counts the driver's calls that it makes
 // there. What the manager's own thread maps, it maps beside it. No time is measured.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "engine/picture/paint.h"
@@ -33,7 +34,7 @@ static fx_engine *open_gpu(bool single_thread)
 {
     const fx_options opt = {.device = devices,
                             .kv_manager = manager,
-                            .gpu_math = "law",
+                            .gpu_math = "batch-invariant",
                             .n_thread = 1,
                             .ctx_tok = 256,
                             .kv_memory_bytes = 32 << 20,
@@ -331,7 +332,7 @@ static void test_what_devices_cannot_share_is_refused(void **state)
                    "device 'cpu,cuda:0' is unknown (cpu, cuda:N, cuda:N,cuda:M)");
 }
 
-int main(void)
+FX_SUITE(test_engine_gpu)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_growth_is_mapped_beside_the_passes),

@@ -1,5 +1,6 @@
 // test_mosaic.c - the nodes of pictures in shared tiles: random changes beside a plain list, and
 // what was shared before stays as it was.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "engine/picture/mosaic.h"
@@ -151,7 +152,7 @@ static void test_what_has_not_changed_is_shared(void **state)
     fxi_mosaic_clear(&m);
 }
 
-int main(void)
+FX_SUITE(test_mosaic)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pictures_keep_their_nodes),

@@ -1,5 +1,6 @@
 // test_picture.c - pictures of an engine: what they show agrees with the statistics and with the
 // sequences, and nothing is taken while nobody looks.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "engine/picture/paint.h"
@@ -569,7 +570,7 @@ static void test_an_idle_engine_is_seen(void **state)
 
 #define T(name) cmocka_unit_test(name)
 
-int main(void)
+FX_SUITE(test_picture)
 {
     const struct CMUnitTest tests[] = {
         T(test_nothing_is_taken_while_nobody_looks),

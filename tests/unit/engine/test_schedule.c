@@ -2,6 +2,7 @@
 // for long ones; order and priorities; who is preempted and how; groups do not move in and out.
 //
 // The test runs the engine's turns and its clock.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/support/company.h"
@@ -587,7 +588,7 @@ static void test_a_budget_too_small_for_all_choices(void **state)
     close_here(eng, 1);
 }
 
-int main(void)
+FX_SUITE(test_schedule)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_prompts_do_not_stall_streams),

@@ -1,6 +1,7 @@
 // test_tight_memory.c - for every manager: a request whose memory just fits says what it says where
 // there is plenty. Beams go on together; choices that do not fit together, with a manager that
 // cannot share a prompt, are computed one after another.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "lab/kv_reserve.h"
@@ -151,7 +152,7 @@ static void test_choices_take_turns(void **state)
     }
 }
 
-int main(void)
+FX_SUITE(test_tight_memory)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_beams_fit_what_they_cost),

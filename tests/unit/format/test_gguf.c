@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "suite.h"
 #include "unit/format/gguf_bytes.h"
 
 static fx_status parse_copy(const void *data, size_t n, char **copy, fxi_gguf **g, fx_error *err)
@@ -187,7 +188,7 @@ static const struct {
     {AT_KEY, 0, 8, UINT64_MAX, "the file ends inside a key at byte 32"},
     {AT_KEY, 0, 8, UINT64_MAX - 31, "the file ends inside a key"},
     {AT_KEY, 0, 8, 0, "a key at byte 24 has 0 bytes"},
-    {AT_KEY, 9, 1, 0, "'k\\x00int') has a zero byte inside"},
+    {AT_KEY, 9, 1, 0, "'k\\x00int') contains a NUL byte"},
     {AT_KEY, 13, 4, 13, "key 'k.int': unknown value type 13 at byte 37"},
     {AT_KEY, 13, 4, UINT32_MAX, "key 'k.int': unknown value type 4294967295"},
     {AT_STR, 17, 8, UINT64_MAX, "the file ends inside a string value"},
@@ -419,7 +420,7 @@ static void test_open(void **state)
     write_file(path, b.p, b.n);
     expect_open(path, FX_OK, "");
     write_file(path, b.p, 10);
-    expect_open(path, FX_EFORMAT, "10 bytes are too short");
+    expect_open(path, FX_EFORMAT, "too short for a GGUF file: 10 bytes");
     write_file(path, "", 0);
     expect_open(path, FX_EFORMAT, "the file is empty");
     remove(path);
@@ -432,7 +433,7 @@ static void test_open(void **state)
     fxi_buf_free(&b);
 }
 
-int main(void)
+FX_SUITE(test_gguf)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sound_files),

@@ -1,5 +1,6 @@
 // test_gguf_made.c - rows of a tensor that is made on demand: threads share them, each row is made
 // once, and only those that were asked for.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <stdatomic.h>
@@ -110,7 +111,7 @@ static void test_threads_make_each_row_once(void **state)
     assert_int_equal(c.n_closed, 1);
 }
 
-int main(void)
+FX_SUITE(test_gguf_made)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_threads_make_each_row_once)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "format/gguf_write.h"
+#include "suite.h"
 
 #define STEM FX_BINARY_DIR "/test_gguf_split"
 
@@ -131,7 +132,7 @@ static void test_a_renamed_part_is_named(void **state)
     remove(STEM ".gguf");
 }
 
-int main(void)
+FX_SUITE(test_gguf_split)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_any_part_opens_all, write_parts, remove_parts),

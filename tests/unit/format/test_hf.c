@@ -1,6 +1,7 @@
 // test_hf.c - Hugging Face folders as GGUF: every family's tensors and keys are those of a file
 // that was made independently (tests/vectors/make_model_vectors.py), and what cannot be read is
 // named in one line.
+#include "suite.h"
 #include "unit/vector_folders.h"
 
 #include <math.h>
@@ -201,12 +202,12 @@ static void test_broken_configs_are_named(void **state)
         {"[]", "config.json: not a JSON object"},
         {"{}", "config.json: model_type: missing"},
         {"{\"model_type\": 3}", "model_type: not a string"},
-        {"{\"model_type\": \"x\"}", "model_type: 'x' is not one of llama, "},
+        {"{\"model_type\": \"x\"}", "model_type: 'x' is not supported, only llama, "},
         {"{\"model_type\": \"llama\"}", "num_hidden_layers: missing"},
-        {"{\"model_type\": \"llama\", \"num_hidden_layers\": 1e9}", "is not from 1 to 1024"},
+        {"{\"model_type\": \"llama\", \"num_hidden_layers\": 1e9}", "is out of range (1 to 1024)"},
         {"{\"model_type\": \"llama\", \"num_hidden_layers\": 0.5}", "not a whole number"},
         {CONFIG ", \"num_hidden_layers\": 1}", "duplicate object key"},
-        {CONFIG ", \"num_key_value_heads\": 3}", "1 heads for 3 KV heads"},
+        {CONFIG ", \"num_key_value_heads\": 3}", "1 heads are not a multiple of 3 KV heads"},
         {CONFIG ", \"quantization_config\": {\"quant_method\": \"gptq\"}}",
          "quantization_config.quant_method: 'gptq' is not supported"},
         {CONFIG ", \"hidden_act\": \"tanh\"}", "hidden_act: 'tanh' is not supported"},
@@ -242,7 +243,7 @@ static void test_missing_files_are_named(void **state)
     write_text("config.json", CONFIG "}");
     expect_refused("a directory without model.safetensors or model.safetensors.index.json");
     write_text("pytorch_model.bin", "x");
-    expect_refused("pytorch_model.bin holds programs and is not read");
+    expect_refused("pytorch_model.bin can hold programs and is never read");
     empty_scratch();
 }
 
@@ -255,8 +256,9 @@ static void test_broken_indexes_are_named(void **state)
         const char *index, *error;
     } cases[] = {
         {"{}", "weight_map: not an object"},
-        {"{\"weight_map\": {\"x\": 3}}", "the file of 'x' is not a file's name"},
-        {"{\"weight_map\": {\"x\": \"../a.safetensors\"}}", "the file of 'x' is not a file's name"},
+        {"{\"weight_map\": {\"x\": 3}}", "weight_map: 'x' is not mapped to a file name"},
+        {"{\"weight_map\": {\"x\": \"../a.safetensors\"}}",
+         "weight_map: 'x' is not mapped to a file name"},
         {"{\"weight_map\": {\"x\": \"c.safetensors\"}}", "c.safetensors: the file is missing"},
         {"{\"weight_map\": {\"x\": \"a.safetensors\"}}", "tensor 'x' is not in a.safetensors"},
         {"{\"weight_map\": {\"model.embed_tokens.weight\": \"b.safetensors\", "
@@ -275,7 +277,7 @@ static void test_broken_indexes_are_named(void **state)
     write_text("model.safetensors.index.json",
                "{\"weight_map\": {\"model.embed_tokens.weight\": \"a.safetensors\", "
                "\"y\": \"b.safetensors\"}}");
-    expect_refused("b.safetensors: tensor 'model.embed_tokens.weight' is in ");
+    expect_refused("b.safetensors: tensor 'model.embed_tokens.weight' is also in ");
     empty_scratch();
 }
 
@@ -293,12 +295,12 @@ static void test_foreign_tensors_are_named(void **state)
     write_tensors("model.safetensors", twice, 2);
     expect_refused("tensor 'output_norm.weight' appears twice");
     write_tensors("model.safetensors", expert, 1);
-    expect_refused("the config has no number of experts");
+    expect_refused("config.json does not give the number of experts");
     write_text("config.json", CONFIG ", \"num_experts\": 2}");
     expect_refused("part 1 of 2 of 'blk.0.ffn_up_exps.weight' is missing");
     write_text("config.json", CONFIG ", \"head_dim\": 4}");
     write_tensors("model.safetensors", query, 1);
-    expect_refused("2 rows are not heads of 4");
+    expect_refused("2 rows are not a multiple of the head size 4");
     empty_scratch();
 }
 
@@ -376,7 +378,7 @@ static void test_pooling_of_sentence_transformers(void **state)
     expect_refused("only mean, cls and lasttoken are supported");
     write_text("1_Pooling/config.json",
                "{\"pooling_mode_cls_token\": true, \"pooling_mode_lasttoken\": true}");
-    expect_refused("a second mode of pooling");
+    expect_refused("more than one pooling mode");
     write_text("1_Pooling/config.json", "{\"pooling_mode_cls_token\": true}");
     write_text("modules.json", "[{\"type\": \"sentence_transformers.models.Dense\"}]");
     expect_refused("modules.json: type: module 'Dense' is not supported");
@@ -386,7 +388,7 @@ static void test_pooling_of_sentence_transformers(void **state)
     empty_scratch();
 }
 
-int main(void)
+FX_SUITE(test_hf)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_family_is_as_converters_make_it),

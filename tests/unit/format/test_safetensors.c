@@ -1,5 +1,6 @@
 // test_safetensors.c - safetensors files: what is there is read, and each way to be broken is named
 // in one line.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <stdio.h>
@@ -7,7 +8,7 @@
 #include <string.h>
 
 #include "base/text/buf.h"
-#include "format/hf/read/safetensors.h"
+#include "format/hf/hf_files.h"
 
 static const char sound[] =
     "{\"__metadata__\": {\"format\": \"pt\"}, "
@@ -80,7 +81,7 @@ static void test_broken_headers_are_named(void **state)
         {"{\"t\": 1}", 0, "tensor 't': is not an object"},
         {"{\"t\": {}}", 0, "tensor 't': has no dtype"},
         {"{\"t\": {\"dtype\": \"F32\"}}", 0, "tensor 't': has no shape"},
-        {ONE("\"Q4\"", "[1]", "[0, 4]"), 4, "is of the unknown type 'Q4'"},
+        {ONE("\"Q4\"", "[1]", "[0, 4]"), 4, "has the unknown type 'Q4'"},
         {ONE("\"F32\"", "[1.5]", "[0, 4]"), 4, "dimension 0 is not a count"},
         {ONE("\"F32\"", "[-1]", "[0, 4]"), 4, "dimension 0 is not a count"},
         {ONE("\"F32\"", "[1,1,1,1,1,1,1,1,1]", "[0, 4]"), 4, "has 9 dimensions"},
@@ -140,7 +141,7 @@ static void test_huge_headers(void **state)
     free(commas);
 }
 
-int main(void)
+FX_SUITE(test_safetensors)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_there_is_read),

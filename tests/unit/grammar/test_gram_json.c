@@ -1,15 +1,16 @@
 // test_gram_json.c - the rules of JSON: what walks at random write, jansson reads; texts that
 // programs write are accepted, and what is not JSON is not.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <jansson.h>
 
 #include "base/number/rng.h"
-#include "grammar/read/gram_json.h"
-#include "grammar/run/gram_auto.h"
+#include "grammar/automaton/gram_auto.h"
+#include "grammar/syntax/gram_parts.h"
 
 typedef struct json_world {
-    fxi_gram form;
+    fxi_gram g;
     fxi_gram_json json;
     fxi_auto *a;
 } json_world;
@@ -18,16 +19,15 @@ static void open_json(json_world *w)
 {
     fx_error err = {0};
     *w = (json_world){0};
-    if (fxi_gram_json_add(&w->form, &w->json, &err) ||
-        fxi_gram_finish(&w->form, w->json.value, &err) ||
-        fxi_auto_make(&w->form, 1 << 18, &w->a, &err))
+    if (fxi_gram_json_add(&w->g, &w->json, &err) || fxi_gram_finish(&w->g, w->json.value, &err) ||
+        fxi_auto_make(&w->g, 1 << 18, &w->a, &err))
         fail_msg("%s", err.text);
 }
 
 static void close_json(json_world *w)
 {
     fxi_auto_free(w->a);
-    fxi_gram_free(&w->form);
+    fxi_gram_free(&w->g);
 }
 
 // A byte that may come next: in half of the draws one of ASCII's marks, so that texts come to an
@@ -121,7 +121,7 @@ static void test_texts_are_told_from_what_is_no_json(void **state)
     close_json(&w);
 }
 
-int main(void)
+FX_SUITE(test_gram_json)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_jansson_reads_what_random_walks_write),

@@ -2,17 +2,18 @@
 // the constructs one by one, and patterns made at random; characters, one by one, beside the
 // definition of their class; and what is refused, with its name and its place.
 #define PCRE2_CODE_UNIT_WIDTH 8
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <pcre2.h>
 #include <stdio.h>
 
 #include "base/number/rng.h"
-#include "grammar/read/gram_regex.h"
-#include "grammar/run/gram_auto.h"
+#include "grammar/automaton/gram_auto.h"
+#include "grammar/syntax/gram_regex.h"
 
 typedef struct machine {
-    fxi_gram form;
+    fxi_gram g;
     fxi_auto *a;
 } machine;
 
@@ -21,9 +22,9 @@ static fx_status make_machine(machine *m, fxi_str pattern, unsigned flags,
 {
     uint32_t node;
     *m = (machine){0};
-    fx_status st = fxi_gram_regex(&m->form, pattern, flags, spelling, &node, err);
-    if (!st) st = fxi_gram_finish(&m->form, node, err);
-    if (!st) st = fxi_auto_make(&m->form, 1 << 16, &m->a, err);
+    fx_status st = fxi_gram_regex(&m->g, pattern, flags, spelling, &node, err);
+    if (!st) st = fxi_gram_finish(&m->g, node, err);
+    if (!st) st = fxi_auto_make(&m->g, 1 << 16, &m->a, err);
     return st;
 }
 
@@ -38,7 +39,7 @@ static void open_machine(machine *m, const char *pattern, unsigned flags,
 static void close_machine(machine *m)
 {
     fxi_auto_free(m->a);
-    fxi_gram_free(&m->form);
+    fxi_gram_free(&m->g);
 }
 
 static bool accepts_text(const machine *m, const char *s, size_t n)
@@ -291,14 +292,14 @@ static void test_what_is_not_supported_is_named_with_its_place(void **state)
         {"\\p{L}", "a Unicode property (\\p) at byte 0"},
         {"\\y", "an unknown escape (\\y) at byte 0"},
         {"a\\", "a backslash without a character at byte 1"},
-        {"\\x1", "an incomplete code of a character at byte 0"},
-        {"\\uD800", "a code that is no character at byte 0"},
-        {"\\x{110000}", "a code that is no character at byte 0"},
+        {"\\x1", "an incomplete character code at byte 0"},
+        {"\\uD800", "a code that is not a character at byte 0"},
+        {"\\x{110000}", "a code that is not a character at byte 0"},
         {"[a", "a class without \"]\" at byte 2"},
         {"[]", "an empty class, on which dialects disagree, at byte 1"},
-        {"[[:alpha:]]", "a class of POSIX at byte 1"},
+        {"[[:alpha:]]", "a POSIX class at byte 1"},
         {"[b-a]", "a range that ends before it begins at byte 1"},
-        {"[a-\\d]", "a range of what is not one character at byte 1"},
+        {"[a-\\d]", "a range whose end is not one character at byte 1"},
         {"*a", "a repeat of nothing at byte 0"},
         {"{2}a", "a repeat of nothing at byte 0"},
         {"a|+", "a repeat of nothing at byte 2"},
@@ -339,11 +340,11 @@ static void test_groups_have_a_depth(void **state)
     assert_int_equal(
         fxi_gram_regex(&g, (fxi_str){pattern, sizeof pattern}, 0, FXI_SPELL_UTF8, &node, &err),
         FX_EINVAL);
-    assert_non_null(strstr(err.text, "a group inside more than 100 others at byte 100"));
+    assert_non_null(strstr(err.text, "a group nested deeper than 100 at byte 100"));
     fxi_gram_free(&g);
 }
 
-int main(void)
+FX_SUITE(test_gram_regex)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_construct_matches_as_in_pcre2),

@@ -3,19 +3,20 @@
 // random is valid; what is not supported is refused by name.
 //
 // tests/vectors/make_schema_vectors.py makes the vectors.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <jansson.h>
 
 #include "base/number/rng.h"
 #include "base/text/buf.h"
-#include "grammar/run/gram_auto.h"
+#include "grammar/automaton/gram_auto.h"
 #include "grammar/schema/schema.h"
 
 #define VECTORS FX_SOURCE_DIR "/tests/vectors/schemas.json"
 
 typedef struct schema_world {
-    fxi_gram form;
+    fxi_gram g;
     fxi_auto *a;
 } schema_world;
 
@@ -24,17 +25,17 @@ static fx_status try_schema(schema_world *w, const json_t *schema, fx_error *err
     fxi_gram_json json;
     uint32_t node = 0;
     *w = (schema_world){0};
-    fx_status st = fxi_gram_json_add(&w->form, &json, err);
-    if (!st) st = fxi_schema_add(&w->form, &json, schema, &node, err);
-    if (!st) st = fxi_gram_finish(&w->form, node, err);
-    if (!st) st = fxi_auto_make(&w->form, 1 << 18, &w->a, err);
+    fx_status st = fxi_gram_json_add(&w->g, &json, err);
+    if (!st) st = fxi_schema_add(&w->g, &json, schema, &node, err);
+    if (!st) st = fxi_gram_finish(&w->g, node, err);
+    if (!st) st = fxi_auto_make(&w->g, 1 << 18, &w->a, err);
     return st;
 }
 
 static void close_schema(schema_world *w)
 {
     fxi_auto_free(w->a);
-    fxi_gram_free(&w->form);
+    fxi_gram_free(&w->g);
 }
 
 // ---- instances ----------------------------------------------------------------------------------
@@ -295,7 +296,7 @@ static void test_work_is_bounded(void **state)
                   too_many);
 }
 
-int main(void)
+FX_SUITE(test_gram_schema)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_instances_of_the_public_suite),

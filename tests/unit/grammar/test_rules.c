@@ -1,9 +1,10 @@
 // test_rules.c - grammars in GBNF and in Lark's notation: the texts that they accept and do not,
 // and what is refused by name, with its line.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
-#include "grammar/rules/rules.h"
-#include "grammar/run/gram_auto.h"
+#include "grammar/automaton/gram_auto.h"
+#include "grammar/syntax/gram_rules.h"
 
 typedef struct rules_case {
     const char *name, *grammar;
@@ -66,7 +67,7 @@ static const rules_case cases[] = {
 };
 
 typedef struct rules_world {
-    fxi_gram form;
+    fxi_gram g;
     fxi_auto *a;
 } rules_world;
 
@@ -74,16 +75,16 @@ static fx_status open_rules(rules_world *w, const char *text, fx_error *err)
 {
     uint32_t node = 0;
     *w = (rules_world){0};
-    fx_status st = fxi_rules_add(&w->form, fxi_str_of(text), &node, err);
-    if (!st) st = fxi_gram_finish(&w->form, node, err);
-    if (!st) st = fxi_auto_make(&w->form, 1 << 16, &w->a, err);
+    fx_status st = fxi_rules_add(&w->g, fxi_str_of(text), &node, err);
+    if (!st) st = fxi_gram_finish(&w->g, node, err);
+    if (!st) st = fxi_auto_make(&w->g, 1 << 16, &w->a, err);
     return st;
 }
 
 static void close_rules(rules_world *w)
 {
     fxi_auto_free(w->a);
-    fxi_gram_free(&w->form);
+    fxi_gram_free(&w->g);
 }
 
 static bool accepts(rules_world *w, const char *s)
@@ -119,7 +120,7 @@ static void test_refusals_name_what_and_where(void **state)
         {"", "no rule \"start\""},
         {"a ::= \"x\"", "no rule \"root\""},
         {"root ::= b", "rule \"b\" is not defined"},
-        {"root ::= \"a", "without its last quote in line 1"},
+        {"root ::= \"a", "without its closing quote in line 1"},
         {"root ::= \"a\"\nroot ::= \"b\"", "\"root\" is defined twice in line 2"},
         {"root ::= \"a\" )", "\")\" where a line should end"},
         {"root ::= (\"a\"", "a group without \")\""},
@@ -135,7 +136,7 @@ static void test_refusals_name_what_and_where(void **state)
         {"start: /a/i\n", "the flags \"i\""},
         {"start: /a(?=b)/\n", "lookahead"},
         {"start: \"ab\"..\"c\"\n", "a range that is not of characters"},
-        {"start \"a\"\n", "\":\" is missing behind \"start\""},
+        {"start \"a\"\n", "\":\" is missing after \"start\""},
         {"start: \"a\" ; \n", "\";\" where a text or a name should be"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -148,7 +149,7 @@ static void test_refusals_name_what_and_where(void **state)
     }
 }
 
-int main(void)
+FX_SUITE(test_rules)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_grammars_accept_their_texts),

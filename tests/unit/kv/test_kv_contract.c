@@ -1,5 +1,6 @@
 // test_kv_contract.c - what kv.h promises, of every manager of the product and of the laboratory:
 // with one device, and with up to three that share a cache out.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "unit/kv/support/kv_world.h"
@@ -706,7 +707,7 @@ static void test_shared_memory_is_swapped(void **state)
     each_manager(shared_memory_is_swapped);
 }
 
-int main(void)
+FX_SUITE(test_kv_contract)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_unknown_is_refused),

@@ -1,6 +1,7 @@
 // test_kv_fault.c - for every manager, every call of kv.h and every i: the i-th call of the backend
 // fails, with VT_NOSPACE and with VT_EDEVICE. Afterwards all sequences are as before, the manager's
 // invariants hold, the call succeeds in the next step, and at the end nothing is left.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "unit/kv/support/kv_world.h"
@@ -474,7 +475,7 @@ static void test_a_block_is_copied_in_one_call(void **state)
     fxi_kv_close(kv);
 }
 
-int main(void)
+FX_SUITE(test_kv_fault)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_call_of_the_backend_fails),

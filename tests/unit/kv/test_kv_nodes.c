@@ -1,6 +1,7 @@
 // test_kv_nodes.c - what whoever watches recorded prefixes is shown (fxi_kv_watch_nodes), by every
 // manager that records: what has changed, and no more; all of them where news could not be noted.
 // test_kv_trace.c compares it with what there is, over random calls.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "unit/kv/support/kv_nodes.h"
@@ -164,7 +165,7 @@ static void test_without_memory_all_are_shown(void **state)
     each_recorder(shows_all_when_short);
 }
 
-int main(void)
+FX_SUITE(test_kv_nodes)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_unchanged_nodes_are_not_shown),

@@ -3,6 +3,7 @@
 // backend fail at random. Whatever fails, nothing that the reference knows has changed.
 //
 //   KV_TRACE_STEPS=n test_kv_trace   more steps for each seed
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "unit/kv/support/kv_world.h"
@@ -340,7 +341,7 @@ static void test_random_calls_with_other_blocks(void **state)
     t.block_tok = 0;
 }
 
-int main(void)
+FX_SUITE(test_kv_trace)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_calls),

@@ -1,5 +1,6 @@
 // test_replay.c - traces in virtual time: every request ends with all its tokens, time and memory
 // follow from the setting, equal prefixes are found, and the same options give the same figures.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "lab/replay.h"
@@ -271,7 +272,7 @@ static void test_hits_of_a_real_trace(void **state)
     fxi_trace_free(&t);
 }
 
-int main(void)
+FX_SUITE(test_replay)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_request_ends),

@@ -1,4 +1,5 @@
 // test_simulated_model.c - how long a pass takes, and what a device leaves for caches.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "lab/simulated_model.h"
@@ -62,7 +63,7 @@ static void test_bytes_of_a_token(void **state)
     assert_int_equal(2 * (size_t)g->n_layer * fxi_geometry_row_bytes(g), 800 << 10);
 }
 
-int main(void)
+FX_SUITE(test_simulated_model)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_decoding_is_bound_by_reads),

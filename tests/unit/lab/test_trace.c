@@ -1,4 +1,5 @@
 // test_trace.c - traces of both formats, and one line for everything that is wrong with one.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "lab/trace.h"
@@ -124,7 +125,7 @@ static void test_no_file(void **state)
     fxi_trace_free(&t);
 }
 
-int main(void)
+FX_SUITE(test_trace)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_csv),        cmocka_unit_test(test_hash_ids),

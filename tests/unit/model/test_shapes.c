@@ -5,6 +5,7 @@
 //
 // How near: F16 and BF16 widen exactly, so the logits are equal. Layers of block types round their
 // activations to 8 bits; test_vectors.c derives the bound of 3 % (measured: 1.4 % to 2.5 %).
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "unit/model/runner.h"
@@ -184,7 +185,7 @@ static void test_same_bits(void **state)
     for_each_model(same_bits);
 }
 
-int main(void)
+FX_SUITE(test_shapes)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_near_f32), cmocka_unit_test(test_tied),
                                        cmocka_unit_test(test_same_bits)};

@@ -4,10 +4,8 @@
 #define FXI_FORMAT_VOCAB_TABLES_H
 
 #include "format/vocab.h"
-#include "format/vocab/encode/norm/vocab_norm.h"
-#include "format/vocab/lookup/vocab_index.h"
-#include "format/vocab/lookup/vocab_regex.h"
-#include "format/vocab/lookup/vocab_trie.h"
+#include "format/vocab/encode/vocab_norm.h"
+#include "format/vocab/lookup/vocab_lookup.h"
 #include "format/vocab/spec/vocab_kinds.h"
 
 typedef struct fxi_token {
@@ -108,7 +106,7 @@ struct fxi_vocab {
     fxi_spelling spelling;
     // As in fxi_vocab_spec.
     bool unit_bytes, byte_fallback, fuse_unknown, whole_words, sums_float;
-    bool adds_bos, adds_eos, adds_space, strips_space, strips_spaces;
+    bool adds_bos, adds_eos, adds_space, strips_space;
     bool drops_unknown;    // kind MERGES: a character without a piece leaves no trace
     int32_t bos, eos, unk; // -1: none
     fxi_index by_piece;    // tokens as stored

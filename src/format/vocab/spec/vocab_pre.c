@@ -203,7 +203,7 @@ fx_status fxi_spec_add_pre(fxi_vocab_spec *s, fxi_str name, fx_error *err)
 {
     const struct pre_tokenizer *p = find_pre(name);
     if (!p)
-        return fxi_fail(err, FX_EFORMAT, "%s: the pre-tokenizer '%s' is not known", s->name,
+        return fxi_fail(err, FX_EFORMAT, "%s: unknown pre-tokenizer '%s'", s->name,
                         fxi_show_text(name.p, name.n).s);
     bool ok = set_spelling(s, p->flags) &&
               (!(p->flags & NFC) || fxi_spec_add_norm(s, (fxi_norm){.kind = FXI_NORM_NFC}));

@@ -1,5 +1,6 @@
 // test_sampler.c - the rules and the sampler against a simple, slow reference on random requests;
 // and one example by hand for each rule, which fails if the rule is dropped or moved.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "base/number/rng.h"
@@ -729,7 +730,7 @@ static void test_large_vocabularies(void **state)
     check_ways(20000, 1, 2);
 }
 
-int main(void)
+FX_SUITE(test_sampler)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_rule),

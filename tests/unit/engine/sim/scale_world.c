@@ -5,7 +5,7 @@
 
 #include "base/number/rng.h"
 #include "engine/loop/loop.h"
-#include "vtensor/common/mapper.h"
+#include "vtensor/core/mapper.h"
 
 #include <stdlib.h>
 

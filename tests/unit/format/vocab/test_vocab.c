@@ -11,6 +11,7 @@
 
 #include "base/number/rng.h"
 #include "base/text/utf8.h"
+#include "suite.h"
 #include "unit/format/small_vocab.h"
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
@@ -595,7 +596,7 @@ static void test_real_vectors(void **state)
     check_real("deepseek-llm");
 }
 
-int main(void)
+FX_SUITE(test_vocab)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_merge_order),

@@ -1,5 +1,6 @@
 // The kinds of vocabularies in GGUF files besides "llama" (test_vocab.c): gpt2, t5 and bert, valid
 // and broken.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 #include "unit/format/gguf_bytes.h"
 #include "unit/format/small_spec.h"
@@ -159,8 +160,8 @@ static void test_missing_pre(void **state)
         if (cases[i].pre)
             assert_null(warning);
         else
-            assert_string_equal(warning, "mem.gguf: key 'tokenizer.ggml.pre' is missing: words are "
-                                         "cut by the pre-tokenizer 'default', maybe not as in "
+            assert_string_equal(warning, "mem.gguf: key 'tokenizer.ggml.pre' is missing: the "
+                                         "pre-tokenizer 'default' is used, which may differ from "
                                          "training");
         fxi_vocab_free(v);
     }
@@ -271,9 +272,10 @@ static void test_broken(void **state)
     } cases[] = {
         {{.model = "gpt2", .merges = {"ab"}, .more = {"ab"}}, "merge 0 'ab' is not a pair"},
         {{.model = "gpt2", .merges = {""}}, "merge 0 '' is not a pair"},
-        {{.model = "gpt2", .merges = {"a b"}}, "merge 0 'a b' is not of tokens"},
-        {{.model = "gpt2", .merges = {"a ab"}, .more = {"aab"}}, "merge 0 'a ab' is not of tokens"},
-        {{.model = "gpt2", .pre = "none"}, "mem.gguf: the pre-tokenizer 'none' is not known"},
+        {{.model = "gpt2", .merges = {"a b"}}, "merge 0 'a b' has a part that is not a token"},
+        {{.model = "gpt2", .merges = {"a ab"}, .more = {"aab"}},
+         "merge 0 'a ab' has a part that is not a token"},
+        {{.model = "gpt2", .pre = "none"}, "mem.gguf: unknown pre-tokenizer 'none'"},
         {{.model = "t5", .more = {"a"}, .map_type = FXI_GGUF_I8},
          "mem.gguf: the precompiled character map is broken"},
         {{.model = "t5", .more = {"a"}, .map_type = FXI_GGUF_U16},
@@ -292,7 +294,7 @@ static void test_broken(void **state)
     }
 }
 
-int main(void)
+FX_SUITE(test_vocab_gguf)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gpt2),

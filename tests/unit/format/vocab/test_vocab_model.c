@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/number/rng.h"
+#include "suite.h"
 #include "unit/cmocka_all.h"
 #include "unit/format/small_spec.h"
 
@@ -307,7 +308,7 @@ static void test_pattern_beyond_its_limits(void **state)
     free(text);
 }
 
-int main(void)
+FX_SUITE(test_vocab_model)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_merges),

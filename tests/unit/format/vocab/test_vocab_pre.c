@@ -2,6 +2,7 @@
 // (tests/vectors/pretokenizers.json, by make_pretokenizer_vectors.py).
 #include <jansson.h>
 
+#include "suite.h"
 #include "unit/cmocka_all.h"
 #include "unit/format/small_spec.h"
 
@@ -64,7 +65,7 @@ static void test_pre_tokenizers(void **state)
     json_decref(all);
 }
 
-int main(void)
+FX_SUITE(test_vocab_pre)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_pre_tokenizers)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,6 +3,7 @@
 
 #include "base/fail.h"
 #include "format/vocab/read/vocab_read.h"
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #define COUNT(list) (sizeof list / sizeof *list)
@@ -91,7 +92,7 @@ static void test_broken(void **state)
         const char *text, *pre, *error;
     } cases[] = {
         {three, NULL, "the name of a pre-tokenizer must be given"},
-        {three, "nobody", "'nobody' is not known"},
+        {three, "nobody", "unknown pre-tokenizer 'nobody'"},
         {"", "gpt-2", "0 ranks"},
         {"\n\n", "gpt-2", "0 ranks"},
         {"YQ== 0\nb\n", "gpt-2", "line 2 is not a token"},
@@ -101,7 +102,7 @@ static void test_broken(void **state)
         {"YQ== 0\nYg== -1\n", "gpt-2", "line 2 is not a token"},
         {"YQ== 0\nYg== 1234567890\n", "gpt-2", "line 2 is not a token"},
         {"YQ== 0\nYg== 3\n", "gpt-2", "line 2: rank 3, but there are 2 tokens"},
-        {"YQ== 0\nYg== 0\n", "gpt-2", "line 2: rank 0 a second time"},
+        {"YQ== 0\nYg== 0\n", "gpt-2", "line 2: duplicate rank 0"},
         {"YQ== 0\nY!== 1\n", "gpt-2", "line 2: 'Y!==' is not base64"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
@@ -114,7 +115,7 @@ static void test_broken(void **state)
     }
 }
 
-int main(void)
+FX_SUITE(test_vocab_ranks)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ranks),  cmocka_unit_test(test_llama3),

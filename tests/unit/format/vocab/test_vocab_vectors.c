@@ -7,6 +7,7 @@
 
 #include "base/fail.h"
 #include "format/vocab.h"
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #define FOLDER FX_SOURCE_DIR "/tests/vectors/tokenizers/"
@@ -137,9 +138,8 @@ static void expect_template(const char *folder, const char *want)
 
 static void remove_all(const char *folder)
 {
-    static const char *const names[] = {"tokenizer.json",      "tokenizer_config.json",
-                                        "chat_template.jinja", "vocab.json",
-                                        "merges.txt",          "tokenizer.model"};
+    static const char *const names[] = {"tokenizer.json", "tokenizer_config.json",
+                                        "chat_template.jinja", "vocab.json", "tokenizer.model"};
     char path[512];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         snprintf(path, sizeof path, "%s/%s", folder, names[i]);
@@ -164,76 +164,30 @@ static void test_template(void **state)
     remove_all(folder);
 }
 
-static void expect_ids_of(const fxi_vocab *v, const char *text, const int32_t *want, size_t n)
-{
-    fxi_ids ids = {0};
-    assert_int_equal(fxi_vocab_encode(v, text, strlen(text), FXI_ENCODE_CONTROL, &ids, NULL),
-                     FX_OK);
-    assert_int_equal(ids.n, n);
-    assert_memory_equal(ids.id, want, n * sizeof *want);
-    fxi_ids_free(&ids);
-}
-
-// A folder with a pair of files, as OPT's: the class of tokenizers says how words are cut, and the
-// tokens that it adds are found in a text.
-static void test_pair_in_a_folder(void **state)
+// A folder with nothing but formats that are not read says what to do.
+static void test_other_formats(void **state)
 {
     (void)state;
-    char folder[] = "/tmp/test-vocab-XXXXXX";
-    fxi_vocab *v;
-    fx_error err = {.text = ""};
-    assert_non_null(mkdtemp(folder));
-    put_file(folder, "vocab.json",
-             "{\"a\":0,\"b\":1,\"ab\":2,\"</s>\":3,\"\u0120\":4,\"\u0120a\":5}");
-    put_file(folder, "merges.txt", "#version: 0.2\na b\n\u0120 a\n");
-    assert_int_equal(fxi_vocab_open(folder, NULL, NULL, &v, &err), FX_EFORMAT);
-    assert_non_null(strstr(err.text, "the name of a pre-tokenizer must be given"));
-    put_file(folder, "tokenizer_config.json",
-             "{\"tokenizer_class\":\"GPT2Tokenizer\",\"add_bos_token\":true,"
-             "\"bos_token\":{\"content\":\"</s>\"},\"eos_token\":\"</s>\","
-             "\"added_tokens_decoder\":{\"7\":{\"content\":\"<x>\",\"special\":false}},"
-             "\"chat_template\":\"{{ c }}\"}");
-    expect_template(folder, "{{ c }}");
-    if (fxi_vocab_open(folder, NULL, NULL, &v, &err)) fail_msg("%s", err.text);
-    expect_ids_of(v, "ab a<x>b</s>", (const int32_t[]){2, 5, 7, 1, 3}, 5);
-    assert_int_equal(fxi_vocab_size(v), 8);
-    assert_true(fxi_vocab_adds_bos(v) && fxi_vocab_bos(v) == 3 && fxi_vocab_ends(v, 3));
-    fxi_vocab_free(v);
-    put_file(folder, "tokenizer_config.json",
-             "{\"tokenizer_class\":\"GPT2Tokenizer\",\"added_tokens_decoder\":{\"x\":{}}}");
-    assert_int_equal(fxi_vocab_open(folder, NULL, NULL, &v, &err), FX_EFORMAT);
-    assert_non_null(strstr(err.text, "added_tokens_decoder.x: not a token's id"));
-    remove_all(folder);
+    static const char *const names[] = {"tokenizer.model", "vocab.json"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char folder[] = "/tmp/test-vocab-XXXXXX", path[512];
+        fxi_vocab *v;
+        fx_error err = {.text = ""};
+        assert_non_null(mkdtemp(folder));
+        put_file(folder, names[i], i ? "{\"a\":0}" : "\n\x05<unk>");
+        assert_int_equal(fxi_vocab_open(folder, NULL, NULL, &v, &err), FX_EIO);
+        assert_non_null(strstr(err.text, "a directory without tokenizer.json; transformers makes"));
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        assert_int_equal(fxi_vocab_open(path, NULL, NULL, &v, &err), FX_EFORMAT);
+        assert_non_null(strstr(err.text, i ? "model: not an object" : "neither GGUF nor"));
+        remove_all(folder);
+    }
 }
 
-// Tokens that tokenizer_config.json adds to a SentencePiece model are split off a text; those that
-// the model has stay what they are.
-static void test_added_to_sentencepiece(void **state)
+FX_SUITE(test_vocab_vectors)
 {
-    (void)state;
-    char folder[] = "/tmp/test-vocab-XXXXXX", from[512], to[512];
-    fxi_vocab *v;
-    fx_error err = {.text = ""};
-    assert_non_null(mkdtemp(folder));
-    snprintf(from, sizeof from, FOLDER "unigram.model");
-    snprintf(to, sizeof to, "%s/tokenizer.model", folder);
-    assert_int_equal(symlink(from, to), 0);
-    put_file(folder, "tokenizer_config.json",
-             "{\"added_tokens_decoder\":{\"0\":{\"content\":\"<unk>\",\"special\":true},"
-             "\"201\":{\"content\":\"<new>\",\"special\":true},"
-             "\"200\":{\"content\":\"word\\n\",\"special\":false}}}");
-    if (fxi_vocab_open(folder, NULL, NULL, &v, &err)) fail_msg("%s", err.text);
-    assert_int_equal(fxi_vocab_size(v), 202);
-    expect_ids_of(v, "<new>word\n<new>", (const int32_t[]){201, 200, 201}, 3);
-    assert_true(fxi_vocab_control(v, 201) && fxi_vocab_control(v, 0) && !fxi_vocab_control(v, 200));
-    fxi_vocab_free(v);
-    remove_all(folder);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_vectors), cmocka_unit_test(test_template),
-        cmocka_unit_test(test_pair_in_a_folder), cmocka_unit_test(test_added_to_sentencepiece)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_vectors),
+                                       cmocka_unit_test(test_template),
+                                       cmocka_unit_test(test_other_formats)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

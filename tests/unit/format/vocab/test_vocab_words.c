@@ -1,6 +1,7 @@
 // Words and their neighbours: the model of longest pieces, characters without a token, steps that
 // change words, the beginning of a text, and what decoding puts between tokens.
 #include "base/text/utf8.h"
+#include "suite.h"
 #include "unit/cmocka_all.h"
 #include "unit/format/small_spec.h"
 
@@ -263,7 +264,7 @@ static void test_joined_control_tokens(void **state)
     fxi_vocab_free(v);
 }
 
-int main(void)
+FX_SUITE(test_vocab_words)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_longest_pieces),

@@ -1,4 +1,5 @@
 // test_vt_checksum.c - the checksum of the swap: its definition, and what it must find.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <string.h>
@@ -22,7 +23,7 @@ static uint64_t spread(uint64_t word)
     return x ^ (x >> 32);
 }
 
-// As the comment of checksum.c defines it, byte by byte.
+// As the comment of common.c defines it, byte by byte.
 static uint64_t by_definition(const uint8_t *p, size_t size_bytes)
 {
     uint64_t sum = 0, word = 0;
@@ -108,7 +109,7 @@ static void test_zeros_and_lengths_count(void **state)
 
 #define T(name) cmocka_unit_test_setup(name, setup)
 
-int main(void)
+FX_SUITE(test_vt_checksum)
 {
     const struct CMUnitTest tests[] = {
         T(test_it_is_what_it_is_defined_to_be), T(test_pieces_make_no_difference),

@@ -1,7 +1,7 @@
-// test_vt_mapper.c - the queue of jobs and the thread behind it.
-//
-// `index` identifies a job. The tests control what a step does: it logs the job, waits at a gate if
-// the test has closed one, and sets the status that the test has asked for.
+// test_vt_mapper.c - the queue of jobs and its thread. `index` identifies a job. The tests control
+// what a step does: it logs the job, waits at a gate if the test has closed one, and sets the
+// status that the test has asked for.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "vtensor/common/mapper.h"
+#include "vtensor/core/mapper.h"
 
 enum { MAX_JOB = 8, MAX_LOG = 512 };
 
@@ -764,7 +764,7 @@ static void test_every_outcome_is_delivered_once(void **state)
     assert_true(n_delivered > 1000 && n_cancelled > 1000);
 }
 
-int main(void)
+FX_SUITE(test_vt_mapper)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_the_nearest_deadline_is_first_then_the_first_posted,

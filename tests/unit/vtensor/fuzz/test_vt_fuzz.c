@@ -8,6 +8,7 @@
 // (how many seeds), VT_FUZZ_CALLS (of each), VT_FUZZ_S (seconds: seeds until they have passed, each
 // told, since a sanitizer may end the program).
 #include "assert_vt.h"
+#include "suite.h"
 
 #include <stdio.h>
 #include <time.h>
@@ -55,7 +56,7 @@ static void test_worlds_that_went_wrong(void **state)
     for (size_t i = 0; i < sizeof seed / sizeof *seed; i++) run_world(seed[i], N_CALL);
 }
 
-int main(void)
+FX_SUITE(test_vt_fuzz)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_worlds_that_went_wrong),

@@ -2,6 +2,7 @@
 // newer callers, extend of many, quotas, enumeration, events, statistics from another thread, and
 // how little is evicted.
 #include "assert_vt.h"
+#include "suite.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -481,7 +482,7 @@ static void test_stats_and_events_are_read_beside_the_owner(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-int main(void)
+FX_SUITE(test_vt_api)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_the_budget_and_the_spans_run_out),

@@ -1,6 +1,7 @@
 // test_vt_fork.c - fork(2): a child that destroys its copy of a manager, or asks the backend to
 // change memory, leaves the parent's as it is, and does not wait for threads that it does not have.
 #include "assert_vt.h"
+#include "suite.h"
 
 #include <string.h>
 
@@ -116,7 +117,7 @@ static void test_a_child_changes_neither_memory_nor_swap(void **state)
     vmm->ops->close(vmm);
 }
 
-int main(void)
+FX_SUITE(test_vt_fork)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_child_that_destroys_leaves_the_parents_rows),

@@ -5,6 +5,7 @@
 // The backend has no memory: it counts, for each call of the manager, the calls of its table that
 // the owner makes. The mapper's are made in vt_work, between them.
 #include "assert_vt.h"
+#include "suite.h"
 
 #include <stdlib.h>
 
@@ -376,7 +377,7 @@ static void test_a_budget_below_what_sequences_hold_changes_nothing(void **state
     close_all();
 }
 
-int main(void)
+FX_SUITE(test_vt_give_back)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_cleared_cache_goes_bit_by_bit),

@@ -7,6 +7,7 @@
 //
 // VT_TEST_SEED and VT_TEST_STEPS (environment) repeat a failure or make the run longer.
 #include "assert_vt.h"
+#include "suite.h"
 
 #include <stdlib.h>
 
@@ -203,7 +204,7 @@ static void test_faulty_fake(void **state)
     run_all(VT_LAYOUT_PACKED, false, true, 2500);
 }
 
-int main(void)
+FX_SUITE(test_vt_model)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_host_split),  cmocka_unit_test(test_host_packed),

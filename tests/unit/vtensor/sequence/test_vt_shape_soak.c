@@ -1,6 +1,7 @@
 // test_vt_shape_soak.c - the soak (soak.h) over windows, groups of several shapes and recurrent
 // state (shapes.h), on every backend. A round is 200 operations.
 #include "assert_vt.h"
+#include "suite.h"
 
 #include "shapes.h"
 #include "soak.h"
@@ -11,7 +12,7 @@ static void open_round(uint64_t round, uint64_t seed)
                 (vt_layout)(round % 2), VT_MAPPER_THREAD, seed);
 }
 
-int main(void)
+FX_SUITE(test_vt_shape_soak)
 {
     static soak s = {200,         28 * 200,    open_round,    shapes_fault, shapes_manager,
                      shapes_step, shapes_look, shapes_verify, shapes_close};

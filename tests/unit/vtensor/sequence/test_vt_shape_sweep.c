@@ -3,6 +3,7 @@
 // calls behind it, so that undoing fails as well. Afterwards all sequences hold what they held, or
 // are lost; vt_check holds, a retry succeeds where memory suffices, and nothing leaks.
 #include "assert_vt.h"
+#include "suite.h"
 
 #include "shapes.h"
 
@@ -102,7 +103,7 @@ static void test_calls_go_on_failing(void **state)
     sweep_all(UINT64_MAX / 2);
 }
 
-int main(void)
+FX_SUITE(test_vt_shape_sweep)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_call_fails_once),

@@ -3,6 +3,7 @@
 //
 // VT_TEST_SEED and VT_TEST_STEPS (environment) repeat a failure or make the run longer.
 #include "assert_vt.h"
+#include "suite.h"
 
 #include "env_or.h"
 #include "shapes.h"
@@ -80,7 +81,7 @@ static void test_on_a_faulty_cuda(void **state)
     run_shapes(SHAPE_ON_CUDA, 80, true);
 }
 
-int main(void)
+FX_SUITE(test_vt_shapes)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_on_the_host),        cmocka_unit_test(test_on_the_fake),

@@ -1,12 +1,13 @@
 // test_vt_share.c - what sharing costs and what it must not do: forks, matches, records and cuts,
 // with exact counts of chunks and calls.
 #include "assert_vt.h"
+#include "suite.h"
 
 #include <string.h>
 
 #include "family.h"
 #include "swap_now.h"
-#include "vtensor/structure/manager.h"
+#include "vtensor/core/manager.h"
 #include "vtensor/tree/rtree.h"
 
 static family f;
@@ -714,7 +715,7 @@ static void test_a_match_whose_node_gives_up_the_tail_copies_it(void **state)
     vt_manager_destroy(m);
 }
 
-int main(void)
+FX_SUITE(test_vt_share)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_a_fork_of_whole_chunks_costs_a_call_a_plane_and_no_memory),

@@ -1,6 +1,7 @@
 // test_vt_soak.c - the soak (soak.h) over sequences that share (family.h): random traces of all
 // operations on every backend. A round is 250 operations; 50 rounds take about three seconds, and
 // VT_SOAK_STEPS=2500000 about ten minutes with AddressSanitizer.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "family.h"
@@ -63,7 +64,7 @@ static void close_round(void)
     family_close(&f);
 }
 
-int main(void)
+FX_SUITE(test_vt_soak)
 {
     static soak s = {250,        50 * 250,      open_round,   fault_of_round, manager_of_round,
                      step_round, look_at_round, verify_round, close_round};

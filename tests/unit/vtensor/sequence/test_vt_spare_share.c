@@ -1,7 +1,8 @@
 // test_vt_spare_share.c - spare_high_bytes keeps its share of a budget that changes.
 #include "assert_vt.h"
+#include "suite.h"
 
-#include "vtensor/structure/manager.h"
+#include "vtensor/core/manager.h"
 
 enum { BUDGET = 1 << 20 };
 
@@ -27,7 +28,7 @@ static void test_spare_high_follows_the_budget(void **state)
     }
 }
 
-int main(void)
+FX_SUITE(test_vt_spare_share)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_spare_high_follows_the_budget)};
     return cmocka_run_group_tests(tests, NULL, NULL);

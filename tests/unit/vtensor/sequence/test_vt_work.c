@@ -3,9 +3,10 @@
 // behind them may have changed, it begins earlier. A new sequence looks at a few idle spans,
 // however many there are.
 #include "assert_vt.h"
+#include "suite.h"
 
 #include "family.h"
-#include "vtensor/verbs/verbs.h"
+#include "vtensor/operations/operations.h"
 
 enum { N_BLOCK = 200, ROW_BYTES = 128, BLOCK_TOK = 32, N_SEQ = 1000, MAX_LOOK = 64 };
 
@@ -118,7 +119,7 @@ static void test_a_new_sequence_looks_at_few_idle_spans(void **state)
     vt_manager_destroy(x.m);
 }
 
-int main(void)
+FX_SUITE(test_vt_work)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_record_looks_at_what_is_new),

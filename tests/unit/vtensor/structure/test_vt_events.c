@@ -1,24 +1,16 @@
 // test_vt_events.c - the ring of events: order, numbers and times, what is overwritten, and a taker
 // on another thread.
+#include "failing_calloc.h"
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <pthread.h>
 
-#include "vtensor/structure/events.h"
+#include "vtensor/core/events.h"
 
 enum { CAP = 4 };
 
 static vti_events *ev;
-static bool no_memory;
-
-// The linker sends all calls of calloc here.
-void *__real_calloc(size_t n, size_t size_bytes);
-void *__wrap_calloc(size_t n, size_t size_bytes);
-
-void *__wrap_calloc(size_t n, size_t size_bytes)
-{
-    return no_memory ? NULL : __real_calloc(n, size_bytes);
-}
 
 static int setup(void **state)
 {
@@ -81,9 +73,9 @@ static void test_without_a_ring_nothing_is_kept(void **state)
     assert_int_equal(vti_events_take(NULL, &out, 1), 0);
     vti_events_free(NULL);
     vti_events *none = ev;
-    no_memory = true;
+    n_alloc_left = 0;
     assert_int_equal(vti_events_new(CAP, &none), VT_ENOMEM);
-    no_memory = false;
+    n_alloc_left = UINT64_MAX;
     assert_null(none);
 }
 
@@ -118,7 +110,7 @@ static void test_another_thread_takes_while_the_owner_adds(void **state)
     assert_int_equal(vti_events_take(ev, out, 3), 0);
 }
 
-int main(void)
+FX_SUITE(test_vt_events)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_events_are_taken_once_in_order, setup, teardown),

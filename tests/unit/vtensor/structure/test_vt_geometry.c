@@ -1,8 +1,9 @@
 // test_vt_geometry.c - sizes: groups, classes, windows and states; what is out of range; and, for
 // many shapes, positions and tokens against plain arithmetic on bytes.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
-#include "vtensor/structure/geometry.h"
+#include "vtensor/core/geometry.h"
 
 enum { PAGE = 4096 };
 
@@ -409,7 +410,7 @@ static void test_sizes_out_of_range_are_refused(void **state)
         }
 }
 
-int main(void)
+FX_SUITE(test_vt_geometry)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sizes_split),

@@ -1,12 +1,14 @@
 // test_vt_pset.c - pSet: names, regions and pages, the states that follow from the holders, the
 // pool, and the counters of what may be evicted or is given up. Structure alone; random holders are
 // counted anew.
+#include "failing_calloc.h"
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "vtensor/structure/pset.h"
+#include "vtensor/core/pset.h"
 
 enum { N_CLASS = 2, LEN = 10, LEN_B = 4, MAX_REGION = 3, N_A = LEN * MAX_REGION };
 
@@ -24,8 +26,6 @@ static int setup(void **state)
     return 0;
 }
 
-static uint64_t n_alloc_left = UINT64_MAX;
-
 static int teardown(void **state)
 {
     (void)state;
@@ -34,22 +34,11 @@ static int teardown(void **state)
     return 0;
 }
 
-// The linker sends all calls of calloc here.
-void *__real_calloc(size_t n, size_t size_bytes);
-void *__wrap_calloc(size_t n, size_t size_bytes);
-
-void *__wrap_calloc(size_t n, size_t size_bytes)
-{
-    if (n_alloc_left == 0) return NULL;
-    if (n_alloc_left != UINT64_MAX) n_alloc_left--;
-    return __real_calloc(n, size_bytes);
-}
-
 static uint32_t home(uint32_t cls)
 {
     uint32_t region = VTI_NO_CHUNK;
-    assert_int_equal(vti_pset_home_open(&ps, cls, &region), VT_OK);
-    assert_true(vti_pset_is_home(&ps, cls, region));
+    assert_int_equal(vti_pset_region_open(&ps, cls, &region), VT_OK);
+    assert_true(vti_pset_is_preferred(&ps, cls, region));
     return region;
 }
 
@@ -58,7 +47,7 @@ static void make_regions(uint32_t cls)
 {
     if (ps.cls[cls].regions.n > 0) return;
     for (uint32_t i = 0; i < MAX_REGION; i++) (void)home(cls);
-    for (uint32_t i = 0; i < MAX_REGION; i++) vti_pset_home_close(&ps, cls, i);
+    for (uint32_t i = 0; i < MAX_REGION; i++) vti_pset_region_close(&ps, cls, i);
 }
 
 static vti_name name_of(uint32_t cls, uint32_t index)
@@ -130,12 +119,12 @@ static void test_every_region_is_a_home_once(void **state)
     uint32_t seen = 0, more = 77;
     for (uint32_t i = 0; i < MAX_REGION; i++) seen |= 1U << home(0);
     assert_int_equal(seen, 7);
-    assert_int_equal(vti_pset_home_open(&ps, 0, &more), VT_NOSPACE);
+    assert_int_equal(vti_pset_region_open(&ps, 0, &more), VT_NOSPACE);
     assert_int_equal(more, 77);
     (void)home(1); // each class has its own
-    vti_pset_home_close(&ps, 0, 1);
+    vti_pset_region_close(&ps, 0, 1);
     assert_int_equal(home(0), 1);
-    assert_int_equal(vti_pset_home_open(&ps, 0, &more), VT_NOSPACE);
+    assert_int_equal(vti_pset_region_open(&ps, 0, &more), VT_NOSPACE);
 }
 
 static void test_a_region_with_chunks_is_in_use_though_nobody_lives_there(void **state)
@@ -145,7 +134,7 @@ static void test_a_region_with_chunks_is_in_use_though_nobody_lives_there(void *
     assert_int_equal(vti_pset_region_used(&ps, 0, 0), 1);
     assert_int_not_equal(home(0), 0);
     assert_int_not_equal(home(0), 0);
-    assert_int_equal(vti_pset_home_open(&ps, 0, &more), VT_NOSPACE);
+    assert_int_equal(vti_pset_region_open(&ps, 0, &more), VT_NOSPACE);
     vti_pset_destroy(&ps, chunk);
     assert_int_equal(home(0), 0);
 }
@@ -157,10 +146,10 @@ static void test_a_region_with_reserved_names_is_in_use(void **state)
     uint32_t more, chunk = reserved(0, 12);
     assert_int_not_equal(home(0), 1);
     assert_int_not_equal(home(0), 1);
-    assert_int_equal(vti_pset_home_open(&ps, 0, &more), VT_NOSPACE);
+    assert_int_equal(vti_pset_region_open(&ps, 0, &more), VT_NOSPACE);
     vti_pset_unreserve(&ps, chunk);
     assert_int_equal(home(0), 1);
-    vti_pset_home_close(&ps, 0, 1);
+    vti_pset_region_close(&ps, 0, 1);
     chunk = made(0, 12);
     vti_pset_destroy(&ps, chunk); // it was counted once
     assert_int_equal(home(0), 1);
@@ -187,7 +176,7 @@ static void test_every_allocation_may_fail(void **state)
         uint64_t k = 0;
         for (; st == VT_ENOMEM; k++) {
             n_alloc_left = k;
-            st = what == 0 ? vti_pset_home_open(&ps, 1, &region)
+            st = what == 0 ? vti_pset_region_open(&ps, 1, &region)
                            : vti_pset_reserve(&ps, 1, (vti_name){0, 1}, &chunk);
             n_alloc_left = UINT64_MAX;
             if (st != VT_OK) assert_int_equal(what == 0 ? region : chunk, 77);
@@ -225,7 +214,7 @@ static void test_the_state_follows_from_the_holders(void **state)
     vti_pset_node_drop(&ps, c, false);
     assert_int_equal(vti_pset_state(&ps, c), VT_CHUNK_SPARE);
     assert_int_equal(ps.cls[0].pool, c);
-    vti_pset_take(&ps, c);
+    vti_pset_place(&ps, c, VTI_WITH_JOB);
     vti_pset_destroy(&ps, c);
     assert_int_equal(vti_pset_find(&ps, 0, name_of(0, 3)), VTI_NO_CHUNK);
 }
@@ -311,11 +300,11 @@ static void test_the_pool_is_last_in_first_out(void **state)
     uint32_t other = pooled(1, 1);
     expect_pool(0, (uint32_t[]){c[4], c[3], c[2], c[1]}, 4);
     expect_pool(1, &other, 1);
-    vti_pset_take(&ps, c[3]); // from the middle
+    vti_pset_place(&ps, c[3], VTI_WITH_JOB); // from the middle
     expect_pool(0, (uint32_t[]){c[4], c[2], c[1]}, 3);
-    vti_pset_take(&ps, c[1]); // the first that entered
+    vti_pset_place(&ps, c[1], VTI_WITH_JOB); // the first that entered
     expect_pool(0, (uint32_t[]){c[4], c[2]}, 2);
-    vti_pset_take(&ps, c[4]); // the last
+    vti_pset_place(&ps, c[4], VTI_WITH_JOB); // the last
     expect_pool(0, &c[2], 1);
     vti_pset_user_hold(&ps, c[2]); // whoever holds it takes it out
     expect_pool(0, NULL, 0);
@@ -438,7 +427,7 @@ static void test_whatever_happens_the_counters_are_the_sums(void **state)
 
 #define PSET_TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
-int main(void)
+FX_SUITE(test_vt_pset)
 {
     const struct CMUnitTest tests[] = {
         PSET_TEST(test_neighbours_are_those_of_the_backend),

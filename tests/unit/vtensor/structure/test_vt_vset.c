@@ -1,10 +1,12 @@
 // test_vt_vset.c - vSet: spans and the lists of their states, the runs that lanes map, warm bytes,
 // addresses. Structure alone; random lanes are counted anew.
+#include "failing_calloc.h"
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <string.h>
 
-#include "vtensor/structure/vset.h"
+#include "vtensor/core/vset.h"
 
 enum { N_SPAN = 4, PAGE = 4096 };
 
@@ -40,29 +42,16 @@ static int setup(void **state)
     return 0;
 }
 
-static uint64_t n_alloc_left = UINT64_MAX;
-
 static int teardown(void **state)
 {
     (void)state;
     n_alloc_left = UINT64_MAX;
     while (vs.n_span > 0) vti_vset_pop(&vs);
     assert_int_equal(vs.n_run, 0);
-    for (int st = 0; st < VTI_N_SPAN_STATE; st++) assert_int_equal(vs.n_warm_bytes[st], 0);
+    for (int st = 0; st < VTI_N_SPAN_STATE; st++) assert_int_equal(vs.mapped_free_bytes[st], 0);
     vti_vset_free(&vs);
     vti_pset_free(&ps);
     return 0;
-}
-
-// The linker sends all calls of calloc here.
-void *__real_calloc(size_t n, size_t size_bytes);
-void *__wrap_calloc(size_t n, size_t size_bytes);
-
-void *__wrap_calloc(size_t n, size_t size_bytes)
-{
-    if (n_alloc_left == 0) return NULL;
-    if (n_alloc_left != UINT64_MAX) n_alloc_left--;
-    return __real_calloc(n, size_bytes);
 }
 
 // The chunk with this index among those of its class, reserved at first: lanes only compare names.
@@ -71,7 +60,7 @@ static uint32_t chunk_at(uint32_t cls, uint32_t index)
     const vti_name name = {index / geo.region_len[cls], index % geo.region_len[cls]};
     uint32_t region = 0, chunk;
     while (ps.cls[cls].regions.n <= name.region)
-        assert_int_equal(vti_pset_home_open(&ps, cls, &region), VT_OK);
+        assert_int_equal(vti_pset_region_open(&ps, cls, &region), VT_OK);
     chunk = vti_pset_find(&ps, cls, name);
     if (chunk == VTI_NO_CHUNK || vti_pset_chunk(&ps, chunk).place != VTI_WITH_JOB)
         assert_int_equal(vti_pset_reserve(&ps, cls, name, &chunk), VT_OK);
@@ -93,8 +82,8 @@ static void test_spans_are_numbered_and_bounded(void **state)
     for (uint32_t i = 0; i < N_SPAN; i++) {
         assert_int_equal(sp[i]->id, i);
         for (uint32_t g = 0; g < 2; g++) {
-            assert_int_equal(sp[i]->lane[g].home, VTI_NO_CHUNK);
-            assert_int_equal(vti_lane_count_cold(&sp[i]->lane[g], 0, 13), 13);
+            assert_int_equal(sp[i]->lane[g].region, VTI_NO_CHUNK);
+            assert_int_equal(vti_lane_count_unmapped(&sp[i]->lane[g], 0, 13), 13);
         }
     }
     assert_int_equal(vti_vset_push(&vs, &more), VT_NOSPANS);
@@ -154,18 +143,18 @@ static void test_warm_bytes_go_with_their_span(void **state)
 {
     (void)state;
     size_t a = geo.group[0].chunk_bytes, b = geo.group[1].chunk_bytes;
-    vti_lane_count_warm(&vs, sp[0], 0, 3);
-    vti_lane_count_warm(&vs, sp[0], 1, 2);
-    vti_lane_count_warm(&vs, sp[1], 1, 5);
-    assert_int_equal(vs.n_warm_bytes[VTI_SPAN_IDLE], 3 * a + 7 * b);
-    assert_ptr_equal(vs.warm_idle.oldest, sp[0]);
-    assert_ptr_equal(vs.warm_idle.newest, sp[1]);
-    assert_int_equal(vs.warm_idle.n, 2);
+    vti_lane_count_mapped_free(&vs, sp[0], 0, 3);
+    vti_lane_count_mapped_free(&vs, sp[0], 1, 2);
+    vti_lane_count_mapped_free(&vs, sp[1], 1, 5);
+    assert_int_equal(vs.mapped_free_bytes[VTI_SPAN_IDLE], 3 * a + 7 * b);
+    assert_ptr_equal(vs.idle_mapped.oldest, sp[0]);
+    assert_ptr_equal(vs.idle_mapped.newest, sp[1]);
+    assert_int_equal(vs.idle_mapped.n, 2);
     vti_vset_move(&vs, sp[0], VTI_SPAN_LIVE);
-    assert_int_equal(vs.n_warm_bytes[VTI_SPAN_IDLE], 5 * b);
-    assert_int_equal(vs.n_warm_bytes[VTI_SPAN_LIVE], 3 * a + 2 * b);
-    vti_lane_count_warm(&vs, sp[0], 0, -2);
-    assert_int_equal(vs.n_warm_bytes[VTI_SPAN_LIVE], a + 2 * b);
+    assert_int_equal(vs.mapped_free_bytes[VTI_SPAN_IDLE], 5 * b);
+    assert_int_equal(vs.mapped_free_bytes[VTI_SPAN_LIVE], 3 * a + 2 * b);
+    vti_lane_count_mapped_free(&vs, sp[0], 0, -2);
+    assert_int_equal(vs.mapped_free_bytes[VTI_SPAN_LIVE], a + 2 * b);
 }
 
 // ---- Runs
@@ -192,9 +181,9 @@ static void test_runs_are_counted(void **state)
     set(0, 0, 12, VTI_NO_CHUNK, -1);
     assert_int_equal(l->n_end, 6);
     assert_int_equal(l->n_run, 2);
-    assert_int_equal(vti_lane_first_cold(l, 0, 13), 6);
-    assert_int_equal(vti_lane_first_cold(l, 0, 4), 4);
-    assert_int_equal(vti_lane_count_cold(l, 4, 13), 7);
+    assert_int_equal(vti_lane_first_unmapped(l, 0, 13), 6);
+    assert_int_equal(vti_lane_first_unmapped(l, 0, 4), 4);
+    assert_int_equal(vti_lane_count_unmapped(l, 4, 13), 7);
     set(3, 1, 49, chunk_at(1, 1), 1); // the last position, of the other shape
     set(3, 1, 48, chunk_at(0, 0), 1);
     assert_int_equal(sp[3]->lane[1].n_run, 2); // of two shapes
@@ -285,8 +274,8 @@ static void test_a_map_takes_room_only_as_far_as_chunks_are_mapped(void **state)
     vti_lane *l = &sp[0]->lane[1];
     assert_int_equal(l->n_room, 0);
     assert_int_equal(vti_lane_at(l, 49), VTI_NO_CHUNK);
-    assert_int_equal(vti_lane_first_cold(l, 3, 50), 3);
-    assert_int_equal(vti_lane_count_cold(l, 3, 50), 47);
+    assert_int_equal(vti_lane_first_unmapped(l, 3, 50), 3);
+    assert_int_equal(vti_lane_count_unmapped(l, 3, 50), 47);
     assert_int_equal(vti_lane_make_room(l, 3), VT_OK);
     assert_in_range(l->n_room, 3, 16);
     uint32_t n_room = l->n_room;
@@ -339,7 +328,7 @@ static void test_addresses_stay_between_the_guards(void **state)
 
 #define VSET_TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
-int main(void)
+FX_SUITE(test_vt_vset)
 {
     const struct CMUnitTest tests[] = {
         VSET_TEST(test_spans_are_numbered_and_bounded),

@@ -7,6 +7,7 @@
 //
 // VT_TEST_SEED and VT_TEST_STEPS (environment) repeat a failure or make the traces longer.
 #include "assert_vt.h"
+#include "suite.h"
 
 #include <string.h>
 
@@ -587,7 +588,7 @@ static void test_bad_teams_are_refused(void **state)
     rig_close();
 }
 
-int main(void)
+FX_SUITE(test_vt_team)
 {
     for (uint32_t i = 0; i < MAX_TOK; i++) prompt[i] = 5;
     const struct CMUnitTest tests[] = {

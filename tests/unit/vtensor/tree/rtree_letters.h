@@ -8,6 +8,7 @@
 #ifndef RTREE_LETTERS_H
 #define RTREE_LETTERS_H
 
+#include "failing_calloc.h"
 #include "vtensor/tree/rtree_node.h"
 
 enum { N_SERIES = 8, N_POSITION = 64, MAX_LETTER = 32 };
@@ -17,9 +18,6 @@ extern vti_pset ps;
 extern vti_events *events;
 extern vti_rtree *t;
 extern vt_domain *d; // open in it from the beginning
-
-// The linker sends all calls of calloc through a count-down: at 0 they fail; UINT64_MAX: never.
-extern uint64_t n_alloc_left;
 
 // A group of rows or a state, with slices of slice_bytes; `window_tok` as in vt_group.
 typedef struct letter_group {

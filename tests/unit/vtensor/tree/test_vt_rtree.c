@@ -1,5 +1,6 @@
 // test_vt_rtree.c - rTree case by case: what each kind of push leaves, lookups exact to the token,
 // windows and states, domains, enumeration and events, and trees that are wide or deep.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <stdlib.h>
@@ -631,7 +632,7 @@ static void test_a_path_of_thousands_of_nodes(void **state)
 #define WINDOW_TEST(fn) cmocka_unit_test_setup_teardown(fn, window_setup, tree_teardown)
 #define STATE_TEST(fn)  cmocka_unit_test_setup_teardown(fn, state_setup, tree_teardown)
 
-int main(void)
+FX_SUITE(test_vt_rtree)
 {
     const struct CMUnitTest tests[] = {
         TREE_TEST(test_nothing_is_a_root),

@@ -1,5 +1,6 @@
 // test_vt_rtree_check.c - what goes wrong: a planted bug for each invariant of the tree, which
 // vti_rtree_check must name, and every allocation failing once.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <stdlib.h>
@@ -213,7 +214,7 @@ static void test_every_allocation_of_opening_may_fail(void **state)
 
 #define WINDOW_TEST(fn) cmocka_unit_test_setup_teardown(fn, window_setup, tree_teardown)
 
-int main(void)
+FX_SUITE(test_vt_rtree_check)
 {
     const struct CMUnitTest tests[] = {
         TREE_TEST(test_broken_invariants_are_found),

@@ -1,5 +1,6 @@
 // test_vt_rtree_evict.c - what prefixes are worth: which are evicted and when, which are not, what
 // quotas keep, what is released beside, and how many chunks may be evicted.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <string.h>
@@ -435,7 +436,7 @@ static void test_evicting_does_not_walk(void **state)
 
 #define WINDOW_TEST(fn) cmocka_unit_test_setup_teardown(fn, window_setup, tree_teardown)
 
-int main(void)
+FX_SUITE(test_vt_rtree_evict)
 {
     const struct CMUnitTest tests[] = {
         TREE_TEST(test_unused_the_longest_goes_first),

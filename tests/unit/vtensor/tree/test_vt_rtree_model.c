@@ -16,6 +16,7 @@
 //
 // VT_TEST_SEED and VT_TEST_STEPS (environment) repeat a failure or run for longer.
 #include "env_or.h"
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <stdlib.h>
@@ -85,11 +86,11 @@ static uint32_t take_chunk(uint32_t group)
 {
     uint32_t chunk = m.ps.cls[group].pool;
     if (chunk != VTI_NO_CHUNK) {
-        vti_pset_take(&m.ps, chunk);
+        vti_pset_place(&m.ps, chunk, VTI_WITH_JOB);
     } else {
         const vti_name name = {0, m.n_made[group]++};
         uint32_t region;
-        if (name.offset == 0) assert_int_equal(vti_pset_home_open(&m.ps, group, &region), VT_OK);
+        if (name.offset == 0) assert_int_equal(vti_pset_region_open(&m.ps, group, &region), VT_OK);
         assert_int_equal(vti_pset_reserve(&m.ps, group, name, &chunk), VT_OK);
         assert_true(chunk < MAX_GROUPS * MAX_CHUNK);
         vti_pset_create(&m.ps, chunk, false);
@@ -733,7 +734,7 @@ static void test_a_state_and_a_window(void **state)
     traces(group, 3, 3);
 }
 
-int main(void)
+FX_SUITE(test_vt_rtree_model)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_slices_of_half_a_token),

@@ -1,0 +1,22 @@
+// suite.h - the suites of a test program. A test file defines one suite, named after the file;
+// CMake's fx_suites() lists the suites of a program, and suite_main.c runs them.
+#ifndef TESTS_SUITE_H
+#define TESTS_SUITE_H
+
+// FX_SUITE(test_x) { .. }: runs the tests of a file. Returns 0 if all passed, SUITE_SKIPPED if none
+// can run here, else how many failed, as cmocka_run_group_tests does.
+#define FX_SUITE(name) \
+    int name(void);    \
+    int name(void)
+
+enum { SUITE_SKIPPED = 77 };
+
+typedef struct suite {
+    const char *name;
+    int (*run)(void);
+} suite;
+
+// What CMake generates for a program; the last one has no name.
+extern const suite suite_list[];
+
+#endif
