@@ -124,7 +124,7 @@ static fx_status pool_fails(const fxi_kv_shape *shape, vt_status st, fx_error *e
     if (trouble) return fxi_fail(err, fxi_kv_status_of(st), "KV cache: %s", trouble);
     return fxi_fail(err, fxi_kv_status_of(st), "KV cache: the pool of %llu bytes, %llu of swap: %s",
                     (unsigned long long)shape->budget_bytes, (unsigned long long)shape->swap_bytes,
-                    st == VT_NOSPACE ? "there is not so much memory" : "the system failed");
+                    st == VT_NOSPACE ? "there is not enough memory" : "the system failed");
 }
 
 fx_status fxi_kv_pool_open(fxi_kv_pool *p, const fxi_kv_pool_spec *spec, fx_error *err)
