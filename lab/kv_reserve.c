@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kv/pool/kv_pool.h"
+#include "kv/kv_pool.h"
 
 // ---- the buddy allocator -----------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 // kv_chunks.c - see kv_chunks.h.
 #include "kv/kv_chunks.h"
-#include "kv/kv_status.h"
+#include "kv/kv_managers.h"
 
 #include <string.h>
 

@@ -13,7 +13,6 @@
 #include "kv/kv_managers.h"
 #include "kv/kv_meter.h"
 #include "kv/kv_paint.h"
-#include "kv/kv_status.h"
 #include "vtensor/team.h"
 #include "vtensor/vtensor.h"
 

@@ -3,12 +3,12 @@
 // The chunks are the smallest that the backend can map, in one run; the last ones are scratch.
 // Where the backend copies by fetch alone, a copy whose source and target lie in one chunk goes
 // through the first of them.
-#include "kv/pool/kv_pool.h"
+#include "kv/kv_pool.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
-#include "kv/kv_status.h"
+#include "kv/kv_managers.h"
 
 #define SLICE 0 // a chunk has one
 
