@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kv/pool/kv_pool.h"
+#include "kv/kv_pool.h"
 
 // ---- the buddy allocator -----------------------------------------------------------------------
 
@@ -283,7 +283,7 @@ static fx_status divide_pool(kv_reserve *k, int ctx_tok, fx_error *err)
     const uint64_t n_unit = k->n_slot / (uint64_t)k->unit_tok;
     if (!n_unit) return fxi_fail(err, FX_ENOSPACE, "KV cache: the budget holds no token");
     if (!buddy_open(&k->buddy, (uint32_t)n_unit))
-        return fxi_fail(err, FX_ENOMEM, "KV cache: no memory");
+        return fxi_fail(err, FX_ENOMEM, "KV cache: out of memory");
     int order = BUDDY_N_ORDER - 1;
     while (k->buddy.head[order] == BUDDY_NONE) order--;
     const uint64_t most = block_tok(k, order);
@@ -309,7 +309,7 @@ static fx_status open_reserve(kv_reserve as, const fxi_kv_shape *shape, fxi_kv *
 {
     *out = NULL;
     kv_reserve *k = malloc(sizeof *k);
-    if (!k) return fxi_fail(err, FX_ENOMEM, "KV cache: no memory");
+    if (!k) return fxi_fail(err, FX_ENOMEM, "KV cache: out of memory");
     *k = as;
     const fx_status st = open_pool(k, shape, err);
     if (st == FX_OK)
@@ -443,12 +443,6 @@ static fx_status reserve_truncate(fxi_kv *kv, fxi_kv_seq *seq, int len_tok)
     return FX_OK;
 }
 
-// Memory is there from the start.
-static void reserve_prepare(fxi_kv *kv, fxi_kv_seq *s, int len_tok, int deadline_step)
-{
-    (void)kv, (void)s, (void)len_tok, (void)deadline_step;
-}
-
 static void reserve_release(fxi_kv *kv, fxi_kv_seq *seq)
 {
     kv_reserve *k = reserve_of(kv);
@@ -504,7 +498,6 @@ static kept_range kept_range_of(const kv_reserve *k, const fxi_kv_need *need)
     const int64_t output = need->each.output_tok, expected_end = need->each.begin_tok + output;
     const int kept = kept_tok_of(k, &need->each);
     kept_range r = {kept, kept};
-    if (!need->may_begin_again) return r;
     for (int64_t rest = 1; rest <= output; rest *= 2) {
         add_kept(k, need, expected_end - rest, &r);
         add_kept(k, need, expected_end - rest - 1, &r);
@@ -531,12 +524,6 @@ static uint64_t reserve_growth(const fxi_kv *kv, const fxi_kv_seq *s, int end_to
     const kv_reserve *k = reserve_of(kv);
     const int end = order_for(k, end_tok);
     return end > kept_of(s)->order ? block_bytes(k, end) : 0;
-}
-
-// There is nothing to do ahead.
-static void reserve_step(fxi_kv *kv, int ahead_tok, uint64_t now_ms)
-{
-    (void)kv, (void)ahead_tok, (void)now_ms;
 }
 
 static void add_waste(const kv_reserve *k, const reserved_seq *s, fxi_kv_stats *out)
@@ -663,13 +650,12 @@ static fx_status reserve_check(fxi_kv *kv, const char **what)
 
 #define RESERVE_OPS(name_, open_)                                                           \
     {                                                                                       \
-        .name = name_, .caps = FXI_KV_TRUNCATE, .open = open_, .close = reserve_close,      \
-        .seq_create = reserve_create, .seq_extend = reserve_extend,                         \
-        .seq_truncate = reserve_truncate, .seq_prepare = reserve_prepare,                   \
+        .name = name_, .open = open_, .close = reserve_close, .seq_create = reserve_create, \
+        .seq_extend = reserve_extend, .seq_truncate = reserve_truncate,                     \
         .seq_release = reserve_release, .seq_views = reserve_views,                         \
         .bytes_for = reserve_bytes_for, .cost = reserve_cost, .seq_growth = reserve_growth, \
-        .held = reserve_held, .step = reserve_step, .stats = reserve_stats,                 \
-        .collect = reserve_collect, .check = reserve_check,                                 \
+        .held = reserve_held, .stats = reserve_stats, .collect = reserve_collect,           \
+        .check = reserve_check,                                                             \
     }
 
 const fxi_kv_ops fxi_kv_reserve[FXI_N_KV_RESERVE] = {

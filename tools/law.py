@@ -71,10 +71,9 @@ LAW = {
     "kernels/cpu/probe": ["kernels"],
     "kernels/cuda": ["kernels/ref/mathf_text.h", "kernels", "base/...", ERROR],
 
-    # KV managers behind one port: a file or a shelf each, and the memory that two of them share.
-    "kv": ["kernels/kv_view.h", "include/vtensor", ROWS, "base/...", ERROR],
-    "kv/pool": ["kv/kv_status.h", "kv/kv.h", "kernels/kv_view.h", *PORT, "base/...", ERROR],
-    "kv/paged": ["kv/pool", "kv/kv_managers.h", "kv/kv_snapshot.h", "kv/kv.h", "kernels/kv_view.h", *PORT, ROWS, "base/...", ERROR],
+    # KV managers over one port: a file or a shelf each, and the pool that some of them share.
+    "kv": ["kernels/kv_view.h", "include/flexinfer/counters.h", "include/vtensor", ROWS, "base/...", ERROR],
+    "kv/paged": ["kv", "kernels/kv_view.h", *PORT, ROWS, "base/...", ERROR],
     # The model: a plan as data and the device that runs it (model); the host as a device; the loading
     # that makes a plan; the pass.
     "model": ["kernels", "format", "base/...", ERROR],
@@ -134,7 +133,7 @@ LAW = {
     "cli/top": ["cli/terminal", "base/...", "include/flexinfer"],
     "cli": ["cli/top", "cli/terminal", "server/server.h", "server/guard/origin.h", "server/log/log.h",
             "server/trace/chrome_trace.h", "format", "base/...", "include/flexinfer"],
-    "lab": ["cli", "cli/terminal", "engine/engine.h", "engine/loop", "kv/kv.h", "kv/kv_snapshot.h", "kv/pool", "model/model_base.h", "model/model.h",
+    "lab": ["cli", "cli/terminal", "engine/engine.h", "engine/loop", "kv/kv.h", "kv/kv_snapshot.h", "kv/kv_pool.h", "model/model_base.h", "model/model.h",
             "format/gguf/gguf_made.h", "format", *PORT, "base/...", "include/flexinfer"],
 }
 

@@ -52,7 +52,7 @@ static int usage_error(const fxi_cli_program *p, const char *command, const char
 static int unknown_command(const fxi_cli_program *p, const char *name)
 {
     char text[128];
-    snprintf(text, sizeof text, "there is no command '%.60s'", name);
+    snprintf(text, sizeof text, "unknown command '%.60s'", name);
     return usage_error(p, NULL, text);
 }
 
@@ -172,8 +172,8 @@ static int run_complete(const fxi_cli_program *p, int n, char **word)
 static const char *find_complaint(const fxi_cli_command *cmd, const fxi_cli_options *o,
                                   const fxi_opt_rest *rest, char text[128])
 {
-    if (cmd->needs_model && (!o->model || !o->model[0])) return "a model is needed: -m FILE";
-    if (rest->n < cmd->min_rest) return "a file is needed";
+    if (cmd->needs_model && (!o->model || !o->model[0])) return "missing model: -m FILE";
+    if (rest->n < cmd->min_rest) return "missing file";
     if (rest->n <= cmd->max_rest) return NULL;
     snprintf(text, 128, "unexpected argument '%.60s'", rest->arg[cmd->max_rest]);
     return text;

@@ -207,7 +207,7 @@ fx_status fxi_engine_fit(fx_engine *eng, fx_error *err)
     FX_TRY(open_kv(eng, err));
     eng->info.max_seq = eng->opt.max_seq;
     eng->info.mapped_seq = fxi_kv_max_mapped(eng->kv);
-    eng->copy_share = fxi_kv_can(eng->kv, FXI_KV_BESIDE) ? 1.0 / eng->opt.n_thread : 1;
+    eng->copy_share = fxi_kv_can(eng->kv, FXI_KV_ASYNC_SWAP) ? 1.0 / eng->opt.n_thread : 1;
     eng->reader = malloc((size_t)eng->opt.max_seq * fxi_prompts_scratch_bytes());
     const bool records = eng->opt.n_record >= 0;
     if (records) eng->recorder = fxi_recorder_make(eng->opt.n_record);

@@ -21,7 +21,6 @@
 #include "kv/kv_collect.h"
 #include "kv/kv_managers.h"
 #include "kv/kv_meter.h"
-#include "kv/kv_status.h"
 
 #include "vtensor/vattention.h"
 
@@ -78,14 +77,9 @@ typedef struct batch_form {
     bool megacache, makes_at_start;
 } batch_form;
 
-static int n_rank_of(const fxi_kv_shape *shape)
-{
-    return shape->n_rank ? shape->n_rank : 1;
-}
-
 static vt_va_config rank_config(const fxi_kv_shape *shape, const batch_form *form, vt_vmm *vmm)
 {
-    const size_t granularity = vmm->ops->granularity(vmm), n = (size_t)n_rank_of(shape);
+    const size_t granularity = vmm->ops->granularity(vmm), n = (size_t)fxi_kv_n_device(shape);
     vt_va_config cfg = {
         .row_bytes = shape->layout.group[0].row_bytes / n,
         .max_tok = (uint32_t)shape->ctx_tok,
@@ -166,7 +160,7 @@ static fx_status open_rank(kv_vattention *k, const fxi_kv_shape *shape, const ba
 {
     const int rank = k->n;
     vt_vmm *const given = shape->n_rank ? shape->rank_vmm[rank] : shape->vmm;
-    const double share = (shape->run_share > 0 ? shape->run_share : 1) / n_rank_of(shape);
+    const double share = (shape->run_share > 0 ? shape->run_share : 1) / fxi_kv_n_device(shape);
     vt_status st = fxi_meter_open(given, share, &k->meter[rank]);
     if (st != VT_OK) return fail_open(st, err);
     const vt_va_config cfg = rank_config(shape, form, k->meter[rank]);
@@ -183,7 +177,7 @@ static fx_status open_rank(kv_vattention *k, const fxi_kv_shape *shape, const ba
 static fx_status open_ranks(kv_vattention *k, const fxi_kv_shape *shape, const batch_form *form,
                             fx_error *err)
 {
-    while (k->n < n_rank_of(shape)) FX_TRY(open_rank(k, shape, form, err));
+    while (k->n < fxi_kv_n_device(shape)) FX_TRY(open_rank(k, shape, form, err));
     return FX_OK;
 }
 
@@ -218,7 +212,7 @@ static fx_status open_batch(const fxi_kv_shape *shape, const batch_form *form, f
     if (!rows_are_alike(&shape->layout))
         return fxi_fail(err, FX_EINVAL, "KV cache: vAttention has rows of one size only");
     kv_vattention *k = make_batch(shape, form->ops);
-    if (!k) return fxi_fail(err, FX_ENOMEM, "KV cache: no memory");
+    if (!k) return fxi_fail(err, FX_ENOMEM, "KV cache: out of memory");
     const fx_status st = open_ranks(k, shape, form, err);
     if (st != FX_OK) {
         cancel_batch(k);
@@ -405,12 +399,6 @@ static fx_status kva_seq_truncate(fxi_kv *kv, fxi_kv_seq *s, int len_tok)
     return FX_OK;
 }
 
-// The look-ahead follows the lengths of each step.
-static void kva_seq_prepare(fxi_kv *kv, fxi_kv_seq *s, int len_tok, int deadline_step)
-{
-    (void)kv, (void)s, (void)len_tok, (void)deadline_step;
-}
-
 static void kva_seq_release(fxi_kv *kv, fxi_kv_seq *s)
 {
     kv_vattention *k = batch_of(kv);
@@ -560,7 +548,7 @@ static void kva_stats(const fxi_kv *kv, fxi_kv_stats *out)
     };
 }
 
-static void kva_driver_calls(const fxi_kv *kv, fxi_kv_calls out[FXI_KV_N_DRIVER_OP])
+static void kva_driver_calls(const fxi_kv *kv, fx_op_stats out[FX_N_DRIVER_OP])
 {
     for (int r = 0; r < batch_of(kv)->n; r++) fxi_meter_add(batch_of(kv)->meter[r], out);
 }
@@ -659,16 +647,15 @@ static fx_status kva_check(fxi_kv *kv, const char **what)
     return *what ? FX_EINVAL : FX_OK;
 }
 
-#define BATCH_OPS(name_, open_, elastic_, set_budget_, trim_)                               \
-    {                                                                                       \
-        .name = name_, .caps = (elastic_) | FXI_KV_ZEROED | FXI_KV_TRUNCATE, .open = open_, \
-        .close = kva_close, .seq_create = kva_seq_create, .seq_extend = kva_seq_extend,     \
-        .seq_extend_many = kva_seq_extend_many, .seq_truncate = kva_seq_truncate,           \
-        .seq_prepare = kva_seq_prepare, .seq_release = kva_seq_release,                     \
-        .seq_views = kva_seq_views, .bytes_for = kva_bytes_for, .cost = kva_cost,           \
-        .seq_growth = kva_seq_growth, .held = kva_held, .step = kva_step,                   \
-        .set_budget = set_budget_, .trim = trim_, .stats = kva_stats,                       \
-        .driver_calls = kva_driver_calls, .collect = kva_collect, .check = kva_check,       \
+#define BATCH_OPS(name_, open_, elastic_, set_budget_, trim_)                                   \
+    {                                                                                           \
+        .name = name_, .caps = (elastic_) | FXI_KV_ZEROED, .open = open_, .close = kva_close,   \
+        .seq_create = kva_seq_create, .seq_extend = kva_seq_extend,                             \
+        .seq_extend_many = kva_seq_extend_many, .seq_truncate = kva_seq_truncate,               \
+        .seq_release = kva_seq_release, .seq_views = kva_seq_views, .bytes_for = kva_bytes_for, \
+        .cost = kva_cost, .seq_growth = kva_seq_growth, .held = kva_held, .step = kva_step,     \
+        .set_budget = set_budget_, .trim = trim_, .stats = kva_stats,                           \
+        .driver_calls = kva_driver_calls, .collect = kva_collect, .check = kva_check,           \
     }
 
 const fxi_kv_ops fxi_kv_vattention =

@@ -362,7 +362,7 @@ static fx_status take_value(opt_scan *s, const fxi_opt *o, const char *source, c
         return set_row(s, o, source, attached ? attached : "yes", FXI_OPT_FROM_FLAG, 0);
     if (attached) return set_row(s, o, source, attached, FXI_OPT_FROM_FLAG, 0);
     if (s->i + 1 >= s->argc)
-        return fxi_fail(s->err, FX_EINVAL, "%s: a value is missing (%s)", source, o->arg);
+        return fxi_fail(s->err, FX_EINVAL, "%s: missing value (%s)", source, o->arg);
     return set_row(s, o, source, s->argv[++s->i], FXI_OPT_FROM_FLAG, 0);
 }
 

@@ -234,7 +234,7 @@ static fx_status check_entry(const fxi_opt_file *f, const fxi_opt_entry *e, cons
 {
     const unsigned command = e->section[0] ? fxi_opt_section_bit(t, e->section) : ~0u;
     if (!command)
-        return fxi_fail(err, FX_EINVAL, "%.80s:%d: there is no command '%.40s'", f->name, e->line,
+        return fxi_fail(err, FX_EINVAL, "%.80s:%d: unknown command '%.40s'", f->name, e->line,
                         e->section);
     const fxi_opt *o = fxi_opt_find(t, command, e->key, strlen(e->key));
     if (o && o->type != FXI_OPT_CONFIG) return FX_OK;

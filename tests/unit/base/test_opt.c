@@ -197,8 +197,8 @@ static void test_wrong_options(void **state)
     FAILS("unknown option '--'", "--=x");
     FAILS("unknown option '-q'", "-q");
     FAILS("unknown option '-jm'", "-jm");
-    FAILS("--port: a value is missing (PORT)", "--port");
-    FAILS("-m: a value is missing (FILE)", "-m");
+    FAILS("--port: missing value (PORT)", "--port");
+    FAILS("-m: missing value (FILE)", "-m");
     FAILS("--json: 'maybe' is not yes or no", "--json=maybe");
     FAILS("unexpected argument '9'", "1", "2", "3", "4", "5", "6", "7", "8", "9");
 }
@@ -280,7 +280,7 @@ static void test_wrong_files(void **state)
         {"\n\nprot = 1\n", ":3: unknown option 'prot'; did you mean 'port'?"},
         {"nothing-like-it = 1", ":1: unknown option 'nothing-like-it'"},
         {"[b]\nstyle = rich", ":2: unknown option 'style'"},
-        {"[c]\nport = 1", ":2: there is no command 'c'"},
+        {"[c]\nport = 1", ":2: unknown command 'c'"},
         {"port = 70000", ":1: port: '70000' is not a whole number from 0 to 65535"},
         {"style = poor", ":1: style: 'poor' is not one of plain|rich"},
         {"port", ":1: not 'key = value': 'port'"},

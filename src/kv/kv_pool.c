@@ -3,12 +3,12 @@
 // The chunks are the smallest that the backend can map, in one run; the last ones are scratch.
 // Where the backend copies by fetch alone, a copy whose source and target lie in one chunk goes
 // through the first of them.
-#include "kv/pool/kv_pool.h"
+#include "kv/kv_pool.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
-#include "kv/kv_status.h"
+#include "kv/kv_managers.h"
 
 #define SLICE 0 // a chunk has one
 
@@ -124,7 +124,7 @@ static fx_status pool_fails(const fxi_kv_shape *shape, vt_status st, fx_error *e
     if (trouble) return fxi_fail(err, fxi_kv_status_of(st), "KV cache: %s", trouble);
     return fxi_fail(err, fxi_kv_status_of(st), "KV cache: the pool of %llu bytes, %llu of swap: %s",
                     (unsigned long long)shape->budget_bytes, (unsigned long long)shape->swap_bytes,
-                    st == VT_NOSPACE ? "there is not so much memory" : "the system failed");
+                    st == VT_NOSPACE ? "there is not enough memory" : "the system failed");
 }
 
 fx_status fxi_kv_pool_open(fxi_kv_pool *p, const fxi_kv_pool_spec *spec, fx_error *err)
