@@ -76,6 +76,7 @@ typedef struct fxi_config {
     json_t *root;     // an object; of an absent file that may be absent: empty
     const char *part; // "rope_scaling." in the part of that name, otherwise ""
     bool may_be_list; // the file may hold an array instead
+    fx_error *err;    // gets the errors of the functions below
 } fxi_config;
 
 // Reads FOLDER/NAME; the caller closes *out, on errors too. Numbers are read as real ones. Errors:
@@ -95,17 +96,14 @@ void fxi_config_close(fxi_config *c);
 fxi_config fxi_config_part(const fxi_config *c, const char *name, const char *part);
 
 const json_t *fxi_config_get(const fxi_config *c, const char *key); // NULL: absent or null
-fx_status fxi_config_u32(const fxi_config *c, const char *key, bool must, uint32_t *out,
-                         fx_error *err);
-fx_status fxi_config_f64(const fxi_config *c, const char *key, bool must, double *out,
-                         fx_error *err);
-fx_status fxi_config_bool(const fxi_config *c, const char *key, bool *out, fx_error *err);
-fx_status fxi_config_str(const fxi_config *c, const char *key, bool must, const char **out,
-                         fx_error *err);
+fx_status fxi_config_u32(const fxi_config *c, const char *key, bool must, uint32_t *out);
+fx_status fxi_config_f64(const fxi_config *c, const char *key, bool must, double *out);
+fx_status fxi_config_bool(const fxi_config *c, const char *key, bool *out);
+fx_status fxi_config_str(const fxi_config *c, const char *key, bool must, const char **out);
 // FX_EFORMAT: "FILE: KEY: ...".
-__attribute__((format(printf, 4, 5))) fx_status fxi_config_fail(const fxi_config *c,
-                                                                const char *key, fx_error *err,
-                                                                const char *fmt, ...);
+__attribute__((format(printf, 3, 4))) fx_status fxi_config_fail(const fxi_config *c,
+                                                                const char *key, const char *fmt,
+                                                                ...);
 
 typedef struct fxi_hf_files { // all zero: closed
     fxi_safetensors *file;    // [n_file]
