@@ -61,7 +61,7 @@ fx_status fxi_st_fail(fx_error *err, const fxi_st_tensor *t, const char *fmt, ..
                     fxi_show_text(t->name, strlen(t->name)).s, what);
 }
 
-// ---- one tensor --------------------------------------------------------------------------------
+// ---- safetensors: one tensor --------------------------------------------------------------------
 
 // A whole number from 0 to 2^53, which JSON's numbers hold exactly.
 static bool read_count(const json_t *v, uint64_t *out)
@@ -139,7 +139,7 @@ static fx_status read_entry(const st_cursor *c, const char *name, const json_t *
     return read_range(c, of, t);
 }
 
-// ---- all tensors -------------------------------------------------------------------------------
+// ---- safetensors: all tensors -------------------------------------------------------------------
 
 static int compare_st_names(const void *a, const void *b)
 {
@@ -192,7 +192,7 @@ static fx_status read_entries(const st_cursor *c)
     return st;
 }
 
-// ---- the file ----------------------------------------------------------------------------------
+// ---- safetensors: the file ----------------------------------------------------------------------
 
 static fx_status parse_header(fxi_safetensors *s, const char *text, size_t n, fx_error *err)
 {
@@ -416,7 +416,7 @@ static fx_status files_memory(const char *path, fx_error *err)
     return fxi_fail(err, FX_ENOMEM, "%s: no memory", path);
 }
 
-// ---- the index ---------------------------------------------------------------------------------
+// ---- the index of a folder's safetensors files --------------------------------------------------
 
 static int compare_texts(const void *a, const void *b)
 {
@@ -475,7 +475,7 @@ fx_status fxi_hf_index_each(const fxi_config *index, fxi_hf_file_fn *fn, void *u
     return st;
 }
 
-// ---- opening -----------------------------------------------------------------------------------
+// ---- opening them -------------------------------------------------------------------------------
 
 static fx_status add_file(folder_reader *r, const char *name, fx_error *err)
 {

@@ -13,7 +13,7 @@
 #include "format/show.h"
 #include "format/vocab.h"
 
-// ---- what ends a generation --------------------------------------------------------------------
+// ---- the tokenizer: what ends a generation ------------------------------------------------------
 
 static fx_status add_end(const fxi_folder *f, const fxi_config *c, const json_t *v, fxi_ids *ends)
 {
@@ -46,7 +46,7 @@ static fx_status read_ends(const fxi_folder *f, fxi_ids *ends)
     return st;
 }
 
-// ---- templates ---------------------------------------------------------------------------------
+// ---- the tokenizer: named templates -------------------------------------------------------------
 
 // Models may have several: tokenizer_config.json lists them by name.
 static void write_templates(const fxi_folder *f, const fxi_config *c)
@@ -73,7 +73,7 @@ static fx_status write_named_templates(const fxi_folder *f)
     return st;
 }
 
-// ---- the whole ---------------------------------------------------------------------------------
+// ---- the tokenizer: its keys --------------------------------------------------------------------
 
 static bool has_tokenizer(const fxi_folder *f)
 {
@@ -101,7 +101,7 @@ static fx_status write_tokenizer(fxi_folder *f)
     return st;
 }
 
-// ---- pooling: how an embedding model turns the rows of a text into a vector ---------------------
+// ---- pooling: how rows become an embedding ------------------------------------------------------
 
 static const struct pooling_mode {
     const char *member, *name; // of config.json: a flag, or the value of pooling_mode
@@ -149,7 +149,7 @@ static fx_status read_pooling_file(const fxi_folder *f, uint32_t *type)
     return st;
 }
 
-// ---- the steps ---------------------------------------------------------------------------------
+// ---- pooling: modules.json ----------------------------------------------------------------------
 
 // The last word of a module's type, "sentence_transformers.models.Pooling".
 static const char *module_name(const json_t *module)
@@ -195,7 +195,7 @@ static fx_status write_pooling(const fxi_folder *f)
     return st;
 }
 
-// ---- the maker ---------------------------------------------------------------------------------
+// ---- tensors, as an fxi_gguf asks for them ------------------------------------------------------
 
 static const void *place_tensor(void *ud, uint64_t i)
 {

@@ -11,7 +11,6 @@
 
 #include "base/text/utf8.h"
 #include "format/jinja/jinja_parse.h"
-#include "format/jinja/jinja_tree.h"
 
 // ---- tokens, nodes, names, nesting: for statements too ------------------------------------------
 

@@ -45,7 +45,7 @@ const char *fxi_mixture_names(void)
     return "f32, f16, bf16, q8_0, q6_k, q5_k_m, q5_1, q5_0, q4_k_m, q4_1, q4_0";
 }
 
-// ---- the model ---------------------------------------------------------------------------------
+// ---- mixtures: what they depend on --------------------------------------------------------------
 
 static uint32_t mixture_number(const fxi_gguf *g, fxi_str arch, const char *name,
                                uint32_t otherwise)
@@ -67,7 +67,7 @@ static void look_at_model(const fxi_gguf *g, bool has_imatrix, fxi_mixture_model
     out->has_output = fxi_gguf_find_tensor(g, "output.weight") != NULL;
 }
 
-// ---- one tensor --------------------------------------------------------------------------------
+// ---- mixtures: the type of one tensor -----------------------------------------------------------
 
 static bool name_has(const fxi_gguf_tensor *t, const char *part)
 {

@@ -93,7 +93,7 @@ void fxi_token_decode(const fxi_vocab *v, fxi_token *t, char *dst)
     }
 }
 
-// ---- types --------------------------------------------------------------------------------------
+// ---- types of tokens ----------------------------------------------------------------------------
 
 static bool is_between(fxi_str s, const char *left, const char *right)
 {
@@ -233,7 +233,7 @@ static bool add_pair(pair_list *l, fxi_merge_pair p)
     return true;
 }
 
-// ---- from scores --------------------------------------------------------------------------------
+// ---- merges from scores -------------------------------------------------------------------------
 
 static size_t unit_bytes(const fxi_vocab *v, const char *p, size_t n)
 {
@@ -314,7 +314,7 @@ static bool pairs_of_scores(fxi_vocab *v, pair_list *l)
     return ok;
 }
 
-// ---- from a list of merges ----------------------------------------------------------------------
+// ---- merges from a list -------------------------------------------------------------------------
 
 static fx_status pairs_of_list(const fxi_vocab *v, const fxi_vocab_spec *s, pair_list *l,
                                fx_error *err)
@@ -334,7 +334,7 @@ static fx_status pairs_of_list(const fxi_vocab *v, const fxi_vocab_spec *s, pair
     return FX_OK;
 }
 
-// ---- the table ----------------------------------------------------------------------------------
+// ---- the table of merges ------------------------------------------------------------------------
 
 static bool make_table(fxi_merges *m, const pair_list *l)
 {

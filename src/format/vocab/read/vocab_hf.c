@@ -178,7 +178,7 @@ static fx_status read_merges(const fxi_hf *h, const json_t *list)
     return st;
 }
 
-// ---- the two kinds ------------------------------------------------------------------------------
+// ---- the model ----------------------------------------------------------------------------------
 
 static fx_status check_affix(const fxi_hf *h, const json_t *model, const char *key)
 {
