@@ -45,7 +45,7 @@ static const struct st_type *find_st_type(const char *name)
 
 typedef struct st_cursor {
     fxi_safetensors *s;
-    const unsigned char *data; // of the tensors
+    const unsigned char *data; // where the tensors' data begins
     uint64_t data_bytes;
     fx_error *err;
 } st_cursor;

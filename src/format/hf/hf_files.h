@@ -72,8 +72,8 @@ __attribute__((format(printf, 3, 4))) fx_status fxi_st_fail(fx_error *err, const
 // ---- JSON files, and all safetensors files as one -----------------------------------------------
 
 typedef struct fxi_config {
-    char *path;       // of the file; NULL: closed
-    json_t *root;     // an object; of an absent file that may be absent: empty
+    char *path;       // the file's path; NULL: closed
+    json_t *root;     // an object; empty for an optional file that is absent
     const char *part; // "rope_scaling." in the part of that name, otherwise ""
     bool may_be_list; // the file may hold an array instead
     fx_error *err;    // gets the errors of the functions below
@@ -110,7 +110,7 @@ typedef struct fxi_hf_files { // all zero: closed
     size_t n_file;
     const fxi_st_tensor **tensor; // [n_tensor] of all files, by name, ascending
     size_t n_tensor;
-    uint64_t size_bytes; // of the files
+    uint64_t size_bytes; // the size of all files
 } fxi_hf_files;
 
 // Opens them; the caller closes *out, on errors too. Errors: FX_EIO, FX_EFORMAT (a file that is

@@ -104,7 +104,7 @@ static fx_status write_tokenizer(fxi_folder *f)
 // ---- pooling: how rows become an embedding ------------------------------------------------------
 
 static const struct pooling_mode {
-    const char *member, *name; // of config.json: a flag, or the value of pooling_mode
+    const char *member, *name; // a flag of config.json, or the value of its pooling_mode
     uint32_t type;             // GGUF's number
 } pooling_modes[] = {{"pooling_mode_mean_tokens", "mean", 1},
                      {"pooling_mode_cls_token", "cls", 2},

@@ -528,8 +528,8 @@ static fx_status parse_unary(fxi_jparse *p, bool with_filter, fxi_jnode **out)
 }
 
 static const struct binary {
-    const char *word; // of an operator that is a name, otherwise NULL
-    int op;           // of any other operator
+    const char *word; // an operator that is a name, otherwise NULL
+    int op;           // any other operator
     level level;
     fxi_jkind kind;
     fxi_jop meaning;

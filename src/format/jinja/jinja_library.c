@@ -20,7 +20,7 @@ typedef struct json_writer {
     fxi_jrun *r;
     const json_style *d;
     fxi_jout *o;
-    size_t depth; // of indentation
+    size_t depth; // levels of indentation
 } json_writer;
 
 static fx_status write_value(json_writer *w, fxi_jval v);

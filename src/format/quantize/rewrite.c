@@ -20,8 +20,9 @@
 struct fxi_mixture {
     const char *name;
     fxi_dtype base;
-    uint32_t file_type;   // llama.cpp's number
-    fxi_dtype more, some; // of tensors that get more bits, and of fused q, k and v; base: none does
+    uint32_t file_type; // llama.cpp's number
+    // The types of tensors that get more bits, and of fused q, k and v; base: none does.
+    fxi_dtype more, some;
 };
 
 static const fxi_mixture mixtures[] = {

@@ -3,7 +3,7 @@
 //
 // MERGES lists the pairs. SCORES lets any two symbols merge whose joined text is a piece, the
 // highest score first: so every piece is cut at each of its characters, and where both sides are
-// symbols, they are a pair, ranked by the piece's score. Equal scores have equal ranks: of these,
+// symbols, they are a pair, ranked by the piece's score. Equal scores have equal ranks; then
 // the leftmost pair of a text merges first. A character that occurs in pieces but is not a piece
 // becomes a symbol without a token.
 #include <stdlib.h>
@@ -350,7 +350,7 @@ static bool make_table(fxi_merges *m, const pair_list *l)
     m->factor = fxi_hash_seed() | 1;
     for (size_t i = 0; i < l->n; i++) {
         fxi_merge_pair *slot = fxi_merge_slot(m, l->pair[i].key);
-        if (slot->to < 0) *slot = l->pair[i]; // of equal pairs the first stays
+        if (slot->to < 0) *slot = l->pair[i]; // the first of equal pairs stays
         const uint64_t bit = fxi_merge_sieve_bit(m, l->pair[i].key);
         m->sieve[bit >> 6] |= (uint64_t)1 << (bit & 63);
     }

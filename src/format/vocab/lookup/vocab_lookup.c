@@ -178,7 +178,7 @@ static int compare_entries(const void *a, const void *b)
 }
 
 typedef struct key_range {
-    size_t lo, hi; // of the entries
+    size_t lo, hi; // range of entries
 } key_range;
 
 typedef struct trie_maker {

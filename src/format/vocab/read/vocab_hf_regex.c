@@ -38,7 +38,7 @@
 typedef struct pattern_writer {
     const char *begin, *p, *end; // the pattern; p: the next character
     fxi_buf out, item;           // what it becomes; the escape read last
-    unsigned depth;              // of classes
+    unsigned depth;              // nesting of classes
     const char *bad;             // NULL, or what is not supported
     bool short_memory;
 } pattern_writer;
