@@ -1,12 +1,12 @@
-// test_vt_rtree_check.c - what goes wrong: a planted bug for each invariant of the tree, which
-// vti_rtree_check must name, and every allocation failing once.
+// test_vt_radix_check.c - what goes wrong: a planted bug for each invariant of the tree, which
+// vti_radix_check must name, and every allocation failing once.
 #include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "rtree_letters.h"
+#include "radix_letters.h"
 
 // A window of three beside all rows.
 static int window_setup(void **state)
@@ -21,7 +21,7 @@ static int window_setup(void **state)
 
 static void says(const char *words)
 {
-    const char *wrong = vti_rtree_check(t, NULL, NULL);
+    const char *wrong = vti_radix_check(t, NULL, NULL);
     assert_non_null(wrong);
     assert_string_equal(words, wrong);
 }
@@ -30,7 +30,7 @@ static void says(const char *words)
     do {                                  \
         __typeof__(field) was_ = (field); \
         (field) = (value);                \
-        says("rtree: " words);            \
+        says("radix tree: " words);       \
         (field) = was_;                   \
         verify();                         \
     } while (0)
@@ -51,13 +51,14 @@ static void spoil_nodes(vti_node *x, vti_node *y, vti_node *q, vt_domain *other)
     SPOIL(y->n_ref, 0, "a wrong count of guards");
     SPOIL(q->n_guard, 1, "a wrong count of guards");
     SPOIL(q->n_pin, 1, "a wrong count of pins");
-    SPOIL(x->has_beside, true, "a node that does not say what it holds");
+    SPOIL(x->has_windows, true, "a node that does not say what it holds");
     SPOIL(x->id, t->n_id + 1, "a list of nodes out of order");
     SPOIL(x->used, t->clock + 1, "a node that was used later than now");
     SPOIL(q->keep.until_ms, 5, "a node that is not in its heap");
-    SPOIL(q->place[VTI_BY_WORTH], 0, "a node that is not in its heap");
+    SPOIL(q->place[VTI_BY_PRIORITY], 0, "a node that is not in its heap");
     SPOIL(y->place[VTI_IN_DOMAIN], 1, "a node that is not in its heap");
-    SPOIL(q->place[VTI_BY_WORTH], x->place[VTI_BY_WORTH], "a node at a wrong place of a heap");
+    SPOIL(q->place[VTI_BY_PRIORITY], x->place[VTI_BY_PRIORITY],
+          "a node at a wrong place of a heap");
     SPOIL(x->keep.priority, 0, "a heap out of order");
     SPOIL(q->used, 0, "a heap out of order");
 }
@@ -68,10 +69,10 @@ static void test_broken_invariants_are_found(void **state)
     (void)push("r", 'E');
     vti_node *x = push("abx", 'A'), *y = push("aby", 'C'), *q = push("q", 'D'), *k;
     vt_domain *other;
-    assert_int_equal(vti_rtree_open(t, "other", 5, &other), VT_OK);
+    assert_int_equal(vti_radix_open(t, "other", 5, &other), VT_OK);
     assert_int_equal(try_push(other, "k", 'F', 0, &k), VT_OK);
     retain(x, 1, false, 5, 0);
-    vti_rtree_ref(t, y);
+    vti_radix_ref(t, y);
     spoil_nodes(x, y, q, other);
     SPOIL(d->root->n_tok, 1, "a root that is not valid");
     SPOIL(d->root->domain, other, "a root that is not valid");
@@ -87,17 +88,17 @@ static void test_broken_invariants_are_found(void **state)
     SPOIL(t->pinned_bytes, 1, "a wrong sum of pinned bytes");
     vti_node *z = t->heap[VTI_BY_END].at[1];
     t->heap[VTI_BY_END].n = 0;
-    says("rtree: a node at a wrong place of a heap");
+    says("radix tree: a node at a wrong place of a heap");
     t->heap[VTI_BY_END].n = 1;
     assert_ptr_equal(z, x);
-    vti_rtree_unref(t, y);
+    vti_radix_unref(t, y);
 }
 
 static void test_an_empty_closed_domain_is_found(void **state)
 {
     (void)state;
     vt_domain *other;
-    assert_int_equal(vti_rtree_open(t, "other", 5, &other), VT_OK);
+    assert_int_equal(vti_radix_open(t, "other", 5, &other), VT_OK);
     SPOIL(other->n_open, 0, "an empty domain that is not open");
 }
 
@@ -106,7 +107,7 @@ static void test_a_part_of_a_block_with_children_is_found(void **state)
     (void)state;
     vti_node *n = push("abcd", 'A')->parent;
     n->n_tok = 1, n->child->start = 1;
-    says("rtree: a part of a block has children");
+    says("radix tree: a part of a block has children");
     n->n_tok = 2, n->child->start = 2;
 }
 
@@ -116,7 +117,7 @@ static void test_a_child_that_begins_with_another_is_found(void **state)
     (void)push("abc", 'A');
     vti_node *x = push("abxy", 'B');
     x->room[2] = 'c', x->n_tok = 4;
-    says("rtree: a child that begins with another one");
+    says("radix tree: a child that begins with another one");
     x->room[2] = 'x';
 }
 
@@ -126,7 +127,7 @@ static void test_wrong_reference_counts_are_seen(void **state)
     vti_node *n = push("ab", 'A');
     vti_holding h = vti_node_holding(t, n, 0);
     h.chunk[0] = VTI_NO_CHUNK; // without telling the pSet
-    says("rtree: a wrong sum over the nodes of a domain");
+    says("radix tree: a wrong sum over the nodes of a domain");
     h.chunk[0] = chunk_named(0, 'A', 0);
 }
 
@@ -134,10 +135,10 @@ static void test_what_is_held_beside_is_checked(void **state)
 {
     (void)state;
     vti_node *n = push("abcdefgh", 'A')->parent;
-    assert_int_not_equal(n->place[VTI_BESIDE], 0);
-    SPOIL(n->has_beside, false, "a node that does not say what it holds");
-    SPOIL(n->place[VTI_BESIDE], 0, "a node that is not in its heap");
-    SPOIL(t->heap[VTI_BESIDE].n, 0, "a node at a wrong place of a heap");
+    assert_int_not_equal(n->place[VTI_BY_WINDOW], 0);
+    SPOIL(n->has_windows, false, "a node that does not say what it holds");
+    SPOIL(n->place[VTI_BY_WINDOW], 0, "a node that is not in its heap");
+    SPOIL(t->heap[VTI_BY_WINDOW].n, 0, "a node at a wrong place of a heap");
 }
 
 // ---- Allocations
@@ -188,13 +189,13 @@ static void test_every_allocation_of_a_push_may_fail(void **state)
 static void test_every_allocation_of_opening_may_fail(void **state)
 {
     (void)state;
-    vti_rtree *other;
+    vti_radix *other;
     vt_domain *e = NULL;
     uint64_t k;
     vt_status st = VT_ENOMEM;
     for (k = 0; st == VT_ENOMEM; k++) {
         n_alloc_left = k;
-        st = vti_rtree_new(&geo, &ps, NULL, NULL, &other);
+        st = vti_radix_new(&geo, &ps, NULL, NULL, &other);
         n_alloc_left = UINT64_MAX;
         assert_true((st == VT_OK) == !!other);
     }
@@ -202,19 +203,19 @@ static void test_every_allocation_of_opening_may_fail(void **state)
     st = VT_ENOMEM;
     for (k = 0; st == VT_ENOMEM; k++) {
         n_alloc_left = k;
-        st = vti_rtree_open(other, "key", 3, &e);
+        st = vti_radix_open(other, "key", 3, &e);
         n_alloc_left = UINT64_MAX;
         assert_true((st == VT_OK) == !!e);
-        assert_null(vti_rtree_check(other, NULL, NULL));
+        assert_null(vti_radix_check(other, NULL, NULL));
     }
     assert_int_equal(k, 3); // the domain and its root
-    vti_rtree_free(other);
-    vti_rtree_free(NULL);
+    vti_radix_free(other);
+    vti_radix_free(NULL);
 }
 
 #define WINDOW_TEST(fn) cmocka_unit_test_setup_teardown(fn, window_setup, tree_teardown)
 
-FX_SUITE(test_vt_rtree_check)
+FX_SUITE(test_vt_radix_check)
 {
     const struct CMUnitTest tests[] = {
         TREE_TEST(test_broken_invariants_are_found),

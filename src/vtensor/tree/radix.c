@@ -1,4 +1,4 @@
-// rtree.c - rTree: lookup and recording.
+// radix.c - the radix tree: lookup and recording.
 //
 // The tokens of a domain are cut into blocks, and a path of nodes has a block each. With blocks of
 // two tokens, a chunk each, "abcdef" and "abcx" are:
@@ -11,16 +11,14 @@
 // them; where a chunk straddles two blocks, both nodes hold it, or each a chunk of its own, and the
 // deeper one's counts.
 //
-// Groups with a window, and states, are held beside: a node may lack them. A lookup goes down the
-// path and remembers the longest prefix with which every group can begin: a window needs its last
-// tokens, a state needs the end of a node that holds it.
-#include "rtree_node.h"
+// A node may lack the chunks of windows and states. A lookup goes down the path and remembers the
+// longest prefix with which every group can begin: a window needs its last tokens, a state needs
+// the end of a node that holds it.
+#include "radix_node.h"
 #include <assert.h>
 
 #include <stdlib.h>
 #include <string.h>
-
-#include "vtensor/core/common.h"
 
 static uint32_t least_of(uint32_t a, uint32_t b)
 {
@@ -38,7 +36,7 @@ typedef struct group_holes {
 
 // Going down a path.
 typedef struct match_walk {
-    const vti_rtree *t;
+    const vti_radix *t;
     vti_node *node; // the whole block above
     group_holes hole[VT_MAX_GROUP];
 } match_walk;
@@ -61,7 +59,7 @@ static void cover_node(match_walk *w, const vti_node *n, uint32_t end)
     }
 }
 
-static bool has_state(const vti_rtree *t, const vti_node *n)
+static bool has_state(const vti_radix *t, const vti_node *n)
 {
     for (uint32_t i = 0; i < t->geo->n_group; i++)
         if (t->geo->group[i].is_state && vti_node_holding(t, n, i).chunk[0] == VTI_NO_CHUNK)
@@ -102,9 +100,9 @@ static void try_nested(const match_walk *w, const uint32_t *tok, uint32_t n_tok,
     }
 }
 
-vti_prefix vti_rtree_match(const vt_domain *d, const uint32_t *tok, uint32_t n_tok)
+vti_prefix vti_radix_match(const vt_domain *d, const uint32_t *tok, uint32_t n_tok)
 {
-    const vti_rtree *t = d->tree;
+    const vti_radix *t = d->tree;
     const uint32_t block = t->geo->block_tok;
     match_walk w = {.t = t, .node = d->root};
     vti_prefix best = {d->root, d->root, 0};
@@ -130,7 +128,7 @@ static const vti_node *find_whole(const vt_domain *d, const uint32_t *tok, uint3
     return n;
 }
 
-uint32_t vti_rtree_continue(const vt_domain *d, const uint32_t *tok, uint32_t n_tok, uint32_t *out,
+uint32_t vti_radix_continue(const vt_domain *d, const uint32_t *tok, uint32_t n_tok, uint32_t *out,
                             uint32_t max_n)
 {
     uint32_t at, n_out = 0;
@@ -142,7 +140,7 @@ uint32_t vti_rtree_continue(const vt_domain *d, const uint32_t *tok, uint32_t n_
     return n_out;
 }
 
-void vti_rtree_chunks(const vti_rtree *t, vti_prefix prefix, uint32_t *const *at)
+void vti_radix_chunks(const vti_radix *t, vti_prefix prefix, uint32_t *const *at)
 {
     for (uint32_t g = 0; g < t->geo->n_group; g++) {
         const vti_lane_geo *gr = &t->geo->group[g];
@@ -159,14 +157,14 @@ void vti_rtree_chunks(const vti_rtree *t, vti_prefix prefix, uint32_t *const *at
 
 // ---- Push
 
-static bool is_unused(const vti_rtree *t, uint32_t chunk)
+static bool is_unused(const vti_radix *t, uint32_t chunk)
 {
     return chunk != VTI_NO_CHUNK && vti_pset_state(t->pset, chunk) == VT_CHUNK_CACHED;
 }
 
 // The node takes the pushed chunks where it has none, or one that no sequence uses. Tokens from
 // was_end on are new: what it holds there lacks their rows, and goes even if there is no other.
-static void adopt_chunks(vti_rtree *t, vti_node *n, const vti_push *push, uint32_t was_end)
+static void adopt_chunks(vti_radix *t, vti_node *n, const vti_push *push, uint32_t was_end)
 {
     for (uint32_t g = 0; g < t->geo->n_group; g++) {
         const vti_lane_geo *gr = &t->geo->group[g];
@@ -180,10 +178,10 @@ static void adopt_chunks(vti_rtree *t, vti_node *n, const vti_push *push, uint32
             if (new != old && (lacks || is_better)) vti_node_set_chunk(t, n, &h, i, new);
         }
     }
-    n->has_beside = vti_node_holds_beside(t, n);
+    n->has_windows = vti_node_holds_windows(t, n);
 }
 
-static void link_node(vti_rtree *t, vti_node *n, vti_node *parent)
+static void link_node(vti_radix *t, vti_node *n, vti_node *parent)
 {
     vt_domain *d = parent->domain;
     n->parent = parent;
@@ -194,12 +192,12 @@ static void link_node(vti_rtree *t, vti_node *n, vti_node *parent)
     n->born_ms = n->used_ms = t->now_ms;
     vti_child_add(parent, n);
     vti_list_append(&d->nodes, n);
-    vti_worth_settle(t, parent);
+    vti_priority_settle(t, parent);
     t->n_node++;
     d->stats.prefix_nodes++;
 }
 
-static void count_tokens(vti_rtree *t, vti_node *n, uint32_t more)
+static void count_tokens(vti_radix *t, vti_node *n, uint32_t more)
 {
     n->n_tok += more;
     t->n_tok += more;
@@ -207,7 +205,7 @@ static void count_tokens(vti_rtree *t, vti_node *n, uint32_t more)
 }
 
 // `n` becomes a child with these tokens.
-static void add_child(vti_rtree *t, vti_node *parent, vti_node *n, const uint32_t *tok,
+static void add_child(vti_radix *t, vti_node *parent, vti_node *n, const uint32_t *tok,
                       uint32_t n_tok)
 {
     memcpy(n->room, tok, n_tok * sizeof *tok);
@@ -217,17 +215,9 @@ static void add_child(vti_rtree *t, vti_node *parent, vti_node *n, const uint32_
     count_tokens(t, n, n_tok);
 }
 
-// A leaf whose tokens are the first of these gets the others. No sibling begins with its tokens, so
-// it stays where it is among them.
-static void lengthen_leaf(vti_rtree *t, vti_node *n, const uint32_t *tok, uint32_t n_tok)
-{
-    memcpy(n->room + n->n_tok, tok + n->n_tok, (n_tok - n->n_tok) * sizeof *tok);
-    count_tokens(t, n, n_tok - n->n_tok);
-}
-
 // The child that has these tokens, a block or less, or that can be lengthened to have them. NULL: a
 // new one is needed. Without states it may have more tokens.
-static vti_node *child_for(const vti_rtree *t, const vti_node *parent, const uint32_t *tok,
+static vti_node *child_for(const vti_radix *t, const vti_node *parent, const uint32_t *tok,
                            uint32_t n_tok)
 {
     uint32_t n_same;
@@ -238,13 +228,13 @@ static vti_node *child_for(const vti_rtree *t, const vti_node *parent, const uin
     return fits ? n : NULL;
 }
 
-static uint32_t block_at(const vti_rtree *t, const vti_push *push, uint32_t at)
+static uint32_t block_at(const vti_radix *t, const vti_push *push, uint32_t at)
 {
     return least_of(t->geo->block_tok, push->end - at);
 }
 
 // The nodes that a push will need, linked by `child`, so that nothing fails after the first change.
-static vt_status make_nodes(const vti_rtree *t, const vti_push *push, vti_node **fresh)
+static vt_status make_nodes(const vti_radix *t, const vti_push *push, vti_node **fresh)
 {
     const vti_node *n = push->from;
     vti_node **end = fresh;
@@ -267,14 +257,9 @@ static vti_node *take_fresh(vti_node **fresh)
     return n;
 }
 
-static void free_fresh(vti_node *fresh)
-{
-    while (fresh) free(take_fresh(&fresh));
-}
-
 // Where a chunk straddles the border to its parent, the child's holds all rows of the parent's. If
 // no sequence uses that one, the parent takes the child's, which saves a chunk.
-static void lend_to_parent(vti_rtree *t, vti_node *parent, const vti_node *n)
+static void lend_to_parent(vti_radix *t, vti_node *parent, const vti_node *n)
 {
     for (uint32_t g = 0; g < t->geo->n_group && !vti_node_is_root(parent); g++) {
         vti_holding up = vti_node_holding(t, parent, g), h = vti_node_holding(t, n, g);
@@ -288,20 +273,25 @@ static void lend_to_parent(vti_rtree *t, vti_node *parent, const vti_node *n)
 }
 
 // Makes the block of tokens from `at` on a child of `parent`.
-static vti_node *push_block(vti_rtree *t, vti_node *parent, const vti_push *push, uint32_t at,
+static vti_node *push_block(vti_radix *t, vti_node *parent, const vti_push *push, uint32_t at,
                             vti_node **fresh)
 {
     const uint32_t *tok = push->tok + (at - push->start), n_tok = block_at(t, push, at);
     vti_node *n = child_for(t, parent, tok, n_tok);
     uint32_t was_end = n ? vti_node_end(n) : at;
     uint32_t had_lacked = n && t->events ? vti_node_lacks(t, n) : 0;
-    if (!n)
-        add_child(t, parent, n = take_fresh(fresh), tok, n_tok);
-    else if (n->n_tok < n_tok)
-        lengthen_leaf(t, n, tok, n_tok);
+    if (!n) {
+        n = take_fresh(fresh);
+        add_child(t, parent, n, tok, n_tok);
+    } else if (n->n_tok < n_tok) {
+        // A leaf whose tokens are the first of these gets the rest. No sibling begins with its
+        // tokens, so it stays where it is among them.
+        memcpy(n->room + n->n_tok, tok + n->n_tok, (n_tok - n->n_tok) * sizeof *tok);
+        count_tokens(t, n, n_tok - n->n_tok);
+    }
     if (n->n_tok == n_tok) adopt_chunks(t, n, push, was_end);
     lend_to_parent(t, parent, n);
-    vti_worth_settle(t, n);
+    vti_priority_settle(t, n);
     if (was_end < at + n_tok)
         vti_node_note(t, VT_EVENT_RECORDED, n);
     else if (had_lacked != 0 && vti_node_lacks(t, n) != had_lacked)
@@ -309,12 +299,12 @@ static vti_node *push_block(vti_rtree *t, vti_node *parent, const vti_push *push
     return n;
 }
 
-uint64_t vti_rtree_mark(const vti_rtree *t)
+uint64_t vti_radix_mark(const vti_radix *t)
 {
     return t->n_id;
 }
 
-void vti_rtree_undo_push(vti_rtree *t, vti_node *end, const vti_node *from, uint64_t mark)
+void vti_radix_undo_push(vti_radix *t, vti_node *end, const vti_node *from, uint64_t mark)
 {
     while (end != from) {
         vti_node *up = end->parent;
@@ -326,16 +316,16 @@ void vti_rtree_undo_push(vti_rtree *t, vti_node *end, const vti_node *from, uint
 // Keeps a path that is being pushed from being evicted by its own quota.
 static bool fits_quota(vt_domain *d, vti_node *end)
 {
-    vti_rtree *t = d->tree;
+    vti_radix *t = d->tree;
     vti_node_guard(t, end);
-    while (d->held_bytes > d->quota_bytes && vti_rtree_evict_in(d)) {
+    while (d->held_bytes > d->quota_bytes && vti_radix_evict_in(d)) {
     }
     vti_node_unguard(t, end);
     return d->held_bytes <= d->quota_bytes;
 }
 
 // From the end of the path, whose last node may be a leaf without a guard now.
-static vti_node *cut_to_quota(vti_rtree *t, vti_node *n, const vti_node *from)
+static vti_node *cut_to_quota(vti_radix *t, vti_node *n, const vti_node *from)
 {
     vt_domain *d = from->domain;
     while (n != from && !fits_quota(d, n) && !n->child && n->n_guard == 0) {
@@ -346,31 +336,31 @@ static vti_node *cut_to_quota(vti_rtree *t, vti_node *n, const vti_node *from)
     return n;
 }
 
-vt_status vti_rtree_push(vti_rtree *t, const vti_push *push, vti_node **out)
+vt_status vti_radix_push(vti_radix *t, const vti_push *push, vti_node **out)
 {
     const uint32_t block = t->geo->block_tok;
     vti_node *n = push->from, *fresh;
-    VT_TRY(vti_worth_reserve(t, n->domain, (push->end - push->start + block - 1) / block));
+    VT_TRY(vti_priority_reserve(t, n->domain, (push->end - push->start + block - 1) / block));
     if (make_nodes(t, push, &fresh) != VT_OK) {
-        free_fresh(fresh);
+        while (fresh) free(take_fresh(&fresh));
         return VT_ENOMEM;
     }
     t->clock++;
     for (uint32_t at = push->start; at < push->end; at += block)
         n = push_block(t, n, push, at, &fresh);
     *out = cut_to_quota(t, n, push->from);
-    vti_rtree_touch(t, *out);
+    vti_radix_touch(t, *out);
     return VT_OK;
 }
 
-void vti_rtree_replace(vti_rtree *t, vti_node *n, uint32_t group, uint32_t position, uint32_t chunk)
+void vti_radix_replace(vti_radix *t, vti_node *n, uint32_t group, uint32_t position, uint32_t chunk)
 {
     vti_holding h = vti_node_holding(t, n, group);
     assert(position >= h.first && position < h.first + h.n);
     vti_node_set_chunk(t, n, &h, position - h.first, chunk);
 }
 
-vti_node *vti_node_within(const vti_rtree *t, vti_node *n, uint32_t n_tok)
+vti_node *vti_node_within(const vti_radix *t, vti_node *n, uint32_t n_tok)
 {
     const vti_geo *g = t->geo;
     for (uint32_t i = 0; i < g->n_group && n->domain; i++)

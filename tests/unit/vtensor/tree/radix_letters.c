@@ -1,18 +1,18 @@
-// rtree_letters.c - the tree of letters.
+// radix_letters.c - the tree of letters.
 #include "unit/cmocka_all.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "rtree_letters.h"
+#include "radix_letters.h"
 
 enum { TEXT_BYTES = 4096, N_CHUNK = VT_MAX_GROUP * N_SERIES * N_POSITION };
 
 vti_geo geo;
 vti_pset ps;
 vti_events *events;
-vti_rtree *t;
+vti_radix *t;
 vt_domain *d;
 
 // ---- Trees
@@ -67,14 +67,14 @@ void tree_open(const letter_group *group, uint32_t n_group, uint32_t block_tok)
     for (uint32_t g = 0; g < n_group; g++)
         for (char s = 'A'; s < 'A' + N_SERIES; s++) make_chunks(g, s);
     assert_int_equal(vti_events_new(64, &events), VT_OK);
-    assert_int_equal(vti_rtree_new(&geo, &ps, NULL, events, &t), VT_OK);
-    assert_int_equal(vti_rtree_open(t, "d", 1, &d), VT_OK);
+    assert_int_equal(vti_radix_new(&geo, &ps, NULL, events, &t), VT_OK);
+    assert_int_equal(vti_radix_open(t, "d", 1, &d), VT_OK);
 }
 
 void tree_close(void)
 {
     n_alloc_left = UINT64_MAX;
-    vti_rtree_free(t);
+    vti_radix_free(t);
     vti_events_free(events);
     for (uint32_t c = 0; c < ps.n_class; c++) {
         assert_int_equal(ps.cls[c].n_in[VT_CHUNK_CACHED], 0);
@@ -121,7 +121,7 @@ void verify(void)
 {
     static letter_census c;
     memset(&c, 0, sizeof c);
-    const char *wrong = vti_rtree_check(t, count_reference, &c);
+    const char *wrong = vti_radix_check(t, count_reference, &c);
     if (wrong) fail_msg("%s", wrong);
     for (uint32_t g = 0; g < geo.n_group; g++) {
         uint64_t n = 0;
@@ -172,7 +172,7 @@ vt_status try_push(vt_domain *in, const char *letters, char series, uint32_t fro
     }
     vti_push all = {.from = vti_domain_root(in), .tok = tok, .at = at, .has_state = geo.has_state};
     all.end = spell(letters, tok);
-    return vti_rtree_push(t, &all, out);
+    return vti_radix_push(t, &all, out);
 }
 
 vti_node *push_front(const char *letters, char series, uint32_t front)
@@ -191,13 +191,13 @@ vti_node *push(const char *letters, char series)
 vti_prefix match(const char *letters)
 {
     uint32_t tok[MAX_LETTER];
-    return vti_rtree_match(d, tok, spell(letters, tok));
+    return vti_radix_match(d, tok, spell(letters, tok));
 }
 
 void retain(vti_node *n, uint8_t priority, bool pinned, uint64_t until_ms, uint64_t now_ms)
 {
     vt_retention keep = {.priority = priority, .pinned = pinned, .until_ms = until_ms};
-    assert_int_equal(vti_rtree_retain(t, n, &keep, UINT64_MAX, now_ms), VT_OK);
+    assert_int_equal(vti_radix_retain(t, n, &keep, UINT64_MAX, now_ms), VT_OK);
     verify();
 }
 
@@ -275,7 +275,7 @@ const char *chunks_of(vti_prefix prefix, uint32_t group)
     static char text[TEXT_BYTES];
     uint32_t chunk[VT_MAX_GROUP][N_POSITION], *at[VT_MAX_GROUP];
     for (uint32_t g = 0; g < geo.n_group; g++) at[g] = chunk[g];
-    vti_rtree_chunks(t, prefix, at);
+    vti_radix_chunks(t, prefix, at);
     text[0] = 0;
     for (uint32_t p = 0; p < vti_group_chunks(&geo.group[group], prefix.n_tok); p++) {
         if (p > 0) write_text(text, " ");

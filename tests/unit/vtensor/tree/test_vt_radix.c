@@ -1,4 +1,4 @@
-// test_vt_rtree.c - rTree case by case: what each kind of push leaves, lookups exact to the token,
+// test_vt_radix.c - rTree case by case: what each kind of push leaves, lookups exact to the token,
 // windows and states, domains, enumeration and events, and trees that are wide or deep.
 #include "suite.h"
 #include "unit/cmocka_all.h"
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rtree_letters.h"
+#include "radix_letters.h"
 
 // ---- Blocks
 
@@ -24,7 +24,7 @@ static void test_a_path_has_a_node_for_each_block(void **state)
     (void)state;
     vti_node *n = push("abcde", 'A');
     assert_tree("ab[A0](cd[A1](e[A2]))");
-    vti_rtree_stats st = vti_rtree_look(t);
+    vti_radix_stats st = vti_radix_look(t);
     assert_int_equal(st.n_node, 3);
     assert_int_equal(st.n_tok, 5);
     assert_int_equal(st.n_domain, 1);
@@ -59,8 +59,8 @@ static void test_a_leaf_is_lengthened(void **state)
     assert_ptr_equal(push("abc", 'B'), n);
     assert_tree("abc[B0 B1]"); // no sequence uses what was there
     assert_ptr_equal(push("abcdef", 'C')->parent, n);
-    assert_int_equal(vti_rtree_look(t).n_tok, 6);
-    assert_int_equal(vti_rtree_look(t).n_node, 2);
+    assert_int_equal(vti_radix_look(t).n_tok, 6);
+    assert_int_equal(vti_radix_look(t).n_node, 2);
     assert_ptr_equal(push("abc", 'D'), n); // longer already
 }
 
@@ -124,10 +124,10 @@ static void test_tokens_are_32_bits(void **state)
     const uint32_t *at[] = {chunk}, tok[] = {UINT32_MAX, 0, UINT32_MAX - 1};
     vti_push all = {d->root, tok, 0, 3, at, false};
     vti_node *n;
-    assert_int_equal(vti_rtree_push(t, &all, &n), VT_OK);
-    assert_int_equal(vti_rtree_match(d, tok, 3).n_tok, 3);
+    assert_int_equal(vti_radix_push(t, &all, &n), VT_OK);
+    assert_int_equal(vti_radix_match(d, tok, 3).n_tok, 3);
     const uint32_t other[] = {UINT32_MAX, 1};
-    assert_int_equal(vti_rtree_match(d, other, 2).n_tok, 1);
+    assert_int_equal(vti_radix_match(d, other, 2).n_tok, 1);
 }
 
 static void test_a_push_goes_on_from_a_node(void **state)
@@ -138,7 +138,7 @@ static void test_a_push_goes_on_from_a_node(void **state)
     const uint32_t *at[] = {chunk}, tok[] = {'e', 'f', 'g', 'h', 'i'};
     vti_node *from = push("abcd", 'A'), *n;
     vti_push rest = {from, tok, 4, 9, at, false};
-    assert_int_equal(vti_rtree_push(t, &rest, &n), VT_OK);
+    assert_int_equal(vti_radix_push(t, &rest, &n), VT_OK);
     verify();
     assert_tree("abcd[A0 A1](efgh[B2 B3](i[B4]))");
     assert_int_equal(n->start, 8);
@@ -207,8 +207,8 @@ static void test_the_deeper_chunk_mends_a_hole(void **state)
     vti_node *b = match("abc").last->parent;
     vti_holding h = vti_node_holding(t, b, 1);
     vti_node_set_chunk(t, b, &h, 1, VTI_NO_CHUNK);
-    b->has_beside = false;
-    vti_worth_settle(t, b);
+    b->has_windows = false;
+    vti_priority_settle(t, b);
     verify();
     assert_int_equal(match("abc").n_tok, 3); // the chunk of c's node has all rows
     assert_int_equal(match("ab").n_tok, 0);
@@ -270,8 +270,8 @@ static void test_without_a_state_nothing_can_begin(void **state)
     (void)state;
     vti_node *n = push("abc", 'A');
     vti_node_drop_all(t, n, true);
-    n->has_beside = false;
-    vti_worth_settle(t, n);
+    n->has_windows = false;
+    vti_priority_settle(t, n);
     verify();
     assert_int_equal(match("abc").n_tok, 0);
     (void)push("a", 'B');
@@ -289,18 +289,18 @@ static void test_domains_do_not_mix(void **state)
     vti_node *n;
     (void)push("abc", 'A');
     for (int i = 0; i < 4; i++) {
-        assert_int_equal(vti_rtree_open(t, keys[i], key_bytes[i], &other[i]), VT_OK);
+        assert_int_equal(vti_radix_open(t, keys[i], key_bytes[i], &other[i]), VT_OK);
         assert_int_equal(try_push(other[i], "ab", (char)('B' + i), 0, &n), VT_OK);
         verify();
     }
     for (int i = 0; i < 4; i++) {
-        assert_int_equal(vti_rtree_open(t, keys[i], key_bytes[i], &again), VT_OK);
+        assert_int_equal(vti_radix_open(t, keys[i], key_bytes[i], &again), VT_OK);
         assert_ptr_equal(again, other[i]);
-        assert_int_equal(vti_domain_id_of(again), 2 + i);
+        assert_int_equal(vt_domain_id(again), 2 + i);
     }
     assert_tree("ab[A0](c[A1])");
     assert_string_equal(tree_of(other[2]), "ab[D0]");
-    assert_int_equal(vti_rtree_look(t).n_domain, 5);
+    assert_int_equal(vti_radix_look(t).n_domain, 5);
     assert_ptr_equal(vti_domain_tree(d), t);
 }
 
@@ -309,15 +309,15 @@ static void test_many_domains_are_told_apart(void **state)
     (void)state;
     vt_domain *many[3000], *again;
     for (uint32_t i = 0; i < 3000; i++)
-        assert_int_equal(vti_rtree_open(t, &i, sizeof i, &many[i]), VT_OK);
+        assert_int_equal(vti_radix_open(t, &i, sizeof i, &many[i]), VT_OK);
     verify();
     for (uint32_t i = 0; i < 3000; i++) {
-        assert_int_equal(vti_rtree_open(t, &i, sizeof i, &again), VT_OK);
+        assert_int_equal(vti_radix_open(t, &i, sizeof i, &again), VT_OK);
         assert_ptr_equal(again, many[i]);
-        vti_rtree_close(again);
-        vti_rtree_close(again);
+        vt_domain_close(again);
+        vt_domain_close(again);
     }
-    assert_int_equal(vti_rtree_look(t).n_domain, 1);
+    assert_int_equal(vti_radix_look(t).n_domain, 1);
     verify();
 }
 
@@ -327,23 +327,23 @@ static void test_a_domain_lives_while_open_or_not_empty(void **state)
     vt_domain *e;
     vti_node *n;
     assert_null(vti_domain_owner(d));
-    assert_int_equal(vti_rtree_open(t, "e", 1, &e), VT_OK);
+    assert_int_equal(vti_radix_open(t, "e", 1, &e), VT_OK);
     assert_int_equal(try_push(e, "ab", 'A', 0, &n), VT_OK);
-    vti_rtree_close(e);
+    vt_domain_close(e);
     verify();
-    assert_int_equal(vti_rtree_open(t, "e", 1, &e), VT_OK);
+    assert_int_equal(vti_radix_open(t, "e", 1, &e), VT_OK);
     assert_string_equal(tree_of(e), "ab[A0]");
-    vti_rtree_close(e);
-    assert_true(vti_rtree_evict(t, 0));
+    vt_domain_close(e);
+    assert_true(vti_radix_evict(t, 0));
     verify();
-    assert_int_equal(vti_rtree_look(t).n_domain, 1);
-    assert_int_equal(vti_rtree_open(t, "e", 1, &e), VT_OK);
-    vti_rtree_ref(t, e->root);
-    vti_rtree_close(e);
+    assert_int_equal(vti_radix_look(t).n_domain, 1);
+    assert_int_equal(vti_radix_open(t, "e", 1, &e), VT_OK);
+    vti_radix_ref(t, e->root);
+    vt_domain_close(e);
     verify();
-    assert_int_equal(vti_rtree_look(t).n_domain, 2);
-    vti_rtree_unref(t, e->root);
-    assert_int_equal(vti_rtree_look(t).n_domain, 1);
+    assert_int_equal(vti_radix_look(t).n_domain, 2);
+    vti_radix_unref(t, e->root);
+    assert_int_equal(vti_radix_look(t).n_domain, 1);
 }
 
 static void test_forget_takes_all_but_what_is_referenced(void **state)
@@ -351,15 +351,15 @@ static void test_forget_takes_all_but_what_is_referenced(void **state)
     (void)state;
     vt_domain *e;
     vti_node *used = push("abcdef", 'A'), *pinned = push("abx", 'B'), *kept;
-    assert_int_equal(vti_rtree_open(t, "e", 1, &e), VT_OK);
+    assert_int_equal(vti_radix_open(t, "e", 1, &e), VT_OK);
     assert_int_equal(try_push(e, "abc", 'C', 0, &kept), VT_OK);
-    vti_rtree_ref(t, used);
-    vti_rtree_ref(t, used);
+    vti_radix_ref(t, used);
+    vti_radix_ref(t, used);
     vt_retention pin = {.pinned = true, .until_ms = 7};
-    assert_int_equal(vti_rtree_retain(t, pinned, &pin, 100, 0), VT_OK);
-    assert_int_equal(vti_rtree_retain(t, used, &pin, 100, 0), VT_OK);
+    assert_int_equal(vti_radix_retain(t, pinned, &pin, 100, 0), VT_OK);
+    assert_int_equal(vti_radix_retain(t, used, &pin, 100, 0), VT_OK);
     assert_int_equal(vti_domain_epoch(d), 0);
-    vti_rtree_forget(d);
+    vt_domain_forget(d);
     verify();
     assert_int_equal(vti_domain_epoch(d), 1);
     assert_tree("");
@@ -367,10 +367,10 @@ static void test_forget_takes_all_but_what_is_referenced(void **state)
     assert_true(vti_node_is_removed(used));
     assert_int_equal(n_in(VT_CHUNK_CACHED), 2);
     (void)push("abcdef", 'D'); // not the forgotten one
-    vti_rtree_touch(t, used);
-    vti_rtree_ref(t, used);
-    assert_int_equal(vti_rtree_retain(t, used, &pin, 0, 0), VT_OK);
-    for (int i = 0; i < 3; i++) vti_rtree_unref(t, used);
+    vti_radix_touch(t, used);
+    vti_radix_ref(t, used);
+    assert_int_equal(vti_radix_retain(t, used, &pin, 0, 0), VT_OK);
+    for (int i = 0; i < 3; i++) vti_radix_unref(t, used);
     verify();
     assert_tree("ab[D0](cd[D1](ef[D2]))");
 }
@@ -410,8 +410,8 @@ static void test_a_lookup_changes_nothing(void **state)
     uint64_t before = sum_of_all();
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         (void)chunks_of(match(words[i]), 0);
-        (void)vti_rtree_look(t);
-        vti_rtree_walk(d, count_nodes, &n_seen);
+        (void)vti_radix_look(t);
+        vt_prefix_each(d, count_nodes, &n_seen);
         verify();
     }
     assert_true(before == sum_of_all());
@@ -437,8 +437,8 @@ static void test_nodes_are_enumerated_parents_first(void **state)
     walk_log log = {.max_n = 8};
     retain(push("abcd", 'A'), 3, false, 9, 0);
     vti_node *x = push("abx", 'B');
-    vti_rtree_ref(t, x);
-    vti_rtree_walk(d, log_node, &log);
+    vti_radix_ref(t, x);
+    vt_prefix_each(d, log_node, &log);
     assert_int_equal(log.n, 3);
     assert_int_equal(log.node[0].parent_id, 0);
     assert_int_equal(log.node[1].parent_id, log.node[0].id);
@@ -450,15 +450,15 @@ static void test_nodes_are_enumerated_parents_first(void **state)
     assert_int_equal(log.node[2].tok[0], 'x');
     assert_int_equal(log.node[2].held_bytes, 2);
     log = (walk_log){.max_n = 2};
-    vti_rtree_walk(d, log_node, &log);
+    vt_prefix_each(d, log_node, &log);
     assert_int_equal(log.n, 2); // it was told to stop
-    vti_rtree_unref(t, x);
+    vti_radix_unref(t, x);
 }
 
 static bool log_key(void *ud, vt_domain *of, const void *key, size_t key_bytes)
 {
     char *text = ud;
-    assert_true(vti_domain_id_of(of) > 0);
+    assert_true(vt_domain_id(of) > 0);
     strncat(text, key, key_bytes);
     return strlen(text) < 4;
 }
@@ -468,11 +468,11 @@ static void test_domains_are_enumerated(void **state)
     (void)state;
     char text[16] = "";
     vt_domain *e;
-    assert_int_equal(vti_rtree_open(t, "ef", 2, &e), VT_OK);
+    assert_int_equal(vti_radix_open(t, "ef", 2, &e), VT_OK);
     vti_domain_walk(t, log_key, text);
     assert_string_equal(text, "def");
-    assert_int_equal(vti_rtree_open(t, "g", 1, &e), VT_OK);
-    assert_int_equal(vti_rtree_open(t, "h", 1, &e), VT_OK);
+    assert_int_equal(vti_radix_open(t, "g", 1, &e), VT_OK);
+    assert_int_equal(vti_radix_open(t, "h", 1, &e), VT_OK);
     text[0] = 0;
     vti_domain_walk(t, log_key, text);
     assert_string_equal(text, "defg");
@@ -481,7 +481,7 @@ static void test_domains_are_enumerated(void **state)
 static void expect_event(const vt_event *is, vt_event_kind kind, const vti_node *n, uint64_t parent)
 {
     assert_int_equal(is->kind, kind);
-    assert_int_equal(is->domain_id, vti_domain_id_of(d));
+    assert_int_equal(is->domain_id, vt_domain_id(d));
     if (n) assert_int_equal(is->id, n->id);
     assert_int_equal(is->parent_id, parent);
 }
@@ -501,8 +501,8 @@ static void test_events_say_what_can_be_matched(void **state)
     assert_int_equal(ev[1].n_tok, 1);
     assert_int_equal(ev[2].start_tok, 2);
     assert_int_equal(ev[2].n_tok, 2);
-    assert_true(vti_rtree_evict(t, 0));
-    vti_rtree_forget(d);
+    assert_true(vti_radix_evict(t, 0));
+    vt_domain_forget(d);
     assert_int_equal(vti_events_take(events, ev, 16), 2);
     expect_event(&ev[0], VT_EVENT_EVICTED, NULL, ab_id);
     assert_int_equal(ev[0].id, c_id);
@@ -515,8 +515,8 @@ static void test_a_domain_counts(void **state)
     (void)state;
     (void)push("abcde", 'A');
     vti_domain_note_match(d, 7, 4);
-    assert_true(vti_rtree_evict(t, 0));
-    vt_domain_stats st = vti_domain_stats_of(d);
+    assert_true(vti_radix_evict(t, 0));
+    vt_domain_stats st = stats_of_domain(d);
     assert_int_equal(st.prefix_nodes, 2);
     assert_int_equal(st.prefix_tok, 4);
     assert_int_equal(st.held_bytes, 4);
@@ -536,7 +536,7 @@ static vti_node *push_tokens(const uint32_t *tok, uint32_t n_tok, uint32_t chunk
     const uint32_t *at[] = {chunks};
     vti_push all = {d->root, tok, 0, n_tok, at, false};
     vti_node *n = NULL;
-    assert_int_equal(vti_rtree_push(t, &all, &n), VT_OK);
+    assert_int_equal(vti_radix_push(t, &all, &n), VT_OK);
     return n;
 }
 
@@ -551,22 +551,22 @@ static void test_ten_thousand_users_of_one_prompt(void **state)
         n = push_tokens(tok, 8, 0);
     }
     verify();
-    assert_int_equal(vti_rtree_look(t).n_node, N + 1);
+    assert_int_equal(vti_radix_look(t).n_node, N + 1);
     for (uint32_t i = 0; i < N; i++) {
         tok[4] = i * 7919;
-        assert_int_equal(vti_rtree_match(d, tok, 8).n_tok, 8);
+        assert_int_equal(vti_radix_match(d, tok, 8).n_tok, 8);
         tok[4] = i * 7919 + 1;
-        assert_int_equal(vti_rtree_match(d, tok, 8).n_tok, 4);
+        assert_int_equal(vti_radix_match(d, tok, 8).n_tok, 4);
     }
-    vti_rtree_ref(t, n);
+    vti_radix_ref(t, n);
     for (uint32_t i = 0; i < N - 1; i++) {
-        const vti_node *next = t->heap[VTI_BY_WORTH].at[1];
+        const vti_node *next = t->heap[VTI_BY_PRIORITY].at[1];
         assert_int_equal(next->room[0], i * 7919);
-        assert_true(vti_rtree_evict(t, 0));
+        assert_true(vti_radix_evict(t, 0));
     }
     verify();
-    assert_int_equal(vti_rtree_look(t).n_node, 2);
-    vti_rtree_unref(t, n);
+    assert_int_equal(vti_radix_look(t).n_node, 2);
+    vti_radix_unref(t, n);
 }
 
 static uint32_t depth_of(const vti_node *n)
@@ -597,7 +597,7 @@ static void test_the_table_of_domains_grows(void **state)
     static vt_domain *domain[N];
     uint32_t longest = 0;
     for (uint32_t i = 0; i < N; i++)
-        assert_int_equal(vti_rtree_open(t, &i, sizeof i, &domain[i]), VT_OK);
+        assert_int_equal(vti_radix_open(t, &i, sizeof i, &domain[i]), VT_OK);
     for (uint64_t b = 0; b <= t->bucket_mask; b++) {
         uint32_t n = 0;
         for (const vt_domain *at = t->bucket[b]; at; at = at->chain) n++;
@@ -606,7 +606,7 @@ static void test_the_table_of_domains_grows(void **state)
     assert_true(t->bucket_mask + 1 >= N);
     assert_in_range(longest, 1, 15);
     verify();
-    for (uint32_t i = 0; i < N; i++) vti_rtree_close(domain[i]);
+    for (uint32_t i = 0; i < N; i++) vt_domain_close(domain[i]);
 }
 
 static void test_a_path_of_thousands_of_nodes(void **state)
@@ -618,13 +618,13 @@ static void test_a_path_of_thousands_of_nodes(void **state)
     uint32_t *tok = calloc(4 * N, sizeof *tok);
     vti_node *n = push_tokens(tok, 4 * N, chunk_named(0, 'A', 0));
     verify();
-    assert_int_equal(vti_rtree_look(t).n_node, N);
-    assert_int_equal(vti_rtree_match(d, tok, 4 * N).n_tok, 4 * N);
-    vti_rtree_ref(t, n);
+    assert_int_equal(vti_radix_look(t).n_node, N);
+    assert_int_equal(vti_radix_match(d, tok, 4 * N).n_tok, 4 * N);
+    vti_radix_ref(t, n);
     assert_int_equal(n_evictable(), 0);
-    vti_rtree_unref(t, n);
+    vti_radix_unref(t, n);
     assert_int_equal(n_evictable(), 1);
-    vti_rtree_forget(d);
+    vt_domain_forget(d);
     verify();
     free(tok);
 }
@@ -632,7 +632,7 @@ static void test_a_path_of_thousands_of_nodes(void **state)
 #define WINDOW_TEST(fn) cmocka_unit_test_setup_teardown(fn, window_setup, tree_teardown)
 #define STATE_TEST(fn)  cmocka_unit_test_setup_teardown(fn, state_setup, tree_teardown)
 
-FX_SUITE(test_vt_rtree)
+FX_SUITE(test_vt_radix)
 {
     const struct CMUnitTest tests[] = {
         TREE_TEST(test_nothing_is_a_root),

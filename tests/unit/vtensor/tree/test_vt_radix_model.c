@@ -1,4 +1,4 @@
-// test_vt_rtree_model.c - long random traces of sequences that match, write, record, fork, continue
+// test_vt_radix_model.c - long random traces of sequences that match, write, record, fork, continue
 // and end, of evictions, pins, quotas and forgotten domains, against a slow reference: in plain
 // groups, with windows, with states.
 //
@@ -10,7 +10,7 @@
 //   - what goes on from some tokens is a path that a look at every node finds, to its end,
 //   - each chunk that a lookup names holds the rows of all of its tokens that lie there, and so
 //     does each chunk of each node,
-//   - the references of the nodes are those that the pSet counts, and vti_rtree_check finds
+//   - the references of the nodes are those that the pSet counts, and vti_radix_check finds
 //     nothing,
 //   - the leaf that is evicted and what may be evicted are what counting everything anew says.
 //
@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "vtensor/tree/rtree_node.h"
+#include "vtensor/tree/radix_node.h"
 
 enum { MAX_TOK = 24, MAX_POSITION = 48, MAX_GROUPS = 3, MAX_CHUNK = 4096 };
 enum { N_SEQ = 6, N_DOMAIN = 3, MAX_STRING = 400 };
@@ -43,7 +43,7 @@ typedef struct seq {
 typedef struct model {
     vti_geo geo;
     vti_pset ps;
-    vti_rtree *t;
+    vti_radix *t;
     vt_domain *domain[N_DOMAIN];
     seq seq[N_SEQ];
     string written[MAX_GROUPS * MAX_CHUNK]; // in each chunk: this path
@@ -146,7 +146,7 @@ static void chunks_of(vti_prefix hit, uint32_t (*chunk)[MAX_POSITION])
 {
     uint32_t *at[MAX_GROUPS];
     for (uint32_t g = 0; g < m.geo.n_group; g++) at[g] = chunk[g];
-    vti_rtree_chunks(m.t, hit, at);
+    vti_radix_chunks(m.t, hit, at);
 }
 
 static void step_begin(seq *s)
@@ -154,12 +154,12 @@ static void step_begin(seq *s)
     uint32_t chunk[MAX_GROUPS][MAX_POSITION];
     *s = (seq){.alive = true, .domain = draw(N_DOMAIN)};
     string wanted = draw_string(s->domain);
-    vti_prefix hit = vti_rtree_match(m.domain[s->domain], wanted.tok, wanted.n);
+    vti_prefix hit = vti_radix_match(m.domain[s->domain], wanted.tok, wanted.n);
     chunks_of(hit, chunk);
     begin_with(s, chunk, hit.n_tok);
     s->node = hit.node;
-    vti_rtree_ref(m.t, s->node);
-    vti_rtree_touch(m.t, hit.last);
+    vti_radix_ref(m.t, s->node);
+    vti_radix_touch(m.t, hit.last);
     s->s = wanted;
     s->s.n = hit.n_tok; // the copies come first, and windows pass later
     write_rows(s, hit.n_tok);
@@ -181,7 +181,7 @@ static void step_fork(const seq *s, seq *to)
     begin_with(&child, (uint32_t(*)[MAX_POSITION])s->at, s->s.n);
     *to = child;
     write_rows(to, s->s.n);
-    vti_rtree_ref(m.t, to->node);
+    vti_radix_ref(m.t, to->node);
 }
 
 // ---- Recording
@@ -197,7 +197,7 @@ static void list_anew(uint32_t in)
 {
     uint32_t n_seen = 0;
     m.n_recorded[in] = 0;
-    vti_rtree_walk(m.domain[in], add_path, &n_seen);
+    vt_prefix_each(m.domain[in], add_path, &n_seen);
     for (vti_node *n = m.domain[in]->nodes.oldest; n && m.n_recorded[in] < MAX_STRING; n = n->newer)
         m.recorded[in][m.n_recorded[in]++] = path_of(n);
     assert_int_equal(n_seen, m.n_recorded[in]);
@@ -209,7 +209,7 @@ static vti_node *record(seq *s, uint32_t in, uint32_t n_tok)
     vti_node *node = NULL;
     for (uint32_t g = 0; g < m.geo.n_group; g++) at[g] = s->at[g];
     vti_push all = {m.domain[in]->root, s->s.tok, 0, n_tok, at, n_tok == s->s.n};
-    assert_int_equal(vti_rtree_push(m.t, &all, &node), VT_OK);
+    assert_int_equal(vti_radix_push(m.t, &all, &node), VT_OK);
     if (m.quota[in] < UINT64_MAX) {
         list_anew(in);
         assert_true(node == m.domain[in]->root || m.domain[in]->held_bytes <= m.quota[in] ||
@@ -238,8 +238,8 @@ static void step_record(seq *s)
     }
     if (n_tok == 0 || m.geo.has_state || m.n_recorded[in] == MAX_STRING) return;
     vti_node *node = record(s, in, n_tok);
-    vti_rtree_ref(m.t, node);
-    vti_rtree_unref(m.t, s->node);
+    vti_radix_ref(m.t, node);
+    vti_radix_unref(m.t, s->node);
     s->node = node;
 }
 
@@ -251,7 +251,7 @@ static void step_end(seq *s)
         for (uint32_t p = 0; p < MAX_POSITION; p++)
             if (s->at[g][p] != VTI_NO_CHUNK)
                 vti_pset_user_drop(&m.ps, s->at[g][p], VTI_IN_POOL, false);
-    vti_rtree_unref(m.t, s->node);
+    vti_radix_unref(m.t, s->node);
     s->alive = false;
 }
 
@@ -290,7 +290,7 @@ static void keep_chunks(const vti_node *n, bool beside)
     for (uint32_t g = 0; g < m.geo.n_group; g++) {
         vti_holding h = vti_node_holding(m.t, n, g);
         for (uint32_t i = 0; i < h.n; i++)
-            if (h.is_beside == beside && h.chunk[i] != VTI_NO_CHUNK) m.kept[h.chunk[i]]++;
+            if (h.is_window == beside && h.chunk[i] != VTI_NO_CHUNK) m.kept[h.chunk[i]]++;
     }
 }
 
@@ -346,13 +346,13 @@ static bool evict_one(void)
     string path = leaf ? path_of(leaf) : (string){0};
     uint32_t in = 0, start = leaf ? leaf->start : 0;
     while (leaf && m.domain[in] != leaf->domain) in++;
-    uint64_t n_node = vti_rtree_look(m.t).n_node, n_was = m.domain[in]->stats.prefix_nodes;
-    if (!vti_rtree_evict(m.t, m.now_ms)) {
+    uint64_t n_node = vti_radix_look(m.t).n_node, n_was = m.domain[in]->stats.prefix_nodes;
+    if (!vti_radix_evict(m.t, m.now_ms)) {
         assert_null(leaf);
         assert_int_equal(n_evictable(), 0);
         return false;
     }
-    if (vti_rtree_look(m.t).n_node == n_node) { // chunks beside
+    if (vti_radix_look(m.t).n_node == n_node) { // chunks beside
         assert_false(m.is_plain);
         return true;
     }
@@ -366,7 +366,7 @@ static bool evict_one(void)
 // Evicting all there is sets free what was foreseen.
 static void step_evict_all(void)
 {
-    vti_worth_expire(m.t, m.now_ms);
+    vti_priority_expire(m.t, m.now_ms);
     uint64_t n_before = n_cached(), n_foreseen = n_evictable();
     while (evict_one()) continue;
     assert_int_equal(n_before - n_cached(), n_foreseen);
@@ -376,20 +376,20 @@ static void step_retain(void)
 {
     uint32_t in = draw(N_DOMAIN);
     string s = draw_string(in);
-    vti_node *n = vti_rtree_match(m.domain[in], s.tok, s.n).last;
+    vti_node *n = vti_radix_match(m.domain[in], s.tok, s.n).last;
     vt_retention keep = {
         .priority = (uint8_t)draw(4),
         .pinned = draw(4) == 0,
         .until_ms = draw(2) * (m.now_ms + draw(60)),
     };
-    vt_status st = vti_rtree_retain(m.t, n, &keep, 600, m.now_ms);
+    vt_status st = vti_radix_retain(m.t, n, &keep, 600, m.now_ms);
     assert_true(st == VT_OK || (st == VT_NOPINS && keep.pinned));
 }
 
 static void step_forget(void)
 {
     uint32_t in = draw(N_DOMAIN);
-    vti_rtree_forget(m.domain[in]);
+    vt_domain_forget(m.domain[in]);
     m.n_recorded[in] = 0;
 }
 
@@ -397,7 +397,7 @@ static void step_quota(void)
 {
     uint32_t in = draw(N_DOMAIN);
     m.quota[in] = draw(2) ? UINT64_MAX : draw(1000);
-    vti_domain_set_quota(m.domain[in], m.quota[in]);
+    vt_domain_set_quota(m.domain[in], m.quota[in]);
     list_anew(in);
 }
 
@@ -408,8 +408,8 @@ static void step_reopen(void)
     for (int i = 0; i < N_SEQ; i++)
         if (m.seq[i].alive && m.seq[i].domain == in) return;
     if (m.quota[in] < UINT64_MAX) return;
-    vti_rtree_close(m.domain[in]);
-    assert_int_equal(vti_rtree_open(m.t, &in, sizeof in, &m.domain[in]), VT_OK);
+    vt_domain_close(m.domain[in]);
+    assert_int_equal(vti_radix_open(m.t, &in, sizeof in, &m.domain[in]), VT_OK);
 }
 
 static void step(void)
@@ -497,7 +497,7 @@ static void look_up(uint32_t in, const string *s)
         uint32_t n = common(&m.recorded[in][i], s);
         if (n > listed) listed = n;
     }
-    vti_prefix hit = vti_rtree_match(m.domain[in], s->tok, s->n);
+    vti_prefix hit = vti_radix_match(m.domain[in], s->tok, s->n);
     look_everywhere(in, s, &sure, &most);
     assert_in_range(hit.n_tok, sure, most);
     if (m.is_plain) assert_int_equal(hit.n_tok, listed);
@@ -535,7 +535,7 @@ static void look_behind(uint32_t in, const string *s)
     const uint32_t max_n = draw(MAX_TOK + 1 - s->n);
     bool longer, goes_on;
     (void)begins_a_path(in, s, &longer);
-    const uint32_t n = vti_rtree_continue(m.domain[in], s->tok, s->n, with.tok + with.n, max_n);
+    const uint32_t n = vti_radix_continue(m.domain[in], s->tok, s->n, with.tok + with.n, max_n);
     assert_in_range(n, 0, max_n);
     assert_int_equal(n > 0, longer && max_n > 0);
     if (n == 0) return;
@@ -554,7 +554,7 @@ static void look_at_nodes(uint32_t in)
                 if (h.chunk[i] != VTI_NO_CHUNK)
                     look_at_chunk(&s, s.n, g, h.chunk[i], h.first + i);
                 else
-                    assert_true(h.is_beside);
+                    assert_true(h.is_window);
         }
     }
 }
@@ -568,9 +568,9 @@ static void count_reference(void *ctx, uint32_t chunk, bool is_kept)
 
 static void look_at_counts(void)
 {
-    vti_worth_expire(m.t, m.now_ms);
+    vti_priority_expire(m.t, m.now_ms);
     memset(m.counted, 0, sizeof m.counted);
-    const char *wrong = vti_rtree_check(m.t, count_reference, NULL);
+    const char *wrong = vti_radix_check(m.t, count_reference, NULL);
     if (wrong) fail_msg("%s", wrong);
     assert_int_equal(n_evictable(), foresee_evictable());
     for (uint32_t g = 0; g < m.geo.n_group; g++)
@@ -627,9 +627,9 @@ static void trace(const vt_group *group, uint32_t n_group, uint32_t block_tok, u
     m.n_letter = 2 + (uint32_t)seed % 2;
     m.random = seed;
     vti_pset_init(&m.ps, &m.geo);
-    assert_int_equal(vti_rtree_new(&m.geo, &m.ps, NULL, NULL, &m.t), VT_OK);
+    assert_int_equal(vti_radix_new(&m.geo, &m.ps, NULL, NULL, &m.t), VT_OK);
     for (uint32_t i = 0; i < N_DOMAIN; i++) {
-        assert_int_equal(vti_rtree_open(m.t, &i, sizeof i, &m.domain[i]), VT_OK);
+        assert_int_equal(vti_radix_open(m.t, &i, sizeof i, &m.domain[i]), VT_OK);
         m.quota[i] = UINT64_MAX;
     }
     for (uint64_t n = env_or("VT_TEST_STEPS", 300); n > 0; n--) {
@@ -638,7 +638,7 @@ static void trace(const vt_group *group, uint32_t n_group, uint32_t block_tok, u
     }
     for (int i = 0; i < N_SEQ; i++)
         if (m.seq[i].alive) step_end(&m.seq[i]);
-    vti_rtree_free(m.t);
+    vti_radix_free(m.t);
     for (uint32_t g = 0; g < n_group; g++)
         assert_int_equal(m.ps.cls[g].n_pool, m.n_made[g]); // nothing is held any more
     vti_pset_free(&m.ps);
@@ -734,7 +734,7 @@ static void test_a_state_and_a_window(void **state)
     traces(group, 3, 3);
 }
 
-FX_SUITE(test_vt_rtree_model)
+FX_SUITE(test_vt_radix_model)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_slices_of_half_a_token),

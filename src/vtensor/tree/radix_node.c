@@ -1,7 +1,140 @@
-// rtree_child.c - the children of a node: a treap ordered by their tokens, a shorter one before a
-// longer one that begins with it. Of all children, one next to the place where some tokens belong
-// has the most in common with them, so a search passes it.
-#include "rtree_node.h"
+// radix_node.c - the nodes of the tree as data: the chunks that they hold, the list that they are
+// in, and the children of a node. Nothing here depends on the order of eviction.
+//
+// The children of a node are a treap ordered by their tokens, a shorter one before a longer one
+// that begins with it. The child with the most tokens in common with a key is next to the place
+// where the key belongs, so a search passes it.
+#include "radix_node.h"
+
+#include <stdlib.h>
+
+// How many positions of a lane a block that begins at `start` may touch.
+static uint32_t room_of(const vti_geo *g, const vti_lane_geo *gr, uint32_t start)
+{
+    if (gr->is_state) return gr->n_position;
+    uint32_t left = g->max_tok - start, n_tok = left < g->block_tok ? left : g->block_tok;
+    return vti_group_chunks(gr, start + n_tok) - vti_group_whole(gr, start);
+}
+
+vti_node *vti_node_new(const vti_radix *t, uint32_t start)
+{
+    const vti_geo *g = t->geo;
+    size_t n_room = g->block_tok;
+    for (uint32_t i = 0; i < g->n_group; i++) n_room += room_of(g, &g->group[i], start);
+    vti_node *n = calloc(1, sizeof *n + n_room * sizeof n->room[0]);
+    if (!n) return NULL;
+    n->start = start;
+    for (size_t i = g->block_tok; i < n_room; i++) n->room[i] = VTI_NO_CHUNK;
+    return n;
+}
+
+vti_holding vti_node_holding(const vti_radix *t, const vti_node *n, uint32_t group)
+{
+    const vti_geo *g = t->geo;
+    const vti_lane_geo *gr = &g->group[group];
+    size_t at = g->block_tok;
+    for (uint32_t i = 0; i < group; i++) at += room_of(g, &g->group[i], n->start);
+    uint32_t first = vti_group_whole(gr, n->start);
+    return (vti_holding){
+        .chunk = (uint32_t *)n->room + at,
+        .first = first,
+        .n = vti_node_is_root(n) ? 0 : vti_group_chunks(gr, vti_node_end(n)) - first,
+        .is_window = gr->is_state || gr->window_tok > 0,
+    };
+}
+
+uint64_t vti_node_bytes(const vti_radix *t, const vti_node *n)
+{
+    uint64_t bytes = 0;
+    for (uint32_t g = 0; g < t->geo->n_group; g++) {
+        vti_holding h = vti_node_holding(t, n, g);
+        for (uint32_t i = 0; i < h.n; i++)
+            if (h.chunk[i] != VTI_NO_CHUNK) bytes += t->geo->group[g].chunk_bytes;
+    }
+    return bytes;
+}
+
+static size_t bytes_of(const vti_radix *t, uint32_t chunk)
+{
+    return t->pset->cls[vti_pset_class(t->pset, chunk)].chunk_bytes;
+}
+
+void vti_node_set_chunk(vti_radix *t, vti_node *n, const vti_holding *h, uint32_t i, uint32_t chunk)
+{
+    uint32_t old = h->chunk[i];
+    bool kept = h->is_window ? n->n_pin > 0 : n->n_guard > 0;
+    if (chunk != VTI_NO_CHUNK) {
+        vti_pset_node_hold(t->pset, chunk, kept);
+        n->domain->held_bytes += bytes_of(t, chunk);
+        if (n->n_pin > 0) t->pinned_bytes += bytes_of(t, chunk);
+    }
+    h->chunk[i] = chunk;
+    if (old == VTI_NO_CHUNK) return;
+    vti_pset_node_drop(t->pset, old, kept);
+    n->domain->held_bytes -= bytes_of(t, old);
+    if (n->n_pin > 0) t->pinned_bytes -= bytes_of(t, old);
+}
+
+// From the last position down, so that the pool hands them out in ascending order.
+void vti_node_drop_all(vti_radix *t, vti_node *n, bool windows_only)
+{
+    for (uint32_t g = t->geo->n_group; g-- > 0;) {
+        vti_holding h = vti_node_holding(t, n, g);
+        for (uint32_t i = h.n; i-- > 0 && (h.is_window || !windows_only);)
+            if (h.chunk[i] != VTI_NO_CHUNK) vti_node_set_chunk(t, n, &h, i, VTI_NO_CHUNK);
+    }
+}
+
+void vti_node_keep_all(vti_radix *t, vti_node *n, bool windows, bool kept)
+{
+    for (uint32_t g = 0; g < t->geo->n_group; g++) {
+        vti_holding h = vti_node_holding(t, n, g);
+        for (uint32_t i = 0; i < h.n && h.is_window == windows; i++)
+            if (h.chunk[i] != VTI_NO_CHUNK) vti_pset_node_keep(t->pset, h.chunk[i], kept);
+    }
+}
+
+bool vti_node_holds_windows(const vti_radix *t, const vti_node *n)
+{
+    for (uint32_t g = 0; g < t->geo->n_group; g++) {
+        vti_holding h = vti_node_holding(t, n, g);
+        for (uint32_t i = 0; i < h.n && h.is_window; i++)
+            if (h.chunk[i] != VTI_NO_CHUNK) return true;
+    }
+    return false;
+}
+
+// Looks at the chunks of a window that a token after the node needs, and at all of a state.
+uint32_t vti_node_lacks(const vti_radix *t, const vti_node *n)
+{
+    uint32_t lacks = 0;
+    for (uint32_t g = 0; g < t->geo->n_group; g++) {
+        vti_holding h = vti_node_holding(t, n, g);
+        uint32_t front = vti_group_passed(&t->geo->group[g], vti_node_end(n));
+        for (uint32_t i = front > h.first ? front - h.first : 0; i < h.n && h.is_window; i++)
+            if (h.chunk[i] == VTI_NO_CHUNK) lacks |= UINT32_C(1) << g;
+    }
+    return lacks;
+}
+
+// ---- The list of a domain
+
+void vti_list_append(vti_node_list *l, vti_node *n)
+{
+    n->newer = NULL;
+    n->older = l->newest;
+    *(l->newest ? &l->newest->newer : &l->oldest) = n;
+    l->newest = n;
+}
+
+void vti_list_remove(vti_node_list *l, vti_node *n)
+{
+    *(n->newer ? &n->newer->older : &l->newest) = n->older;
+    *(n->older ? &n->older->newer : &l->oldest) = n->newer;
+    n->newer = n->older = NULL;
+}
+
+// ---- Children
 
 static uint32_t common_length(const uint32_t *a, const uint32_t *b, uint32_t n)
 {
@@ -59,7 +192,7 @@ vti_node *vti_child_upto(const vti_node *parent, const uint32_t *tok, uint32_t n
     return best;
 }
 
-// ---- What goes on with some tokens
+// ---- What continues some tokens
 
 enum { MOST_LOOKS = 256 };
 
@@ -88,7 +221,7 @@ vti_node *vti_child_latest(const vti_node *parent, const uint32_t *tok, uint32_t
     return look.best;
 }
 
-// ---- Changes
+// ---- Changing the children
 
 // Divides the treap at the tokens of n.
 static void split_at(vti_node *root, const vti_node *n, vti_node **before, vti_node **after)
@@ -149,7 +282,7 @@ void vti_child_remove(vti_node *parent, vti_node *n)
     parent->n_child--;
 }
 
-// ---- Check
+// ---- Checking the children
 
 typedef struct child_walk {
     const vti_node *before;
@@ -164,12 +297,12 @@ static const char *walk_children(const vti_node *parent, const vti_node *n, bool
     if (!n) return NULL;
     const char *wrong = walk_children(parent, n->left, may_nest, w);
     if (wrong) return wrong;
-    if (n->parent != parent) return "rtree: a child of another parent";
+    if (n->parent != parent) return "radix tree: a child of another parent";
     if (w->before) {
         if (compare_tokens(n->room, n->n_tok, w->before, &same) <= 0)
-            return "rtree: children out of order";
+            return "radix tree: children out of order";
         if (!may_nest && same == w->before->n_tok)
-            return "rtree: a child that begins with another one";
+            return "radix tree: a child that begins with another one";
     }
     w->before = n;
     w->n_seen++;
@@ -183,9 +316,9 @@ const char *vti_children_wrong(const vti_node *parent, bool may_nest)
     child_walk w = {0};
     const char *wrong = walk_children(parent, parent->child, may_nest, &w);
     if (wrong) return wrong;
-    if (w.n_seen != parent->n_child) return "rtree: a wrong count of children";
+    if (w.n_seen != parent->n_child) return "radix tree: a wrong count of children";
     if (parent->n_guard != (parent->n_ref > 0) + (uint32_t)parent->keep.pinned + w.n_guarded)
-        return "rtree: a wrong count of guards";
+        return "radix tree: a wrong count of guards";
     bool is_right = parent->n_pin == (uint32_t)parent->keep.pinned + w.n_pinned;
-    return is_right ? NULL : "rtree: a wrong count of pins";
+    return is_right ? NULL : "radix tree: a wrong count of pins";
 }

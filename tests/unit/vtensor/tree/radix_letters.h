@@ -1,4 +1,4 @@
-// rtree_letters.h - a prefix tree for tests in which tokens are letters and chunks are named by a
+// radix_letters.h - a prefix tree for tests in which tokens are letters and chunks are named by a
 // letter and a position.
 //
 // In group g, "B3" is chunk 3 of series B: what a sequence of series B holds at position 3. All of
@@ -9,14 +9,14 @@
 #define RTREE_LETTERS_H
 
 #include "failing_calloc.h"
-#include "vtensor/tree/rtree_node.h"
+#include "vtensor/tree/radix_node.h"
 
 enum { N_SERIES = 8, N_POSITION = 64, MAX_LETTER = 32 };
 
 extern vti_geo geo;
 extern vti_pset ps;
 extern vti_events *events;
-extern vti_rtree *t;
+extern vti_radix *t;
 extern vt_domain *d; // open in it from the beginning
 
 // A group of rows or a state, with slices of slice_bytes; `window_tok` as in vt_group.
@@ -52,5 +52,12 @@ uint64_t n_in(vt_chunk_state state);
 #define assert_tree(want) assert_string_equal(want, tree_of(d))
 #define TREE_TEST(fn)     cmocka_unit_test_setup_teardown(fn, tree_setup, tree_teardown)
 #define TREE_TEST4(fn)    cmocka_unit_test_setup_teardown(fn, tree_setup4, tree_teardown)
+
+static inline vt_domain_stats stats_of_domain(const vt_domain *of)
+{
+    vt_domain_stats st = {.struct_bytes = sizeof st};
+    vt_domain_get_stats(of, &st);
+    return st;
+}
 
 #endif

@@ -1,17 +1,17 @@
-// test_vt_rtree_evict.c - what prefixes are worth: which are evicted and when, which are not, what
+// test_vt_radix_evict.c - what prefixes are worth: which are evicted and when, which are not, what
 // quotas keep, what is released beside, and how many chunks may be evicted.
 #include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <string.h>
 
-#include "rtree_letters.h"
+#include "radix_letters.h"
 
 // The leaf that goes next, by its last letter; '-' if there is none.
 static char next_leaf(uint64_t now_ms)
 {
-    vti_worth_expire(t, now_ms);
-    const vti_heap *h = &t->heap[VTI_BY_WORTH];
+    vti_priority_expire(t, now_ms);
+    const vti_heap *h = &t->heap[VTI_BY_PRIORITY];
     return h->n > 0 ? last_letter(h->at[1]) : '-';
 }
 
@@ -23,11 +23,11 @@ static const char *evict_all(uint64_t now_ms)
     size_t n = 0;
     for (;; n++) {
         char leaf = next_leaf(now_ms);
-        uint64_t n_node = vti_rtree_look(t).n_node, could = n_evictable();
-        if (!vti_rtree_evict(t, now_ms)) break;
+        uint64_t n_node = vti_radix_look(t).n_node, could = n_evictable();
+        if (!vti_radix_evict(t, now_ms)) break;
         verify();
         assert_true(n < sizeof order - 1);
-        order[n] = vti_rtree_look(t).n_node < n_node ? leaf : '*';
+        order[n] = vti_radix_look(t).n_node < n_node ? leaf : '*';
         assert_true(n_evictable() <= could);
     }
     order[n] = 0;
@@ -42,7 +42,7 @@ static void test_unused_the_longest_goes_first(void **state)
     vti_node *two = push("2", 'B');
     (void)push("3", 'C');
     (void)push("4", 'D');
-    vti_rtree_touch(t, two);
+    vti_radix_touch(t, two);
     (void)push("1", 'E');
     assert_string_equal(evict_all(0), "3421");
 }
@@ -53,8 +53,8 @@ static void test_blocks_go_from_the_end_of_a_path(void **state)
     (void)push("abcd", 'A');
     vti_node *f = push("abef", 'B');
     (void)push("xy", 'C');
-    assert_string_equal((vti_rtree_evict(t, 0), tree_of(d)), "ab[B0](ef[B1]) xy[C0]");
-    vti_rtree_touch(t, f);
+    assert_string_equal((vti_radix_evict(t, 0), tree_of(d)), "ab[B0](ef[B1]) xy[C0]");
+    vti_radix_touch(t, f);
     assert_string_equal(evict_all(0), "yfb"); // ab is worth what ef was
 }
 
@@ -64,11 +64,11 @@ static void test_a_chunk_at_a_time_is_freed(void **state)
     (void)push("abcdefgh", 'A');
     for (uint64_t n = 4; n > 0; n--) {
         assert_int_equal(n_in(VT_CHUNK_CACHED), n);
-        assert_true(vti_rtree_evict(t, 0));
+        assert_true(vti_radix_evict(t, 0));
         assert_int_equal(n_in(VT_CHUNK_CACHED), n - 1);
     }
-    assert_false(vti_rtree_evict(t, 0));
-    assert_int_equal(vti_rtree_look(t).n_evicted, 4);
+    assert_false(vti_radix_evict(t, 0));
+    assert_int_equal(vti_radix_look(t).n_evicted, 4);
 }
 
 static void test_low_priority_goes_first(void **state)
@@ -135,7 +135,7 @@ static void test_worth_ends_at_its_time(void **state)
     assert_int_equal(next_leaf(50), '2');
     assert_string_equal(evict_all(99), "2453");
     assert_int_equal(next_leaf(99), '-');
-    vti_worth_expire(t, 100);
+    vti_priority_expire(t, 100);
     assert_int_equal(n_evictable(), 1);
     assert_string_equal(evict_all(100), "1");
 }
@@ -146,7 +146,7 @@ static void test_what_ends_earlier_is_not_inherited(void **state)
     vti_node *c = push("abc", 'A'), *b = c->parent;
     retain(c, 5, false, 10, 0);
     retain(b, 3, false, 0, 0);
-    assert_true(vti_rtree_evict(t, 0));
+    assert_true(vti_radix_evict(t, 0));
     verify();
     assert_int_equal(b->keep.priority, 3); // else it would be plain from 10 on
     assert_int_equal(b->keep.until_ms, 0);
@@ -159,10 +159,10 @@ static void test_the_later_end_is_inherited(void **state)
         vti_node *c = push("abc", 'A'), *b = c->parent;
         retain(c, 3, false, later ? 0 : 10, 0);
         retain(b, 3, false, 20, 0);
-        assert_true(vti_rtree_evict(t, 0));
+        assert_true(vti_radix_evict(t, 0));
         verify();
         assert_int_equal(b->keep.until_ms, later ? 0 : 20);
-        assert_true(vti_rtree_evict(t, 0));
+        assert_true(vti_radix_evict(t, 0));
     }
 }
 
@@ -171,16 +171,16 @@ static void test_references_hold(void **state)
     (void)state;
     vti_node *c = push("abc", 'A'), *b = c->parent;
     (void)push("x", 'C');
-    vti_rtree_ref(t, c);
-    vti_rtree_ref(t, c);
-    vti_rtree_ref(t, b);
+    vti_radix_ref(t, c);
+    vti_radix_ref(t, c);
+    vti_radix_ref(t, b);
     verify();
     assert_string_equal(evict_all(0), "x");
-    vti_rtree_unref(t, c);
-    assert_false(vti_rtree_evict(t, 0));
-    vti_rtree_unref(t, c);
+    vti_radix_unref(t, c);
+    assert_false(vti_radix_evict(t, 0));
+    vti_radix_unref(t, c);
     assert_string_equal(evict_all(0), "c");
-    vti_rtree_unref(t, b);
+    vti_radix_unref(t, b);
     assert_string_equal(evict_all(0), "b");
 }
 
@@ -190,25 +190,25 @@ static void test_pins_hold_so_many_bytes_at_most(void **state)
     vt_retention pin = {.pinned = true, .until_ms = 10}, high = {.priority = 7};
     vti_node *f = push("abcdef", 'A'), *z = push("abcdyz", 'B');
     assert_tree("ab[B0](cd[B1](ef[A2] yz[B2]))"); // two bytes to a chunk
-    assert_int_equal(vti_rtree_retain(t, f, &high, 0, 0), VT_OK);
-    assert_int_equal(vti_rtree_retain(t, f, &pin, 5, 0), VT_NOPINS);
+    assert_int_equal(vti_radix_retain(t, f, &high, 0, 0), VT_OK);
+    assert_int_equal(vti_radix_retain(t, f, &pin, 5, 0), VT_NOPINS);
     assert_int_equal(f->keep.priority, 7);
-    assert_int_equal(vti_rtree_retain(t, f, &pin, 6, 0), VT_OK);
-    assert_int_equal(vti_rtree_retain(t, f, &pin, 6, 0), VT_OK);
-    assert_int_equal(vti_rtree_retain(t, z, &pin, 7, 0), VT_NOPINS);
-    assert_int_equal(vti_rtree_retain(t, z, &high, 0, 0), VT_OK);
-    assert_int_equal(vti_rtree_retain(t, z, &pin, 8, 0), VT_OK); // what is above counts once
+    assert_int_equal(vti_radix_retain(t, f, &pin, 6, 0), VT_OK);
+    assert_int_equal(vti_radix_retain(t, f, &pin, 6, 0), VT_OK);
+    assert_int_equal(vti_radix_retain(t, z, &pin, 7, 0), VT_NOPINS);
+    assert_int_equal(vti_radix_retain(t, z, &high, 0, 0), VT_OK);
+    assert_int_equal(vti_radix_retain(t, z, &pin, 8, 0), VT_OK); // what is above counts once
     verify();
     assert_int_equal(t->pinned_bytes, 8);
     assert_int_equal(n_evictable(), 0);
-    assert_int_equal(vti_rtree_retain(t, d->root, &pin, 0, 0), VT_OK); // nothing to pin
+    assert_int_equal(vti_radix_retain(t, d->root, &pin, 0, 0), VT_OK); // nothing to pin
     vt_retention ended = {.pinned = true, .until_ms = 3};
-    assert_int_equal(vti_rtree_retain(t, z, &ended, 0, 3), VT_OK);
+    assert_int_equal(vti_radix_retain(t, z, &ended, 0, 3), VT_OK);
     assert_int_equal(t->pinned_bytes, 6);
     vti_node *q = push("q", 'C');
-    assert_int_equal(vti_rtree_retain(t, q, &pin, 7, 9), VT_NOPINS);
+    assert_int_equal(vti_radix_retain(t, q, &pin, 7, 9), VT_NOPINS);
     pin.until_ms = 20;
-    assert_int_equal(vti_rtree_retain(t, q, &pin, 2, 10), VT_OK); // the others have ended
+    assert_int_equal(vti_radix_retain(t, q, &pin, 2, 10), VT_OK); // the others have ended
     verify();
     assert_int_equal(n_evictable(), 4);
 }
@@ -220,11 +220,11 @@ static void test_evictable_counts_chunks_that_would_be_free(void **state)
     assert_int_equal(n_evictable(), 3);
     vti_node *x = push("abcdx", 'B');
     assert_int_equal(n_evictable(), 4);
-    vti_rtree_ref(t, x);
+    vti_radix_ref(t, x);
     assert_int_equal(n_evictable(), 1); // A2: ab and cd stay
     vti_pset_user_hold(&ps, chunk_named(0, 'A', 2));
     assert_int_equal(n_evictable(), 0);
-    vti_rtree_unref(t, x);
+    vti_radix_unref(t, x);
     assert_int_equal(n_evictable(), 3);
     vti_pset_user_drop(&ps, chunk_named(0, 'A', 2), VTI_IN_POOL, false);
     retain(f, 0, true, 0, 0);
@@ -242,37 +242,37 @@ static void test_a_quota_evicts_its_own_first(void **state)
     (void)state;
     vt_domain *e;
     vti_node *n;
-    assert_int_equal(vti_rtree_open(t, "e", 1, &e), VT_OK);
+    assert_int_equal(vti_radix_open(t, "e", 1, &e), VT_OK);
     assert_int_equal(try_push(e, "abcd", 'A', 0, &n), VT_OK);
-    vti_domain_set_quota(d, 6);
+    vt_domain_set_quota(d, 6);
     (void)push("ab", 'B');
     (void)push("cdef", 'C');
     assert_tree("ab[B0] cd[C0](ef[C1])");
     (void)push("gh", 'D'); // the oldest goes
     assert_tree("cd[C0](ef[C1]) gh[D0]");
-    assert_int_equal(vti_domain_stats_of(d).held_bytes, 6);
+    assert_int_equal(stats_of_domain(d).held_bytes, 6);
     assert_string_equal(tree_of(e), "ab[A0](cd[A1])");
-    vti_domain_set_quota(d, 3);
+    vt_domain_set_quota(d, 3);
     verify();
     assert_tree("gh[D0]");
-    assert_int_equal(vti_domain_stats_of(d).evicted_nodes, 3);
+    assert_int_equal(stats_of_domain(d).evicted_nodes, 3);
 }
 
 static void test_what_does_not_fit_a_quota_is_not_recorded(void **state)
 {
     (void)state;
-    vti_domain_set_quota(d, 5);
+    vt_domain_set_quota(d, 5);
     vti_node *n = push("abcdefgh", 'A');
     assert_tree("ab[A0](cd[A1])");
     assert_int_equal(vti_node_end(n), 4);
-    vti_rtree_ref(t, n);
+    vti_radix_ref(t, n);
     assert_ptr_equal(push("xy", 'B'), d->root); // what is in use does not give way
     assert_tree("ab[A0](cd[A1])");
-    vti_rtree_unref(t, n);
-    vti_domain_set_quota(d, 0);
+    vti_radix_unref(t, n);
+    vt_domain_set_quota(d, 0);
     assert_tree("");
     assert_ptr_equal(push("a", 'A'), d->root);
-    vti_domain_set_quota(d, UINT64_MAX);
+    vt_domain_set_quota(d, UINT64_MAX);
     (void)push("a", 'A');
     assert_tree("a[A0]");
 }
@@ -282,12 +282,12 @@ static void test_a_closed_domain_may_have_no_quota_left(void **state)
     (void)state;
     vt_domain *e;
     vti_node *n;
-    assert_int_equal(vti_rtree_open(t, "e", 1, &e), VT_OK);
+    assert_int_equal(vti_radix_open(t, "e", 1, &e), VT_OK);
     assert_int_equal(try_push(e, "ab", 'A', 0, &n), VT_OK);
-    vti_domain_set_quota(e, 0);
+    vt_domain_set_quota(e, 0);
     assert_string_equal(tree_of(e), "");
-    vti_rtree_close(e);
-    assert_int_equal(vti_rtree_look(t).n_domain, 1);
+    vt_domain_close(e);
+    assert_int_equal(vti_radix_look(t).n_domain, 1);
 }
 
 // ---- Beside
@@ -307,12 +307,12 @@ static void test_windows_that_nobody_needs_go_before_leaves(void **state)
     (void)push("abcdefgh", 'A'); // row 8 sees g and h
     assert_int_equal(n_evictable(), 16);
     (void)push("x", 'B');
-    assert_true(vti_rtree_evict(t, 0));
+    assert_true(vti_radix_evict(t, 0));
     assert_tree("ab[A0 A1|A0 A1](cd[A2 A3|A2 A3](ef[A4 A5|- -](gh[A6 A7|A6 A7]))) x[B0|B0]");
     assert_int_equal(match("abcdef").n_tok, 4); // of those used together the last goes first
-    assert_true(vti_rtree_evict(t, 0) && vti_rtree_evict(t, 0));
+    assert_true(vti_radix_evict(t, 0) && vti_radix_evict(t, 0));
     verify();
-    assert_int_equal(vti_rtree_look(t).n_beside, 3);
+    assert_int_equal(vti_radix_look(t).n_window, 3);
     assert_int_equal(match("abcdefgh").n_tok, 8);
     assert_int_equal(match("abcdef").n_tok, 0);
     assert_string_equal(evict_all(0), "hfdbx");
@@ -325,15 +325,15 @@ static void test_windows_in_use_are_as_used_as_the_end(void **state)
     vti_node *f = push("abcdef", 'A'); // e, f
     vti_node *e = push("abcdx", 'B');  // d, x: two blocks
     (void)push("q", 'C');
-    vti_rtree_touch(t, e);
+    vti_radix_touch(t, e);
     (void)f;
-    assert_true(vti_rtree_evict(t, 0)); // ab's
-    assert_true(vti_rtree_evict(t, 0)); // f, older than e and its window
+    assert_true(vti_radix_evict(t, 0)); // ab's
+    assert_true(vti_radix_evict(t, 0)); // f, older than e and its window
     assert_tree("ab[B0 B1|- -](cd[B2 B3|B2 B3](x[B4|B4])) q[C0|C0]");
     assert_string_equal(evict_all(0), "qxdb");
     e = push("abcdx", 'B');
     (void)push("q", 'C');
-    vti_rtree_touch(t, e);
+    vti_radix_touch(t, e);
     assert_string_equal(evict_all(0), "*qxdb"); // cd's window outlives q
 }
 
@@ -344,7 +344,7 @@ static void test_what_sequences_hold_beside_stays(void **state)
     (void)push("x", 'B');
     vti_pset_user_hold(&ps, chunk_named(1, 'A', 0));
     vti_pset_user_hold(&ps, chunk_named(1, 'A', 1));
-    assert_true(vti_rtree_evict(t, 0)); // cd: ab's are in use, and count as used now
+    assert_true(vti_radix_evict(t, 0)); // cd: ab's are in use, and count as used now
     assert_tree("ab[A0 A1|A0 A1] x[B0|B0]");
     verify();
     vti_pset_user_drop(&ps, chunk_named(1, 'A', 0), VTI_IN_POOL, false);
@@ -356,11 +356,11 @@ static void test_windows_of_referenced_nodes_may_go(void **state)
 {
     (void)state;
     vti_node *n = push("abcdef", 'A');
-    vti_rtree_ref(t, n);
+    vti_radix_ref(t, n);
     assert_int_equal(n_evictable(), 6);
     assert_string_equal(evict_all(0), "***");
     assert_tree("ab[A0 A1|- -](cd[A2 A3|- -](ef[A4 A5|- -]))");
-    vti_rtree_unref(t, n);
+    vti_radix_unref(t, n);
     verify();
 }
 
@@ -372,12 +372,12 @@ static void test_windows_of_pinned_paths_stay(void **state)
     (void)push("abx", 'B');
     assert_string_equal(evict_all(0), "x");
     assert_int_equal(match("abcdef").n_tok, 6);
-    assert_int_equal(t->heap[VTI_BESIDE].n, 0);
-    vti_rtree_ref(t, n);
+    assert_int_equal(t->heap[VTI_BY_WINDOW].n, 0);
+    vti_radix_ref(t, n);
     assert_string_equal(evict_all(50), "***"); // the pin has ended
-    vti_rtree_unref(t, n);
+    vti_radix_unref(t, n);
     retain(push("abcdef", 'C'), 0, true, 0, 50);
-    vti_rtree_forget(d);
+    vt_domain_forget(d);
     verify();
 }
 
@@ -402,14 +402,14 @@ static void test_states_are_held_beside(void **state)
     vti_node *n = push("abcd", 'B');
     (void)push("ab", 'C');
     assert_tree("ab[C0|C0 C1](cd[B1|B0 B1])");
-    vti_rtree_ref(t, n);
+    vti_radix_ref(t, n);
     assert_int_equal(n_evictable(), 4);
-    assert_true(vti_rtree_evict(t, 0));
+    assert_true(vti_radix_evict(t, 0));
     assert_tree("ab[C0|C0 C1](cd[B1|- -])");
     assert_int_equal(match("abcd").n_tok, 2);
     assert_string_equal(evict_all(0), "*");
     assert_int_equal(match("abcd").n_tok, 0);
-    vti_rtree_unref(t, n);
+    vti_radix_unref(t, n);
 }
 
 // ---- Cost
@@ -427,7 +427,7 @@ static void test_evicting_does_not_walk(void **state)
     }
     for (uint32_t p = 0; p < 4; p++) vti_pset_user_hold(&ps, chunk_named(1, 'A', p));
     uint64_t clock = t->clock;
-    for (int i = 0; i < N - N_PINNED; i++) assert_true(vti_rtree_evict(t, 0));
+    for (int i = 0; i < N - N_PINNED; i++) assert_true(vti_radix_evict(t, 0));
     verify();
     assert_in_range(t->clock - clock, 0, N - N_PINNED);
     for (uint32_t p = 0; p < 4; p++)
@@ -436,7 +436,7 @@ static void test_evicting_does_not_walk(void **state)
 
 #define WINDOW_TEST(fn) cmocka_unit_test_setup_teardown(fn, window_setup, tree_teardown)
 
-FX_SUITE(test_vt_rtree_evict)
+FX_SUITE(test_vt_radix_evict)
 {
     const struct CMUnitTest tests[] = {
         TREE_TEST(test_unused_the_longest_goes_first),
