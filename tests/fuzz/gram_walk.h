@@ -16,8 +16,9 @@ static inline int pick_walk_byte(const fxi_byte_set *may, uint64_t r)
     return -1;
 }
 
-// Bytes at random: the automaton never stops at a state which neither ends nor continues, within its
-// limits. Texts that it writes are valid UTF-8. Returns their length if one came to an end, else 0.
+// Bytes at random: the automaton never stops at a state which neither ends nor continues, within
+// its limits. Texts that it writes are valid UTF-8. Returns their length if one came to an end,
+// else 0.
 static inline size_t walk_gram(const fxi_gram *g, uint64_t seed, char s[MAX_GRAM_WALK])
 {
     fxi_auto *a;
