@@ -64,7 +64,7 @@ static fx_status reserve_prompt(int32_t **prompt, size_t *cap, size_t n_tok, fx_
 {
     if (n_tok <= *cap) return FX_OK;
     int32_t *more = realloc(*prompt, n_tok * sizeof *more);
-    if (!more) return fxi_fail(err, FX_ENOMEM, "no memory for a prompt of %zu tokens", n_tok);
+    if (!more) return fxi_fail(err, FX_ENOMEM, "out of memory for a prompt of %zu tokens", n_tok);
     *prompt = more;
     *cap = n_tok;
     return FX_OK;

@@ -92,7 +92,7 @@ static fx_status parse_calibration(const char *path, const fxi_mapping *m, fxi_c
         fxi_json_doc_parse(&doc, (const char *)m->data, m->size_bytes, 0, NULL, &e);
     fx_status st = FX_OK;
     if (parsed == FXI_JSON_NO_MEMORY)
-        st = fxi_fail(err, FX_ENOMEM, "%s: no memory", path);
+        st = fxi_fail(err, FX_ENOMEM, "%s: out of memory", path);
     else if (parsed != FXI_JSON_OK)
         st = fxi_fail(err, FX_EFORMAT, "%s:%d: %s", path, e.line, e.text);
     else if (read_calibration(doc.root, out) != FX_OK)

@@ -16,10 +16,12 @@
 // slots on each, with its part of every row.
 #include "lab/kv_reserve.h"
 
+#include "kv/kv_snapshot.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "kv/pool/kv_pool.h"
+#include "kv/kv_pool.h"
 
 // ---- the buddy allocator -----------------------------------------------------------------------
 
@@ -168,7 +170,7 @@ static const char *buddy_check(const buddy_blocks *b)
 // ---- the managers ------------------------------------------------------------------------------
 
 #define MAX_UNIT       (1u << 20) // units are larger where there were more
-#define LEAST_CELL_TOK 16         // in a picture
+#define LEAST_CELL_TOK 16         // in a snapshot
 #define MOST_CELL      (1u << 14)
 
 typedef struct reserved_seq {
@@ -281,7 +283,7 @@ static fx_status divide_pool(kv_reserve *k, int ctx_tok, fx_error *err)
     const uint64_t n_unit = k->n_slot / (uint64_t)k->unit_tok;
     if (!n_unit) return fxi_fail(err, FX_ENOSPACE, "KV cache: the budget holds no token");
     if (!buddy_open(&k->buddy, (uint32_t)n_unit))
-        return fxi_fail(err, FX_ENOMEM, "KV cache: no memory");
+        return fxi_fail(err, FX_ENOMEM, "KV cache: out of memory");
     int order = BUDDY_N_ORDER - 1;
     while (k->buddy.head[order] == BUDDY_NONE) order--;
     const uint64_t most = block_tok(k, order);
@@ -307,7 +309,7 @@ static fx_status open_reserve(kv_reserve as, const fxi_kv_shape *shape, fxi_kv *
 {
     *out = NULL;
     kv_reserve *k = malloc(sizeof *k);
-    if (!k) return fxi_fail(err, FX_ENOMEM, "KV cache: no memory");
+    if (!k) return fxi_fail(err, FX_ENOMEM, "KV cache: out of memory");
     *k = as;
     const fx_status st = open_pool(k, shape, err);
     if (st == FX_OK)
@@ -441,12 +443,6 @@ static fx_status reserve_truncate(fxi_kv *kv, fxi_kv_seq *seq, int len_tok)
     return FX_OK;
 }
 
-// Memory is there from the start.
-static void reserve_prepare(fxi_kv *kv, fxi_kv_seq *s, int len_tok, int deadline_step)
-{
-    (void)kv, (void)s, (void)len_tok, (void)deadline_step;
-}
-
 static void reserve_release(fxi_kv *kv, fxi_kv_seq *seq)
 {
     kv_reserve *k = reserve_of(kv);
@@ -502,7 +498,6 @@ static kept_range kept_range_of(const kv_reserve *k, const fxi_kv_need *need)
     const int64_t output = need->each.output_tok, expected_end = need->each.begin_tok + output;
     const int kept = kept_tok_of(k, &need->each);
     kept_range r = {kept, kept};
-    if (!need->may_begin_again) return r;
     for (int64_t rest = 1; rest <= output; rest *= 2) {
         add_kept(k, need, expected_end - rest, &r);
         add_kept(k, need, expected_end - rest - 1, &r);
@@ -529,12 +524,6 @@ static uint64_t reserve_growth(const fxi_kv *kv, const fxi_kv_seq *s, int end_to
     const kv_reserve *k = reserve_of(kv);
     const int end = order_for(k, end_tok);
     return end > kept_of(s)->order ? block_bytes(k, end) : 0;
-}
-
-// There is nothing to do ahead.
-static void reserve_step(fxi_kv *kv, int ahead_tok, uint64_t now_ms)
-{
-    (void)kv, (void)ahead_tok, (void)now_ms;
 }
 
 static void add_waste(const kv_reserve *k, const reserved_seq *s, fxi_kv_stats *out)
@@ -567,9 +556,9 @@ static void reserve_stats(const fxi_kv *kv, fxi_kv_stats *out)
     out->peak_live_bytes = k->peak_live_tok * k->tok_bytes;
 }
 
-// ---- pictures ----------------------------------------------------------------------------------
+// ---- snapshots ---------------------------------------------------------------------------------
 
-// A cell of a picture is 2^order units. Blocks that are smaller share one.
+// A cell of a snapshot is 2^order units. Blocks that are smaller share one.
 typedef struct reserve_cells {
     int order;
     uint32_t n;
@@ -600,33 +589,30 @@ static void count_cell_blocks(const kv_reserve *k, reserve_cells *c)
         }
 }
 
-static void paint_cells(const kv_reserve *k, const reserve_cells *c, const fxi_kv_painter *to)
-{
-    static const fxi_kv_chunk_state states[] = {FXI_KV_CHUNK_SPARE, FXI_KV_CHUNK_OWNED,
-                                                FXI_KV_CHUNK_SHARED};
-    for (int d = 0; d < k->pool.n_rank; d++)
-        for (uint32_t i = 0; i < c->n; i++)
-            to->chunk(to->ud, d, (uint64_t)d * c->n + i, 1, states[c->n_block[i]]);
-}
-
-// A sequence shows all that is reserved for it. The cells of the devices are named one after the
+// A sequence has all that is reserved for it. The cells of the devices are named one after the
 // other.
-static fx_status reserve_paint(fxi_kv *kv, const fxi_kv_painter *to)
+static void reserve_collect(fxi_kv *kv, fxi_kv_snapshot *to)
 {
+    static const unsigned states[] = {FX_CHUNK_spare, FX_CHUNK_owned, FX_CHUNK_shared};
     const kv_reserve *k = reserve_of(kv);
     const int n = k->pool.n_rank;
     reserve_cells c;
-    if (!open_cells(k, &c)) return FX_ENOMEM;
+    to->has_failed = !open_cells(k, &c);
+    if (to->has_failed) return;
     count_cell_blocks(k, &c);
     for (int d = 0; d < n; d++)
-        to->group(to->ud, block_bytes(k, c.order) / (uint64_t)n, (int)block_tok(k, c.order), d);
-    paint_cells(k, &c, to);
-    for (const reserved_seq *s = k->first; s; s = s->next)
+        fxi_kv_snapshot_add_group(to, block_bytes(k, c.order) / (uint64_t)n,
+                                  (int)block_tok(k, c.order), d);
+    for (int d = 0; d < n; d++)
+        for (uint32_t i = 0; i < c.n; i++)
+            fxi_kv_snapshot_add_chunks(to, d, (uint64_t)d * c.n + i, 1, states[c.n_block[i]]);
+    for (int i = 0; i < to->n_seq; i++) {
+        const reserved_seq *s = (const reserved_seq *)to->seq[i];
         for (int d = 0; d < n; d++)
-            to->segment(to->ud, (const fxi_kv_seq *)s, d, 0, (uint64_t)d * c.n + (s->at >> c.order),
-                        cells_of(&c, s));
+            fxi_kv_snapshot_add_segments(to, i, d, 0, (uint64_t)d * c.n + (s->at >> c.order),
+                                         cells_of(&c, s));
+    }
     free(c.n_block);
-    return FX_OK;
 }
 
 // ---- checks ------------------------------------------------------------------------------------
@@ -664,13 +650,12 @@ static fx_status reserve_check(fxi_kv *kv, const char **what)
 
 #define RESERVE_OPS(name_, open_)                                                           \
     {                                                                                       \
-        .name = name_, .caps = FXI_KV_TRUNCATE, .open = open_, .close = reserve_close,      \
-        .seq_create = reserve_create, .seq_extend = reserve_extend,                         \
-        .seq_truncate = reserve_truncate, .seq_prepare = reserve_prepare,                   \
+        .name = name_, .open = open_, .close = reserve_close, .seq_create = reserve_create, \
+        .seq_extend = reserve_extend, .seq_truncate = reserve_truncate,                     \
         .seq_release = reserve_release, .seq_views = reserve_views,                         \
         .bytes_for = reserve_bytes_for, .cost = reserve_cost, .seq_growth = reserve_growth, \
-        .held = reserve_held, .step = reserve_step, .stats = reserve_stats,                 \
-        .paint = reserve_paint, .check = reserve_check,                                     \
+        .held = reserve_held, .stats = reserve_stats, .collect = reserve_collect,           \
+        .check = reserve_check,                                                             \
     }
 
 const fxi_kv_ops fxi_kv_reserve[FXI_N_KV_RESERVE] = {

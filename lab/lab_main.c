@@ -16,24 +16,24 @@ static const fxi_opt lab_rows[] = {
     {"calibration", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(calibration), REPLAY, "instead of both: a machine and a model as 'flexinfer bench --json' measured them"},
     {"rate", 0, "R", FXI_OPT_FLOAT, 0, 1e6, "0", AT(rate_per_s), BOTH, "requests per second, at random times; 0: as the trace says, or all at once"},
     {"requests", 0, "N", FXI_OPT_INT, 0, INT_MAX, "0", AT(max_row), BOTH, "only the first N; 0: all"},
-    {"speed", 0, "X", FXI_OPT_FLOAT, 1e-6, 1e6, "1", AT(speed), BOTH, "the trace's own times pass X times as fast"},
+    {"speed", 0, "X", FXI_OPT_FLOAT, 1e-6, 1e6, "1", AT(speed), BOTH, "the trace's own times run X times as fast"},
     {"shrink", 0, "X", FXI_OPT_FLOAT, 1, 1e6, "1", AT(shrink), BOTH, "prompts and answers are X times shorter"},
     {"choices", 0, "N", FXI_OPT_INT, 1, 64, "1", AT(n_choice), BOTH, "answers to each prompt"},
     {"beams", 0, "N", FXI_OPT_INT, 0, FX_MAX_BEAM, "0", AT(beam_width), BOTH, "width of a beam search; 0: sampling"},
     {"no-prefixes", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(no_prefixes), BOTH, "requests share no prefixes, and none is kept"},
-    {"prefix", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(prefix_tok), BOTH, "tokens before each prompt that all have in common"},
+    {"prefix", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(prefix_tok), BOTH, "tokens of a prefix that all prompts share"},
     {"ctx", 'c', "N", FXI_OPT_INT, 0, 1 << 24, "0", AT(cli.ctx_tok), REPLAY, "longest sequence in tokens; 0: the model's"},
     {"kv-memory", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p60, "0", AT(cli.kv_memory_bytes), REPLAY, "memory of the KV cache; 0: what the model leaves of the device"},
     {"swap", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p60, "0", AT(cli.swap_bytes), REPLAY, "host memory for preempted sequences; 0: none, compute them again"},
     {"page", 0, "SIZE", FXI_OPT_SIZE, 4096, 0x1p30, "2M", AT(page_bytes), REPLAY, "page size of the device's memory"},
     {"max-seq", 0, "N", FXI_OPT_INT, 1, 1 << 14, "256", AT(cli.max_seq), REPLAY, "most sequences to run together"},
     {"step-tokens", 0, "N", FXI_OPT_INT, 1, 1 << 16, "2048", AT(cli.step_tok), REPLAY, "most tokens to compute in one step"},
-    {"seed", 0, "S", FXI_OPT_U64, 0, 0x1p64, "1", AT(cli.sampling.seed), BOTH, "of the random times"},
+    {"seed", 0, "S", FXI_OPT_U64, 0, 0x1p64, "1", AT(cli.sampling.seed), BOTH, "seed of the random arrival times"},
     {"timeline", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(timeline), BOTH, "write memory and load over time to FILE, as CSV"},
     {"sample", 0, "S", FXI_OPT_FLOAT, 1e-3, 1e6, "1", AT(sample_s), BOTH, "seconds between the rows of --timeline"},
     {"csv", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(cli.csv), BOTH, "CSV instead of a table"},
     {"kv-block", 0, "N", FXI_OPT_INT, 0, 1 << 16, "0", AT(cli.kv_block_tok), REPLAY, "least tokens in a unit of that memory; 0: the manager's choice"},
-    {"prefix-pass", 0, "N", FXI_OPT_INT, -1, 1 << 20, "0", AT(cli.prefix_pass), REPLAY, "how often a waiting request may be passed by others of its client of which more is cached; 0: 16; -1: never"},
+    {"prefix-pass", 0, "N", FXI_OPT_INT, -1, 1 << 20, "0", AT(cli.prefix_pass), REPLAY, "how often requests of the same client with more cached tokens may overtake a waiting one; 0: 16; -1: never"},
 };
 // clang-format on
 
@@ -73,8 +73,13 @@ static fxi_opt_table gather_options(fxi_opt row[FXI_OPT_MAX_ROW])
         row[n++].commands = FXI_CMD_LAB;
     }
     memcpy(row + n, lab_rows, sizeof lab_rows);
-    return (fxi_opt_table){row, n + N_LAB_ROW, fxi_cli_table.env_prefix, lab_sections,
-                           sizeof lab_sections / sizeof *lab_sections};
+    return (fxi_opt_table){.opt = row,
+                           .n_opt = n + N_LAB_ROW,
+                           .env_prefix = fxi_cli_table.env_prefix,
+                           .section = lab_sections,
+                           .n_section = sizeof lab_sections / sizeof *lab_sections,
+                           .renamed = fxi_cli_table.renamed,
+                           .n_renamed = fxi_cli_table.n_renamed};
 }
 
 int main(int argc, char **argv)

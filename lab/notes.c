@@ -108,7 +108,7 @@ fx_status fxi_notes_end(fxi_notes *n, double now_us, fx_error *err)
     f->end_s = (now_us - n->start_us) / 1e6;
     f->first_s = take_quantiles(&n->first);
     f->per_tok_s = take_quantiles(&n->per_tok);
-    return n->no_memory ? fxi_fail(err, FX_ENOMEM, "no memory for the figures") : FX_OK;
+    return n->no_memory ? fxi_fail(err, FX_ENOMEM, "out of memory for the figures") : FX_OK;
 }
 
 void fxi_replay_figures_free(fxi_replay_figures *f)

@@ -216,7 +216,7 @@ static fx_status make_simulated(fxi_replay *r, fx_error *err)
     r->model = fxi_simulated_model_new(r->opt->geometry, r->opt->device);
     eng->vmm = fxi_simulated_memory_open(r->opt->page_bytes, &r->opt->device->costs);
     eng->model = r->model ? &r->model->model : NULL;
-    if (!eng->vmm || !r->model) return fxi_fail(err, FX_ENOMEM, "no memory for the replay");
+    if (!eng->vmm || !r->model) return fxi_fail(err, FX_ENOMEM, "out of memory for the replay");
     r->memory = fxi_simulated_memory_of(eng->vmm);
     r->model->before_pass = note_pass;
     r->model->ud = r;
@@ -243,7 +243,7 @@ static fx_status make_engine(fxi_replay *r, fx_error *err)
     FX_TRY(make_simulated(r, err));
     fill_info(r);
     FX_TRY(fxi_engine_fit(eng, err));
-    if (fxi_kv_can(eng->kv, FXI_KV_BESIDE)) eng->copy_share = 0; // by the device's copy engine
+    if (fxi_kv_can(eng->kv, FXI_KV_ASYNC_SWAP)) eng->copy_share = 0; // by the device's copy engine
     eng->swap_us_per_byte = r->opt->device->costs.swap_us_per_gb / 1e9;
     watch_manager(r);
     r->out->budget_bytes = kv_bytes;
@@ -253,7 +253,7 @@ static fx_status make_engine(fxi_replay *r, fx_error *err)
 fx_status fxi_replay_open(fxi_replay *r, fx_error *err)
 {
     r->eng = calloc(1, sizeof *r->eng);
-    if (!r->eng) return fxi_fail(err, FX_ENOMEM, "no memory for the replay");
+    if (!r->eng) return fxi_fail(err, FX_ENOMEM, "out of memory for the replay");
     fx_status st = make_engine(r, err);
     if (st != FX_OK) fxi_replay_close(r);
     return st;
@@ -298,7 +298,7 @@ static fx_status submit_row(fxi_replay *r, size_t i, double arrival_us, fx_error
     FX_TRY(fxi_arrival_request(&r->opt->load, r->t, i, FXI_SIMULATED_VOCAB, &r->prompt,
                                &r->cap_prompt, &q, err));
     replay_client *c = calloc(1, sizeof *c);
-    if (!c) return fxi_fail(err, FX_ENOMEM, "no memory for a request");
+    if (!c) return fxi_fail(err, FX_ENOMEM, "out of memory for a request");
     *c = (replay_client){.r = r, .arrival_us = arrival_us};
     q.on_event = on_replay_event;
     q.ud = c;

@@ -89,7 +89,7 @@ static fx_status submit_at(trace_run *r, size_t i, double arrival_us, fx_error *
     FX_TRY(
         fxi_arrival_request(&r->opt->load, r->t, i, n_vocab, &r->prompt, &r->cap_prompt, &q, err));
     trace_client *c = calloc(1, sizeof *c);
-    if (!c) return fxi_fail(err, FX_ENOMEM, "no memory for a request");
+    if (!c) return fxi_fail(err, FX_ENOMEM, "out of memory for a request");
     *c = (trace_client){.r = r, .arrival_us = arrival_us};
     q.on_event = on_serve_event;
     q.ud = c;
@@ -191,7 +191,7 @@ fx_status fxi_serve_run(fx_engine *eng, const fxi_trace *t, const fxi_serve_opti
     FX_TRY(fxi_load_check(&opt->load, err));
     r.n_row = fxi_load_n_row(&opt->load, t);
     r.id = calloc(r.n_row, sizeof *r.id);
-    if (!r.id) return fxi_fail(err, FX_ENOMEM, "no memory for %zu requests", r.n_row);
+    if (!r.id) return fxi_fail(err, FX_ENOMEM, "out of memory for %zu requests", r.n_row);
     pthread_mutex_init(&r.mu, NULL);
     fx_engine_stats(eng, &r.before);
     fxi_notes_begin(&r.notes, now_us(), opt->sample_s * 1e6, out);

@@ -64,7 +64,7 @@ __attribute__((format(printf, 2, 3))) static fx_status fail_row(const trace_read
 
 static fx_status no_memory(const trace_reader *r)
 {
-    return fxi_fail(r->err, FX_ENOMEM, "%s: no memory for the trace", r->name);
+    return fxi_fail(r->err, FX_ENOMEM, "%s: out of memory for the trace", r->name);
 }
 
 static void start_row(trace_reader *r)

@@ -34,6 +34,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "flexinfer/counters.h" // defines: fx_histogram, fx_op_stats, FX_KV_*, FX_DRIVER_*
 #include "flexinfer/error.h"
 
 #ifdef __cplusplus
@@ -604,7 +605,7 @@ const char *fx_kv_manager_name(int i);
     X(kv_swapped_bytes, "KV memory of preempted requests in the swap now")                \
     X(kv_peak_mapped_bytes, "largest kv_mapped_bytes so far")                             \
     X(kv_peak_live_bytes, "largest kv_live_bytes so far")                                 \
-    X(n_picture, "pictures of the KV memory taken for those who watch it, so far")        \
+    X(n_picture, "snapshots of the KV memory taken for subscribers so far")               \
     X(picture_us, "microseconds of the engine thread spent on them so far")
 
 typedef struct fx_stats {
@@ -615,53 +616,6 @@ typedef struct fx_stats {
 
 // A snapshot, taken at the end of the last step.
 void fx_engine_stats(const fx_engine *eng, fx_stats *out);
-
-// Values by size: count[i] of them were in (2^(i-1), 2^i], count[0] were 0 or 1, and the last
-// element counts all larger ones.
-#define FX_N_BUCKET 24
-typedef struct fx_histogram {
-    uint64_t count[FX_N_BUCKET + 1];
-    uint64_t sum; // of the values
-} fx_histogram;
-
-typedef struct fx_op_stats {
-    uint64_t n_call;    // so far
-    uint64_t n_failure; // of them, that did not succeed; running out of memory counts
-    uint64_t ns;        // time spent in all of them
-} fx_op_stats;
-
-// X(name): what the KV cache asked of the system or driver; calls of its own thread count too.
-#define FX_DRIVER_OPS(X) \
-    X(reserve)           \
-    X(unreserve)         \
-    X(create)            \
-    X(destroy)           \
-    X(map)               \
-    X(protect)           \
-    X(unmap)             \
-    X(zero)              \
-    X(fetch)             \
-    X(store)             \
-    X(swap_write)        \
-    X(swap_read)
-// X(name): what the engine asked of the KV cache.
-#define FX_KV_OPS(X) \
-    X(create)        \
-    X(match)         \
-    X(fork)          \
-    X(extend)        \
-    X(record)        \
-    X(swap_out)      \
-    X(swap_in)       \
-    X(trim)          \
-    X(truncate)
-
-#define FX_NAME_DRIVER_OP(name) FX_DRIVER_##name,
-#define FX_NAME_KV_OP(name)     FX_KV_##name,
-enum { FX_DRIVER_OPS(FX_NAME_DRIVER_OP) FX_N_DRIVER_OP };
-enum { FX_KV_OPS(FX_NAME_KV_OP) FX_N_KV_OP };
-#undef FX_NAME_DRIVER_OP
-#undef FX_NAME_KV_OP
 
 typedef struct fx_details {
     fx_histogram step_tok;              // tokens of each forward pass

@@ -96,7 +96,7 @@ static fx_status submit_one(runner *rn, timed_seq *s, int n_prompt, fx_error *er
 {
     const int n_vocab = fx_engine_info(rn->eng)->n_vocab;
     int32_t *id = malloc((size_t)n_prompt * sizeof *id);
-    if (!id) return fxi_fail(err, FX_ENOMEM, "no memory for the prompt");
+    if (!id) return fxi_fail(err, FX_ENOMEM, "out of memory for the prompt");
     for (int i = 0; i < n_prompt; i++)
         id[i] = (int32_t)(fxi_rng_u64(1, rn->n_prompt_made, (uint64_t)i) % (uint64_t)n_vocab);
     rn->n_prompt_made++;
@@ -156,7 +156,7 @@ static fx_status submit_and_wait(runner *rn, timed_run *r, timed_seq *s, int n_p
 static fx_status time_run(runner *rn, int n_seq, int n_prompt, timed_run *r, fx_error *err)
 {
     timed_seq *s = calloc((size_t)n_seq, sizeof *s);
-    if (!s) return fxi_fail(err, FX_ENOMEM, "no memory for %d sequences", n_seq);
+    if (!s) return fxi_fail(err, FX_ENOMEM, "out of memory for %d sequences", n_seq);
     *r = (timed_run){.n_seq = n_seq,
                      .n_gen = rn->b->o->n_gen,
                      .submitting = PTHREAD_MUTEX_INITIALIZER,
@@ -237,7 +237,7 @@ static fx_status measure_batch(runner *rn, int i_batch, int n_prompt, fx_error *
 {
     const int n = rn->b->o->n_repeat;
     double *s = malloc(2 * (size_t)n * sizeof *s);
-    if (!s) return fxi_fail(err, FX_ENOMEM, "no memory for %d repeats", n);
+    if (!s) return fxi_fail(err, FX_ENOMEM, "out of memory for %d repeats", n);
     run_times t = {.prompt_s = s, .decode_s = s + n};
     fx_status st = repeat_runs(rn, rn->b->batch.v[i_batch], n_prompt, &t, err);
     if (st == FX_OK) fill_rows(rn->b, i_batch, n_prompt, &t);

@@ -208,7 +208,7 @@ static int print_bench_json(const fxi_bench *b)
     json_t *all = json_pack("{s:s, s:o, s:o, s:i, s:o, s:o}", "version", fx_version(), "model",
                             model_json(&b->model), "machine", machine_json(b), "repeat",
                             b->o->n_repeat, "prompt", prompt_json(b), "decode", decode_json(b));
-    if (!all) return fxi_cli_fail("no memory for the JSON text");
+    if (!all) return fxi_cli_fail("out of memory for the JSON text");
     json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
     printf("\n");
     json_decref(all);
@@ -331,7 +331,7 @@ int fxi_cmd_bench(const fxi_cli_options *o, const fxi_opt_rest *rest)
         return FXI_EXIT_USAGE;
     }
     fxi_bench *b = calloc(1, sizeof *b);
-    if (!b) return fxi_cli_fail("no memory for the results");
+    if (!b) return fxi_cli_fail("out of memory for the results");
     b->o = o;
     int rc;
     if (measure_all(b, &err) == FX_OK)

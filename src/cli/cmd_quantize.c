@@ -38,7 +38,7 @@ static fx_status check_order(const rewrite_order *o, fxi_rewrite *how, fx_error 
     if (!o->type) return FX_OK;
     how->mixture = fxi_mixture_find(o->type);
     if (how->mixture) return FX_OK;
-    return fxi_fail(err, FX_EINVAL, "there is no type '%.32s', only %s", o->type,
+    return fxi_fail(err, FX_EINVAL, "unknown type '%.32s'; types: %s", o->type,
                     fxi_mixture_names());
 }
 
@@ -83,7 +83,7 @@ static int finish_order(const rewrite_order *o, const fxi_cli_options *cli)
     fx_error err;
     fxi_rewritten done;
     char from[FXI_SIZE_TEXT_BYTES], to[FXI_SIZE_TEXT_BYTES];
-    if (!fxi_signals_catch()) return fxi_cli_fail("no file descriptors for signals");
+    if (!fxi_signals_catch()) return fxi_cli_fail("out of file descriptors");
     fxi_signals_stop_on_hup(); // of a file that is half written nothing is left
     signal(SIGXFSZ, SIG_IGN);  // a write beyond the limit fails instead
     fx_status st = run_order(o, cli->n_thread, &done, &err);
@@ -97,7 +97,7 @@ static int finish_order(const rewrite_order *o, const fxi_cli_options *cli)
 int fxi_cmd_convert(const fxi_cli_options *o, const fxi_opt_rest *rest)
 {
     if (!o->output) {
-        fxi_cli_fail("no file to write: --output FILE is missing (see 'flexinfer help convert')");
+        fxi_cli_fail("missing --output FILE (see 'flexinfer help convert')");
         return FXI_EXIT_USAGE;
     }
     const rewrite_order order = {rest->arg[0], o->output, o->type, NULL, "converting"};

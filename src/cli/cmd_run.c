@@ -107,7 +107,7 @@ static fx_status take_figures(const text_stream *s, completion *out, fx_error *e
     out->first_s = s->first_s > 0 ? s->first_s - s->start_s : 0;
     out->total_s = s->end_s - s->start_s;
     if (s->finish == FX_FINISH_ERROR) return fxi_fail(err, FX_EINTERNAL, "%s", s->error);
-    if (s->no_memory) return fxi_fail(err, FX_ENOMEM, "no memory for the answer's text");
+    if (s->no_memory) return fxi_fail(err, FX_ENOMEM, "out of memory for the answer's text");
     return FX_OK;
 }
 

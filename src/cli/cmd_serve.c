@@ -282,7 +282,7 @@ static int print_options(const fxi_opt_rest *rest)
     const bool ok = fxi_opt_show(&fxi_cli_table, FXI_CMD_SERVE, rest, &text);
     if (ok) printf("[serve]\n%s", text.p);
     fxi_buf_free(&text);
-    return ok ? 0 : fxi_cli_fail("no memory for the options");
+    return ok ? 0 : fxi_cli_fail("out of memory for the options");
 }
 
 static int check_config(const fxi_cli_options *o, const fxi_opt_rest *rest,
@@ -430,7 +430,8 @@ static int run_server(serve_run *r)
     if (r->o->key_file || manager_waits()) fxi_signals_catch_hup();
     if (fxi_cli_open(r->o, &eng, &err) != FX_OK) return fail_run(r, err.text);
     // Until now a signal ended the process: nothing was running.
-    const int rc = fxi_signals_catch() ? serve_engine(r, eng) : fail_run(r, "no file descriptors");
+    const int rc =
+        fxi_signals_catch() ? serve_engine(r, eng) : fail_run(r, "out of file descriptors");
     fx_engine_close(eng);
     return rc;
 }

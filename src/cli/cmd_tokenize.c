@@ -14,7 +14,7 @@ static fx_status read_text_from(FILE *from, fxi_buf *text, fx_error *err)
 {
     for (;;) {
         if (!fxi_buf_reserve(text, 1 << 16))
-            return fxi_fail(err, FX_ENOMEM, "no memory for the text");
+            return fxi_fail(err, FX_ENOMEM, "out of memory for the text");
         size_t n = fread(text->p + text->n, 1, 1 << 16, from);
         text->n += n;
         text->p[text->n] = 0;
@@ -36,7 +36,7 @@ static fx_status print_ids_of(const fxi_cli_options *o, const fxi_vocab *v, cons
     fxi_ids ids = {0};
     fx_status st = FX_OK;
     if (!o->no_bos && fxi_vocab_adds_bos(v) && !fxi_ids_add(&ids, fxi_vocab_bos(v)))
-        st = fxi_fail(err, FX_ENOMEM, "no memory for the ids");
+        st = fxi_fail(err, FX_ENOMEM, "out of memory for the ids");
     if (st == FX_OK) st = fxi_vocab_encode(v, text->p, text->n, FXI_ENCODE_SPACE, &ids, err);
     if (st == FX_OK) print_ids(&ids);
     fxi_ids_free(&ids);
@@ -58,7 +58,7 @@ static fx_status parse_ids(const fxi_vocab *v, const fxi_buf *text, fxi_ids *ids
             return fxi_fail(err, FX_EINVAL, "id %ld, but there are %d tokens", id,
                             fxi_vocab_size(v));
         if (!fxi_ids_add(ids, (int32_t)id))
-            return fxi_fail(err, FX_ENOMEM, "no memory for the ids");
+            return fxi_fail(err, FX_ENOMEM, "out of memory for the ids");
         p = end;
     }
     if ((size_t)(p - text->p) < text->n) // a zero byte
@@ -72,7 +72,7 @@ static fx_status print_text_of(const fxi_vocab *v, const fxi_buf *list, fx_error
     fxi_buf text = {0};
     fx_status st = parse_ids(v, list, &ids, err);
     if (st == FX_OK && !fxi_vocab_decode(v, ids.id, ids.n, 0, &text))
-        st = fxi_fail(err, FX_ENOMEM, "no memory for the text");
+        st = fxi_fail(err, FX_ENOMEM, "out of memory for the text");
     if (st == FX_OK && text.n) fwrite(text.p, 1, text.n, stdout);
     fxi_ids_free(&ids);
     fxi_buf_free(&text);

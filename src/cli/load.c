@@ -125,7 +125,7 @@ fx_status fxi_cli_trace_write(const char *path, FILE *f, const fx_engine *eng, f
     const bool wrote = b.n == 0 || fwrite(b.p, 1, b.n, f) == b.n;
     const bool closed = fclose(f) == 0;
     fxi_buf_free(&b);
-    if (!made) return fxi_fail(err, FX_ENOMEM, "no memory for the trace");
+    if (!made) return fxi_fail(err, FX_ENOMEM, "out of memory for the trace");
     if (!wrote || !closed) return fxi_fail(err, FX_EIO, "%s: %s", path, strerror(errno));
     return FX_OK;
 }

@@ -65,7 +65,7 @@ static void print_bounds(const fxi_opt *o)
 static void print_option(const fxi_opt *o)
 {
     char env[FXI_OPT_ENV_BYTES];
-    fxi_opt_env_name(&fxi_cli_table, o, env);
+    fxi_opt_env_name(&fxi_cli_table, o->name, env);
     printf(".It ");
     if (o->letter) printf("Fl %c , ", o->letter);
     printf(o->arg ? "Fl -%s Ar %s\n" : "Fl -%s\n", o->name, o->arg);

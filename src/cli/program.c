@@ -52,7 +52,7 @@ static int usage_error(const fxi_cli_program *p, const char *command, const char
 static int unknown_command(const fxi_cli_program *p, const char *name)
 {
     char text[128];
-    snprintf(text, sizeof text, "there is no command '%.60s'", name);
+    snprintf(text, sizeof text, "unknown command '%.60s'", name);
     return usage_error(p, NULL, text);
 }
 
@@ -172,11 +172,20 @@ static int run_complete(const fxi_cli_program *p, int n, char **word)
 static const char *find_complaint(const fxi_cli_command *cmd, const fxi_cli_options *o,
                                   const fxi_opt_rest *rest, char text[128])
 {
-    if (cmd->needs_model && (!o->model || !o->model[0])) return "a model is needed: -m FILE";
-    if (rest->n < cmd->min_rest) return "a file is needed";
+    if (cmd->needs_model && (!o->model || !o->model[0])) return "missing model: -m FILE";
+    if (rest->n < cmd->min_rest) return "missing file";
     if (rest->n <= cmd->max_rest) return NULL;
     snprintf(text, 128, "unexpected argument '%.60s'", rest->arg[cmd->max_rest]);
     return text;
+}
+
+// Once for each old spelling.
+static void print_notes(const fxi_cli_program *p, const fxi_opt_rest *rest)
+{
+    char text[200];
+    for (size_t i = 0; i < p->options->n_renamed; i++)
+        if (fxi_opt_note(p->options, rest, i, text, sizeof text))
+            fprintf(stderr, "note: %s\n", text);
 }
 
 static int run_command(const fxi_cli_program *p, const fxi_cli_command *cmd, int argc, char **argv,
@@ -193,8 +202,10 @@ static int run_command(const fxi_cli_program *p, const fxi_cli_command *cmd, int
         rc = print_command(p, cmd);
     else if ((wrong = find_complaint(cmd, o, &rest, text)))
         rc = usage_error(p, cmd->name, wrong);
-    else
+    else {
+        print_notes(p, &rest);
         rc = cmd->call ? cmd->call(o, &rest) : run_help(p, &rest);
+    }
     fxi_opt_rest_free(&rest);
     return rc;
 }

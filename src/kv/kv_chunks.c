@@ -1,6 +1,6 @@
 // kv_chunks.c - see kv_chunks.h.
 #include "kv/kv_chunks.h"
-#include "kv/kv_status.h"
+#include "kv/kv_managers.h"
 
 #include <string.h>
 
@@ -158,15 +158,14 @@ fx_status fxi_chunks_fail(const fxi_kv_chunks *c, uint64_t budget_bytes, vt_stat
         if (c->chunk[g].chunk_bytes > most) most = c->chunk[g].chunk_bytes;
     if (st == VT_NOSPACE && most > budget_bytes)
         return fxi_fail(err, FX_ENOSPACE,
-                        "%llu bytes of KV memory; the smallest unit of it takes %zu",
+                        "KV cache: %llu bytes are less than its smallest unit of %zu",
                         (unsigned long long)budget_bytes, most);
     const char *trouble = vt_vmm_host_trouble();
     if (trouble)
-        return fxi_fail(err, fxi_kv_status_of(st),
-                        "KV cache: there is no room for %llu bytes of it: %s",
+        return fxi_fail(err, fxi_kv_status_of(st), "KV cache: cannot get %llu bytes: %s",
                         (unsigned long long)budget_bytes, trouble);
     if (st == VT_NOSPACE)
-        return fxi_fail(err, FX_ENOSPACE, "KV cache: there is no room for %llu bytes of it",
+        return fxi_fail(err, FX_ENOSPACE, "KV cache: cannot get %llu bytes",
                         (unsigned long long)budget_bytes);
     return fxi_fail(err, fxi_kv_status_of(st), "KV cache: manager: %s", vt_status_name(st));
 }
@@ -312,9 +311,9 @@ uint64_t fxi_chunks_max_mapping(const vt_manager *m)
     return st.max_mappings < UINT64_MAX ? st.max_mappings : 0;
 }
 
-static fxi_kv_ages ages_of(const vt_ages *a)
+static fx_histogram ages_of(const vt_ages *a)
 {
-    fxi_kv_ages to = {.sum_ms = a->sum_ms};
+    fx_histogram to = {.sum = a->sum_ms};
     _Static_assert(sizeof to.count == sizeof a->count, "the same sizes are told apart");
     memcpy(to.count, a->count, sizeof to.count);
     return to;

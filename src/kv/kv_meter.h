@@ -17,7 +17,7 @@ void fxi_meter_cancel(vt_vmm *meter, const vt_vmm *inner);
 // What is behind the meter, `inner` if the caller gave it, stays open when the meter is closed.
 void fxi_meter_leave(vt_vmm *meter, const vt_vmm *inner);
 // Adds its calls to those in `out`. Any thread.
-void fxi_meter_add(const vt_vmm *meter, fxi_kv_calls out[FXI_KV_N_DRIVER_OP]);
+void fxi_meter_add(const vt_vmm *meter, fx_op_stats out[FX_N_DRIVER_OP]);
 fxi_kv_moved fxi_meter_moved(const vt_vmm *meter); // by the calls of the swap
 
 #endif

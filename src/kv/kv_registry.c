@@ -22,7 +22,7 @@ static fx_status no_manager(const char *name, fx_error *err)
     size_t n = 0;
     for (int i = 0; i < N_MANAGER && n < sizeof list; i++)
         n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "", managers[i]->name);
-    return fxi_fail(err, FX_EINVAL, "there is no KV manager '%s'; there are: %s", name, list);
+    return fxi_fail(err, FX_EINVAL, "unknown KV manager '%s'; managers: %s", name, list);
 }
 
 fx_status fxi_kv_open_with(const fxi_kv_ops *ops, const fxi_kv_shape *shape, fxi_kv **out,

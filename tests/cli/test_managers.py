@@ -7,8 +7,8 @@ import cli
 class Managers(cli.TestCase):
     def names(self):
         wrong = ("run", "-m", cli.tiny_model(), "-p", "x", "--kv", "none")
-        self.fails(1, "there is no KV manager 'none'", *wrong)
-        return re.search(r"there are: (.*)", cli.run(*wrong).stderr.decode()).group(1).strip().split(", ")
+        self.fails(1, "unknown KV manager 'none'", *wrong)
+        return re.search(r"managers: (.*)", cli.run(*wrong).stderr.decode()).group(1).strip().split(", ")
 
     def test_every_manager_says_the_same(self):
         names = self.names()

@@ -76,7 +76,7 @@ class Candidates(unittest.TestCase):
 
     def test_lines(self):
         self.assertEqual(self.complete("quan"), ["quantize\ta model to a GGUF file of smaller numbers"])
-        self.assertEqual(self.complete("serve", "--log-f"), ["--log-format=\tform of the log's lines"])
+        self.assertEqual(self.complete("serve", "--log-f"), ["--log-format=\tformat of log lines"])
         self.assertEqual(self.complete("serve", "--log-format=j"), ["--log-format=json"])
         self.assertEqual(self.complete("serve", "--kv-type", "b"), ["bf16"])
         self.assertEqual(self.complete("serve", "-m", ""), [":files"])

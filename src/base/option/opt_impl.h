@@ -6,18 +6,12 @@
 
 enum { FXI_OPT_MAX_NAME = 32, FXI_OPT_WHERE_BYTES = 160 };
 
-// opt_value.c: parses the text of a value and stores it in the row's field of *out. Error:
-// FX_EINVAL, one line that begins with `where`.
-fx_status fxi_opt_store(const fxi_opt *o, const char *where, const char *text, void *out,
-                        fx_error *err);
-
-// opt_find.c: rows of the commands in the bits of `command`; NULL: none.
+// opt.c: rows of the commands in the bits of `command`; NULL: none.
 const fxi_opt *fxi_opt_find(const fxi_opt_table *t, unsigned command, const char *name, size_t n);
-const fxi_opt *fxi_opt_find_letter(const fxi_opt_table *t, unsigned command, char letter);
 // The name most similar to a mistyped one; NULL: none is similar.
 const char *fxi_opt_nearest(const fxi_opt_table *t, unsigned command, const char *name, size_t n);
 
-// opt_file.c: "FILE:LINE: KEY"; the command of a section, 0: none; whether every entry is known.
+// opt_text.c: "FILE:LINE: KEY"; the command of a section, 0: none; whether every entry is known.
 void fxi_opt_file_where(const fxi_opt_file *f, const fxi_opt_entry *e,
                         char where[FXI_OPT_WHERE_BYTES]);
 unsigned fxi_opt_section_bit(const fxi_opt_table *t, const char *section);

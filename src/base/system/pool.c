@@ -218,7 +218,7 @@ fx_status fxi_pool_create(int n_thread, fxi_pool **out, fx_error *err)
     if (n_thread < 1 || n_thread > 4096)
         return fxi_fail(err, FX_EINVAL, "%d threads: must be 1 to 4096", n_thread);
     fxi_pool *p = pool_alloc(n_thread - 1);
-    if (!p) return fxi_fail(err, FX_ENOMEM, "no memory for %d threads", n_thread);
+    if (!p) return fxi_fail(err, FX_ENOMEM, "out of memory for %d threads", n_thread);
     for (; p->n_worker < n_thread - 1; p->n_worker++) {
         if (!pthread_create(&p->worker[p->n_worker], NULL, worker_main, p)) continue;
         fxi_pool_destroy(p);

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/json/json_shape.h"
 #include "base/system/mapping.h"
-#include "base/text/json_shape.h"
 #include "base/text/utf8.h" // defines: fxi_utf8_vprint
 #include "format/json_text.h"
 #include "format/show.h"

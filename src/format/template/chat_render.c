@@ -16,7 +16,7 @@
 // caller's bytes that ends with it, apart from blanks.
 #include <string.h>
 
-#include "base/text/json_shape.h"
+#include "base/json/json_shape.h"
 #include "base/text/str.h"
 #include "base/text/utf8.h"
 #include "format/json_text.h"

@@ -5,7 +5,7 @@
 //   OUT --swap_in-->   COMING   --all pages are there-->  IN
 //   LEAVING <--swap_in, swap_out--> COMING
 //
-// The bytes are moved by jobs (page_jobs.h). Nothing waits: a job that runs is let run, and what it
+// The bytes are moved by jobs (paged.h). Nothing waits: a job that runs is let run, and what it
 // has done counts if the page is still to go that way when it is collected. A page that leaves has
 // its block until all of it is written. One that comes keeps its slot until its sequence is IN, so
 // it can turn round without a write.

@@ -21,8 +21,9 @@
 // cost one mapping in each view. Every position of every request has two names of its own:
 //
 //   names   0 .. n_preferred-1   preferred: position p of request r prefers the name
-//                                   r x groups_per_request + p; it may serve anywhere
-//           n_preferred ..       reserve, as many: serves at its position only, so it is always free
+//                                r x groups_per_request + p; it may serve anywhere
+//           n_preferred ..       reserve, as many: serves at its position only, so it is always
+//                                free
 //
 // A position takes the spare group that continues its request's run; else, while fewer than
 // max_jump runs are mapped, any spare one, or a new one; else what continues the run, created in

@@ -230,7 +230,7 @@ static bool swaps_beside(const char *name)
 {
     manager = name;
     eng = open_over_fault();
-    const bool can = fxi_kv_can(eng->kv, FXI_KV_BESIDE);
+    const bool can = fxi_kv_can(eng->kv, FXI_KV_ASYNC_SWAP);
     unthreaded_close(eng);
     return can;
 }
