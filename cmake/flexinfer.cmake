@@ -49,10 +49,21 @@ function(fx_room_tests room folder)
   add_subdirectory(${folder})
 endfunction()
 
+# fx_add_test(NAME COMMAND...): add_test, with a time limit and with 77 as the status of a test that cannot run here.
+# Its labels are its room, and slow if FX_SLOW_TESTS names it.
+function(fx_add_test name)
+  add_test(NAME ${name} COMMAND ${ARGN})
+  set_tests_properties(${name} PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)
+  if(name IN_LIST FX_SLOW_TESTS)
+    # It starts early, so that no long test runs alone at the end.
+    set_tests_properties(${name} PROPERTIES LABELS slow COST 20)
+  endif()
+  set_property(GLOBAL APPEND PROPERTY FX_TESTS_MADE ${name})
+endfunction()
+
 # fx_suites(NAME LINK lib... SUITES file... SOURCES file... WRAP function...): a cmocka program with a suite for each of
 # the files SUITES (tests/suite.h), linked with SOURCES, with calls of the functions WRAP replaced by __wrap_ functions.
-# CTest runs each suite by itself, under the name of its file: `ctest -R test_beam`, or `PROGRAM test_beam`. The labels
-# of a suite are its room, and unit or slow.
+# CTest runs each suite by itself, under the name of its file: `ctest -R test_beam`, or `PROGRAM test_beam`.
 function(fx_suites name)
   cmake_parse_arguments(S "" "" "LINK;SUITES;SOURCES;WRAP" ${ARGN})
   set(prototypes "")
@@ -75,13 +86,7 @@ function(fx_suites name)
     FX_SOURCE_DIR="${PROJECT_SOURCE_DIR}" FX_BINARY_DIR="${PROJECT_BINARY_DIR}")
   add_dependencies(tests_${FX_ROOM} ${name})
   foreach(suite ${suites})
-    add_test(NAME ${suite} COMMAND ${name} ${suite})
-    set_tests_properties(${suite} PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77 LABELS unit)
-    if(suite IN_LIST FX_SLOW_TESTS)
-      # It starts early, so that no long test runs alone at the end.
-      set_tests_properties(${suite} PROPERTIES LABELS slow COST 20)
-    endif()
-    set_property(GLOBAL APPEND PROPERTY FX_SUITES ${suite})
+    fx_add_test(${suite} ${name} ${suite})
   endforeach()
 endfunction()
 

@@ -16,6 +16,8 @@
 // slots on each, with its part of every row.
 #include "lab/kv_reserve.h"
 
+#include "kv/kv_snapshot.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -168,7 +170,7 @@ static const char *buddy_check(const buddy_blocks *b)
 // ---- the managers ------------------------------------------------------------------------------
 
 #define MAX_UNIT       (1u << 20) // units are larger where there were more
-#define LEAST_CELL_TOK 16         // in a picture
+#define LEAST_CELL_TOK 16         // in a snapshot
 #define MOST_CELL      (1u << 14)
 
 typedef struct reserved_seq {
@@ -555,9 +557,9 @@ static void reserve_stats(const fxi_kv *kv, fxi_kv_stats *out)
     out->peak_live_bytes = k->peak_live_tok * k->tok_bytes;
 }
 
-// ---- pictures ----------------------------------------------------------------------------------
+// ---- snapshots ---------------------------------------------------------------------------------
 
-// A cell of a picture is 2^order units. Blocks that are smaller share one.
+// A cell of a snapshot is 2^order units. Blocks that are smaller share one.
 typedef struct reserve_cells {
     int order;
     uint32_t n;
@@ -588,33 +590,30 @@ static void count_cell_blocks(const kv_reserve *k, reserve_cells *c)
         }
 }
 
-static void paint_cells(const kv_reserve *k, const reserve_cells *c, const fxi_kv_painter *to)
-{
-    static const fxi_kv_chunk_state states[] = {FXI_KV_CHUNK_SPARE, FXI_KV_CHUNK_OWNED,
-                                                FXI_KV_CHUNK_SHARED};
-    for (int d = 0; d < k->pool.n_rank; d++)
-        for (uint32_t i = 0; i < c->n; i++)
-            to->chunk(to->ud, d, (uint64_t)d * c->n + i, 1, states[c->n_block[i]]);
-}
-
-// A sequence shows all that is reserved for it. The cells of the devices are named one after the
+// A sequence has all that is reserved for it. The cells of the devices are named one after the
 // other.
-static fx_status reserve_paint(fxi_kv *kv, const fxi_kv_painter *to)
+static void reserve_collect(fxi_kv *kv, fxi_kv_snapshot *to)
 {
+    static const unsigned states[] = {FX_CHUNK_spare, FX_CHUNK_owned, FX_CHUNK_shared};
     const kv_reserve *k = reserve_of(kv);
     const int n = k->pool.n_rank;
     reserve_cells c;
-    if (!open_cells(k, &c)) return FX_ENOMEM;
+    to->has_failed = !open_cells(k, &c);
+    if (to->has_failed) return;
     count_cell_blocks(k, &c);
     for (int d = 0; d < n; d++)
-        to->group(to->ud, block_bytes(k, c.order) / (uint64_t)n, (int)block_tok(k, c.order), d);
-    paint_cells(k, &c, to);
-    for (const reserved_seq *s = k->first; s; s = s->next)
+        fxi_kv_snapshot_add_group(to, block_bytes(k, c.order) / (uint64_t)n,
+                                  (int)block_tok(k, c.order), d);
+    for (int d = 0; d < n; d++)
+        for (uint32_t i = 0; i < c.n; i++)
+            fxi_kv_snapshot_add_chunks(to, d, (uint64_t)d * c.n + i, 1, states[c.n_block[i]]);
+    for (int i = 0; i < to->n_seq; i++) {
+        const reserved_seq *s = (const reserved_seq *)to->seq[i];
         for (int d = 0; d < n; d++)
-            to->segment(to->ud, (const fxi_kv_seq *)s, d, 0, (uint64_t)d * c.n + (s->at >> c.order),
-                        cells_of(&c, s));
+            fxi_kv_snapshot_add_segments(to, i, d, 0, (uint64_t)d * c.n + (s->at >> c.order),
+                                         cells_of(&c, s));
+    }
     free(c.n_block);
-    return FX_OK;
 }
 
 // ---- checks ------------------------------------------------------------------------------------
@@ -656,7 +655,7 @@ static fx_status reserve_check(fxi_kv *kv, const char **what)
         .seq_extend = reserve_extend, .seq_truncate = reserve_truncate,                     \
         .seq_release = reserve_release, .seq_views = reserve_views,                         \
         .bytes_for = reserve_bytes_for, .cost = reserve_cost, .seq_growth = reserve_growth, \
-        .held = reserve_held, .stats = reserve_stats, .paint = reserve_paint,               \
+        .held = reserve_held, .stats = reserve_stats, .collect = reserve_collect,           \
         .check = reserve_check,                                                             \
     }
 

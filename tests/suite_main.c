@@ -14,6 +14,16 @@
 
 #include "suite.h"
 
+int suite_is_long(void)
+{
+    return getenv("FX_TEST_LONG") != NULL;
+}
+
+int suite_takes(size_t i, size_t every)
+{
+    return suite_is_long() || i % every == 0;
+}
+
 static const suite *find_suite(const char *name)
 {
     for (const suite *s = suite_list; s->name; s++)

@@ -5,6 +5,7 @@ offence too, so the tables stay true.
 """
 
 ERROR = "include/flexinfer/error.h"
+ROWS = "include/flexinfer/snapshot_rows.h"  # plain data that a KV manager fills
 
 # Every folder of src/ and include/ that holds sources is a shelf, and must stand here. A file may include what lies on
 # its own shelf and what its shelf lists:
@@ -35,8 +36,8 @@ LAW = {
     "base/system": ["base/text", "base", ERROR],
     "base/keyed": ["base/text", "base", ERROR],
     "base/json": ["base/text", "base/system", "base", ERROR],
-    # HTTP as a client speaks it.
-    "base/net": ["base/text", "base/system", "base", ERROR],
+    # HTTP and TLS as a client.
+    "base/net": ["base/text", "base", ERROR],
 
     # Grammars: front ends (syntax) make a grammar as data; the automaton runs it over bytes.
     "grammar/syntax": ["base/...", ERROR],
@@ -71,8 +72,8 @@ LAW = {
     "kernels/cuda": ["kernels/ref/mathf_text.h", "kernels", "base/...", ERROR],
 
     # KV managers over one port: a file or a shelf each, and the pool that some of them share.
-    "kv": ["kernels/kv_view.h", "include/flexinfer/counters.h", "include/vtensor", "base/...", ERROR],
-    "kv/paged": ["kv", "kernels/kv_view.h", *PORT, "base/...", ERROR],
+    "kv": ["kernels/kv_view.h", "include/flexinfer/counters.h", "include/vtensor", ROWS, "base/...", ERROR],
+    "kv/paged": ["kv", "kernels/kv_view.h", *PORT, ROWS, "base/...", ERROR],
     # The model: a plan as data and the device that runs it (model); the host as a device; the loading
     # that makes a plan; the pass.
     "model": ["kernels", "format", "base/...", ERROR],
@@ -93,19 +94,18 @@ LAW = {
     "engine/record": ["include/flexinfer"],
     # Drafts as data; speculate puts them into steps.
     "engine/draft": ["include/flexinfer"],
-    "engine/picture": ["engine/group", "engine/record", "engine/engine.h", "kv/kv.h", "base/...", "include/flexinfer"],
     "engine/grammar": ["grammar/matcher", "grammar/schema/schema.h", "grammar/syntax", "engine/engine.h", "format",
                        "base/...", "include/flexinfer"],
     "engine/group": ["engine/draft", "engine/grammar", "grammar/matcher", "engine/sampling", "engine/engine.h", "engine/record",
-                     "engine/picture/gallery.h", "kv/kv.h", "model/model.h", "model/pooling.h", "format", "base/...", "include/flexinfer"],
+                     "kv/kv.h", "model/model.h", "model/pooling.h", "format", "base/...", "include/flexinfer"],
     "engine/speculate": ["engine/sampling", "model/model.h", "model/device.h", "format", "engine/memory", "engine/group", "engine/draft", "engine/record", "engine/engine.h", "kv/kv.h", "base/...",
                          "include/flexinfer"],
     "engine/memory": ["engine/draft", "engine/group", "engine/record", "engine/engine.h", "kv/kv.h", "base/...", "include/flexinfer"],
     "engine/loop": ["engine/speculate", "engine/draft", "engine/memory", "engine/group", "engine/grammar", "grammar/matcher", "engine/record",
                     "engine/sampling", "engine/engine.h", "kv/kv.h", "model/device.h", "model/model.h", "format", "kernels/kv_view.h",
                     "base/...", "include/flexinfer"],
-    "engine": ["engine/speculate", "engine/draft", "engine/loop", "engine/memory", "engine/picture", "engine/group", "engine/grammar",
-               "engine/record", "engine/sampling", "gpu/gpu.h", "kv/kv.h", "model/device.h", "model/model.h", *PORT,
+    "engine": ["engine/speculate", "engine/draft", "engine/loop", "engine/memory", "engine/group", "engine/grammar",
+               "engine/record", "engine/sampling", "gpu/gpu.h", "kv/kv.h", "kv/kv_snapshot.h", "model/device.h", "model/model.h", *PORT,
                "model/pooling.h", "format", "kernels/kv_view.h", "kernels/probe.h", "base/...", "include/flexinfer"],
 
     # The server: http -> request -> reply; http -> guard, which is policy as data: tenants, keys, names of hosts;
@@ -123,12 +123,9 @@ LAW = {
     "server/request": ["server/http_error.h", "output_parser/call_formats.h", "output_parser/output_parser.h", "server/work/ledger.h", "server/reply", "base/...", "include/flexinfer"],
     "server/endpoint": ["server/http_error.h", "server/trace/chrome_trace.h", "server/work/ledger.h", "server/request", "server/reply", "base/...", "include/flexinfer"],
     "server/schema": ["server/http_error.h", "server/request", "server/reply", "base/...", "include/flexinfer"],
-    # The KV memory as JSON, those who watch it, and the files of the page. viewer/ works on jobs, as http.h has them.
-    "server/picture": ["base/...", "include/flexinfer"],
-    "server/viewer": ["server/http_error.h", "server/http/http.h", "server/picture", "server/guard", "server/metrics", "server/work", "server/endpoint", "server/request", "server/reply", "server/server.h", "server/web", "base/...", "include/flexinfer"],
     "server/web": ["base/..."],
-    "server/http": ["server/http_error.h", "server/viewer", "server/web", "server/guard", "server/spans", "server/log", "server/metrics", "server/work", "server/endpoint", "server/schema", "server/request", "server/reply", "server/server.h", "base/...", "include/flexinfer"],
-    "server": ["server/http_error.h", "output_parser/call_formats.h", "server/request/api_request.h", "server/viewer", "server/web", "server/http", "server/guard", "server/spans/exporter.h", "server/log/log.h", "server/metrics", "server/work", "server/reply", "base/...", "include/flexinfer"],
+    "server/http": ["server/http_error.h", "server/web", "server/guard", "server/spans", "server/log", "server/metrics", "server/work", "server/endpoint", "server/schema", "server/request", "server/reply", "server/server.h", "base/...", "include/flexinfer"],
+    "server": ["server/http_error.h", "output_parser/call_formats.h", "server/request/api_request.h", "server/web", "server/http", "server/guard", "server/spans/exporter.h", "server/log/log.h", "server/metrics", "server/work", "server/reply", "base/...", "include/flexinfer"],
 
     # The program: cli -> top -> terminal; flexinfer-lab runs over its tables and over the inside of the engine.
     "cli/terminal": ["include/flexinfer/error.h"],
@@ -136,7 +133,7 @@ LAW = {
     "cli/top": ["cli/terminal", "base/...", "include/flexinfer"],
     "cli": ["cli/top", "cli/terminal", "server/server.h", "server/guard/origin.h", "server/log/log.h",
             "server/trace/chrome_trace.h", "format", "base/...", "include/flexinfer"],
-    "lab": ["cli", "cli/terminal", "engine/engine.h", "engine/loop", "kv/kv.h", "kv/kv_pool.h", "model/model_base.h", "model/model.h",
+    "lab": ["cli", "cli/terminal", "engine/engine.h", "engine/loop", "kv/kv.h", "kv/kv_snapshot.h", "kv/kv_pool.h", "model/model_base.h", "model/model.h",
             "format/gguf/gguf_made.h", "format", *PORT, "base/...", "include/flexinfer"],
 }
 
@@ -144,6 +141,7 @@ LAW = {
 SYSTEM = {
     "microhttpd.h": ["server/http"],
     "curses.h": ["cli/top"],
+    "curl/curl.h": ["base/net"],
     "jansson.h": ["base/json", "engine/grammar", "format/...", "grammar/schema", "server/...", "cli", "cli/top", "lab"],
     "pcre2.h": ["format/vocab/lookup"],
     "utf8proc.h": ["format/vocab/...", "format/jinja/..."],
@@ -152,9 +150,9 @@ SYSTEM = {
 # Files of a room, highest first: a file never uses a symbol of one above it, neither directly nor through files that
 # are not listed.
 ORDER = {
-    "engine": ["engine", "gather", "paint", "turn", "idle", "plan", "prompts", "admit", "join", "step", "step_batch", "draw", "settle", "fork",
+    "engine": ["engine", "gather", "engine_snapshot", "turn", "idle", "plan", "prompts", "admit", "join", "step", "step_batch", "draw", "settle", "fork",
                "output", "inbox", "speculate_plan", "speculate_find", "draft_model", "budget", "room", "preempt", "cache", "lists", "group", "beam", "embedding",
-               "seq", "text", "gallery", "recorder", "draft", "ngram"],
+               "seq", "text", "recorder", "draft", "ngram"],
 }
 
 # Files that may call each other in a circle: (files, reason).

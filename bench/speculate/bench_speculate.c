@@ -59,7 +59,8 @@ static const fxi_opt opts[] = {
     {"only", 0, "KIND", FXI_OPT_STR, 0, 0, NULL, FIELD(only), 1, "texts of this kind alone"},
     {"texts", 0, "N", FXI_OPT_INT, 1, MAX_TEXT, "256", FIELD(max_text), 1, "of each kind, at most"},
 };
-static const fxi_opt_table table = {opts, sizeof opts / sizeof *opts, "BENCH_", NULL, 0};
+static const fxi_opt_table table = {
+    .opt = opts, .n_opt = sizeof opts / sizeof *opts, .env_prefix = "BENCH_"};
 
 typedef struct text {
     char kind[16];

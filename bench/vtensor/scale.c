@@ -91,7 +91,6 @@ static vt_seq *grown(scale *s, uint32_t n_tok)
     X(get_stats)         \
     X(read_stats)        \
     X(prefix_ages)       \
-    X(prefix_changes)    \
     X(held_bytes)        \
     X(mappings_for)      \
     X(domain_open)       \
@@ -159,25 +158,9 @@ static void note_chunks(void *ud, uint64_t first, uint64_t n, uint32_t group, vt
     *(uint64_t *)ud += n;
 }
 
-static void note_gone(void *ud, uint64_t id)
-{
-    (void)ud, (void)id;
-}
-
-static void note_anew(void *ud)
-{
-    (void)ud;
-}
-
-static void note_node(void *ud, uint64_t domain_id, const vt_prefix_info *node)
-{
-    (void)ud, (void)domain_id, (void)node;
-}
-
 // What the sequence has left is to be done, and nothing beside it.
 static void whole_manager(scale *s, call_times *us, uint32_t round)
 {
-    const vt_prefix_watcher watcher = {NULL, note_anew, note_gone, note_node};
     const uint64_t less = MOST_BYTES - (round & 1) * GIB;
     vt_stats st;
     vt_prefix_ages ages;
@@ -188,7 +171,6 @@ static void whole_manager(scale *s, call_times *us, uint32_t round)
     TIME(us->get_stats, vt_get_stats(s->m, &st));
     TIME(us->read_stats, vt_read_stats(s->m, &st));
     TIME(us->prefix_ages, vt_get_prefix_ages(s->m, &ages));
-    TIME(us->prefix_changes, vt_prefix_changes(s->m, &watcher));
     TIME(us->held_bytes, n += vt_held_bytes(s->m));
     TIME(us->mappings_for, n += vt_mappings_for(s->m, s->many[0]));
     TIME(us->domain_open, must(vt_domain_open(s->m, "other", 5, &d), "open a domain"));
@@ -217,7 +199,7 @@ static void put_call(bench *b, const char *name, samples *us)
 
 #define PUT_CALL(name) put_call(s->b, #name, &us.name);
 
-// Rounds until then are not counted: they fill caches, and the first prefix_changes tells of all.
+// Rounds until then are not counted: they fill caches.
 enum { N_WARM_UP = 2 };
 
 static void measure_calls(scale *s, const char *by, uint32_t n)
@@ -225,7 +207,6 @@ static void measure_calls(scale *s, const char *by, uint32_t n)
     static const call_times empty;
     call_times none = empty, us = empty;
     for (int i = 0; i < N_MANY; i++) s->many[i] = grown(s, 1);
-    vt_prefix_watch(s->m, true);
     take_step(s);
     for (uint32_t i = 0; i < N_WARM_UP + 4 + s->b->n_repeat; i++) {
         one_sequence(s, i < N_WARM_UP ? &none : &us, i);

@@ -605,7 +605,7 @@ const char *fx_kv_manager_name(int i);
     X(kv_swapped_bytes, "KV memory of preempted requests in the swap now")                \
     X(kv_peak_mapped_bytes, "largest kv_mapped_bytes so far")                             \
     X(kv_peak_live_bytes, "largest kv_live_bytes so far")                                 \
-    X(n_picture, "pictures of the KV memory taken for those who watch it, so far")        \
+    X(n_picture, "snapshots of the KV memory taken for subscribers so far")               \
     X(picture_us, "microseconds of the engine thread spent on them so far")
 
 typedef struct fx_stats {

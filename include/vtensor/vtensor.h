@@ -396,22 +396,9 @@ VT_API void vt_domain_each(vt_manager *m,
                            void *ud);
 VT_API void vt_prefix_each(const vt_domain *d, bool (*fn)(void *ud, const vt_prefix_info *node),
                            void *ud);
-
-// What a watcher is told. The calls must not call the manager.
-typedef struct vt_prefix_watcher {
-    void *ud;
-    void (*anew)(void *ud);              // what was told before is void: all nodes follow
-    void (*gone)(void *ud, uint64_t id); // perhaps of a node that was never told of
-    void (*node)(void *ud, uint64_t domain_id, const vt_prefix_info *node); // new or different
-} vt_prefix_watcher;
-
-// For status pages of large caches: from vt_prefix_watch(m, true) on the manager notes which nodes
-// change, of all domains, and vt_prefix_changes tells of those that are new, different in n_tok,
-// held_bytes or n_seq, or gone since the last call; at first, and after a lack of memory, of all.
-// Its time goes with what it tells. The order of nodes is any. While nobody watches, it tells of
-// all nodes. Owner thread; watching again begins anew.
-VT_API void vt_prefix_watch(vt_manager *m, bool is_on);
-VT_API void vt_prefix_changes(vt_manager *m, const vt_prefix_watcher *to);
+// The same from the newest node to the oldest: children before parents.
+VT_API void vt_prefix_each_newest(const vt_domain *d,
+                                  bool (*fn)(void *ud, const vt_prefix_info *node), void *ud);
 
 // ---- Events, for routers that follow what is cached where
 
@@ -643,8 +630,8 @@ typedef struct vt_snapshot {
 VT_API VT_NODISCARD vt_status vt_snapshot_take(const vt_manager *m, vt_snapshot **out);
 VT_API void vt_snapshot_free(vt_snapshot *snap); // NULL is allowed
 
-// The same for pictures of large caches, call by call and without a block of memory. The calls must
-// not call the manager. Owner thread.
+// The same for large caches, call by call and without a block of memory. The calls must not call
+// the manager. Owner thread.
 //
 // Chunks that have memory, in runs of neighbours of one group and state, by index.
 VT_API void vt_chunk_each(const vt_manager *m,

@@ -45,7 +45,7 @@ fx_status fxi_engine_init(fx_engine *eng, fx_error *err)
     if (!rc) rc = pthread_mutex_init(&eng->step_mu, NULL);
     if (!rc) rc = !fxi_answer_vocab_init(&eng->answer_vocab);
     eng->mask_spend = FXI_MASK_SPEND;
-    if (!rc) rc = fxi_gallery_init(&eng->gallery);
+    if (!rc) rc = fxi_snapshots_open(&eng->snapshots);
     pthread_condattr_destroy(&attr);
     return rc ? fxi_fail(err, FX_EINTERNAL, "the engine's lock could not be made") : FX_OK;
 }
@@ -328,7 +328,7 @@ void fxi_engine_unload(fx_engine *eng)
     fxi_chat_free(eng->chat);
     fxi_vocab_free(eng->vocab);
     fxi_answer_vocab_free(&eng->answer_vocab);
-    fxi_gallery_free(&eng->gallery);
+    fxi_snapshots_close(&eng->snapshots);
     pthread_mutex_destroy(&eng->mu);
     pthread_mutex_destroy(&eng->step_mu);
     pthread_cond_destroy(&eng->wake);

@@ -39,6 +39,7 @@ struct vt_vmm;
 typedef struct fxi_kv fxi_kv;
 typedef struct fxi_kv_seq fxi_kv_seq;
 typedef struct fxi_kv_domain fxi_kv_domain; // sequences share prefixes within one domain only
+typedef struct fxi_kv_snapshot fxi_kv_snapshot;
 
 typedef struct fxi_kv_shape {
     fxi_kv_layout layout;  // what is stored for each token
@@ -134,40 +135,6 @@ typedef struct fxi_kv_keep {
     uint64_t until_ms; // the priority holds until then, by the clock of fxi_kv_step; 0: no limit
 } fxi_kv_keep;
 
-// What a manager shows of its memory, call by call (fxi_kv_paint).
-typedef enum fxi_kv_chunk_state {
-    FXI_KV_CHUNK_ABSENT,
-    FXI_KV_CHUNK_SPARE,
-    FXI_KV_CHUNK_OWNED,  // by one sequence alone
-    FXI_KV_CHUNK_SHARED, // by a sequence, and by others or recorded prefixes
-    FXI_KV_CHUNK_CACHED, // by recorded prefixes alone
-    FXI_KV_CHUNK_SWAPPED,
-    FXI_KV_N_CHUNK_STATE
-} fxi_kv_chunk_state;
-
-typedef struct fxi_kv_node { // of the tree of recorded prefixes
-    uint64_t id, parent_id;  // parent_id 0: none
-    uint64_t domain_id, held_bytes;
-    int n_tok, n_seq; // n_seq: sequences whose recorded part ends here
-} fxi_kv_node;
-
-#define FXI_KV_SWAP_CHUNK ((uint64_t)1 << 48) // from here on: chunks in the swap
-
-// Called in this order: all groups of chunks, from 0 on; each chunk once; the segments of each
-// sequence, one sequence after the other, by group and position; nodes. Where several devices share
-// a cache out, each has groups of its own, those of device 0 first, and a chunk's group says where
-// it is; the nodes are those of device 0, its bytes times the number of devices. Chunks and
-// segments come as n neighbours at a time: chunk + i is at position at + i.
-typedef struct fxi_kv_painter {
-    void *ud;
-    void (*group)(void *ud, uint64_t chunk_bytes, int chunk_tok, int device);
-    void (*chunk)(void *ud, int group, uint64_t chunk, uint32_t n, fxi_kv_chunk_state state);
-    void (*segment)(void *ud, const fxi_kv_seq *s, int group, int at, uint64_t chunk, uint32_t n);
-    void (*nodes_anew)(void *ud); // all nodes follow; without it, what is new, different or gone
-    void (*gone_node)(void *ud, uint64_t id); // perhaps of a node that was never shown
-    void (*node)(void *ud, const fxi_kv_node *node);
-} fxi_kv_painter;
-
 typedef enum fxi_kv_cap {
     FXI_KV_PREFIX = 1,   // domains, peek, match, record, whole_tok, forget_idle
     FXI_KV_EXACT = 2,    // prefixes are shared to the token; otherwise as far as whole blocks go
@@ -229,8 +196,7 @@ typedef struct fxi_kv_ops {
     void (*moved)(const fxi_kv *kv, fxi_kv_moved *out);
     void (*prefix_ages)(const fxi_kv *kv, fxi_kv_prefix_ages *out);
     void (*driver_calls)(const fxi_kv *kv, fx_op_stats out[FX_N_DRIVER_OP]);
-    fx_status (*paint)(fxi_kv *kv, const fxi_kv_painter *to); // NULL: it shows no chunks
-    void (*watch_nodes)(fxi_kv *kv, bool is_on);              // NULL: it shows all nodes every time
+    void (*collect)(fxi_kv *kv, fxi_kv_snapshot *to); // NULL: it shows no chunks
     fx_status (*check)(fxi_kv *kv, const char **what);
 } fxi_kv_ops;
 
@@ -569,17 +535,10 @@ static inline void fxi_kv_get_prefix_ages(const fxi_kv *kv, fxi_kv_prefix_ages *
     if (kv->ops->prefix_ages) kv->ops->prefix_ages(kv, out);
 }
 
-// Shows where everything is now. Errors: FX_ENOMEM; then some of it may have been shown.
-static inline fx_status fxi_kv_paint(fxi_kv *kv, const fxi_kv_painter *to)
+// Fills *to with where everything is now (kv_snapshot.h). All sequences of to->seq are alive.
+static inline void fxi_kv_collect(fxi_kv *kv, fxi_kv_snapshot *to)
 {
-    return kv->ops->paint ? kv->ops->paint(kv, to) : FX_OK;
-}
-
-// From is_on on, fxi_kv_paint shows all nodes at first and then what has changed of them since it
-// was called last, if the manager can tell. Otherwise, and before, it shows all.
-static inline void fxi_kv_watch_nodes(fxi_kv *kv, bool is_on)
-{
-    if (kv->ops->watch_nodes) kv->ops->watch_nodes(kv, is_on);
+    if (kv->ops->collect) kv->ops->collect(kv, to);
 }
 
 // SWAP.

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 
 #include "kv/kv_chunks.h"
+#include "kv/kv_collect.h"
 #include "kv/kv_managers.h"
 #include "kv/kv_meter.h"
-#include "kv/kv_paint.h"
 #include "vtensor/team.h"
 #include "vtensor/vtensor.h"
 
@@ -492,18 +492,13 @@ static void kvv_driver_calls(const fxi_kv *kv, fx_op_stats out[FX_N_DRIVER_OP])
     for (int i = 0; i < manager_of(kv)->n; i++) fxi_meter_add(manager_of(kv)->meter[i], out);
 }
 
-// ---- pictures ----------------------------------------------------------------------------------
-
-static fx_status kvv_paint(fxi_kv *kv, const fxi_kv_painter *to)
+static void kvv_collect(fxi_kv *kv, fxi_kv_snapshot *to)
 {
     const kv_vtensor *k = manager_of(kv);
-    return k->team ? fxi_chunks_paint_team(&k->chunks, k->team, to)
-                   : fxi_chunks_paint(&k->chunks, k->vt[0], to);
-}
-
-static void kvv_watch_nodes(fxi_kv *kv, bool is_on)
-{
-    vt_prefix_watch(vt_of(kv), is_on);
+    if (k->team)
+        fxi_chunks_collect_team(&k->chunks, k->team, to);
+    else
+        fxi_chunks_collect(&k->chunks, k->vt[0], to);
 }
 
 static fx_status kvv_check(fxi_kv *kv, const char **what)
@@ -552,7 +547,6 @@ const fxi_kv_ops fxi_kv_vtensor = {
     .prefix_ages = kvv_prefix_ages,
     .moved = kvv_moved,
     .driver_calls = kvv_driver_calls,
-    .paint = kvv_paint,
-    .watch_nodes = kvv_watch_nodes,
+    .collect = kvv_collect,
     .check = kvv_check,
 };

@@ -6,16 +6,11 @@
 
 #include "model/device.h"
 
-static int count_blocks(int n_pos)
-{
-    return n_pos / FXI_ROPE_BLOCK + 1;
-}
-
 fx_status fxi_rope_open(int n_pos, const fxi_rope_spec *spec, fxi_rope *out, fx_error *err)
 {
     const size_t n = (size_t)n_pos * (size_t)(spec->n_rot / 2);
     *out = (fxi_rope){.spec = *spec, .n_pos = n_pos, .n_pair = spec->n_rot / 2};
-    out->is_made = calloc((size_t)count_blocks(n_pos), sizeof *out->is_made);
+    out->is_made = calloc((size_t)(n_pos / FXI_ROPE_BLOCK + 1), sizeof *out->is_made);
     void *map = mmap(NULL, 2 * n * sizeof(float), PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (map != MAP_FAILED) {
@@ -38,17 +33,12 @@ void fxi_rope_close(fxi_rope *r)
 
 // ---- angles ------------------------------------------------------------------------------------
 
-// The base of a position past dynamic_tok.
-static double dynamic_base(const fxi_rope_spec *s, int pos)
-{
-    const double f = s->dynamic_factor, n = s->n_rot;
-    return s->base * pow(f * (pos + 1) / s->dynamic_tok - (f - 1), n / (n - 2));
-}
-
 static double pair_freq(const fxi_rope_spec *s, int pos, int i)
 {
     if (!s->dynamic_tok || pos < s->dynamic_tok || s->n_rot <= 2) return s->freq[i];
-    return pow(dynamic_base(s, pos), -2.0 * i / s->n_rot);
+    const double f = s->dynamic_factor, n = s->n_rot;
+    const double base = s->base * pow(f * (pos + 1) / s->dynamic_tok - (f - 1), n / (n - 2));
+    return pow(base, -2.0 * i / s->n_rot);
 }
 
 typedef struct rope_block {

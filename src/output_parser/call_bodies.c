@@ -178,21 +178,6 @@ static fxi_body_step end_object(fxi_output_parser *o)
     return FXI_BODY_DONE;
 }
 
-static fxi_body_step object_open(fxi_output_parser *o, char c)
-{
-    return expect_byte(o, c, '{', O_FIRST);
-}
-
-static fxi_body_step object_first(fxi_output_parser *o, char c)
-{
-    return c == '}' ? fxi_body_bad(o, 0) : expect_byte(o, c, '"', O_KEY);
-}
-
-static fxi_body_step object_quote(fxi_output_parser *o, char c)
-{
-    return expect_byte(o, c, '"', O_KEY);
-}
-
 static fxi_body_step object_key(fxi_output_parser *o, char c)
 {
     bool ended;
@@ -203,11 +188,6 @@ static fxi_body_step object_key(fxi_output_parser *o, char c)
     d->wants_args = is_any(&d->word, args_keys, COUNT(args_keys));
     fxi_buf_clear(&d->word);
     return object_go_on(o, O_COLON);
-}
-
-static fxi_body_step object_colon(fxi_output_parser *o, char c)
-{
-    return expect_byte(o, c, ':', O_VALUE);
 }
 
 static fxi_body_step object_next(fxi_output_parser *o, char c)
@@ -286,13 +266,19 @@ static fxi_body_step object_text(fxi_output_parser *o, char c)
 
 fxi_body_step fxi_call_object(fxi_output_parser *o, char c)
 {
-    static fxi_body_step (*const take[])(fxi_output_parser *, char) = {
-        [O_OPEN] = object_open, [O_FIRST] = object_first, [O_QUOTE] = object_quote,
-        [O_KEY] = object_key,   [O_COLON] = object_colon, [O_VALUE] = object_value,
-        [O_NAME] = object_name, [O_ARGS] = object_args,   [O_TEXT] = object_text,
-        [O_SKIP] = object_skip, [O_NEXT] = object_next,
-    };
-    return take[o->call.step](o, c);
+    switch (o->call.step) {
+    case O_OPEN: return expect_byte(o, c, '{', O_FIRST);
+    case O_FIRST: return c == '}' ? fxi_body_bad(o, 0) : expect_byte(o, c, '"', O_KEY);
+    case O_QUOTE: return expect_byte(o, c, '"', O_KEY);
+    case O_KEY: return object_key(o, c);
+    case O_COLON: return expect_byte(o, c, ':', O_VALUE);
+    case O_VALUE: return object_value(o, c);
+    case O_NAME: return object_name(o, c);
+    case O_ARGS: return object_args(o, c);
+    case O_TEXT: return object_text(o, c);
+    case O_SKIP: return object_skip(o, c);
+    default: return object_next(o, c);
+    }
 }
 
 // ---- head ---------------------------------------------------------------------------------------

@@ -149,53 +149,23 @@ static fxi_scan_step scan_word(fxi_json_scan *s, char c)
     return *++s->word ? FXI_SCAN_MORE : end_value(s);
 }
 
-static fxi_scan_step scan_digit(fxi_json_scan *s, char c, int next)
+// Inside a number, which ends before the first byte that is not part of it.
+static fxi_scan_step scan_number(fxi_json_scan *s, char c)
 {
-    return scan_is_digit(c) ? scan_go_to(s, next) : FXI_SCAN_BAD;
-}
-
-static fxi_scan_step scan_minus(fxi_json_scan *s, char c)
-{
-    return scan_digit(s, c, c == '0' ? S_ZERO : S_INT);
-}
-
-static fxi_scan_step scan_zero(fxi_json_scan *s, char c)
-{
-    if (c == '.') return scan_go_to(s, S_POINT);
-    if (c == 'e' || c == 'E') return scan_go_to(s, S_E);
-    s->state = S_AFTER;
-    return scan_after(s, c);
-}
-
-static fxi_scan_step scan_int(fxi_json_scan *s, char c)
-{
-    return scan_is_digit(c) ? FXI_SCAN_MORE : scan_zero(s, c);
-}
-
-static fxi_scan_step scan_point(fxi_json_scan *s, char c)
-{
-    return scan_digit(s, c, S_FRACTION);
-}
-
-static fxi_scan_step scan_fraction(fxi_json_scan *s, char c)
-{
-    if (scan_is_digit(c)) return FXI_SCAN_MORE;
-    return c == '.' ? FXI_SCAN_BAD : scan_zero(s, c);
-}
-
-static fxi_scan_step scan_e(fxi_json_scan *s, char c)
-{
-    return c == '+' || c == '-' ? scan_go_to(s, S_E_SIGN) : scan_digit(s, c, S_EXPONENT);
-}
-
-static fxi_scan_step scan_e_sign(fxi_json_scan *s, char c)
-{
-    return scan_digit(s, c, S_EXPONENT);
-}
-
-static fxi_scan_step scan_exponent(fxi_json_scan *s, char c)
-{
-    if (scan_is_digit(c)) return FXI_SCAN_MORE;
+    const bool is_digit = scan_is_digit(c), is_e = c == 'e' || c == 'E';
+    switch (s->state) {
+    case S_MINUS: return is_digit ? scan_go_to(s, c == '0' ? S_ZERO : S_INT) : FXI_SCAN_BAD;
+    case S_POINT: return is_digit ? scan_go_to(s, S_FRACTION) : FXI_SCAN_BAD;
+    case S_E_SIGN: return is_digit ? scan_go_to(s, S_EXPONENT) : FXI_SCAN_BAD;
+    case S_E:
+        if (c == '+' || c == '-') return scan_go_to(s, S_E_SIGN);
+        return is_digit ? scan_go_to(s, S_EXPONENT) : FXI_SCAN_BAD;
+    default: break;
+    }
+    if (is_digit && s->state != S_ZERO) return FXI_SCAN_MORE;
+    if (is_e && s->state != S_EXPONENT) return scan_go_to(s, S_E);
+    if (c == '.' && s->state == S_FRACTION) return FXI_SCAN_BAD;
+    if (c == '.' && s->state != S_EXPONENT) return scan_go_to(s, S_POINT);
     s->state = S_AFTER;
     return scan_after(s, c);
 }
@@ -206,9 +176,9 @@ fxi_scan_step fxi_json_scan_byte(fxi_json_scan *s, char c)
         [S_VALUE] = scan_value, [S_FIRST_ITEM] = scan_first_item, [S_FIRST_KEY] = scan_first_key,
         [S_KEY] = scan_key,     [S_COLON] = scan_colon,           [S_AFTER] = scan_after,
         [S_TEXT] = scan_text,   [S_ESCAPE] = scan_escape,         [S_HEX] = scan_hex,
-        [S_WORD] = scan_word,   [S_MINUS] = scan_minus,           [S_ZERO] = scan_zero,
-        [S_INT] = scan_int,     [S_POINT] = scan_point,           [S_FRACTION] = scan_fraction,
-        [S_E] = scan_e,         [S_E_SIGN] = scan_e_sign,         [S_EXPONENT] = scan_exponent,
+        [S_WORD] = scan_word,   [S_MINUS] = scan_number,          [S_ZERO] = scan_number,
+        [S_INT] = scan_number,  [S_POINT] = scan_number,          [S_FRACTION] = scan_number,
+        [S_E] = scan_number,    [S_E_SIGN] = scan_number,         [S_EXPONENT] = scan_number,
     };
     return take[s->state](s, c);
 }

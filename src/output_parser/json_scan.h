@@ -9,7 +9,7 @@
 #include "base/text/buf.h"
 
 typedef enum fxi_scan_step {
-    FXI_SCAN_MORE,   // the value goes on
+    FXI_SCAN_MORE,   // the value continues
     FXI_SCAN_DONE,   // it ends with this byte
     FXI_SCAN_BEFORE, // it ended before this byte: a number
     FXI_SCAN_BAD,    // not JSON, or deeper than FXI_SCAN_DEPTH

@@ -67,18 +67,13 @@ static bool emit_byte(fxi_output_parser *o, fxi_output_kind kind, char c)
     return ok;
 }
 
-static bool names_a_tool(const fxi_output_parser *o)
-{
-    const fxi_buf *name = &o->call.name;
-    return !o->bare || !o->spec.has_tool || o->spec.has_tool(o->spec.tools, name->p, name->n);
-}
-
 fxi_body_step fxi_emit_call(fxi_output_parser *o)
 {
     fxi_call_draft *d = &o->call;
     const fxi_output_event ev = {FXI_OUTPUT_CALL, d->name.p, d->name.n, d->id.p, d->id.n, 0};
     if (d->begun) return FXI_BODY_MORE;
-    if (!names_a_tool(o)) return fxi_body_bad(o, 0);
+    if (o->bare && o->spec.has_tool && !o->spec.has_tool(o->spec.tools, d->name.p, d->name.n))
+        return fxi_body_bad(o, 0); // only marks make a call of any name
     if (!flush_output(o) || !o->fn(o->ud, &ev)) return FXI_BODY_NO_MEMORY;
     d->begun = true;
     o->emitted = d->args.n ? o->at + 1 : o->at;
@@ -216,21 +211,17 @@ static bool open_section(fxi_output_parser *o, bool bare)
     return true;
 }
 
-// If text has only a closing mark, the mark that closes the reasoning opens the text.
-static void note_reasoning(fxi_output_parser *o)
-{
-    const fxi_reason_format *r = o->spec.reasoning;
-    o->has_reasoned = true;
-    o->in_marks = r->text_close[0] && !r->text_open[0];
-}
-
 static bool act_on_mark(fxi_output_parser *o, int meaning)
 {
     const size_t begin = o->mark;
     o->mark = ++o->at;
     if (meaning == OPENS_CALLS) return open_section(o, false);
     settle_at(o, meaning == BEGINS_HEADER ? begin : o->at);
-    if (meaning == CLOSES) note_reasoning(o);
+    if (meaning == CLOSES) { // if text has only a closing mark, what closes the reasoning opens it
+        const fxi_reason_format *r = o->spec.reasoning;
+        o->has_reasoned = true;
+        o->in_marks = r->text_close[0] && !r->text_open[0];
+    }
     if (meaning == OPENS_TEXT) o->in_marks = true;
     if (meaning == CLOSES_TEXT) o->in_marks = o->has_reasoned = false;
     enter_state(o, meaning == OPENS_REASONING                     ? STATE_REASON

@@ -11,8 +11,6 @@
 
 FUZZ_TARGET(fuzz_output_parser);
 
-FUZZ_TARGET(fuzz_answer);
-
 typedef struct heard {
     fxi_buf log, args;
     int last; // kind of the last event; -1: none
@@ -80,7 +78,7 @@ static size_t count_reasonings(void)
     return n;
 }
 
-int fuzz_answer_run(const uint8_t *data, size_t n_bytes)
+int fuzz_output_parser_run(const uint8_t *data, size_t n_bytes)
 {
     if (n_bytes < 3) return 0;
     const fxi_output_spec spec = {.calls = fxi_call_format_at(data[0] % (count_calls() + 1)),
@@ -100,7 +98,7 @@ int fuzz_answer_run(const uint8_t *data, size_t n_bytes)
 }
 
 // One of each body, behind the numbers of its row and of "think".
-bool fuzz_answer_seed(unsigned i, fxi_buf *out)
+bool fuzz_output_parser_seed(unsigned i, fxi_buf *out)
 {
     static const struct seed {
         const char *calls, *text;

@@ -8,7 +8,6 @@
 
 #include <string.h>
 
-#include "server/spans/otel_pairs.h"
 #include "server/spans/otlp_json.h"
 
 FUZZ_TARGET(fuzz_spans);

@@ -31,6 +31,7 @@ static const sweep_row rows[] = {
      "\"ignore_eos\":true}",
      200, "\"finish_reason\":\"length\""},
     {"GET", "/kv/stream", NULL, 200, "\"requests\":[]"},
+    {"GET", "/kv/snapshot", NULL, 200, "\"requests\":[]"},
 };
 
 static bool is_idle(const fx_engine *eng)

@@ -143,7 +143,7 @@ fxi_group *fxi_inbox_take(fx_engine *eng)
     pthread_mutex_lock(&eng->mu);
     fxi_group *g = eng->inbox_head;
     eng->inbox_head = eng->inbox_tail = NULL;
-    eng->has_new_budget = eng->wants_picture = false;
+    eng->has_new_budget = eng->wants_snapshot = false;
     pthread_mutex_unlock(&eng->mu);
     return g;
 }
@@ -180,7 +180,7 @@ void fxi_inbox_wait(fx_engine *eng, int max_ms)
 {
     pthread_mutex_lock(&eng->mu);
     const bool nothing = !eng->closing && !eng->inbox_head && !eng->has_new_budget &&
-                         !eng->must_clear && !eng->wants_picture;
+                         !eng->must_clear && !eng->wants_snapshot;
     if (nothing && max_ms)
         wait_locked(eng, 1000ull * (uint64_t)max_ms);
     else if (nothing)

@@ -244,24 +244,10 @@ TEST(test_bool)
     return say_bool(out, c->self.type == FXI_JVAL_BOOL && c->self.b == (c->row->how == 1));
 }
 
-TEST(test_defined)
-{
-    (void)r;
-    return say_bool(out, c->self.type != FXI_JVAL_UNDEFINED);
-}
-
 TEST(test_iterable)
 {
     (void)r;
     return say_bool(out, fxi_jval_is_iterable(c->self));
-}
-
-TEST(test_callable)
-{
-    (void)r;
-    uint8_t t = c->self.type;
-    return say_bool(out, t == FXI_JVAL_MACRO || t == FXI_JVAL_METHOD || t == FXI_JVAL_FUNCTION ||
-                             t == FXI_JVAL_LOOP || t == FXI_JVAL_UNDEFINED);
 }
 
 // ---- numbers and comparisons --------------------------------------------------------------------
@@ -295,14 +281,15 @@ TEST(test_compare)
 enum {
     NUMBERS = BIT(BOOL) | BIT(INT) | BIT(FLOAT),
     SEQUENCES = BIT(STR) | BIT(LIST) | BIT(TUPLE) | BIT(DICT) | BIT(RANGE) | BIT(UNDEFINED),
+    CALLABLES = BIT(MACRO) | BIT(METHOD) | BIT(FUNCTION) | BIT(LOOP) | BIT(UNDEFINED),
 };
 
 static const fxi_jroutine library_tests[] = {
     {.name = "!=", .run = test_compare, ONE, .how = FXI_JOP_NE},
     {.name = "==", .run = test_compare, ONE, .how = FXI_JOP_EQ},
     {.name = "boolean", .run = test_type, .how = BIT(BOOL)},
-    {.name = "callable", .run = test_callable},
-    {.name = "defined", .run = test_defined},
+    {.name = "callable", .run = test_type, .how = CALLABLES},
+    {.name = "defined", .run = test_type, .how = ~BIT(UNDEFINED)},
     {.name = "eq", .run = test_compare, ONE, .how = FXI_JOP_EQ},
     {.name = "equalto", .run = test_compare, ONE, .how = FXI_JOP_EQ},
     {.name = "even", .run = test_parity, .how = 0},

@@ -289,22 +289,18 @@ static bool accepts_byte(const fxi_gram *g, const fxi_gram_frame *top, uint8_t b
     return (uint8_t)g->text.p[x->at + top->at] == byte;
 }
 
-// Queues what follows a top that has accepted its byte.
-static fx_status pass_top(fxi_auto *a, const fxi_gram_frame *top, fx_error *err)
-{
-    const fxi_gram_node *x = &a->g->node[top->node];
-    const fxi_gram_frame next = {top->node, top->at + 1, top->rest};
-    if (x->kind == FXI_GRAM_TEXT && next.at < x->n) return add_top(a, next, err);
-    return queue_work(a, RESUME, top->rest, err);
-}
-
 static fx_status find_move(fxi_auto *a, uint32_t state, uint8_t byte, uint32_t *next, fx_error *err)
 {
     const fxi_gram_stack_set set = a->stacks.set[state];
     begin_closure(a);
     for (uint32_t i = 0; i < set.n; i++) {
-        const fxi_gram_frame *top = &a->stacks.frame[set.first + i];
-        if (accepts_byte(a->g, top, byte)) FX_TRY(pass_top(a, top, err));
+        const fxi_gram_frame top = a->stacks.frame[set.first + i];
+        const fxi_gram_node *x = &a->g->node[top.node];
+        if (!accepts_byte(a->g, &top, byte)) continue;
+        if (x->kind == FXI_GRAM_TEXT && top.at + 1 < x->n)
+            FX_TRY(add_top(a, (fxi_gram_frame){top.node, top.at + 1, top.rest}, err));
+        else
+            FX_TRY(queue_work(a, RESUME, top.rest, err));
     }
     return end_closure(a, next, err);
 }

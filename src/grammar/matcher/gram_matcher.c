@@ -23,7 +23,7 @@ enum {
     PORTION = 4000,          // of work, in units of mask_walk.h: 20 us
     MAX_PREPARE_STEPS = 512, // of a move that is made within a budget
     SPELL_COST = 4000,       // of a text by the tokens of the vocabulary
-    AHEAD_SPEND = 4000000,   // on what nobody has asked for: 10 to 20 ms
+    AHEAD_SPEND = 4000000,   // on what was not asked for: 10 to 20 ms
 };
 #define NOT_FORCED  (-1)
 #define NOT_SPELLED INT32_MIN // yet
@@ -429,7 +429,7 @@ static fx_status push_next(fxi_gram_matcher *m, uint32_t state, fx_error *err)
     return FX_OK;
 }
 
-// A matcher that was reset has no room for what nobody asks for.
+// A matcher that was reset has no room for what is not asked for.
 static bool may_look_ahead(const fxi_gram_matcher *m)
 {
     const fxi_matcher_pool *pool = m->limits.pool;

@@ -184,12 +184,6 @@ static void allow_ids(uint64_t *mask, const uint32_t *id, size_t n)
     for (const uint32_t *end = id + n; id < end; id++) mask[*id / 64] |= (uint64_t)1 << (*id % 64);
 }
 
-static void forbid_ids(uint64_t *mask, const uint32_t *id, size_t n)
-{
-    for (const uint32_t *end = id + n; id < end; id++)
-        mask[*id / 64] &= ~((uint64_t)1 << (*id % 64));
-}
-
 // The table of moves is reallocated when moves are computed, here or during a pause.
 static void look_up_rows(fxi_mask_walk *w, uint16_t depth)
 {
@@ -254,16 +248,6 @@ static fx_status allow_known(fxi_mask_walk *w, const uint64_t *known, int n_char
     return charge_budget(&w->budget, w->tokens->n_word / WORDS_PER_NODE, err);
 }
 
-// The tokens of a slice any of whose characters may follow are known; else the slice is walked.
-static fx_status walk_slice(fxi_mask_walk *w, size_t slice, uint32_t state, slice_run *run,
-                            fx_error *err)
-{
-    const fxi_gram_tokens *t = w->tokens;
-    FX_TRY(find_run(w, slice, state, run, err));
-    if (run->n < 0) return walk_trie(w, &t->slice[slice].trie, state, err);
-    return allow_known(w, t->slice[slice].mask, run->n, err);
-}
-
 // Where words may follow a mark, its tokens are known by their length.
 static fx_status walk_mark(fxi_mask_walk *w, uint32_t root, uint32_t state, fx_error *err)
 {
@@ -308,7 +292,13 @@ static fx_status walk_slices(fxi_mask_walk *w, uint32_t state, fx_error *err)
 {
     const fxi_gram_tokens *t = w->tokens;
     slice_run words = {.n = -1};
-    for (size_t k = 0; k <= FXI_SLICE_WORDS; k++) FX_TRY(walk_slice(w, k, state, &words, err));
+    for (size_t k = 0; k <= FXI_SLICE_WORDS; k++) { // the last run is that of words
+        FX_TRY(find_run(w, k, state, &words, err));
+        if (words.n < 0)
+            FX_TRY(walk_trie(w, &t->slice[k].trie, state, err));
+        else
+            FX_TRY(allow_known(w, t->slice[k].mask, words.n, err));
+    }
     FX_TRY(walk_printed(w, state, &words, err));
     FX_TRY(walk_trie(w, &t->slice[FXI_SLICE_CHARS_ALL].trie, state, err));
     return walk_trie(w, &t->slice[FXI_SLICE_REST].trie, state, err);
@@ -354,7 +344,8 @@ static fx_status walk_differing(fxi_mask_walk *w, const fxi_token_trie *t, size_
             i++;
             continue;
         }
-        if (next != like) forbid_ids(w->mask, t->id + x->id, fxi_trie_ids_end(t, x) - x->id);
+        for (uint32_t k = x->id; next != like && k < fxi_trie_ids_end(t, x); k++)
+            w->mask[t->id[k] / 64] &= ~((uint64_t)1 << (t->id[k] % 64));
         i = x->end;
     }
     return FX_OK;

@@ -291,9 +291,10 @@ static fx_status check_one_ofs(fxi_schema *r)
         for (size_t i = 0; i < json_array_size(list); i++)
             for (size_t k = 0; k < i; k++) {
                 const json_t *a = json_array_get(list, i), *b = json_array_get(list, k);
-                bool apart;
-                FX_TRY(fxi_schema_exclude(r, a, b, &apart));
-                if (!apart)
+                const fxi_schema_set set_a = {&a, 1}, set_b = {&b, 1};
+                bool exclude;
+                FX_TRY(fxi_schema_exclude(r, &set_a, &set_b, &exclude));
+                if (!exclude)
                     return fxi_schema_refuse(r, list,
                                              "\"oneOf\" whose alternatives %zu and %zu may both "
                                              "match (anyOf is supported)",

@@ -133,7 +133,8 @@ fx_status fxi_schema_arrays(fxi_schema *r, const fxi_schema_set *list, fxi_schem
 fx_status fxi_schema_objects(fxi_schema *r, const fxi_schema_set *list, fxi_schema_alts *alts);
 
 // Whether it is certain that no value satisfies both.
-fx_status fxi_schema_exclude(fxi_schema *r, const json_t *a, const json_t *b, bool *out);
+fx_status fxi_schema_exclude(fxi_schema *r, const fxi_schema_set *a, const fxi_schema_set *b,
+                             bool *out);
 // Whether enum or const is in the list.
 bool fxi_schema_has_values(const fxi_schema_set *list);
 // The i-th value that const, or else enum, lists; NULL: there are no more.

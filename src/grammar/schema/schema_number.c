@@ -236,13 +236,7 @@ static int sign_of(const json_t *v)
     return (d > 0) - (d < 0);
 }
 
-// Keeps the stricter of two bounds.
-static void tighten_bound(number_bound *b, const json_t *at, bool strict, int sign)
-{
-    const int order = b->at ? sign * compare_bounds(at, b->at) : 1;
-    if (order > 0 || (order == 0 && strict)) *b = (number_bound){at, strict};
-}
-
+// Finds the strictest bounds.
 static void find_bounds(const fxi_schema_set *list, number_range *range)
 {
     static const struct {
@@ -255,9 +249,11 @@ static void find_bounds(const fxi_schema_set *list, number_range *range)
                 {"exclusiveMaximum", -1, true}};
     const json_t *v;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        for (const json_t *s = NULL; (s = fxi_schema_next(list, rows[i].keyword, s, &v));)
-            tighten_bound(rows[i].sign > 0 ? &range->low : &range->high, v, rows[i].strict,
-                          rows[i].sign);
+        for (const json_t *s = NULL; (s = fxi_schema_next(list, rows[i].keyword, s, &v));) {
+            number_bound *b = rows[i].sign > 0 ? &range->low : &range->high;
+            const int order = b->at ? rows[i].sign * compare_bounds(v, b->at) : 1;
+            if (order > 0 || (order == 0 && rows[i].strict)) *b = (number_bound){v, rows[i].strict};
+        }
 }
 
 bool fxi_schema_is_below(const fxi_schema_set *a, const fxi_schema_set *b)

@@ -31,13 +31,6 @@ static bool equals_value(const json_t *a, const json_t *b)
     return same;
 }
 
-static bool has_value(const json_t *list, const json_t *v)
-{
-    size_t i = 0;
-    while (i < json_array_size(list) && !equals_value(json_array_get(list, i), v)) i++;
-    return i < json_array_size(list);
-}
-
 // ---- whether a value is valid -------------------------------------------------------------------
 
 static unsigned type_of_value(const json_t *v)
@@ -146,14 +139,11 @@ static fx_status fits_values(fxi_schema *r, const fxi_schema_set *list, const js
     for (const json_t *s = NULL; *out && (s = fxi_schema_next(list, "enum", s, &v));) {
         if (v == source) continue;
         FX_TRY(fxi_schema_charge(r, json_array_size(v) / FXI_SCHEMA_LOOKS));
-        *out = has_value(v, value);
+        *out = false;
+        for (size_t i = 0; !*out && i < json_array_size(v); i++)
+            *out = equals_value(json_array_get(v, i), value);
     }
     return FX_OK;
-}
-
-static bool is_whole_number(const json_t *v)
-{
-    return json_is_integer(v) || json_real_value(v) == floor(json_real_value(v));
 }
 
 static fx_status fits_list(fxi_schema *r, const fxi_schema_set *list, const json_t *value,
@@ -163,7 +153,8 @@ static fx_status fits_list(fxi_schema *r, const fxi_schema_set *list, const json
     *out = types & type;
     if (*out) FX_TRY(fits_values(r, list, value, source, out));
     if (type == FXI_SCHEMA_NUMBER) {
-        if (types & FXI_SCHEMA_WHOLE) *out = *out && is_whole_number(value);
+        if (types & FXI_SCHEMA_WHOLE && json_is_real(value))
+            *out = *out && json_real_value(value) == floor(json_real_value(value));
         for (size_t i = 0; *out && i < list->n; i++) *out = fits_number(list->at[i], value);
     }
     if (!*out) return FX_OK;
@@ -297,9 +288,6 @@ fx_status fxi_schema_values(fxi_schema *r, const fxi_schema_set *list, fxi_schem
 // By type, by their values, by ranges and texts, by an element or a member that both must have.
 // "No" may also mean that it is not known.
 
-static fx_status sets_exclude(fxi_schema *r, const fxi_schema_set *a, const fxi_schema_set *b,
-                              bool *out);
-
 // Whether a lists values and none of them satisfies b.
 static fx_status values_exclude(fxi_schema *r, const fxi_schema_set *a, const fxi_schema_set *b,
                                 bool *out)
@@ -350,7 +338,7 @@ static fx_status arrays_exclude(fxi_schema *r, const fxi_schema_set *a, const fx
         fxi_schema_bag x = {0}, y = {0};
         FX_TRY(fxi_schema_element(r, a, i, &x));
         FX_TRY(fxi_schema_element(r, b, i, &y));
-        FX_TRY(sets_exclude(r, &x.set, &y.set, out));
+        FX_TRY(fxi_schema_exclude(r, &x.set, &y.set, out));
     }
     return FX_OK;
 }
@@ -366,7 +354,7 @@ static fx_status members_exclude(fxi_schema *r, const fxi_schema_set *a, const f
             fxi_schema_bag x = {0}, y = {0};
             FX_TRY(fxi_schema_member(r, a, name, &x));
             FX_TRY(fxi_schema_member(r, b, name, &y));
-            FX_TRY(sets_exclude(r, &x.set, &y.set, out));
+            FX_TRY(fxi_schema_exclude(r, &x.set, &y.set, out));
         }
     return FX_OK;
 }
@@ -390,8 +378,8 @@ static fx_status lists_exclude(fxi_schema *r, const fxi_schema_set *a, const fxi
     return FX_OK;
 }
 
-static fx_status sets_exclude(fxi_schema *r, const fxi_schema_set *a, const fxi_schema_set *b,
-                              bool *out)
+fx_status fxi_schema_exclude(fxi_schema *r, const fxi_schema_set *a, const fxi_schema_set *b,
+                             bool *out)
 {
     fxi_schema_lists x, y;
     *out = false;
@@ -408,10 +396,4 @@ static fx_status sets_exclude(fxi_schema *r, const fxi_schema_set *a, const fxi_
         }
     r->depth--;
     return FX_OK;
-}
-
-fx_status fxi_schema_exclude(fxi_schema *r, const json_t *a, const json_t *b, bool *out)
-{
-    const fxi_schema_set x = {&a, 1}, y = {&b, 1};
-    return sets_exclude(r, &x, &y, out);
 }

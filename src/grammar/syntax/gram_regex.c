@@ -10,7 +10,7 @@
 
 #include "base/text/utf8.h"
 
-enum { MAX_GROUPS = 100, MAX_COUNT = 1000000, LAST_CHAR = 0x10FFFF };
+enum { MAX_GROUPS = 100, LAST_CHAR = 0x10FFFF };
 
 typedef struct regex_reader {
     fxi_str s;
@@ -211,11 +211,6 @@ static fx_status read_range_end(regex_reader *r, fxi_char_set *out, bool is_one,
     return FX_OK;
 }
 
-static bool is_range_next(const regex_reader *r)
-{
-    return r->s.n - r->at >= 2 && r->s.p[r->at] == '-' && r->s.p[r->at + 1] != ']';
-}
-
 // After the bracket.
 static fx_status read_regex_class(regex_reader *r, fxi_char_set *out)
 {
@@ -228,7 +223,7 @@ static fx_status read_regex_class(regex_reader *r, fxi_char_set *out)
         if (take_regex(r, "[:") || take_regex(r, "[.") || take_regex(r, "[="))
             return refuse_regex(r, from, "a POSIX class");
         FX_TRY(read_item(r, out, &is_one));
-        if (!is_range_next(r)) continue;
+        if (r->s.n - r->at < 2 || r->s.p[r->at] != '-' || r->s.p[r->at + 1] == ']') continue;
         r->at++;
         FX_TRY(read_range_end(r, out, is_one, from));
     }
@@ -247,26 +242,23 @@ static fx_status read_alts(regex_reader *r, uint32_t *node); // groups are read 
 
 // ---- repeats ------------------------------------------------------------------------------------
 
-static bool take_count(regex_reader *r, uint32_t *out)
+bool fxi_regex_count(fxi_str s, size_t *at, uint32_t *out)
 {
-    const size_t from = r->at;
+    const size_t from = *at;
     uint64_t v = 0;
-    for (; r->at < r->s.n; r->at++) {
-        const char c = r->s.p[r->at];
-        if (c < '0' || c > '9') break;
-        v = v > MAX_COUNT ? v : 10 * v + (uint64_t)(c - '0');
-    }
-    *out = v > MAX_COUNT ? MAX_COUNT + 1 : (uint32_t)v;
-    return r->at > from;
+    for (; *at < s.n && s.p[*at] >= '0' && s.p[*at] <= '9'; ++*at)
+        v = v > FXI_GRAM_MAX_COUNT ? v : 10 * v + (uint64_t)(s.p[*at] - '0');
+    *out = v > FXI_GRAM_MAX_COUNT ? FXI_GRAM_MAX_COUNT + 1 : (uint32_t)v;
+    return *at > from;
 }
 
 // {m}, {m,} or {m,n}; a brace that begins none of them is a character.
 static bool take_braces(regex_reader *r, uint32_t *min, uint32_t *max)
 {
     const size_t from = r->at;
-    if (take_regex(r, "{") && take_count(r, min)) {
+    if (take_regex(r, "{") && fxi_regex_count(r->s, &r->at, min)) {
         *max = *min;
-        if (take_regex(r, ",") && !take_count(r, max)) *max = FXI_GRAM_NO_MAX;
+        if (take_regex(r, ",") && !fxi_regex_count(r->s, &r->at, max)) *max = FXI_GRAM_NO_MAX;
         if (take_regex(r, "}")) return true;
     }
     r->at = from;
@@ -399,7 +391,7 @@ static fx_status read_repeated(regex_reader *r, uint32_t *node)
     FX_TRY(read_atom(r, node));
     const size_t at = r->at;
     if (!take_repeat(r, &min, &max)) return FX_OK;
-    if (min > MAX_COUNT || (max > MAX_COUNT && max != FXI_GRAM_NO_MAX))
+    if (min > FXI_GRAM_MAX_COUNT || (max > FXI_GRAM_MAX_COUNT && max != FXI_GRAM_NO_MAX))
         return refuse_regex(r, at, "a repeat of more than 1000000 times");
     if (min > max) return refuse_regex(r, at, "a repeat whose minimum is above its maximum");
     take_regex(r, "?"); // lazy

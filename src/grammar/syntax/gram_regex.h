@@ -30,4 +30,9 @@ fx_status fxi_gram_regex(fxi_gram *g, fxi_str pattern, unsigned flags, fxi_gram_
 // Errors: the same.
 fx_status fxi_regex_class(fxi_str s, size_t *at, fxi_char_set *out, fx_error *err);
 
+// Takes a decimal number at s[*at], if there is one. *out: FXI_GRAM_MAX_COUNT + 1 if it is larger.
+bool fxi_regex_count(fxi_str s, size_t *at, uint32_t *out);
+
+enum { FXI_GRAM_MAX_COUNT = 1000000 }; // of a repeat
+
 #endif

@@ -13,7 +13,7 @@
 #include "grammar/syntax/gram_chars.h"
 #include "grammar/syntax/gram_regex.h"
 
-enum { MAX_NAMES = 5000, MAX_OPEN = 100, MAX_TIMES = 1000000, LAST_CHAR = 0x10FFFF };
+enum { MAX_NAMES = 5000, MAX_OPEN = 100, LAST_CHAR = 0x10FFFF };
 
 #define HEAD_OF(s, max) ((s).n > (max) ? (max) : (int)(s).n), (s).p // two arguments of a printf
 
@@ -288,25 +288,15 @@ static fx_status read_atom(rule_reader *r, uint32_t *node, bool *is_self)
 
 // ---- repeats ------------------------------------------------------------------------------------
 
-static bool take_times(rule_reader *r, uint32_t *out)
-{
-    const size_t from = r->at;
-    uint64_t v = 0;
-    for (; r->at < r->s.n && r->s.p[r->at] >= '0' && r->s.p[r->at] <= '9'; r->at++)
-        v = v > MAX_TIMES ? v : 10 * v + (uint64_t)(r->s.p[r->at] - '0');
-    *out = v > MAX_TIMES ? MAX_TIMES + 1 : (uint32_t)v;
-    return r->at > from;
-}
-
 // {m}, {m,}, {m,n} and {,n}, after the brace.
 static fx_status read_brace_times(rule_reader *r, uint32_t *min, uint32_t *max)
 {
-    const bool has_min = take_times(r, min);
+    const bool has_min = fxi_regex_count(r->s, &r->at, min);
     pass_blanks(r, false);
     *max = *min;
     if (take_mark(r, ",")) {
         pass_blanks(r, false);
-        if (!take_times(r, max)) *max = FXI_GRAM_NO_MAX;
+        if (!fxi_regex_count(r->s, &r->at, max)) *max = FXI_GRAM_NO_MAX;
         pass_blanks(r, false);
     } else if (!has_min) {
         return refuse_rules(r, "a repeat without a number");
@@ -318,12 +308,14 @@ static fx_status read_brace_times(rule_reader *r, uint32_t *min, uint32_t *max)
 static fx_status read_tilde_times(rule_reader *r, uint32_t *min, uint32_t *max)
 {
     pass_blanks(r, false);
-    if (!take_times(r, min)) return refuse_rules(r, "a repeat (~) without a number");
+    if (!fxi_regex_count(r->s, &r->at, min))
+        return refuse_rules(r, "a repeat (~) without a number");
     *max = *min;
     pass_blanks(r, false);
     if (take_mark(r, "..")) {
         pass_blanks(r, false);
-        if (!take_times(r, max)) return refuse_rules(r, "a repeat (~) without its maximum");
+        if (!fxi_regex_count(r->s, &r->at, max))
+            return refuse_rules(r, "a repeat (~) without its maximum");
     }
     return FX_OK;
 }
@@ -370,7 +362,8 @@ static fx_status read_element(rule_reader *r, uint32_t *node, bool *is_self)
         pass_blanks(r, false);
         FX_TRY(read_times(r, &min, &max, &found));
         if (!found) break;
-        if (min > max || min > MAX_TIMES || (max > MAX_TIMES && max != FXI_GRAM_NO_MAX))
+        if (min > max || min > FXI_GRAM_MAX_COUNT ||
+            (max > FXI_GRAM_MAX_COUNT && max != FXI_GRAM_NO_MAX))
             return refuse_rules(r, "a repeat of %u to %u times", min, max);
         *node = fxi_gram_repeat(r->g, *node, min, max);
         *is_self = false;

@@ -570,7 +570,7 @@ static const char *check_domains(const fxi_paged *k)
 static bool free_are_spare(const fxi_paged *k)
 {
     for (uint32_t i = 0; i < k->n_free_block; i++)
-        if (k->state[k->free_block[i]] != FXI_KV_CHUNK_SPARE) return false;
+        if (k->state[k->free_block[i]] != FX_CHUNK_spare) return false;
     return true;
 }
 
@@ -635,7 +635,6 @@ const fxi_kv_ops fxi_kv_paged = {
     .forget_idle = paged_forget_idle,
     .stats = paged_stats,
     .moved = paged_moved,
-    .paint = fxi_page_paint,
-    .watch_nodes = fxi_page_watch_nodes,
+    .collect = fxi_page_collect_all,
     .check = paged_check,
 };

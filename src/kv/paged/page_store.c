@@ -62,7 +62,6 @@ void fxi_page_put(fxi_paged *k, uint32_t page, uint64_t parent, fxi_page_domain 
     p->chain = *bucket;
     *bucket = page;
     d->n_page++;
-    if (k->watch.is_on) fxi_page_note_change(k, page);
 }
 
 static void free_domain_unless_used(fxi_paged *k, fxi_page_domain *d)
@@ -80,7 +79,6 @@ void fxi_page_unrecord(fxi_paged *k, uint32_t page)
     uint32_t *at = page_bucket(k, p->parent, tokens_of(k, page));
     while (*at != page) at = &k->page[*at].chain;
     *at = p->chain;
-    if (k->watch.is_on) fxi_page_note_gone(k, page);
     uncount_page(k, p);
     p->serial = 0;
     count_page(k, p);
@@ -159,7 +157,7 @@ bool fxi_page_store_open(fxi_paged *k)
     if (!k->page || !k->tok || !k->free_page || !k->free_block || !k->free_slot || !k->bucket ||
         !k->state)
         return false;
-    memset(k->state, FXI_KV_CHUNK_SPARE, k->n_block);
+    memset(k->state, FX_CHUNK_spare, k->n_block);
     fill_stack(k->free_page, &k->n_free_page, k->n_all_page);
     fill_stack(k->free_block, &k->n_free_block, k->n_block);
     fill_stack(k->free_slot, &k->n_free_slot, k->n_slot);
@@ -178,7 +176,6 @@ void fxi_page_store_close(fxi_paged *k)
     free(k->free_slot);
     free(k->bucket);
     free(k->state);
-    fxi_page_watch_close(k);
 }
 
 // ---- idle pages --------------------------------------------------------------------------------
@@ -263,7 +260,7 @@ uint32_t fxi_page_take_block(fxi_paged *k)
 void fxi_page_give_block(fxi_paged *k, uint32_t block)
 {
     k->free_block[k->n_free_block++] = block;
-    k->state[block] = FXI_KV_CHUNK_SPARE;
+    k->state[block] = FX_CHUNK_spare;
 }
 
 // The slot that was left last is taken first: mostly it has not been dropped yet.
@@ -313,7 +310,6 @@ void fxi_page_hold(fxi_paged *k, uint32_t page)
     if (!p->n_ref++) remove_idle(k, page);
     count_page(k, p);
     fxi_page_keep(k, page);
-    if (k->watch.is_on && p->serial) fxi_page_note_change(k, page);
 }
 
 void fxi_page_let_go(fxi_paged *k, uint32_t page)
@@ -322,7 +318,6 @@ void fxi_page_let_go(fxi_paged *k, uint32_t page)
     uncount_page(k, p);
     p->n_ref--;
     count_page(k, p);
-    if (k->watch.is_on && p->serial) fxi_page_note_change(k, page);
     if (p->n_ref) return;
     if (p->way == FXI_PAGE_STAYS || fxi_page_job_withdraw(k, p->slot)) {
         p->way = FXI_PAGE_STAYS;

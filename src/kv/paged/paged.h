@@ -25,19 +25,18 @@
 // pages, those before it were used later, and eviction begins at the ends of prefixes. A page whose
 // predecessor has been evicted is found no more, and leaves in its turn.
 //
-//   kv_paged.c    the manager; sequences; the invariants
-//   page_swap.c   the swap: sequences on their way
-//   page_jobs.c   the bytes of pages on their way, in a thread
-//   page_store.c  pages, blocks and slots; eviction; recorded pages, by what they contain
-//   page_paint.c  pictures
-//   page_watch.c  which recorded pages have changed since the last one
+//   kv_paged.c      the manager; sequences; the invariants
+//   page_swap.c     the swap: sequences on their way
+//   page_jobs.c     the bytes of pages on their way, in a thread
+//   page_store.c    pages, blocks and slots; eviction; recorded pages, by what they contain
+//   page_collect.c  snapshots
 #ifndef FXI_KV_PAGED_H
 #define FXI_KV_PAGED_H
 
 #include <pthread.h>
 
 #include "base/keyed/secret.h"
-#include "base/text/buf.h"
+#include "flexinfer/snapshot_rows.h"
 #include "kv/kv.h"
 #include "kv/kv_pool.h"
 
@@ -122,7 +121,6 @@ typedef struct fxi_page {
     uint64_t until_ms;
     uint32_t older, newer; // idle pages of the same list
     uint8_t list;          // which: the priority when it became idle, or since it has run out
-    uint32_t at_watch;     // 1 + its place among those that have changed; 0: it is not there
     // scratch of statistics and checks
     uint32_t n_seen;
     int fill_tok;
@@ -131,13 +129,6 @@ typedef struct fxi_page {
 typedef struct fxi_page_list {
     uint32_t oldest, newest;
 } fxi_page_list;
-
-typedef struct fxi_page_watch {
-    bool is_on;
-    bool is_anew; // all recorded pages are news, and none is listed
-    fxi_buf page; // of uint32_t: those recorded that are new or different
-    fxi_buf gone; // of uint64_t: serial numbers
-} fxi_page_watch;
 
 // Where a sequence is (page_swap.c).
 typedef enum fxi_paged_seq_way {
@@ -176,7 +167,7 @@ typedef struct fxi_paged {
     uint32_t n_idle;
     uint32_t n_shared; // pages that fxi_page_is_shared
     uint32_t n_ending; // pages that only a running job holds
-    uint8_t *state;    // [n_block] fxi_kv_chunk_state: pages are in no order
+    uint8_t *state;    // [n_block] FX_CHUNK_*: pages are in no order
     uint32_t *bucket;  // [n_bucket] recorded pages by hash
     uint32_t n_bucket;
     fxi_secret secret;       // of their hashes
@@ -184,7 +175,6 @@ typedef struct fxi_paged {
     uint64_t n_evicted;      // pages so far
     uint64_t now_ms, age_ms; // age_ms: when priorities are looked at next
     fxi_page_domain *domain;
-    fxi_page_watch watch;
     fxi_page_jobs jobs;
 
     fxi_paged_seq *first;
@@ -225,10 +215,10 @@ static inline bool fxi_page_is_shared(const fxi_page *p)
 }
 
 // Of a page in memory.
-static inline fxi_kv_chunk_state fxi_page_state(const fxi_page *p)
+static inline unsigned fxi_page_state(const fxi_page *p)
 {
-    if (!p->n_ref && p->serial) return FXI_KV_CHUNK_CACHED;
-    return fxi_page_is_shared(p) ? FXI_KV_CHUNK_SHARED : FXI_KV_CHUNK_OWNED;
+    if (!p->n_ref && p->serial) return FX_CHUNK_cached;
+    return fxi_page_is_shared(p) ? FX_CHUNK_shared : FX_CHUNK_owned;
 }
 
 // First byte of a block in a plane, in the pool.
@@ -295,18 +285,8 @@ void fxi_page_job_end_drop(fxi_paged *k, uint32_t slot); // waits only if that o
 // One that is done, and FREE from now on: look at it before its slot gets another. NULL: none is.
 const fxi_page_job *fxi_page_job_take_done(fxi_paged *k);
 
-// ---- page_watch.c ------------------------------------------------------------------------------
+// ---- page_collect.c ----------------------------------------------------------------------------
 
-void fxi_page_watch_nodes(fxi_kv *kv, bool is_on);
-void fxi_page_watch_close(fxi_paged *k);
-void fxi_page_forget_news(fxi_paged *k); // what is noted
-
-// While somebody watches: a recorded page is new, or different; it will be recorded no more.
-void fxi_page_note_change(fxi_paged *k, uint32_t page);
-void fxi_page_note_gone(fxi_paged *k, uint32_t page);
-
-// ---- page_paint.c ------------------------------------------------------------------------------
-
-fx_status fxi_page_paint(fxi_kv *kv, const fxi_kv_painter *to);
+void fxi_page_collect_all(fxi_kv *kv, fxi_kv_snapshot *to);
 
 #endif

@@ -114,7 +114,7 @@ typedef struct fxi_panel_ranges {
     int n_panel, period; // no range goes beyond a multiple of period
     int least, most;     // panels of a range, multiples of 4; the last one of a period is shorter
     int n_share;         // a range is three n_share-ths of what is left, within these bounds
-    atomic_int next;     // the first panel that nobody has taken
+    atomic_int next;     // the first panel that is not taken
 } fxi_panel_ranges;
 
 // For batches of at most n_tok tokens. most: panels of a range if the batch is large.

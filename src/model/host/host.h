@@ -5,7 +5,7 @@
 // sequences. Operations on one row at a time (norms, rotation, rounding to Q8) are row functions;
 // whatever reads a row next runs right after it, while the row is in the cache.
 //
-// Nothing runs beside the caller: a step has done its work when it returns, submit and wait do
+// Nothing runs in the background: a step has done its work when it returns, submit and wait do
 // nothing. No step can fail.
 #ifndef FXI_MODEL_HOST_H
 #define FXI_MODEL_HOST_H
@@ -56,8 +56,8 @@ typedef struct fxi_host {
     fxi_compute compute;
     uint64_t q8_types; // bit t: layers with weights of type t read rows rounded to Q8
     fxi_arena weights;
-    struct fxi_host_result *results; // list
-    const fxi_transformer *m;        // once prepared
+    struct fxi_host_block *blocks; // list
+    const fxi_transformer *m;      // once prepared
     fxi_host_buffers s;
 
     // the pass

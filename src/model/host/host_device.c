@@ -25,10 +25,10 @@ static void host_memory(fxi_device *d, fxi_device_memory *out)
                             .is_host = true};
 }
 
-// Memory for results: a block each, so that tools see who writes behind it.
-typedef struct fxi_host_result {
-    _Alignas(64) struct fxi_host_result *next;
-} fxi_host_result;
+// Memory for results and buffers: a block each, so that tools see a write past its end.
+typedef struct fxi_host_block {
+    _Alignas(64) struct fxi_host_block *next;
+} fxi_host_block;
 
 static fx_status host_is_full(size_t size_bytes, fx_error *err)
 {
@@ -38,18 +38,18 @@ static fx_status host_is_full(size_t size_bytes, fx_error *err)
 static fx_status host_take_host(fxi_device *d, size_t size_bytes, void **out, fx_error *err)
 {
     fxi_host *h = fxi_host_of(d);
-    fxi_host_result *r = aligned_alloc(64, sizeof *r + (size_bytes + 63) / 64 * 64);
+    fxi_host_block *r = aligned_alloc(64, sizeof *r + (size_bytes + 63) / 64 * 64);
     if (!r) return host_is_full(size_bytes, err);
-    r->next = h->results;
-    h->results = r;
+    r->next = h->blocks;
+    h->blocks = r;
     *out = r + 1;
     return FX_OK;
 }
 
-static void free_results(fxi_host_result *r)
+static void free_blocks(fxi_host_block *r)
 {
     while (r) {
-        fxi_host_result *next = r->next;
+        fxi_host_block *next = r->next;
         free(r);
         r = next;
     }
@@ -173,14 +173,13 @@ typedef struct buffer {
     size_t n, elem_bytes;
 } buffer;
 
-static fx_status alloc_buffers(const buffer *list, size_t n, int n_tok, fx_error *err)
+// They are freed with the device.
+static fx_status alloc_buffers(fxi_host *h, const buffer *list, size_t n, int n_tok, fx_error *err)
 {
-    for (size_t i = 0; i < n; i++) {
-        if (!list[i].n) continue;
-        *list[i].dst = aligned_alloc(64, (list[i].n * list[i].elem_bytes + 63) / 64 * 64 + 64);
-        if (!*list[i].dst)
+    for (size_t i = 0; i < n; i++)
+        if (list[i].n &&
+            host_take_host(&h->dev, list[i].n * list[i].elem_bytes + 64, list[i].dst, NULL))
             return fxi_fail(err, FX_ENOMEM, "cpu: no memory for a batch of %d tokens", n_tok);
-    }
     return FX_OK;
 }
 
@@ -208,7 +207,7 @@ static fx_status alloc_expert_buffers(fxi_host *h, const needs *need, int n_tok,
         {(void **)&b->part, n_expert, sizeof(fxi_ffn_part)},
         {(void **)&b->job, n_expert, sizeof(fxi_linear_job)},
     };
-    return need->experts ? alloc_buffers(list, sizeof list / sizeof *list, n_tok, err) : FX_OK;
+    return need->experts ? alloc_buffers(h, list, sizeof list / sizeof *list, n_tok, err) : FX_OK;
 }
 
 static fx_status prepare_host(fxi_device *d, const fxi_transformer *m, const fxi_pass_limits *most,
@@ -245,28 +244,15 @@ static fx_status prepare_host(fxi_device *d, const fxi_transformer *m, const fxi
         {(void **)&b->mid_q, need.mid_q8, 1},
         {(void **)&b->mid_d, need.mid_q8 / 32, sizeof(float)},
         {(void **)&b->mid_sum, need.mid_q8 / 16, sizeof(int32_t)},
-        {(void **)&b->logits, n_logit * n_vocab, sizeof(float)}, // touched if nobody else has room
+        {(void **)&b->logits, n_logit * n_vocab, sizeof(float)}, // used if the caller has no room
         {(void **)&b->tok_seq, n, sizeof(void *)},
         {(void **)&b->tok_pos, n, sizeof(int)},
         {(void **)&b->block[0], n, sizeof(fxi_attn_block)},
         {(void **)&b->block[1], m->rules.window ? n : 0, sizeof(fxi_attn_block)},
         {(void **)&b->wanted, n > n_logit ? n : n_logit, sizeof(int)},
     };
-    FX_TRY(alloc_buffers(list, sizeof list / sizeof *list, most->max_tok, err));
+    FX_TRY(alloc_buffers(h, list, sizeof list / sizeof *list, most->max_tok, err));
     return alloc_expert_buffers(h, &need, most->max_tok, err);
-}
-
-static void free_buffers(fxi_host_buffers *b)
-{
-    void *part[] = {
-        b->x,        b->h,       b->held,   b->q,       b->att,       b->k,
-        b->v,        b->attn,    b->ffn,    b->act_q,   b->act_d,     b->act_sum,
-        b->mid,      b->mid_q,   b->mid_d,  b->mid_sum, b->tok_pos,   b->block[0],
-        b->block[1], b->wanted,  b->router, b->share,   b->sh_gate,   b->chosen,
-        b->place,    b->expert0, b->ex,     b->ex_q,    b->place_row, b->ex_d,
-        b->ex_sum,   b->ex_out,  b->sh_out, b->part,    b->job,       (void *)b->tok_seq,
-        b->narrow,   b->logits};
-    for (size_t i = 0; i < sizeof part / sizeof *part; i++) free(part[i]);
 }
 
 // ---- the device --------------------------------------------------------------------------------
@@ -278,7 +264,7 @@ static fx_status host_open_vmm(fxi_device *d, struct vt_vmm **out, fx_error *err
     return FX_OK;
 }
 
-// Nothing runs beside the caller.
+// Nothing runs in the background.
 static fx_status host_done(fxi_device *d, fx_error *err)
 {
     (void)d, (void)err;
@@ -288,9 +274,8 @@ static fx_status host_done(fxi_device *d, fx_error *err)
 static void close_host(fxi_device *d)
 {
     fxi_host *h = fxi_host_of(d);
-    free_buffers(&h->s);
     fxi_arena_free(&h->weights);
-    free_results(h->results);
+    free_blocks(h->blocks);
     free(h);
 }
 

@@ -446,7 +446,7 @@ static fxi_act narrow_rows(fxi_host *h)
     return fxi_host_act(h, h->s.narrow);
 }
 
-// Of a part of the vocabulary: to the places where they are among the others.
+// Copies the logits of a part of the vocabulary to their places among the others.
 static void place_logits(const fxi_host *h, float *dst, int n_row)
 {
     const size_t n = (size_t)h->m->output.w.n_out, n_vocab = (size_t)h->m->model.shape.n_vocab;

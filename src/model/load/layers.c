@@ -133,7 +133,7 @@ static int turned_rows(const fxi_loading *l)
     return l->family->rope == FXI_ROPE_HALVES ? 2 * l->m->rope[0].n_pair : 0;
 }
 
-// Of queries or keys.
+// The norm of queries or keys.
 static fx_status load_head_norm(fxi_loading *l, const char *name, int i, fxi_head_range heads,
                                 fxi_rownorm *out, fx_error *err)
 {
@@ -156,8 +156,8 @@ static fx_status load_head_norm(fxi_loading *l, const char *name, int i, fxi_hea
 
 // ---- attention ---------------------------------------------------------------------------------
 
-// The rows of queries, keys or values. Where one tensor has those of all three, these begin behind
-// `before` heads.
+// The rows of queries, keys or values. If one tensor has all three, these begin after `before`
+// heads.
 typedef struct heads_of {
     const char *name;
     fxi_head_range heads;
@@ -239,7 +239,7 @@ static fxi_part_of part_of_expert(const fxi_loading *l, const expert_part *e, ex
         .n_in = cut.n, .n_out = dim, .n_col = cut.n < n_ffn ? n_ffn : 0, .col0 = cut.first};
 }
 
-// A bias behind the sum of a second half is the first device's: it is in the sum of all once.
+// The first device has the bias after the sum of a second half, so that the sum of all has it once.
 static fx_status load_expert_part(fxi_loading *l, int layer, const expert_part *e, expert_cut cut,
                                   fx_error *err)
 {

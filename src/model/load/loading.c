@@ -28,13 +28,6 @@ static fx_status read_family(fxi_loading *l, fx_error *err)
                     fxi_gguf_name(l->ld->g), fxi_show_text(l->arch.p, l->arch.n).s, known);
 }
 
-// Of most weights.
-static const fxi_dtype_info *main_type(const fxi_transformer *m)
-{
-    const fxi_layer *l = &m->layer[0];
-    return fxi_dtype_find(l->experts ? l->experts->up.w[0].type : l->ffn.up.w.type);
-}
-
 // The type of cache that an option names.
 static fx_status read_kv_type(fxi_loading *l, fx_error *err)
 {
@@ -65,7 +58,9 @@ static fx_status load_checked(fxi_loading *l, fx_error *err)
     FX_TRY(fxi_ropes_read(l, err));
     FX_TRY(fxi_layers_load(l, err));
     if (!l->ld->cut.rank) FX_TRY(fxi_loader_finish(l->ld, err));
-    m->model.shape.type = main_type(m);
+    const fxi_layer *first = &m->layer[0];
+    m->model.shape.type =
+        fxi_dtype_find(first->experts ? first->experts->up.w[0].type : first->ffn.up.w.type);
     m->model.shape.n_param = l->ld->n_param;
     fxi_work_count(m);
     if (l->ld->is_dry) return FX_OK;

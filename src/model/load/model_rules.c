@@ -103,11 +103,6 @@ static fx_status refuse_key(const fxi_gguf *g, const char *name, const char *why
     return fxi_fail(err, FX_EFORMAT, "%s: key '%s': %s", fxi_gguf_name(g), name, why);
 }
 
-static bool is_number(fxi_gguf_type t)
-{
-    return t != FXI_GGUF_STR && t != FXI_GGUF_ARRAY;
-}
-
 static bool is_real(fxi_gguf_type t)
 {
     return t == FXI_GGUF_F32 || t == FXI_GGUF_F64;
@@ -117,7 +112,7 @@ static bool is_real(fxi_gguf_type t)
 static fx_status read_number(const fxi_gguf *g, const char *name, const fxi_gguf_kv *kv,
                              double *out, fx_error *err)
 {
-    if (!is_number(kv->elem_type) || !kv->n_elem)
+    if (kv->elem_type == FXI_GGUF_STR || kv->elem_type == FXI_GGUF_ARRAY || !kv->n_elem)
         return refuse_key(g, name, "is not a number", err);
     const bool real = is_real(kv->elem_type);
     *out = real ? fxi_gguf_float_at(kv, 0) : (double)fxi_gguf_int_at(kv, 0);

@@ -170,7 +170,7 @@ static fx_status open_table(const fxi_loading *l, fxi_rope_spec *spec, fxi_rope 
     return FX_OK;
 }
 
-// Of windowed layers, where they differ: another base, and no scaling.
+// Windowed layers may differ: another base, and no scaling.
 static fx_status read_window_rope(fxi_loading *l, double base, fx_error *err)
 {
     fxi_rope_spec spec;

@@ -25,11 +25,6 @@ static uint64_t type_bit(const fxi_linear *w)
     return w && w->data ? (uint64_t)1 << w->type : 0;
 }
 
-static uint64_t read_by_attention(const fxi_layer *l)
-{
-    return type_bit(&l->q.w) | type_bit(&l->k.w) | type_bit(&l->v.w);
-}
-
 static uint64_t read_by_ffn(const fxi_ffn *f)
 {
     return type_bit(&f->up.w) | type_bit(&f->gate.w);
@@ -41,11 +36,6 @@ static uint64_t read_by_feed(const fxi_layer *l)
     if (!e) return read_by_ffn(&l->ffn);
     return type_bit(&e->router.w) | type_bit(e->up.w) | type_bit(e->gate.w) |
            read_by_ffn(&e->shared) | type_bit(&e->sh_gate);
-}
-
-static uint64_t read_by_output(const fxi_transformer *m)
-{
-    return type_bit(m->embd_out.data ? &m->embd_out : &m->output.w);
 }
 
 // ---- steps -------------------------------------------------------------------------------------
@@ -78,7 +68,8 @@ static fx_status project_layer(pass *p, const fxi_layer *l)
 {
     const fxi_device_linear job[] = {
         {&l->q.w, FXI_OPERAND_Q}, {&l->k.w, FXI_OPERAND_K}, {&l->v.w, FXI_OPERAND_V}};
-    FX_TRY(next_norm(p, &l->attn_in, read_by_attention(l)));
+    const uint64_t read_by = type_bit(&l->q.w) | type_bit(&l->k.w) | type_bit(&l->v.w);
+    FX_TRY(next_norm(p, &l->attn_in, read_by));
     FX_TRY(p->dev->ops->linear(p->dev, FXI_OPERAND_H, job, 3, p->err));
     return p->dev->ops->rope_store(p->dev, l, p->err);
 }
@@ -166,7 +157,8 @@ static fx_status finish_rows(pass *p, bool wants_rows, bool wants_best)
     const int n_embd = wants_rows ? p->n_row - p->n_logit : 0;
     const int n_logit = p->m->output.w.data ? p->n_logit : 0;
     if (!n_embd && !n_logit) return FX_OK;
-    FX_TRY(next_norm(p, &p->m->out_norm, n_logit ? read_by_output(p->m) : 0));
+    const fxi_linear *reader = p->m->embd_out.data ? &p->m->embd_out : &p->m->output.w;
+    FX_TRY(next_norm(p, &p->m->out_norm, n_logit ? type_bit(reader) : 0));
     if (n_embd) FX_TRY(p->dev->ops->rows(p->dev, n_embd, p->err));
     if (!n_logit) return FX_OK;
     FX_TRY(p->dev->ops->logits(p->dev, n_logit, p->err));
@@ -182,19 +174,6 @@ static fx_status finish_crew(crew *c, bool wants_best)
 }
 
 // ---- the pass ----------------------------------------------------------------------------------
-
-static void reach_angles(fxi_transformer *m, const fxi_batch *batch)
-{
-    for (int r = 0; r < 2; r++)
-        for (int i = 0; m->rope[r].n_pair && i < batch->n_seq; i++)
-            fxi_rope_reach(m->model.pool, &m->rope[r], batch->seq[i].pos, batch->seq[i].n_tok);
-}
-
-static fx_status begin_pass(pass *p, const fxi_batch *batch, float *logits)
-{
-    reach_angles((fxi_transformer *)p->m, batch);
-    return p->dev->ops->begin(p->dev, batch, logits, p->err);
-}
 
 // The sequences as device k of several sees them: with the addresses of its part of the caches.
 static const fxi_batch_seq *rank_seqs(fxi_model_ranks *r, int k, const fxi_batch *batch)
@@ -221,11 +200,6 @@ static const fxi_batch *rank_batch(fxi_model_ranks *r, int k, const fxi_batch *b
     return own;
 }
 
-static float *rank_logits(const fxi_transformer *part, float *logits)
-{
-    return logits && part->output.w.data ? logits + part->vocab0 : NULL;
-}
-
 static fx_status begin_all(crew *c, fxi_transformer *m, const fxi_batch *batch, float *logits)
 {
     int n_logit;
@@ -233,11 +207,16 @@ static fx_status begin_all(crew *c, fxi_transformer *m, const fxi_batch *batch, 
     c->n = c->all ? m->ranks.n : 1;
     m->ranks.all = batch;
     for (int k = 0; k < c->n; k++) {
-        const fxi_transformer *part = c->all ? m->ranks.part[k] : m;
+        fxi_transformer *part = c->all ? m->ranks.part[k] : m;
         c->on[k] =
             (pass){.m = part, .dev = part->dev, .n_row = n_row, .n_logit = n_logit, .err = c->err};
-        FX_TRY(begin_pass(&c->on[k], c->all ? rank_batch(&m->ranks, k, batch) : batch,
-                          rank_logits(part, logits)));
+        for (int r = 0; r < 2; r++)
+            for (int i = 0; part->rope[r].n_pair && i < batch->n_seq; i++)
+                fxi_rope_reach(part->model.pool, &part->rope[r], batch->seq[i].pos,
+                               batch->seq[i].n_tok);
+        float *dst = logits && part->output.w.data ? logits + part->vocab0 : NULL;
+        FX_TRY(part->dev->ops->begin(part->dev, c->all ? rank_batch(&m->ranks, k, batch) : batch,
+                                     dst, c->err));
     }
     return FX_OK;
 }

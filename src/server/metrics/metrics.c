@@ -123,8 +123,8 @@ static double usage_of(const fx_stats *st)
     return (double)(st->kv_mapped_bytes - idle) / (double)st->kv_budget_bytes;
 }
 
-static void take_snapshot(const fxi_metrics *m, const fx_engine *eng, const fxi_server_gauges *g,
-                          fxi_snapshot *s)
+static void gather_figures(const fxi_metrics *m, const fx_engine *eng, const fxi_server_gauges *g,
+                           fxi_figures *s)
 {
     fx_engine_stats(eng, &s->engine);
     fx_engine_details(eng, &s->details);
@@ -144,9 +144,9 @@ bool fxi_metrics_page(fxi_buf *b, const fxi_metrics *m, const fx_engine *eng,
     const char *const build[] = {"version", fx_version(), "kernels", info->kernel_path};
     const char *const model[] = {"arch",     info->arch,   "type",
                                  info->type, "cache_type", info->kv_type};
-    fxi_snapshot *s = calloc(1, sizeof *s);
+    fxi_figures *s = calloc(1, sizeof *s);
     if (!s) return false;
-    take_snapshot(m, eng, g, s);
+    gather_figures(m, eng, g, s);
     bool ok = fxi_metrics_info(b, "build_info", "The program that runs.", build, 2) &&
               fxi_metrics_info(b, "model_info", "The model that it serves.", model, 3) &&
               fxi_metrics_text(b, s, m->route, m->n_route);
@@ -283,7 +283,7 @@ int fxi_reject_index(const char *code)
 
 // ---- rows ---------------------------------------------------------------------------------------
 
-#define IN(field)            offsetof(fxi_snapshot, field)
+#define IN(field)            offsetof(fxi_figures, field)
 #define WORD                 sizeof(uint64_t)
 #define OP                   sizeof(fx_op_stats)
 #define UNIT_S               0.0005
@@ -362,13 +362,13 @@ const fxi_metric fxi_metric_table[] = {
     {"server_workers", ONE(FXI_GAUGE, server.n_worker), "Threads that parse, render and tokenize."},
     {"server_workers_busy", ONE(FXI_GAUGE, server.n_busy_worker), "Of them, those that work now."},
     {"server_work_waiting", ONE(FXI_GAUGE, server.n_waiting_work), "Requests that wait for such a thread."},
-    {"kv_stream_clients", ONE(FXI_GAUGE, server.n_viewer), "Clients that watch the KV memory (/kv/stream)."},
-    {"kv_stream_pictures_total", ONE(FXI_COUNTER, engine.n_picture), "Pictures of the KV memory taken for them."},
-    {"kv_stream_picture_seconds_total", FXI_COUNTER, false, IN(engine.picture_us), 0, 1e-6, NULL, NULL, "Processor time of the engine's thread for these pictures."},
-    {"kv_stream_events_made_total", ONE(FXI_COUNTER, server.n_view_made), "Events made from pictures: one for all clients that have the same picture."},
-    {"kv_stream_events_sent_total", ONE(FXI_COUNTER, server.n_view_sent), "Events sent to clients."},
-    {"kv_stream_sent_bytes_total", ONE(FXI_COUNTER, server.view_bytes), "Bytes of these events."},
-    {"kv_stream_send_seconds_total", FXI_COUNTER, false, IN(server.view_ns), 0, 1e-9, NULL, NULL, "Processor time of workers for making and sending them."},
+    {"kv_stream_clients", ONE(FXI_GAUGE, server.n_subscriber), "Subscribers of the KV memory (/kv/stream)."},
+    {"kv_stream_pictures_total", ONE(FXI_COUNTER, engine.n_picture), "Snapshots of the KV memory taken for them."},
+    {"kv_stream_picture_seconds_total", FXI_COUNTER, false, IN(engine.picture_us), 0, 1e-6, NULL, NULL, "Processor time of the engine's thread for these snapshots."},
+    {"kv_stream_events_made_total", ONE(FXI_COUNTER, server.n_kv_made), "Events made from snapshots, each once for all subscribers."},
+    {"kv_stream_events_sent_total", ONE(FXI_COUNTER, server.n_kv_sent), "Events sent to subscribers."},
+    {"kv_stream_sent_bytes_total", ONE(FXI_COUNTER, server.kv_sent_bytes), "Bytes of these events."},
+    {"kv_stream_send_seconds_total", FXI_COUNTER, false, IN(server.kv_send_ns), 0, 1e-9, NULL, NULL, "Processor time of workers for making and sending them."},
     {"spans_sent_total", ONE(FXI_COUNTER, server.spans.n_sent), "Spans of requests that the collector took."},
     {"spans_dropped_total", MANY(server.spans.n_lost, lost_label), "Spans lost: there was no room, the collector refused them, or it did not answer."},
     {"log_lines_dropped_total", ONE(FXI_COUNTER, server.n_log_dropped), "Log lines lost because stderr did not take them."},
@@ -434,7 +434,7 @@ static bool add_histogram(fxi_buf *b, const fxi_metric *m, const fx_histogram *h
 
 typedef struct text_page {
     fxi_buf *b;
-    const char *base; // the snapshot
+    const char *base; // the figures
     const char *const *route;
     int n_route;
 } text_page;
@@ -491,7 +491,7 @@ static bool add_metric(const text_page *t, const fxi_metric *m)
     return m->label ? add_labelled(t, m) : add_sample(t->b, m, "", at);
 }
 
-bool fxi_metrics_text(fxi_buf *b, const fxi_snapshot *s, const char *const *route, int n_route)
+bool fxi_metrics_text(fxi_buf *b, const fxi_figures *s, const char *const *route, int n_route)
 {
     const text_page t = {b, (const char *)s, route, n_route};
     bool ok = true;

@@ -307,6 +307,7 @@ static const api_operation operations[] = {
     {"GET", "/kv", -1, "Cache", "admin: what the KV cache holds"},
     {"GET", "/kv/stream", -1, "text/event-stream",
      "admin where there are keys: the KV memory, live"},
+    {"GET", "/kv/snapshot", -1, "Object", "admin where there are keys: the KV memory now"},
     {"GET", "/limits", -1, "Limits", "admin: the server's limits"},
     {"POST", "/sleep", -1, "Sleep", "admin: refuse requests, give memory back"},
     {"POST", "/wake_up", -1, "Sleep", "admin: serve requests again"},

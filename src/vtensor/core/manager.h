@@ -124,7 +124,7 @@
 #include "pset.h"
 #include "vset.h"
 
-struct vti_rtree; // tree/rtree.h
+struct vti_radix; // tree/radix.h
 struct vti_node;
 struct vti_events; // events.h
 
@@ -262,7 +262,7 @@ struct vt_manager {
     bool zeroed; // created chunks are zero
     vti_pset pset;
     vti_vset vset;
-    struct vti_rtree *rtree;
+    struct vti_radix *radix;
     struct vti_events *events; // NULL: none are kept
     vti_mapper_thread *mapper; // NULL: not started yet
     vti_lane_job job;          // of chunks that no lane maps: DESTROY

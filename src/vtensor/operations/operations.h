@@ -1,6 +1,6 @@
 // operations.h - the operations: everything that changes memory and the structure together, grouped
 // by the defining file, the lowest first. The operation of the vTensor paper is in brackets. (rPush
-// and rPrefixMatch are vti_rtree_push and vti_rtree_match of tree/rtree.h.)
+// and rPrefixMatch are vti_radix_push and vti_radix_match of tree/radix.h.)
 //
 // An operation that fails has changed nothing, unless its comment says what may be left. Errors,
 // where not stated otherwise: VT_NOSPACE and VT_EDEVICE of the backend, VT_ENOMEM.
@@ -8,7 +8,7 @@
 #define VTI_OPERATIONS_H
 
 #include "vtensor/core/manager.h"
-#include "vtensor/tree/rtree.h"
+#include "vtensor/tree/radix.h"
 
 // Deadlines of jobs: the step in which they are needed, or one of these, which come after all
 // steps.

@@ -221,7 +221,7 @@ void vti_prefixes_evict(vt_manager *m, uint64_t bytes)
 {
     uint64_t goal = vti_pset_pool_bytes(&m->pset) + bytes;
     if (goal < bytes) goal = UINT64_MAX;
-    while (vti_pset_pool_bytes(&m->pset) < goal && vti_rtree_evict(m->rtree, m->now_ms)) {
+    while (vti_pset_pool_bytes(&m->pset) < goal && vti_radix_evict(m->radix, m->now_ms)) {
     }
 }
 
@@ -286,7 +286,7 @@ vt_status vti_room_make(vt_manager *m, const vti_span *sp, uint32_t cls, vti_has
         const uint32_t other = pooled_class(m, cls);
         if (other < m->pset.n_class && pool_destroy(m, other, 1) == VT_OK) continue;
         if (takes_idle && idle_unmap_one(m, UINT32_MAX, 1)) continue;
-        if (vti_rtree_evict(m->rtree, m->now_ms)) continue;
+        if (vti_radix_evict(m->radix, m->now_ms)) continue;
         if (!takes_ready) {
             takes_ready = true;
             continue;
@@ -399,7 +399,7 @@ static void evict_some(vt_manager *m)
     for (uint32_t n = 0; n < EVICT_AT_ONCE; n++) {
         // What jobs have counts as spare.
         if (!m->giving.forgets && vti_over_budget(m) <= idle_spare_bytes(m)) return;
-        if (vti_rtree_evict(m->rtree, m->now_ms)) continue;
+        if (vti_radix_evict(m->radix, m->now_ms)) continue;
         m->giving.forgets = false;
         return;
     }

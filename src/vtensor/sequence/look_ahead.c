@@ -253,7 +253,7 @@ void vt_tick(vt_manager *m, uint64_t now_ms)
 {
     if (now_ms > m->now_ms) m->now_ms = now_ms;
     vti_events_clock(m->events, m->now_ms);
-    vti_rtree_tick(m->rtree, m->now_ms);
+    vti_radix_tick(m->radix, m->now_ms);
 }
 
 vt_status vt_step(vt_manager *m, vt_ahead policy, uint32_t n_tok, uint64_t now_ms)

@@ -73,14 +73,14 @@ static vt_status manager_structure(vt_manager *m, const vt_config *cfg)
     // More spans than sequences: those that ended may still be in use by the device.
     uint32_t max_seq = m->geo.max_seq, n_span = max_seq < UINT32_MAX / 2 ? 2 * max_seq : UINT32_MAX;
     VT_TRY(vti_vset_init(&m->vset, &m->geo, &m->pset, n_span));
-    VT_TRY(vti_rtree_new(&m->geo, &m->pset, m, m->events, &m->rtree));
+    VT_TRY(vti_radix_new(&m->geo, &m->pset, m, m->events, &m->radix));
     return vti_swap_init(m, cfg);
 }
 
 static void manager_free(vt_manager *m)
 {
     vti_swap_free(&m->swap);
-    vti_rtree_free(m->rtree);
+    vti_radix_free(m->radix);
     vti_vset_free(&m->vset);
     vti_pset_free(&m->pset);
     vti_events_free(m->events);
@@ -159,8 +159,8 @@ void vt_manager_destroy(vt_manager *m)
     vti_mapper_stop(m->mapper);
     m->mapper = NULL;
     m->mapper_kind = VT_MAPPER_OWNER; // no new thread is started
-    vti_rtree_free(m->rtree);         // its chunks are in the pool now
-    m->rtree = NULL;
+    vti_radix_free(m->radix);         // its chunks are in the pool now
+    m->radix = NULL;
     return_memory(m);
     while (m->vset.n_span > 0) vti_span_free(m, m->vset.span[m->vset.n_span - 1]);
     for (uint32_t c = 0; c < m->pset.n_class; c++)
@@ -357,7 +357,7 @@ static vt_stats stats_of(const vt_manager *m)
 {
     const vti_pset *ps = &m->pset;
     const vti_tally *t = &m->tally;
-    vti_rtree_stats tree = vti_rtree_look(m->rtree);
+    vti_radix_stats tree = vti_radix_look(m->radix);
     vt_stats st = {
         .budget_bytes = m->budget_bytes,
         .chunk_bytes = m->geo.group[0].chunk_bytes,
@@ -384,7 +384,7 @@ static vt_stats stats_of(const vt_manager *m)
         .prefix_nodes = tree.n_node,
         .prefix_tok = tree.n_tok,
         .prefix_evicted = tree.n_evicted,
-        .window_evicted = tree.n_beside,
+        .window_evicted = tree.n_window,
         .swap_bytes = m->swap.size_bytes,
         .coming_bytes = vti_coming_bytes(m),
         .leaving_bytes = vti_pset_leaving_bytes(ps),
@@ -439,7 +439,7 @@ void vt_stats_read(vt_manager *m, vt_stats *out)
 
 void vt_prefix_ages_get(const vt_manager *m, vt_prefix_ages *out)
 {
-    const vt_prefix_ages *ages = vti_rtree_ages(m->rtree);
+    const vt_prefix_ages *ages = vti_radix_ages(m->radix);
     vti_struct_out(out, ages, sizeof *ages, out->struct_bytes);
 }
 

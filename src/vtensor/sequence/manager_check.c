@@ -393,7 +393,7 @@ static vt_status check_all(manager_census *c, uint8_t *taken, const char **broke
 {
     *broken = check_spans(c);
     if (!*broken) *broken = check_regions(c);
-    if (!*broken) *broken = vti_rtree_check(c->m->rtree, count_node, c);
+    if (!*broken) *broken = vti_radix_check(c->m->radix, count_node, c);
     if (!*broken) count_sources(c);
     for (uint32_t k = 0; k < c->m->pset.n_class && !*broken; k++) *broken = check_class(c, k);
     if (!*broken) *broken = check_sums(c);

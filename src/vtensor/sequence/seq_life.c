@@ -83,11 +83,11 @@ VTI_HOT void vti_seq_set_len(vt_seq *s, uint32_t len_tok)
 // A prefix counts as used while a sequence references it: its idle time begins when that ends.
 void vti_seq_set_node(vt_seq *s, vti_node *node)
 {
-    vti_rtree *t = s->m->rtree;
-    if (node) vti_rtree_ref(t, node);
+    vti_radix *t = s->m->radix;
+    if (node) vti_radix_ref(t, node);
     if (s->node) {
-        vti_rtree_touch(t, s->node);
-        vti_rtree_unref(t, s->node);
+        vti_radix_touch(t, s->node);
+        vti_radix_unref(t, s->node);
     }
     s->node = node;
     s->path_tok = node ? vti_node_end_tok(node) : 0;
@@ -97,7 +97,7 @@ void vti_seq_set_node(vt_seq *s, vti_node *node)
 
 void vti_pending_drop(vti_pending *p)
 {
-    if (p->domain) vti_rtree_close(p->domain);
+    if (p->domain) vt_domain_close(p->domain);
     free(p->tok);
     *p = (vti_pending){0};
 }
@@ -111,7 +111,7 @@ vt_status vti_pending_set(vt_seq *s, vt_domain *d, uint32_t first, const uint32_
     vti_domain_reopen(d);
     vti_pending_drop(&s->pending);
     if (n == 0) {
-        vti_rtree_close(d);
+        vt_domain_close(d);
         return VT_OK;
     }
     memcpy(copy, tok + first, n * sizeof *copy);
@@ -137,9 +137,9 @@ static void record_now(vt_seq *s)
                      .end = p->n_tok,
                      .at = at,
                      .has_state = p->n_tok == s->len_tok};
-    if (vti_rtree_push(m->rtree, &push, &node) != VT_OK) return;
+    if (vti_radix_push(m->radix, &push, &node) != VT_OK) return;
     if (p->has_keep)
-        (void)vti_rtree_retain(m->rtree, node, &p->keep, m->budget_bytes / 2, m->now_ms);
+        (void)vti_radix_retain(m->radix, node, &p->keep, m->budget_bytes / 2, m->now_ms);
 }
 
 // A chunk that is not mapped now has no rows to share.

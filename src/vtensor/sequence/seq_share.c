@@ -97,7 +97,7 @@ static vt_status take_tail(vt_seq *s, const share_source *from, uint32_t group)
         vti_chunk_drop(m, copy);
         return st;
     }
-    vti_rtree_replace(m->rtree, from->last, group, p, copy);
+    vti_radix_replace(m->radix, from->last, group, p, copy);
     size_t end = (p + 1) * gr->slice_bytes; // rows of longer prefixes
     return vti_lane_zero(m, s->span, group, vti_group_bytes(gr, from->n_tok), end);
 }
@@ -170,9 +170,9 @@ static vt_status seq_fork(vt_seq *s, uint32_t len_tok, vt_seq **out)
         *out = NULL;
         return st;
     }
-    if (s->node) vti_seq_set_node(*out, vti_node_within(m->rtree, s->node, len_tok));
+    if (s->node) vti_seq_set_node(*out, vti_node_within(m->radix, s->node, len_tok));
     if ((*out)->path_tok > s->path_tok) (*out)->path_tok = s->path_tok;
-    vti_rtree_note_fork(m->rtree, (*out)->node, len_tok);
+    vti_radix_note_fork(m->radix, (*out)->node, len_tok);
     return VT_OK;
 }
 
@@ -186,13 +186,13 @@ vt_status vt_seq_fork(vt_seq *s, uint32_t len_tok, vt_seq **out)
 
 uint32_t vt_match(const vt_domain *d, const uint32_t *tok, uint32_t n_tok)
 {
-    return vti_rtree_match(d, tok, n_tok).n_tok;
+    return vti_radix_match(d, tok, n_tok).n_tok;
 }
 
 uint32_t vt_prefix_continue(const vt_domain *d, const uint32_t *tok, uint32_t n_tok, uint32_t *out,
                             uint32_t max_n)
 {
-    return vti_rtree_continue(d, tok, n_tok, out, max_n);
+    return vti_radix_continue(d, tok, n_tok, out, max_n);
 }
 
 // What is copied needs a holder until then: making room may take the windows and states of nodes.
@@ -216,16 +216,16 @@ static vt_status match_into(vt_seq *s, vti_prefix hit)
 {
     vt_manager *m = s->m;
     share_source from = {.n_tok = hit.n_tok, .last = hit.last};
-    vti_rtree_note_reuse(m->rtree, hit.last);
-    vti_seq_set_node(s, vti_node_within(m->rtree, hit.node, hit.n_tok));
-    vti_rtree_ref(m->rtree, hit.last);
-    vti_rtree_chunks(m->rtree, hit, m->scratch);
+    vti_radix_note_reuse(m->radix, hit.last);
+    vti_seq_set_node(s, vti_node_within(m->radix, hit.node, hit.n_tok));
+    vti_radix_ref(m->radix, hit.last);
+    vti_radix_chunks(m->radix, hit, m->scratch);
     for (uint32_t g = 0; g < m->geo.n_group; g++) from.at[g] = m->scratch[g];
     hold_copied(m, &from, true);
     vt_status st = begin_with(s, &from);
     hold_copied(m, &from, false);
-    vti_rtree_touch(m->rtree, hit.last);
-    vti_rtree_unref(m->rtree, hit.last);
+    vti_radix_touch(m->radix, hit.last);
+    vti_radix_unref(m->radix, hit.last);
     return st;
 }
 
@@ -246,7 +246,7 @@ vt_status vt_seq_match(vt_domain *d, const uint32_t *tok, uint32_t n_tok, uint32
     *out = NULL;
     *n_hit = 0;
     if (n_tok > m->geo.max_tok) return VT_EINVAL;
-    vti_prefix hit = vti_rtree_match(d, tok, n_tok);
+    vti_prefix hit = vti_radix_match(d, tok, n_tok);
     VT_TRY(vti_tally_answer(m, seq_match(m, hit, expect_tok > n_tok ? expect_tok : n_tok, out)));
     *n_hit = hit.n_tok;
     vti_arrival_note(m, hit.n_tok, n_tok);
@@ -261,7 +261,7 @@ vt_status vt_seq_match(vt_domain *d, const uint32_t *tok, uint32_t n_tok, uint32
 
 static vt_status retain_node(vt_manager *m, vti_node *node, const vt_retention *keep)
 {
-    return vti_rtree_retain(m->rtree, node, keep, m->budget_bytes / 2, m->now_ms);
+    return vti_radix_retain(m->radix, node, keep, m->budget_bytes / 2, m->now_ms);
 }
 
 // How many of the first n_tok tokens are whole blocks in chunks that are full.
@@ -325,7 +325,7 @@ static vt_status push_blocks(vt_seq *s, vti_node *from, const uint32_t *tok, uin
     vti_push push = {from, tok + start, start, n_tok, at, false};
     push.has_state = m->geo.has_state && n_tok == s->len_tok && m->max_runs < UINT64_MAX;
     if (push.has_state) st = copy_states(s, at);
-    if (st == VT_OK) st = vti_rtree_push(m->rtree, &push, node);
+    if (st == VT_OK) st = vti_radix_push(m->radix, &push, node);
     if (push.has_state) settle_states(m);
     return st;
 }
@@ -339,8 +339,8 @@ static vt_status record_blocks(vt_seq *s, vt_domain *d, const uint32_t *tok, uin
         return VT_OK;
     }
     uint32_t n_same = s->path_tok < n_tok ? s->path_tok : n_tok;
-    vti_node *from = vti_rtree_resume(d, s->node, tok, n_same);
-    uint64_t mark = vti_rtree_mark(s->m->rtree);
+    vti_node *from = vti_radix_resume(d, s->node, tok, n_same);
+    uint64_t mark = vti_radix_mark(s->m->radix);
     VT_TRY(push_blocks(s, from, tok, n_tok, &node));
     // The guards are set in the next vt_step: a sequence that ends before that needs none. They are
     // needed also if the record is undone: nodes that were there may have taken chunks.
@@ -350,7 +350,7 @@ static vt_status record_blocks(vt_seq *s, vt_domain *d, const uint32_t *tok, uin
             vti_lane_guard(s->m, s->span, g, vti_group_chunks(&geo->group[g], n_tok));
     vt_status st = keep ? retain_node(s->m, node, keep) : VT_OK;
     if (st != VT_OK) {
-        vti_rtree_undo_push(s->m->rtree, node, from, mark);
+        vti_radix_undo_push(s->m->radix, node, from, mark);
         return st;
     }
     vti_seq_set_node(s, node);
@@ -382,7 +382,7 @@ vt_status vt_seq_record(vt_seq *s, vt_domain *d, const uint32_t *tok, uint32_t n
 void vti_seq_unrecord(vt_seq *s, vt_domain *d, const uint32_t *tok, uint32_t n_tok, bool retained)
 {
     const vt_retention plain = {0};
-    vti_prefix hit = vti_rtree_match(d, tok, n_tok);
+    vti_prefix hit = vti_radix_match(d, tok, n_tok);
     vti_pending_drop(&s->pending);
     if (retained && hit.n_tok > 0) (void)retain_node(s->m, hit.last, &plain);
 }
@@ -391,10 +391,31 @@ vt_status vt_retain(vt_domain *d, const uint32_t *tok, uint32_t n_tok, const vt_
                     uint32_t *n_hit)
 {
     vt_manager *m = vti_domain_owner(d);
-    vti_prefix hit = vti_rtree_match(d, tok, n_tok);
+    vti_prefix hit = vti_radix_match(d, tok, n_tok);
     if (n_hit) *n_hit = hit.n_tok;
     if (keep->priority > VT_MAX_PRIORITY) return VT_EINVAL;
     if (hit.n_tok == 0) return VT_OK;
-    vti_rtree_touch(m->rtree, hit.last);
+    vti_radix_touch(m->radix, hit.last);
     return vti_tally_answer(m, retain_node(m, hit.last, keep));
+}
+
+// ---- Domains
+
+vt_status vt_domain_open(vt_manager *m, const void *key, size_t key_bytes, vt_domain **out)
+{
+    enum { MAX_KEY_BYTES = 4096 };
+    *out = NULL;
+    if (key_bytes > MAX_KEY_BYTES) return VT_EINVAL;
+    return vti_radix_open(m->radix, key, key_bytes, out);
+}
+
+void vt_domain_each(vt_manager *m,
+                    bool (*fn)(void *ud, vt_domain *d, const void *key, size_t key_bytes), void *ud)
+{
+    vti_domain_walk(m->radix, fn, ud);
+}
+
+uint32_t vt_events_take(vt_manager *m, vt_event *out, uint32_t max_n)
+{
+    return vti_events_take(m->events, out, max_n);
 }

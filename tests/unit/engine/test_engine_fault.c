@@ -258,7 +258,8 @@ static void sweep_calls(bool is_disturbed, bool drafts, fx_status how)
     int n_bad, n_call = run(0, 1, how, is_disturbed, drafts, &n_bad);
     assert_int_equal(n_bad, 0);
     assert_true(n_call > N_TOGETHER * N_GEN);
-    for (int i = 1; i <= n_call; i += 1 + i / 5) { // all of the first calls, then fewer and fewer
+    // All of the first calls, then fewer and fewer.
+    for (int i = 1; i <= n_call; i += 1 + i / (suite_is_long() ? 5 : 2)) {
         run(i, 1, how, is_disturbed, drafts, &n_bad);
         assert_in_range(n_bad, 0, 1);
         if (!drafts || is_disturbed) continue;

@@ -253,7 +253,7 @@ static void run_traces(bool windows, bool faults)
     t.windows = windows;
     t.faults = faults;
     for (int i = 0; (t.manager = fxi_lab_manager_name(i)) != NULL; i++)
-        for (uint64_t seed = 1; seed <= 6; seed++) {
+        for (uint64_t seed = 1; seed <= (suite_is_long() ? 6 : 3); seed++) {
             t.budget_bytes = budgets[seed % 3] * (kv_world_page_bytes ? 8 : 1);
             run_trace(seed, n_steps());
         }

@@ -508,7 +508,7 @@ static void test_decode_control_tokens(void **state)
 // Pre-tokenizers
 //
 
-// Names of tokenizer.ggml.pre besides those of test_vocab_pre.c.
+// Names of tokenizer.ggml.pre besides those of test_vocab_gguf.c.
 static const char *const known_pre[] = {
     "gpt-2",
     "llama-bpe",

@@ -3,7 +3,6 @@
 
 #include "unit/cmocka_all.h"
 #include "unit/kv/support/kv_look.h"
-#include "unit/kv/support/kv_nodes.h"
 
 #include <sched.h>
 #include <string.h>
@@ -167,7 +166,6 @@ void kv_world_open(kv_world *w, const char *manager, const fxi_kv_shape *shape)
     w->layout = s.layout;
     w->is_single = s.single_thread;
     if (kv_world_open_kv(manager, &s, &w->kv, &err) != FX_OK) fail_msg("%s: %s", manager, err.text);
-    kv_nodes_open(w->kv);
     if (!fxi_kv_can(w->kv, FXI_KV_PREFIX)) return;
     for (int d = 0; d < KV_WORLD_N_DOMAIN; d++) {
         const char key = (char)('a' + d);

@@ -91,7 +91,7 @@ fx_status kv_world_forget(kv_world *w);
 // Length of the longest prefix ever recorded, and not forgotten since.
 int kv_world_longest(const kv_world *w, int domain, const int32_t *tok, int n_tok);
 
-// Every row of every sequence in memory; the sums of the statistics; fxi_kv_check; the picture
+// Every row of every sequence in memory; the sums of the statistics; fxi_kv_check; the snapshot
 // (kv_look.h).
 void kv_world_verify(kv_world *w);
 

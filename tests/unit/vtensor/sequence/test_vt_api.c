@@ -372,6 +372,15 @@ static bool see_domain(void *ud, vt_domain *d, const void *key, size_t key_bytes
     return true;
 }
 
+static bool see_older_node(void *ud, const vt_prefix_info *node)
+{
+    walk *k = ud;
+    assert_true(!k->n || node->id == k->last_id); // the parent of the one before
+    k->n++;
+    k->last_id = node->parent_id;
+    return k->n < k->most;
+}
+
 static void test_the_tree_is_enumerated(void **state)
 {
     (void)state;
@@ -386,6 +395,12 @@ static void test_the_tree_is_enumerated(void **state)
     assert_int_equal(nodes.held_bytes, 3 * CHUNK_BYTES);
     vt_prefix_each(r.d, see_node, &some);
     assert_int_equal(some.n, 2);
+    walk newest = {.most = 2}, all = {.most = 100};
+    vt_prefix_each_newest(r.d, see_older_node, &newest);
+    assert_int_equal(newest.n, 2);
+    vt_prefix_each_newest(r.d, see_older_node, &all);
+    assert_int_equal(all.n, 3);
+    assert_int_equal(all.last_id, 0);
 }
 
 // ---- Events

@@ -1,5 +1,5 @@
 // test_vt_check.c - vt_check finds what is broken: each invariant and each count is broken by hand,
-// found, told in its words, and restored. (The prefix tree's own: tree/test_vt_rtree.c.)
+// found, told in its words, and restored. (The prefix tree's own: tree/test_vt_radix.c.)
 #include "assert_vt.h"
 #include "suite.h"
 

@@ -284,7 +284,7 @@ static void test_a_span_that_becomes_idle_late_is_wiped(void **state)
     assert_int_equal(count_dirty_idle(), 0);
 }
 
-FX_SUITE(test_vt_stirred)
+FX_SUITE(test_vt_due)
 {
     const struct CMUnitTest tests[] = {
 #define BESIDE_MANY(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
