@@ -110,31 +110,26 @@ LAW = {
                    "model/plan", "include/vtensor/vmm.h", "base/...", ERROR],
     "gpu": ["model/device.h", "base/...", ERROR],
 
-    # The engine: loop -> memory -> group -> sampling; engine.h holds the types that all of them share.
+    # The engine: each folder defines a part of it; only the files of `engine` itself see all of them.
     "engine/sampling": ["base/...", "include/flexinfer"],
-    "engine/record": ["include/flexinfer"],
-    # Drafts as data; speculate puts them into steps.
-    "engine/draft": ["include/flexinfer"],
-    "engine/picture": ["engine/group", "engine/record", "engine/engine.h", "kv/kv.h", "base/...", "include/flexinfer"],
+    "engine/record": ["kv/kv.h", "include/flexinfer"],
+    "engine/picture": ["engine/request", "engine/record", "engine/engine.h", "kv/kv.h", "base/...", "include/flexinfer"],
     "engine/grammar": ["grammar/guide", "grammar/mask/gram_tokens.h", "grammar/schema/schema.h", "grammar/rules/rules.h",
-                       "grammar/read", "grammar/form", "engine/engine.h", "format",
-                       "base/...", "include/flexinfer"],
-    "engine/group": ["engine/draft", "engine/grammar", "grammar/guide", "engine/sampling", "engine/engine.h", "engine/record",
-                     "engine/picture/gallery.h", "kv/kv.h", "model/model.h", "model/pooling.h", "format", "base/...", "include/flexinfer"],
-    "engine/speculate": ["engine/sampling", "model/model.h", "model/device.h", "format", "engine/memory", "engine/group", "engine/draft", "engine/record", "engine/engine.h", "kv/kv.h", "base/...",
-                         "include/flexinfer"],
-    "engine/memory": ["engine/draft", "engine/group", "engine/record", "engine/engine.h", "kv/kv.h", "base/...", "include/flexinfer"],
-    "engine/loop": ["engine/speculate", "engine/draft", "engine/memory", "engine/group", "engine/grammar", "grammar/guide", "engine/record",
-                    "engine/sampling", "engine/engine.h", "kv/kv.h", "model/device.h", "model/model.h", "format", "kernels/kv_view.h",
-                    "base/...", "include/flexinfer"],
-    "engine": ["engine/speculate", "engine/draft", "engine/loop", "engine/memory", "engine/picture", "engine/group", "engine/grammar",
-               "engine/record", "engine/sampling", "gpu/gpu.h", "kv/kv.h", "model/device.h", "model/model.h", *PORT,
+                       "grammar/read", "grammar/form", "format", "base/...", "include/flexinfer"],
+    "engine/request": ["engine/grammar", "engine/sampling", "kv/kv.h", "model/model.h", "model/pooling.h", "format", "base/...",
+                       "include/flexinfer"],
+    "engine/sched": ["engine/request", "engine/record", "base/...", "include/flexinfer"],
+    "engine/memory": ["engine/sched", "engine/request", "engine/record", "kv/kv.h", "base/...", "include/flexinfer"],
+    "engine/draft": ["engine/memory", "engine/sched", "engine/request", "engine/sampling", "engine/record", "kv/kv.h",
+                     "model/model.h", "model/device.h", "format", "base/...", "include/flexinfer"],
+    "engine": ["engine/draft", "engine/memory", "engine/sched", "engine/request", "engine/grammar", "engine/sampling",
+               "engine/record", "engine/picture", "gpu/gpu.h", "kv/kv.h", "model/device.h", "model/model.h", *PORT,
                "model/pooling.h", "format", "format/jinja/marked.h", "kernels/kv_view.h", "kernels/probe.h", "base/...", "include/flexinfer"],
 
     # Traces in virtual time: the engine over a model and memory that are not there (paper).
     "replay/trace": ["base/...", ERROR],
     "replay/paper": ["model/model_base.h", "model/model.h", "include/vtensor/vmm.h", "include/vtensor/status.h", "base/...", ERROR],
-    "replay": ["replay/paper", "replay/trace/trace.h", "engine/engine.h", "engine/loop", "kv/kv.h", "format/gguf/gguf_made.h",
+    "replay": ["replay/paper", "replay/trace/trace.h", "engine/engine.h", "engine/iteration.h", "kv/kv.h", "format/gguf/gguf_made.h",
                "format", "include/vtensor/vmm.h", "base/...", "include/flexinfer"],
 
     # The server: http -> request -> reply; http -> guard, which is policy as data: tenants, keys, names of hosts;
@@ -185,9 +180,9 @@ SYSTEM = {
 # Files of a room, highest first: a file never uses a symbol of one above it, neither directly nor through files that
 # are not listed.
 ORDER = {
-    "engine": ["engine", "gather", "paint", "turn", "idle", "plan", "prompts", "admit", "join", "step", "step_batch", "draw", "settle", "fork",
-               "output", "inbox", "speculate_plan", "speculate_find", "draft_model", "budget", "room", "preempt", "cache", "lists", "group", "beam", "embedding",
-               "seq", "text", "gallery", "recorder", "draft", "ngram"],
+    "engine": ["engine", "open", "api", "paint", "iteration", "plan", "admit", "forward", "commit", "sample", "output",
+               "mailbox", "drafting", "draft_model", "budget", "kv_alloc", "preempt", "prefix_cache", "sched", "clients",
+               "request", "request_check", "beam", "seq", "text", "gallery", "stats", "recorder", "draft_control", "ngram"],
 }
 
 # Files that may call each other in a circle: (files, reason).

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "base/system/clock.h"
-#include "engine/loop/loop.h"
+#include "engine/iteration.h"
 #include "figures.h"
 #include "paper_engine.h"
 
@@ -106,7 +106,7 @@ static double turn_ms(paper_engine *p)
     const uint64_t start_ns = fxi_thread_cpu_ns();
     memset(phase_ms, 0, sizeof phase_ms);
     phase_ns = start_ns;
-    (void)fxi_turn_run(p->r.eng);
+    (void)fxi_iteration_run(p->r.eng);
     end_phase(SETTLE);
     p->clock_us += 20000;
     return (double)(phase_ns - start_ns) / 1e6;
@@ -117,7 +117,7 @@ static double newcomers_ms(paper_engine *p, int n_seq, int step_tok)
     open_passless(p, n_seq, step_tok);
     for (int i = 0; i < n_seq; i++) paper_engine_ask(p, PROMPT_TOK, 2 * N_SAMPLE);
     const double ms = turn_ms(p);
-    if (p->r.eng->running.n_seq != n_seq) die("not all were admitted");
+    if (p->r.eng->sched.running.n_seq != n_seq) die("not all were admitted");
     return ms;
 }
 

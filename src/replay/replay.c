@@ -1,7 +1,7 @@
 // replay.c - the clock, the arrivals, and the turns of the engine.
 #include "replay/replay_parts.h"
 
-#include "engine/loop/loop.h"
+#include "engine/iteration.h"
 
 #include <stdlib.h>
 
@@ -61,7 +61,7 @@ static bool goes_on(const fxi_replay *r, size_t n_row, size_t *next_step)
 static fx_status take_turn(fxi_replay *r, int *n_empty, fx_error *err)
 {
     const uint64_t n_pass = r->model->n_pass;
-    (void)fxi_turn_run(r->eng);
+    (void)fxi_iteration_run(r->eng);
     *n_empty = r->model->n_pass > n_pass ? 0 : *n_empty + 1;
     if (*n_empty > 0) r->model->clock_us += EMPTY_TURN_US;
     if (*n_empty > MAX_EMPTY_TURNS)
@@ -74,10 +74,10 @@ static fx_status take_turn(fxi_replay *r, int *n_empty, fx_error *err)
 static void sleep_until(fxi_replay *r, double us)
 {
     if (us <= fxi_replay_now_us(r)) return;
-    (void)fxi_turn_run(r->eng); // idle from now on
+    (void)fxi_iteration_run(r->eng); // idle from now on
     if (us > fxi_replay_now_us(r)) r->model->clock_us += us - fxi_replay_now_us(r);
     r->memory->is_beside = true; // what is given back was given back meanwhile
-    (void)fxi_turn_run(r->eng);
+    (void)fxi_iteration_run(r->eng);
     r->memory->is_beside = false;
     fxi_notes_idle(&r->notes, fxi_replay_now_us(r));
 }
@@ -123,7 +123,7 @@ fx_status fxi_replay_run(const fxi_trace *t, const fxi_replay_options *opt, fxi_
     r.open_us = r.memory->owner_us;
     fxi_notes_begin(&r.notes, fxi_replay_now_us(&r), opt->sample_s * 1e6, out);
     fx_status st = run_all(&r, fxi_load_n_row(&opt->load, t), err);
-    fxi_turn_end_all(r.eng, FX_FINISH_ABORT);
+    fxi_iteration_end_all(r.eng, FX_FINISH_ABORT);
     fx_status finished = fxi_replay_finish(&r, st == FX_OK ? err : NULL);
     fxi_replay_close(&r);
     free(r.prompt);

@@ -9,8 +9,8 @@ static fxi_load_state load_now(const fxi_replay *r)
 {
     fxi_kv_stats s;
     fxi_kv_get_stats(r->eng->kv, &s);
-    return (fxi_load_state){.n_running = r->eng->running.n_seq,
-                            .n_waiting = r->eng->waiting.n_seq + r->eng->aside.n_seq,
+    return (fxi_load_state){.n_running = r->eng->sched.running.n_seq,
+                            .n_waiting = r->eng->sched.waiting.n_seq + r->eng->sched.aside.n_seq,
                             .kv = {.mapped = (double)s.mapped_bytes,
                                    .live = (double)s.live_bytes,
                                    .used = (double)s.used_bytes,
@@ -61,7 +61,7 @@ fx_status fxi_replay_finish(fxi_replay *r, fx_error *err)
     f->n_pass = r->model->n_pass;
     f->mean_batch = f->n_pass ? r->batch_sum / (double)f->n_pass : 0;
     f->driver_s = (r->memory->owner_us - r->open_us) / 1e6;
-    f->n_preempt_recompute = r->eng->stats.n_preempt_recompute;
-    f->n_preempt_swap = r->eng->stats.n_preempt_swap;
+    f->n_preempt_recompute = r->eng->stats.now.n_preempt_recompute;
+    f->n_preempt_swap = r->eng->stats.now.n_preempt_swap;
     return fxi_notes_end(&r->notes, fxi_replay_now_us(r), err);
 }

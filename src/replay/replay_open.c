@@ -135,10 +135,10 @@ static fx_status make_paper(fxi_replay *r, fx_error *err)
 {
     fx_engine *eng = r->eng;
     r->model = fxi_paper_model_new(r->opt->geometry, r->opt->device);
-    eng->vmm = fxi_paper_memory_open(r->opt->page_bytes, &r->opt->device->costs);
+    eng->hooks.vmm = fxi_paper_memory_open(r->opt->page_bytes, &r->opt->device->costs);
     eng->model = r->model ? &r->model->model : NULL;
-    if (!eng->vmm || !r->model) return fxi_fail(err, FX_ENOMEM, "no memory for the replay");
-    r->memory = fxi_paper_memory_of(eng->vmm);
+    if (!eng->hooks.vmm || !r->model) return fxi_fail(err, FX_ENOMEM, "no memory for the replay");
+    r->memory = fxi_paper_memory_of(eng->hooks.vmm);
     r->model->before_pass = fxi_replay_note_pass;
     r->model->ud = r;
     r->model->n_candidate = r->opt->load.beam_width ? 2 * r->opt->load.beam_width : 1;
@@ -154,18 +154,19 @@ static fx_status make_engine(fxi_replay *r, fx_error *err)
         return fxi_fail(err, FX_ENOSPACE, "%s does not fit %s", r->opt->geometry->name,
                         r->opt->device->name);
     FX_TRY(fxi_engine_init(eng, err));
-    eng->now_us = look_at_clock;
-    eng->now_ud = r;
-    eng->single_thread = true;
-    eng->tile_tok = 1; // nothing is read
+    eng->journal.now_us = look_at_clock;
+    eng->journal.now_ud = r;
+    eng->hooks.single_thread = true;
+    eng->hooks.tile_tok = 1; // nothing is read
     eng->opt = engine_options(r, kv_bytes);
     FX_TRY(make_vocab(eng, err));
     FX_TRY(fxi_pool_create(1, &eng->pool, err));
     FX_TRY(make_paper(r, err));
     fill_info(r);
     FX_TRY(fxi_engine_fit(eng, err));
-    if (fxi_kv_can(eng->kv, FXI_KV_BESIDE)) eng->copy_share = 0; // by the device's copy engine
-    eng->swap_us_per_byte = r->opt->device->costs.swap_us_per_gb / 1e9;
+    if (fxi_kv_can(eng->kv, FXI_KV_BESIDE))
+        eng->memory.copy_share = 0; // by the device's copy engine
+    eng->memory.swap_us_per_byte = r->opt->device->costs.swap_us_per_gb / 1e9;
     watch_manager(r);
     r->out->budget_bytes = kv_bytes;
     return FX_OK;
@@ -182,7 +183,7 @@ fx_status fxi_replay_open(fxi_replay *r, fx_error *err)
 
 void fxi_replay_close(fxi_replay *r)
 {
-    vt_vmm *unowned = r->eng && !r->eng->kv ? r->eng->vmm : NULL;
+    vt_vmm *unowned = r->eng && !r->eng->kv ? r->eng->hooks.vmm : NULL;
     if (r->eng) fxi_engine_unload(r->eng);
     if (unowned) unowned->ops->close(unowned);
     r->eng = NULL;

@@ -44,12 +44,12 @@ static void sort_items(fxi_buf *list, size_t item_bytes, int (*compare)(const vo
 
 // ---- requests and spans ------------------------------------------------------------------------
 
-static uint32_t view_state(const fxi_group *g)
+static uint32_t view_state(const fxi_live_request *g)
 {
     static const uint32_t states[FXI_N_STATE] = {
-        [FXI_LEAVING] = FX_REQUEST_leaving,
+        [FXI_SWAPPING_OUT] = FX_REQUEST_leaving,
         [FXI_SWAPPED] = FX_REQUEST_away,
-        [FXI_COMING] = FX_REQUEST_coming,
+        [FXI_SWAPPING_IN] = FX_REQUEST_coming,
         [FXI_RUNNING] = FX_REQUEST_running,
     };
     return states[g->state];
@@ -57,26 +57,26 @@ static uint32_t view_state(const fxi_group *g)
 
 static void paint_span(painting *to, const fxi_seq *s)
 {
-    const fx_span span = {.request = s->group->id,
+    const fx_span span = {.request = s->request->id,
                           .choice = (uint32_t)s->choice,
                           .n_tok = (uint32_t)s->n_computed,
-                          .n_generating = s->n_tok > (int)s->group->req.n_prompt};
+                          .n_generating = s->n_tok > (int)s->request->spec.n_prompt};
     const span_of_cache of = {s->kv, COUNT(fx_span, &to->p->span)};
     keep_item(to, &to->p->span, &span, sizeof span);
     keep_item(to, &to->cache, &of, sizeof of);
 }
 
-static void paint_group(painting *to, const fxi_group *g, uint32_t place)
+static void paint_group(painting *to, const fxi_live_request *g, uint32_t place)
 {
     fx_request_view view = {.id = g->id,
                             .submit_us = g->submit_us,
                             .state = view_state(g),
                             .place = place,
-                            .n_prompt = (uint32_t)g->req.n_prompt,
+                            .n_prompt = (uint32_t)g->spec.n_prompt,
                             .n_cached = (uint32_t)g->n_cached,
                             .n_seq = (uint32_t)g->n_seq,
                             .max_tok = (uint32_t)g->max_tok,
-                            .priority = g->req.priority};
+                            .priority = g->spec.priority};
     for (int i = 0; i < g->n_seq; i++) {
         const fxi_seq *s = &g->seq[i];
         if (s->state != FXI_SEQ_UNBORN) view.n_generated += (uint32_t)fxi_seq_n_generated(s);
@@ -84,10 +84,10 @@ static void paint_group(painting *to, const fxi_group *g, uint32_t place)
     keep_item(to, &to->p->request, &view, sizeof view);
 }
 
-static void paint_groups(painting *to, const fxi_group_list *l)
+static void paint_groups(painting *to, const fxi_request_list *l)
 {
     uint32_t place = 0;
-    for (const fxi_group *g = l->head; g; g = g->next)
+    for (const fxi_live_request *g = l->head; g; g = g->next)
         paint_group(to, g, g->state == FXI_WAITING ? ++place : 0);
 }
 
@@ -97,9 +97,9 @@ static int compare_requests(const void *a, const void *b)
     return (x->id > y->id) - (x->id < y->id);
 }
 
-static void paint_spans_of(painting *to, const fxi_group_list *l)
+static void paint_spans_of(painting *to, const fxi_request_list *l)
 {
-    for (const fxi_group *g = l->head; g; g = g->next)
+    for (const fxi_live_request *g = l->head; g; g = g->next)
         for (int i = 0; i < g->n_seq; i++)
             if (g->seq[i].kv) paint_span(to, &g->seq[i]);
 }
@@ -119,12 +119,12 @@ static int compare_caches(const void *a, const void *b)
 
 static void paint_engine(painting *to, const fx_engine *eng)
 {
-    paint_groups(to, &eng->running);
-    paint_groups(to, &eng->waiting);
-    paint_groups(to, &eng->aside);
-    paint_spans_of(to, &eng->running);
-    paint_spans_of(to, &eng->waiting);
-    paint_spans_of(to, &eng->aside);
+    paint_groups(to, &eng->sched.running);
+    paint_groups(to, &eng->sched.waiting);
+    paint_groups(to, &eng->sched.aside);
+    paint_spans_of(to, &eng->sched.running);
+    paint_spans_of(to, &eng->sched.waiting);
+    paint_spans_of(to, &eng->sched.aside);
     sort_items(&to->p->request, sizeof(fx_request_view), compare_requests);
     sort_items(&to->cache, sizeof(span_of_cache), compare_caches);
 }
@@ -266,10 +266,10 @@ static void fill_head(fx_engine *eng, fxi_exhibit *p)
     h->number = ++eng->gallery.n_taken;
     h->at_us = fxi_now_us(eng);
     h->manager = eng->kv->ops->name;
-    pthread_mutex_lock(&eng->mu);
-    eng->stats.n_picture++;
-    h->stats = eng->stats;
-    pthread_mutex_unlock(&eng->mu);
+    pthread_mutex_lock(&eng->stats.mu);
+    eng->stats.now.n_picture++;
+    h->stats = eng->stats.now;
+    pthread_mutex_unlock(&eng->stats.mu);
     h->chunk = ITEMS(fx_chunk_run, &p->chunk);
     h->n_chunk_run = COUNT(fx_chunk_run, &p->chunk);
     h->span = ITEMS(fx_span, &p->span);
@@ -338,9 +338,9 @@ static void charge_taking(fx_engine *eng, bool is_first, uint64_t took_us)
     else
         fxi_picture_budget_charge(&g->budget, took_us);
     pthread_mutex_unlock(&g->mu);
-    pthread_mutex_lock(&eng->mu);
-    eng->stats.picture_us += took_us;
-    pthread_mutex_unlock(&eng->mu);
+    pthread_mutex_lock(&eng->stats.mu);
+    eng->stats.now.picture_us += took_us;
+    pthread_mutex_unlock(&eng->stats.mu);
 }
 
 static void take_timed_picture(fx_engine *eng, uint64_t now_us, bool is_first)
@@ -386,10 +386,7 @@ static void count_viewers(fx_engine *eng, int more)
 
 void fx_picture_want(fx_engine *eng)
 {
-    pthread_mutex_lock(&eng->mu);
-    eng->wants_picture = true;
-    pthread_cond_signal(&eng->wake);
-    pthread_mutex_unlock(&eng->mu);
+    fxi_mailbox_signal(&eng->mailbox, &eng->mailbox.wants_picture);
 }
 
 void fx_picture_begin(fx_engine *eng)

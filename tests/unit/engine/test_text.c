@@ -2,8 +2,8 @@
 // into tokens.
 #include "unit/cmocka_all.h"
 
-#include "engine/loop/loop.h"
-#include "engine/memory/room.h"
+#include "engine/iteration.h"
+#include "engine/memory/kv_memory.h"
 
 #include "base/number/rng.h"
 
