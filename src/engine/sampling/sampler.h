@@ -66,4 +66,16 @@ void fxi_logprob_of(const float *logits, int n_vocab, int32_t token, int n_top, 
 // number. Fast for k <= 2 FX_MAX_BEAM.
 int fxi_logprob_top(const float *logits, int n_vocab, int k, fx_logprob *top);
 
+// The probabilities of an answer's tokens, kept until they are emitted.
+typedef struct fxi_prob_log {
+    fx_token_prob *tok; // [cap] the first n are valid, except their `top`
+    fx_logprob *top;    // [cap][FX_MAX_TOP]; NULL while no token has one
+    int n, cap;
+} fxi_prob_log;
+
+bool fxi_prob_log_add(fxi_prob_log *l, const fx_token_prob *p);     // false: no memory
+bool fxi_prob_log_copy(fxi_prob_log *to, const fxi_prob_log *from); // to is empty
+fx_token_prob fxi_prob_log_at(const fxi_prob_log *l, int i);
+void fxi_prob_log_free(fxi_prob_log *l);
+
 #endif

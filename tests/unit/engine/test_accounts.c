@@ -38,7 +38,7 @@ static fx_engine *open_here(fx_options opt)
 {
     fx_engine *eng = unthreaded_open_single(MODEL, opt);
     clock_us = 1000000000;
-    eng->now_us = our_clock;
+    eng->journal.now_us = our_clock;
     return eng;
 }
 
@@ -55,7 +55,7 @@ static void finish(fx_engine *eng, const seen *s)
 {
     while (!s->last) {
         clock_us += 10000;
-        (void)fxi_turn_run(eng);
+        (void)fxi_iteration_run(eng);
     }
 }
 
@@ -129,7 +129,7 @@ static void test_lookups_and_calls(void **state)
     }
     fx_stats st;
     fx_details d;
-    (void)fxi_turn_run(eng); // the mapper's work of the last step is taken back
+    (void)fxi_iteration_run(eng); // the mapper's work of the last step is taken back
     fx_engine_stats(eng, &st);
     fx_engine_details(eng, &d);
     assert_int_equal(st.n_lookup_tok, 2 * PROMPT_TOK);

@@ -37,7 +37,7 @@ static fx_engine *open_here(fx_options opt)
     fx_engine *eng = unthreaded_open(MODEL, opt);
     clock_us = 1000000000;
     n_req = n_order = 0;
-    eng->now_us = our_clock;
+    eng->journal.now_us = our_clock;
     return eng;
 }
 
@@ -81,14 +81,14 @@ static void run_until(fx_engine *eng, int n_begun)
 {
     for (int i = 0; n_order < n_begun; i++) {
         clock_us += 10000;
-        (void)fxi_turn_run(eng);
+        (void)fxi_iteration_run(eng);
         assert_true(i < 20000);
     }
 }
 
 static void run_out(fx_engine *eng)
 {
-    while (fxi_turn_run(eng)) clock_us += 10000;
+    while (fxi_iteration_run(eng)) clock_us += 10000;
     for (int i = 0; i < n_req; i++) {
         assert_true(req[i].is_over);
         assert_int_equal(req[i].finish, FX_FINISH_LENGTH);
@@ -136,8 +136,8 @@ static void test_without_numbers_the_first_goes_first(void **state)
     run_out(eng);
     for (int i = 0; i < 6; i++) assert_true(req[i].has_begun);
     expect_order("000000");
-    assert_null(eng->waiting.head);
-    assert_null(eng->aside.head);
+    assert_null(eng->sched.waiting.head);
+    assert_null(eng->sched.aside.head);
     unthreaded_close(eng);
 }
 
@@ -172,7 +172,7 @@ static void test_nobody_saves_up(void **state)
     for (int i = 8; i < 14; i++) n_of_2 += order[i] == 2;
     assert_int_equal(n_of_2, 3);
     run_out(eng);
-    assert_null(eng->client.root); // nobody is ahead of anybody any more
+    assert_null(eng->sched.clients.known.root); // nobody is ahead of anybody any more
     unthreaded_close(eng);
 }
 
@@ -237,9 +237,9 @@ static void test_who_has_passed_keeps_the_place(void **state)
     ask_many(eng, 1, 2, 20, 40);
     run_until(eng, 4);
     assert_int_equal(order[2], 2);
-    const fxi_group *last = eng->running.tail;
-    assert_int_equal(last->req.client, 1);
-    assert_int_equal(eng->running.head->req.client, 2);
+    const fxi_live_request *last = eng->sched.running.tail;
+    assert_int_equal(last->spec.client, 1);
+    assert_int_equal(eng->sched.running.head->spec.client, 2);
     run_out(eng);
     unthreaded_close(eng);
 }

@@ -154,7 +154,7 @@ static void test_no_cache_leaves_nothing(void **state)
 // ---- beams -------------------------------------------------------------------------------------
 
 // Sequences 0 .. i-1 of the group do not begin with the first n tokens of sequence i.
-static bool is_new(const fxi_group *g, int i, int n)
+static bool is_new(const fxi_live_request *g, int i, int n)
 {
     for (int k = 0; k < i; k++) {
         const fxi_seq *a = &g->seq[k], *b = &g->seq[i];
@@ -166,7 +166,7 @@ static bool is_new(const fxi_group *g, int i, int n)
 
 // Beams that are equal up to the end of a chunk share it, since they forked later; the last, partly
 // filled chunk is each beam's own.
-static int chunks_needed(const fxi_group *g, int per_chunk)
+static int chunks_needed(const fxi_live_request *g, int per_chunk)
 {
     int n_chunk = 0;
     for (int i = 0; i < g->n_seq; i++) {
@@ -187,7 +187,7 @@ static uint64_t mapped(const fx_engine *eng)
 static void check_beams(int width, int n_prompt, int max_tok)
 {
     fx_engine *eng = open_engine((fx_options){.max_seq = width});
-    eng->ahead_tok = 0; // nothing but what is needed
+    eng->hooks.ahead_tok = 0; // nothing but what is needed
     const int per_chunk = chunk_tok(eng);
     const uint64_t chunk = chunk_bytes(eng);
     int32_t tok[N_TOK];
@@ -197,10 +197,10 @@ static void check_beams(int width, int n_prompt, int max_tok)
     req.n_choice = 1;
     const uint64_t id = bits_submit(eng, &req);
     // a tail and a new one of each, and what is ready for newcomers
-    const uint64_t most = 2 * (uint64_t)width * chunk + eng->opt.kv_memory_bytes / 64;
-    (void)fxi_turn_run(eng);
-    for (uint64_t before = mapped(eng); (void)fxi_turn_run(eng), !got[0].last;) {
-        const fxi_group *g = bits_group(eng, id);
+    const uint64_t most = 2 * (uint64_t)width * chunk + eng->memory.effective_bytes / 64;
+    (void)fxi_iteration_run(eng);
+    for (uint64_t before = mapped(eng); (void)fxi_iteration_run(eng), !got[0].last;) {
+        const fxi_live_request *g = bits_group(eng, id);
         assert_int_equal(held(eng) / chunk, chunks_needed(g, per_chunk));
         assert_true(mapped(eng) <= before + most);
         before = mapped(eng);
@@ -289,8 +289,8 @@ static fx_engine *open_small(int n)
     unthreaded_close(eng);
     eng = open_engine((fx_options){.kv_memory_bytes = bytes, .max_seq = 1});
     clock_us = 1000000;
-    eng->now_us = read_clock;
-    eng->ahead_tok = 0;
+    eng->journal.now_us = read_clock;
+    eng->hooks.ahead_tok = 0;
     return eng;
 }
 
@@ -342,7 +342,7 @@ static void test_kept_from_the_end_on(void **state)
     req.keep_s = 30;
     (void)bits_submit(eng, &req);
     while (!got[0].last) {
-        (void)fxi_turn_run(eng);
+        (void)fxi_iteration_run(eng);
         clock_us += 10 * 1000000ull;
     }
     for (int i = 1; i < 12; i++) ask(eng, i, 0, 0);

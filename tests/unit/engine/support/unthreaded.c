@@ -14,9 +14,9 @@ static fx_engine *open_engine(struct vt_vmm *vmm, const char *model_path, fx_opt
     fx_engine *eng = calloc(1, sizeof *eng);
     assert_non_null(eng);
     opt.model_path = model_path;
-    eng->vmm = vmm;
-    eng->single_thread = single_thread;
-    eng->is_unguarded = unthreaded_is_unguarded;
+    eng->hooks.vmm = vmm;
+    eng->hooks.single_thread = single_thread;
+    eng->hooks.is_unguarded = unthreaded_is_unguarded;
     if (fxi_engine_init(eng, &err) != FX_OK || fxi_engine_load(eng, &opt, &err) != FX_OK)
         fail_msg("%s", err.text);
     return eng;
@@ -39,7 +39,7 @@ fx_engine *unthreaded_open_over(struct vt_vmm *vmm, const char *model_path, fx_o
 
 void unthreaded_close(fx_engine *eng)
 {
-    fxi_turn_end_all(eng, FX_FINISH_ABORT);
+    fxi_iteration_end_all(eng, FX_FINISH_ABORT);
     fxi_engine_unload(eng);
 }
 

@@ -1,10 +1,10 @@
-// unthreaded.h - an engine without its thread: the test runs the turns (fxi_turn_run) and decides
-// what happens between them.
+// unthreaded.h - an engine without its thread: the test runs the iterations (fxi_iteration_run) and
+// decides what happens between them.
 #ifndef TESTS_ENGINE_UNTHREADED_H
 #define TESTS_ENGINE_UNTHREADED_H
 
-#include "engine/loop/loop.h"
-#include "engine/memory/room.h"
+#include "engine/iteration.h"
+#include "engine/memory/kv_memory.h"
 
 // Whether engines are opened so that shared KV memory can be written. At first false.
 extern bool unthreaded_is_unguarded;
