@@ -21,8 +21,8 @@ static inline bool fxi_grow(void *list, size_t elem_bytes, size_t n, size_t *cap
     return true;
 }
 
-// Makes element `at` exist in a list of *n elements: bytes of the new ones are `fill`. False: out of
-// memory; the elements that exist stay valid.
+// Makes element `at` exist in a list of *n elements: bytes of the new ones are `fill`. False: out
+// of memory; the elements that exist stay valid.
 static inline bool fxi_grow_to(void *list, size_t elem_bytes, size_t at, int fill, size_t *n,
                                size_t *cap)
 {
