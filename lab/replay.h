@@ -64,7 +64,7 @@ struct fxi_replay {
     size_t n_open;    // clients not ended
 };
 
-// Virtual time: the passes so far and the memory calls that somebody waited for.
+// Virtual time: the passes so far and the memory calls that a step waited for.
 static inline double fxi_replay_now_us(const fxi_replay *r)
 {
     return r->model->clock_us + r->memory->owner_us;

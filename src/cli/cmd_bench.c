@@ -1,4 +1,4 @@
-// cmd_bench.c - prompt and decode speed through the engine, beside the limits of the machine.
+// cmd_bench.c - prompt and decode speed through the engine, against the limits of the machine.
 //
 // The machine is measured before and after the runs, and the larger of the two figures counts:
 // other load can make a machine look slower than it is, not faster.
@@ -22,7 +22,7 @@
 //     bytes        the weights once per step, and when decoding the contents of the caches, at the
 //                  bandwidth of memory
 //
-// The longer of the two is the limit, as if the other were fully hidden behind it. Work between the
+// The longer of the two is the limit, as if it fully hid the other. Work between the
 // linear layers counts as free. A second limit counts what the scales of blocks cost the ports that
 // multiply: int8_scaled_gop_s is the peak there.
 

@@ -8,7 +8,7 @@
 #define SPLIT_SLICE_TOK  32
 #define PACKED_SLICE_TOK 8
 
-// Runs of a sequence in each view: what it shares and what it writes; besides, what it has recorded
+// Runs of a sequence in each view: what it shares and what it writes; further, what it has recorded
 // and may not write, and what an admission leaves for one more.
 #define LEAST_RUNS 2
 #define USUAL_RUNS 4
@@ -64,7 +64,7 @@ static int least_view_planes(const fxi_kv_shape *shape, uint64_t max_runs, uint6
     return most;
 }
 
-// What costs attention is the first plane beside another one, not the others: planes share views
+// The first plane that shares a view slows attention down, further ones do not: planes share views
 // only where they must, and then as many as the usual mappings need.
 static int choose_view_planes(const fxi_kv_shape *shape, uint64_t max_runs)
 {

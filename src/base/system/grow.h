@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Makes room for one more behind the n elements of *list, which has room for *cap, by doubling.
+// Makes room for one more after the n elements of *list, which has room for *cap, by doubling.
 // False: out of memory, nothing has changed. `list` points to a pointer of any type.
 static inline bool fxi_grow(void *list, size_t elem_bytes, size_t n, size_t *cap)
 {

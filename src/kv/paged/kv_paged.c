@@ -247,7 +247,7 @@ static fx_status copy_tail(fxi_paged *k, fxi_paged_seq *s)
     return st;
 }
 
-// Makes the tail one that the sequence alone holds, and nobody matches.
+// Makes the tail one that the sequence alone holds, and that no match finds.
 static fx_status own_tail(fxi_paged *k, fxi_paged_seq *s)
 {
     if (!tail_tok(k, s)) return FX_OK;
@@ -530,7 +530,7 @@ static const char *check_idle_pages(const fxi_paged *k, owners *o)
     return n == k->n_idle ? NULL : "idle pages are counted wrong";
 }
 
-// Each page that nobody holds, but a job that runs, once; and no job is lost.
+// Each page that only a running job holds, once; and no job is lost.
 static const char *check_jobs(fxi_paged *k, owners *o)
 {
     uint32_t n_job = 0, n_ending = 0;

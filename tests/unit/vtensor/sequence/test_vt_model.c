@@ -11,7 +11,6 @@
 
 #include <stdlib.h>
 
-#include "env_or.h"
 #include "world.h"
 
 // Mostly a little more, sometimes a lot, sometimes less or too much.

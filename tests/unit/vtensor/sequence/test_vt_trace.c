@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-#include "env_or.h"
+#include "assert_vt.h"
 #include "family.h"
 
 static family f;

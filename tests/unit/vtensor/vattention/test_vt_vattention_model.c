@@ -5,7 +5,7 @@
 // VT_TEST_SEED and VT_TEST_STEPS (per trace) can be set in the environment.
 #include <stdlib.h>
 
-#include "env_or.h"
+#include "assert_vt.h"
 #include "suite.h"
 #include "va_world.h"
 #include "vtensor/vtensor.h"
