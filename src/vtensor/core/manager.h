@@ -126,7 +126,7 @@
 
 struct vti_radix; // tree/radix.h
 struct vti_node;
-struct vti_events; // events.h
+struct vti_events;
 
 // A chunk's content in the swap, or on its way there or back.
 typedef struct vti_swapped {
