@@ -18,7 +18,7 @@
 // Mappings do not run out: a batch opens only if its rank's share of the system's suffices for one
 // in each tensor for each request (VT_NOMAPS). So max_mapping is 0. Bytes are those of all ranks
 // together.
-#include "kv/kv_collect.h"
+#include "kv/kv_chunks.h"
 #include "kv/kv_managers.h"
 #include "kv/kv_meter.h"
 
