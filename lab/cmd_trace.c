@@ -96,12 +96,6 @@ static fx_status read_speed(const json_t *all, calibration *c)
     return FX_OK;
 }
 
-static fx_status read_calibration(const json_t *all, calibration *c)
-{
-    FX_TRY(read_geometry(json_object_get(all, "model"), c));
-    return read_speed(all, c);
-}
-
 static fx_status parse_calibration(const char *path, const fxi_mapping *m, calibration *out,
                                    fx_error *err)
 {
@@ -114,7 +108,8 @@ static fx_status parse_calibration(const char *path, const fxi_mapping *m, calib
         st = fxi_fail(err, FX_ENOMEM, "%s: out of memory", path);
     else if (parsed != FXI_JSON_OK)
         st = fxi_fail(err, FX_EFORMAT, "%s:%d: %s", path, e.line, e.text);
-    else if (read_calibration(doc.root, out) != FX_OK)
+    else if (read_geometry(json_object_get(doc.root, "model"), out) != FX_OK ||
+             read_speed(doc.root, out) != FX_OK)
         st = fxi_fail(err, FX_EFORMAT,
                       "%s: not what 'flexinfer bench --json' writes for a batch of 1", path);
     fxi_json_doc_free(&doc);
