@@ -88,11 +88,8 @@ static void end_early(fx_engine *eng)
 static void give_back(fx_engine *eng, uint64_t keep_bytes, bool forgets)
 {
     const fx_status st = fxi_kv_give_back(eng->kv, keep_bytes, forgets);
-    const uint64_t ns = eng->kv->last_ns;
-    fxi_journal_note(&eng->journal,
-                     (fx_record){.kind = FX_RECORD_trim,
-                                 .took_ns = ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX,
-                                 .status = (uint8_t)st});
+    const fx_record ev = {.kind = FX_RECORD_trim};
+    fxi_journal_note_call(&eng->journal, ev, eng->kv->last_ns, st);
 }
 
 // A step in which the managers do what they have put off: unmapping what ended sequences had, and
@@ -267,12 +264,12 @@ void fxi_iteration_end_all(fx_engine *eng, fx_finish why)
 //
 // Requests seldom come in the same instant. Where several clients have got the end of an answer in
 // one pass and ask again, their requests are some 100 us apart. If the first one begins a pass of
-// 70 ms alone, the others are a pass behind it from then on: each round of answers then takes more
+// 70 ms alone, the others are a pass late from then on: each round of answers then takes more
 // passes, with fewer rows in each, and the prompts of some are cut while others decode (plan.c).
 //
 //   how long        1 % of the expected time of the first pass, by the measured rate of prompts and
 //                   what the prefix cache has of them, less LATE_US; 2 ms at most. Each companion
-//                   makes the pass longer, and so the wait. A pass under 10 ms waits for nobody
+//                   makes the pass longer, and so the wait. A pass under 10 ms does not wait
 //   which requests  those that found the engine idle. Where sequences run, or requests wait that
 //                   found no memory, none is delayed
 //   what ends it    the time; a pass that is full, or as many sequences as may run; a request that

@@ -33,7 +33,7 @@ void fxi_mailbox_free(fxi_mailbox *m)
 // ---- any thread --------------------------------------------------------------------------------
 
 // Whether n more of something, of which there are `sum` and of one client `own`, may wait. A client
-// that has little there finds room beyond the limit, so that nobody fills the queue for others.
+// that has little there finds room beyond the limit, so that no client fills the queue for others.
 static bool has_place(const fxi_live_request *r, int64_t n, int64_t sum, int64_t own, int64_t most)
 {
     const int64_t beyond = r->spec.client ? most / OTHERS_SHARE : 0;

@@ -75,12 +75,9 @@ static int extend_many(fxi_memory *m, fxi_seq *const *s, const int *end, int n, 
 // One event for all of them.
 static void note_many(const fxi_memory *m, int n_done, fx_status st)
 {
-    const uint64_t ns = m->kv->last_ns;
-    fxi_journal_note(m->journal, (fx_record){.kind = FX_RECORD_extend,
-                                             .n_tok = (uint32_t)n_done,
-                                             .n = (uint32_t)n_done,
-                                             .took_ns = ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX,
-                                             .status = (uint8_t)st});
+    const fx_record ev = {
+        .kind = FX_RECORD_extend, .n_tok = (uint32_t)n_done, .n = (uint32_t)n_done};
+    fxi_journal_note_call(m->journal, ev, m->kv->last_ns, st);
 }
 
 // One event for each that has succeeded, the first with the time of all.

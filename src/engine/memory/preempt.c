@@ -4,7 +4,7 @@
 //               prefixes are evicted only as memory is needed, the least recently used first
 //   swap        the caches are written to the swap and read back later
 //
-// Swapping runs beside the engine: a request is SWAPPING_OUT or SWAPPING_IN for some iterations, in
+// Swapping runs in the background: a request is SWAPPING_OUT or SWAPPING_IN for some iterations, in
 // which others are served (request.h has the states). Memory comes free while it is swapped out.
 // Whatever fails on the way ends in recompute.
 //

@@ -22,11 +22,7 @@ static fx_record seq_event(int kind, const fxi_seq *s, int n_tok)
 
 void fxi_memory_note_call(const fxi_memory *m, int kind, const fxi_seq *s, int n_tok, fx_status st)
 {
-    const uint64_t ns = m->kv->last_ns;
-    fx_record ev = seq_event(kind, s, n_tok);
-    ev.took_ns = ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX;
-    ev.status = (uint8_t)st;
-    fxi_journal_note(m->journal, ev);
+    fxi_journal_note_call(m->journal, seq_event(kind, s, n_tok), m->kv->last_ns, st);
 }
 
 // ---- recording ---------------------------------------------------------------------------------

@@ -49,4 +49,13 @@ static inline void fxi_journal_note(const fxi_journal *j, fx_record ev)
     fxi_recorder_add(j->recorder, &ev);
 }
 
+// The same for a call of the KV manager that took so many ns and returned st.
+static inline void fxi_journal_note_call(const fxi_journal *j, fx_record ev, uint64_t ns,
+                                         fx_status st)
+{
+    ev.took_ns = ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX;
+    ev.status = (uint8_t)st;
+    fxi_journal_note(j, ev);
+}
+
 #endif

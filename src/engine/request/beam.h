@@ -34,7 +34,7 @@ typedef struct fxi_beam {
     int n_done;
     fxi_beam_next *cand; // [width][2 width]
     int n_cand;
-    fxi_seq *next; // [width] the beams that go on, while they are chosen
+    fxi_seq *next; // [width] the new beams, while they are chosen
     bool is_over;
 } fxi_beam;
 
@@ -50,7 +50,7 @@ int fxi_beam_rank(fxi_beam *b);
 // Keeps an ended sequence with this sum of logprobs if it is among the width best so far. Takes
 // over what *s owns either way.
 void fxi_beam_keep(fxi_live_request *r, fxi_seq *s, double sum);
-// Whether the search may end although beams could go on; the best of them has this sum and length.
+// Whether the search may end although beams could continue; the best one has this sum and length.
 bool fxi_beam_may_end(const fxi_live_request *r, double best_sum, int n_tok);
 
 #endif

@@ -29,8 +29,9 @@ typedef struct fxi_sample_view {
     int n_prompt, n_tok;
     const int32_t *end; // [n_end] banned before rule->min_tok: end-of-text and stop tokens
     int n_end;
-    const uint64_t *allowed; // [n_vocab / 64 + 1] tokens by which the grammar can go on or end, bit
-                             // id % 64 of word id / 64; NULL: all
+    const uint64_t
+        *allowed; // [n_vocab / 64 + 1] tokens by which the grammar continues or ends, bit
+                  // id % 64 of word id / 64; NULL: all
 } fxi_sample_view;
 
 // rules.c: applies the grammar's mask, allow, ban, bias, min_tok and the three penalties, in this

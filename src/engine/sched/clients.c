@@ -10,7 +10,7 @@
 //
 //   no client saves up          what it did not ask for in the meantime is lost
 //   no client waits for ever    the virtual time passes every counter, and clients that come later
-//                               start behind it: a chain of new ones delays nobody
+//                               start after it: a chain of new ones delays no client
 //
 // The time never lags behind all clients that wait, as it would where others ask for less than
 // their share, and none begins more than SPREAD ahead of the least served. A client that has left

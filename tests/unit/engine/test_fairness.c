@@ -23,21 +23,12 @@ typedef struct asked {
 static asked req[N_REQ];
 static int n_req;
 static int order[N_REQ], n_order; // the clients of the requests, as they began
-static uint64_t clock_us;
-
-static uint64_t our_clock(void *ud)
-{
-    (void)ud;
-    return clock_us;
-}
-
 static fx_engine *open_here(fx_options opt)
 {
     opt.n_thread = 1;
     fx_engine *eng = unthreaded_open(MODEL, opt);
-    clock_us = 1000000000;
     n_req = n_order = 0;
-    eng->journal.now_us = our_clock;
+    (void)unthreaded_set_clock(eng);
     return eng;
 }
 
@@ -68,7 +59,7 @@ static fx_status ask(fx_engine *eng, int whose, int n_prompt, int max_tok, int p
     req[n_req] = (asked){.client = whose};
     const fx_status st = fx_submit(eng, &q, &id, NULL);
     n_req += st == FX_OK;
-    clock_us += 1000;
+    unthreaded_clock_us += 1000;
     return st;
 }
 
@@ -80,7 +71,7 @@ static void ask_many(fx_engine *eng, int n, int whose, int n_prompt, int max_tok
 static void run_until(fx_engine *eng, int n_begun)
 {
     for (int i = 0; n_order < n_begun; i++) {
-        clock_us += 10000;
+        unthreaded_clock_us += 10000;
         (void)fxi_iteration_run(eng);
         assert_true(i < 20000);
     }
@@ -88,7 +79,7 @@ static void run_until(fx_engine *eng, int n_begun)
 
 static void run_out(fx_engine *eng)
 {
-    while (fxi_iteration_run(eng)) clock_us += 10000;
+    while (fxi_iteration_run(eng)) unthreaded_clock_us += 10000;
     for (int i = 0; i < n_req; i++) {
         assert_true(req[i].is_over);
         assert_int_equal(req[i].finish, FX_FINISH_LENGTH);

@@ -17,20 +17,11 @@ enum { N_CLIENT = 6, N_TOK = 100, LATE_US = 100 };
 
 static client c[N_CLIENT];
 static prompt p[N_CLIENT];
-static _Atomic uint64_t clock_us;
-
-static uint64_t our_clock(void *ud)
-{
-    (void)ud;
-    return clock_us;
-}
-
 static fx_engine *open_here(double us_per_tok)
 {
     fx_engine *eng =
         unthreaded_open(MODEL, (fx_options){.n_thread = 1, .max_seq = 4, .step_tok = 350});
-    clock_us = 1000000000;
-    eng->journal.now_us = our_clock;
+    (void)unthreaded_set_clock(eng);
     eng->memory.us_per_tok = us_per_tok;
     return eng;
 }
@@ -77,9 +68,9 @@ static void test_a_lone_request_waits_one_percent_of_its_pass(void **state)
         const uint64_t us = fxi_batching_delay_us(eng);
         assert_int_equal(us, row[i].wait_us);
         if (us) assert_true((double)(us + LATE_US) <= 0.01 * row[i].us_per_tok * N_TOK);
-        clock_us += us / 2;
+        unthreaded_clock_us += us / 2;
         assert_int_equal(fxi_batching_delay_us(eng), us - us / 2);
-        clock_us += us - us / 2;
+        unthreaded_clock_us += us - us / 2;
         assert_int_equal(fxi_batching_delay_us(eng), 0);
         run_all(1);
         assert_int_equal(c[0].choice[0].n_tok, 8);
@@ -94,14 +85,14 @@ static void test_companions_share_the_first_pass(void **state)
     fx_engine *eng = open_here(500);
     submit(eng, 0, N_TOK);
     assert_int_equal(fxi_batching_delay_us(eng), 400);
-    clock_us += 300;
+    unthreaded_clock_us += 300;
     submit(eng, 1, N_TOK);
     assert_int_equal(fxi_batching_delay_us(eng), 900 - 300);
-    clock_us += 599;
+    unthreaded_clock_us += 599;
     submit(eng, 2, N_TOK);
     assert_int_equal(fxi_batching_delay_us(eng), 1400 - 899);
     assert_int_equal(n_step(eng), 0);
-    clock_us += 501;
+    unthreaded_clock_us += 501;
     assert_int_equal(fxi_batching_delay_us(eng), 0);
     (void)fxi_iteration_run(eng);
     assert_int_equal(n_step(eng), 1);
@@ -192,10 +183,10 @@ static void test_the_next_wait_begins_anew(void **state)
     fx_cancel(eng, c[0].id);
     (void)fxi_iteration_run(eng);
     assert_int_equal(c[0].choice[0].finish, FX_FINISH_CANCEL);
-    clock_us += 5000;
+    unthreaded_clock_us += 5000;
     submit(eng, 1, N_TOK);
     assert_int_equal(fxi_batching_delay_us(eng), 900);
-    clock_us += 900;
+    unthreaded_clock_us += 900;
     assert_int_equal(fxi_batching_delay_us(eng), 0);
     run_all(2);
     close_here(eng, 2);

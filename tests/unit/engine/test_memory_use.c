@@ -46,12 +46,6 @@ static uint64_t chunks(const fx_engine *eng, int n)
     return (uint64_t)n * fxi_kv_bytes_for(eng->kv, 1);
 }
 
-static void check_manager(fx_engine *eng)
-{
-    const char *what = "";
-    if (fxi_kv_check(eng->kv, &what) != FX_OK) fail_msg("%s", what);
-}
-
 static void expect_nothing_left(fx_engine *eng)
 {
     assert_null(eng->sched.running.head);
@@ -61,7 +55,7 @@ static void expect_nothing_left(fx_engine *eng)
     assert_int_equal(fxi_kv_forget_idle(eng->kv), FX_OK);
     assert_int_equal(fxi_kv_trim(eng->kv, 0), FX_OK);
     assert_int_equal(memory(eng).mapped_bytes, 0);
-    check_manager(eng);
+    unthreaded_check_manager(eng);
 }
 
 // ---- cancelling --------------------------------------------------------------------------------
@@ -154,7 +148,7 @@ static void check_cancel(const cancel_row *row)
     assert_int_equal(eng->sched.n_swapped + eng->sched.n_swapping_out + eng->sched.n_swapping_in,
                      0);
     assert_int_equal(eng->sched.n_queued, 0);
-    check_manager(eng);
+    unthreaded_check_manager(eng);
     fx_cancel(eng, other);
     (void)fxi_iteration_run(eng);
     expect_nothing_left(eng);
@@ -362,7 +356,7 @@ static void test_idle_memory_goes_back(void **state)
         assert_int_equal(mapped_at(eng, since, 600 * S - 1), kept);
         if (round) assert_int_equal(mapped_at(eng, since, 600 * S), 0);
     }
-    check_manager(eng);
+    unthreaded_check_manager(eng);
     unthreaded_close(eng);
 }
 
@@ -394,7 +388,7 @@ static void test_prefixes_stay_while_wanted(void **state)
         while (eng->memory.returning_bytes);
         assert_int_equal(memory(eng).cached_bytes, 0);
         assert_int_equal(memory(eng).mapped_bytes, 0);
-        check_manager(eng);
+        unthreaded_check_manager(eng);
         unthreaded_close(eng);
     }
 }
@@ -561,7 +555,7 @@ static void test_clearing_keeps_nobody_waiting(void **state)
     assert_true(n_turn >= N_FILL / MOST_EVICTED);
     while (fxi_iteration_run(eng) || eng->memory.returning_bytes) {
     }
-    check_manager(eng);
+    unthreaded_check_manager(eng);
     unthreaded_close(eng);
 }
 

@@ -47,12 +47,6 @@ static int chunk_tok(const fx_engine *eng)
     return n;
 }
 
-static void check_manager(fx_engine *eng)
-{
-    const char *what = "";
-    if (fxi_kv_check(eng->kv, &what) != FX_OK) fail_msg("%s", what);
-}
-
 static uint64_t n_prompt_tok(const fx_engine *eng)
 {
     fx_stats st;
@@ -105,7 +99,7 @@ static void check_equal(const equal_row *row)
         n_computed += row->n_prompt - got[i].n_cached;
     }
     assert_int_equal(n_prompt_tok(eng), n_computed);
-    check_manager(eng);
+    unthreaded_check_manager(eng);
     unthreaded_close(eng);
 }
 
@@ -207,7 +201,7 @@ static void check_beams(int width, int n_prompt, int max_tok)
     }
     assert_int_equal(got[0].choice[0].n_tok, max_tok);
     assert_int_equal(held(eng), 0);
-    check_manager(eng);
+    unthreaded_check_manager(eng);
     unthreaded_close(eng);
 }
 
@@ -243,7 +237,7 @@ static void test_next_turn_finds_the_last(void **state)
         bits_ask(eng, &req, &got[1]);
         assert_int_equal(got[1].n_cached, last);
     }
-    check_manager(eng);
+    unthreaded_check_manager(eng);
     unthreaded_close(eng);
 }
 
@@ -305,7 +299,7 @@ static void test_least_recently_used_goes_first(void **state)
     assert_true(cached(eng, 1) < N_KEPT);
     assert_int_equal(cached(eng, 0), N_KEPT);
     assert_int_equal(cached(eng, 4), N_KEPT);
-    check_manager(eng);
+    unthreaded_check_manager(eng);
     unthreaded_close(eng);
 }
 
@@ -326,7 +320,7 @@ static void test_kept_prefixes_stay(void **state)
     clock_us += 2 * 1000000ull;
     for (int i = 24; i < 36; i++) ask(eng, i, 0, 0);
     assert_int_equal(cached(eng, 0), 0);
-    check_manager(eng);
+    unthreaded_check_manager(eng);
     unthreaded_close(eng);
 }
 

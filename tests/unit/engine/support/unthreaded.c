@@ -54,3 +54,24 @@ uint64_t unthreaded_submit(fx_engine *eng, fx_request req, const int32_t *tok, s
     assert_int_equal(fx_submit(eng, &req, &id, NULL), FX_OK);
     return id;
 }
+
+_Atomic uint64_t unthreaded_clock_us;
+
+static uint64_t read_test_clock(void *ud)
+{
+    (void)ud;
+    return unthreaded_clock_us;
+}
+
+fx_engine *unthreaded_set_clock(fx_engine *eng)
+{
+    unthreaded_clock_us = 1000000000;
+    eng->journal.now_us = read_test_clock;
+    return eng;
+}
+
+void unthreaded_check_manager(fx_engine *eng)
+{
+    const char *what = "";
+    if (fxi_kv_check(eng->kv, &what) != FX_OK) fail_msg("%s", what);
+}

@@ -21,4 +21,11 @@ void unthreaded_close(fx_engine *eng); // ends what still runs
 uint64_t unthreaded_submit(fx_engine *eng, fx_request req, const int32_t *tok, size_t n_tok,
                            int n_gen);
 
+// A clock that only the test moves, in us; the engine follows it from then on, from 1000 s.
+extern _Atomic uint64_t unthreaded_clock_us;
+fx_engine *unthreaded_set_clock(fx_engine *eng);
+
+// Fails the test unless the KV manager's books are in order.
+void unthreaded_check_manager(fx_engine *eng);
+
 #endif
