@@ -175,7 +175,8 @@ LAW = {
 
 # Headers of other libraries, and the shelves that may use them. Those of the C library may be used everywhere.
 SYSTEM = {
-    "microhttpd.h": ["server/http"],
+    "gnutls/gnutls.h": ["base/net", "server/http"],
+    "gnutls/x509.h": ["base/net"],
     "curses.h": ["cli/top"],
     "jansson.h": ["base/json", "engine/grammar", "format/...", "grammar/schema", "server/...", "cli/...", "replay/trace"],
     "pcre2.h": ["format/vocab/lookup"],

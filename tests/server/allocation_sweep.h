@@ -24,9 +24,6 @@ typedef struct sweep {
     bool (*is_idle)(const fx_engine *eng); // no request runs or waits
 } sweep;
 
-// Not libmicrohttpd's poll set: where that cannot be made (0.9.75), a connection that has just been
-// resumed waits until anything else happens on its thread.
-failing_heap sweep_plan(bool (*spares)(void), long at, bool and_later);
 // Returns how many allocations have failed. Fails the test where a request has another outcome.
 long sweep_requests(const sweep *s, const sweep_row *row, size_t n_row, bool and_later);
 

@@ -137,7 +137,7 @@ static size_t longest_run(const fxi_body *first)
 static void test_bodies_are_read_in_turns(void **state)
 {
     (void)state;
-    fixture f = fixture_open((fxi_server_options){.n_io_thread = 1});
+    fixture f = fixture_open((fxi_server_options){0});
     turns.n = 0, turns.begun = turns.released = false, turns.is_on = true;
     const int a = begin_filled(&f);
     assert_true(fill_socket(a) > KEPT_BYTES);

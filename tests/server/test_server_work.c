@@ -11,13 +11,9 @@
 #include <cmocka.h>
 #include <pthread.h>
 
-#include <math.h>
-#include <sys/eventfd.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "server/work/body.h"
-#include "server/work/wakes.h"
 #include "server/work/workers.h"
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
@@ -374,163 +370,6 @@ static void test_idle_is_told_once(void **state)
     assert_int_equal(seen.n_idle, 2);
 }
 
-// ---- wakes ------------------------------------------------------------------------------------
-
-enum { N_STREAM = 8 };
-
-typedef struct wake_trial {
-    fxi_wakes ws;
-    fxi_wake wake[N_STREAM];
-    double now_s;
-} wake_trial;
-
-static void begin_wakes(wake_trial *t, double share)
-{
-    *t = (wake_trial){.now_s = 100};
-    fxi_wakes_open(&t->ws);
-    fxi_wakes_set_share(&t->ws, share);
-    t->ws.alarm_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-}
-
-static void end_wakes(wake_trial *t)
-{
-    close(t->ws.alarm_fd);
-    fxi_wakes_close(&t->ws);
-}
-
-static bool heard_alarm(wake_trial *t)
-{
-    uint64_t n;
-    return read(t->ws.alarm_fd, &n, sizeof n) == sizeof n;
-}
-
-static int pop_all(wake_trial *t, fxi_wake_list l)
-{
-    int n = 0;
-    while (fxi_wakes_pop(&t->ws, &l)) n++;
-    return n;
-}
-
-// A step that takes step_s and brings each stream a token. Returns how many may send.
-static int run_step(wake_trial *t, double step_s)
-{
-    t->now_s += step_s;
-    for (int i = 0; i < N_STREAM; i++) fxi_wakes_add(&t->ws, &t->wake[i], FXI_WAKE_HELD, t->now_s);
-    return pop_all(t, fxi_wakes_after_step(&t->ws, t->now_s));
-}
-
-static void test_wakes_of_slow_steps_are_never_held(void **state)
-{
-    (void)state;
-    wake_trial t;
-    begin_wakes(&t, 0.001);
-    for (int k = 0; k < 50; k++) assert_int_equal(run_step(&t, 0.0201), N_STREAM);
-    assert_false(heard_alarm(&t));
-    end_wakes(&t);
-    begin_wakes(&t, 1);
-    for (int k = 0; k < 50; k++) assert_int_equal(run_step(&t, 1e-6), N_STREAM);
-    end_wakes(&t);
-}
-
-// Fast steps send together: all streams at once, within the share of the time, and never later than
-// FXI_WAKES_HOLD_S and a step.
-static void test_wakes_of_fast_steps_keep_to_their_share(void **state)
-{
-    static const double shares[] = {0.5, 0.02, 0.001}, step_s = 1e-4;
-    (void)state;
-    for (size_t i = 0; i < COUNT(shares); i++) {
-        wake_trial t;
-        begin_wakes(&t, shares[i]);
-        double last_s = t.now_s, worst_s = 0;
-        int n_sent = 0, n;
-        for (int k = 0; k < 10000; k++, n_sent += n) {
-            n = run_step(&t, step_s);
-            assert_true(n == 0 || n == N_STREAM);
-            if (n) worst_s = fmax(worst_s, t.now_s - last_s), last_s = t.now_s;
-        }
-        const double most = fmax(shares[i] / 10e-6, N_STREAM / FXI_WAKES_HOLD_S); // in a second
-        assert_true(n_sent <= most + N_STREAM && n_sent > most * 0.7);
-        assert_true(worst_s < FXI_WAKES_HOLD_S + 1.5 * step_s);
-        end_wakes(&t);
-    }
-}
-
-static void test_wakes_that_cannot_wait(void **state)
-{
-    (void)state;
-    wake_trial t;
-    begin_wakes(&t, 0.001);
-    assert_int_equal(run_step(&t, 1), N_STREAM);
-    assert_int_equal(run_step(&t, 0.001), 0);
-    fxi_wake first = {NULL, false};
-    assert_true(fxi_wakes_add(&t.ws, &first, FXI_WAKE_SOON, t.now_s));
-    assert_false(fxi_wakes_add(&t.ws, &first, FXI_WAKE_SOON, t.now_s)); // it is listed
-    assert_false(fxi_wakes_add(&t.ws, &t.wake[0], FXI_WAKE_SOON, t.now_s));
-    fxi_wake_list l = fxi_wakes_after_step(&t.ws, t.now_s);
-    assert_ptr_equal(fxi_wakes_pop(&t.ws, &l), &first);
-    assert_null(fxi_wakes_pop(&t.ws, &l));
-    assert_int_equal(pop_all(&t, fxi_wakes_take(&t.ws)), N_STREAM);
-    end_wakes(&t);
-}
-
-// What is held when no step follows is found by the thread that hears the alarm, which is not
-// alarmed again while it looks anyway.
-static void test_wakes_that_no_step_follows(void **state)
-{
-    (void)state;
-    wake_trial t;
-    begin_wakes(&t, 0.001);
-    run_step(&t, 1);
-    assert_false(heard_alarm(&t));
-    run_step(&t, 0.001);
-    run_step(&t, 0.001);
-    assert_true(heard_alarm(&t));
-    assert_true(fxi_wakes_due_s(&t.ws) == t.now_s - 0.001 + FXI_WAKES_HOLD_S);
-    assert_int_equal(pop_all(&t, fxi_wakes_late(&t.ws, t.now_s)), 0);
-    assert_int_equal(pop_all(&t, fxi_wakes_late(&t.ws, t.now_s + FXI_WAKES_HOLD_S)), N_STREAM);
-    assert_true(isinf(fxi_wakes_due_s(&t.ws)));
-    assert_false(heard_alarm(&t));
-    assert_true(fxi_wakes_add(&t.ws, &t.wake[0], FXI_WAKE_LATER, t.now_s)); // without a step
-    assert_true(heard_alarm(&t));
-    fxi_wakes_add(&t.ws, &t.wake[1], FXI_WAKE_LATER, t.now_s);
-    assert_false(heard_alarm(&t));
-    assert_int_equal(pop_all(&t, fxi_wakes_take(&t.ws)), 2);
-    end_wakes(&t);
-}
-
-static void count_told(void *ud)
-{
-    wake_trial *t = ud;
-    const int n = pop_all(t, fxi_wakes_after_step(&t->ws, t->now_s));
-    pthread_mutex_lock(&seen.mu);
-    seen.n_run += n;
-    pthread_cond_broadcast(&seen.changed);
-    pthread_mutex_unlock(&seen.mu);
-}
-
-// A sender is told of what may be sent, and of nothing else; without one, nobody is.
-static void test_a_sender_is_told(void **state)
-{
-    (void)state;
-    wake_trial t;
-    begin_wakes(&t, 0.001);
-    assert_false(fxi_wakes_tell(&t.ws, t.now_s));
-    seen.n_run = 0;
-    assert_int_equal(fxi_wakes_start_sender(&t.ws, count_told, &t, NULL), FX_OK);
-    for (int i = 0; i < N_STREAM; i++) fxi_wakes_add(&t.ws, &t.wake[i], FXI_WAKE_HELD, t.now_s);
-    assert_true(fxi_wakes_tell(&t.ws, t.now_s));
-    wait_for(&seen.n_run, N_STREAM);
-    fxi_wakes_add(&t.ws, &t.wake[0], FXI_WAKE_HELD, t.now_s);
-    assert_true(fxi_wakes_tell(&t.ws, t.now_s)); // too early: the alarm is for that
-    assert_true(heard_alarm(&t));
-    fxi_wakes_add(&t.ws, &t.wake[1], FXI_WAKE_SOON, t.now_s);
-    assert_true(fxi_wakes_tell(&t.ws, t.now_s));
-    wait_for(&seen.n_run, N_STREAM + 1);
-    fxi_wakes_stop_sender(&t.ws);
-    assert_int_equal(pop_all(&t, fxi_wakes_take(&t.ws)), 1);
-    end_wakes(&t);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -545,11 +384,6 @@ int main(void)
         cmocka_unit_test(test_small_work_on_both_threads),
         cmocka_unit_test(test_dropped_work_never_runs),
         cmocka_unit_test(test_idle_is_told_once),
-        cmocka_unit_test(test_wakes_of_slow_steps_are_never_held),
-        cmocka_unit_test(test_wakes_of_fast_steps_keep_to_their_share),
-        cmocka_unit_test(test_wakes_that_cannot_wait),
-        cmocka_unit_test(test_wakes_that_no_step_follows),
-        cmocka_unit_test(test_a_sender_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

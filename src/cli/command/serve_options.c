@@ -61,7 +61,6 @@ fxi_server_options fxi_cli_server_options(const fxi_cli_options *o)
                                 .header_timeout_s = (double)o->header_timeout_s,
                                 .read_timeout_s = (double)o->read_timeout_s,
                                 .body_timeout_s = (double)o->body_timeout_s,
-                                .send_percent = (double)o->send_percent,
                                 .key_file = o->key_file,
                                 .isolate = isolation_named(o->isolate),
                                 .allow_priority = o->allow_priority,

@@ -105,6 +105,9 @@ void fxi_say_start(const fxi_say *say, const fx_engine *eng, const fxi_cli_optio
         say_memory(say, &st, m, o);
     }
     say_few_mappings(say, &st, m);
+    if (o->send_percent > 0)
+        fxi_say_event(say, FXI_LEVEL_WARN, "warning",
+                      "warning: --send-percent is ignored, and will be removed");
     if (!m->chat_template_error) return;
     snprintf(text, sizeof text, "warning: chats will fail: %s (--chat-template takes another)",
              m->chat_template_error);

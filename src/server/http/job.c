@@ -1,25 +1,21 @@
-// job.c - one HTTP request: received by its I/O thread, submitted by a worker, advanced by the
-// engine's thread, ended by any of them, by the watcher, or by the server's stop.
+// job.c - one HTTP request: received by the I/O thread, submitted by a worker, advanced by the
+// engine's thread, ended by any of them or by the server's stop, and freed once all of them have
+// dropped their references.
 //
-//   BODY --fxi_http_job_post--> WAIT --fxi_http_send_reply--> REPLY --completed--> freed once the
-//   worker and the engine have dropped their references too
-//
-// While there is nothing to send, the connection is suspended. Whoever adds to the reply or ends it
-// resumes the connection under job.mu, or lists the job for http_send.c, which sends what a step
-// has brought past MHD; `suspended` says whether there is a connection to resume.
+// Whoever adds to the reply or ends it posts the job to the loop, which sends it.
 #include "server/http/http.h"
 
-#include <linux/sockios.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
-#include <sys/ioctl.h>
+#include <string.h>
 
 #include "base/system/clock.h" // defines: fxi_now_s
+#include "server/reply/json_out.h"
 
 // ---- life -------------------------------------------------------------------------------------
 
-fxi_http_job *fxi_http_job_new(fxi_server *srv, struct MHD_Connection *conn)
+fxi_http_job *fxi_http_job_new(fxi_server *srv, fxi_conn *conn)
 {
     fxi_http_job *job = calloc(1, sizeof *job);
     if (!job) return NULL;
@@ -35,6 +31,7 @@ fxi_http_job *fxi_http_job_new(fxi_server *srv, struct MHD_Connection *conn)
     job->metrics = fxi_metrics_ref(srv->metrics);
     job->tenant = fxi_tenant_anonymous();
     job->conn = conn;
+    job->fd = conn->io.fd;
     job->started_s = fxi_now_s();
     return job;
 }
@@ -52,6 +49,11 @@ void fxi_http_job_unref(fxi_http_job *job)
     fxi_bill_close(&job->bill);
     pthread_mutex_destroy(&job->mu);
     free(job);
+}
+
+const char *fxi_http_job_header(const fxi_http_job *job, const char *name)
+{
+    return fxi_head_get(&job->conn->head, name);
 }
 
 // ---- bytes ------------------------------------------------------------------------------------
@@ -75,32 +77,11 @@ size_t fxi_http_job_take(fxi_http_job *job, char *dst, size_t max)
 
 // ---- waking and ending ------------------------------------------------------------------------
 
-void fxi_http_job_resume(fxi_http_job *job)
+// While the connection's or the worker's reference is held, or the reply has not ended, the server
+// is there.
+static void post_to_loop(fxi_http_job *job, bool now)
 {
-    if (!job->suspended) return;
-    job->suspended = false;
-    MHD_resume_connection(job->conn);
-}
-
-static void wake_locked(fxi_http_job *job)
-{
-    job->last_out_s = fxi_now_s();
-    fxi_http_job_resume(job);
-}
-
-// A step brings a token to each stream. They send together when it is over, or later. While a
-// connection is suspended, the server is there.
-static void wake_after_step_locked(fxi_http_job *job)
-{
-    const bool soon = job->reply.ended || !job->n_out;
-    job->last_out_s = fxi_now_s();
-    if (!job->suspended) return;
-    atomic_fetch_add(&job->refs, 1);
-    if (fxi_wakes_add(&job->srv->wakes, &job->wake, soon ? FXI_WAKE_SOON : FXI_WAKE_HELD,
-                      job->last_out_s))
-        return;
-    atomic_fetch_sub(&job->refs, 1); // the list has one
-    if (soon) fxi_http_job_resume(job);
+    fxi_loop_post(&job->srv->loop, job, now);
 }
 
 // The id of part i. False: there is no such part.
@@ -139,7 +120,7 @@ void fxi_http_job_answer(fxi_http_job *job, fxi_buf *body)
         job->answer = *body;
         *body = (fxi_buf){0};
         job->reply.ended = true;
-        wake_locked(job);
+        post_to_loop(job, true);
     }
     pthread_mutex_unlock(&job->mu);
     fxi_buf_free(body);
@@ -170,7 +151,7 @@ static void finish_render(fxi_http_job *job, bool ok, fxi_buf *b)
         if (!ok) fxi_http_fail_memory(&job->reply.err);
         if (ok) job->answer = *b, *b = (fxi_buf){0};
         job->rendering = false;
-        wake_locked(job);
+        post_to_loop(job, true);
     }
     pthread_mutex_unlock(&job->mu);
 }
@@ -216,7 +197,7 @@ void fxi_http_job_on_event(void *ud, const fx_event *ev)
     const bool is_full = fxi_reply_is_full(&job->reply, part->index, ev);
     bool failed = !was_ended && job->reply.err.status;
     const bool has_news = !was_ended && fxi_reply_has_news(&job->reply);
-    if (has_news && !post_render_locked(job)) wake_after_step_locked(job);
+    if (has_news && !post_render_locked(job)) post_to_loop(job, false);
     pthread_mutex_unlock(&job->mu);
     if (failed) cancel_parts(job);
     if (is_full) fx_stop_choice(job->eng, ev->request_id, ev->choice);
@@ -248,29 +229,31 @@ void fxi_http_job_end(fxi_http_job *job, const fxi_http_error *e)
     job->rendering = false;
     fxi_reply_fail(&job->reply, e);
     bill_text_locked(job);
-    if (was_open) wake_locked(job);
+    if (was_open) post_to_loop(job, true);
     pthread_mutex_unlock(&job->mu);
     if (was_open) cancel_parts(job);
     fxi_http_job_drop_work(job);
     drop_render(job);
 }
 
-void fxi_http_job_cut(fxi_http_job *job)
-{
-    pthread_mutex_lock(&job->mu);
-    job->broken = job->chunk_bytes > 0;
-    if (job->broken) fxi_http_job_resume(job);
-    pthread_mutex_unlock(&job->mu);
-}
-
-void fxi_http_job_hangup(fxi_http_job *job)
+bool fxi_http_job_hang_up(fxi_http_job *job)
 {
     fxi_http_error e;
     fxi_http_fail(&e, 499, NULL, NULL, "the client has gone");
     pthread_mutex_lock(&job->mu);
-    job->gone = is_open_locked(job);
+    const bool was_open = is_open_locked(job);
     pthread_mutex_unlock(&job->mu);
     fxi_http_job_end(job, &e);
+    return was_open;
+}
+
+void fxi_http_job_leave(fxi_http_job *job)
+{
+    pthread_mutex_lock(&job->mu);
+    void (*leave)(fxi_http_job *) = job->leave;
+    job->fd = -1;
+    pthread_mutex_unlock(&job->mu);
+    if (leave) leave(job);
 }
 
 // ---- streams without requests ------------------------------------------------------------------
@@ -279,7 +262,7 @@ bool fxi_http_job_watch(fxi_http_job *job, double (*look)(fxi_http_job *job, dou
                         void (*leave)(fxi_http_job *job))
 {
     pthread_mutex_lock(&job->mu);
-    const bool is_here = job->conn != NULL;
+    const bool is_here = job->fd >= 0;
     if (is_here) {
         job->look = look;
         job->leave = leave;
@@ -300,21 +283,16 @@ bool fxi_http_job_add(fxi_http_job *job, bool ok, const fxi_buf *text)
         (void)fxi_http_fail_memory(&e);
         fxi_reply_fail(&job->reply, &e);
     }
+    if (is_open) post_to_loop(job, true);
     pthread_mutex_unlock(&job->mu);
     return ok;
-}
-
-uint64_t fxi_http_job_queued_bytes(const fxi_http_job *job)
-{
-    int n = 0;
-    return ioctl(job->fd, SIOCOUTQ, &n) || n < 0 ? 0 : (uint64_t)n;
 }
 
 bool fxi_http_job_waits(fxi_http_job *job)
 {
     pthread_mutex_lock(&job->mu);
-    const bool waits =
-        job->suspended && !fxi_reply_has_news(&job->reply) && !fxi_http_job_queued_bytes(job);
+    const bool waits = job->fd >= 0 && job->has_taken_all && !fxi_reply_has_news(&job->reply) &&
+                       !fxi_transport_queued_bytes(job->fd);
     pthread_mutex_unlock(&job->mu);
     return waits;
 }
@@ -327,13 +305,71 @@ double fxi_http_job_look(fxi_http_job *job, double now_s)
     return look ? look(job, now_s) : INFINITY;
 }
 
-void fxi_http_job_complete(fxi_http_job *job)
+void fxi_http_job_ping(fxi_http_job *job)
 {
     pthread_mutex_lock(&job->mu);
-    job->conn = NULL;
-    void (*leave)(fxi_http_job *) = job->leave;
+    if (job->reply.spec.stream && !fxi_reply_has_news(&job->reply)) {
+        fxi_reply_ping(&job->reply);
+        bill_text_locked(job);
+    }
     pthread_mutex_unlock(&job->mu);
-    if (leave) leave(job);
+}
+
+// ---- the list of jobs -------------------------------------------------------------------------
+
+bool fxi_jobs_add(fxi_http_job *job)
+{
+    fxi_server *srv = job->srv;
+    pthread_mutex_lock(&srv->mu);
+    const bool ok = !srv->closing;
+    if (ok) {
+        job->is_listed = true;
+        job->next = srv->jobs;
+        if (job->next) job->next->prev = job;
+        srv->jobs = job;
+    }
+    pthread_mutex_unlock(&srv->mu);
+    return ok;
+}
+
+void fxi_jobs_remove(fxi_http_job *job)
+{
+    fxi_server *srv = job->srv;
+    pthread_mutex_lock(&srv->mu);
+    const bool was_listed = job->is_listed;
+    if (was_listed) {
+        job->is_listed = false;
+        if (job->next) job->next->prev = job->prev;
+        *(job->prev ? &job->prev->next : &srv->jobs) = job->next;
+    }
+    const bool is_empty = was_listed && !srv->jobs;
+    if (is_empty) pthread_cond_signal(&srv->empty);
+    pthread_mutex_unlock(&srv->mu);
+    if (is_empty) fxi_workers_touch(srv->workers); // memory goes back if no other job comes
+}
+
+static bool has_id(fxi_http_job *job, const char *id)
+{
+    pthread_mutex_lock(&job->mu);
+    const bool same = !strcmp(job->reply.id, id) || !strcmp(job->request_id, id);
+    pthread_mutex_unlock(&job->mu);
+    return same;
+}
+
+int fxi_jobs_abort(const fxi_http_job *but, const char *id)
+{
+    fxi_server *srv = but->srv;
+    int n = 0;
+    fxi_http_error e;
+    fxi_http_fail(&e, 410, "aborted", NULL, "the request was ended by an operator");
+    pthread_mutex_lock(&srv->mu);
+    for (fxi_http_job *j = srv->jobs; j; j = j->next) {
+        if (j == but || !has_id(j, id) || fxi_http_job_is_over(j)) continue;
+        fxi_http_job_end(j, &e);
+        n++;
+    }
+    pthread_mutex_unlock(&srv->mu);
+    return n;
 }
 
 static bool is_watching(fxi_http_job *job)
@@ -344,47 +380,42 @@ static bool is_watching(fxi_http_job *job)
     return watches;
 }
 
-void fxi_http_end_watching_locked(fxi_server *srv)
+void fxi_jobs_end_locked(fxi_server *srv, bool only_watching)
 {
     fxi_http_error e;
     fxi_http_fail(&e, 503, "draining", NULL, "the server is shutting down");
     for (fxi_http_job *j = srv->jobs; j; j = j->next)
-        if (is_watching(j)) fxi_http_job_end(j, &e);
+        if (!only_watching || is_watching(j)) fxi_http_job_end(j, &e);
 }
 
-// ---- readers ----------------------------------------------------------------------------------
+static bool add_job(fxi_buf *b, fxi_http_job *job, double now_s)
+{
+    pthread_mutex_lock(&job->mu);
+    const fxi_reply *r = &job->reply;
+    const fxi_usage use = fxi_usage_of(r);
+    const char *state = job->look          ? "watching"
+                        : !job->n_part     ? "reading"
+                        : !use.n_prompt    ? "queued"
+                        : !use.n_generated ? "prefill"
+                                           : "decode";
+    bool ok = fxi_buf_fmt(b, "{\"id\":") && fxi_json_cstr(b, r->id) &&
+              fxi_buf_str(b, ",\"request_id\":") && fxi_json_cstr(b, job->request_id) &&
+              fxi_buf_fmt(b,
+                          ",\"path\":\"%s\",\"tenant\":\"%s\",\"state\":\"%s\",\"age_s\":%.3f,"
+                          "\"choices\":%d,\"prompt_tokens\":%d,\"completion_tokens\":%d}",
+                          job->route->path, job->tenant->id, r->ended ? "sending" : state,
+                          now_s - job->started_s, r->n_left, use.n_prompt, use.n_generated);
+    pthread_mutex_unlock(&job->mu);
+    return ok;
+}
 
-void fxi_http_job_sent(fxi_http_job *job, size_t n)
+bool fxi_jobs_list(fxi_server *srv, fxi_buf *b)
 {
     const double now_s = fxi_now_s();
-    if (!n || !job->unread_s) job->unread_s = n ? now_s : 0;
-    if (n) job->last_out_s = now_s;
-    job->n_out += n;
-}
-
-double fxi_http_job_unread(fxi_http_job *job, uint64_t *n_out)
-{
-    pthread_mutex_lock(&job->mu);
-    const double since_s = job->unread_s;
-    *n_out = job->n_out;
-    pthread_mutex_unlock(&job->mu);
-    return since_s;
-}
-
-// ---- pings ------------------------------------------------------------------------------------
-
-double fxi_http_job_ping(fxi_http_job *job, double now_s, double ping_s)
-{
-    pthread_mutex_lock(&job->mu);
-    bool streams = job->reply.spec.stream && !job->reply.ended;
-    if (fxi_reply_has_news(&job->reply))
-        job->last_out_s = now_s; // silent from now on at the earliest
-    if (streams && job->last_out_s + ping_s <= now_s) {
-        fxi_reply_ping(&job->reply);
-        bill_text_locked(job);
-        wake_locked(job);
-    }
-    double due_s = streams ? job->last_out_s + ping_s : INFINITY;
-    pthread_mutex_unlock(&job->mu);
-    return due_s;
+    bool ok = true;
+    pthread_mutex_lock(&srv->mu);
+    for (fxi_http_job *j = srv->jobs; ok && j; j = j->next)
+        ok = (j == srv->jobs || fxi_buf_str(b, ",")) && add_job(b, j, now_s);
+    pthread_mutex_unlock(&srv->mu);
+    return ok;
 }

@@ -65,7 +65,7 @@ static bool work_abort(fxi_http_job *job, fxi_http_error *err)
     fxi_params par;
     fxi_buf b = {0};
     if (!fxi_http_job_parse(job, FXI_API_ABORT, &par, err)) return false;
-    const int n = fxi_watch_abort(job, par.abort_id);
+    const int n = fxi_jobs_abort(job, par.abort_id);
     bool ok = n > 0 || fxi_http_fail(err, 404, "not_found", "id", "no request has this id");
     fxi_params_free(&par);
     ok = ok && fxi_endpoint_end(fxi_buf_fmt(&b, "{\"aborted\":%d}", n), err);
@@ -76,21 +76,24 @@ static bool work_abort(fxi_http_job *job, fxi_http_error *err)
 
 // ---- handlers: on the I/O thread --------------------------------------------------------------
 
-static enum MHD_Result send_json(fxi_http_job *job, bool made, fxi_buf *b)
+static void send_json(fxi_http_job *job, bool made, fxi_buf *b)
 {
-    return fxi_http_send_made(job, made, "application/json", b);
+    fxi_respond_made(job, made, "application/json", b);
 }
 
 // Of routes with an endpoint that costs nothing.
-static enum MHD_Result serve_endpoint(fxi_http_job *job)
+static void serve_endpoint(fxi_http_job *job)
 {
     fxi_call c = call_of(job, &job->srv->lim);
     fxi_http_error err;
     fxi_buf b = {0};
-    c.tail = job->path + strlen(job->route->path);
-    if (job->route->endpoint(&c, &b, &err)) return send_json(job, true, &b);
+    c.tail = job->conn->head.path + strlen(job->route->path);
+    if (job->route->endpoint(&c, &b, &err)) {
+        send_json(job, true, &b);
+        return;
+    }
     fxi_buf_free(&b);
-    return fxi_http_send_error(job, &err);
+    fxi_respond_error(job, &err);
 }
 
 // Whether the device that computes failed for good: then no request can be served any more.
@@ -105,39 +108,39 @@ static bool has_lost_device(const fxi_http_job *job, fxi_http_error *err)
 }
 
 // Whether the process lives and has its model; a shutdown is no illness.
-static enum MHD_Result serve_health(fxi_http_job *job)
+static void serve_health(fxi_http_job *job)
 {
     fxi_buf b = {0};
     fxi_http_error err;
     const bool drains = job->srv->draining;
-    if (has_lost_device(job, &err)) return fxi_http_send_error(job, &err);
-    if (job->eng)
-        return send_json(job, fxi_buf_fmt(&b, "{\"status\":\"%s\"}", drains ? "draining" : "ok"),
-                         &b);
-    fxi_http_fail(&err, 503, "loading", NULL, "the model is loading");
-    return fxi_http_send_error(job, &err);
+    const bool is_well = job->eng ? !has_lost_device(job, &err) : fxi_http_fail_loading(&err);
+    if (!is_well)
+        fxi_respond_error(job, &err);
+    else
+        send_json(job, fxi_buf_fmt(&b, "{\"status\":\"%s\"}", drains ? "draining" : "ok"), &b);
 }
 
 // Whether it takes requests.
-static enum MHD_Result serve_ready(fxi_http_job *job)
+static void serve_ready(fxi_http_job *job)
 {
     fxi_buf b = {0};
     fxi_http_error err;
-    if (!fxi_permit_request(job->srv, &err)) return fxi_http_send_error(job, &err);
-    if (has_lost_device(job, &err)) return fxi_http_send_error(job, &err);
-    return send_json(job, fxi_buf_str(&b, "{\"status\":\"ready\"}"), &b);
+    if (!fxi_permit_request(job->srv, &err) || has_lost_device(job, &err))
+        fxi_respond_error(job, &err);
+    else
+        send_json(job, fxi_buf_str(&b, "{\"status\":\"ready\"}"), &b);
 }
 
 // What the server is doing for whom: no texts, no tokens.
-static enum MHD_Result serve_slots(fxi_http_job *job)
+static void serve_slots(fxi_http_job *job)
 {
     fxi_buf b = {0};
-    bool ok = fxi_buf_str(&b, "{\"object\":\"list\",\"data\":[") && fxi_watch_list(job->srv, &b) &&
+    bool ok = fxi_buf_str(&b, "{\"object\":\"list\",\"data\":[") && fxi_jobs_list(job->srv, &b) &&
               fxi_buf_str(&b, "]}");
-    return send_json(job, ok, &b);
+    send_json(job, ok, &b);
 }
 
-static enum MHD_Result serve_limits(fxi_http_job *job)
+static void serve_limits(fxi_http_job *job)
 {
     const fxi_server_options *o = &job->srv->opt;
     fxi_buf b = {0};
@@ -149,53 +152,99 @@ static enum MHD_Result serve_limits(fxi_http_job *job)
                           fx_engine_info(job->eng)->ctx_tok, job->srv->lim.max_choice,
                           o->max_logprobs, o->max_body_bytes, o->max_queue_bytes, o->max_conn,
                           o->header_timeout_s, o->body_timeout_s, o->read_timeout_s);
-    return send_json(job, ok, &b);
+    send_json(job, ok, &b);
 }
 
-static enum MHD_Result send_sleep(fxi_http_job *job)
+static void send_sleep(fxi_http_job *job)
 {
     fxi_buf b = {0};
     const char *word = job->srv->asleep ? "true" : "false";
-    return send_json(job, fxi_buf_fmt(&b, "{\"is_sleeping\":%s}", word), &b);
+    send_json(job, fxi_buf_fmt(&b, "{\"is_sleeping\":%s}", word), &b);
 }
 
 // Running answers end, new requests are refused, and prefixes that nobody uses give their memory
 // back.
-static enum MHD_Result serve_sleep(fxi_http_job *job)
+static void serve_sleep(fxi_http_job *job)
 {
     job->srv->asleep = true;
     fx_clear_cache(job->eng);
-    return send_sleep(job);
+    send_sleep(job);
 }
 
-static enum MHD_Result serve_wake_up(fxi_http_job *job)
+static void serve_wake_up(fxi_http_job *job)
 {
     job->srv->asleep = false;
-    return send_sleep(job);
+    send_sleep(job);
 }
 
-static enum MHD_Result serve_openapi(fxi_http_job *job)
+static fxi_viewers_counts read_viewers(fxi_server *srv)
+{
+    pthread_mutex_lock(&srv->viewers.mu);
+    const fxi_viewers_counts c = srv->viewers.count;
+    pthread_mutex_unlock(&srv->viewers.mu);
+    return c;
+}
+
+static fxi_server_gauges read_gauges(fxi_server *srv)
+{
+    fxi_ledger_gauges held;
+    fxi_workers_gauges work;
+    const fxi_viewers_counts view = read_viewers(srv);
+    fxi_ledger_read(srv->ledger, &held);
+    fxi_workers_read(srv->workers, &work);
+    fxi_server_gauges g = {.n_connection = (uint64_t)srv->loop.places.n_place,
+                           .limit_bytes = held.limit_bytes,
+                           .refused = held.n_refused,
+                           .n_worker = (uint64_t)work.n_thread,
+                           .n_busy_worker = (uint64_t)work.n_busy,
+                           .n_waiting_work = (uint64_t)(work.n_small + work.n_large),
+                           .n_viewer = view.n_viewer,
+                           .n_view_made = view.n_made,
+                           .n_view_sent = view.n_sent,
+                           .view_bytes = view.n_bytes,
+                           .view_ns = view.ns};
+    if (srv->opt.log_dropped) g.n_log_dropped = srv->opt.log_dropped(srv->opt.log_ud);
+    fxi_spans_count(srv->spans, &g.spans);
+    for (int i = 0; i < FXI_N_BYTES_OF; i++) g.held_bytes[i] = held.of_bytes[i];
+    return g;
+}
+
+static void serve_metrics(fxi_http_job *job)
+{
+    const fxi_server_gauges g = read_gauges(job->srv);
+    fxi_buf b = {0};
+    const bool made = fxi_metrics_page(&b, job->metrics, job->eng, &g);
+    fxi_respond_made(job, made, "text/plain; version=0.0.4; charset=utf-8", &b);
+}
+
+static void serve_openapi(fxi_http_job *job)
 {
     fxi_buf b = {0};
-    return send_json(job, fxi_openapi_write(&b, fx_version(), &job->srv->lim), &b);
+    send_json(job, fxi_openapi_write(&b, fx_version(), &job->srv->lim), &b);
 }
 
-static enum MHD_Result serve_index(fxi_http_job *job);
+static void serve_index(fxi_http_job *job);
 
 // At / the page for browsers, the list of paths for others.
-static enum MHD_Result serve_root(fxi_http_job *job)
+static void serve_root(fxi_http_job *job)
 {
     const fxi_web_file *page = job->wants_page ? fxi_web_find("index.html") : NULL;
-    return page ? fxi_http_send_file(job, page) : serve_index(job);
+    if (page)
+        fxi_respond_file(job, page);
+    else
+        serve_index(job);
 }
 
-static enum MHD_Result serve_web(fxi_http_job *job)
+static void serve_web(fxi_http_job *job)
 {
-    const fxi_web_file *f = fxi_web_find(job->path + strlen(job->route->path));
+    const fxi_web_file *f = fxi_web_find(job->conn->head.path + strlen(job->route->path));
     fxi_http_error err;
-    if (f) return fxi_http_send_file(job, f);
+    if (f) {
+        fxi_respond_file(job, f);
+        return;
+    }
     fxi_http_fail(&err, 404, "not_found", NULL, "the page has no such file");
-    return fxi_http_send_error(job, &err);
+    fxi_respond_error(job, &err);
 }
 
 // ---- the table --------------------------------------------------------------------------------
@@ -228,7 +277,7 @@ static const fxi_route routes[] = {
     {"GET", "/props", false, serve_endpoint, MODEL, NULL, fxi_endpoint_props},
     {"GET", "/tokenizer_info", false, serve_endpoint, MODEL, NULL, fxi_endpoint_tokenizer_info},
     {"GET", "/stats", false, serve_endpoint, MODEL, NULL, fxi_endpoint_stats},
-    {"GET", "/metrics", false, fxi_serve_metrics, METRICS, NULL, NULL},
+    {"GET", "/metrics", false, serve_metrics, METRICS, NULL, NULL},
     {"GET", "/openapi.json", false, serve_openapi, MODEL, NULL, NULL},
     {"GET", "/", false, serve_root, PAGE, NULL, NULL},
     {"GET", "/web/", true, serve_web, PROBE, NULL, NULL},
@@ -268,14 +317,14 @@ int fxi_route_paths(const char **path, int max)
     return n;
 }
 
-static enum MHD_Result serve_index(fxi_http_job *job)
+static void serve_index(fxi_http_job *job)
 {
     fxi_buf b = {0};
     bool ok = fxi_buf_fmt(&b, "flexinfer %s, serving %s\n\n", fx_version(),
                           job->eng ? job->srv->model_id : "no model yet");
     for (const fxi_route *r = routes; ok && r < routes_end; r++)
         ok = fxi_buf_fmt(&b, "%-4s %s%s\n", r->method, r->path, r->prefix ? "{id}" : "");
-    return fxi_http_send_made(job, ok, "text/plain; charset=utf-8", &b);
+    fxi_respond_made(job, ok, "text/plain; charset=utf-8", &b);
 }
 
 static bool path_matches(const fxi_route *r, const char *path)

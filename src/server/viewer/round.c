@@ -12,7 +12,7 @@
 #include <stddef.h>
 
 #define MAX_BYTES_PER_S (2u << 20) // to each viewer
-#define WAKE_NS         30000      // what MHD's thread takes to send something, about,
+#define WAKE_NS         30000      // what the I/O thread takes to send something, about,
 #define WAKE_BYTE_NS    0.5        // and for each byte of it,
 #define TLS_BYTE_NS     2          // encrypted
 
@@ -71,8 +71,7 @@ static void send_text(round_state *r, reader *to, bool ok, const fxi_buf *text)
     to->is_done = true;
     to->has_new = fxi_http_job_add(to->job, ok, text);
     const double byte_ns = r->srv->opt.tls_cert ? TLS_BYTE_NS : WAKE_BYTE_NS;
-    if (fxi_http_send_added(to->job))
-        r->count.ns += WAKE_NS + (uint64_t)((double)text->n * byte_ns);
+    r->count.ns += WAKE_NS + (uint64_t)((double)text->n * byte_ns);
     r->count.n_sent += to->has_new;
     r->count.n_bytes += to->has_new ? text->n : 0;
 }
@@ -112,11 +111,11 @@ static void keep_picture_locked(const round_state *r, reader *of)
     fx_picture_ref(r->now);
 }
 
-static bool some_are_owed_locked(const fxi_viewers *vs)
+// Has the I/O thread look when those can be given what they are owed.
+static void post_owed_locked(const fxi_viewers *vs)
 {
-    const fxi_viewer *v = vs->first;
-    while (v && !v->is_owed) v = v->next;
-    return v != NULL;
+    for (const fxi_viewer *v = vs->first; v; v = v->next)
+        if (v->is_owed) fxi_loop_post(&v->job->srv->loop, v->job, true);
 }
 
 static void count_round_locked(fxi_viewers_counts *sum, const fxi_viewers_counts *more)
@@ -134,9 +133,8 @@ static void end_round(round_state *r)
     for (int i = 0; i < r->n; i++) keep_picture_locked(r, &r->r[i]);
     count_round_locked(&vs->count, &r->count);
     vs->is_busy = false;
-    const bool some_wait = some_are_owed_locked(vs);
+    post_owed_locked(vs);
     pthread_mutex_unlock(&vs->mu);
-    if (some_wait) fxi_watch_wake(r->srv);
     for (int i = 0; i < r->n; i++) {
         fx_picture_unref(r->r[i].seen);
         fxi_http_job_unref(r->r[i].job);

@@ -1,7 +1,7 @@
 // viewer.c - who watches: they come, are told that there is a new picture, and leave.
 //
 //   engine's thread: fxi_viewer_on_picture -> a worker: round.c -> their streams
-//   watcher: those that were not ready for a round have another picture taken once they are
+//   I/O thread: those that were not ready for a round have another picture taken once they are
 #include "server/viewer/viewer.h"
 
 #include "server/viewer/round.h"
@@ -85,7 +85,7 @@ static double ask_for_picture_locked(fxi_http_job *job, double now_s)
     return v->ask_s;
 }
 
-// On the watcher's thread, with server.mu held.
+// On the I/O thread.
 static double look_at_viewer(fxi_http_job *job, double now_s)
 {
     fxi_viewers *vs = &job->srv->viewers;
@@ -102,7 +102,6 @@ static void say_hello(fxi_http_job *job)
     fxi_buf hello = {0};
     const bool ok = fxi_buf_str(&hello, "retry: 2000\n\n");
     (void)fxi_http_job_add(job, ok, &hello);
-    (void)fxi_http_send_added(job);
     fxi_buf_free(&hello);
 }
 
@@ -120,6 +119,6 @@ bool fxi_viewer_begin(fxi_http_job *job, fxi_http_error *err)
     }
     say_hello(job);
     list_viewer(vs, &job->viewer);
-    fxi_watch_wake(job->srv);
+    fxi_loop_post(&job->srv->loop, job, true);
     return true;
 }

@@ -1,4 +1,4 @@
-// accounts.c - what is counted of each request, and told of it elsewhere as a span (span.h).
+// request_metrics.c - what is counted of each request, and told of it elsewhere as a span (span.h).
 #include <stdio.h>
 #include <string.h>
 
@@ -44,9 +44,8 @@ void fxi_account_begin(fxi_http_job *job)
     const fxi_route *r = job->route;
     if (!job->srv->spans || !r || r->access != FXI_ACCESS_MODEL || strcmp(r->method, "POST") != 0)
         return;
-    job->span =
-        fxi_trace_span_begin(MHD_lookup_connection_value(job->conn, MHD_HEADER_KIND, "traceparent"),
-                             MHD_lookup_connection_value(job->conn, MHD_HEADER_KIND, "tracestate"));
+    job->span = fxi_trace_span_begin(fxi_http_job_header(job, "traceparent"),
+                                     fxi_http_job_header(job, "tracestate"));
     if (!job->span) return;
     job->span->method = r->method;
     job->span->route = r->path;

@@ -1,4 +1,4 @@
-// access_log.c - one line for each finished request; text of prompts only if the option says so.
+// request_log.c - one line for each finished request; text of prompts only if the option says so.
 //
 // Failures of the server are errors, of clients warnings; what only looks whether the server lives
 // is for debugging, so that probes do not fill the log.

@@ -1,7 +1,12 @@
-// job_submit.c - from a request's body to the engine: parse, tokenize, submit one engine request
-// per prompt. Runs on a worker.
+// submit.c - a request's way to a worker, and from its body to the engine: parse, tokenize, submit
+// one engine request per prompt.
+//
+// The I/O thread lists the job, so that a hang-up or a stop ends it from now on, and posts its
+// work. The worker gives the body back, whatever the outcome: nothing waits for the engine but what
+// it was submitted with. The requests of one client wait for each other.
 #include "server/http/http.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +20,8 @@
 #define REQUEST_BYTES 4096 // that the engine takes for a request, without its lists
 #define SEQ_BYTES     1024 // and for each of its sequences
 #define VALUE_BYTES   64   // of a JSON value, without its text
+
+#define LARGE_BODY_BYTES (64u << 10) // from here on a body is large work
 
 typedef struct random_bits {
     uint64_t v, more;
@@ -32,6 +39,39 @@ void fxi_random_id(char *dst, size_t cap, const char *prefix)
 {
     const random_bits r = draw_bits();
     snprintf(dst, cap, "%s-%016llx%08x", prefix, (unsigned long long)r.v, (unsigned)r.more);
+}
+
+// ---- what is granted now ----------------------------------------------------------------------
+
+bool fxi_http_fail_loading(fxi_http_error *err)
+{
+    return fxi_http_fail(err, 503, "loading", NULL, "the model is loading");
+}
+
+bool fxi_permit_work(fxi_server *srv, fxi_http_error *err)
+{
+    if (!srv->eng) return fxi_http_fail_loading(err);
+    if (!srv->draining) return true;
+    return fxi_http_fail(err, 503, "draining", NULL, "the server is shutting down");
+}
+
+bool fxi_permit_request(fxi_server *srv, fxi_http_error *err)
+{
+    if (!srv->asleep) return fxi_permit_work(srv, err);
+    return fxi_http_fail(err, 503, "sleeping", NULL, "the server sleeps until POST /wake_up");
+}
+
+// What stays longer in the cache pushes out what others have there; an admin's endpoint may do so.
+bool fxi_permit_priority(const fxi_http_job *job, const fx_request *req, fxi_http_error *err)
+{
+    const int max = job->srv->opt.allow_priority ? FX_MAX_PRIORITY : job->tenant->max_priority;
+    if (req->priority > max)
+        return fxi_http_fail(err, 403, "priority_not_allowed", "priority",
+                             "priority must be %d or more here: lower ones go first", -max);
+    if (req->keep_priority > max && job->route->access != FXI_ACCESS_ADMIN)
+        return fxi_http_fail(err, 403, "priority_not_allowed", "keep_priority",
+                             "keep_priority must be %d or less here", max);
+    return true;
 }
 
 // ---- ids --------------------------------------------------------------------------------------
@@ -204,12 +244,8 @@ static bool move_reply(fxi_http_job *job, const fxi_params *par, fxi_reply *r, f
         job->reply = *r;
         job->part = part;
         job->n_part = (int)par->n_prompt;
-        job->last_out_s = fxi_now_s();
     }
     pthread_mutex_unlock(&job->mu);
-    // Of later pings the watcher learns in time: it looks whenever there are connections.
-    if (wanted && r->spec.stream && job->srv->opt.ping_s < FXI_PEERS_LOOK_S)
-        fxi_watch_wake(job->srv);
     return wanted;
 }
 
@@ -268,4 +304,30 @@ bool fxi_http_job_submit(fxi_http_job *job, fxi_api api, fxi_http_error *err)
     if (wanted) submit_parts(job, &par);
     fxi_params_free(&par);
     return ok;
+}
+
+// ---- the work ---------------------------------------------------------------------------------
+
+static void run_job_work(fxi_work *w)
+{
+    fxi_http_job *job = (fxi_http_job *)((char *)w - offsetof(fxi_http_job, work));
+    fxi_http_error err;
+    if (!fxi_http_job_is_over(job) && !job->route->work(job, &err)) fxi_http_job_end(job, &err);
+    fxi_body_free(&job->body, &job->bill);
+    fxi_http_job_unref(job);
+}
+
+void fxi_http_job_post(fxi_http_job *job)
+{
+    fxi_http_error err;
+    job->work = (fxi_work){
+        .run = run_job_work, .lane = job->client, .large = job->body.n >= LARGE_BODY_BYTES};
+    if (!fxi_jobs_add(job)) {
+        fxi_http_fail(&err, 503, "draining", NULL, "the server is shutting down");
+        fxi_respond_error(job, &err);
+        return;
+    }
+    atomic_fetch_add(&job->refs, 1);
+    fxi_workers_post(job->srv->workers, &job->work);
+    if (fxi_http_job_is_over(job)) fxi_http_job_drop_work(job); // a stop in between
 }
