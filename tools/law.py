@@ -147,13 +147,13 @@ LAW = {
     "server/log": ["server/reply/json_out.h", "base/...", "include/flexinfer"],
     # Requests as spans of OpenTelemetry, and the thread that sends them.
     "server/spans": ["server/reply/json_out.h", "base/...", "include/flexinfer"],
-    "server/metrics": ["server/spans/exporter.h", "server/spans/span.h", "server/work/ledger.h", "server/work/workers.h", "base/...", "include/flexinfer"],
+    "server/metrics": ["server/spans/exporter.h", "server/spans/span.h", "server/work/quota.h", "server/work/workers.h", "base/...", "include/flexinfer"],
     "server/reply/dialect": ["server/reply", "answer/answer.h", "base/...", "include/flexinfer"],
     "server/reply": ["server/reply/dialect", "answer/answer.h", "answer/call_format.h", "base/...", "include/flexinfer"],
-    "server/request": ["answer/call_format.h", "answer/answer.h", "server/work/ledger.h", "server/reply", "base/...", "include/flexinfer"],
-    "server/request/dialect": ["server/request", "server/work/ledger.h", "server/reply", "base/...", "include/flexinfer"],
-    "server/request/tools": ["server/request", "server/work/ledger.h", "server/reply", "answer/answer.h", "answer/call_format.h", "base/...", "include/flexinfer"],
-    "server/endpoint": ["server/trace/chrome_trace.h", "server/work/ledger.h", "server/request", "server/reply", "base/...", "include/flexinfer"],
+    "server/request": ["answer/call_format.h", "answer/answer.h", "server/work/quota.h", "server/reply", "base/...", "include/flexinfer"],
+    "server/request/dialect": ["server/request", "server/work/quota.h", "server/reply", "base/...", "include/flexinfer"],
+    "server/request/tools": ["server/request", "server/work/quota.h", "server/reply", "answer/answer.h", "answer/call_format.h", "base/...", "include/flexinfer"],
+    "server/endpoint": ["server/trace/chrome_trace.h", "server/work/quota.h", "server/request", "server/reply", "base/...", "include/flexinfer"],
     "server/schema": ["server/request", "server/reply", "base/...", "include/flexinfer"],
     # The KV memory as JSON, those who watch it, and the files of the page. viewer/ works on jobs, as http.h has them.
     "server/picture": ["base/...", "include/flexinfer"],

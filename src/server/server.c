@@ -24,13 +24,12 @@
 #include "base/text/str.h"     // defines: fxi_str_hash
 #include "server/formats.h"
 #include "server/http/http.h"
-#include "server/listen.h"
 #include "server/log/log_line.h" // defines: fxi_level
 #include "server/viewer/viewer.h"
 
 #define MAX_CHOICE    1024
 #define IDLE_S        1
-#define GRAMMAR_SHARE 4   // grammars may hold a quarter of the ledger
+#define GRAMMAR_SHARE 4   // grammars may hold a quarter of the quota
 #define OWN_FILES     112 // open files that are not connections in their places
 
 // ---- options ----------------------------------------------------------------------------------
@@ -53,7 +52,7 @@ static void fill_in_defaults(fxi_server_options *o)
 {
     if (!o->host) o->host = "127.0.0.1";
     if (!o->n_worker) o->n_worker = 2;
-    if (!o->max_queue_bytes) o->max_queue_bytes = fxi_ledger_default_bytes("");
+    if (!o->max_queue_bytes) o->max_queue_bytes = fxi_quota_default_bytes("");
     if (!o->max_conn) o->max_conn = default_conn();
     if (!o->max_body_bytes) o->max_body_bytes = 8u << 20;
     if (!o->max_out_bytes) o->max_out_bytes = 4u << 20;
@@ -180,9 +179,9 @@ static fx_status start_server(fxi_server *srv, const fxi_server_options *opt, fx
     const char *route[FXI_MAX_ROUTE];
     FX_TRY(take_options(srv, opt, err));
     FX_TRY(fxi_keyring_open(opt->key_file, opt->api_key, &srv->keys, err));
-    srv->ledger = fxi_ledger_new(srv->opt.max_queue_bytes);
+    srv->quota = fxi_quota_new(srv->opt.max_queue_bytes);
     srv->metrics = fxi_metrics_new(route, fxi_route_paths(route, FXI_MAX_ROUTE));
-    if (!srv->ledger || !srv->metrics) return fxi_fail(err, FX_ENOMEM, "out of memory");
+    if (!srv->quota || !srv->metrics) return fxi_fail(err, FX_ENOMEM, "out of memory");
     srv->port = srv->opt.port;
     FX_TRY(fxi_identity_open(opt->tls_cert, opt->tls_key, &srv->loop.identity, err));
     FX_TRY(fxi_listen_open(srv->host, &srv->port, &srv->loop.listen_fd, err));
@@ -224,7 +223,7 @@ static void free_server(fxi_server *srv)
     pthread_mutex_destroy(&srv->log_mu);
     fxi_keyring_close(srv->keys);
     fxi_metrics_unref(srv->metrics);
-    fxi_ledger_unref(srv->ledger);
+    fxi_quota_unref(srv->quota);
     free(srv);
 }
 

@@ -17,8 +17,8 @@
 
 static bool is_quiet(const sweep *s)
 {
-    fxi_ledger_gauges g;
-    fxi_ledger_read(s->srv->ledger, &g);
+    fxi_quota_gauges g;
+    fxi_quota_read(s->srv->quota, &g);
     pthread_mutex_lock(&s->srv->mu);
     bool quiet = !s->srv->jobs && !g.used_bytes;
     pthread_mutex_unlock(&s->srv->mu);

@@ -1,7 +1,7 @@
 // allocation_sweep.h - requests over HTTP while allocations of the whole process fail: each one
 // once, alone or with all later ones. The request that needed it gets an answer that says so; where
 // a library needed it, or memory stays short, the connection may end without one. Nothing stays
-// billed, and the same request is served when there is memory again.
+// charged, and the same request is served when there is memory again.
 #ifndef ALLOCATION_SWEEP_H
 #define ALLOCATION_SWEEP_H
 

@@ -99,12 +99,19 @@ static size_t unsent_bytes(const fixture *f)
     return n;
 }
 
-// A stream of N_BIG tokens, of which n have come, and whose socket takes no more.
-static int begin_stalled(const fixture *f, int n)
+// A stream of N_BIG tokens, of which n have come.
+static int begin_stream(const fixture *f, int n)
 {
     const int fd = http_open(f->port);
     fake_engine_open(f->eng, n);
     http_post(fd, TEXT, "{\"prompt\":\"dam 120\",\"max_tokens\":120,\"stream\":true}");
+    return fd;
+}
+
+// The same once the socket takes no more.
+static int begin_stalled(const fixture *f, int n)
+{
+    const int fd = begin_stream(f, n);
     size_t was = 0, now = 0;
     for (const double end_s = fxi_now_s() + WAIT_S; !now || now != was;) {
         assert_true(fxi_now_s() < end_s);
@@ -171,7 +178,8 @@ static void test_stalled_reader_that_stays_is_cut_off(void **state)
     fxi_server_options opt = roomy;
     opt.read_timeout_s = 0.2;
     fixture f = fixture_open(opt);
-    const int fd = begin_stalled(&f, N_BIG);
+    const int fd = begin_stream(&f, N_BIG);
+    wait_submitted(&f, 1);
     wait_nothing_held(&f);
     http_reply r = http_read(fd);
     assert_true(r.cut);

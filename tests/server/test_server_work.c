@@ -1,4 +1,4 @@
-// test_server_work.c - the parts of server/work by themselves: the ledger and its bills, bodies,
+// test_server_work.c - the parts of server/work by themselves: the quota and its charges, bodies,
 // and the order in which workers take what waits.
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,110 +13,113 @@
 
 #include <sys/resource.h>
 
-#include "server/work/body.h"
+#include "server/work/quota.h"
 #include "server/work/workers.h"
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
-// ---- the ledger -------------------------------------------------------------------------------
+// ---- the quota -------------------------------------------------------------------------------
 
-static size_t used_bytes(const fxi_ledger *l)
+static size_t used_bytes(const fxi_quota *l)
 {
-    fxi_ledger_gauges g;
+    fxi_quota_gauges g;
     size_t sum = 0;
-    fxi_ledger_read(l, &g);
+    fxi_quota_read(l, &g);
     for (int i = 0; i < FXI_N_BYTES_OF; i++) sum += g.of_bytes[i];
     assert_int_equal(sum, g.used_bytes);
     return g.used_bytes;
 }
 
-static void test_ledger_refuses_beyond_its_limit(void **state)
+static void test_quota_refuses_beyond_its_limit(void **state)
 {
     (void)state;
     const size_t mib = 1 << 20;
-    fxi_ledger *l = fxi_ledger_new(8 * mib);
-    fxi_bill a, b, c;
-    fxi_bill_open(&a, l), fxi_bill_open(&b, l), fxi_bill_open(&c, l);
-    assert_int_equal(fxi_bill_take(&a, FXI_BYTES_BODY, 9 * mib), FXI_TAKE_NEVER);
-    assert_int_equal(fxi_bill_take(&a, FXI_BYTES_BODY, 8 * mib), FXI_TAKE_NEVER); // 7 are for it
-    assert_int_equal(fxi_bill_take(&a, FXI_BYTES_BODY, 4 * mib), FXI_TAKE_OK);
-    assert_int_equal(fxi_bill_take(&a, FXI_BYTES_TREE, 4 * mib), FXI_TAKE_NEVER); // with its body
-    assert_int_equal(fxi_bill_take(&b, FXI_BYTES_TREE, 3 * mib), FXI_TAKE_OK);
-    assert_int_equal(fxi_bill_take(&c, FXI_BYTES_BODY, mib), FXI_TAKE_FULL);
-    assert_int_equal(fxi_bill_take(&c, FXI_BYTES_BODY, FXI_SMALL_BILL_BYTES), FXI_TAKE_OK);
-    assert_int_equal(fxi_bill_take(&c, FXI_BYTES_BODY, 1), FXI_TAKE_FULL); // not small any more
-    assert_int_equal(used_bytes(l), 7 * mib + FXI_SMALL_BILL_BYTES);
-    fxi_bill_give(&b, FXI_BYTES_TREE, 2 * mib);
-    assert_int_equal(fxi_bill_take(&c, FXI_BYTES_BODY, mib), FXI_TAKE_OK);
-    assert_false(fxi_bill_force(&b, FXI_BYTES_ANSWER, 8 * mib));
-    fxi_ledger_gauges g;
-    fxi_ledger_read(l, &g);
+    fxi_quota *l = fxi_quota_new(8 * mib);
+    fxi_charge a, b, c;
+    fxi_charge_open(&a, l), fxi_charge_open(&b, l), fxi_charge_open(&c, l);
+    assert_int_equal(fxi_charge_reserve(&a, FXI_BYTES_BODY, 9 * mib), FXI_QUOTA_EXCEEDS_LIMIT);
+    assert_int_equal(fxi_charge_reserve(&a, FXI_BYTES_BODY, 8 * mib),
+                     FXI_QUOTA_EXCEEDS_LIMIT); // 7 are for it
+    assert_int_equal(fxi_charge_reserve(&a, FXI_BYTES_BODY, 4 * mib), FXI_QUOTA_OK);
+    assert_int_equal(fxi_charge_reserve(&a, FXI_BYTES_TREE, 4 * mib),
+                     FXI_QUOTA_EXCEEDS_LIMIT); // with its body
+    assert_int_equal(fxi_charge_reserve(&b, FXI_BYTES_TREE, 3 * mib), FXI_QUOTA_OK);
+    assert_int_equal(fxi_charge_reserve(&c, FXI_BYTES_BODY, mib), FXI_QUOTA_FULL);
+    assert_int_equal(fxi_charge_reserve(&c, FXI_BYTES_BODY, FXI_SMALL_CHARGE_BYTES), FXI_QUOTA_OK);
+    assert_int_equal(fxi_charge_reserve(&c, FXI_BYTES_BODY, 1),
+                     FXI_QUOTA_FULL); // not small any more
+    assert_int_equal(used_bytes(l), 7 * mib + FXI_SMALL_CHARGE_BYTES);
+    fxi_charge_release(&b, FXI_BYTES_TREE, 2 * mib);
+    assert_int_equal(fxi_charge_reserve(&c, FXI_BYTES_BODY, mib), FXI_QUOTA_OK);
+    assert_false(fxi_charge_add(&b, FXI_BYTES_ANSWER, 8 * mib));
+    fxi_quota_gauges g;
+    fxi_quota_read(l, &g);
     assert_int_equal(g.n_refused, 5);
     assert_int_equal(g.of_bytes[FXI_BYTES_ANSWER], 8 * mib);
     assert_int_equal(g.peak_bytes, g.used_bytes);
-    fxi_bill_close(&a), fxi_bill_close(&b);
-    assert_int_equal(used_bytes(l), mib + FXI_SMALL_BILL_BYTES);
-    fxi_ledger_unref(l); // lives on with its last bill
-    fxi_bill_close(&c);
+    fxi_charge_close(&a), fxi_charge_close(&b);
+    assert_int_equal(used_bytes(l), mib + FXI_SMALL_CHARGE_BYTES);
+    fxi_quota_unref(l); // lives on with its last charge
+    fxi_charge_close(&c);
 }
 
-static void *hammer_ledger(void *ud)
+static void *hammer_quota(void *ud)
 {
-    fxi_ledger *l = ud;
+    fxi_quota *l = ud;
     for (int i = 0; i < 20000; i++) {
-        fxi_bill b;
-        fxi_bill_open(&b, l);
+        fxi_charge b;
+        fxi_charge_open(&b, l);
         size_t n = (size_t)(i * 7919 % 300000);
-        if (fxi_bill_take(&b, FXI_BYTES_BODY, n) == FXI_TAKE_OK && i % 3)
-            fxi_bill_give(&b, FXI_BYTES_BODY, n / 2);
-        fxi_bill_close(&b);
+        if (fxi_charge_reserve(&b, FXI_BYTES_BODY, n) == FXI_QUOTA_OK && i % 3)
+            fxi_charge_release(&b, FXI_BYTES_BODY, n / 2);
+        fxi_charge_close(&b);
     }
     return NULL;
 }
 
 // What belongs to no request takes its part of the limit, too.
-static void test_ledger_counts_what_is_in_no_bill(void **state)
+static void test_quota_counts_what_is_in_no_bill(void **state)
 {
     (void)state;
     const size_t mib = 1 << 20;
-    fxi_ledger *l = fxi_ledger_new(64 * mib);
-    fxi_ledger_gauges now;
-    fxi_bill b = {0};
-    fxi_bill_open(&b, l);
-    fxi_ledger_note(l, FXI_BYTES_GRAMMAR, 40 * mib);
-    assert_int_equal(fxi_bill_take(&b, FXI_BYTES_TREE, 30 * mib), FXI_TAKE_FULL);
-    fxi_ledger_note(l, FXI_BYTES_GRAMMAR, 10 * mib);
-    assert_int_equal(fxi_bill_take(&b, FXI_BYTES_TREE, 30 * mib), FXI_TAKE_OK);
-    fxi_ledger_read(l, &now);
+    fxi_quota *l = fxi_quota_new(64 * mib);
+    fxi_quota_gauges now;
+    fxi_charge b = {0};
+    fxi_charge_open(&b, l);
+    fxi_quota_note(l, FXI_BYTES_GRAMMAR, 40 * mib);
+    assert_int_equal(fxi_charge_reserve(&b, FXI_BYTES_TREE, 30 * mib), FXI_QUOTA_FULL);
+    fxi_quota_note(l, FXI_BYTES_GRAMMAR, 10 * mib);
+    assert_int_equal(fxi_charge_reserve(&b, FXI_BYTES_TREE, 30 * mib), FXI_QUOTA_OK);
+    fxi_quota_read(l, &now);
     assert_int_equal(now.of_bytes[FXI_BYTES_GRAMMAR], 10 * mib);
     assert_int_equal(now.used_bytes, 40 * mib);
     assert_int_equal(now.peak_bytes, 40 * mib);
-    fxi_bill_close(&b);
-    fxi_ledger_read(l, &now);
+    fxi_charge_close(&b);
+    fxi_quota_read(l, &now);
     assert_int_equal(now.used_bytes, 10 * mib);
-    fxi_ledger_unref(l);
+    fxi_quota_unref(l);
 }
 
-static void test_ledger_balances_over_threads(void **state)
+static void test_quota_balances_over_threads(void **state)
 {
     (void)state;
     pthread_t t[4];
-    fxi_ledger *l = fxi_ledger_new(600000);
-    for (int i = 0; i < 4; i++) pthread_create(&t[i], NULL, hammer_ledger, l);
+    fxi_quota *l = fxi_quota_new(600000);
+    for (int i = 0; i < 4; i++) pthread_create(&t[i], NULL, hammer_quota, l);
     for (int i = 0; i < 4; i++) pthread_join(t[i], NULL);
-    fxi_ledger_gauges g;
-    fxi_ledger_read(l, &g);
+    fxi_quota_gauges g;
+    fxi_quota_read(l, &g);
     assert_int_equal(used_bytes(l), 0);
     assert_true(g.peak_bytes <= 600000);
-    fxi_ledger_unref(l);
+    fxi_quota_unref(l);
 }
 
 static void test_default_limit_has_bounds(void **state)
 {
     (void)state;
-    size_t n = fxi_ledger_default_bytes("");
+    size_t n = fxi_quota_default_bytes("");
     assert_true(n >= (64u << 20) && n <= (1u << 30));
-    assert_true(fxi_ledger_default_bytes("/nonexistent") >= 64u << 20);
+    assert_true(fxi_quota_default_bytes("/nonexistent") >= 64u << 20);
 }
 
 // ---- bodies -----------------------------------------------------------------------------------
@@ -125,26 +128,26 @@ static void test_body_is_billed_before_it_grows(void **state)
 {
     (void)state;
     char piece[1000];
-    fxi_ledger *l = fxi_ledger_new(1 << 20);
-    fxi_bill bill;
+    fxi_quota *l = fxi_quota_new(1 << 20);
+    fxi_charge charge;
     fxi_body b = {0};
-    fxi_bill_open(&bill, l);
+    fxi_charge_open(&charge, l);
     memset(piece, 'x', sizeof piece);
-    fxi_body_status st = FXI_BODY_OK;
-    while (st == FXI_BODY_OK) {
-        st = fxi_body_add(&b, &bill, piece, sizeof piece);
+    fxi_quota_result st = FXI_QUOTA_OK;
+    while (st == FXI_QUOTA_OK) {
+        st = fxi_body_add(&b, &charge, piece, sizeof piece);
         assert_int_equal(used_bytes(l), b.cap);
     }
-    assert_int_equal(st, FXI_BODY_NEVER);
+    assert_int_equal(st, FXI_QUOTA_EXCEEDS_LIMIT);
     assert_int_equal(b.n, 524000); // half of the limit: the next doubling is too much
     for (size_t i = 0; i < b.n; i++) assert_int_equal(b.p[i], 'x');
-    fxi_body_free(&b, &bill);
+    fxi_body_free(&b, &charge);
     assert_int_equal(used_bytes(l), 0);
-    assert_int_equal(fxi_body_reserve(&b, &bill, 900000), FXI_BODY_OK);
+    assert_int_equal(fxi_body_reserve(&b, &charge, 900000), FXI_QUOTA_OK);
     assert_int_equal(used_bytes(l), 900000);
-    fxi_body_free(&b, &bill);
-    fxi_bill_close(&bill);
-    fxi_ledger_unref(l);
+    fxi_body_free(&b, &charge);
+    fxi_charge_close(&charge);
+    fxi_quota_unref(l);
 }
 
 // ---- workers ----------------------------------------------------------------------------------
@@ -208,17 +211,18 @@ static fxi_workers *begin_workers(int n_thread)
     return ws;
 }
 
-// "b3": a piece of lane 3, small; upper case: large.
+// "b3": a piece of client 3, small; upper case: large.
 static void post_items(fxi_workers *ws, item *it, const char *const *what, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         bool large = what[i][0] < 'a';
-        it[i] = (item){{.run = run_item, .lane = (uint64_t)what[i][1], .large = large}, what[i][0]};
+        it[i] =
+            (item){{.run = run_item, .client = (uint64_t)what[i][1], .large = large}, what[i][0]};
         fxi_workers_post(ws, &it[i].work);
     }
 }
 
-static void test_lanes_and_classes_take_turns(void **state)
+static void test_clients_and_classes_take_turns(void **state)
 {
     static const char *const what[] = {"a1", "b1", "c1", "d1", "e2", "f3", "g2", "A1", "B1", "C2"};
     (void)state;
@@ -245,7 +249,7 @@ static void test_small_work_passes_large_work(void **state)
     item gate[8], it[COUNT(what)];
     fxi_workers *ws = begin_workers(2);
     for (int i = 0; i < 8; i++) {
-        gate[i] = (item){{.run = run_gate, .lane = (uint64_t)i, .large = true}, 0};
+        gate[i] = (item){{.run = run_gate, .client = (uint64_t)i, .large = true}, 0};
         fxi_workers_post(ws, &gate[i].work);
     }
     wait_for(&seen.n_gated, 1);
@@ -284,40 +288,40 @@ static int nice_of(fxi_workers *ws, bool large, int n_run)
 }
 
 // Large work yields to everything else; small work is as urgent as the rest of the program, unless
-// the patient thread helps.
+// the low-priority worker helps.
 static void test_large_work_has_a_low_priority(void **state)
 {
     (void)state;
     const int own = getpriority(PRIO_PROCESS, 0), low = own + 10 < 19 ? own + 10 : 19;
-    item gate = {{.run = run_gate, .lane = 1, .large = true}, 0};
+    item gate = {{.run = run_gate, .client = 1, .large = true}, 0};
     fxi_workers *ws = begin_workers(2);
     for (int i = 1; i <= 10; i++) assert_int_equal(nice_of(ws, true, i), low);
-    fxi_workers_post(ws, &gate.work); // the patient thread is busy
+    fxi_workers_post(ws, &gate.work); // the low-priority worker is busy
     wait_for(&seen.n_gated, 1);
     for (int i = 11; i <= 20; i++) assert_int_equal(nice_of(ws, false, i), own);
     open_gates();
     fxi_workers_stop(ws);
 }
 
-// The patient thread helps while the prompt one is busy, and the other way round nothing waits.
+// The low-priority worker helps while the normal one is busy, and nothing waits for large work.
 static void test_small_work_on_both_threads(void **state)
 {
     (void)state;
     item gate[2], it;
     fxi_workers *ws = begin_workers(2);
     for (int i = 0; i < 2; i++) {
-        gate[i] = (item){{.run = run_gate, .lane = (uint64_t)i}, 0};
+        gate[i] = (item){{.run = run_gate, .client = (uint64_t)i}, 0};
         fxi_workers_post(ws, &gate[i].work);
     }
     wait_for(&seen.n_gated, 2);
-    it = (item){{.run = run_item, .lane = 7}, 'a'};
+    it = (item){{.run = run_item, .client = 7}, 'a'};
     fxi_workers_post(ws, &it.work);
     open_gates();
     wait_for(&seen.n_run, 1);
     fxi_workers_stop(ws);
 }
 
-// Wherever it stands in its lane; the order of the others stays.
+// Wherever it stands in its client's queue; the order of the others stays.
 static void test_dropped_work_never_runs(void **state)
 {
     static const char *const what[] = {"a1", "b1", "c1", "d2", "e2", "f3", "A1", "B1"};
@@ -338,7 +342,7 @@ static void test_dropped_work_never_runs(void **state)
     fxi_workers_read(ws, &g);
     assert_int_equal(g.n_small, 3);
     assert_int_equal(g.n_large, 1);
-    fxi_workers_post(ws, &it[4].work); // once more: behind its lane's first
+    fxi_workers_post(ws, &it[4].work); // once more: after its client's first
     open_gates();
     fxi_workers_stop(ws);
     assert_string_equal(seen.order, "bAdce");
@@ -373,12 +377,12 @@ static void test_idle_is_told_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ledger_refuses_beyond_its_limit),
-        cmocka_unit_test(test_ledger_counts_what_is_in_no_bill),
-        cmocka_unit_test(test_ledger_balances_over_threads),
+        cmocka_unit_test(test_quota_refuses_beyond_its_limit),
+        cmocka_unit_test(test_quota_counts_what_is_in_no_bill),
+        cmocka_unit_test(test_quota_balances_over_threads),
         cmocka_unit_test(test_default_limit_has_bounds),
         cmocka_unit_test(test_body_is_billed_before_it_grows),
-        cmocka_unit_test(test_lanes_and_classes_take_turns),
+        cmocka_unit_test(test_clients_and_classes_take_turns),
         cmocka_unit_test(test_small_work_passes_large_work),
         cmocka_unit_test(test_large_work_has_a_low_priority),
         cmocka_unit_test(test_small_work_on_both_threads),

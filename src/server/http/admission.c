@@ -174,14 +174,11 @@ static bool refuse_large_body(fxi_http_job *job)
                          job->srv->opt.max_body_bytes);
 }
 
-static bool refuse_bytes(fxi_http_job *job, fxi_body_status st)
+static bool check_reserved(fxi_http_job *job, fxi_quota_result res)
 {
-    static const fxi_take why[] = {
-        [FXI_BODY_FULL] = FXI_TAKE_FULL, [FXI_BODY_NEVER] = FXI_TAKE_NEVER};
-    if (st == FXI_BODY_OK) return true;
-    fxi_body_free(&job->body, &job->bill);
-    if (st == FXI_BODY_NO_MEMORY) return fxi_http_fail_memory(&job->early);
-    return fxi_bytes_granted(&job->early, why[st]);
+    if (res == FXI_QUOTA_OK) return true;
+    fxi_body_free(&job->body, &job->charge);
+    return fxi_bytes_granted(&job->early, res);
 }
 
 // Where no work reads it, a body is counted and dropped: it takes no memory.
@@ -196,7 +193,7 @@ static bool check_body(fxi_http_job *job)
     if (!strcmp(h->method, "POST") && h->has_body && !check_content_type(job)) return false;
     if (h->n_bytes > job->srv->opt.max_body_bytes) return refuse_large_body(job);
     if (!keeps_body(job)) return true;
-    return refuse_bytes(job, fxi_body_reserve(&job->body, &job->bill, h->n_bytes));
+    return check_reserved(job, fxi_body_reserve(&job->body, &job->charge, h->n_bytes));
 }
 
 bool fxi_admission_take_body(fxi_http_job *job, const char *p, size_t n)
@@ -206,8 +203,8 @@ bool fxi_admission_take_body(fxi_http_job *job, const char *p, size_t n)
     if (job->n_body_bytes / MAX_DROPPED > max) return false;
     if (!job->early.status && job->n_body_bytes > max) refuse_large_body(job);
     if (!job->early.status && keeps_body(job))
-        refuse_bytes(job, fxi_body_add(&job->body, &job->bill, p, n));
-    if (job->early.status) fxi_body_free(&job->body, &job->bill);
+        check_reserved(job, fxi_body_add(&job->body, &job->charge, p, n));
+    if (job->early.status) fxi_body_free(&job->body, &job->charge);
     return true;
 }
 

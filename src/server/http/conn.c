@@ -49,9 +49,7 @@ static void end_request(fxi_conn *c, fxi_outcome outcome)
     fxi_jobs_remove(job);
     (void)fxi_http_job_hang_up(job);
     fxi_http_job_leave(job);
-    const int status = final_status(job, outcome);
-    fxi_account_request(job, fxi_route_index(job->route), status);
-    fxi_log_job(job, status);
+    fxi_account_end(job, fxi_route_index(job->route), final_status(job, outcome));
     job->conn = NULL;
     fxi_http_job_unref(job);
 }

@@ -96,7 +96,7 @@ void fxi_loop_quiesce(fxi_loop *l);
 void fxi_loop_stop(fxi_loop *l);
 void fxi_loop_free(fxi_loop *l); // once nobody posts any more
 
-// ---- posted.c -----------------------------------------------------------------------------------
+// ---- job.c: the jobs that the loop is to look at -----------------------------------------------
 
 // Has the loop look at the job's connection: soon, or (now false) once fxi_loop_wake is called. Any
 // thread, under any lock.

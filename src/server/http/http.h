@@ -6,7 +6,7 @@
 //             submit.c        a worker parses, renders and tokenizes, and submits to the engine
 //          -> job.c           one request; the engine's thread enters here with its events
 //          -> respond.c       its response, as the client's socket takes it
-//          -> request_metrics.c, request_log.c: what is counted and logged of it
+//          -> request_metrics.c: what is counted, traced and logged of it
 //             viewer/         streams of pictures; it calls what is declared here
 //
 // Threads. One I/O thread owns all connections (conn.h) and runs the `run` of routes: it moves
@@ -20,7 +20,7 @@
 // parse, a rendering or a system call that may block; server.mu may be held across fx_cancel,
 // job.mu may not. What a worker makes for a job (reply, parts, answer) it makes aside and moves in
 // under job.mu, unless the reply has ended meanwhile: then it drops it.
-// Bytes are counted (ledger.h) without a lock, under any.
+// Bytes are counted (quota.h) without a lock, under any.
 #ifndef FXI_SERVER_HTTP_H
 #define FXI_SERVER_HTTP_H
 
@@ -43,7 +43,7 @@
 #include "server/spans/exporter.h"
 #include "server/viewer/viewers.h"
 #include "server/web/web.h"
-#include "server/work/body.h"
+#include "server/work/quota.h"
 #include "server/work/workers.h"
 
 #define FXI_MAX_ALIAS 16 // further names of the model
@@ -75,7 +75,7 @@ struct fxi_server {
     fxi_metrics *metrics; // a reference
     char no_memory[512];  // whole responses, made at start: 503 where no answer can be made,
     char too_late[512];   // and 408
-    fxi_ledger *ledger;   // what all requests hold
+    fxi_quota *quota;     // what all requests hold
     fxi_workers *workers;
     fxi_spans *spans; // NULL: none are wanted
     fxi_viewers viewers;
@@ -100,7 +100,7 @@ typedef struct fxi_job_part { // one engine request: one prompt of the job
     double first_s; // when its first token came; 0: not yet
     // As of the last event, which came at seen_us (fxi_now_ns); 0: none did.
     uint64_t queued_us, prefill_us, decode_us, seen_us;
-    size_t n_bytes; // billed for what the engine copied; constant once submitted
+    size_t n_bytes; // charged for what the engine copied; constant once submitted
 } fxi_job_part;
 
 // Ownership: one reference is the connection's, from the end of the head to that of the response.
@@ -138,7 +138,7 @@ struct fxi_http_job {
     int status;            // sent; 0: none yet
 
     // The workers'.
-    fxi_bill bill;         // what the request holds; any thread
+    fxi_charge charge;     // what the request holds; any thread
     fxi_body body;         // the I/O thread's until its work is posted
     fxi_work work, render; // the queue's own: the body's work, the rendering of a large answer
 
@@ -161,10 +161,10 @@ struct fxi_http_job {
     bool has_taken_all; // of the stream: the socket has got all that there was
     char ignored[96];   // fxi_params.ignored
     fxi_reply reply;
-    size_t text_bytes;  // billed for the reply's text
+    size_t text_bytes;  // charged for the reply's text
     fxi_buf answer;     // a whole body; the reply has ended then, or there is none
     bool rendering;     // the reply has ended, and a worker is to make its body
-    size_t body_bytes;  // billed for that body
+    size_t body_bytes;  // charged for that body
     fxi_job_part *part; // [n_part]; constant once it is set
     int n_part;
 };
@@ -183,10 +183,9 @@ void fxi_http_job_answer(fxi_http_job *job, fxi_buf *body);
 // Whether the reply has ended: a worker need not go on.
 bool fxi_http_job_is_over(fxi_http_job *job);
 // Ends the job with an error from outside the engine: cancels the parts, drops what waits for a
-// worker, and with it the body.
-void fxi_http_job_end(fxi_http_job *job, const fxi_http_error *e);
-// The client has gone: ends the job. False: its reply had ended before.
-bool fxi_http_job_hang_up(fxi_http_job *job);
+// worker, and with it the body. False: its reply had ended before.
+bool fxi_http_job_end(fxi_http_job *job, const fxi_http_error *e);
+bool fxi_http_job_hang_up(fxi_http_job *job); // the same because the client has gone
 // The connection is done with the job: its socket must not be used any more.
 void fxi_http_job_leave(fxi_http_job *job);
 // Pings a stream that has nothing else to send.
@@ -230,13 +229,13 @@ bool fxi_admission_take_body(fxi_http_job *job, const char *p, size_t n);
 
 // Lists the job and posts its route's `work`. On the I/O thread.
 void fxi_http_job_post(fxi_http_job *job);
-// The server's limits, with the job's bill.
+// The server's limits, with the job's charge.
 fxi_limits fxi_http_job_limits(fxi_http_job *job);
-// Parses the body, billed, and gives it back. False: *err says why. True: fxi_params_free it.
+// Parses the body, charged, and gives it back. False: *err says why. True: fxi_params_free it.
 bool fxi_http_job_parse(fxi_http_job *job, fxi_api api, fxi_params *par, fxi_http_error *err);
 // Parses the body and submits one engine request per prompt. False: *err says why, and nothing was
 // submitted. Later failures end the reply with an error.
-bool fxi_http_job_submit(fxi_http_job *job, fxi_api api, fxi_http_error *err);
+bool fxi_http_job_submit(fxi_http_job *job, fxi_http_error *err);
 // What is granted now, on any thread. Whether the server answers: it has a model and does not shut
 // down; and takes requests for the engine: it does not sleep.
 bool fxi_permit_work(fxi_server *srv, fxi_http_error *err);
@@ -281,13 +280,13 @@ typedef enum fxi_access {
 typedef struct fxi_route {
     const char *method; // "GET" serves HEAD too
     const char *path;
-    bool prefix; // path is only the start of what it serves
-    // On the I/O thread: for answers that cost nothing. NULL: `work`.
-    void (*run)(fxi_http_job *job);
+    bool is_prefix; // path is only the start of what it serves
     fxi_access access;
+    void (*run)(fxi_http_job *job); // on the I/O thread, for answers that cost nothing; or NULL:
     // On a worker, once the whole body has arrived: for whatever parses, renders or tokenizes.
-    // False: *err is the answer. True: fxi_http_job_submit or fxi_http_job_answer has been called.
+    // False: *err is the answer. True: the job has been submitted or answered.
     bool (*work)(fxi_http_job *job, fxi_http_error *err);
+    fxi_api api;           // of what `work` submits
     fxi_endpoint endpoint; // what `run` or `work` answers with, if there is nothing else to it
 } fxi_route;
 
@@ -300,21 +299,16 @@ const fxi_route *fxi_route_find(const char *method, const char *path, char *allo
 int fxi_route_index(const fxi_route *r);
 int fxi_route_paths(const char **path, int max);
 
-// ---- request_metrics.c: what is counted and traced ----------------------------------------------
+// ---- request_metrics.c: what is counted, traced and logged -------------------------------------
 
 // An event, with job.mu held. On the engine's thread.
 void fxi_account_event(fxi_job_part *part, const fx_event *ev);
 // A request whose head has been read; a finished one, of the route with this number, -1: none.
 void fxi_account_begin(fxi_http_job *job);
-void fxi_account_request(fxi_http_job *job, int route, int status);
-
-// ---- request_log.c ----------------------------------------------------------------------------
-
-// Writes a finished request's line to the server's log.
-void fxi_log_job(fxi_http_job *job, int status);
+void fxi_account_end(fxi_http_job *job, int route, int status);
 // Something that is not about a request; level: an fxi_level (log_line.h). Any thread.
 void fxi_log_event(fxi_server *srv, int level, const char *event, const char *text);
 // With the option log_prompts: the body of a request for a generation, or the start of it.
-void fxi_log_body(fxi_http_job *job, const char *body, size_t n_bytes);
+void fxi_log_body(fxi_http_job *job);
 
 #endif

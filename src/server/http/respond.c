@@ -291,7 +291,7 @@ static void respond_whole(fxi_http_job *job)
             respond_no_memory(job);
             return;
         }
-        fxi_bill_force(&job->bill, FXI_BYTES_ANSWER, job->answer.cap);
+        fxi_charge_add(&job->charge, FXI_BYTES_ANSWER, job->answer.cap);
     }
     begin_head(job, 200, "application/json");
     end_head(job, job->answer.p, job->answer.n);

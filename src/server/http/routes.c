@@ -9,36 +9,6 @@
 
 // ---- work: on a worker ------------------------------------------------------------------------
 
-static bool work_completions(fxi_http_job *job, fxi_http_error *err)
-{
-    return fxi_http_job_submit(job, FXI_API_COMPLETIONS, err);
-}
-
-static bool work_chat(fxi_http_job *job, fxi_http_error *err)
-{
-    return fxi_http_job_submit(job, FXI_API_CHAT, err);
-}
-
-static bool work_responses(fxi_http_job *job, fxi_http_error *err)
-{
-    return fxi_http_job_submit(job, FXI_API_RESPONSES, err);
-}
-
-static bool work_messages(fxi_http_job *job, fxi_http_error *err)
-{
-    return fxi_http_job_submit(job, FXI_API_MESSAGES, err);
-}
-
-static bool work_embeddings(fxi_http_job *job, fxi_http_error *err)
-{
-    return fxi_http_job_submit(job, FXI_API_EMBEDDINGS, err);
-}
-
-static bool work_retain(fxi_http_job *job, fxi_http_error *err)
-{
-    return fxi_http_job_submit(job, FXI_API_RETAIN, err);
-}
-
 static fxi_call call_of(const fxi_http_job *job, const fxi_limits *lim)
 {
     return (fxi_call){.eng = job->eng,
@@ -96,39 +66,41 @@ static void serve_endpoint(fxi_http_job *job)
     fxi_respond_error(job, &err);
 }
 
-// Whether the device that computes failed for good: then no request can be served any more.
-static bool has_lost_device(const fxi_http_job *job, fxi_http_error *err)
+// False: the device that computes failed for good, so no request can be served any more.
+static bool permit_device(const fxi_http_job *job, fxi_http_error *err)
 {
     fx_stats st = {0};
     if (job->eng) fx_engine_stats(job->eng, &st);
-    if (st.device_is_lost)
-        fxi_http_fail(err, 503, "device_lost", NULL,
-                      "the device that computes the model failed; the server has to be restarted");
-    return st.device_is_lost != 0;
+    return !st.device_is_lost ||
+           fxi_http_fail(err, 503, "device_lost", NULL,
+                         "the device that computes the model failed; the server has to be "
+                         "restarted");
+}
+
+static void send_state(fxi_http_job *job, const char *state)
+{
+    fxi_buf b = {0};
+    send_json(job, fxi_buf_fmt(&b, "{\"status\":\"%s\"}", state), &b);
 }
 
 // Whether the process lives and has its model; a shutdown is no illness.
 static void serve_health(fxi_http_job *job)
 {
-    fxi_buf b = {0};
     fxi_http_error err;
-    const bool drains = job->srv->draining;
-    const bool is_well = job->eng ? !has_lost_device(job, &err) : fxi_http_fail_loading(&err);
-    if (!is_well)
+    if (!permit_device(job, &err) || (!job->eng && !fxi_http_fail_loading(&err)))
         fxi_respond_error(job, &err);
     else
-        send_json(job, fxi_buf_fmt(&b, "{\"status\":\"%s\"}", drains ? "draining" : "ok"), &b);
+        send_state(job, job->srv->draining ? "draining" : "ok");
 }
 
 // Whether it takes requests.
 static void serve_ready(fxi_http_job *job)
 {
-    fxi_buf b = {0};
     fxi_http_error err;
-    if (!fxi_permit_request(job->srv, &err) || has_lost_device(job, &err))
+    if (!fxi_permit_request(job->srv, &err) || !permit_device(job, &err))
         fxi_respond_error(job, &err);
     else
-        send_json(job, fxi_buf_str(&b, "{\"status\":\"ready\"}"), &b);
+        send_state(job, "ready");
 }
 
 // What the server is doing for whom: no texts, no tokens.
@@ -177,20 +149,14 @@ static void serve_wake_up(fxi_http_job *job)
     send_sleep(job);
 }
 
-static fxi_viewers_counts read_viewers(fxi_server *srv)
-{
-    pthread_mutex_lock(&srv->viewers.mu);
-    const fxi_viewers_counts c = srv->viewers.count;
-    pthread_mutex_unlock(&srv->viewers.mu);
-    return c;
-}
-
 static fxi_server_gauges read_gauges(fxi_server *srv)
 {
-    fxi_ledger_gauges held;
+    fxi_quota_gauges held;
     fxi_workers_gauges work;
-    const fxi_viewers_counts view = read_viewers(srv);
-    fxi_ledger_read(srv->ledger, &held);
+    pthread_mutex_lock(&srv->viewers.mu);
+    const fxi_viewers_counts view = srv->viewers.count;
+    pthread_mutex_unlock(&srv->viewers.mu);
+    fxi_quota_read(srv->quota, &held);
     fxi_workers_read(srv->workers, &work);
     fxi_server_gauges g = {.n_connection = (uint64_t)srv->loop.places.n_place,
                            .limit_bytes = held.limit_bytes,
@@ -249,54 +215,52 @@ static void serve_web(fxi_http_job *job)
 
 // ---- the table --------------------------------------------------------------------------------
 
-#define MODEL   FXI_ACCESS_MODEL
-#define KEY     FXI_ACCESS_KEY
-#define PROBE   FXI_ACCESS_PROBE
-#define METRICS FXI_ACCESS_METRICS
-#define ADMIN   FXI_ACCESS_ADMIN
-#define WATCH   FXI_ACCESS_WATCH
-#define PAGE    FXI_ACCESS_PAGE
+#define ACCESS(name)   .access = FXI_ACCESS_##name
+#define SUBMIT(name)   .work = fxi_http_job_submit, .api = FXI_API_##name
+// An endpoint that costs nothing; one that reads the body.
+#define ENDPOINT(name) .run = serve_endpoint, .endpoint = fxi_endpoint_##name
+#define WORK(name)     .work = work_endpoint, .endpoint = fxi_endpoint_##name
 
 // clang-format off
 static const fxi_route routes[] = {
-    {"POST", "/v1/completions", false, NULL, MODEL, work_completions, NULL},
-    {"POST", "/v1/chat/completions", false, NULL, MODEL, work_chat, NULL},
-    {"POST", "/v1/responses", false, NULL, MODEL, work_responses, NULL},
-    {"POST", FXI_MESSAGES_PATH, false, NULL, MODEL, work_messages, NULL},
-    {"POST", FXI_MESSAGES_PATH "/count_tokens", false, NULL, MODEL, work_endpoint, fxi_endpoint_count},
-    {"POST", "/v1/embeddings", false, NULL, MODEL, work_embeddings, NULL},
-    {"GET", "/v1/models", false, serve_endpoint, MODEL, NULL, fxi_endpoint_models},
-    {"GET", "/v1/models/", true, serve_endpoint, MODEL, NULL, fxi_endpoint_model},
-    {"POST", "/tokenize", false, NULL, MODEL, work_endpoint, fxi_endpoint_tokenize},
-    {"POST", "/detokenize", false, NULL, MODEL, work_endpoint, fxi_endpoint_detokenize},
-    {"POST", "/apply-template", false, NULL, MODEL, work_endpoint, fxi_endpoint_apply_template},
-    {"GET", "/health", false, serve_health, PROBE, NULL, NULL},
-    {"GET", "/ready", false, serve_ready, PROBE, NULL, NULL},
-    {"GET", "/ping", false, serve_endpoint, PROBE, NULL, fxi_endpoint_ping},
-    {"GET", "/version", false, serve_endpoint, KEY, NULL, fxi_endpoint_version},
-    {"GET", "/props", false, serve_endpoint, MODEL, NULL, fxi_endpoint_props},
-    {"GET", "/tokenizer_info", false, serve_endpoint, MODEL, NULL, fxi_endpoint_tokenizer_info},
-    {"GET", "/stats", false, serve_endpoint, MODEL, NULL, fxi_endpoint_stats},
-    {"GET", "/metrics", false, serve_metrics, METRICS, NULL, NULL},
-    {"GET", "/openapi.json", false, serve_openapi, MODEL, NULL, NULL},
-    {"GET", "/", false, serve_root, PAGE, NULL, NULL},
-    {"GET", "/web/", true, serve_web, PROBE, NULL, NULL},
-    {"GET", "/admin/cache", false, serve_endpoint, ADMIN, NULL, fxi_endpoint_cache},
-    {"POST", "/admin/cache/clear", false, serve_endpoint, ADMIN, NULL, fxi_endpoint_cache_clear},
-    {"POST", "/reset_prefix_cache", false, serve_endpoint, ADMIN, NULL, fxi_endpoint_cache_clear},
-    {"POST", "/admin/cache/retain", false, NULL, ADMIN, work_retain, NULL},
-    {"GET", "/admin/budget", false, serve_endpoint, ADMIN, NULL, fxi_endpoint_budget},
-    {"POST", "/admin/budget", false, NULL, ADMIN, work_endpoint, fxi_endpoint_set_budget},
-    {"GET", "/admin/trace", false, NULL, WATCH, work_endpoint, fxi_endpoint_trace},
-    {"POST", "/admin/abort", false, NULL, ADMIN, work_abort, NULL},
-    {"POST", "/abort", false, NULL, ADMIN, work_abort, NULL},
-    {"GET", "/slots", false, serve_slots, ADMIN, NULL, NULL},
-    {"GET", "/kv", false, serve_endpoint, ADMIN, NULL, fxi_endpoint_cache},
-    {"GET", "/kv/stream", false, NULL, WATCH, fxi_viewer_begin, NULL},
-    {"GET", "/limits", false, serve_limits, ADMIN, NULL, NULL},
-    {"POST", "/sleep", false, serve_sleep, ADMIN, NULL, NULL},
-    {"POST", "/wake_up", false, serve_wake_up, ADMIN, NULL, NULL},
-    {"GET", "/is_sleeping", false, send_sleep, ADMIN, NULL, NULL},
+    {"POST", "/v1/completions", ACCESS(MODEL), SUBMIT(COMPLETIONS)},
+    {"POST", "/v1/chat/completions", ACCESS(MODEL), SUBMIT(CHAT)},
+    {"POST", "/v1/responses", ACCESS(MODEL), SUBMIT(RESPONSES)},
+    {"POST", FXI_MESSAGES_PATH, ACCESS(MODEL), SUBMIT(MESSAGES)},
+    {"POST", FXI_MESSAGES_PATH "/count_tokens", ACCESS(MODEL), WORK(count)},
+    {"POST", "/v1/embeddings", ACCESS(MODEL), SUBMIT(EMBEDDINGS)},
+    {"GET", "/v1/models", ACCESS(MODEL), ENDPOINT(models)},
+    {"GET", "/v1/models/", ACCESS(MODEL), ENDPOINT(model), .is_prefix = true},
+    {"POST", "/tokenize", ACCESS(MODEL), WORK(tokenize)},
+    {"POST", "/detokenize", ACCESS(MODEL), WORK(detokenize)},
+    {"POST", "/apply-template", ACCESS(MODEL), WORK(apply_template)},
+    {"GET", "/health", ACCESS(PROBE), .run = serve_health},
+    {"GET", "/ready", ACCESS(PROBE), .run = serve_ready},
+    {"GET", "/ping", ACCESS(PROBE), ENDPOINT(ping)},
+    {"GET", "/version", ACCESS(KEY), ENDPOINT(version)},
+    {"GET", "/props", ACCESS(MODEL), ENDPOINT(props)},
+    {"GET", "/tokenizer_info", ACCESS(MODEL), ENDPOINT(tokenizer_info)},
+    {"GET", "/stats", ACCESS(MODEL), ENDPOINT(stats)},
+    {"GET", "/metrics", ACCESS(METRICS), .run = serve_metrics},
+    {"GET", "/openapi.json", ACCESS(MODEL), .run = serve_openapi},
+    {"GET", "/", ACCESS(PAGE), .run = serve_root},
+    {"GET", "/web/", ACCESS(PROBE), .run = serve_web, .is_prefix = true},
+    {"GET", "/admin/cache", ACCESS(ADMIN), ENDPOINT(cache)},
+    {"POST", "/admin/cache/clear", ACCESS(ADMIN), ENDPOINT(cache_clear)},
+    {"POST", "/reset_prefix_cache", ACCESS(ADMIN), ENDPOINT(cache_clear)},
+    {"POST", "/admin/cache/retain", ACCESS(ADMIN), SUBMIT(RETAIN)},
+    {"GET", "/admin/budget", ACCESS(ADMIN), ENDPOINT(budget)},
+    {"POST", "/admin/budget", ACCESS(ADMIN), WORK(set_budget)},
+    {"GET", "/admin/trace", ACCESS(WATCH), WORK(trace)},
+    {"POST", "/admin/abort", ACCESS(ADMIN), .work = work_abort},
+    {"POST", "/abort", ACCESS(ADMIN), .work = work_abort},
+    {"GET", "/slots", ACCESS(ADMIN), .run = serve_slots},
+    {"GET", "/kv", ACCESS(ADMIN), ENDPOINT(cache)},
+    {"GET", "/kv/stream", ACCESS(WATCH), .work = fxi_viewer_begin},
+    {"GET", "/limits", ACCESS(ADMIN), .run = serve_limits},
+    {"POST", "/sleep", ACCESS(ADMIN), .run = serve_sleep},
+    {"POST", "/wake_up", ACCESS(ADMIN), .run = serve_wake_up},
+    {"GET", "/is_sleeping", ACCESS(ADMIN), .run = send_sleep},
 };
 // clang-format on
 
@@ -323,18 +287,8 @@ static void serve_index(fxi_http_job *job)
     bool ok = fxi_buf_fmt(&b, "flexinfer %s, serving %s\n\n", fx_version(),
                           job->eng ? job->srv->model_id : "no model yet");
     for (const fxi_route *r = routes; ok && r < routes_end; r++)
-        ok = fxi_buf_fmt(&b, "%-4s %s%s\n", r->method, r->path, r->prefix ? "{id}" : "");
+        ok = fxi_buf_fmt(&b, "%-4s %s%s\n", r->method, r->path, r->is_prefix ? "{id}" : "");
     fxi_respond_made(job, ok, "text/plain; charset=utf-8", &b);
-}
-
-static bool path_matches(const fxi_route *r, const char *path)
-{
-    return r->prefix ? !strncmp(path, r->path, strlen(r->path)) : !strcmp(path, r->path);
-}
-
-static bool method_matches(const fxi_route *r, const char *method)
-{
-    return !strcmp(method, r->method) || (!strcmp(method, "HEAD") && !strcmp(r->method, "GET"));
 }
 
 const fxi_route *fxi_route_find(const char *method, const char *path, char *allow, size_t cap,
@@ -342,14 +296,15 @@ const fxi_route *fxi_route_find(const char *method, const char *path, char *allo
 {
     allow[0] = 0;
     for (const fxi_route *r = routes; r < routes_end; r++) {
-        if (!path_matches(r, path)) continue;
-        if (method_matches(r, method)) {
+        const bool is_get = !strcmp(r->method, "GET");
+        if (r->is_prefix ? strncmp(path, r->path, strlen(r->path)) : strcmp(path, r->path))
+            continue;
+        if (!strcmp(method, r->method) || (is_get && !strcmp(method, "HEAD"))) {
             allow[0] = 0;
             return r;
         }
         const size_t n = strlen(allow);
-        snprintf(allow + n, cap - n, "%s%s", n ? ", " : "",
-                 strcmp(r->method, "GET") ? r->method : "GET, HEAD");
+        snprintf(allow + n, cap - n, "%s%s", n ? ", " : "", is_get ? "GET, HEAD" : r->method);
     }
     if (allow[0])
         fxi_http_fail(err, 405, "method_not_allowed", NULL, "this path allows %s only", allow);

@@ -121,8 +121,8 @@ __attribute__((format(printf, 3, 4))) bool fxi_bad_value(fxi_parse *p, const cha
                                                          const char *fmt, ...); // 400 invalid_value
 bool fxi_bad_type(fxi_parse *p, const char *param, const char *want);           // 400 invalid_type
 bool fxi_no_memory(fxi_parse *p);                                               // 503
-// Bills a list before it is allocated. False: *p->err says why not.
-bool fxi_bill_list(fxi_parse *p, size_t n_bytes);
+// Charges a list before it is allocated. False: *p->err says why not.
+bool fxi_charge_list(fxi_parse *p, size_t n_bytes);
 // 400 unsupported_parameter, which every other error outranks: kept in par->unsupported until all
 // fields have been checked. Returns true, so that reading goes on.
 bool fxi_not_supported(fxi_parse *p, const char *param);
@@ -131,10 +131,10 @@ bool fxi_part_not_supported(fxi_parse *p, const char *param, const char *type); 
 // ---- json_in.c: text to JSON, within limits ---------------------------------------------------
 
 // The body as an object, into an empty document. False: *err says why.
-bool fxi_json_body(fxi_json_doc *doc, fxi_bill *bill, const char *body, size_t n_bytes,
+bool fxi_json_body(fxi_json_doc *doc, fxi_charge *charge, const char *body, size_t n_bytes,
                    fxi_http_error *err);
 // The same for any value that the string `text` of a field spells.
-bool fxi_json_field(fxi_json_doc *doc, fxi_bill *bill, const char *field, const json_t *text,
+bool fxi_json_field(fxi_json_doc *doc, fxi_charge *charge, const char *field, const json_t *text,
                     fxi_http_error *err);
 // Whether a JSON number is an integer, or has no fraction and is held exactly by a double.
 bool fxi_json_is_whole(const json_t *v);

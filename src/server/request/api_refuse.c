@@ -47,20 +47,21 @@ bool fxi_part_not_supported(fxi_parse *p, const char *param, const char *type)
     return note_unsupported(p, param, what);
 }
 
-bool fxi_bytes_granted(fxi_http_error *e, fxi_take taken)
+bool fxi_bytes_granted(fxi_http_error *e, fxi_quota_result taken)
 {
-    if (taken == FXI_TAKE_OK) return true;
-    if (taken == FXI_TAKE_NEVER)
+    if (taken == FXI_QUOTA_OK) return true;
+    if (taken == FXI_QUOTA_NO_MEMORY) return fxi_http_fail_memory(e);
+    if (taken == FXI_QUOTA_EXCEEDS_LIMIT)
         return fxi_http_fail(e, 413, "request_too_large", NULL,
                              "the request needs more memory than all requests may take together");
     return fxi_http_fail(e, 503, "overloaded", NULL,
                          "the requests that wait take all the memory there is for them");
 }
 
-bool fxi_bill_list(fxi_parse *p, size_t n_bytes)
+bool fxi_charge_list(fxi_parse *p, size_t n_bytes)
 {
-    if (!p->par->bill) return true;
-    if (!fxi_bytes_granted(p->err, fxi_bill_take(p->par->bill, FXI_BYTES_TREE, n_bytes)))
+    if (!p->par->charge) return true;
+    if (!fxi_bytes_granted(p->err, fxi_charge_reserve(p->par->charge, FXI_BYTES_TREE, n_bytes)))
         return false;
     p->par->list_bytes += n_bytes;
     return true;

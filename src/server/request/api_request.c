@@ -51,7 +51,7 @@ bool fxi_params_parse(fxi_params *par, fxi_api api, const char *body, size_t n_b
                       const fxi_limits *lim, fxi_http_error *err)
 {
     *par = default_params(api);
-    par->bill = lim->bill;
+    par->charge = lim->charge;
     par->n_body_bytes = n_bytes;
     par->cut_first = lim->cut_first;
     par->processed_logprobs = lim->processed_logprobs;
@@ -59,7 +59,7 @@ bool fxi_params_parse(fxi_params *par, fxi_api api, const char *body, size_t n_b
     par->formats = lim->formats;
     par->infill = lim->infill;
     fxi_parse p = {par, lim, err};
-    bool ok = fxi_json_body(&par->doc, par->bill, body, n_bytes, err);
+    bool ok = fxi_json_body(&par->doc, par->charge, body, n_bytes, err);
     par->root = par->doc.root;
     if (ok && read_params(&p)) return true;
     fxi_params_free(par);
@@ -77,10 +77,11 @@ void fxi_params_free(fxi_params *par)
     free(par->bias);
     free(par->ban);
     fx_grammar_release(par->grammar);
-    if (par->bill)
-        fxi_bill_give(par->bill, FXI_BYTES_TREE,
-                      par->doc.held_bytes + par->made.held_bytes + par->made_kwargs.held_bytes +
-                          par->form.doc.held_bytes + par->list_bytes);
+    if (par->charge)
+        fxi_charge_release(par->charge, FXI_BYTES_TREE,
+                           par->doc.held_bytes + par->made.held_bytes +
+                               par->made_kwargs.held_bytes + par->form.doc.held_bytes +
+                               par->list_bytes);
     fxi_buf_free(&par->mirror);
     fxi_json_doc_free(&par->made);
     fxi_json_doc_free(&par->made_kwargs);

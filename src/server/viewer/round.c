@@ -162,7 +162,7 @@ static void run_round(fxi_work *w)
     end_round(&r);
 }
 
-// All rounds are of one lane of the workers' queue, which is nobody's.
+// All rounds are work of one client, 0, which no request has.
 void fxi_round_post_locked(fxi_server *srv)
 {
     fxi_viewers *vs = &srv->viewers;

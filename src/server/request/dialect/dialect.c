@@ -156,8 +156,8 @@ bool fxi_chat_draft_end(fxi_chat_draft *d, const char *input)
     fxi_buf all = {0};
     if (!fxi_chat_draft_close(d)) return false;
     if (!d->messages.n) return fxi_bad_value(d->p, input, "'%s' is empty", input);
-    bool ok = draft_written(d, join_draft(d, &all)) && fxi_bill_list(d->p, 2 * all.cap) &&
-              fxi_json_body(&par->made, par->bill, all.p, all.n, d->p->err);
+    bool ok = draft_written(d, join_draft(d, &all)) && fxi_charge_list(d->p, 2 * all.cap) &&
+              fxi_json_body(&par->made, par->charge, all.p, all.n, d->p->err);
     fxi_buf_free(&all);
     if (!ok) return false;
     par->messages = json_object_get(par->made.root, "messages");

@@ -72,7 +72,7 @@ bool fxi_variables_convert(fxi_parse *p)
     if (par->effort && !strcmp(par->effort, "none") && !par->thinking) par->thinking = -1;
     if (!par->effort && !par->thinking) return true;
     bool ok = write_variables(par, &b) || fxi_no_memory(p);
-    ok = ok && fxi_json_body(&par->made_kwargs, par->bill, b.p, b.n, p->err);
+    ok = ok && fxi_json_body(&par->made_kwargs, par->charge, b.p, b.n, p->err);
     if (ok) par->kwargs = par->made_kwargs.root;
     fxi_buf_free(&b);
     return ok;
