@@ -80,7 +80,7 @@ complete -c flexinfer -n '__flexinfer_runs serve' -l draft-tokens -x -d 'most to
 complete -c flexinfer -n '__flexinfer_runs serve' -l max-queue -x -d 'sequences that may wait besides those; 0: 1024'
 complete -c flexinfer -n '__flexinfer_runs serve' -l max-queue-tokens -x -d 'prompt tokens that may wait; 0: 1048576'
 complete -c flexinfer -n '__flexinfer_runs serve' -l max-queue-bytes -x -d 'memory for requests and answers that wait; 0: an eighth of the free memory, 64M to 1G'
-complete -c flexinfer -n '__flexinfer_runs serve' -l send-percent -x -d 'of a core'\''s time, for sending each token by itself; beyond it tokens leave together, at most 20 ms late; 100: never'
+complete -c flexinfer -n '__flexinfer_runs serve' -l send-percent -x -d 'ignored, and removed in the next version: each token leaves with the step that made it'
 complete -c flexinfer -n '__flexinfer_runs serve' -l record-events -x -d 'events that the flight recorder keeps for traces, 32 bytes each; 0: none'
 complete -c flexinfer -n '__flexinfer_runs serve' -l workers -x -d 'threads that parse, render and tokenize requests; 0: 2'
 complete -c flexinfer -n '__flexinfer_runs serve' -f

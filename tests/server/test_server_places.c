@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -345,6 +346,30 @@ static void test_beyond_its_places_an_address_is_told(void **state)
     fixture_close(&f);
 }
 
+// Where no file is free for a connection, it waits in the queue of the listening socket.
+static void test_without_a_free_file_a_client_waits(void **state)
+{
+    (void)state;
+    struct rlimit before, none;
+    fixture f = fixture_open((fxi_server_options){0});
+    expect_served(&f);
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)f.port)};
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    getrlimit(RLIMIT_NOFILE, &before);
+    none = (struct rlimit){.rlim_cur = 0, .rlim_max = before.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &none);
+    assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+    http_send(fd, "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    nap(0.25);
+    char byte;
+    assert_int_equal(recv(fd, &byte, 1, MSG_DONTWAIT), -1);
+    setrlimit(RLIMIT_NOFILE, &before);
+    expect(http_read(fd), 200, "ok");
+    close(fd);
+    fixture_close(&f);
+}
+
 // A client may leave in any phase: with half a head, half a body, while its request waits for the
 // engine, and while its answer is made and sent. Its place is free again, and what it had asked for
 // is cancelled.
@@ -402,6 +427,7 @@ int main(void)
         cmocka_unit_test(test_many_trickling_clients_shut_nobody_out),
         cmocka_unit_test(test_beyond_all_places_a_client_is_told),
         cmocka_unit_test(test_beyond_its_places_an_address_is_told),
+        cmocka_unit_test(test_without_a_free_file_a_client_waits),
         cmocka_unit_test(test_a_hang_up_in_any_phase_frees_its_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
