@@ -111,8 +111,10 @@ static int begin_stream(const fixture *f, int n)
 // The same once the socket takes no more.
 static int begin_stalled(const fixture *f, int n)
 {
-    const int fd = begin_stream(f, n);
+    const int n_before = fake_engine_counts(f->eng).n_submitted, fd = begin_stream(f, n);
     size_t was = 0, now = 0;
+    wait_submitted(f, n_before + 1);
+    if (n == N_BIG) assert_true(fake_engine_wait_idle(f->eng, WAIT_S));
     for (const double end_s = fxi_now_s() + WAIT_S; !now || now != was;) {
         assert_true(fxi_now_s() < end_s);
         was = unsent_bytes(f);
