@@ -61,20 +61,14 @@ static bool check_origin(fxi_http_job *job)
 
 // ---- keys -------------------------------------------------------------------------------------
 
-// The key that the request comes with, or NULL.
-static const char *given_key(const fxi_http_job *job)
-{
-    static const char scheme[] = "Bearer ";
-    const char *auth = fxi_http_job_header(job, "Authorization");
-    if (!auth || strncasecmp(auth, scheme, sizeof scheme - 1) != 0)
-        return fxi_http_job_header(job, "x-api-key");
-    auth += sizeof scheme - 1;
-    return auth + strspn(auth, " ");
-}
-
 static bool check_key(fxi_http_job *job)
 {
-    const char *key = given_key(job);
+    static const char scheme[] = "Bearer ";
+    const char *key = fxi_http_job_header(job, "Authorization");
+    if (key && !strncasecmp(key, scheme, sizeof scheme - 1))
+        key += strspn(key + sizeof scheme - 1, " ") + sizeof scheme - 1;
+    else
+        key = fxi_http_job_header(job, "x-api-key");
     const fxi_tenant *t = key ? fxi_keyring_find(job->srv->keys, key) : NULL;
     if (!t)
         return fxi_http_fail(&job->early, 401, "invalid_api_key", NULL,
@@ -97,25 +91,21 @@ static void set_scope(fxi_http_job *job)
                  fxi_address_text(&job->conn->place.address, text));
 }
 
-// Without keys: isolated anonymous clients may not watch the engine.
-static bool check_watch(fxi_http_job *job)
-{
-    if (job->route->access != FXI_ACCESS_WATCH || job->srv->opt.isolate == FXI_ISOLATE_NONE ||
-        fxi_address_is_loopback(&job->conn->place.address))
-        return true;
-    return fxi_http_fail(&job->early, 403, "admin_only", NULL,
-                         "this path needs an admin's API key where clients are isolated");
-}
-
+// Without keys isolated clients may not watch the engine, unless they are on this machine.
 static bool check_admin(fxi_http_job *job, const fxi_keyring_facts *keys)
 {
     const fxi_access access = job->route->access;
     if ((access != FXI_ACCESS_ADMIN && access != FXI_ACCESS_WATCH) || job->tenant->is_admin)
         return true;
-    if (access == FXI_ACCESS_WATCH && !keys->n_key) return check_watch(job);
+    const bool is_keyless_watch = access == FXI_ACCESS_WATCH && !keys->n_key;
+    if (is_keyless_watch && (job->srv->opt.isolate == FXI_ISOLATE_NONE ||
+                             fxi_address_is_loopback(&job->conn->place.address)))
+        return true;
     return fxi_http_fail(&job->early, 403, "admin_only", NULL,
-                         keys->has_admin ? "this path needs an admin's API key"
-                                         : "this path is off: --api-key-file has no admin's key");
+                         is_keyless_watch
+                             ? "this path needs an admin's API key where clients are isolated"
+                         : keys->has_admin ? "this path needs an admin's API key"
+                                           : "this path is off: --api-key-file has no admin's key");
 }
 
 static bool check_access(fxi_http_job *job)
@@ -130,12 +120,6 @@ static bool check_access(fxi_http_job *job)
     else if (!check_key(job))
         return false;
     return check_admin(job, &keys);
-}
-
-static bool asks_for_page(const fxi_http_job *job)
-{
-    const char *accept = fxi_http_job_header(job, "Accept");
-    return accept && strstr(accept, "text/html");
 }
 
 // ---- the state of the server ------------------------------------------------------------------
@@ -210,20 +194,16 @@ bool fxi_admission_take_body(fxi_http_job *job, const char *p, size_t n)
 
 // ---- all of it --------------------------------------------------------------------------------
 
-// What a browser asks before it sends a request of another origin; it comes without a key.
-static bool is_preflight(const fxi_http_job *job)
-{
-    return job->origin && !strcmp(job->conn->head.method, "OPTIONS") &&
-           fxi_http_job_header(job, "Access-Control-Request-Method");
-}
-
 static bool check_head(fxi_http_job *job)
 {
     const fxi_conn *c = job->conn;
     if (!check_connection(job) || !check_host(job) || !check_origin(job)) return false;
-    job->preflight = is_preflight(job);
+    // What a browser asks before it sends a request of another origin; it comes without a key.
+    job->preflight = job->origin && !strcmp(c->head.method, "OPTIONS") &&
+                     fxi_http_job_header(job, "Access-Control-Request-Method");
     if (job->preflight) return true;
-    job->wants_page = asks_for_page(job);
+    const char *accept = fxi_http_job_header(job, "Accept");
+    job->wants_page = accept && strstr(accept, "text/html");
     job->route =
         fxi_route_find(c->head.method, c->head.path, job->allow, sizeof job->allow, &job->early);
     if (!job->route || !check_access(job) || !check_state(job)) return false;
@@ -245,14 +225,6 @@ static void take_request_id(fxi_http_job *job)
         fxi_random_id(job->request_id, sizeof job->request_id, "req");
 }
 
-// A client that waits for "100 Continue", or announces far too much, is not to send its body.
-static bool must_answer_now(const fxi_http_job *job)
-{
-    const fxi_head *h = &job->conn->head;
-    return fxi_http_job_header(job, "Expect") ||
-           h->n_bytes / MAX_DROPPED > job->srv->opt.max_body_bytes;
-}
-
 bool fxi_admission_check(fxi_http_job *job, const fxi_http_error *err)
 {
     const fxi_head *h = &job->conn->head;
@@ -264,6 +236,8 @@ bool fxi_admission_check(fxi_http_job *job, const fxi_http_error *err)
     }
     const bool is_good = check_head(job) && check_body(job);
     fxi_account_begin(job);
-    if (!is_good && must_answer_now(job)) job->at_once = true;
+    // A client that waits for "100 Continue", or announces far too much, is not to send its body.
+    job->at_once |= !is_good && (fxi_http_job_header(job, "Expect") ||
+                                 h->n_bytes / MAX_DROPPED > job->srv->opt.max_body_bytes);
     return is_good;
 }

@@ -91,14 +91,20 @@ static bool drop_input(fxi_conn *c)
     return false;
 }
 
-// What came behind the request begins the next one.
-static void await_next_request(fxi_conn *c)
+// Ends the request. What came after it begins the next one. False: the connection ends, too.
+static bool finish_response(fxi_conn *c)
 {
+    end_request(c, FXI_ANSWERED);
+    if (c->must_close) {
+        begin_linger(c);
+        return false;
+    }
     memmove(c->in, c->in + c->at, c->n_in - c->at);
     c->n_in -= c->at;
     c->n_head = c->at = c->n_seen = 0;
     c->is_answered = false;
     move_to(c, FXI_PHASE_IDLE);
+    return true;
 }
 
 // ---- the response -----------------------------------------------------------------------------
@@ -106,16 +112,6 @@ static void await_next_request(fxi_conn *c)
 static bool has_output(const fxi_conn *c)
 {
     return c->out_from < c->out_to || c->n_rest;
-}
-
-static void count_sent(fxi_conn *c, size_t n)
-{
-    const size_t n_out = c->out_to - c->out_from, n_first = n < n_out ? n : n_out;
-    c->out_from += n_first;
-    c->rest += n - n_first;
-    c->n_rest -= n - n_first;
-    c->n_out += n;
-    c->last_out_s = fxi_now_s();
 }
 
 // Bytes of those sent that the client's machine has acknowledged.
@@ -129,29 +125,25 @@ static uint64_t acked_bytes(const fxi_conn *c)
 static bool flush_output(fxi_conn *c)
 {
     while (has_output(c)) {
-        const ssize_t n = fxi_transport_send(&c->io, c->out + c->out_from, c->out_to - c->out_from,
-                                             c->rest, c->n_rest);
+        const size_t n_out = c->out_to - c->out_from;
+        const ssize_t n =
+            fxi_transport_send(&c->io, c->out + c->out_from, n_out, c->rest, c->n_rest);
         if (n == FXI_TRANSPORT_ERROR) fxi_conn_close(c, FXI_CLIENT_GONE);
         if (n == FXI_TRANSPORT_AGAIN && !c->window_s) {
             c->window_s = fxi_now_s();
             c->window_ack = acked_bytes(c);
         }
         if (n < 0) return false;
-        count_sent(c, (size_t)n);
+        const size_t n_first = (size_t)n < n_out ? (size_t)n : n_out;
+        c->out_from += n_first;
+        c->rest += (size_t)n - n_first;
+        c->n_rest -= (size_t)n - n_first;
+        c->n_out += (size_t)n;
+        c->last_out_s = fxi_now_s();
     }
     c->out_from = c->out_to = 0;
     c->window_s = 0;
     return true;
-}
-
-static bool finish_response(fxi_conn *c)
-{
-    end_request(c, FXI_ANSWERED);
-    if (c->must_close)
-        begin_linger(c);
-    else
-        await_next_request(c);
-    return !c->must_close;
 }
 
 static bool continue_response(fxi_conn *c)
@@ -185,29 +177,27 @@ static void answer_request(fxi_conn *c)
         fxi_http_job_post(job);
 }
 
-static void refuse_chunk(fxi_conn *c, bool is_huge)
-{
-    fxi_http_job *job = c->job;
-    job->at_once = true;
-    fxi_http_fail(&job->early, is_huge ? 413 : 400, "invalid_request", NULL,
-                  is_huge ? "the chunk is too large" : "invalid chunk in the body");
-}
-
 // True: the body is complete, or has been refused.
 static bool take_chunks(fxi_conn *c)
 {
+    fxi_http_job *job = c->job;
     while (c->at < c->n_in) {
         size_t n_used, n_data;
         const char *p = c->in + c->at;
         const fxi_chunk_result res =
             fxi_chunks_read(&c->chunks, p, c->n_in - c->at, &n_used, &n_data);
         c->at += n_used;
-        if (res == FXI_CHUNK_DATA && !fxi_admission_take_body(c->job, p, n_data)) {
+        if (res == FXI_CHUNK_DATA && !fxi_admission_take_body(job, p, n_data)) {
             fxi_conn_close(c, FXI_CLIENT_GONE);
             return false;
         }
-        if (res == FXI_CHUNK_BAD || res == FXI_CHUNK_HUGE) refuse_chunk(c, res == FXI_CHUNK_HUGE);
-        if (res != FXI_CHUNK_DATA && res != FXI_CHUNK_MORE) return true;
+        if (res == FXI_CHUNK_END) return true;
+        if (res == FXI_CHUNK_DATA || res == FXI_CHUNK_MORE) continue;
+        const bool is_huge = res == FXI_CHUNK_HUGE;
+        fxi_http_fail(&job->early, is_huge ? 413 : 400, "invalid_request", NULL, "%s",
+                      is_huge ? "the chunk is too large" : "invalid chunk in the body");
+        job->at_once = true;
+        return true;
     }
     return false;
 }
@@ -280,6 +270,7 @@ static bool take_head(fxi_conn *c)
     while (c->n_in - n_empty >= 2 && !memcmp(c->in + n_empty, "\r\n", 2)) n_empty += 2;
     c->n_in -= n_empty;
     memmove(c->in, c->in + n_empty, c->n_in);
+    if (n_empty) c->n_seen = 0;
     if (!c->n_in) return false;
     if (c->place.phase != FXI_PHASE_HEAD) move_to(c, FXI_PHASE_HEAD);
     const ptrdiff_t length = fxi_head_find_end(c->in, c->n_in, &c->n_seen);

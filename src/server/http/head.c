@@ -80,11 +80,6 @@ static bool parse_version(fxi_head *h, const char *p, size_t n, fxi_http_error *
     return true;
 }
 
-static bool has_escaped_nul(const char *p, size_t n)
-{
-    return memmem(p, n, "%00", 3) != NULL;
-}
-
 // line[0..n) without its CR LF. The method and the path stay readable whatever is wrong with the
 // rest of the head.
 static bool parse_request_line(fxi_head *h, char *line, size_t n, fxi_http_error *err)
@@ -97,7 +92,7 @@ static bool parse_request_line(fxi_head *h, char *line, size_t n, fxi_http_error
     *target++ = 0;
     const size_t n_target = (size_t)(version - target);
     if (!n_target || !is_plain_text(target, n_target, '!') || memchr(target, '\t', n_target) ||
-        has_escaped_nul(target, n_target) || memchr(version + 1, ' ', (size_t)(end - version - 1)))
+        memmem(target, n_target, "%00", 3) || memchr(version + 1, ' ', (size_t)(end - version - 1)))
         return refuse_head(err, "the path contains a space, a control character or a NUL");
     *version++ = 0;
     *end = 0;
@@ -139,25 +134,24 @@ static bool parse_fields(fxi_head *h, char *p, const char *end, fxi_http_error *
     return true;
 }
 
-const char *fxi_head_get(const fxi_head *h, const char *name)
-{
-    for (const char *p = h->field; p < h->end;) {
-        const char *value = p + strlen(p) + 1;
-        if (!strcasecmp(p, name)) return value;
-        p = value + strlen(value) + 1;
-    }
-    return NULL;
-}
-
-static int count_fields(const fxi_head *h, const char *name)
+// How many headers have this name; *value: that of the first.
+static int find_fields(const fxi_head *h, const char *name, const char **value)
 {
     int n = 0;
+    *value = NULL;
     for (const char *p = h->field; p < h->end;) {
-        n += !strcasecmp(p, name);
-        p += strlen(p) + 1;
-        p += strlen(p) + 1;
+        const char *of = p + strlen(p) + 1;
+        if (!strcasecmp(p, name) && !n++) *value = of;
+        p = of + strlen(of) + 1;
     }
     return n;
+}
+
+const char *fxi_head_get(const fxi_head *h, const char *name)
+{
+    const char *value;
+    (void)find_fields(h, name, &value);
+    return value;
 }
 
 // Whether a list of words, separated by commas and blanks, has this one.
@@ -193,11 +187,10 @@ static bool parse_length(fxi_head *h, const char *value, fxi_http_error *err)
 
 static bool parse_framing(fxi_head *h, fxi_http_error *err)
 {
-    const char *length = fxi_head_get(h, "Content-Length");
-    const char *coding = fxi_head_get(h, "Transfer-Encoding");
-    if (count_fields(h, "Content-Length") > 1)
+    const char *length, *coding;
+    if (find_fields(h, "Content-Length", &length) > 1)
         return refuse_head(err, "more than one Content-Length header");
-    if (count_fields(h, "Transfer-Encoding") > 1)
+    if (find_fields(h, "Transfer-Encoding", &coding) > 1)
         return refuse_head(err, "more than one Transfer-Encoding header");
     if (length && coding)
         return refuse_head(err, "both Content-Length and Transfer-Encoding are given");
@@ -216,10 +209,10 @@ bool fxi_head_parse(fxi_head *h, char *text, size_t n, fxi_http_error *err)
     char *const newline = memchr(text, '\n', n);
     if (!parse_request_line(h, text, (size_t)(newline - text) - 1, err)) return false;
     if (!parse_fields(h, newline + 1, text + n - 2, err) || !parse_framing(h, err)) return false;
-    const int n_host = count_fields(h, "Host");
+    const char *host, *connection = fxi_head_get(h, "Connection");
+    const int n_host = find_fields(h, "Host", &host);
     if (n_host > 1) return refuse_head(err, "more than one Host header");
     if (!n_host && !h->is_1_0) return refuse_head(err, "missing Host header");
-    const char *connection = fxi_head_get(h, "Connection");
     h->keeps_alive =
         !list_has(connection, "close") && (!h->is_1_0 || list_has(connection, "keep-alive"));
     return true;

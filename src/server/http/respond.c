@@ -20,27 +20,25 @@ static const char *reason_of(int status)
     static const struct {
         int status;
         const char *text;
-    } reasons[] = {
-        {200, "OK"},
-        {204, "No Content"},
-        {304, "Not Modified"},
-        {400, "Bad Request"},
-        {401, "Unauthorized"},
-        {403, "Forbidden"},
-        {404, "Not Found"},
-        {405, "Method Not Allowed"},
-        {408, "Request Timeout"},
-        {410, "Gone"},
-        {413, "Content Too Large"},
-        {415, "Unsupported Media Type"},
-        {429, "Too Many Requests"},
-        {431, "Request Header Fields Too Large"},
-        {500, "Internal Server Error"},
-        {501, "Not Implemented"},
-        {503, "Service Unavailable"},
-        {505, "HTTP Version Not Supported"},
-        {529, "Overloaded"},
-    };
+    } reasons[] = {{200, "OK"},
+                   {204, "No Content"},
+                   {304, "Not Modified"},
+                   {400, "Bad Request"},
+                   {401, "Unauthorized"},
+                   {403, "Forbidden"},
+                   {404, "Not Found"},
+                   {405, "Method Not Allowed"},
+                   {408, "Request Timeout"},
+                   {410, "Gone"},
+                   {413, "Content Too Large"},
+                   {415, "Unsupported Media Type"},
+                   {429, "Too Many Requests"},
+                   {431, "Request Header Fields Too Large"},
+                   {500, "Internal Server Error"},
+                   {501, "Not Implemented"},
+                   {503, "Service Unavailable"},
+                   {505, "HTTP Version Not Supported"},
+                   {529, "Overloaded"}};
     for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
         if (reasons[i].status == status) return reasons[i].text;
     return "Unknown";
@@ -71,28 +69,7 @@ static void add_date(fxi_conn *c)
     add_text(c, "Date: %s\r\n", l->date);
 }
 
-// Decides, too, whether the connection closes afterwards, and says so.
-static void add_connection(fxi_http_job *job)
-{
-    fxi_conn *c = job->conn;
-    c->must_close |= job->at_once || !c->head.keeps_alive || job->srv->draining;
-    if (c->must_close)
-        add_text(c, "Connection: close\r\n");
-    else if (c->head.is_1_0)
-        add_text(c, "Connection: Keep-Alive\r\n");
-}
-
-// What lets a page read the answer. Answers differ by origin, so caches must keep them apart.
-static void add_cors(const fxi_http_job *job)
-{
-    if (!job->origin) return;
-    add_text(job->conn,
-             "Access-Control-Allow-Origin: %s\r\n"
-             "Access-Control-Expose-Headers: X-Request-Id, Retry-After\r\nVary: Origin\r\n",
-             job->origin);
-}
-
-// The headers that all responses of jobs share.
+// The headers that all responses of jobs share; decides whether the connection closes afterwards.
 static void begin_head(fxi_http_job *job, int status, const char *type)
 {
     fxi_conn *c = job->conn;
@@ -106,8 +83,14 @@ static void begin_head(fxi_http_job *job, int status, const char *type)
     if (retry_s) add_text(c, "Retry-After: %d\r\n", retry_s);
     if (status == 401) add_text(c, "WWW-Authenticate: Bearer\r\n");
     if (job->allow[0]) add_text(c, "Allow: %s\r\n", job->allow);
-    add_cors(job);
-    add_connection(job);
+    if (job->origin) // lets its pages read the answer; caches must keep answers to others apart
+        add_text(c,
+                 "Access-Control-Allow-Origin: %s\r\n"
+                 "Access-Control-Expose-Headers: X-Request-Id, Retry-After\r\nVary: Origin\r\n",
+                 job->origin);
+    c->must_close |= job->at_once || !c->head.keeps_alive || job->srv->draining;
+    if (c->must_close || c->head.is_1_0)
+        add_text(c, "Connection: %s\r\n", c->must_close ? "close" : "Keep-Alive");
 }
 
 static void end_head(fxi_http_job *job, const char *body, size_t n_body)
@@ -233,14 +216,6 @@ void fxi_respond_preflight(fxi_http_job *job)
 
 // ---- streams ----------------------------------------------------------------------------------
 
-// job.mu is held. n > 0 bytes of the stream.
-static void add_stream_piece(fxi_conn *c, size_t n)
-{
-    if (c->has_chunks) add_text(c, "%zx\r\n", n);
-    c->out_to += fxi_http_job_take(c->job, c->out + c->out_to, n);
-    if (c->has_chunks) add_text(c, "\r\n");
-}
-
 static fxi_fill fill_locked(fxi_conn *c)
 {
     fxi_http_job *job = c->job;
@@ -248,7 +223,9 @@ static fxi_fill fill_locked(fxi_conn *c)
     const size_t n_taken = c->out_to + FRAME_BYTES, n_there = r->out.n - r->n_sent;
     const size_t room = n_taken < FXI_CONN_OUT_BYTES ? FXI_CONN_OUT_BYTES - n_taken : 0;
     const size_t n = n_there < room ? n_there : room;
-    if (n) add_stream_piece(c, n);
+    if (n && c->has_chunks) add_text(c, "%zx\r\n", n);
+    c->out_to += fxi_http_job_take(job, c->out + c->out_to, n);
+    if (n && c->has_chunks) add_text(c, "\r\n");
     const bool is_all = r->ended && r->out.n == r->n_sent;
     job->has_taken_all = !n_there;
     if (!n && is_all && r->cut) return FXI_FILL_CUT;

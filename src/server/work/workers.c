@@ -14,9 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 
-#include "base/fail.h" // defines: fxi_fail
+#include "base/fail.h"         // defines: fxi_fail
+#include "base/system/clock.h" // defines: fxi_clock_after
 
 #define LOW_NICE 10 // next to one other thread on its core, it gets about a tenth of it
 
@@ -85,32 +85,21 @@ static fxi_work *take_work(client_list *l)
     return w;
 }
 
-// Takes the first piece out of its client's queue, which keeps its turn.
-static void drop_first(fxi_work **at)
-{
-    fxi_work *w = *at, *second = w->next;
-    *at = second ? second : w->next_client;
-    if (!second) return;
-    second->last = w->last;
-    second->next_client = w->next_client;
-}
-
-static void drop_later(fxi_work *first, const fxi_work *w)
-{
-    fxi_work *before = first;
-    while (before->next != w) before = before->next;
-    before->next = w->next;
-    if (first->last == w) first->last = before;
-}
-
+// The client keeps its turn.
 static void drop_work(client_list *l, fxi_work *w)
 {
     fxi_work **at = &l->first;
     while ((*at)->client != w->client) at = &(*at)->next_client;
-    if (*at == w)
-        drop_first(at);
-    else
-        drop_later(*at, w);
+    fxi_work *first = *at, *before = first, *second = w->next;
+    if (first == w) {
+        *at = second ? second : w->next_client;
+        if (second) second->last = w->last;
+        if (second) second->next_client = w->next_client;
+    } else {
+        while (before->next != w) before = before->next;
+        before->next = second;
+        if (first->last == w) first->last = before;
+    }
     l->n_work--;
     w->queued = false;
 }
@@ -151,37 +140,24 @@ static void run_unlocked(fxi_workers *ws, fxi_work *w)
     ws->n_done++;
 }
 
-static void idle_unlocked(fxi_workers *ws)
+// Waits for more, or calls on_idle once nothing has come for idle_s.
+static void wait_for_work(fxi_workers *ws, thread_kind kind)
 {
+    const bool may_idle = ws->is_used && !ws->n_busy;
+    const struct timespec end = fxi_clock_after(ws->idle_s);
+    int e = 0;
+    ws->n_waiting[kind]++;
+    if (may_idle)
+        e = pthread_cond_timedwait(&ws->some[kind], &ws->mu, &end);
+    else
+        pthread_cond_wait(&ws->some[kind], &ws->mu);
+    ws->n_waiting[kind]--;
+    if (e != ETIMEDOUT || !ws->is_used || ws->n_busy) return;
     ws->is_used = false;
     if (!ws->on_idle) return;
     pthread_mutex_unlock(&ws->mu);
     ws->on_idle(ws->idle_ud);
     pthread_mutex_lock(&ws->mu);
-}
-
-// True: nothing has come for idle_s.
-static bool wait_until_idle(fxi_workers *ws, thread_kind kind)
-{
-    struct timespec t;
-    if (!ws->is_used || ws->n_busy) {
-        pthread_cond_wait(&ws->some[kind], &ws->mu);
-        return false;
-    }
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    int64_t ns = t.tv_nsec + (int64_t)(ws->idle_s * 1e9);
-    t.tv_sec += ns / 1000000000;
-    t.tv_nsec = ns % 1000000000;
-    int e = pthread_cond_timedwait(&ws->some[kind], &ws->mu, &t);
-    return e == ETIMEDOUT && ws->is_used && !ws->n_busy;
-}
-
-static void wait_for_work(fxi_workers *ws, thread_kind kind)
-{
-    ws->n_waiting[kind]++;
-    const bool idle = wait_until_idle(ws, kind);
-    ws->n_waiting[kind]--;
-    if (idle) idle_unlocked(ws);
 }
 
 static void serve_queue(fxi_workers *ws, thread_kind kind)
