@@ -18,10 +18,10 @@ void nap(void)
     nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
 }
 
-fxi_ledger_gauges server_ledger(const fixture *f)
+fxi_quota_gauges server_quota(const fixture *f)
 {
-    fxi_ledger_gauges g;
-    fxi_ledger_read(f->srv->ledger, &g);
+    fxi_quota_gauges g;
+    fxi_quota_read(f->srv->quota, &g);
     return g;
 }
 
@@ -35,7 +35,7 @@ fxi_workers_gauges server_workers(const fixture *f)
 void wait_held(const fixture *f, fxi_bytes_of of, size_t least, size_t most)
 {
     for (double end_s = fxi_now_s() + WAIT_S;; nap()) {
-        const size_t n = server_ledger(f).of_bytes[of];
+        const size_t n = server_quota(f).of_bytes[of];
         if (n >= least && n <= most) return;
         if (fxi_now_s() > end_s) fail_msg("bytes of kind %d: still %zu", (int)of, n);
     }
@@ -43,8 +43,8 @@ void wait_held(const fixture *f, fxi_bytes_of of, size_t least, size_t most)
 
 void wait_nothing_held(const fixture *f)
 {
-    for (double end_s = fxi_now_s() + WAIT_S; server_ledger(f).used_bytes; nap())
-        if (fxi_now_s() > end_s) fail_msg("still %zu bytes", server_ledger(f).used_bytes);
+    for (double end_s = fxi_now_s() + WAIT_S; server_quota(f).used_bytes; nap())
+        if (fxi_now_s() > end_s) fail_msg("still %zu bytes", server_quota(f).used_bytes);
 }
 
 void wait_grinding(const fixture *f, int n)

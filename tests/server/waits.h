@@ -4,7 +4,7 @@
 #define SERVER_WAITS_H
 
 #include "server/server_fixture.h"
-#include "server/work/ledger.h"
+#include "server/work/quota.h"
 #include "server/work/workers.h"
 
 #define TEXT   "/v1/completions"
@@ -13,9 +13,9 @@
 
 void nap(void); // 2 ms
 
-fxi_ledger_gauges server_ledger(const fixture *f);
+fxi_quota_gauges server_quota(const fixture *f);
 fxi_workers_gauges server_workers(const fixture *f);
-// Until the ledger holds this much of a kind; nothing at all.
+// Until the quota holds this much of a kind; nothing at all.
 void wait_held(const fixture *f, fxi_bytes_of of, size_t least, size_t most);
 void wait_nothing_held(const fixture *f);
 // Until so many prompts are being tokenized ("grind").

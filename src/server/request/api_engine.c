@@ -371,15 +371,16 @@ static bool ban_word(fxi_params *par, const fx_engine *eng, const char *word, fx
 }
 
 // What banned words become: each two lists of ids, none longer than its text.
-static bool bill_words(fxi_params *par, fxi_http_error *err)
+static bool charge_words(fxi_params *par, fxi_http_error *err)
 {
     size_t n_bytes = 0;
     for (size_t i = 0; i < json_array_size(par->bad_words); i++)
         n_bytes += 2 * sizeof *par->ban +
                    2 * (TOKENS_BYTES +
                         sizeof(int32_t) * json_string_length(json_array_get(par->bad_words, i)));
-    if (!par->bill) return true;
-    if (!fxi_bytes_granted(err, fxi_bill_take(par->bill, FXI_BYTES_TREE, n_bytes))) return false;
+    if (!par->charge) return true;
+    if (!fxi_bytes_granted(err, fxi_charge_reserve(par->charge, FXI_BYTES_TREE, n_bytes)))
+        return false;
     par->list_bytes += n_bytes;
     return true;
 }
@@ -389,7 +390,7 @@ bool fxi_params_resolve(fxi_params *par, const fx_engine *eng, fxi_http_error *e
     const size_t n = json_array_size(par->bad_words);
     if (!fxi_params_compile(par, eng, err)) return false;
     if (!n) return true;
-    if (!bill_words(par, err)) return false;
+    if (!charge_words(par, err)) return false;
     par->ban = calloc(2 * n, sizeof *par->ban);
     if (!par->ban) return fxi_http_fail_memory(err);
     for (size_t i = 0; i < n; i++)

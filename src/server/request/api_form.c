@@ -35,7 +35,7 @@ static bool take_schema(fxi_parse *p, const char *field, const json_t *v)
     if (is_schema(v)) return take_form(p, field, FX_PART_SCHEMA, v);
     if (!json_is_string(v)) return fxi_bad_type(p, field, SCHEMA_SHAPES " or its text");
     if (!take_form(p, field, FX_PART_SCHEMA, v)) return false;
-    if (!fxi_json_field(&par->form.doc, par->bill, field, v, p->err)) return false;
+    if (!fxi_json_field(&par->form.doc, par->charge, field, v, p->err)) return false;
     par->form.value = par->form.doc.root;
     return is_schema(par->form.value) || fxi_bad_type(p, field, SCHEMA_SHAPES);
 }
