@@ -115,7 +115,7 @@ static void keep_picture_locked(const round_state *r, reader *of)
 static void post_owed_locked(const fxi_viewers *vs)
 {
     for (const fxi_viewer *v = vs->first; v; v = v->next)
-        if (v->is_owed) fxi_loop_post(&v->job->srv->loop, v->job, true);
+        if (v->is_owed) fxi_http_job_wake(v->job);
 }
 
 static void count_round_locked(fxi_viewers_counts *sum, const fxi_viewers_counts *more)

@@ -119,6 +119,6 @@ bool fxi_viewer_begin(fxi_http_job *job, fxi_http_error *err)
     }
     say_hello(job);
     list_viewer(vs, &job->viewer);
-    fxi_loop_post(&job->srv->loop, job, true);
+    fxi_http_job_wake(job);
     return true;
 }
