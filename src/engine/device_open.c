@@ -59,12 +59,18 @@ static void close_memory(struct vt_vmm *vmm)
     if (vmm) vmm->ops->close(vmm);
 }
 
+static fx_status open_manager(fx_engine *eng, const fxi_kv_shape *shape, fx_error *err)
+{
+    if (eng->opt.kv_ops) return fxi_kv_open_with(eng->opt.kv_ops, shape, &eng->kv, err);
+    return fxi_kv_open(eng->opt.kv_manager, shape, &eng->kv, err);
+}
+
 static fx_status open_one_kv(fx_engine *eng, fxi_kv_shape *shape, fx_error *err)
 {
     struct vt_vmm *opened = NULL;
     if (!shape->vmm) FX_TRY(eng->device->ops->open_vmm(eng->device, &opened, err));
     if (opened) shape->vmm = opened;
-    const fx_status st = fxi_kv_open(eng->opt.kv_manager, shape, &eng->kv, err);
+    const fx_status st = open_manager(eng, shape, err);
     if (st != FX_OK) close_memory(opened);
     return st;
 }
@@ -77,7 +83,7 @@ static fx_status open_ranks_kv(fx_engine *eng, fxi_kv_shape *shape, fx_error *er
     for (int k = 0; k < all->n && st == FX_OK; k++)
         st = all->device[k]->ops->open_vmm(all->device[k], &shape->rank_vmm[k], err);
     shape->n_rank = all->n;
-    if (st == FX_OK) st = fxi_kv_open(eng->opt.kv_manager, shape, &eng->kv, err);
+    if (st == FX_OK) st = open_manager(eng, shape, err);
     for (int k = 0; k < all->n && st != FX_OK; k++) close_memory(shape->rank_vmm[k]);
     return st;
 }

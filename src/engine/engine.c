@@ -2,7 +2,6 @@
 #include "engine/engine.h"
 #include "engine/loop/loop.h"
 #include "engine/memory/room.h"
-#include "engine/picture/paint.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -28,9 +27,9 @@ void fxi_engine_run(fx_engine *eng)
 {
     while (await_turn(eng)) {
         const bool busy = fxi_turn_run(eng);
-        const int look_ms = fxi_picture_act(eng), idle_ms = fxi_idle_wait_ms(eng);
+        const int snapshot_ms = fxi_snapshot_act(eng), idle_ms = fxi_idle_wait_ms(eng);
         if (!busy)
-            fxi_inbox_wait(eng, sooner_ms(fxi_limit_wait_ms(eng), sooner_ms(look_ms, idle_ms)));
+            fxi_inbox_wait(eng, sooner_ms(fxi_limit_wait_ms(eng), sooner_ms(snapshot_ms, idle_ms)));
         else if (fxi_turn_is_blocked(eng))
             fxi_inbox_wait(eng, MOVE_WAIT_MS);
     }

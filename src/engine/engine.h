@@ -28,7 +28,7 @@
 //   draft/                      what a sequence may go on with, and how much of it is worth a try
 //   sampling/                   from a row of logits to a token
 //   record/                     the flight recorder: what the files above note
-//   picture/                    what a window shows: taken after a turn while somebody looks
+//   engine_snapshot             the state as data for subscribers, taken between forward passes
 //
 // Threads: everything belongs to the engine thread, except the atomics and the fields that
 // fx_engine marks as guarded by `mu` or constant once open.
@@ -36,9 +36,9 @@
 #define FXI_ENGINE_H
 
 #include "base/fail.h"
+#include "engine/engine_snapshot.h"
 #include "engine/grammar/answer_grammar.h"
 #include "engine/group/group.h"
-#include "engine/picture/gallery.h"
 #include "engine/record/recorder.h"
 #include "flexinfer/flexinfer.h"
 #include "format/chat.h"
@@ -71,7 +71,7 @@ struct fx_engine {
     // s and returns how many.
     int (*drafter)(void *ud, const fxi_seq *s, int32_t *tok, int most);
     void *drafter_ud;
-    size_t mask_spend; // what a step may spend on grammars, as in fxi_guide_prepare
+    size_t mask_spend; // what a step may spend on grammars, as in fxi_gram_matcher_prepare
     bool is_unpaced;   // for tests: all that can be drafted is computed, whatever it takes
     uint64_t (*now_us)(void *ud); // the clock; called from any thread
     void *now_ud;
@@ -125,7 +125,7 @@ struct fx_engine {
     pid_t pid; // of the process that opened it
 
     fxi_answer_vocab answer_vocab; // with a lock of its own; any thread
-    fxi_gallery gallery;           // its own locks
+    fxi_snapshots snapshots;       // its own locks
 
     pthread_mutex_t step_mu;   // held while on_step runs
     void (*on_step)(void *ud); // guarded by step_mu
@@ -149,7 +149,7 @@ struct fx_engine {
     int64_t n_queued_tok; // their prompt tokens, each prompt once
     bool has_new_budget;  // wakes the engine thread
     bool must_clear;      // the same: prefixes are to be forgotten
-    bool wants_picture;   // the same: somebody who looks has none, or an old one
+    bool wants_snapshot;  // the same: a new subscriber waits for one
     uint64_t next_id;
     bool closing;
     fx_stats stats;

@@ -45,7 +45,7 @@ fx_status fxi_engine_init(fx_engine *eng, fx_error *err)
     if (!rc) rc = pthread_mutex_init(&eng->step_mu, NULL);
     if (!rc) rc = !fxi_answer_vocab_init(&eng->answer_vocab);
     eng->mask_spend = FXI_MASK_SPEND;
-    if (!rc) rc = fxi_gallery_init(&eng->gallery);
+    if (!rc) rc = fxi_snapshots_open(&eng->snapshots);
     pthread_condattr_destroy(&attr);
     return rc ? fxi_fail(err, FX_EINTERNAL, "the engine's lock could not be made") : FX_OK;
 }
@@ -207,7 +207,7 @@ fx_status fxi_engine_fit(fx_engine *eng, fx_error *err)
     FX_TRY(open_kv(eng, err));
     eng->info.max_seq = eng->opt.max_seq;
     eng->info.mapped_seq = fxi_kv_max_mapped(eng->kv);
-    eng->copy_share = fxi_kv_can(eng->kv, FXI_KV_BESIDE) ? 1.0 / eng->opt.n_thread : 1;
+    eng->copy_share = fxi_kv_can(eng->kv, FXI_KV_ASYNC_SWAP) ? 1.0 / eng->opt.n_thread : 1;
     eng->reader = malloc((size_t)eng->opt.max_seq * fxi_prompts_scratch_bytes());
     const bool records = eng->opt.n_record >= 0;
     if (records) eng->recorder = fxi_recorder_make(eng->opt.n_record);
@@ -328,7 +328,7 @@ void fxi_engine_unload(fx_engine *eng)
     fxi_chat_free(eng->chat);
     fxi_vocab_free(eng->vocab);
     fxi_answer_vocab_free(&eng->answer_vocab);
-    fxi_gallery_free(&eng->gallery);
+    fxi_snapshots_close(&eng->snapshots);
     pthread_mutex_destroy(&eng->mu);
     pthread_mutex_destroy(&eng->step_mu);
     pthread_cond_destroy(&eng->wake);

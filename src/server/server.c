@@ -22,10 +22,10 @@
 #include "base/system/clock.h" // defines: fxi_clock_after
 #include "base/system/pages.h" // defines: fxi_heap_trim
 #include "base/text/str.h"     // defines: fxi_str_hash
+#include "flexinfer/snapshot.h"
 #include "server/formats.h"
 #include "server/http/http.h"
-#include "server/log/log_line.h" // defines: fxi_level
-#include "server/viewer/viewer.h"
+#include "server/log/log.h" // defines: fxi_level
 
 #define MAX_CHOICE    1024
 #define IDLE_S        1
@@ -199,7 +199,7 @@ static fxi_server *new_server(void)
     srv->created = time(NULL);
     fxi_loop_init(&srv->loop);
     pthread_mutex_init(&srv->mu, NULL);
-    pthread_mutex_init(&srv->viewers.mu, NULL);
+    pthread_mutex_init(&srv->publisher.mu, NULL);
     pthread_mutex_init(&srv->log_mu, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -214,12 +214,13 @@ static void free_server(fxi_server *srv)
     fxi_loop_stop(&srv->loop);
     fxi_spans_stop(srv->spans, srv->opt.grace_s);
     if (srv->eng) fx_engine_on_step(srv->eng, NULL, NULL);
-    if (srv->eng) fx_engine_on_picture(srv->eng, NULL, NULL);
+    if (srv->eng) fx_engine_on_snapshot(srv->eng, NULL, NULL);
     fxi_workers_stop(srv->workers);
     fxi_loop_free(&srv->loop);
     pthread_cond_destroy(&srv->empty);
     pthread_mutex_destroy(&srv->mu);
-    pthread_mutex_destroy(&srv->viewers.mu);
+    pthread_mutex_destroy(&srv->publisher.mu);
+    fxi_buf_free(&srv->publisher.text);
     pthread_mutex_destroy(&srv->log_mu);
     fxi_keyring_close(srv->keys);
     fxi_metrics_unref(srv->metrics);
@@ -268,7 +269,7 @@ void fxi_server_serve(fxi_server *srv, fx_engine *eng)
                             .infill = fxi_infill_find(eng),
                             .refuse_excess = srv->opt.refuse_excess};
     fx_engine_on_step(eng, send_after_step, srv);
-    fx_engine_on_picture(eng, fxi_viewer_on_picture, srv);
+    fx_engine_on_snapshot(eng, fxi_kv_stream_on_snapshot, srv);
     fxi_spans_watch(srv->spans, eng);
     fx_set_grammar_memory(eng, srv->opt.max_queue_bytes / GRAMMAR_SHARE);
     srv->eng = eng; // publishes the rest

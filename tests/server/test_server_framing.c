@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "server/waits.h"
+#include "suite.h"
 
 #define POST   "POST /v1/completions HTTP/1.1\r\n"
 #define HOST   "Host: localhost\r\n"
@@ -242,7 +243,7 @@ static void test_a_head_may_arrive_in_pieces(void **state)
     fixture_close(&f);
 }
 
-int main(void)
+FX_SUITE(test_server_framing)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lengths_that_leave_a_doubt_are_refused),

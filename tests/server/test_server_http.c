@@ -14,6 +14,7 @@
 
 #include "base/system/clock.h"
 #include "server/waits.h"
+#include "suite.h"
 
 #define CHAT "/v1/chat/completions"
 
@@ -640,7 +641,7 @@ static void test_ipv6(void **state)
     fx_engine_close(eng);
 }
 
-int main(void)
+FX_SUITE(test_server_http)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plain),

@@ -19,6 +19,7 @@
 #include "base/system/clock.h"
 #include "server/guard/places.h"
 #include "server/waits.h"
+#include "suite.h"
 
 #define STUCK "{\"prompt\":\"stuck\"}"
 #define HALF_BODY                                                                     \
@@ -390,7 +391,7 @@ static void test_a_hang_up_in_any_phase_frees_its_place(void **state)
     fixture_close(&f);
 }
 
-int main(void)
+FX_SUITE(test_server_places)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_phase_has_its_deadline),

@@ -13,6 +13,7 @@
 #include "base/system/clock.h"
 #include "server/http/http.h"
 #include "server/waits.h"
+#include "suite.h"
 
 enum { N_BIG = 120, BIG_BYTES = 64 << 10 }; // tokens that no socket takes all of
 
@@ -232,7 +233,7 @@ static void test_stop_waits_for_a_reader_that_goes_on(void **state)
     fixture_close(&f);
 }
 
-int main(void)
+FX_SUITE(test_server_streams)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_stream_of_an_old_client_has_no_chunks),

@@ -15,6 +15,7 @@
 
 #include "server/work/quota.h"
 #include "server/work/workers.h"
+#include "suite.h"
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
@@ -374,7 +375,7 @@ static void test_idle_is_told_once(void **state)
     assert_int_equal(seen.n_idle, 2);
 }
 
-int main(void)
+FX_SUITE(test_server_work)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_quota_refuses_beyond_its_limit),

@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "engine/engine.h"
-#include "grammar/form/gram_form.h"
+#include "grammar/syntax/gram.h"
 
 // What a grammar may learn before it begins again, and what all may hold unless that is set.
-static const fxi_guide_limits guide_limits = {
+static const fxi_matcher_limits guide_limits = {
     .max_set = 1 << 16, .max_mask = 256, .max_bytes = 16 << 20};
 
 enum { POOL_BYTES = 128 << 20 };
@@ -106,7 +106,7 @@ static bool spell_first_token(void *ud, fxi_str text, int32_t *tok, size_t *n_to
 
 // ---- grammars -----------------------------------------------------------------------------------
 
-static fx_status make_guide(const fx_engine *eng, const fx_part *root, fxi_guide **out,
+static fx_status make_guide(const fx_engine *eng, const fx_part *root, fxi_gram_matcher **out,
                             fx_error *err)
 {
     fxi_gram form = {0};
@@ -115,23 +115,23 @@ static fx_status make_guide(const fx_engine *eng, const fx_part *root, fxi_guide
     fx_status st = get_vocab_tokens(eng, &tokens, err);
     if (!st) st = fxi_answer_part(&form, eng->vocab, root, &node, err);
     if (!st) st = fxi_gram_finish(&form, node, err);
-    const fxi_guide_speller speller = {spell_first_token, (void *)eng, FXI_CONTROL_MARK[0]};
-    fxi_guide_limits limits = guide_limits;
+    const fxi_matcher_speller speller = {spell_first_token, (void *)eng, FXI_CONTROL_MARK[0]};
+    fxi_matcher_limits limits = guide_limits;
     limits.pool = &((fx_engine *)eng)->answer_vocab.pool; // atomic
-    if (!st) return fxi_guide_make(&form, tokens, speller, limits, out, err);
+    if (!st) return fxi_gram_matcher_make(&form, tokens, speller, limits, out, err);
     fxi_gram_free(&form);
     return st;
 }
 
 // What an answer may begin with is known before the first one begins.
-static fx_status prepare_start(fxi_guide *g, fx_error *err)
+static fx_status prepare_start(fxi_gram_matcher *g, fx_error *err)
 {
-    fxi_guide_place at = {0};
-    size_t left = FXI_GUIDE_NO_LIMIT;
+    fxi_match_state at = {0};
+    size_t left = FXI_MATCHER_NO_LIMIT;
     bool is_ready;
-    FX_TRY(fxi_guide_prepare(g, NULL, 0, &at, true, &left, &is_ready, err));
-    left = FXI_GUIDE_NO_LIMIT;
-    return fxi_guide_prepare(g, NULL, 0, &at, false, &left, &is_ready, err);
+    FX_TRY(fxi_gram_matcher_prepare(g, NULL, 0, &at, true, &left, &is_ready, err));
+    left = FXI_MATCHER_NO_LIMIT;
+    return fxi_gram_matcher_prepare(g, NULL, 0, &at, false, &left, &is_ready, err);
 }
 
 static fx_status make_answer_grammar(const fx_engine *eng, const fx_part *root, fx_grammar **out,
@@ -151,7 +151,7 @@ static fx_status make_answer_grammar(const fx_engine *eng, const fx_part *root, 
     return st;
 }
 
-static bool is_over(const fxi_guide_pool *p)
+static bool is_over(const fxi_matcher_pool *p)
 {
     return atomic_load(&p->used_bytes) > atomic_load(&p->limit_bytes);
 }
@@ -160,7 +160,7 @@ static bool is_over(const fxi_guide_pool *p)
 // those in use alone hold more.
 static bool make_room(fxi_answer_vocab *v)
 {
-    const fxi_guide_pool *p = &v->pool;
+    const fxi_matcher_pool *p = &v->pool;
     while (is_over(p)) {
         fx_grammar *g = fxi_answer_take_oldest(v);
         if (!g) break;

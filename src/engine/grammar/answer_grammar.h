@@ -8,15 +8,15 @@
 
 #include "base/text/buf.h"
 #include "flexinfer/flexinfer.h"
-#include "grammar/guide/gram_guide.h"
-#include "grammar/mask/gram_tokens.h"
+#include "grammar/matcher/gram_matcher.h"
+#include "grammar/matcher/gram_tokens.h"
 
 struct fxi_vocab;
 
 struct fx_grammar {
     atomic_int n_ref;
     const fx_engine *eng;
-    fxi_guide *guide; // with a lock of its own
+    fxi_gram_matcher *guide; // with a lock of its own
     struct fxi_answer_worker *worker;
     fxi_buf key;                  // what it was compiled from
     struct fx_grammar *next_work; // guarded by the worker's mu
@@ -26,7 +26,7 @@ struct fx_grammar {
 enum { FXI_ANSWER_KEPT = 16 };
 
 // The thread that finds out what may come next where that takes long, or before it is asked for:
-// fxi_guide_work, one thing of each grammar in turn.
+// fxi_gram_matcher_work, one thing of each grammar in turn.
 typedef struct fxi_answer_worker {
     pthread_mutex_t mu; // guards the rest
     pthread_cond_t wake;
@@ -45,7 +45,7 @@ typedef struct fxi_answer_vocab {
     size_t n_kept;
     bool has_tokens;
     fxi_answer_worker worker;
-    fxi_guide_pool pool;    // what the grammars hold, without lock
+    fxi_matcher_pool pool;  // what the grammars hold, without lock
     fxi_gram_tokens tokens; // a control token is FXI_CONTROL_MARK, its piece and the mark again
 } fxi_answer_vocab;
 

@@ -43,7 +43,7 @@ void fx_grammar_retain(fx_grammar *g)
 void fx_grammar_release(fx_grammar *g)
 {
     if (!g || atomic_fetch_sub(&g->n_ref, 1) > 1) return;
-    fxi_guide_free(g->guide);
+    fxi_gram_matcher_free(g->guide);
     fxi_buf_free(&g->key);
     free(g);
 }

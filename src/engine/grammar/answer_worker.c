@@ -97,7 +97,7 @@ static void work_once(fxi_answer_worker *w)
 {
     fx_grammar *g = take_first(w);
     pthread_mutex_unlock(&w->mu);
-    const bool has_more = fxi_guide_work(g->guide);
+    const bool has_more = fxi_gram_matcher_work(g->guide);
     tell_engine(g->eng);
     pthread_mutex_lock(&w->mu);
     if (has_more && !w->is_ending) {

@@ -15,9 +15,9 @@ void fxi_hold_begin(fx_engine *eng)
 }
 
 // Beams draw together, and a whole prompt is not computed in two steps.
-static bool may_be_late(const fx_engine *eng, const fxi_group *g)
+static bool may_be_late(const fxi_group *g)
 {
-    return !g->beam && !g->is_whole && fxi_kv_can(eng->kv, FXI_KV_TRUNCATE);
+    return !g->beam && !g->is_whole;
 }
 
 static bool is_ready(fx_engine *eng, fxi_seq *s)
@@ -32,7 +32,7 @@ void fxi_hold_running(fx_engine *eng)
         for (int i = 0; g->req.grammar && i < g->n_seq; i++) {
             fxi_seq *s = &g->seq[i];
             if (!fxi_seq_may_compute(s)) continue;
-            s->is_held = !is_ready(eng, s) && (s->is_late || !may_be_late(eng, g));
+            s->is_held = !is_ready(eng, s) && (s->is_late || !may_be_late(g));
             n += s->is_held;
         }
     atomic_store(&eng->n_held, n);
@@ -40,6 +40,6 @@ void fxi_hold_running(fx_engine *eng)
 
 bool fxi_hold_draw(fx_engine *eng, fxi_seq *s)
 {
-    s->is_late = may_be_late(eng, s->group) && !is_ready(eng, s);
+    s->is_late = may_be_late(s->group) && !is_ready(eng, s);
     return s->is_late;
 }

@@ -261,7 +261,6 @@ static uint64_t bytes_of_some(const fx_engine *eng, const fx_request *req, int n
         .each = {n_prompt, req->expect_tok < max_tok ? req->expect_tok : max_tok, end_tok},
         .end_tok = end_tok,
         .is_apart = req->no_cache,
-        .may_begin_again = true,
     };
     return fxi_kv_cost(eng->kv, &need);
 }

@@ -13,8 +13,9 @@ int fxi_seq_n_generated(const fxi_seq *s)
 bool fxi_seq_follow(fxi_seq *s, uint64_t *mask, const char **error)
 {
     const fx_request *req = &s->group->req;
-    const fx_status st = fxi_guide_mask(req->grammar->guide, s->tok + req->n_prompt,
-                                        (size_t)fxi_seq_n_generated(s), &s->place, mask, NULL);
+    const fx_status st =
+        fxi_gram_matcher_mask(req->grammar->guide, s->tok + req->n_prompt,
+                              (size_t)fxi_seq_n_generated(s), &s->place, mask, NULL);
     if (st == FX_OK) return true;
     *error = st == FX_ENOMEM
                  ? "no memory to follow the grammar"
@@ -59,9 +60,9 @@ int fxi_seq_forced(fxi_seq *s, int32_t *out, int max_tok)
 {
     size_t n = 0;
     const fx_request *req = &s->group->req;
-    if (!may_force(req) ||
-        fxi_guide_forced(req->grammar->guide, s->tok + req->n_prompt,
-                         (size_t)fxi_seq_n_generated(s), &s->place, out, (size_t)max_tok, &n, NULL))
+    if (!may_force(req) || fxi_gram_matcher_forced(req->grammar->guide, s->tok + req->n_prompt,
+                                                   (size_t)fxi_seq_n_generated(s), &s->place, out,
+                                                   (size_t)max_tok, &n, NULL))
         return 0;
     return (int)n;
 }
@@ -73,8 +74,8 @@ bool fxi_seq_may_draw(fxi_seq *s, size_t *left)
     const fx_request *req = &s->group->req;
     fx_grammar *g = req->grammar;
     if (!fxi_answer_worker_runs(g->worker)) return true;
-    if (fxi_guide_prepare(g->guide, s->tok + req->n_prompt, (size_t)fxi_seq_n_generated(s),
-                          &s->place, may_force(req), left, &is_ready, NULL))
+    if (fxi_gram_matcher_prepare(g->guide, s->tok + req->n_prompt, (size_t)fxi_seq_n_generated(s),
+                                 &s->place, may_force(req), left, &is_ready, NULL))
         return true;
     if (!is_ready) fxi_answer_worker_add(g->worker, g, true);
     return is_ready;

@@ -143,7 +143,7 @@ fxi_group *fxi_inbox_take(fx_engine *eng)
     pthread_mutex_lock(&eng->mu);
     fxi_group *g = eng->inbox_head;
     eng->inbox_head = eng->inbox_tail = NULL;
-    eng->has_new_budget = eng->wants_picture = false;
+    eng->has_new_budget = eng->wants_snapshot = false;
     pthread_mutex_unlock(&eng->mu);
     return g;
 }
@@ -180,7 +180,7 @@ void fxi_inbox_wait(fx_engine *eng, int max_ms)
 {
     pthread_mutex_lock(&eng->mu);
     const bool nothing = !eng->closing && !eng->inbox_head && !eng->has_new_budget &&
-                         !eng->must_clear && !eng->wants_picture;
+                         !eng->must_clear && !eng->wants_snapshot;
     if (nothing && max_ms)
         wait_locked(eng, 1000ull * (uint64_t)max_ms);
     else if (nothing)
@@ -254,36 +254,13 @@ void fxi_inbox_count_lookup(fx_engine *eng, int n_tok, int n_cached_tok)
     pthread_mutex_unlock(&eng->mu);
 }
 
-static fx_op_stats op_stats_of(const fxi_kv_calls *c)
-{
-    return (fx_op_stats){.n_call = c->n_call, .n_failure = c->n_failure, .ns = c->ns};
-}
-
-static fx_histogram histogram_of(const fxi_kv_ages *a)
-{
-    fx_histogram h = {.sum = a->sum_ms};
-    _Static_assert(sizeof h.count == sizeof a->count, "the same sizes are told apart");
-    memcpy(h.count, a->count, sizeof h.count);
-    return h;
-}
-
 static void publish_ages_locked(fx_engine *eng)
 {
     fxi_kv_prefix_ages ages;
     fxi_kv_get_prefix_ages(eng->kv, &ages);
-    eng->details.block_life_ms = histogram_of(&ages.life);
-    eng->details.block_idle_ms = histogram_of(&ages.idle);
-    eng->details.block_reuse_ms = histogram_of(&ages.reuse);
-}
-
-static void publish_calls_locked(fx_engine *eng)
-{
-    _Static_assert((int)FX_N_KV_OP == (int)FXI_KV_N_OP, "one list, in two rooms");
-    _Static_assert((int)FX_N_DRIVER_OP == (int)FXI_KV_N_DRIVER_OP, "one list, in two rooms");
-    fxi_kv_calls driver[FXI_KV_N_DRIVER_OP];
-    fxi_kv_driver_calls(eng->kv, driver);
-    for (int i = 0; i < FX_N_KV_OP; i++) eng->details.kv[i] = op_stats_of(&eng->kv->calls[i]);
-    for (int i = 0; i < FX_N_DRIVER_OP; i++) eng->details.driver[i] = op_stats_of(&driver[i]);
+    eng->details.block_life_ms = ages.life;
+    eng->details.block_idle_ms = ages.idle;
+    eng->details.block_reuse_ms = ages.reuse;
 }
 
 static void note_evicted(fx_engine *eng, uint64_t n_evicted)
@@ -316,7 +293,8 @@ uint64_t fxi_inbox_publish(fx_engine *eng)
     note_evicted(eng, kv.n_evicted);
     note_memory(eng, &kv);
     pthread_mutex_lock(&eng->mu);
-    publish_calls_locked(eng);
+    memcpy(eng->details.kv, eng->kv->calls, sizeof eng->details.kv);
+    fxi_kv_driver_calls(eng->kv, eng->details.driver);
     publish_ages_locked(eng);
     eng->stats.n_running = (uint64_t)eng->running.n_seq;
     eng->stats.n_waiting = (uint64_t)eng->n_queued;

@@ -24,7 +24,7 @@ static bool make_samplers(fxi_step *st, size_t n_thread, size_t n_vocab)
         s->logit = malloc(n_vocab * sizeof *s->logit);
         s->cand = malloc(n_vocab * sizeof *s->cand);
         s->count = calloc(n_vocab, sizeof *s->count);
-        s->allowed = malloc(fxi_guide_n_word(n_vocab) * sizeof *s->allowed);
+        s->allowed = malloc(fxi_matcher_n_word(n_vocab) * sizeof *s->allowed);
         if (!s->logit || !s->cand || !s->count || !s->allowed) return false;
     }
     return st->scratch != NULL;

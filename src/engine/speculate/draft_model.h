@@ -22,7 +22,7 @@ typedef struct fxi_draft_wish {
     fxi_seq *s;
     int most;              // tokens wanted; s->draft->tok has room for them
     int n_tok;             // fxi_draft_model_run: how many there are
-    fxi_guide_place place; // of s and them in the grammar
+    fxi_match_state place; // of s and them in the grammar
 } fxi_draft_wish;
 
 // Loads eng->opt.draft_path into eng->draft_model, if there is one. Errors: FX_EIO, FX_EFORMAT,

@@ -34,8 +34,7 @@ fx_status fxi_speculate_open(fx_engine *eng, fx_error *err)
     const size_t n = (size_t)eng->opt.max_seq;
     unsigned sources;
     (void)fxi_speculate_sources(eng->opt.speculate, &sources);
-    if ((!sources && !eng->drafter && !eng->draft_model) || !fxi_kv_can(eng->kv, FXI_KV_TRUNCATE))
-        return FX_OK;
+    if (!sources && !eng->drafter && !eng->draft_model) return FX_OK;
     fxi_speculator *x = calloc(1, sizeof *x);
     eng->spec = x;
     if (x) {

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "server/reply/http_error.h"
+#include "server/http_error.h"
 
 typedef struct fxi_head {               // all zero: none
     const char *method, *target, *path; // path: the target up to its query, unescaped

@@ -7,7 +7,7 @@
 //          -> job.c           one request; the engine's thread enters here with its events
 //          -> respond.c       its response, as the client's socket takes it
 //          -> request_metrics.c: what is counted, traced and logged of it
-//             viewer/         streams of pictures; it calls what is declared here
+//             kv_stream.c     snapshots of the memory to subscribers
 //
 // Threads. One I/O thread owns all connections (conn.h) and runs the `run` of routes: it moves
 // bytes and does nothing whose cost grows with a body. Workers run submit.c and the `work` of
@@ -15,7 +15,7 @@
 // changes what a job has to send posts it to the loop; events of the engine are sent together, once
 // its step is over.
 //
-// Locks, in the order in which they are taken: server.mu, viewers.mu, job.mu; those of the loop,
+// Locks, in the order in which they are taken: server.mu, publisher.mu, job.mu; those of the loop,
 // the workers' queue and the log are leaves. None is ever held across fx_submit, fx_tokenize, a
 // parse, a rendering or a system call that may block; server.mu may be held across fx_cancel,
 // job.mu may not. What a worker makes for a job (reply, parts, answer) it makes aside and moves in
@@ -36,12 +36,12 @@
 #include "server/guard/origin.h"
 #include "server/guard/tenant.h"
 #include "server/http/conn.h"
+#include "server/http/kv_stream.h"
 #include "server/metrics/metrics.h"
 #include "server/reply/api_reply.h"
 #include "server/request/api_request.h"
 #include "server/server.h"
 #include "server/spans/exporter.h"
-#include "server/viewer/viewers.h"
 #include "server/web/web.h"
 #include "server/work/quota.h"
 #include "server/work/workers.h"
@@ -78,7 +78,7 @@ struct fxi_server {
     fxi_quota *quota;     // what all requests hold
     fxi_workers *workers;
     fxi_spans *spans; // NULL: none are wanted
-    fxi_viewers viewers;
+    fxi_publisher publisher;
     fxi_loop loop;
 
     pthread_mutex_t mu;
@@ -150,7 +150,7 @@ struct fxi_http_job {
     bool is_listed;
     fxi_http_job *prev, *next;
 
-    fxi_viewer viewer; // of streams of pictures; server.viewers.mu guards it
+    fxi_subscriber subscriber; // of snapshots; server.publisher.mu guards it
 
     // Guarded by mu.
     pthread_mutex_t mu;
@@ -199,11 +199,12 @@ void fxi_http_job_ping(fxi_http_job *job);
 // If the job's work still waits for a worker, it never runs: gives the body back. pre: it is over.
 void fxi_http_job_drop_work(fxi_http_job *job);
 
-// Streams without requests in the engine. fxi_http_job_watch makes the job one: from now on the I/O
-// thread calls `look` after each fxi_http_job_wake, and at the time that `look` returned last
-// (INFINITY: none), and `leave` once, when the connection is done. False: it is already; neither is
-// called.
-bool fxi_http_job_watch(fxi_http_job *job, double (*look)(fxi_http_job *job, double now_s),
+// Jobs without requests in the engine: streams, or (is_stream false) what waits for
+// fxi_http_job_answer. From fxi_http_job_watch on the I/O thread calls `look` after each
+// fxi_http_job_wake, and at the time that `look` returned last (INFINITY: none), and `leave` once,
+// when the connection is done. False: it is already; neither is called.
+bool fxi_http_job_watch(fxi_http_job *job, bool is_stream,
+                        double (*look)(fxi_http_job *job, double now_s),
                         void (*leave)(fxi_http_job *job));
 // Adds text to such a stream, and has it sent. ok false: there was no memory for it, and the stream
 // ends. False: it has ended.
@@ -312,7 +313,7 @@ void fxi_account_event(fxi_job_part *part, const fx_event *ev);
 // A request whose head has been read; a finished one, of the route with this number, -1: none.
 void fxi_account_begin(fxi_http_job *job);
 void fxi_account_end(fxi_http_job *job, int route, int status);
-// Something that is not about a request; level: an fxi_level (log_line.h). Any thread.
+// Something that is not about a request; level: an fxi_level (log.h). Any thread.
 void fxi_log_event(fxi_server *srv, int level, const char *event, const char *text);
 // With the option log_prompts: the body of a request for a generation, or the start of it.
 void fxi_log_body(fxi_http_job *job);

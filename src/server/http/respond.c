@@ -9,7 +9,7 @@
 
 #include "base/system/clock.h" // defines: fxi_now_s
 #include "server/http/http.h"
-#include "server/reply/dialect/dialect_out.h"
+#include "server/reply/api_reply.h"
 
 #define FRAME_BYTES 24 // around a chunk: its size, three ends of lines, and the end of the body
 

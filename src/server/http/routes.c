@@ -2,7 +2,6 @@
 #include "base/text/utf8.h"
 #include "server/http/http.h"
 #include "server/schema/openapi.h"
-#include "server/viewer/viewer.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -153,9 +152,9 @@ static fxi_server_gauges read_gauges(fxi_server *srv)
 {
     fxi_quota_gauges held;
     fxi_workers_gauges work;
-    pthread_mutex_lock(&srv->viewers.mu);
-    const fxi_viewers_counts view = srv->viewers.count;
-    pthread_mutex_unlock(&srv->viewers.mu);
+    pthread_mutex_lock(&srv->publisher.mu);
+    const fxi_publisher_counts kv = srv->publisher.count;
+    pthread_mutex_unlock(&srv->publisher.mu);
     fxi_quota_read(srv->quota, &held);
     fxi_workers_read(srv->workers, &work);
     fxi_server_gauges g = {.n_connection = (uint64_t)srv->loop.places.n_place,
@@ -164,11 +163,11 @@ static fxi_server_gauges read_gauges(fxi_server *srv)
                            .n_worker = (uint64_t)work.n_thread,
                            .n_busy_worker = (uint64_t)work.n_busy,
                            .n_waiting_work = (uint64_t)(work.n_small + work.n_large),
-                           .n_viewer = view.n_viewer,
-                           .n_view_made = view.n_made,
-                           .n_view_sent = view.n_sent,
-                           .view_bytes = view.n_bytes,
-                           .view_ns = view.ns};
+                           .n_subscriber = kv.n_subscriber,
+                           .n_kv_made = kv.n_made,
+                           .n_kv_sent = kv.n_sent,
+                           .kv_sent_bytes = kv.n_bytes,
+                           .kv_send_ns = kv.ns};
     if (srv->opt.log_dropped) g.n_log_dropped = srv->opt.log_dropped(srv->opt.log_ud);
     fxi_spans_count(srv->spans, &g.spans);
     for (int i = 0; i < FXI_N_BYTES_OF; i++) g.held_bytes[i] = held.of_bytes[i];
@@ -256,7 +255,8 @@ static const fxi_route routes[] = {
     {"POST", "/abort", ACCESS(ADMIN), .work = work_abort},
     {"GET", "/slots", ACCESS(ADMIN), .run = serve_slots},
     {"GET", "/kv", ACCESS(ADMIN), ENDPOINT(cache)},
-    {"GET", "/kv/stream", ACCESS(WATCH), .work = fxi_viewer_begin},
+    {"GET", "/kv/stream", ACCESS(WATCH), .work = fxi_kv_stream_begin},
+    {"GET", "/kv/snapshot", ACCESS(WATCH), .work = fxi_kv_stream_poll},
     {"GET", "/limits", ACCESS(ADMIN), .run = serve_limits},
     {"POST", "/sleep", ACCESS(ADMIN), .run = serve_sleep},
     {"POST", "/wake_up", ACCESS(ADMIN), .run = serve_wake_up},

@@ -2,6 +2,7 @@
 // for long ones; order and priorities; who is preempted and how; groups do not move in and out.
 //
 // The test runs the engine's turns and its clock.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/support/company.h"
@@ -430,7 +431,7 @@ static void test_a_copy_takes_its_share(void **state)
                                                   .swap_bytes = 16 << 20,
                                                   .kv_memory_bytes = 8 << 20,
                                                   .kv_manager = fxi_kv_manager_name(i)});
-        assert_true(eng->copy_share == (fxi_kv_can(eng->kv, FXI_KV_BESIDE) ? 0.5 : 1));
+        assert_true(eng->copy_share == (fxi_kv_can(eng->kv, FXI_KV_ASYNC_SWAP) ? 0.5 : 1));
         submit(eng, 0, 100, 60, 0);
         submit(eng, 1, 100, 60, 0);
         turns(eng, 10);
@@ -439,7 +440,7 @@ static void test_a_copy_takes_its_share(void **state)
         eng->swap_us_per_byte = 0.001;
         eng->us_per_tok = 0.9 * 2 * 0.001 * bytes / n_tok; // half of it would do beside the engine
         fxi_preempt_group(eng, g, FXI_PREEMPT_CHEAPER);
-        assert_int_equal(eng->stats.n_preempt_swap, fxi_kv_can(eng->kv, FXI_KV_BESIDE));
+        assert_int_equal(eng->stats.n_preempt_swap, fxi_kv_can(eng->kv, FXI_KV_ASYNC_SWAP));
         run_all(eng, 2);
         close_here(eng, 2);
     }
@@ -587,7 +588,7 @@ static void test_a_budget_too_small_for_all_choices(void **state)
     close_here(eng, 1);
 }
 
-int main(void)
+FX_SUITE(test_schedule)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_prompts_do_not_stall_streams),

@@ -1,5 +1,6 @@
 // test_step_cost.c - what a step is expected to take: by its rows, by what it reads, and by how
 // fast the machine is now.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "engine/draft/step_cost.h"
@@ -119,7 +120,7 @@ static void test_what_a_row_takes_at_least(void **state)
     expect_near(fxi_cost_least(&c, 4), 0.5 * 4 * 100, 0.1);
 }
 
-int main(void)
+FX_SUITE(test_step_cost)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_steps_between_measured_ones),

@@ -268,7 +268,7 @@ static void renew_grammar(rig *r, int thread)
     fx_grammar_release(r->grammar[thread]);
     fxi_answer_forget(&eng->answer_vocab);
     r->grammar[thread] = make_grammar(eng);
-    eng->mask_spend = thread ? 0 : FXI_GUIDE_NO_LIMIT;
+    eng->mask_spend = thread ? 0 : FXI_MATCHER_NO_LIMIT;
 }
 
 static void run(rig *r, const variant *v, bits_answer *out)
