@@ -460,7 +460,8 @@ static void test_stop_while_work_waits(void **state)
     pthread_join(stopper, NULL);
     assert_int_equal(fake_engine_counts(f.eng).n_submitted, 0);
     close(busy), close(queued);
-    fx_engine_close(f.eng);
+    f.srv = NULL;
+    fixture_close(&f);
 }
 
 // ---- the heap ---------------------------------------------------------------------------------

@@ -18,15 +18,13 @@
 
 #include "base/system/clock.h"
 #include "server/guard/places.h"
-#include "server/server_fixture.h"
+#include "server/waits.h"
 #include "suite.h"
 
-#define TEXT  "/v1/completions"
 #define STUCK "{\"prompt\":\"stuck\"}"
 #define HALF_BODY                                                                     \
     "POST " TEXT " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" \
     "Content-Length: 1000000\r\n\r\n{"
-#define WAIT_S 60.0 // a guard: whatever is waited for happens soon
 
 // ---- the table alone, with a clock of the test's ------------------------------------------------
 
@@ -178,39 +176,19 @@ static void test_this_machine_is_spared(void **state)
 
 // ---- over a server ------------------------------------------------------------------------------
 
-static void nap(double s)
-{
-    nanosleep(&(struct timespec){.tv_sec = (time_t)s, .tv_nsec = (long)((s - (time_t)s) * 1e9)},
-              NULL);
-}
-
-static void wait_running(const fixture *f, int n)
-{
-    for (double end_s = fxi_now_s() + WAIT_S; fake_engine_counts(f->eng).n_running != n; nap(0.002))
-        if (fxi_now_s() > end_s) fail_msg("still not %d running", n);
-}
-
-static void expect(http_reply r, int status, const char *in_body)
-{
-    if (r.status != status || (in_body && !strstr(r.body.p, in_body)))
-        fail_msg("want %d with '%s', got %d: %s", status, in_body ? in_body : "", r.status,
-                 r.body.p ? r.body.p : "");
-    http_reply_free(&r);
-}
-
 static void expect_served(const fixture *f)
 {
-    expect(http_call(f->port, "GET", "/health", NULL), 200, "ok");
+    expect_reply(http_call(f->port, "GET", "/health", NULL), 200, "ok");
 }
 
 // Its place may be given back a moment after its request has ended.
 static void await_served(const fixture *f)
 {
-    for (double end_s = fxi_now_s() + WAIT_S;; nap(0.01)) {
+    for (double end_s = fxi_now_s() + WAIT_S;; pause_s(0.01)) {
         http_reply r = http_call(f->port, "GET", "/health", NULL);
         const bool is_full = r.status == 503 && fxi_now_s() < end_s;
         if (!is_full) {
-            expect(r, 200, NULL);
+            expect_reply(r, 200, NULL);
             return;
         }
         http_reply_free(&r);
@@ -226,12 +204,12 @@ static void test_a_head_that_trickles_is_cut(void **state)
     http_send(slow, "GET /health HTTP/1.1\r\nHost: localhost\r\n");
     char byte;
     for (double end_s = fxi_now_s() + WAIT_S; recv(slow, &byte, 1, MSG_DONTWAIT | MSG_PEEK) < 0;
-         nap(0.01)) {
+         pause_s(0.01)) {
         if (fxi_now_s() > end_s) fail_msg("it still holds its place");
         http_send(slow, "X-A: b\r\n");
     }
-    expect(http_read(slow), 408, "request_timeout");
-    expect(http_read(silent), 408, "request_timeout");
+    expect_reply(http_read(slow), 408, "request_timeout");
+    expect_reply(http_read(silent), 408, "request_timeout");
     expect_served(&f);
     close(silent), close(slow);
     fixture_close(&f);
@@ -245,11 +223,11 @@ static void test_a_body_that_trickles_is_cut(void **state)
     http_send(slow, HALF_BODY);
     char byte;
     for (double end_s = fxi_now_s() + WAIT_S; recv(slow, &byte, 1, MSG_DONTWAIT | MSG_PEEK) < 0;
-         nap(0.01)) {
+         pause_s(0.01)) {
         if (fxi_now_s() > end_s) fail_msg("it still holds its place");
         http_send(slow, " ");
     }
-    expect(http_read(slow), 408, "request_timeout");
+    expect_reply(http_read(slow), 408, "request_timeout");
     expect_served(&f);
     close(slow);
     fixture_close(&f);
@@ -265,12 +243,12 @@ static void test_answers_have_no_deadline(void **state)
     const int fd = http_open(f.port);
     http_post(fd, TEXT, "{\"prompt\":\"gate 1\"}");
     wait_running(&f, 1);
-    nap(0.4);
+    pause_s(0.4);
     fake_engine_open(f.eng, 1);
-    expect(http_read(fd), 200, "\"text\":\"1\"");
-    nap(0.4);
+    expect_reply(http_read(fd), 200, "\"text\":\"1\"");
+    pause_s(0.4);
     http_post(fd, TEXT, "{\"prompt\":\"say a\"}");
-    expect(http_read(fd), 200, "\"text\":\"a\"");
+    expect_reply(http_read(fd), 200, "\"text\":\"a\"");
     close(fd);
     fixture_close(&f);
 }
@@ -281,8 +259,8 @@ static void test_an_idle_connection_is_closed(void **state)
     fixture f = fixture_open((fxi_server_options){.idle_timeout_s = 1});
     const int fd = http_open(f.port);
     http_post(fd, TEXT, "{\"prompt\":\"say a\"}");
-    expect(http_read(fd), 200, "a");
-    expect(http_read(fd), 0, NULL); // ends without a word
+    expect_reply(http_read(fd), 200, "a");
+    expect_reply(http_read(fd), 0, NULL); // ends without a word
     close(fd);
     fixture_close(&f);
 }
@@ -319,7 +297,7 @@ static void test_beyond_all_places_a_client_is_told(void **state)
     http_reply r = http_read(fifth);
     assert_non_null(strstr(r.head.p, "Retry-After:"));
     assert_non_null(strstr(r.head.p, "Connection: close"));
-    expect(r, 503, "overloaded");
+    expect_reply(r, 503, "overloaded");
     close(fd[0]); // a place is free again as soon as its request has been cancelled
     close(fifth);
     wait_running(&f, 3);
@@ -340,7 +318,7 @@ static void test_beyond_its_places_an_address_is_told(void **state)
     wait_running(&f, 2);
     const int third = http_open(f.port);
     http_post(third, TEXT, STUCK);
-    expect(http_read(third), 429, "too_many_connections");
+    expect_reply(http_read(third), 429, "too_many_connections");
     close(third), close(fd[0]), close(fd[1]);
     wait_running(&f, 0);
     expect_served(&f);
@@ -362,11 +340,11 @@ static void test_without_a_free_file_a_client_waits(void **state)
     setrlimit(RLIMIT_NOFILE, &none);
     assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
     http_send(fd, "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    nap(0.25);
+    pause_s(0.25);
     char byte;
     assert_int_equal(recv(fd, &byte, 1, MSG_DONTWAIT), -1);
     setrlimit(RLIMIT_NOFILE, &before);
-    expect(http_read(fd), 200, "ok");
+    expect_reply(http_read(fd), 200, "ok");
     close(fd);
     fixture_close(&f);
 }

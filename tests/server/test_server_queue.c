@@ -236,7 +236,8 @@ static void test_stop_while_an_answer_waits_to_be_made(void **state)
     fake_engine_release(f.eng);
     pthread_join(stopper, NULL);
     close(fd), close(busy);
-    fx_engine_close(f.eng);
+    f.srv = NULL;
+    fixture_close(&f);
     free(body);
 }
 

@@ -229,7 +229,8 @@ static void test_stop_waits_for_a_reader_that_goes_on(void **state)
     http_reply_free(&r);
     close(fd);
     pthread_join(stopper, NULL);
-    fx_engine_close(f.eng);
+    f.srv = NULL;
+    fixture_close(&f);
 }
 
 FX_SUITE(test_server_streams)

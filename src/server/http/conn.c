@@ -122,7 +122,7 @@ static uint64_t acked_bytes(const fxi_conn *c)
 }
 
 // False: the socket takes no more at the moment, or the connection is closed.
-static bool flush_response(fxi_conn *c)
+static bool flush_conn(fxi_conn *c)
 {
     while (has_output(c)) {
         const size_t n_out = c->out_to - c->out_from;
@@ -149,7 +149,7 @@ static bool flush_response(fxi_conn *c)
 static bool continue_response(fxi_conn *c)
 {
     for (int i = 0; c->is_answered && i < FILLS_AT_ONCE; i++) {
-        if (!flush_response(c)) return false;
+        if (!flush_conn(c)) return false;
         if (!c->is_stream) return finish_response(c);
         const fxi_fill fill = fxi_respond_fill(c);
         if (fill == FXI_FILL_CUT) fxi_conn_close(c, FXI_CLIENT_GONE);
@@ -245,7 +245,7 @@ static void send_continue(fxi_conn *c)
     if (!waits || !c->head.has_body || c->at < c->n_in) return;
     memcpy(c->out, text, sizeof text - 1);
     c->out_to = sizeof text - 1;
-    (void)flush_response(c);
+    (void)flush_conn(c);
 }
 
 static void begin_request(fxi_conn *c, ptrdiff_t length)

@@ -7,7 +7,7 @@
 //          -> job.c           one request; the engine's thread enters here with its events
 //          -> respond.c       its response, as the client's socket takes it
 //          -> request_metrics.c: what is counted, traced and logged of it
-//             kv_stream.c     snapshots of the KV memory to subscribers
+//             kv_stream.c     snapshots of the memory to subscribers
 //
 // Threads. One I/O thread owns all connections (conn.h) and runs the `run` of routes: it moves
 // bytes and does nothing whose cost grows with a body. Workers run submit.c and the `work` of
@@ -172,11 +172,17 @@ struct fxi_http_job {
 fxi_http_job *fxi_http_job_new(fxi_server *srv, fxi_conn *conn);
 void fxi_http_job_unref(fxi_http_job *job);
 // A header of the request; NULL: there is none. On the I/O thread.
-const char *fxi_http_job_header(const fxi_http_job *job, const char *name);
+static inline const char *fxi_http_job_header(const fxi_http_job *job, const char *name)
+{
+    return fxi_head_get(&job->conn->head, name);
+}
 // An event of one part (ud: its fxi_job_part). Runs on the engine's thread.
 void fxi_http_job_on_event(void *ud, const fx_event *ev);
 // Takes up to max bytes of a stream. job.mu is held.
 size_t fxi_http_job_take(fxi_http_job *job, char *dst, size_t max);
+// Has the I/O thread look at the job: it has something to send, or its `look` is to be called. Any
+// thread, under any lock, while the job's connection or a worker has it.
+void fxi_http_job_wake(fxi_http_job *job);
 // Ends the job with *body as its whole answer, application/json, unless it has ended already.
 // *body is taken over in either case. On a worker.
 void fxi_http_job_answer(fxi_http_job *job, fxi_buf *body);
@@ -193,11 +199,10 @@ void fxi_http_job_ping(fxi_http_job *job);
 // If the job's work still waits for a worker, it never runs: gives the body back. pre: it is over.
 void fxi_http_job_drop_work(fxi_http_job *job);
 
-// Jobs without requests in the engine. fxi_http_job_watch makes the job one: a stream, or
-// (is_stream false) one that fxi_http_job_answer ends. From now on the I/O thread calls `look` each
-// time that the job has been posted (fxi_loop_post) or that the moment has come which `look`
-// returned last (INFINITY: none), and `leave` once, when the connection is done. False: it is
-// already; neither is called.
+// Jobs without requests in the engine: streams, or (is_stream false) what waits for
+// fxi_http_job_answer. From fxi_http_job_watch on the I/O thread calls `look` after each
+// fxi_http_job_wake, and at the time that `look` returned last (INFINITY: none), and `leave` once,
+// when the connection is done. False: it is already; neither is called.
 bool fxi_http_job_watch(fxi_http_job *job, bool is_stream,
                         double (*look)(fxi_http_job *job, double now_s),
                         void (*leave)(fxi_http_job *job));

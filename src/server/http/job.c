@@ -52,11 +52,6 @@ void fxi_http_job_unref(fxi_http_job *job)
     free(job);
 }
 
-const char *fxi_http_job_header(const fxi_http_job *job, const char *name)
-{
-    return fxi_head_get(&job->conn->head, name);
-}
-
 // ---- bytes ------------------------------------------------------------------------------------
 
 // Charges the reply's text as it is now. False: the quota is beyond its limit.
@@ -121,6 +116,11 @@ fxi_http_job *fxi_loop_pop(fxi_loop *l)
     return job;
 }
 
+void fxi_http_job_wake(fxi_http_job *job)
+{
+    fxi_loop_post(&job->srv->loop, job, true);
+}
+
 // ---- ending -----------------------------------------------------------------------------------
 
 // The engine must not be called with the lock held.
@@ -144,7 +144,7 @@ bool fxi_http_job_end(fxi_http_job *job, const fxi_http_error *e)
     job->rendering = false;
     fxi_reply_fail(&job->reply, e);
     charge_text_locked(job);
-    if (was_open) fxi_loop_post(&job->srv->loop, job, true);
+    if (was_open) fxi_http_job_wake(job);
     pthread_mutex_unlock(&job->mu);
     if (was_open) cancel_parts(job);
     fxi_http_job_drop_work(job);
@@ -182,7 +182,7 @@ void fxi_http_job_answer(fxi_http_job *job, fxi_buf *body)
         job->answer = *body;
         *body = (fxi_buf){0};
         job->reply.ended = true;
-        fxi_loop_post(&job->srv->loop, job, true);
+        fxi_http_job_wake(job);
     }
     pthread_mutex_unlock(&job->mu);
     fxi_buf_free(body);
@@ -204,7 +204,7 @@ static void run_render(fxi_work *w)
         if (!ok) fxi_http_fail_memory(&job->reply.err);
         if (ok) job->answer = b, b = (fxi_buf){0};
         job->rendering = false;
-        fxi_loop_post(&job->srv->loop, job, true);
+        fxi_http_job_wake(job);
     }
     pthread_mutex_unlock(&job->mu);
     fxi_buf_free(&b);
@@ -296,7 +296,7 @@ bool fxi_http_job_add(fxi_http_job *job, bool ok, const fxi_buf *text)
         (void)fxi_http_fail_memory(&e);
         fxi_reply_fail(&job->reply, &e);
     }
-    if (is_open) fxi_loop_post(&job->srv->loop, job, true);
+    if (is_open) fxi_http_job_wake(job);
     pthread_mutex_unlock(&job->mu);
     return ok;
 }

@@ -128,9 +128,8 @@ static void end_round(kv_round *r, bool ok)
     p->count.ns += r->count.ns;
     p->is_busy = false;
     if (!ok) p->number = 0;
-    // The I/O thread looks when those that skipped the text can take it.
     for (fxi_subscriber *sub = p->first; sub; sub = sub->next)
-        if (is_behind(p, sub)) fxi_loop_post(&r->srv->loop, sub->job, true);
+        if (is_behind(p, sub)) fxi_http_job_wake(sub->job); // it looks whether it is ready now
     if (p->is_stale) post_round_locked(r->srv);
     pthread_mutex_unlock(&p->mu);
     for (int i = 0; i < r->n; i++) fxi_http_job_unref(r->to[i].job);
