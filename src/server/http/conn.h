@@ -11,9 +11,9 @@
 //   IDLE     -                     the next request         a byte: HEAD
 //   LINGER   drop_input            that the client closes   the end, or its deadline: CLOSED
 //
-// All of it belongs to the I/O thread, but for the members of fxi_loop that say otherwise: no other
-// thread ever touches a connection or its socket. Other threads post a job to the loop when it has
-// something to send, and the loop looks at its connection.
+// All of it belongs to the I/O thread, but for the members of fxi_loop that say otherwise. Other
+// threads post a job to the loop when it has something to send, and the loop looks at its
+// connection; they may ask the kernel what job->fd has sent, under job.mu.
 #ifndef FXI_SERVER_CONN_H
 #define FXI_SERVER_CONN_H
 
@@ -25,7 +25,7 @@
 
 enum {
     FXI_MAX_HEAD_BYTES = 16 << 10,
-    FXI_CONN_IN_BYTES = 2 * FXI_MAX_HEAD_BYTES, // the head stays while the body arrives behind it
+    FXI_CONN_IN_BYTES = 2 * FXI_MAX_HEAD_BYTES, // the head stays while the body arrives after it
     FXI_CONN_OUT_BYTES = FXI_MAX_HEAD_BYTES + (8 << 10) // a head repeats a part of the request's
 };
 

@@ -104,7 +104,7 @@ static bool parse_request_line(fxi_head *h, char *line, size_t n, fxi_http_error
 
 // ---- header lines -----------------------------------------------------------------------------
 
-// Turns "Name: value" into "Name\0value\0" at `to`, which is not behind it. NULL: it is invalid.
+// Turns "Name: value" into "Name\0value\0" at `to`, at or before it. NULL: it is invalid.
 static char *parse_field(char *to, const char *line, size_t n)
 {
     const char *colon = memchr(line, ':', n), *end = line + n;
@@ -221,7 +221,7 @@ bool fxi_head_parse(fxi_head *h, char *text, size_t n, fxi_http_error *err)
 // ---- chunked bodies ---------------------------------------------------------------------------
 
 // What comes next: SIZE_1 a size's first digit, SIZE more of them, EXTENSION what may follow a
-// size, NEWLINE the LF of that line; DATA; CR and LF behind data; LINE the start of a trailer or
+// size, NEWLINE the LF of that line; DATA; CR and LF after data; LINE the start of a trailer or
 // of the empty line at the end, TRAILER the rest of it, TRAILER_LF, and END the last LF.
 enum { SIZE_1, SIZE, EXTENSION, NEWLINE, DATA, DATA_CR, DATA_LF, LINE, TRAILER, TRAILER_LF, END };
 
