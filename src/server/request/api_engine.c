@@ -106,21 +106,6 @@ static void set_embedding(fx_request *req, const fxi_params *par)
         req->norm = par->normalize ? FX_NORM_UNIT : FX_NORM_NONE;
 }
 
-const fxi_call_format *fxi_params_calls(const fxi_params *par)
-{
-    const bool may_call =
-        fxi_api_is_chat(par->api) && json_array_size(par->tools) && !par->hide_tools;
-    const fxi_call_format *f = may_call && par->formats ? par->formats->calls : NULL;
-    const bool needs_plain = may_call && par->must_call && (!f || par->plain_calls);
-    return needs_plain ? fxi_call_format_plain() : f;
-}
-
-const fxi_reason_format *fxi_params_reasoning(const fxi_params *par)
-{
-    const bool splits = fxi_api_is_chat(par->api) && par->separate_reasoning;
-    return splits && par->formats ? par->formats->reasoning : NULL;
-}
-
 // Marks that are control tokens must be seen to be found.
 static void set_marks(fx_request *req, const fxi_params *par)
 {

@@ -3,6 +3,7 @@
 //
 //   api_request.c   runs the table over the body, then checks between fields
 //   api_refuse.c    refusals
+//   api_tools.c     which tools the answer may call
 //   api_table.c     the table
 //   api_set.c, api_form.c   its setters
 //   json_in.c       texts to JSON, within limits
@@ -144,6 +145,13 @@ bool fxi_json_is_whole(const json_t *v);
 // buffer of n bytes. `strict`: its arguments must follow its schema.
 bool fxi_tool_is_sayable(const fxi_call_format *calls, const json_t *tool, bool strict, char *why,
                          size_t n);
+
+// ---- api_tools.c ------------------------------------------------------------------------------
+
 bool fxi_tool_is_strict(const json_t *tool);
+// The name of a tool, in the spelling of chats or of responses; NULL: it has none.
+const char *fxi_tool_name(const json_t *tool);
+// Whether a tool of the list has this name.
+bool fxi_tools_include(const json_t *list, const char *name);
 
 #endif

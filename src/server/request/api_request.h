@@ -154,15 +154,21 @@ size_t fxi_params_max_prompt(const fxi_params *par, const fx_engine *eng);
 bool fxi_params_encode(const fxi_params *par, const fx_engine *eng, size_t i, fx_tokens *out,
                        fxi_http_error *err);
 
-// ---- tools --------------------------------------------------------------------------------------
+// ---- tool_grammar.c ---------------------------------------------------------------------------
 
 // Compiles what the answer must look like to par->grammar: its form, the calls that it must have,
 // those of strict tools. False: *err says why.
 bool fxi_params_compile(fxi_params *par, const fx_engine *eng, fxi_http_error *err);
+
+// ---- api_tools.c ------------------------------------------------------------------------------
+
 // Whether there are strict tools, and the answer may call.
 bool fxi_tools_are_strict(const fxi_params *par);
 // Whether the answer may call it.
 bool fxi_tool_is_wanted(const fxi_params *par, const json_t *tool);
+// What takes the answer apart; NULL: it stays as it is.
+const fxi_call_format *fxi_params_calls(const fxi_params *par);
+const fxi_reason_format *fxi_params_reasoning(const fxi_params *par);
 
 // ---- api_engine.c: to the engine and the reply; results point into par ------------------------
 
@@ -175,9 +181,6 @@ fx_request fxi_params_request(const fxi_params *par, uint64_t seed);
 // The field to name when fx_submit refuses with this error.
 const char *fxi_params_blame(const fxi_params *par, const fx_error *err);
 fxi_reply_spec fxi_params_reply(const fxi_params *par);
-// What takes the answer apart; NULL: it stays as it is.
-const fxi_call_format *fxi_params_calls(const fxi_params *par);
-const fxi_reason_format *fxi_params_reasoning(const fxi_params *par);
 
 // ---- api_refuse.c -----------------------------------------------------------------------------
 

@@ -166,11 +166,6 @@ static const char *name_of(const json_t *tool)
     return s ? s : "";
 }
 
-bool fxi_tool_is_strict(const json_t *tool)
-{
-    return json_is_true(json_object_get(json_object_get(tool, "function"), "strict"));
-}
-
 static bool takes_apart(const fxi_call_format *f)
 {
     return f->body == FXI_BODY_TAGS || f->body == FXI_BODY_PYTHON;
