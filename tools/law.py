@@ -113,10 +113,10 @@ LAW = {
     "server/log": ["base/...", "include/flexinfer"],
     # Requests as spans of OpenTelemetry, and the thread that sends them.
     "server/spans": ["base/...", "include/flexinfer"],
-    "server/metrics": ["server/spans/exporter.h", "server/spans/span.h", "server/work/ledger.h", "server/work/workers.h", "base/...", "include/flexinfer"],
+    "server/metrics": ["server/spans/exporter.h", "server/spans/span.h", "server/work/quota.h", "server/work/workers.h", "base/...", "include/flexinfer"],
     "server/reply": ["server/http_error.h", "output_parser/output_parser.h", "output_parser/call_formats.h", "base/...", "include/flexinfer"],
-    "server/request": ["server/http_error.h", "output_parser/call_formats.h", "output_parser/output_parser.h", "server/work/ledger.h", "server/reply", "base/...", "include/flexinfer"],
-    "server/endpoint": ["server/http_error.h", "server/trace/chrome_trace.h", "server/work/ledger.h", "server/request", "server/reply", "base/...", "include/flexinfer"],
+    "server/request": ["server/http_error.h", "output_parser/call_formats.h", "output_parser/output_parser.h", "server/work/quota.h", "server/reply", "base/...", "include/flexinfer"],
+    "server/endpoint": ["server/http_error.h", "server/trace/chrome_trace.h", "server/work/quota.h", "server/request", "server/reply", "base/...", "include/flexinfer"],
     "server/schema": ["server/http_error.h", "server/request", "server/reply", "base/...", "include/flexinfer"],
     "server/web": ["base/..."],
     "server/http": ["server/http_error.h", "server/web", "server/guard", "server/spans", "server/log", "server/metrics", "server/work", "server/endpoint", "server/schema", "server/request", "server/reply", "server/server.h", "base/...", "include/flexinfer"],
@@ -134,7 +134,7 @@ LAW = {
 
 # Headers of other libraries, and the shelves that may use them. Those of the C library may be used everywhere.
 SYSTEM = {
-    "microhttpd.h": ["server/http"],
+    "gnutls/gnutls.h": ["server/http"],
     "curses.h": ["cli/top"],
     "curl/curl.h": ["base/net"],
     "jansson.h": ["base/json", "engine/grammar", "format/...", "grammar/schema", "server/...", "cli", "cli/top", "lab"],

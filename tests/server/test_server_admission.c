@@ -1,5 +1,5 @@
-// test_server_doors.c - who may use the server, from which pages and under which names, and what is
-// known of others: hosts, origins, keys, tenants, priorities.
+// test_server_admission.c - which clients and pages may use the server, under which names, and what
+// one client can learn of another: hosts, origins, keys, tenants, priorities.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -145,7 +145,7 @@ static void test_names_that_were_rebound_are_refused(void **state)
 
 static const char *write_key_file(const char *text)
 {
-    static char name[] = "/tmp/test_server_doors.XXXXXX";
+    static char name[] = "/tmp/test_server_admission.XXXXXX";
     static bool made;
     if (!made) close(mkstemp(name));
     made = true;
@@ -327,7 +327,7 @@ static void test_a_prompt_is_kept_within_what_the_key_may(void **state)
     fixture_close(&f);
 }
 
-FX_SUITE(test_server_doors)
+FX_SUITE(test_server_admission)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pages_of_other_sites_are_refused),

@@ -1,7 +1,12 @@
-// job_submit.c - from a request's body to the engine: parse, tokenize, submit one engine request
-// per prompt. Runs on a worker.
+// submit.c - a request's way to a worker, and from its body to the engine: parse, tokenize, submit
+// one engine request per prompt.
+//
+// The I/O thread lists the job, so that a hang-up or a stop ends it from now on, and posts its
+// work. The worker gives the body back, whatever the outcome: nothing waits for the engine but what
+// it was submitted with. The requests of one client wait for each other.
 #include "server/http/http.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,22 +21,52 @@
 #define SEQ_BYTES     1024 // and for each of its sequences
 #define VALUE_BYTES   64   // of a JSON value, without its text
 
-typedef struct random_bits {
-    uint64_t v, more;
-} random_bits;
+#define LARGE_BODY_BYTES (64u << 10) // from here on a body is large work
 
-static random_bits draw_bits(void)
+static uint64_t random_bits(void)
 {
-    random_bits r;
-    if (getrandom(&r, sizeof r, 0) == sizeof r) return r;
-    const uint64_t now_ns = fxi_now_ns(); // the kernel has no entropy yet: better than fixed ones
-    return (random_bits){now_ns, now_ns};
+    uint64_t bits;
+    // The kernel may have no entropy yet: the time is better than what is fixed.
+    return getrandom(&bits, sizeof bits, 0) == sizeof bits ? bits : fxi_now_ns();
 }
 
 void fxi_random_id(char *dst, size_t cap, const char *prefix)
 {
-    const random_bits r = draw_bits();
-    snprintf(dst, cap, "%s-%016llx%08x", prefix, (unsigned long long)r.v, (unsigned)r.more);
+    const uint64_t bits = random_bits();
+    snprintf(dst, cap, "%s-%016llx%08x", prefix, (unsigned long long)bits, (unsigned)random_bits());
+}
+
+// ---- what is granted now ----------------------------------------------------------------------
+
+bool fxi_http_fail_loading(fxi_http_error *err)
+{
+    return fxi_http_fail(err, 503, "loading", NULL, "the model is loading");
+}
+
+bool fxi_permit_work(fxi_server *srv, fxi_http_error *err)
+{
+    if (!srv->eng) return fxi_http_fail_loading(err);
+    if (!srv->draining) return true;
+    return fxi_http_fail(err, 503, "draining", NULL, "the server is shutting down");
+}
+
+bool fxi_permit_request(fxi_server *srv, fxi_http_error *err)
+{
+    if (!srv->asleep) return fxi_permit_work(srv, err);
+    return fxi_http_fail(err, 503, "sleeping", NULL, "the server sleeps until POST /wake_up");
+}
+
+// What stays longer in the cache pushes out what others have there; an admin's endpoint may do so.
+bool fxi_permit_priority(const fxi_http_job *job, const fx_request *req, fxi_http_error *err)
+{
+    const int max = job->srv->opt.allow_priority ? FX_MAX_PRIORITY : job->tenant->max_priority;
+    if (req->priority > max)
+        return fxi_http_fail(err, 403, "priority_not_allowed", "priority",
+                             "priority must be %d or more here: lower ones go first", -max);
+    if (req->keep_priority > max && job->route->access != FXI_ACCESS_ADMIN)
+        return fxi_http_fail(err, 403, "priority_not_allowed", "keep_priority",
+                             "keep_priority must be %d or less here", max);
+    return true;
 }
 
 // ---- ids --------------------------------------------------------------------------------------
@@ -62,36 +97,31 @@ static size_t queued_bytes(const fxi_params *par, size_t n_tok)
            (size_t)fxi_params_n_seq(par) * (SEQ_BYTES + (n_tok + 1) * sizeof(int32_t));
 }
 
-// A request of many prompts does not shut others out: each FIRST_PROMPTS of them go behind what
-// comes in the next 10 seconds, one unit of priority.
-static int priority_of(int priority, int index)
-{
-    enum { FIRST_PROMPTS = 16 };
-    const int behind = index / FIRST_PROMPTS;
-    return priority - behind > -FX_MAX_PRIORITY ? priority - behind : -FX_MAX_PRIORITY;
-}
-
 // Submits with a reference for the engine. The last event gives it back; if the engine refuses,
 // this function does.
 static fx_status submit_tokens(fxi_job_part *part, const fxi_params *par, const fx_tokens *tok,
                                uint64_t *id, fx_error *err)
 {
+    enum { FIRST_PROMPTS = 16 };
     fxi_http_job *job = part->job;
     fxi_buf domain = {0};
     if (!fxi_tenant_domain(&domain, job->tenant, job->scope, par->cache_salt)) {
         fxi_buf_free(&domain);
         return fxi_fail(err, FX_ENOMEM, "out of memory");
     }
-    fx_request req = fxi_params_request(par, draw_bits().v);
+    fx_request req = fxi_params_request(par, random_bits());
     req.tenant = domain.p;
     req.client = job->client;
-    req.priority = priority_of(req.priority, part->index);
+    // A request of many prompts does not shut others out: each FIRST_PROMPTS of them go after what
+    // comes in the next 10 seconds, one unit of priority.
+    req.priority -= part->index / FIRST_PROMPTS;
+    if (req.priority < -FX_MAX_PRIORITY) req.priority = -FX_MAX_PRIORITY;
     req.prompt = tok->id;
     req.n_prompt = tok->n;
     req.on_event = fxi_http_job_on_event;
     req.ud = part;
     atomic_fetch_add(&job->refs, 1);
-    fx_status st = fx_submit(job->eng, &req, id, err);
+    const fx_status st = fx_submit(job->eng, &req, id, err);
     if (st != FX_OK) fxi_http_job_unref(job);
     fxi_buf_free(&domain);
     return st;
@@ -110,46 +140,40 @@ static void mark_submitted(fxi_job_part *part, uint64_t id)
 }
 
 // The last event gives the bytes back; if the engine refuses, this function does.
-static bool submit_billed(fxi_job_part *part, const fxi_params *par, const fx_tokens *tok,
-                          fxi_http_error *err)
+static bool submit_charged(fxi_job_part *part, const fxi_params *par, const fx_tokens *tok,
+                           fxi_http_error *err)
 {
     fx_error e = {0};
     uint64_t id = 0;
-    fxi_bill *bill = &part->job->bill;
+    fxi_charge *charge = &part->job->charge;
     part->n_bytes = queued_bytes(par, tok->n);
-    fxi_take taken = fxi_bill_take(bill, FXI_BYTES_QUEUE, part->n_bytes);
+    fxi_quota_result taken = fxi_charge_reserve(charge, FXI_BYTES_QUEUE, part->n_bytes);
     if (!fxi_bytes_granted(err, taken)) return false;
     if (submit_tokens(part, par, tok, &id, &e) == FX_OK) {
         mark_submitted(part, id);
         return true;
     }
-    fxi_bill_give(bill, FXI_BYTES_QUEUE, part->n_bytes);
+    fxi_charge_release(charge, FXI_BYTES_QUEUE, part->n_bytes);
     return fxi_http_fail_fx(err, &e, fxi_params_blame(par, &e));
 }
 
-// Prompt i's ids, once the reply knows what it will say of them.
-static bool encode_part(fxi_job_part *part, const fxi_params *par, fx_tokens *tok,
-                        fxi_http_error *err)
-{
-    const fxi_prompt *p = par->prompt ? &par->prompt[part->index] : NULL;
-    fxi_reply *r = &part->job->reply;
-    bool ok =
-        fxi_params_encode(par, part->job->eng, (size_t)part->index, tok, err) &&
-        fxi_reply_set_prompt(r, part->index, tok, p ? p->text : NULL, p ? p->n_bytes : 0, err);
-    fxi_bill_force(&part->job->bill, FXI_BYTES_ANSWER, fxi_reply_prompt_bytes(r, part->index));
-    return ok;
-}
-
+// Submits the prompt once the reply knows what it will say of it.
 static bool submit_part(fxi_job_part *part, const fxi_params *par, fxi_http_error *err)
 {
+    const fxi_prompt *p = par->prompt ? &par->prompt[part->index] : NULL;
+    fxi_http_job *job = part->job;
+    const size_t n_bytes = encoding_bytes(job->eng, par, part->index);
     fx_tokens tok = {0};
-    fxi_bill *bill = &part->job->bill;
-    size_t n_bytes = encoding_bytes(part->job->eng, par, part->index);
-    if (!fxi_bytes_granted(err, fxi_bill_take(bill, FXI_BYTES_PROMPT, n_bytes))) return false;
-    bool ok = encode_part(part, par, &tok, err) &&
-              (fxi_http_job_is_over(part->job) || submit_billed(part, par, &tok, err));
+    if (!fxi_bytes_granted(err, fxi_charge_reserve(&job->charge, FXI_BYTES_PROMPT, n_bytes)))
+        return false;
+    bool ok = fxi_params_encode(par, job->eng, (size_t)part->index, &tok, err) &&
+              fxi_reply_set_prompt(&job->reply, part->index, &tok, p ? p->text : NULL,
+                                   p ? p->n_bytes : 0, err);
+    fxi_charge_add(&job->charge, FXI_BYTES_ANSWER,
+                   fxi_reply_prompt_bytes(&job->reply, part->index));
+    ok = ok && (fxi_http_job_is_over(job) || submit_charged(part, par, &tok, err));
     fx_tokens_free(&tok);
-    fxi_bill_give(bill, FXI_BYTES_PROMPT, n_bytes);
+    fxi_charge_release(&job->charge, FXI_BYTES_PROMPT, n_bytes);
     return ok;
 }
 
@@ -186,7 +210,7 @@ static bool make_reply(fxi_http_job *job, const fxi_params *par, fxi_reply *r, f
     r->eng = job->eng;
     r->model = par->model ? par->model : job->srv->model_id;
     r->fingerprint = job->srv->fingerprint;
-    r->seed = draw_bits().v;
+    r->seed = random_bits();
     *part = calloc(par->n_prompt, sizeof **part);
     if (!*part || !fxi_reply_init(r, &spec, job->srv->opt.max_out_bytes)) return false;
     for (size_t i = 0; i < par->n_prompt; i++)
@@ -200,16 +224,12 @@ static bool move_reply(fxi_http_job *job, const fxi_params *par, fxi_reply *r, f
     pthread_mutex_lock(&job->mu);
     bool wanted = !job->reply.ended;
     if (wanted) {
-        fxi_bill_force(&job->bill, FXI_BYTES_ANSWER, fxi_reply_base_bytes(r));
+        fxi_charge_add(&job->charge, FXI_BYTES_ANSWER, fxi_reply_base_bytes(r));
         job->reply = *r;
         job->part = part;
         job->n_part = (int)par->n_prompt;
-        job->last_out_s = fxi_now_s();
     }
     pthread_mutex_unlock(&job->mu);
-    // Of later pings the watcher learns in time: it looks whenever there are connections.
-    if (wanted && r->spec.stream && job->srv->opt.ping_s < FXI_PEERS_LOOK_S)
-        fxi_watch_wake(job->srv);
     return wanted;
 }
 
@@ -219,7 +239,8 @@ static bool prepare_reply(fxi_http_job *job, const fxi_params *par, bool *wanted
 {
     fxi_reply r = {0};
     fxi_job_part *part = NULL;
-    fxi_take taken = fxi_bill_take(&job->bill, FXI_BYTES_ANSWER, copied_bytes(par)); // to the end
+    fxi_quota_result taken =
+        fxi_charge_reserve(&job->charge, FXI_BYTES_ANSWER, copied_bytes(par)); // to the end
     if (!fxi_bytes_granted(err, taken)) return false;
     bool ok = make_reply(job, par, &r, &part);
     *wanted = ok && move_reply(job, par, &r, part);
@@ -229,26 +250,19 @@ static bool prepare_reply(fxi_http_job *job, const fxi_params *par, bool *wanted
     return ok || fxi_http_fail_memory(err);
 }
 
-static void submit_parts(fxi_http_job *job, const fxi_params *par)
-{
-    fxi_http_error err;
-    for (int i = 0; i < (int)par->n_prompt && !fxi_http_job_is_over(job); i++)
-        if (!submit_part(&job->part[i], par, &err)) fxi_http_job_end(job, &err);
-}
-
 fxi_limits fxi_http_job_limits(fxi_http_job *job)
 {
     fxi_limits lim = job->srv->lim;
-    lim.bill = &job->bill;
+    lim.charge = &job->charge;
     return lim;
 }
 
 bool fxi_http_job_parse(fxi_http_job *job, fxi_api api, fxi_params *par, fxi_http_error *err)
 {
     const fxi_limits lim = fxi_http_job_limits(job);
-    fxi_log_body(job, job->body.p ? job->body.p : "", job->body.n);
+    fxi_log_body(job);
     bool ok = fxi_params_parse(par, api, job->body.p, job->body.n, &lim, err);
-    fxi_body_free(&job->body, &job->bill);
+    fxi_body_free(&job->body, &job->charge);
     if (!ok) return false;
     pthread_mutex_lock(&job->mu);
     memcpy(job->ignored, par->ignored, sizeof job->ignored);
@@ -256,16 +270,43 @@ bool fxi_http_job_parse(fxi_http_job *job, fxi_api api, fxi_params *par, fxi_htt
     return true;
 }
 
-bool fxi_http_job_submit(fxi_http_job *job, fxi_api api, fxi_http_error *err)
+bool fxi_http_job_submit(fxi_http_job *job, fxi_http_error *err)
 {
     fxi_params par;
     bool wanted = false;
-    if (!fxi_permit_request(job->srv, err) || !fxi_http_job_parse(job, api, &par, err))
+    if (!fxi_permit_request(job->srv, err) || !fxi_http_job_parse(job, job->route->api, &par, err))
         return false;
     const fx_request req = fxi_params_request(&par, 0);
     bool ok = fxi_permit_priority(job, &req, err) && fxi_params_resolve(&par, job->eng, err) &&
               prepare_reply(job, &par, &wanted, err);
-    if (wanted) submit_parts(job, &par);
+    for (int i = 0; wanted && i < (int)par.n_prompt && !fxi_http_job_is_over(job); i++)
+        if (!submit_part(&job->part[i], &par, err)) fxi_http_job_end(job, err);
     fxi_params_free(&par);
     return ok;
+}
+
+// ---- the work ---------------------------------------------------------------------------------
+
+static void run_job_work(fxi_work *w)
+{
+    fxi_http_job *job = (fxi_http_job *)((char *)w - offsetof(fxi_http_job, work));
+    fxi_http_error err;
+    if (!fxi_http_job_is_over(job) && !job->route->work(job, &err)) fxi_http_job_end(job, &err);
+    fxi_body_free(&job->body, &job->charge);
+    fxi_http_job_unref(job);
+}
+
+void fxi_http_job_post(fxi_http_job *job)
+{
+    fxi_http_error err;
+    job->work = (fxi_work){
+        .run = run_job_work, .client = job->client, .large = job->body.n >= LARGE_BODY_BYTES};
+    if (!fxi_jobs_add(job)) {
+        fxi_http_fail(&err, 503, "draining", NULL, "the server is shutting down");
+        fxi_respond_error(job, &err);
+        return;
+    }
+    atomic_fetch_add(&job->refs, 1);
+    fxi_workers_post(job->srv->workers, &job->work);
+    if (fxi_http_job_is_over(job)) fxi_http_job_drop_work(job); // a stop in between
 }
