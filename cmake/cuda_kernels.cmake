@@ -1,5 +1,5 @@
-# Kernels for GPUs: nvcc's fat binaries of src/kernels/cuda/*.cu, which gpu_image.c puts into the program. Without FX_CUDA
-# there are none, and a GPU is refused when it is asked for.
+# Kernels for GPUs: nvcc's fat binaries of src/kernels/cuda/*.cu, which gpu_image.c puts into the program. Without
+# FX_CUDA there are none, and a GPU is refused when it is asked for.
 
 option(FX_CUDA "Build the kernels for NVIDIA GPUs; needs nvcc" OFF)
 set(FX_CUDA_ARCHITECTURES 80 90 100 120 CACHE STRING "Compute capabilities of the GPUs to build kernels for")
