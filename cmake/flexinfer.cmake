@@ -2,26 +2,29 @@
 
 find_package(Threads REQUIRED)
 
+# fx_plain_flags: of every file of ours; fx_flags: the same with the sanitizers.
+add_library(fx_plain_flags INTERFACE)
 add_library(fx_flags INTERFACE)
-target_compile_definitions(fx_flags INTERFACE _GNU_SOURCE)
+target_link_libraries(fx_flags INTERFACE fx_plain_flags)
+target_compile_definitions(fx_plain_flags INTERFACE _GNU_SOURCE)
 # -ffp-contract=off: fused multiply-adds are written explicitly, so that every path rounds alike.
-target_compile_options(fx_flags INTERFACE
+target_compile_options(fx_plain_flags INTERFACE
   -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wvla
   -ffp-contract=off -fno-math-errno -fno-strict-aliasing)
 if(FX_WERROR)
-  target_compile_options(fx_flags INTERFACE -Werror)
+  target_compile_options(fx_plain_flags INTERFACE -Werror)
+endif()
+if(FX_COVERAGE)
+  target_compile_options(fx_plain_flags INTERFACE --coverage -fprofile-update=atomic)
+  target_link_options(fx_plain_flags INTERFACE --coverage)
+endif()
+if(FX_PROFILE)
+  target_compile_options(fx_plain_flags INTERFACE -g -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer)
 endif()
 if(FX_SANITIZE)
   target_compile_options(fx_flags INTERFACE -fsanitize=${FX_SANITIZE} -fno-omit-frame-pointer
     -fno-sanitize-recover=all)
   target_link_options(fx_flags INTERFACE -fsanitize=${FX_SANITIZE})
-endif()
-if(FX_COVERAGE)
-  target_compile_options(fx_flags INTERFACE --coverage -fprofile-update=atomic)
-  target_link_options(fx_flags INTERFACE --coverage)
-endif()
-if(FX_PROFILE)
-  target_compile_options(fx_flags INTERFACE -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer)
 endif()
 if(FX_SANITIZE MATCHES thread)
   target_compile_definitions(fx_flags INTERFACE FXI_TSAN)
@@ -46,24 +49,50 @@ function(fx_room_tests room folder)
   add_subdirectory(${folder})
 endfunction()
 
-# fx_test(NAME LINK lib... SOURCES file...): a cmocka program, run by CTest under its own name. Its labels are its room,
-# and unit or slow: `./check --quick` runs those labelled unit.
-function(fx_test name)
-  cmake_parse_arguments(T "" "" "LINK;SOURCES" ${ARGN})
-  add_executable(${name} ${T_SOURCES})
+# fx_add_test(NAME COMMAND...): add_test, with a time limit and with 77 as the status of a test that cannot run here.
+# Its labels are its room, and slow if FX_SLOW_TESTS names it.
+function(fx_add_test name)
+  add_test(NAME ${name} COMMAND ${ARGN})
+  set_tests_properties(${name} PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)
+  if(name IN_LIST FX_SLOW_TESTS)
+    # It starts early, so that no long test runs alone at the end.
+    set_tests_properties(${name} PROPERTIES LABELS slow COST 20)
+  endif()
+  set_property(GLOBAL APPEND PROPERTY FX_TESTS_MADE ${name})
+endfunction()
+
+# fx_suites(NAME LINK lib... SUITES file... SOURCES file... WRAP function...): a cmocka program with a suite for each of
+# the files SUITES (tests/suite.h), linked with SOURCES, with calls of the functions WRAP replaced by __wrap_ functions.
+# CTest runs each suite by itself, under the name of its file: `ctest -R test_beam`, or `PROGRAM test_beam`.
+function(fx_suites name)
+  cmake_parse_arguments(S "" "" "LINK;SUITES;SOURCES;WRAP" ${ARGN})
+  set(prototypes "")
+  set(rows "")
+  foreach(file ${S_SUITES})
+    get_filename_component(suite ${file} NAME_WE)
+    list(APPEND suites ${suite})
+    string(APPEND prototypes "int ${suite}(void);\n")
+    string(APPEND rows "    {\"${suite}\", ${suite}},\n")
+  endforeach()
+  set(list ${CMAKE_CURRENT_BINARY_DIR}/${name}_list.c)
+  file(CONFIGURE OUTPUT ${list} @ONLY CONTENT
+    "#include \"suite.h\"\n\n@prototypes@\nconst suite suite_list[] = {\n@rows@    {0, 0},\n};\n")
+  add_executable(${name} ${S_SUITES} ${S_SOURCES} ${list})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
-  target_link_libraries(${name} PRIVATE ${T_LINK} fx_flags cmocka)
+  target_link_libraries(${name} PRIVATE test_main ${S_LINK} fx_flags cmocka)
+  list(TRANSFORM S_WRAP PREPEND -Wl,--wrap=)
+  target_link_options(${name} PRIVATE ${S_WRAP})
   target_compile_definitions(${name} PRIVATE
     FX_SOURCE_DIR="${PROJECT_SOURCE_DIR}" FX_BINARY_DIR="${PROJECT_BINARY_DIR}")
-  set(label unit)
-  if(name IN_LIST FX_SLOW_TESTS)
-    set(label slow)
-  endif()
   add_dependencies(tests_${FX_ROOM} ${name})
-  add_dependencies(tests_${label} ${name})
-  add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77 LABELS ${label})
-  if(label STREQUAL slow)
-    set_tests_properties(${name} PROPERTIES COST 20) # starts early, so that no long test runs alone at the end
-  endif()
+  foreach(suite ${suites})
+    fx_add_test(${suite} ${name} ${suite})
+  endforeach()
+endfunction()
+
+# fx_test(NAME LINK lib... SOURCES file... WRAP function...): a program with one suite, of the first of these files.
+function(fx_test name)
+  cmake_parse_arguments(T "" "" "LINK;SOURCES;WRAP" ${ARGN})
+  list(POP_FRONT T_SOURCES file)
+  fx_suites(${name} LINK ${T_LINK} SUITES ${file} SOURCES ${T_SOURCES} WRAP ${T_WRAP})
 endfunction()

@@ -7,7 +7,7 @@
 include(GNUInstallDirs)
 
 install(TARGETS flexinfer RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT flexinfer)
-install(FILES ${PROJECT_SOURCE_DIR}/docs/man/flexinfer.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT flexinfer)
+install(FILES ${PROJECT_BINARY_DIR}/man/flexinfer.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT flexinfer)
 
 set(completion ${PROJECT_SOURCE_DIR}/dist/completion)
 install(FILES ${completion}/flexinfer.bash RENAME flexinfer COMPONENT flexinfer

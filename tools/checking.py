@@ -5,6 +5,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 C_SUFFIXES = {".c", ".h", ".cu", ".cuh"}
+PLACES = ("src", "include", "lab")  # whose folders the law names
 
 # A comment, or a string or character literal (which may hold what looks like a comment).
 COMMENT = re.compile(r'//(?:\\\n|[^\n])*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.DOTALL)

@@ -5,9 +5,8 @@ import { Chart } from "./chart.js";
 import { Chat } from "./chat.js";
 import { bytes, count, percent, seconds, several } from "./format.js";
 import { MemoryMap } from "./map.js";
-import { Cells, STATES } from "./picture.js";
 import { Replay } from "./replay.js";
-import { Watcher } from "./watch.js";
+import { Cells, STATES, Subscription } from "./snapshot.js";
 
 const $ = (id) => document.getElementById(id);
 const MOST_ROWS = 200; // of tables
@@ -75,10 +74,10 @@ function row(...cells) {
   return tr;
 }
 
-// `requests` as in a picture; those that wait in their order, after the others.
-function showRequests(requests) {
+// `requests` as in a snapshot, of n; those that wait in their order, after the others.
+function showRequests(requests, n) {
   const list = [...requests].sort((a, b) => a.place - b.place || a.id - b.id);
-  $("request-count").textContent = list.length ? several(list.length, "request") : "none";
+  $("request-count").textContent = n ? several(n, "request") : "none";
   $("requests").replaceChildren(...list.slice(0, MOST_ROWS).map((r) =>
     row(r.id, r.place ? `${r.state}, place ${r.place}` : r.state, count(r.prompt), count(r.cached), count(r.generated))));
 }
@@ -97,21 +96,22 @@ function pathItem(path, most) {
   return li;
 }
 
-function showTree(picture) {
-  const paths = picture.tree();
-  let tokens = 0;
-  for (const node of picture.nodes.values()) tokens += node.tokens;
-  $("node-count").textContent = paths.length ? `${count(tokens)} tokens` : "nothing recorded";
+function showTree(snapshot) {
+  const paths = snapshot.tree();
+  const tokens = sum([...snapshot.nodes.values()].map((node) => node.tokens));
+  const blocks = snapshot.counts.nodes;
+  const rest = snapshot.nodes.size < blocks ? ` in ${count(snapshot.nodes.size)} of ${several(blocks, "block")}` : "";
+  $("node-count").textContent = paths.length ? `${count(tokens)} tokens${rest}` : "nothing recorded";
   const longest = (p) => Math.max(p.tokens, ...p.children.map(longest));
   const most = Math.max(1, ...paths.map(longest));
   $("tree").replaceChildren(...paths.slice(-MOST_PATHS).map((p) => pathItem(p, most)));
 }
 
-function showSpanTable(picture) {
+function showSpanTable(snapshot) {
   if (!$("as-table").open) return;
-  const rows = [...picture.spans.values()].slice(0, MOST_ROWS).map((span) => {
-    const segments = picture.segmentsOf(span);
-    const shared = segments.filter((s) => picture.spansWith(s.chunk).length > 1).length;
+  const rows = [...snapshot.spans.values()].slice(0, MOST_ROWS).map((span) => {
+    const segments = snapshot.segmentsOf(span);
+    const shared = segments.filter((s) => snapshot.spansWith(s.chunk).length > 1).length;
     return row(`${span.request}.${span.choice}`, count(span.tokens), count(segments.length), count(shared));
   });
   $("span-rows").replaceChildren(...rows);
@@ -128,64 +128,55 @@ function showFigures(f) {
 // Tokens per second over about the last two seconds.
 const generated = [];
 
-function rateOf(picture) {
-  generated.push({ s: picture.atUs / 1e6, n: picture.stats.n_generated_tok });
+function rateOf(snapshot) {
+  generated.push({ s: snapshot.atUs / 1e6, n: snapshot.stats.n_generated_tok });
   while (generated.length > 2 && generated.at(-1).s - generated[1].s > 2) generated.shift();
   const [first, last] = [generated[0], generated.at(-1)];
   return last.s > first.s ? Math.max(0, (last.n - first.n) / (last.s - first.s)) : 0;
 }
 
-function showCounts(picture) {
-  STATES.forEach((name, i) => {
-    const b = document.querySelector(`[data-count="${name}"]`);
-    if (b) b.textContent = count(picture.cells.counts[i]);
-  });
-  $("chunk-count").textContent = picture.groups.length
-    ? `${count(picture.cells.size)} of ${bytes(picture.groups[0].chunk_bytes)}` : "this manager shows none";
-  $("span-count").textContent = picture.spans.size ? count(picture.spans.size) : "none";
+const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
+
+// The lists of a snapshot have limits.
+function shownOf(n, all) {
+  return n < all ? `the first ${count(n)} of ${count(all)}` : count(all);
 }
 
-// While the engine is idle there are no pictures, and no tokens.
+function showCounts(snapshot) {
+  STATES.forEach((name, i) => {
+    const b = document.querySelector(`[data-count="${name}"]`);
+    if (b) b.textContent = count(snapshot.counts.chunks[i]);
+  });
+  $("chunk-count").textContent = snapshot.groups.length
+    ? `${shownOf(snapshot.cells.size, sum(snapshot.counts.chunks))} of ${bytes(snapshot.groups[0].chunk_bytes)}`
+    : "this manager shows none";
+  $("span-count").textContent = snapshot.counts.spans ? shownOf(snapshot.spans.size, snapshot.counts.spans) : "none";
+}
+
+// While the engine is idle there are no snapshots, and no tokens.
 setInterval(() => {
   if (shown && !replaying && performance.now() - shown.at > 1500) $("rate").textContent = "0.0";
 }, 500);
 
-let shownAt = 0;
-let shown = null;
+let shown = null; // {snapshot, at} of the last one
 
-// Everything but the canvases is drawn four times a second at most.
-function showPicture(picture) {
+function showSnapshot(snapshot) {
   if (replaying) return;
-  const st = picture.stats;
-  const rate = rateOf(picture);
-  chart.add(picture.atUs / 1e6, st.kv_mapped_bytes, st.kv_live_bytes, st.kv_shared_bytes);
-  map.show(picture);
-  shown = { picture, rate, at: performance.now() };
-  const wait = shownAt + 250 - performance.now();
-  if (wait <= 0) showTexts();
-  else timer ??= setTimeout(showTexts, wait);
-}
-
-let timer = null;
-
-function showTexts() {
-  clearTimeout(timer);
-  timer = null;
-  if (!shown || replaying) return;
-  shownAt = performance.now();
-  const { picture, rate } = shown;
-  const st = picture.stats;
-  $("manager").textContent = `${picture.manager}, budget ${bytes(st.kv_budget_bytes)}`;
+  const st = snapshot.stats;
+  shown = { snapshot, at: performance.now() };
+  chart.add(snapshot.atUs / 1e6, st.kv_mapped_bytes, st.kv_live_bytes, st.kv_shared_bytes);
+  map.show(snapshot);
+  $("manager").textContent = `${snapshot.manager}, budget ${bytes(st.kv_budget_bytes)}`;
   showFigures({ mapped: st.kv_mapped_bytes, live: st.kv_live_bytes, shared: st.kv_shared_bytes,
-    swapped: st.kv_swapped_bytes, running: st.n_running, waiting: st.n_waiting, rate,
+    swapped: st.kv_swapped_bytes, running: st.n_running, waiting: st.n_waiting, rate: rateOf(snapshot),
     hits: percent(st.n_cached_tok, st.n_lookup_tok) });
-  showCounts(picture);
-  showRequests(picture.requests.values());
-  showTree(picture);
-  showSpanTable(picture);
+  showCounts(snapshot);
+  showRequests(snapshot.requests.values(), snapshot.counts.requests);
+  showTree(snapshot);
+  showSpanTable(snapshot);
 }
 
-$("as-table").addEventListener("toggle", () => shown && showSpanTable(shown.picture));
+$("as-table").addEventListener("toggle", () => shown && showSpanTable(shown.snapshot));
 
 // ---- the stream
 
@@ -204,10 +195,10 @@ function setLink(state, why) {
   $("locked-why").textContent = why;
 }
 
-const watcher = new Watcher(api, showPicture, setLink);
+const subscription = new Subscription(api, showSnapshot, setLink);
 
 $("ask-key").addEventListener("click", async () => {
-  if (await api.getKey("The memory is shown to admins: their key opens it.")) watcher.unlock?.();
+  if (await api.getKey("The memory is shown to admins: their key opens it.")) subscription.unlock?.();
 });
 
 async function loadModel() {
@@ -221,8 +212,8 @@ async function loadModel() {
 
 let replaying = null; // {replay, s, isPlaying}
 
-// What MemoryMap draws of a picture, from a replay.
-function pictureOf(replay) {
+// What MemoryMap draws, from a replay.
+function drawnOf(replay) {
   return { cells: emptyCells, spans: replay.spans, groups: [], segmentsOf: () => [], spansWith: () => [] };
 }
 
@@ -237,10 +228,9 @@ function setReplaying(on) {
   map.point(null);
   generated.length = 0;
   $("cells").hidden = $("legend").hidden = on;
-  if (!on && watcher.picture) {
-    watcher.picture.cells.dirty = null;
-    showPicture(watcher.picture);
-    showTexts();
+  if (!on && subscription.snapshot) {
+    subscription.snapshot.cells.dirty = null;
+    showSnapshot(subscription.snapshot);
   }
 }
 
@@ -267,16 +257,16 @@ function seek(s) {
   $("time").value = length ? 1000 * (replaying.s - replay.from) / length : 0;
   $("time-text").textContent = `${(replaying.s - replay.from).toFixed(3)} s`;
   const running = [...replay.requests.values()].filter((r) => r.state === "running");
-  const sum = (list) => list.reduce((n, r) => n + r.sequences, 0);
-  showFigures({ ...replay.now, swapped: 0, running: sum(running), waiting: sum(replay.queue()), rate: null, hits: "–" });
+  const sequences = (list) => sum(list.map((r) => r.sequences));
+  showFigures({ ...replay.now, swapped: 0, running: sequences(running), waiting: sequences(replay.queue()), rate: null, hits: "–" });
   $("manager").textContent = replay.recent.length ? `last: ${replay.recent.at(-1).name}` : "";
   $("chunk-count").textContent = "not in a trace: sequences are shown by their tokens";
   $("span-count").textContent = replay.spans.size ? count(replay.spans.size) : "none";
-  showRequests(replay.requests.values());
+  showRequests(replay.requests.values(), replay.requests.size);
   $("node-count").textContent = "not in a trace";
   $("tree").replaceChildren();
   chart.set(replay.memory, { from: replay.from, to: replay.to, now: replaying.s });
-  map.show(pictureOf(replay));
+  map.show(drawnOf(replay));
 }
 
 function play(before) {
@@ -323,7 +313,7 @@ $("load-file").addEventListener("change", async () => {
 
 const chat = new Chat(api, $("chat"));
 setTheme(localStorage.getItem("flexinfer-theme") ?? "auto");
-watcher.run();
+subscription.run();
 
 // For tests and for the curious: document.querySelector("main").flexinfer in the console.
-document.querySelector("main").flexinfer = { api, chat, map, chart, watcher, seek, replaying: () => replaying };
+document.querySelector("main").flexinfer = { api, chat, map, chart, subscription, seek, replaying: () => replaying };

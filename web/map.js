@@ -1,7 +1,7 @@
 // map.js - the memory map: every chunk a cell, every sequence a row of segments. Only what is seen is
 // drawn: cells as one image, of the rows those that are scrolled into view.
 
-import { STATES, SWAPPED } from "./picture.js";
+import { STATES, SWAPPED } from "./snapshot.js";
 import { bytes, count, several } from "./format.js";
 
 const LEAST_CELL = 2; // CSS pixels
@@ -10,9 +10,9 @@ const MOST_HEIGHT = 420; // of all cells, if they can be smaller
 const MOST_LINES = 60; // from a segment to chunks and from a chunk to rows
 
 export class MemoryMap {
-  #picture = null;
+  #snapshot = null;
   #rows = []; // spans by request, then choice
-  #was = []; // the keys of the picture before, in this order
+  #was = []; // the keys of the snapshot before, in this order
   #grid = { size: MOST_CELL, perRow: 1, gap: 2 };
   #row = { height: 16, most: 1, left: 64 };
   #point = null; // {key, index} of a segment, or {chunk}
@@ -52,11 +52,11 @@ export class MemoryMap {
     this.#drawnN = -1;
   }
 
-  show(picture) {
-    if (this.#picture !== picture) this.#drawnN = -1;
-    this.#picture = picture;
+  show(snapshot) {
+    if (this.#snapshot?.cells !== snapshot.cells) this.#drawnN = -1;
+    this.#snapshot = snapshot;
     this.#was = this.#rows.map((span) => span.key);
-    this.#rows = [...picture.spans.values()].sort((a, b) => a.request - b.request || a.choice - b.choice);
+    this.#rows = [...snapshot.spans.values()].sort((a, b) => a.request - b.request || a.choice - b.choice);
     this.#keepPoint();
     this.ask();
   }
@@ -71,7 +71,7 @@ export class MemoryMap {
   }
 
   draw() {
-    if (!this.#picture || !this.root.offsetWidth) return;
+    if (!this.#snapshot || !this.root.offsetWidth) return;
     this.#drawCells();
     this.#drawRows();
     this.#drawOverlay();
@@ -87,7 +87,7 @@ export class MemoryMap {
   }
 
   #drawCells() {
-    const cells = this.#picture.cells;
+    const cells = this.#snapshot.cells;
     const width = this.cells.parentElement.clientWidth;
     const was = this.#grid;
     this.#fitCells(Math.max(cells.n, 1), width);
@@ -135,7 +135,7 @@ export class MemoryMap {
   }
 
   #placeOfChunk(chunk) {
-    const cell = this.#picture.cells.cellOf(chunk);
+    const cell = this.#snapshot.cells.cellOf(chunk);
     if (cell === undefined) return null;
     const { size, perRow, gap } = this.#grid;
     return { x: (cell % perRow) * size, y: Math.floor(cell / perRow) * size, side: size - gap };
@@ -144,7 +144,7 @@ export class MemoryMap {
   #pointAtCell(e) {
     const { size, perRow } = this.#grid;
     const cell = Math.floor(e.offsetY / size) * perRow + Math.floor(e.offsetX / size);
-    const chunk = this.#picture?.cells.name[cell];
+    const chunk = this.#snapshot?.cells.name[cell];
     this.point(chunk === undefined ? null : { chunk });
   }
 
@@ -190,8 +190,8 @@ export class MemoryMap {
     }
     for (const [, at, chunk, n] of span.segments) {
       for (let k = 0, run; k < n; k += run) {
-        const state = this.#picture.cells.stateOf(chunk + k);
-        for (run = 1; k + run < n && !gap && this.#picture.cells.stateOf(chunk + k + run) === state; run++);
+        const state = this.#snapshot.cells.stateOf(chunk + k);
+        for (run = 1; k + run < n && !gap && this.#snapshot.cells.stateOf(chunk + k + run) === state; run++);
         ctx.fillStyle = this.#colour[STATES[state]] ?? "transparent";
         ctx.fillRect(left + (at + k) * step, y + 2, Math.max(1, run * step - gap), height - 4);
       }
@@ -207,7 +207,7 @@ export class MemoryMap {
     const row = Math.floor((e.offsetY + this.scroller.scrollTop) / height);
     const span = this.#rows[row];
     const at = Math.floor((e.offsetX - left) / this.#step(this.scroller.clientWidth));
-    const segments = span ? this.#picture.segmentsOf(span) : [];
+    const segments = span ? this.#snapshot.segmentsOf(span) : [];
     const index = segments.findIndex((s) => s.at === at);
     this.point(index < 0 ? null : { key: span.key, index });
   }
@@ -218,7 +218,7 @@ export class MemoryMap {
     e.preventDefault();
     const from = this.#place();
     const row = Math.min(this.#rows.length - 1, Math.max(0, from ? from.row + by[0] : 0));
-    const last = this.#picture.segmentsOf(this.#rows[row]).length - 1;
+    const last = this.#snapshot.segmentsOf(this.#rows[row]).length - 1;
     const index = from ? Math.min(last, Math.max(0, from.index + by[1])) : 0;
     this.point({ key: this.#rows[row].key, index });
     const y = row * this.#row.height;
@@ -245,7 +245,7 @@ export class MemoryMap {
 
   #keepPoint() {
     const key = this.#point?.key;
-    if (key && !this.#picture.spans.has(key)) {
+    if (key && !this.#snapshot.spans.has(key)) {
       this.#lost = { row: this.#was.indexOf(key), index: this.#point.index };
       this.#point = null;
     }
@@ -255,11 +255,11 @@ export class MemoryMap {
   // The chunk that is pointed at, and who maps it.
   pointed() {
     if (!this.#point) return null;
-    const span = this.#picture.spans.get(this.#point.key);
-    const segment = span && this.#picture.segmentsOf(span)[this.#point.index];
+    const span = this.#snapshot.spans.get(this.#point.key);
+    const segment = span && this.#snapshot.segmentsOf(span)[this.#point.index];
     const chunk = segment ? segment.chunk : this.#point.chunk;
     if (chunk === undefined) return null;
-    return { span, segment, chunk, spans: this.#picture.spansWith(chunk) };
+    return { span, segment, chunk, spans: this.#snapshot.spansWith(chunk) };
   }
 
   // What is pointed at, in words; again when it has changed.
@@ -273,9 +273,9 @@ export class MemoryMap {
   describe() {
     const p = this.pointed();
     if (!p) return "";
-    const state = STATES[this.#picture.cells.stateOf(p.chunk)];
-    const group = this.#picture.groups[p.segment?.group ?? 0];
-    const device = this.#picture.deviceOf(p.segment?.group ?? 0);
+    const state = STATES[this.#snapshot.cells.stateOf(p.chunk)];
+    const group = this.#snapshot.groups[p.segment?.group ?? 0];
+    const device = this.#snapshot.deviceOf(p.segment?.group ?? 0);
     const where = p.segment
       ? `Sequence ${p.span.request}.${p.span.choice}, segment ${p.segment.at + 1}${device === null ? "" : ` on device ${device}`}: `
       : "";
@@ -313,7 +313,7 @@ export class MemoryMap {
     const row = this.#rows.indexOf(span);
     const y = row * height - this.scroller.scrollTop;
     if (row < 0 || y < 0 || y + height > this.scroller.clientHeight + 1) return;
-    const at = this.#picture.segmentsOf(span).find((s) => s.chunk === chunk)?.at ?? 0;
+    const at = this.#snapshot.segmentsOf(span).find((s) => s.chunk === chunk)?.at ?? 0;
     const step = this.#step(this.scroller.clientWidth);
     const x = this.scroller.offsetLeft + left + at * step;
     const top = this.scroller.offsetTop + y;

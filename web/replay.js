@@ -1,7 +1,7 @@
 // replay.js - a trace of the flight recorder, played: what was running, waiting and in memory at any
 // moment of it. The recorder does not name chunks; sequences are shown by their lengths. No DOM.
 
-import { spanKey } from "./picture.js";
+import { spanKey } from "./snapshot.js";
 
 const STATES = ["waiting", "running", "leaving", "away", "coming"];
 

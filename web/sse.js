@@ -3,7 +3,7 @@
 const END = /\r?\n\r?\n/;
 const END_CHARS = 4; // at most
 
-// Cuts a stream of text into events: push(text) returns those that are complete. A picture may come
+// Cuts a stream of text into events: push(text) returns those that are complete. A snapshot may come
 // in many pieces: each is looked at once, and they are joined when its end has come.
 export class EventCutter {
   #pieces = [];

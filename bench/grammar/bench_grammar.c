@@ -25,7 +25,7 @@
 #include "base/system/grow.h"
 #include "figures.h"
 #include "format/vocab.h"
-#include "grammar/guide/gram_guide.h"
+#include "grammar/matcher/gram_matcher.h"
 #include "grammar/schema/schema.h"
 
 enum { SPEND = 4000, N_AGAIN = 20 };
@@ -89,23 +89,23 @@ static void open_vocab(bench_world *w, const char *path, const char *pre)
     const double start = cpu_ns();
     if (fxi_gram_tokens_make(&w->tokens, token, (size_t)n, &err)) die_with(path, err.text);
     fprintf(stderr, "%d tokens, their tries in %.1f ms\n", n, (cpu_ns() - start) / 1e6);
-    w->mask = calloc(fxi_guide_n_word((size_t)n), sizeof *w->mask);
+    w->mask = calloc(fxi_matcher_n_word((size_t)n), sizeof *w->mask);
     free(token);
 }
 
 // NULL: it is refused.
-static fxi_guide *make_form_guide(bench_world *w, const json_t *form)
+static fxi_gram_matcher *make_form_guide(bench_world *w, const json_t *form)
 {
     fxi_gram g = {0};
     fxi_gram_json json;
-    fxi_guide *guide = NULL;
+    fxi_gram_matcher *guide = NULL;
     fx_error err;
     uint32_t node;
-    const fxi_guide_limits limits = {.max_set = 1 << 16, .max_mask = 256, .max_bytes = 16 << 20};
+    const fxi_matcher_limits limits = {.max_set = 1 << 16, .max_mask = 256, .max_bytes = 16 << 20};
     if (fxi_gram_json_add(&g, &json, &err) ||
         fxi_schema_add(&g, &json, json_object_get(form, "schema"), &node, &err) ||
         fxi_gram_finish(&g, node, &err) ||
-        fxi_guide_make(&g, &w->tokens, (fxi_guide_speller){0}, limits, &guide, &err)) {
+        fxi_gram_matcher_make(&g, &w->tokens, (fxi_matcher_speller){0}, limits, &guide, &err)) {
         fxi_gram_free(&g);
         skip_or_die(w, json_string_value(json_object_get(form, "name")), err.text);
     }
@@ -129,29 +129,30 @@ static void add_time(time_list *t, double us)
 }
 
 // What the worker does for a token that was left to it, in microseconds.
-static double wait_for_worker(fxi_guide *guide, const fxi_ids *ids, size_t n, fxi_guide_place *at)
+static double wait_for_worker(fxi_gram_matcher *guide, const fxi_ids *ids, size_t n,
+                              fxi_match_state *at)
 {
     const double start = cpu_ns();
-    for (bool is_ready = false; !is_ready && fxi_guide_work(guide);) {
+    for (bool is_ready = false; !is_ready && fxi_gram_matcher_work(guide);) {
         size_t left = 0;
-        if (fxi_guide_prepare(guide, ids->id, n, at, false, &left, &is_ready, NULL)) break;
+        if (fxi_gram_matcher_prepare(guide, ids->id, n, at, false, &left, &is_ready, NULL)) break;
     }
     return (cpu_ns() - start) / 1e3;
 }
 
 // The mask of one token, and its time: of the engine's thread, and as a whole.
-static fx_status find_mask(bench_world *w, fxi_guide *guide, const fxi_ids *ids, size_t n,
-                           fxi_guide_place *at, form_times *t, fx_error *err)
+static fx_status find_mask(bench_world *w, fxi_gram_matcher *guide, const fxi_ids *ids, size_t n,
+                           fxi_match_state *at, form_times *t, fx_error *err)
 {
     bool is_ready;
     size_t left = SPEND;
     double start = cpu_ns(), worker_us = 0;
-    FX_TRY(fxi_guide_prepare(guide, ids->id, n, at, false, &left, &is_ready, err));
+    FX_TRY(fxi_gram_matcher_prepare(guide, ids->id, n, at, false, &left, &is_ready, err));
     double us = (cpu_ns() - start) / 1e3;
     t->first.n_held += !is_ready;
     if (!is_ready) worker_us = wait_for_worker(guide, ids, n, at);
     start = cpu_ns();
-    FX_TRY(fxi_guide_mask(guide, ids->id, n, at, w->mask, err));
+    FX_TRY(fxi_gram_matcher_mask(guide, ids->id, n, at, w->mask, err));
     us += (cpu_ns() - start) / 1e3;
     add_time(&t->first, us);
     add_time(&t->whole, us + worker_us);
@@ -159,11 +160,11 @@ static fx_status find_mask(bench_world *w, fxi_guide *guide, const fxi_ids *ids,
 }
 
 // The time of the mask before each token, which must allow it.
-static fx_status follow_text(bench_world *w, fxi_guide *guide, const json_t *text, form_times *t,
-                             fx_error *err)
+static fx_status follow_text(bench_world *w, fxi_gram_matcher *guide, const json_t *text,
+                             form_times *t, fx_error *err)
 {
     fxi_ids ids = tokens_of_text(w, text);
-    fxi_guide_place at = {0};
+    fxi_match_state at = {0};
     fx_status st = FX_OK;
     for (size_t i = 0; !st && i < ids.n; i++) {
         st = find_mask(w, guide, &ids, i, &at, t, err);
@@ -175,7 +176,7 @@ static fx_status follow_text(bench_world *w, fxi_guide *guide, const json_t *tex
     return st;
 }
 
-static void follow_texts(bench_world *w, fxi_guide *guide, const json_t *form, form_times *t)
+static void follow_texts(bench_world *w, fxi_gram_matcher *guide, const json_t *form, form_times *t)
 {
     const json_t *texts = json_object_get(form, "texts");
     for (size_t i = 0; i < json_array_size(texts); i++) {
@@ -196,7 +197,7 @@ static void add_times(time_list *to, const time_list *from)
 typedef struct form_row {
     const char *name;
     double compile_us, ahead_us;
-    fxi_guide_stats stats;
+    fxi_matcher_stats stats;
 } form_row;
 
 static void print_times(time_list *t)
@@ -230,17 +231,17 @@ static void run_form(bench_world *w, const json_t *form, form_times *all)
 {
     form_times t = {0}, again = {0};
     double start = cpu_ns();
-    fxi_guide *guide = make_form_guide(w, form);
+    fxi_gram_matcher *guide = make_form_guide(w, form);
     form_row r = {.name = json_string_value(json_object_get(form, "name")),
                   .compile_us = us_since(start)};
     if (!guide) return;
     start = cpu_ns();
-    while (w->looks_ahead && fxi_guide_work(guide)) continue;
+    while (w->looks_ahead && fxi_gram_matcher_work(guide)) continue;
     r.ahead_us = us_since(start);
     follow_texts(w, guide, form, &t);
     for (int i = 0; i < N_AGAIN; i++) follow_texts(w, guide, form, &again);
     t.again = again.first;
-    r.stats = fxi_guide_read(guide);
+    r.stats = fxi_gram_matcher_read(guide);
     print_row(&r, &t);
     add_times(&all->first, &t.first);
     add_times(&all->whole, &t.whole);
@@ -248,7 +249,7 @@ static void run_form(bench_world *w, const json_t *form, form_times *all)
     all->n_text += t.n_text;
     free(again.whole.us);
     free_times(&t);
-    fxi_guide_free(guide);
+    fxi_gram_matcher_free(guide);
 }
 
 static const char *take_options(bench_world *w, int argc, char **argv, int *at)

@@ -1,12 +1,12 @@
-// onlookers.c - what those who watch /kv/stream cost: the same load with four of them and without,
+// onlookers.c - what subscribers of /kv/stream cost: the same load with four of them and without,
 // in turn. One thread reads for all of them and drops what it reads, as cheap as a reader can be.
 //
 // The load goes on all the time. One sample is four slices of it, alone, watched, watched, alone or
 // the other way round, so that what drifts cancels. A slice is watched once all onlookers have
-// their first picture: to open a page costs once, to keep it open costs all the time. What a slice
+// their first snapshot: to open a page costs once, to keep it open costs all the time. What a slice
 // gets done is counted in tokens, those of prompts included, by the server. As the effect is
 // smaller than what slices differ by, the rows have the median and an interval that it lies in with
-// 95 %; and what the server counts itself, which is exact: the CPU time for pictures, and for
+// 95 %; and what the server counts itself, which is exact: the CPU time for snapshots, and for
 // sending them.
 #include <poll.h>
 #include <sys/socket.h>
@@ -21,7 +21,7 @@ static const char ask_stream[] = "GET /kv/stream HTTP/1.1\r\nHost: 127.0.0.1\r\n
 
 typedef struct onlookers {
     struct pollfd fd[N_ONLOOKER];
-    bool has_first[N_ONLOOKER]; // the beginning of a picture
+    bool has_first[N_ONLOOKER]; // the beginning of a snapshot
     atomic_int n_first;
     atomic_bool stop;
     pthread_t thread;
@@ -37,7 +37,7 @@ static double thread_cpu_ns(void)
 
 static void note_first(onlookers *o, int i, const char *p, size_t n)
 {
-    if (o->has_first[i] || !memmem(p, n, "event: picture", 14)) return;
+    if (o->has_first[i] || !memmem(p, n, "event: snapshot", 15)) return;
     o->has_first[i] = true;
     atomic_fetch_add(&o->n_first, 1);
 }
@@ -65,7 +65,7 @@ static void sleep_ms(double ms)
     nanosleep(&(struct timespec){(time_t)s, (long)((ms - s * 1e3) * 1e6)}, NULL);
 }
 
-// Until each has its first picture.
+// Until each has its first snapshot.
 static void onlookers_start(onlookers *o, const server *srv)
 {
     *o = (onlookers){.cpu_ns = 0};
@@ -90,7 +90,7 @@ static void onlookers_stop(onlookers *o)
 
 typedef struct told { // by /metrics, and about its process
     double at_ns, cpu_ns, n_tok, n_forward;
-    double clients, picture_s, made, sent, bytes, send_s; // of /kv/stream
+    double clients, snapshot_s, made, sent, bytes, send_s; // of /kv/stream
 } told;
 
 static told ask_told(const server *srv)
@@ -138,7 +138,7 @@ static void add_slice(watch_sum *sum, watch_costs *costs, bool is_watched, const
 static void add_told(watch_sum *sum, const told *a, const told *b)
 {
     const double s = (b->at_ns - a->at_ns) / 1e9;
-    samples_add(&sum->taking, (b->picture_s - a->picture_s) / s * 100);
+    samples_add(&sum->taking, (b->snapshot_s - a->snapshot_s) / s * 100);
     samples_add(&sum->sending, (b->send_s - a->send_s) / s * 100);
     samples_add(&sum->events_s, (b->sent - a->sent) / N_ONLOOKER / s);
     samples_add(&sum->bytes_s, (b->bytes - a->bytes) / N_ONLOOKER / s / 1e3);
@@ -221,12 +221,12 @@ static void watch_row(bench *b, const steady *load, watch_sum *sum)
     row_spread(out, "rate watched", &sum->rate[1], "tokens/s");
     row_spread(out, "forward passes alone", &sum->n_forward[0], "1/s");
     row_spread(out, "forward passes watched", &sum->n_forward[1], "1/s");
-    row_spread(out, "CPU for pictures", &sum->taking, "%");
+    row_spread(out, "CPU for snapshots", &sum->taking, "%");
     row_spread(out, "CPU for sending", &sum->sending, "%");
     row_spread(out, "CPU of the onlookers", &sum->reading, "%");
     row_spread(out, "events of each", &sum->events_s, "1/s");
     row_spread(out, "bytes of each", &sum->bytes_s, "KB/s");
-    row_spread(out, "whole picture", &sum->first_bytes, "KB");
+    row_spread(out, "snapshot", &sum->first_bytes, "KB");
     row_cell(out, "events made", sum->n_made, "");
     row_cell(out, "events sent", sum->n_sent, "");
     row_cell(out, "failed", load->n_failed, "requests");

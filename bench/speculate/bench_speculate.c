@@ -2,7 +2,7 @@
 //
 //     texts.py ../shared/data/prompts texts.jsonl
 //     make_model -o MODEL --layers 12 --dim 768 --ffn 2048 --heads 12 --vocab 32000 --type q8_0
-//     bench_speculate -m MODEL --tokenizer llama2/tokenizer.model texts.jsonl
+//     bench_speculate -m MODEL --tokenizer llama2/tokenizer.json texts.jsonl
 //
 // Models with random weights quote nothing, and small trained ones little. So the model computes
 // every row and draws every token, but what was drawn is replaced by the next token of the text's
@@ -59,7 +59,8 @@ static const fxi_opt opts[] = {
     {"only", 0, "KIND", FXI_OPT_STR, 0, 0, NULL, FIELD(only), 1, "texts of this kind alone"},
     {"texts", 0, "N", FXI_OPT_INT, 1, MAX_TEXT, "256", FIELD(max_text), 1, "of each kind, at most"},
 };
-static const fxi_opt_table table = {opts, sizeof opts / sizeof *opts, "BENCH_", NULL, 0};
+static const fxi_opt_table table = {
+    .opt = opts, .n_opt = sizeof opts / sizeof *opts, .env_prefix = "BENCH_"};
 
 typedef struct text {
     char kind[16];

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tokenizer_compare.py - how fast texts become ids: bench_tokenizer beside tokenizers, sentencepiece and tiktoken.
+"""tokenizer_compare.py - how fast texts become ids: bench_tokenizer next to tokenizers and tiktoken.
 
     build/venv/bin/python3 bench/tokenizer/tokenizer_compare.py build/release/bin/bench_tokenizer [ROUNDS] > rows.csv
 
@@ -32,7 +32,6 @@ CL100K = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}%s| ?[^\s
 VOCABULARIES = [  # file, pre-tokenizer, library
     ("gpt-neox-20b/20B_tokenizer.json", None, "tokenizers"), ("phi-2/tokenizer.json", None, "tokenizers"),
     ("minimind/tokenizer.json", None, "tokenizers"), ("llama2/tokenizer.json", None, "tokenizers"),
-    ("llama2/tokenizer.model", None, "sentencepiece"),
     ("llama3/tokenizer.model", "llama-bpe", "tiktoken"), ("qwen/qwen.tiktoken", "qwen2", "tiktoken"),
 ]
 
@@ -50,17 +49,13 @@ def load_tokenizers(library, path, _):
     return lambda text: tok.encode(text, add_special_tokens=False)
 
 
-def load_sentencepiece(library, path, _):
-    return library.SentencePieceProcessor(model_file=str(path)).encode
-
-
 def load_tiktoken(library, path, pre):
     ranks = {base64.b64decode(token): int(rank) for token, rank in map(bytes.split, path.read_bytes().splitlines())}
     pattern = CL100K % ("{1,3}" if pre == "llama-bpe" else "")
     return library.Encoding(path.name, pat_str=pattern, mergeable_ranks=ranks, special_tokens={}).encode_ordinary
 
 
-LOAD = {"tokenizers": load_tokenizers, "sentencepiece": load_sentencepiece, "tiktoken": load_tiktoken}
+LOAD = {"tokenizers": load_tokenizers, "tiktoken": load_tiktoken}
 
 
 def ours(bench, path, pre, text):

@@ -7,7 +7,7 @@
 // emitted). All of their tokens are computed in that turn; default_ms is the median of first turns
 // with the default step, which computes 512 of them.
 //
-// The engine is that of paper_engine.h. What is done with each logit is the model's: nothing is
+// The engine is that of simulated_engine.h. What is done with each logit is the model's: nothing is
 // drawn (the calls are replaced).
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 #include "base/system/clock.h"
 #include "engine/iteration.h"
 #include "figures.h"
-#include "paper_engine.h"
+#include "simulated_engine.h"
 
 enum { N_SAMPLE = 61, PROMPT_TOK = 40, ALL_TOK = 1 << 18, DEFAULT_TOK = 512, N_DEFAULT = 5 };
 
@@ -92,16 +92,16 @@ static fx_status no_pass(fxi_model *m, const fxi_batch *batch, float *logits, fx
     return FX_OK;
 }
 
-static void open_passless(paper_engine *p, int n_seq, int step_tok)
+static void open_passless(simulated_engine *p, int n_seq, int step_tok)
 {
     static fxi_model_ops passless;
-    paper_engine_open(p, "vtensor", n_seq, step_tok, (uint64_t)n_seq << 20);
+    simulated_engine_open(p, "vtensor", n_seq, step_tok, (uint64_t)n_seq << 20);
     passless = *p->r.model->model.ops;
     passless.submit = no_pass;
     p->r.model->model.ops = &passless;
 }
 
-static double turn_ms(paper_engine *p)
+static double turn_ms(simulated_engine *p)
 {
     const uint64_t start_ns = fxi_thread_cpu_ns();
     memset(phase_ms, 0, sizeof phase_ms);
@@ -112,10 +112,10 @@ static double turn_ms(paper_engine *p)
     return (double)(phase_ns - start_ns) / 1e6;
 }
 
-static double newcomers_ms(paper_engine *p, int n_seq, int step_tok)
+static double newcomers_ms(simulated_engine *p, int n_seq, int step_tok)
 {
     open_passless(p, n_seq, step_tok);
-    for (int i = 0; i < n_seq; i++) paper_engine_ask(p, PROMPT_TOK, 2 * N_SAMPLE);
+    for (int i = 0; i < n_seq; i++) simulated_engine_ask(p, PROMPT_TOK, 2 * N_SAMPLE);
     const double ms = turn_ms(p);
     if (p->r.eng->sched.running.n_seq != n_seq) die("not all were admitted");
     return ms;
@@ -127,16 +127,16 @@ static void print_phases(int n_seq)
     for (int i = 0; i < N_PHASE; i++) printf(",%.3f", phase_ms[order[i]] * 1e3 / n_seq);
 }
 
-static double newcomers_alone_ms(paper_engine *p, int n_seq, int step_tok)
+static double newcomers_alone_ms(simulated_engine *p, int n_seq, int step_tok)
 {
     const double ms = newcomers_ms(p, n_seq, step_tok);
-    paper_engine_close(p);
+    simulated_engine_close(p);
     return ms;
 }
 
 static double default_ms(int n_seq)
 {
-    paper_engine *p = need(calloc(1, sizeof *p));
+    simulated_engine *p = need(calloc(1, sizeof *p));
     samples s = {0};
     for (int i = 0; i < N_DEFAULT; i++) samples_add(&s, newcomers_alone_ms(p, n_seq, DEFAULT_TOK));
     const double ms = samples_at(&s, 0.5);
@@ -148,7 +148,7 @@ static double default_ms(int n_seq)
 // Newcomers, newcomers of other engines, and then turns in which the last ones decode.
 static void measure(int n_seq)
 {
-    paper_engine *p = need(calloc(2, sizeof *p));
+    simulated_engine *p = need(calloc(2, sizeof *p));
     samples decode = {0};
     const double first_ms = newcomers_alone_ms(&p[0], n_seq, ALL_TOK);
     const double again_ms = newcomers_ms(&p[1], n_seq, ALL_TOK);
@@ -158,7 +158,7 @@ static void measure(int n_seq)
     printf(",%.3f,%.3f,%.3f\n", samples_at(&decode, 0.5), samples_at(&decode, 0.99),
            default_ms(n_seq));
     samples_free(&decode);
-    paper_engine_close(&p[1]);
+    simulated_engine_close(&p[1]);
     free(p);
 }
 

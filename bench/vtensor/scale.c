@@ -1,7 +1,7 @@
 // scale.c - what each call of the owner costs as what it does not touch grows: sequences alive,
 // nodes of the tree, tokens of the context, idle spans; and the longest call while memory goes back
-// to the system. On a backend without memory (replay/paper), so that the manager's own work is
-// measured, at any size: the budget is 8 TiB. A block of 64 tokens fills a chunk.
+// to the system. On a backend without memory (lab/simulated_memory.h), so that the manager's own
+// work is measured, at any size: the budget is 8 TiB. A block of 64 tokens fills a chunk.
 //
 // Only what shows all chunks (chunk_each, snapshot), and what waits for the work on all sequences
 // (settle), goes with how many there are. They are timed after the others, whose caches they would
@@ -11,7 +11,7 @@
 #include <time.h>
 
 #include "bench_vtensor.h"
-#include "replay/paper/paper_memory.h"
+#include "lab/simulated_memory.h"
 
 #define GIB         ((uint64_t)1 << 30)
 #define MOST_BYTES  (8192 * GIB)
@@ -42,7 +42,7 @@ static scale scale_open(bench *b, size_t slice_bytes, uint32_t max_tok, uint32_t
     cfg.budget_bytes = MOST_BYTES;
     cfg.swap_bytes = GIB;
     cfg.mapper = VT_MAPPER_OWNER;
-    cfg.vmm = need(fxi_paper_memory_open(PAGE_BYTES, &free_of_cost));
+    cfg.vmm = need(fxi_simulated_memory_open(PAGE_BYTES, &free_of_cost));
     must(vt_manager_create(&cfg, &s.m), "make a manager");
     must(vt_domain_open(s.m, "scale", 5, &s.d), "open a domain");
     s.tok = random_tokens(1, max_tok);
@@ -91,7 +91,6 @@ static vt_seq *grown(scale *s, uint32_t n_tok)
     X(get_stats)         \
     X(read_stats)        \
     X(prefix_ages)       \
-    X(prefix_changes)    \
     X(held_bytes)        \
     X(mappings_for)      \
     X(domain_open)       \
@@ -159,25 +158,9 @@ static void note_chunks(void *ud, uint64_t first, uint64_t n, uint32_t group, vt
     *(uint64_t *)ud += n;
 }
 
-static void note_gone(void *ud, uint64_t id)
-{
-    (void)ud, (void)id;
-}
-
-static void note_anew(void *ud)
-{
-    (void)ud;
-}
-
-static void note_node(void *ud, uint64_t domain_id, const vt_prefix_info *node)
-{
-    (void)ud, (void)domain_id, (void)node;
-}
-
 // What the sequence has left is to be done, and nothing beside it.
 static void whole_manager(scale *s, call_times *us, uint32_t round)
 {
-    const vt_prefix_watcher watcher = {NULL, note_anew, note_gone, note_node};
     const uint64_t less = MOST_BYTES - (round & 1) * GIB;
     vt_stats st;
     vt_prefix_ages ages;
@@ -188,7 +171,6 @@ static void whole_manager(scale *s, call_times *us, uint32_t round)
     TIME(us->get_stats, vt_get_stats(s->m, &st));
     TIME(us->read_stats, vt_read_stats(s->m, &st));
     TIME(us->prefix_ages, vt_get_prefix_ages(s->m, &ages));
-    TIME(us->prefix_changes, vt_prefix_changes(s->m, &watcher));
     TIME(us->held_bytes, n += vt_held_bytes(s->m));
     TIME(us->mappings_for, n += vt_mappings_for(s->m, s->many[0]));
     TIME(us->domain_open, must(vt_domain_open(s->m, "other", 5, &d), "open a domain"));
@@ -217,7 +199,7 @@ static void put_call(bench *b, const char *name, samples *us)
 
 #define PUT_CALL(name) put_call(s->b, #name, &us.name);
 
-// Rounds until then are not counted: they fill caches, and the first prefix_changes tells of all.
+// Rounds until then are not counted: they fill caches.
 enum { N_WARM_UP = 2 };
 
 static void measure_calls(scale *s, const char *by, uint32_t n)
@@ -225,7 +207,6 @@ static void measure_calls(scale *s, const char *by, uint32_t n)
     static const call_times empty;
     call_times none = empty, us = empty;
     for (int i = 0; i < N_MANY; i++) s->many[i] = grown(s, 1);
-    vt_prefix_watch(s->m, true);
     take_step(s);
     for (uint32_t i = 0; i < N_WARM_UP + 4 + s->b->n_repeat; i++) {
         one_sequence(s, i < N_WARM_UP ? &none : &us, i);

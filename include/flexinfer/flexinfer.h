@@ -34,6 +34,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "flexinfer/counters.h" // defines: fx_histogram, fx_op_stats, FX_KV_*, FX_DRIVER_*
 #include "flexinfer/error.h"
 
 #ifdef __cplusplus
@@ -48,8 +49,8 @@ enum { FX_MAX_DRAFT = 32 }; // tokens drafted for a sequence in a step
 
 typedef struct fx_options {
     const char *model_path; // a GGUF file
-    // The vocabulary, if it is not in the model: another GGUF file, a tokenizer.json, a
-    // SentencePiece model, a rank file, or a folder with one of these; NULL: in the model.
+    // The vocabulary, if it is not in the model: another GGUF file, a tokenizer.json, a folder with
+    // one, or a rank file; NULL: in the model.
     // tokenizer_pre names the pre-tokenizer of a rank file, which does not name it itself
     // ("llama-bpe", "qwen2", ..); NULL otherwise.
     const char *tokenizer_path, *tokenizer_pre;
@@ -66,11 +67,9 @@ typedef struct fx_options {
     // the cache; they need NCCL, KV heads that their number divides, and a manager of the cache
     // that can do it (the first one). Up to 8.
     const char *device;
-    // How a GPU adds: "law" (NULL), 16-bit weights and attention on tensor cores, in a fixed order
-    // that batch, chunking, paging and preemption do not change; "exact", in the CPU's order, which
-    // gives the same bits; "fast", as "law", but 16-bit weights by NVIDIA's cuBLASLt, which is
-    // loaded then, in whatever order is fastest for the batch: logits depend on it in their last
-    // bits.
+    // A GPU's order of sums: "batch-invariant" (NULL), 16-bit weights and attention on tensor
+    // cores, in a fixed order that batch, chunking, paging and preemption do not change;
+    // "cpu-exact", the CPU's order, which gives the CPU's bits. "law", "exact": their old names.
     const char *gpu_math;
     int n_thread; // compute threads, the engine thread included; 0: one per usable core
     int ctx_tok;  // longest sequence, in tokens; 0: what the model was trained for
@@ -78,24 +77,23 @@ typedef struct fx_options {
     // its cgroup, has free once the model is loaded; of GPUs nine tenths.
     uint64_t kv_memory_bytes;
     const char *kv_manager; // who manages the KV cache, see fx_kv_manager_name; NULL: the first
-    int kv_block_tok;       // tokens in a unit of its memory, at least; 0: the manager's choice
-    const char *kv_type;    // element type of the KV cache: "f16", "bf16", "f32", or "q8_0" (head
-                            // size a multiple of 32); NULL: f16
-    int max_seq;            // sequences that run together; 0: 64
-    int max_queue;          // sequences that may wait beyond those; 0: 1024
-    int64_t max_queue_tok;  // prompt tokens that may wait; 0: 1,048,576
+    const struct fxi_kv_ops *kv_ops; // one of the caller's own instead (src/kv/kv.h); NULL: none
+    int kv_block_tok;      // tokens in a unit of its memory, at least; 0: the manager's choice
+    const char *kv_type;   // element type of the KV cache: "f16", "bf16", "f32", or "q8_0" (head
+                           // size a multiple of 32); NULL: f16
+    int max_seq;           // sequences that run together; 0: 64
+    int max_queue;         // sequences that may wait beyond those; 0: 1024
+    int64_t max_queue_tok; // prompt tokens that may wait; 0: 1,048,576
     int step_tok; // token budget of one step (decodes first, then prompts), raised to max_seq if it
                   // is less; 0: 512
     int step_ms;  // time cap on prompt work per step while others decode (at least 64 tokens);
                   // 0: 250
-    const char *swap_dir; // directory of the swap file for preempted sequences; NULL: $TMPDIR or
-                          // /tmp
+    const char *swap_dir; // folder of the swap file for preempted sequences; NULL: $TMPDIR or /tmp
     uint64_t swap_bytes;  // size of that file; 0: no swap, preempted sequences are computed again
     // Speculative decoding: a sequence computes tokens that it may go on with in the same pass as
-    // its last one, and keeps those that come true. No answer changes, not a bit of it (but on a
-    // GPU with "fast" arithmetic, whose logits depend on the batch). "off" (NULL); "prompt": what
-    // followed its last tokens where they occurred before, in prompt or answer; "prefix": what is
-    // recorded behind the same tokens for the same tenant; "auto": both.
+    // its last one, and keeps those that come true. No answer changes, not a bit of it. "off"
+    // (NULL); "prompt": what followed its last tokens where they occurred before, in prompt or
+    // answer; "prefix": what is recorded after the same tokens for the same tenant; "auto": both.
     const char *speculate;
     // A small model of the same vocabulary that drafts where the sources above have nothing, on the
     // host's cores; a GGUF file or a folder; NULL: none. Its cache gets a share of kv_memory_bytes
@@ -607,7 +605,7 @@ const char *fx_kv_manager_name(int i);
     X(kv_swapped_bytes, "KV memory of preempted requests in the swap now")                \
     X(kv_peak_mapped_bytes, "largest kv_mapped_bytes so far")                             \
     X(kv_peak_live_bytes, "largest kv_live_bytes so far")                                 \
-    X(n_picture, "pictures of the KV memory taken for those who watch it, so far")        \
+    X(n_picture, "snapshots of the KV memory taken for subscribers so far")               \
     X(picture_us, "microseconds of the engine thread spent on them so far")
 
 typedef struct fx_stats {
@@ -618,53 +616,6 @@ typedef struct fx_stats {
 
 // A snapshot, taken at the end of the last step.
 void fx_engine_stats(const fx_engine *eng, fx_stats *out);
-
-// Values by size: count[i] of them were in (2^(i-1), 2^i], count[0] were 0 or 1, and the last
-// element counts all larger ones.
-#define FX_N_BUCKET 24
-typedef struct fx_histogram {
-    uint64_t count[FX_N_BUCKET + 1];
-    uint64_t sum; // of the values
-} fx_histogram;
-
-typedef struct fx_op_stats {
-    uint64_t n_call;    // so far
-    uint64_t n_failure; // of them, that did not succeed; running out of memory counts
-    uint64_t ns;        // time spent in all of them
-} fx_op_stats;
-
-// X(name): what the KV cache asked of the system or driver; calls of its own thread count too.
-#define FX_DRIVER_OPS(X) \
-    X(reserve)           \
-    X(unreserve)         \
-    X(create)            \
-    X(destroy)           \
-    X(map)               \
-    X(protect)           \
-    X(unmap)             \
-    X(zero)              \
-    X(fetch)             \
-    X(store)             \
-    X(swap_write)        \
-    X(swap_read)
-// X(name): what the engine asked of the KV cache.
-#define FX_KV_OPS(X) \
-    X(create)        \
-    X(match)         \
-    X(fork)          \
-    X(extend)        \
-    X(record)        \
-    X(swap_out)      \
-    X(swap_in)       \
-    X(trim)          \
-    X(truncate)
-
-#define FX_NAME_DRIVER_OP(name) FX_DRIVER_##name,
-#define FX_NAME_KV_OP(name)     FX_KV_##name,
-enum { FX_DRIVER_OPS(FX_NAME_DRIVER_OP) FX_N_DRIVER_OP };
-enum { FX_KV_OPS(FX_NAME_KV_OP) FX_N_KV_OP };
-#undef FX_NAME_DRIVER_OP
-#undef FX_NAME_KV_OP
 
 typedef struct fx_details {
     fx_histogram step_tok;              // tokens of each forward pass

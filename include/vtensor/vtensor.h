@@ -25,7 +25,7 @@
 // next sequence.
 //
 // Groups. Planes whose rows have the same size and life belong to one group, and each group has
-// chunks of its own: layers whose K and V differ in width, scales beside codes, layers with a
+// chunks of its own: layers whose K and V differ in width, scales next to codes, layers with a
 // sliding window, recurrent state. All groups share one budget and one tree of prefixes. A plain
 // model has one group.
 //
@@ -37,7 +37,7 @@
 //  - A shared chunk is read-only, by the mapping itself where the backend can (vt_config.no_guard):
 //    a stray write faults. Where nearly all mappings are in use (max_mappings), what a sequence
 //    shares may stay or become writable in its own mappings until there are more, because a guard
-//    costs a mapping. A sequence never shares its tail: who forks or matches gets a copy.
+//    costs a mapping. A sequence never shares its tail: a fork or a match gets a copy.
 //  - A sequence may write the rows [n, length) that an extend added, and no row that it shares:
 //    rows that were matched, or that existed when it was forked or recorded.
 //  - Beyond a sequence's length only its own or zeroed memory is readable. Within the length, a
@@ -113,9 +113,9 @@ typedef struct vt_config {
     size_t slice_bytes; // bytes of a chunk in each view: of one plane (SPLIT), of view_planes or of
                         // all (PACKED); a multiple of the backend's granularity; 0: the smallest
                         // that holds 32 tokens. Ignored if there are groups
-    uint64_t spare_low_bytes;  // vt_step keeps as much ready for the next new sequences, in up to
-                               // eight spans and as far as such sequences go of late, beside what
-                               // the live ones are about to need; idle prefixes are evicted for it
+    uint64_t spare_low_bytes; // vt_step keeps as much ready for the next new sequences, in up to
+        // eight spans and as long as such sequences were recently, besides what
+        // the live ones are about to need; idle prefixes are evicted for it
     uint64_t spare_high_bytes; // limit on the spare chunks kept, those still mapped in live spans
                                // not counted; the mapper thread returns the rest to the system
                                // (with VT_MAPPER_OWNER, vt_work). vt_set_budget changes a limit
@@ -194,18 +194,18 @@ VT_API VT_NODISCARD vt_status vt_seq_extend_many(vt_seq *const *seq, const uint3
 
 // Creates a sequence whose first len_tok tokens are those of s. Whole chunks are shared; the tail,
 // and a recurrent state, are copied, in the order of the device's work. Errors: VT_EINVAL (len_tok
-// > length of s; s is swapped out; rows that len_tok needs have been freed behind a window; a
+// > length of s; s is swapped out; a window has freed rows that len_tok needs; a
 // len_tok below the length of a sequence with a state), and those of vt_seq_create and
 // vt_seq_extend; s is not changed.
 VT_API VT_NODISCARD vt_status vt_seq_fork(vt_seq *s, uint32_t len_tok, vt_seq **out);
 
 // Removes the tokens from len_tok on. Chunks that hold no other tokens become spare, or stay with
 // their other holders. A len_tok of at least the length changes nothing.
-// Errors: VT_EINVAL (swapped out; rows that len_tok needs have been freed behind a window; a state,
+// Errors: VT_EINVAL (swapped out; a window has freed rows that len_tok needs; a state,
 // unless len_tok is 0), VT_EDEVICE; the sequence is then as before.
 VT_API VT_NODISCARD vt_status vt_seq_truncate(vt_seq *s, uint32_t len_tok);
 
-// Ends a sequence. Chunks that nobody else holds become spare (beyond spare_high_bytes they return
+// Ends a sequence. Chunks without another holder become spare (beyond spare_high_bytes they return
 // to the system), and the span is reused. A chunk is zero again before another sequence sees it. On
 // a GPU, nothing is unmapped before the work submitted to the device so far is done. What the last
 // vt_seq_record could not share yet, the tail, is recorded now. NULL is allowed.
@@ -213,7 +213,7 @@ VT_API void vt_seq_release(vt_seq *s);
 
 // Sends the chunks that are not shared to the swap, and frees them as they are written. Addresses,
 // length and shared chunks stay. Never waits: it begins, and answers VT_BUSY while rows are on
-// their way; vt_step carries them on, beside the owner, and calling this again tells how it ended.
+// their way; vt_step continues while the owner goes on, and calling this again tells how it ended.
 // From the first call on no row of the sequence may be touched; allowed are vt_seq_swap_in (turns
 // it round), vt_seq_wait and vt_seq_release. Once it is out, calling it again also releases chunks
 // that are no longer shared. Errors: VT_EINVAL (no swap is configured), VT_NOSWAP (also: the disk
@@ -313,7 +313,7 @@ VT_API void vt_domain_close(vt_domain *d); // NULL is allowed
 VT_API uint32_t vt_match(const vt_domain *d, const uint32_t *tok, uint32_t n_tok);
 
 // What has followed these tokens: writes to out up to max_n tokens that are recorded in the domain
-// behind exactly tok[0..n_tok), and returns how many; 0: nothing that is recorded goes on from
+// after exactly tok[0..n_tok), and returns how many; 0: nothing that is recorded continues from
 // there (or n_tok is not recorded). Where recorded paths part, it follows the branch recorded last;
 // where very many part in one place, some are not looked at. A guess at what a sequence will
 // become, for speculative decoding: tokens only, of one domain only, whether or not their rows
@@ -396,22 +396,9 @@ VT_API void vt_domain_each(vt_manager *m,
                            void *ud);
 VT_API void vt_prefix_each(const vt_domain *d, bool (*fn)(void *ud, const vt_prefix_info *node),
                            void *ud);
-
-// What a watcher is told. The calls must not call the manager.
-typedef struct vt_prefix_watcher {
-    void *ud;
-    void (*anew)(void *ud);              // what was told before is void: all nodes follow
-    void (*gone)(void *ud, uint64_t id); // perhaps of a node that was never told of
-    void (*node)(void *ud, uint64_t domain_id, const vt_prefix_info *node); // new or different
-} vt_prefix_watcher;
-
-// For status pages of large caches: from vt_prefix_watch(m, true) on the manager notes which nodes
-// change, of all domains, and vt_prefix_changes tells of those that are new, different in n_tok,
-// held_bytes or n_seq, or gone since the last call; at first, and after a lack of memory, of all.
-// Its time goes with what it tells. The order of nodes is any. While nobody watches, it tells of
-// all nodes. Owner thread; watching again begins anew.
-VT_API void vt_prefix_watch(vt_manager *m, bool is_on);
-VT_API void vt_prefix_changes(vt_manager *m, const vt_prefix_watcher *to);
+// The same from the newest node to the oldest: children before parents.
+VT_API void vt_prefix_each_newest(const vt_domain *d,
+                                  bool (*fn)(void *ud, const vt_prefix_info *node), void *ud);
 
 // ---- Events, for routers that follow what is cached where
 
@@ -643,8 +630,8 @@ typedef struct vt_snapshot {
 VT_API VT_NODISCARD vt_status vt_snapshot_take(const vt_manager *m, vt_snapshot **out);
 VT_API void vt_snapshot_free(vt_snapshot *snap); // NULL is allowed
 
-// The same for pictures of large caches, call by call and without a block of memory. The calls must
-// not call the manager. Owner thread.
+// The same for large caches, call by call and without a block of memory. The calls must not call
+// the manager. Owner thread.
 //
 // Chunks that have memory, in runs of neighbours of one group and state, by index.
 VT_API void vt_chunk_each(const vt_manager *m,

@@ -18,6 +18,11 @@ void fxi_error_set(fx_error *err, fx_status st, const char *fmt, ...)
     err->status = st;
 }
 
+fx_status fxi_fail_memory(fx_error *err)
+{
+    return fxi_fail(err, FX_ENOMEM, "out of memory");
+}
+
 fx_status fxi_fail_in(fx_error *err, const char *fmt, ...)
 {
     if (!err) return FX_EINTERNAL;

@@ -10,6 +10,9 @@
 __attribute__((format(printf, 3, 4))) void fxi_error_set(fx_error *err, fx_status st,
                                                          const char *fmt, ...);
 
+// The error of an allocation that failed. Returns FX_ENOMEM.
+fx_status fxi_fail_memory(fx_error *err);
+
 // Puts "prefix: " before the text of an error on its way up; returns its status (FX_EINTERNAL if
 // err is NULL).
 __attribute__((format(printf, 2, 3))) fx_status fxi_fail_in(fx_error *err, const char *fmt, ...);

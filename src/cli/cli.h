@@ -1,11 +1,8 @@
-// cli.h - the tables of the program: its commands, and the options of all commands.
+// cli.h - the tables of a program: its commands, and the options of all commands.
 //
-// One command is one file in command/ with one entry function. All options of all commands are
-// fields of one struct, filled from one table. The program's help and its manual page are printed
-// from these tables.
-//
-//   main.c -> command/ -> bench/ -> terminal/ -> options.c, command_table.c
-//   manual/ (a program of its own)            -> options.c, command_table.c
+// One command is one file, cmd_*.c, with one entry function. All options of all commands are fields
+// of one struct, filled from one table. Help, the manual page and the completions of shells are
+// made from these tables. flexinfer-lab (lab/) is a second program with tables of its own.
 #ifndef FXI_CLI_H
 #define FXI_CLI_H
 
@@ -15,7 +12,41 @@
 #include "base/option/opt.h"
 #include "flexinfer/flexinfer.h"
 
-// ---- command_table.c --------------------------------------------------------------------------
+// ---- program.c ---------------------------------------------------------------------------------
+
+typedef struct fxi_cli_options fxi_cli_options;
+
+typedef struct fxi_cli_command {
+    const char *name;
+    unsigned bit;           // FXI_CMD_* of its options' rows
+    int min_rest, max_rest; // arguments that are not options
+    bool needs_model;
+    const char *synopsis, *about;
+    const char *note; // for help, after the options; NULL: none
+    // `rest` holds the arguments that are not options, as many as the command takes. Returns the
+    // program's exit status. NULL: help.
+    int (*call)(const fxi_cli_options *o, const fxi_opt_rest *rest);
+} fxi_cli_command;
+
+// A spelling of former versions: the first words of a command line, and what to say about it.
+typedef struct fxi_cli_moved {
+    const char *word, *next, *now;
+} fxi_cli_moved;
+
+typedef struct fxi_cli_program {
+    const char *name, *about;
+    const fxi_cli_command *command; // [n_command]
+    int n_command;
+    const fxi_opt_table *options;
+    const fxi_cli_moved *moved; // [n_moved]
+    int n_moved;
+} fxi_cli_program;
+
+// Runs the command that the arguments name, and checks stdout at the end; `o` takes the values of
+// options. Returns the program's exit status.
+int fxi_cli_main(const fxi_cli_program *p, int argc, char **argv, fxi_cli_options *o);
+
+// ---- commands.c --------------------------------------------------------------------------------
 
 enum { // bits in the `commands` of an option's row
     FXI_CMD_SERVE = 1,
@@ -26,31 +57,15 @@ enum { // bits in the `commands` of an option's row
     FXI_CMD_HELP = 32,
     FXI_CMD_CONVERT = 64,
     FXI_CMD_QUANTIZE = 128,
-    FXI_CMD_REPLAY = 256,
-    FXI_CMD_FIGURES = 512,
-    FXI_CMD_SERVE_TRACE = 1024,
-    FXI_CMD_TOP = 2048,
+    FXI_CMD_TOP = 256,
+    FXI_CMD_LAB = 512, // commands of flexinfer-lab that run a model; the next bits are its own
 };
 
-typedef struct fxi_cli_command {
-    const char *name;       // one word, or two with a space between
-    unsigned bit;           // FXI_CMD_*
-    int min_rest, max_rest; // arguments that are not options
-    bool needs_model;
-    const char *synopsis, *about;
-    const char *note; // for help, after the options; NULL: none
-} fxi_cli_command;
-
-enum { FXI_N_COMMAND = 12 };
-extern const fxi_cli_command fxi_cli_commands[FXI_N_COMMAND];
-
-// What a command returns, and the program's exit status: 0, one of these, or
-// FXI_EXIT_SIGNAL plus the number of the signal that ended it.
-enum { FXI_EXIT_FAILURE = 1, FXI_EXIT_USAGE = 2, FXI_EXIT_SIGNAL = 128 };
+extern const fxi_cli_program fxi_cli_flexinfer;
 
 // ---- options.c --------------------------------------------------------------------------------
 
-typedef struct fxi_cli_options {
+struct fxi_cli_options {
     const char *config;                    // NULL: not given
     const char *model;                     // NULL: not given
     const char *tokenizer, *tokenizer_pre; // NULL: not given
@@ -104,14 +119,7 @@ typedef struct fxi_cli_options {
     const char *client_key_file; // NULL: not given
     const char *ca_file;         // the same
     bool once;
-    // bench replay, bench serve
-    const char *managers, *geometry, *device;
-    const char *calibration, *timeline; // NULL: not given
-    float rate_per_s, speed, shrink, sample_s;
-    int n_choice, beam_width, prefix_tok, max_row;
-    bool no_prefixes;
-    uint64_t page_bytes;
-} fxi_cli_options;
+};
 
 extern const fxi_opt_table fxi_cli_table;
 // The options before parsing: all zero but a random seed.

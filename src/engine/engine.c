@@ -2,7 +2,6 @@
 #include "engine/engine.h"
 
 #include "engine/iteration.h"
-#include "engine/picture/paint.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -28,10 +27,10 @@ void fxi_engine_run(fx_engine *eng)
 {
     while (await_iteration(eng)) {
         const bool is_busy = fxi_iteration_run(eng);
-        const int look_ms = fxi_picture_act(eng), idle_ms = fxi_idle_wait_ms(eng);
+        const int snapshot_ms = fxi_snapshot_act(eng), idle_ms = fxi_idle_wait_ms(eng);
         const int limit_ms = fxi_limit_wait_ms(&eng->memory);
         if (!is_busy)
-            fxi_mailbox_wait(&eng->mailbox, sooner_ms(limit_ms, sooner_ms(look_ms, idle_ms)));
+            fxi_mailbox_wait(&eng->mailbox, sooner_ms(limit_ms, sooner_ms(snapshot_ms, idle_ms)));
         else if (fxi_iteration_is_blocked(eng))
             fxi_mailbox_wait(&eng->mailbox, SWAP_WAIT_MS);
     }

@@ -9,7 +9,6 @@
 //   memory/     caches of sequences: growing, preemption, budget, prefix cache
 //   draft/      drafted tokens: where they come from, how many are worth computing
 //   sampling/   from a row of logits to a token
-//   picture/    what a window shows: taken after an iteration while somebody watches
 //
 // The files of this folder see the whole engine. Calls among them go down this list only:
 //
@@ -20,6 +19,7 @@
 //   commit, sample      its results: tokens sampled and appended, beams chosen and forked
 //   output              the events of a request
 //   mailbox             what other threads leave for the engine thread
+//   engine_snapshot     the state as data for subscribers, taken between forward passes
 //
 // Everything belongs to the engine thread, except for the atomics and the fields that are marked as
 // guarded by a mutex or constant once the engine is open.
@@ -27,10 +27,10 @@
 #define FXI_ENGINE_H
 
 #include "engine/draft/drafting.h"
+#include "engine/engine_snapshot.h"
 #include "engine/grammar/grammars.h"
 #include "engine/mailbox.h"
 #include "engine/memory/kv_memory.h"
-#include "engine/picture/gallery.h"
 #include "engine/record/stats.h"
 #include "engine/sched/sched.h"
 #include "flexinfer/flexinfer.h"
@@ -88,7 +88,7 @@ struct fx_engine {
     fxi_grammars grammars;
     fxi_mailbox mailbox;
     fxi_statistics stats;
-    fxi_gallery gallery;
+    fxi_snapshots snapshots;
     fxi_sched sched;
     fxi_memory memory;
     fxi_drafting *drafting;   // NULL: it does not draft

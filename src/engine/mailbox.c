@@ -109,7 +109,7 @@ fxi_live_request *fxi_mailbox_take(fxi_mailbox *m)
     pthread_mutex_lock(&m->mu);
     fxi_live_request *r = m->head;
     m->head = m->tail = NULL;
-    m->has_new_budget = m->wants_picture = false;
+    m->has_new_budget = m->wants_snapshot = false;
     pthread_mutex_unlock(&m->mu);
     return r;
 }
@@ -145,7 +145,7 @@ void fxi_mailbox_wait(fxi_mailbox *m, int max_ms)
 {
     pthread_mutex_lock(&m->mu);
     const bool nothing =
-        !m->is_closing && !m->head && !m->has_new_budget && !m->must_clear && !m->wants_picture;
+        !m->is_closing && !m->head && !m->has_new_budget && !m->must_clear && !m->wants_snapshot;
     if (nothing && max_ms)
         wait_locked(m, 1000ull * (uint64_t)max_ms);
     else if (nothing)

@@ -16,8 +16,8 @@ typedef struct fxi_mailbox {
     fxi_treap live;                // all requests that are not freed yet, by id
     uint64_t next_id;
     bool has_new_budget;
-    bool must_clear;    // prefixes are to be forgotten
-    bool wants_picture; // somebody who watches has none, or an old one
+    bool must_clear;     // prefixes are to be forgotten
+    bool wants_snapshot; // a new subscriber waits for one
     bool is_closing;
 } fxi_mailbox;
 

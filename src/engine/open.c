@@ -55,7 +55,7 @@ fx_status fxi_engine_init(fx_engine *eng, fx_error *err)
     if (!rc) rc = pthread_mutex_init(&eng->step_mu, NULL);
     if (!rc) rc = pthread_mutex_init(&eng->stats.mu, NULL);
     if (!rc) rc = !fxi_grammars_init(&eng->grammars);
-    if (!rc) rc = fxi_gallery_init(&eng->gallery);
+    if (!rc) rc = fxi_snapshots_open(&eng->snapshots);
     eng->grammars.worker.on_progress = wake_deferred;
     eng->grammars.worker.ud = eng;
     return rc ? fxi_fail(err, FX_EINTERNAL, "the engine's lock could not be made") : FX_OK;
@@ -140,7 +140,9 @@ static fx_status open_manager(fx_engine *eng, fxi_kv_shape *shape, fx_error *err
             shape->vmm = opened[k];
     }
     shape->n_rank = ranks ? n : 0;
-    if (st == FX_OK) st = fxi_kv_open(eng->opt.kv_manager, shape, &eng->kv, err);
+    if (st == FX_OK)
+        st = eng->opt.kv_ops ? fxi_kv_open_with(eng->opt.kv_ops, shape, &eng->kv, err)
+                             : fxi_kv_open(eng->opt.kv_manager, shape, &eng->kv, err);
     for (int k = 0; k < n && st != FX_OK; k++)
         if (opened[k]) opened[k]->ops->close(opened[k]);
     return st;
@@ -263,8 +265,7 @@ static fx_status open_drafting(fx_engine *eng, fx_error *err)
                       .most_tok = eng->opt.draft_tok ? eng->opt.draft_tok : PRESET_DRAFT_TOK,
                       .step_tok = eng->opt.step_tok};
     (void)fxi_drafting_sources(eng->opt.speculate, &x.sources);
-    const bool drafts = x.sources || x.hooks->drafter || x.model;
-    if (!drafts || !fxi_kv_can(eng->kv, FXI_KV_TRUNCATE)) return FX_OK;
+    if (!x.sources && !x.hooks->drafter && !x.model) return FX_OK;
     eng->drafting = fxi_drafting_make(&x, eng->opt.max_seq);
     if (eng->drafting) return FX_OK;
     return fxi_fail(err, FX_ENOMEM, "no memory for the drafts of %d sequences", eng->opt.max_seq);
@@ -294,8 +295,7 @@ fx_status fxi_engine_fit(fx_engine *eng, fx_error *err)
     FX_TRY(open_kv(eng, err));
     eng->info.max_seq = eng->opt.max_seq;
     eng->info.mapped_seq = fxi_kv_max_mapped(eng->kv);
-    eng->sched.can_recompute = fxi_kv_can(eng->kv, FXI_KV_TRUNCATE);
-    eng->memory.copy_share = fxi_kv_can(eng->kv, FXI_KV_BESIDE) ? 1.0 / eng->opt.n_thread : 1;
+    eng->memory.copy_share = fxi_kv_can(eng->kv, FXI_KV_ASYNC_SWAP) ? 1.0 / eng->opt.n_thread : 1;
     eng->memory.is_in_cgroup =
         eng->is_on_host && !eng->hooks.vmm && fxi_kv_can(eng->kv, FXI_KV_ELASTIC);
     eng->prompt = malloc((size_t)eng->opt.max_seq * fxi_plan_prompt_bytes());
@@ -439,7 +439,7 @@ void fxi_engine_unload(fx_engine *eng)
     fxi_chat_free(eng->chat);
     fxi_vocab_free(eng->vocab);
     fxi_grammars_free(&eng->grammars);
-    fxi_gallery_free(&eng->gallery);
+    fxi_snapshots_close(&eng->snapshots);
     fxi_mailbox_free(&eng->mailbox);
     pthread_mutex_destroy(&eng->stats.mu);
     pthread_mutex_destroy(&eng->step_mu);

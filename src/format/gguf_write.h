@@ -26,7 +26,7 @@ void fxi_gguf_write_strs(fxi_gguf_writer *w, const char *key, const fxi_str *v, 
 void fxi_gguf_write_f32s(fxi_gguf_writer *w, const char *key, const float *v, size_t n);
 void fxi_gguf_write_i32s(fxi_gguf_writer *w, const char *key, const int32_t *v, size_t n);
 void fxi_gguf_write_text(fxi_gguf_writer *w, const char *key, fxi_str v); // not NUL-terminated
-// Of numbers or bools.
+// An array of numbers or bools.
 void fxi_gguf_write_array(fxi_gguf_writer *w, const char *key, fxi_gguf_type elem_type,
                           const void *v, size_t n);
 // A key of another file as it is.
@@ -46,13 +46,14 @@ void fxi_gguf_write_zeros(fxi_gguf_writer *w, size_t n_bytes);
 fx_status fxi_gguf_writer_status(const fxi_gguf_writer *w);
 
 // Closes the file and frees w. FX_OK only if every byte was written and every declared tensor is
-// complete and on the disk; otherwise nothing is left behind.
+// complete and on the disk; otherwise no file remains.
 fx_status fxi_gguf_writer_finish(fxi_gguf_writer *w, fx_error *err);
 
-// Instead of finish: leaves nothing behind, frees w. *err, if something failed before, says what.
+// Instead of finish: removes the unfinished file, frees w. *err, if something failed before, says
+// what.
 void fxi_gguf_writer_abandon(fxi_gguf_writer *w, fx_error *err);
 
-// Of a writer to memory, instead of finish: appends what was written up to the last declaration to
+// For a writer to memory, instead of finish: appends what was written up to the last declaration to
 // *out, frees w. Pre: no data was written.
 fx_status fxi_gguf_writer_take_head(fxi_gguf_writer *w, fxi_buf *out, fx_error *err);
 

@@ -10,7 +10,7 @@
 #include "base/system/pool.h"
 #include "format/gguf.h"
 
-// ---- quantize/mixture.c: what types a file has --------------------------------------------------
+// ---- quantize/rewrite.c: what types a file has --------------------------------------------------
 
 // A mixture of types by name: "F16", "Q4_K_M". NULL: unknown.
 typedef struct fxi_mixture fxi_mixture;
@@ -44,7 +44,7 @@ typedef struct fxi_rewrite {
 } fxi_rewrite;
 
 typedef struct fxi_rewritten {
-    uint64_t in_bytes, out_bytes; // of tensors
+    uint64_t in_bytes, out_bytes; // sizes of the tensors
 } fxi_rewritten;
 
 // Errors: FX_EINVAL (path names a file that g reads), FX_EIO, FX_ENOMEM, FX_EFORMAT (a tensor holds

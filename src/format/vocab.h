@@ -1,8 +1,8 @@
 // vocab.h - text to token ids and back. Immutable after load: any thread may use it.
 //
 // A vocabulary is a model's own tokenizer: SentencePiece's BPE and unigram models, byte-level BPE
-// with the pre-tokenizers of published models, rank files. What it is made of:
-// vocab/spec/vocab_spec.h.
+// with the pre-tokenizers of published models, WordPiece, rank files. vocab/spec/vocab_spec.h
+// describes what it is made of.
 //
 // Text that is spelled like a control token stays text unless the caller says otherwise
 // (FXI_ENCODE_CONTROL). Some files declare chat marks such as "<|im_end|>" or "</s>" as
@@ -30,21 +30,19 @@ void fxi_ids_free(fxi_ids *ids);            // empty again
 // Errors: FX_EFORMAT (missing or broken keys, an unknown kind of tokenizer), FX_ENOMEM.
 fx_status fxi_vocab_load(const fxi_gguf *g, fxi_vocab **out, fx_error *err);
 
-// `path`: a GGUF file, a tokenizer.json, a SentencePiece model, a rank file, an encoder.json with
-// its vocab.bpe beside it, or a folder with a tokenizer.json, tokenizer.model or vocab.json. `pre`:
-// for rank files and pairs the pre-tokenizer's name ("llama-bpe", "qwen2", ..), otherwise NULL.
+// `path`: a GGUF file, a tokenizer.json, a folder with one, or a rank file. `pre`: for rank files
+// the pre-tokenizer's name ("llama-bpe", "qwen2", ..), otherwise NULL.
 // Appends the chat template of the files to *chat_template, if that is not NULL. The caller frees
 // *out. Errors: FX_EIO, FX_EFORMAT (what and where), FX_EINVAL (`pre` for a file that names its
 // own), FX_ENOMEM; *out is NULL then.
 fx_status fxi_vocab_open(const char *path, const char *pre, fxi_buf *chat_template, fxi_vocab **out,
                          fx_error *err);
 
-// Writes the vocabulary of `path`, and its chat template, as tokenizer.* keys of a GGUF file. `pre`
-// names the pre-tokenizer of a vocab.json whose tokenizer_config.json does not imply one. The
-// embedding has n_row rows; `ends` are ids that end a generation besides EOS. Errors: as
-// fxi_vocab_open.
+// Writes the vocabulary of a folder's tokenizer.json, and its chat template, as tokenizer.* keys of
+// a GGUF file. The embedding has n_row rows; `ends` are ids that end a generation besides EOS.
+// Errors: as fxi_vocab_open.
 typedef struct fxi_gguf_writer fxi_gguf_writer;
-fx_status fxi_vocab_describe(const char *path, const char *pre, size_t n_row, const fxi_ids *ends,
+fx_status fxi_vocab_describe(const char *folder, size_t n_row, const fxi_ids *ends,
                              fxi_gguf_writer *w, fx_error *err);
 
 void fxi_vocab_free(fxi_vocab *v); // NULL is allowed
@@ -99,7 +97,7 @@ fx_status fxi_vocab_encode(const fxi_vocab *v, const char *text, size_t n_bytes,
 
 // The same for text with an owner per byte: own[i] nonzero if byte i may be part of a control
 // token. Control tokens are found where all their bytes are own, and only there, as they are
-// spelled and before any norm step; all other text is tokenized as one, whoever owns it.
+// spelled and before any norm step; all other text is tokenized as one, regardless of its owner.
 // FXI_ENCODE_CONTROL has no effect, unless own is NULL.
 fx_status fxi_vocab_encode_marked(const fxi_vocab *v, const char *text, const char *own,
                                   size_t n_bytes, unsigned flags, fxi_ids *out, fx_error *err);
@@ -118,11 +116,10 @@ typedef struct fxi_decoder {
     fxi_buf raw;      // bytes of an incomplete character
     bool first;       // no token yet: the next one may add other bytes than fxi_vocab_bytes says
     bool strip_space; // drop the next byte if it is the space that was put in front of the text
-    bool strip_again; // the same for the next token, if this one was only that space
     bool each_byte;   // every invalid byte becomes a U+FFFD, otherwise every run of them
 } fxi_decoder;
 
-fxi_decoder fxi_decoder_begin(const fxi_vocab *v, bool at_start); // at_start: of a text
+fxi_decoder fxi_decoder_begin(const fxi_vocab *v, bool at_start); // at_start: a text begins here
 // The bytes that this token adds as the next one, for fxi_decoder_add.
 const char *fxi_decoder_bytes(fxi_decoder *d, const fxi_vocab *v, int32_t id, size_t *n_bytes);
 // Appends the characters that are complete now. False: out of memory.

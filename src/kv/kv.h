@@ -27,6 +27,7 @@
 
 #include "base/fail.h"
 #include "base/system/clock.h" // defines: fxi_now_ns
+#include "flexinfer/counters.h"
 #include "kernels/kv_view.h"
 
 #include <limits.h>
@@ -38,6 +39,7 @@ struct vt_vmm;
 typedef struct fxi_kv fxi_kv;
 typedef struct fxi_kv_seq fxi_kv_seq;
 typedef struct fxi_kv_domain fxi_kv_domain; // sequences share prefixes within one domain only
+typedef struct fxi_kv_snapshot fxi_kv_snapshot;
 
 typedef struct fxi_kv_shape {
     fxi_kv_layout layout;  // what is stored for each token
@@ -80,15 +82,14 @@ typedef struct fxi_kv_expect {
     int most_tok;   // it never holds more than that; 0: unknown
 } fxi_kv_expect;
 
-// Sequences whose memory is asked for; see fxi_kv_cost.
+// Sequences whose memory is asked for; see fxi_kv_cost. Each may be released, and created again for
+// what it has become and the rest of its output.
 typedef struct fxi_kv_need {
-    int n_seq;            // they begin with the same each.begin_tok tokens
-    fxi_kv_expect each;   // as they would be created
-    int end_tok;          // how long each of them is to become
-    int hit_tok;          // first tokens that others hold in memory and that they would share
-    bool is_apart;        // they share nothing with each other
-    bool may_begin_again; // each may be released, and created again for what it has become and the
-                          // rest of its output
+    int n_seq;          // they begin with the same each.begin_tok tokens
+    fxi_kv_expect each; // as they would be created
+    int end_tok;        // how long each of them is to become
+    int hit_tok;        // first tokens that others hold in memory and that they would share
+    bool is_apart;      // they share nothing with each other
 } fxi_kv_need;
 
 // A snapshot of where the bytes of the budget are.
@@ -100,12 +101,12 @@ typedef struct fxi_kv_stats {
     uint64_t mapped_bytes;   // physical memory in use
     uint64_t used_bytes;     // holds tokens of sequences, shared ones once
     uint64_t reserved_bytes; // kept for tokens that sequences are expected to get
-    uint64_t internal_bytes; // kept for sequences beyond that: nobody is expected to use it
+    uint64_t internal_bytes; // kept for sequences beyond that, and not expected to be used
     uint64_t external_bytes; // lost between sequences: the allocator's rounding
     uint64_t cached_bytes;   // held by recorded prefixes alone: evicted on demand
     uint64_t shared_bytes;   // of used and cached: what several sequences share, or some with the
                              // prefixes recorded
-    uint64_t spare_bytes;    // for whoever comes next
+    uint64_t spare_bytes;    // free for the next sequences
     uint64_t held_bytes;     // by sequences
     uint64_t live_bytes;     // bytes that hold tokens of sequences, shared ones once per sequence
     uint64_t retired_bytes;  // part of mapped_bytes out of use since the device failed
@@ -118,97 +119,21 @@ typedef struct fxi_kv_stats {
     uint64_t peak_live_bytes;
 } fxi_kv_stats;
 
-// Calls so far, how many did not return FX_OK, and the time they took.
-typedef struct fxi_kv_calls {
-    uint64_t n_call, n_failure, ns;
-} fxi_kv_calls;
-
 // What went to the swap and came back so far: successful copies, without what they waited for.
 typedef struct fxi_kv_moved {
     uint64_t bytes, ns;
 } fxi_kv_moved;
 
-// Times in milliseconds by size, as in fx_histogram, whose shape this is.
-enum { FXI_KV_N_AGE = 24 };
-typedef struct fxi_kv_ages {
-    uint64_t count[FXI_KV_N_AGE + 1];
-    uint64_t sum_ms;
-} fxi_kv_ages;
-
+// Milliseconds of recorded prefixes: to eviction, unused before it, to a match.
 typedef struct fxi_kv_prefix_ages {
-    fxi_kv_ages life, idle,
-        reuse; // of recorded prefixes: to eviction, unused before it, to a match
+    fx_histogram life, idle, reuse;
 } fxi_kv_prefix_ages;
-
-typedef enum fxi_kv_op {
-    FXI_KV_OP_CREATE,
-    FXI_KV_OP_MATCH,
-    FXI_KV_OP_FORK,
-    FXI_KV_OP_EXTEND,
-    FXI_KV_OP_RECORD,
-    FXI_KV_OP_SWAP_OUT,
-    FXI_KV_OP_SWAP_IN,
-    FXI_KV_OP_TRIM,
-    FXI_KV_OP_TRUNCATE,
-    FXI_KV_N_OP
-} fxi_kv_op;
-
-// What the manager asked of the memory below it.
-typedef enum fxi_kv_driver_op {
-    FXI_KV_DRV_RESERVE,
-    FXI_KV_DRV_UNRESERVE,
-    FXI_KV_DRV_CREATE,
-    FXI_KV_DRV_DESTROY,
-    FXI_KV_DRV_MAP,
-    FXI_KV_DRV_PROTECT,
-    FXI_KV_DRV_UNMAP,
-    FXI_KV_DRV_ZERO,
-    FXI_KV_DRV_FETCH,
-    FXI_KV_DRV_STORE,
-    FXI_KV_DRV_SWAP_WRITE,
-    FXI_KV_DRV_SWAP_READ,
-    FXI_KV_N_DRIVER_OP
-} fxi_kv_driver_op;
 
 // How long a recorded prefix is worth keeping when memory is short.
 typedef struct fxi_kv_keep {
     int priority;      // 0 .. 7; 0 never lowers a higher priority recorded before
     uint64_t until_ms; // the priority holds until then, by the clock of fxi_kv_step; 0: no limit
 } fxi_kv_keep;
-
-// What a manager shows of its memory, call by call (fxi_kv_paint).
-typedef enum fxi_kv_chunk_state {
-    FXI_KV_CHUNK_ABSENT,
-    FXI_KV_CHUNK_SPARE,
-    FXI_KV_CHUNK_OWNED,  // by one sequence alone
-    FXI_KV_CHUNK_SHARED, // by a sequence, and by others or recorded prefixes
-    FXI_KV_CHUNK_CACHED, // by recorded prefixes alone
-    FXI_KV_CHUNK_SWAPPED,
-    FXI_KV_N_CHUNK_STATE
-} fxi_kv_chunk_state;
-
-typedef struct fxi_kv_node { // of the tree of recorded prefixes
-    uint64_t id, parent_id;  // parent_id 0: none
-    uint64_t domain_id, held_bytes;
-    int n_tok, n_seq; // n_seq: sequences whose recorded part ends here
-} fxi_kv_node;
-
-#define FXI_KV_SWAP_CHUNK ((uint64_t)1 << 48) // from here on: chunks in the swap
-
-// Called in this order: all groups of chunks, from 0 on; each chunk once; the segments of each
-// sequence, one sequence after the other, by group and position; nodes. Where several devices share
-// a cache out, each has groups of its own, those of device 0 first, and a chunk's group says where
-// it is; the nodes are those of device 0, its bytes times the number of devices. Chunks and
-// segments come as n neighbours at a time: chunk + i is at position at + i.
-typedef struct fxi_kv_painter {
-    void *ud;
-    void (*group)(void *ud, uint64_t chunk_bytes, int chunk_tok, int device);
-    void (*chunk)(void *ud, int group, uint64_t chunk, uint32_t n, fxi_kv_chunk_state state);
-    void (*segment)(void *ud, const fxi_kv_seq *s, int group, int at, uint64_t chunk, uint32_t n);
-    void (*nodes_anew)(void *ud); // all nodes follow; without it, what is new, different or gone
-    void (*gone_node)(void *ud, uint64_t id); // perhaps of a node that was never shown
-    void (*node)(void *ud, const fxi_kv_node *node);
-} fxi_kv_painter;
 
 typedef enum fxi_kv_cap {
     FXI_KV_PREFIX = 1,   // domains, peek, match, record, whole_tok, forget_idle
@@ -219,9 +144,9 @@ typedef enum fxi_kv_cap {
     FXI_KV_WINDOWS = 32, // rows that a window has passed are freed; otherwise they stay
     FXI_KV_ZEROED = 64,  // rows that an extend adds read as zero, unless truncate has removed them;
                          // otherwise they hold anything
-    FXI_KV_BESIDE = 128, // swapping goes on beside the caller; otherwise it waits for the copies
-    FXI_KV_TRUNCATE = 256, // truncate
-    FXI_KV_CONTINUE = 512, // tell_next
+    FXI_KV_ASYNC_SWAP =
+        128, // swapping runs in the background; otherwise the caller waits for the copies
+    FXI_KV_CONTINUE = 256, // lookup_continuation
 } fxi_kv_cap;
 
 // What a manager implements. The inline functions of the same names say what each slot must do.
@@ -234,8 +159,8 @@ typedef struct fxi_kv_ops {
     fx_status (*domain_open)(fxi_kv *kv, const char *key, size_t key_bytes, fxi_kv_domain **out);
     void (*domain_close)(fxi_kv *kv, fxi_kv_domain *d);
     int (*peek)(const fxi_kv *kv, const fxi_kv_domain *d, const int32_t *tok, int n_tok);
-    int (*tell_next)(const fxi_kv *kv, const fxi_kv_domain *d, const int32_t *tok, int n_tok,
-                     int32_t *out, int max_n);
+    int (*lookup_continuation)(const fxi_kv *kv, const fxi_kv_domain *d, const int32_t *tok,
+                               int n_tok, int32_t *out, int max_n);
 
     fx_status (*seq_create)(fxi_kv *kv, const fxi_kv_expect *expect, fxi_kv_seq **out);
     fx_status (*seq_match)(fxi_kv *kv, fxi_kv_domain *d, const int32_t *tok, int n_tok,
@@ -245,7 +170,7 @@ typedef struct fxi_kv_ops {
     fx_status (*seq_extend_many)(fxi_kv *kv, fxi_kv_seq *const *s, const int *len_tok, int n,
                                  int *n_done); // NULL: one after the other
     fx_status (*seq_truncate)(fxi_kv *kv, fxi_kv_seq *s, int len_tok);
-    void (*seq_prepare)(fxi_kv *kv, fxi_kv_seq *s, int len_tok, int deadline_step);
+    void (*seq_prepare)(fxi_kv *kv, fxi_kv_seq *s, int len_tok, int deadline_step); // may be NULL
     fx_status (*seq_record)(fxi_kv *kv, fxi_kv_seq *s, fxi_kv_domain *d, const int32_t *tok,
                             int n_tok, const fxi_kv_keep *keep);
     int (*whole_tok)(const fxi_kv *kv, int n_tok);
@@ -260,7 +185,7 @@ typedef struct fxi_kv_ops {
     uint64_t (*seq_growth)(const fxi_kv *kv, const fxi_kv_seq *s, int end_tok);
     uint64_t (*held)(const fxi_kv *kv);
     uint64_t (*mappings)(const fxi_kv *kv, const fxi_kv_seq *s); // NULL: there is no limit
-    void (*step)(fxi_kv *kv, int ahead_tok, uint64_t now_ms);
+    void (*step)(fxi_kv *kv, int ahead_tok, uint64_t now_ms);    // may be NULL
     void (*tick)(fxi_kv *kv, uint64_t now_ms);
     fx_status (*set_budget)(fxi_kv *kv, uint64_t budget_bytes);
     fx_status (*trim)(fxi_kv *kv, uint64_t keep_bytes);
@@ -270,25 +195,24 @@ typedef struct fxi_kv_ops {
     void (*stats)(const fxi_kv *kv, fxi_kv_stats *out);
     void (*moved)(const fxi_kv *kv, fxi_kv_moved *out);
     void (*prefix_ages)(const fxi_kv *kv, fxi_kv_prefix_ages *out);
-    void (*driver_calls)(const fxi_kv *kv, fxi_kv_calls out[FXI_KV_N_DRIVER_OP]);
-    fx_status (*paint)(fxi_kv *kv, const fxi_kv_painter *to); // NULL: it shows no chunks
-    void (*watch_nodes)(fxi_kv *kv, bool is_on);              // NULL: it shows all nodes every time
+    void (*driver_calls)(const fxi_kv *kv, fx_op_stats out[FX_N_DRIVER_OP]);
+    void (*collect)(fxi_kv *kv, fxi_kv_snapshot *to); // NULL: it shows no chunks
     fx_status (*check)(fxi_kv *kv, const char **what);
 } fxi_kv_ops;
 
 // A manager's own struct begins with this one.
 struct fxi_kv {
     const fxi_kv_ops *ops;
-    fxi_kv_calls calls[FXI_KV_N_OP]; // filled by the inline functions below
-    uint64_t last_ns;     // the time of the last call counted there; of several, their sum
+    fx_op_stats calls[FX_N_KV_OP]; // filled by the inline functions below
+    uint64_t last_ns;              // the time of the last call counted there; of several, their sum
     uint64_t max_mapping; // most mappings that the system allows; 0: any number. Set by open
 };
 
 // Counts calls of `op` that began at start_ns, the last of which has this status, and returns it.
-static inline fx_status fxi_kv_count_many(fxi_kv *kv, fxi_kv_op op, int n_call, uint64_t start_ns,
+static inline fx_status fxi_kv_count_many(fxi_kv *kv, fx_kv_op op, int n_call, uint64_t start_ns,
                                           fx_status st)
 {
-    fxi_kv_calls *c = &kv->calls[op];
+    fx_op_stats *c = &kv->calls[op];
     c->n_call += (uint64_t)n_call;
     c->n_failure += st != FX_OK;
     kv->last_ns = fxi_now_ns() - start_ns;
@@ -296,7 +220,7 @@ static inline fx_status fxi_kv_count_many(fxi_kv *kv, fxi_kv_op op, int n_call, 
     return st;
 }
 
-static inline fx_status fxi_kv_count(fxi_kv *kv, fxi_kv_op op, uint64_t start_ns, fx_status st)
+static inline fx_status fxi_kv_count(fxi_kv *kv, fx_kv_op op, uint64_t start_ns, fx_status st)
 {
     return fxi_kv_count_many(kv, op, 1, start_ns, st);
 }
@@ -307,6 +231,9 @@ static inline fx_status fxi_kv_count(fxi_kv *kv, fxi_kv_op op, uint64_t start_ns
 // manager of this name, or a shape it cannot manage), FX_ENOSPACE (the budget holds no sequence),
 // FX_ENOMEM, FX_EIO; then *out is NULL. (kv_registry.c)
 fx_status fxi_kv_open(const char *manager, const fxi_kv_shape *shape, fxi_kv **out, fx_error *err);
+// The same with a manager that need not be one of the list.
+fx_status fxi_kv_open_with(const fxi_kv_ops *ops, const fxi_kv_shape *shape, fxi_kv **out,
+                           fx_error *err);
 
 // Releases all sequences and all memory. NULL is allowed.
 static inline void fxi_kv_close(fxi_kv *kv)
@@ -344,13 +271,13 @@ static inline int fxi_kv_peek(const fxi_kv *kv, const fxi_kv_domain *d, const in
     return kv->ops->peek(kv, d, tok, n_tok);
 }
 
-// CONTINUE. Writes to out up to max_n tokens that are recorded in the domain behind exactly
+// CONTINUE. Writes to out up to max_n tokens that are recorded in the domain after exactly
 // tok[0..n_tok), of several branches those of the one recorded last, and returns how many; 0: none
 // are. A guess at what a sequence will become; whether their rows could be matched does not matter.
-static inline int fxi_kv_tell_next(const fxi_kv *kv, const fxi_kv_domain *d, const int32_t *tok,
-                                   int n_tok, int32_t *out, int max_n)
+static inline int fxi_kv_lookup_continuation(const fxi_kv *kv, const fxi_kv_domain *d,
+                                             const int32_t *tok, int n_tok, int32_t *out, int max_n)
 {
-    return kv->ops->tell_next(kv, d, tok, n_tok, out, max_n);
+    return kv->ops->lookup_continuation(kv, d, tok, n_tok, out, max_n);
 }
 
 // ---- sequences ---------------------------------------------------------------------------------
@@ -359,7 +286,7 @@ static inline int fxi_kv_tell_next(const fxi_kv *kv, const fxi_kv_domain *d, con
 static inline fx_status fxi_kv_create(fxi_kv *kv, const fxi_kv_expect *expect, fxi_kv_seq **out)
 {
     const uint64_t start_ns = fxi_now_ns();
-    return fxi_kv_count(kv, FXI_KV_OP_CREATE, start_ns, kv->ops->seq_create(kv, expect, out));
+    return fxi_kv_count(kv, FX_KV_create, start_ns, kv->ops->seq_create(kv, expect, out));
 }
 
 // PREFIX. A new sequence that begins with the longest recorded prefix of tok[0..n_tok), *n_hit
@@ -369,7 +296,7 @@ static inline fx_status fxi_kv_match(fxi_kv *kv, fxi_kv_domain *d, const int32_t
                                      const fxi_kv_expect *expect, fxi_kv_seq **out, int *n_hit)
 {
     const uint64_t start_ns = fxi_now_ns();
-    return fxi_kv_count(kv, FXI_KV_OP_MATCH, start_ns,
+    return fxi_kv_count(kv, FX_KV_match, start_ns,
                         kv->ops->seq_match(kv, d, tok, n_tok, expect, out, n_hit));
 }
 
@@ -378,7 +305,7 @@ static inline fx_status fxi_kv_match(fxi_kv *kv, fxi_kv_domain *d, const int32_t
 static inline fx_status fxi_kv_fork(fxi_kv *kv, fxi_kv_seq *s, int len_tok, fxi_kv_seq **out)
 {
     const uint64_t start_ns = fxi_now_ns();
-    return fxi_kv_count(kv, FXI_KV_OP_FORK, start_ns, kv->ops->seq_fork(kv, s, len_tok, out));
+    return fxi_kv_count(kv, FX_KV_fork, start_ns, kv->ops->seq_fork(kv, s, len_tok, out));
 }
 
 // Backs tokens [0, len_tok) with memory that s alone may write beyond its current length; rows that
@@ -387,7 +314,7 @@ static inline fx_status fxi_kv_fork(fxi_kv *kv, fxi_kv_seq *s, int len_tok, fxi_
 static inline fx_status fxi_kv_extend(fxi_kv *kv, fxi_kv_seq *s, int len_tok)
 {
     const uint64_t start_ns = fxi_now_ns();
-    return fxi_kv_count(kv, FXI_KV_OP_EXTEND, start_ns, kv->ops->seq_extend(kv, s, len_tok));
+    return fxi_kv_count(kv, FX_KV_extend, start_ns, kv->ops->seq_extend(kv, s, len_tok));
 }
 
 // Extends n sequences, s[i] to len_tok[i], in this order; the first *n_done of them have succeeded.
@@ -398,7 +325,7 @@ static inline fx_status fxi_kv_extend_many(fxi_kv *kv, fxi_kv_seq *const *s, con
     if (kv->ops->seq_extend_many) {
         const uint64_t start_ns = fxi_now_ns();
         const fx_status st = kv->ops->seq_extend_many(kv, s, len_tok, n, n_done);
-        return fxi_kv_count_many(kv, FXI_KV_OP_EXTEND, *n_done + (st != FX_OK), start_ns, st);
+        return fxi_kv_count_many(kv, FX_KV_extend, *n_done + (st != FX_OK), start_ns, st);
     }
     uint64_t sum_ns = 0;
     fx_status st = FX_OK;
@@ -411,7 +338,7 @@ static inline fx_status fxi_kv_extend_many(fxi_kv *kv, fxi_kv_seq *const *s, con
     return st;
 }
 
-// TRUNCATE. Removes the tokens from len_tok on; the rows before it stay where they are, and nothing
+// Removes the tokens from len_tok on; the rows before it stay where they are, and nothing
 // is copied. Blocks that hold no other tokens are free for others. A len_tok of at least the length
 // changes nothing. What others share stays theirs, and the next extend copies a block that it cuts.
 // FX_EINVAL: s is swapped out, or a window has passed rows that len_tok needs,
@@ -419,24 +346,24 @@ static inline fx_status fxi_kv_extend_many(fxi_kv *kv, fxi_kv_seq *const *s, con
 static inline fx_status fxi_kv_truncate(fxi_kv *kv, fxi_kv_seq *s, int len_tok)
 {
     const uint64_t start_ns = fxi_now_ns();
-    return fxi_kv_count(kv, FXI_KV_OP_TRUNCATE, start_ns, kv->ops->seq_truncate(kv, s, len_tok));
+    return fxi_kv_count(kv, FX_KV_truncate, start_ns, kv->ops->seq_truncate(kv, s, len_tok));
 }
 
 // Hint: s will be extended to len_tok within deadline_step steps; memory is made ready off the
 // caller's thread.
 static inline void fxi_kv_prepare(fxi_kv *kv, fxi_kv_seq *s, int len_tok, int deadline_step)
 {
-    kv->ops->seq_prepare(kv, s, len_tok, deadline_step);
+    if (kv->ops->seq_prepare) kv->ops->seq_prepare(kv, s, len_tok, deadline_step);
 }
 
 // PREFIX. Lets later sequences of the domain match the first n_tok tokens of s, whose ids are
-// tok[0..n_tok). s goes on with the same rows; its views are to be asked for again. FX_EINVAL: s is
+// tok[0..n_tok). s keeps the same rows, but get its views again. FX_EINVAL: s is
 // swapped out; or the manager has recorded it in another domain, and can do so once only.
 static inline fx_status fxi_kv_record(fxi_kv *kv, fxi_kv_seq *s, fxi_kv_domain *d,
                                       const int32_t *tok, int n_tok, const fxi_kv_keep *keep)
 {
     const uint64_t start_ns = fxi_now_ns();
-    return fxi_kv_count(kv, FXI_KV_OP_RECORD, start_ns,
+    return fxi_kv_count(kv, FX_KV_record, start_ns,
                         kv->ops->seq_record(kv, s, d, tok, n_tok, keep));
 }
 
@@ -448,14 +375,14 @@ static inline int fxi_kv_whole_tok(const fxi_kv *kv, int n_tok)
 }
 
 // SWAP. Writes the memory that s alone holds to the swap and frees it. Returns at once; *is_moving:
-// s is on its way. Then fxi_kv_step goes on with it, memory is freed bit by bit, and this call,
+// s is on its way. Then fxi_kv_step continues it, memory is freed bit by bit, and this call,
 // again, says how far it is, or how it ended. On an error s is as before; if others have taken what
 // it gave up on its way, it stays out, and fxi_kv_swap_in brings it back. Until it is back, s may
 // only be swapped in, swapped out, which also frees what is no longer shared, and released.
 static inline fx_status fxi_kv_swap_out(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving)
 {
     const uint64_t start_ns = fxi_now_ns();
-    return fxi_kv_count(kv, FXI_KV_OP_SWAP_OUT, start_ns, kv->ops->seq_swap_out(kv, s, is_moving));
+    return fxi_kv_count(kv, FX_KV_swap_out, start_ns, kv->ops->seq_swap_out(kv, s, is_moving));
 }
 
 // SWAP. Reads it back, bit for bit, in the same way. Turns a sequence on its way to the swap round,
@@ -463,7 +390,7 @@ static inline fx_status fxi_kv_swap_out(fxi_kv *kv, fxi_kv_seq *s, bool *is_movi
 static inline fx_status fxi_kv_swap_in(fxi_kv *kv, fxi_kv_seq *s, bool *is_moving)
 {
     const uint64_t start_ns = fxi_now_ns();
-    return fxi_kv_count(kv, FXI_KV_OP_SWAP_IN, start_ns, kv->ops->seq_swap_in(kv, s, is_moving));
+    return fxi_kv_count(kv, FX_KV_swap_in, start_ns, kv->ops->seq_swap_in(kv, s, is_moving));
 }
 
 // SWAP. Bytes that come free if s, which is in memory, is swapped out now: some managers leave
@@ -542,7 +469,7 @@ static inline int fxi_kv_max_mapped(const fxi_kv *kv)
 // sequences with room for fewer than ahead_tok more tokens. now_ms never decreases.
 static inline void fxi_kv_step(fxi_kv *kv, int ahead_tok, uint64_t now_ms)
 {
-    kv->ops->step(kv, ahead_tok, now_ms);
+    if (kv->ops->step) kv->ops->step(kv, ahead_tok, now_ms);
 }
 
 // Sets the clock of fxi_kv_step between steps: before a turn's matches.
@@ -561,7 +488,7 @@ static inline fx_status fxi_kv_set_budget(fxi_kv *kv, uint64_t budget_bytes)
 static inline fx_status fxi_kv_trim(fxi_kv *kv, uint64_t keep_bytes)
 {
     const uint64_t start_ns = fxi_now_ns();
-    return fxi_kv_count(kv, FXI_KV_OP_TRIM, start_ns, kv->ops->trim(kv, keep_bytes));
+    return fxi_kv_count(kv, FX_KV_trim, start_ns, kv->ops->trim(kv, keep_bytes));
 }
 
 // PREFIX. Evicts every recorded prefix that no sequence uses.
@@ -594,7 +521,7 @@ static inline fx_status fxi_kv_give_back(fxi_kv *kv, uint64_t keep_bytes, bool f
         if (forgets && fxi_kv_can(kv, FXI_KV_PREFIX)) st = fxi_kv_forget_idle(kv);
         if (st == FX_OK && fxi_kv_can(kv, FXI_KV_ELASTIC)) st = kv->ops->trim(kv, keep_bytes);
     }
-    return fxi_kv_count(kv, FXI_KV_OP_TRIM, start_ns, st);
+    return fxi_kv_count(kv, FX_KV_trim, start_ns, st);
 }
 
 static inline void fxi_kv_get_stats(const fxi_kv *kv, fxi_kv_stats *out)
@@ -608,17 +535,10 @@ static inline void fxi_kv_get_prefix_ages(const fxi_kv *kv, fxi_kv_prefix_ages *
     if (kv->ops->prefix_ages) kv->ops->prefix_ages(kv, out);
 }
 
-// Shows where everything is now. Errors: FX_ENOMEM; then some of it may have been shown.
-static inline fx_status fxi_kv_paint(fxi_kv *kv, const fxi_kv_painter *to)
+// Fills *to with where everything is now (kv_snapshot.h). All sequences of to->seq are alive.
+static inline void fxi_kv_collect(fxi_kv *kv, fxi_kv_snapshot *to)
 {
-    return kv->ops->paint ? kv->ops->paint(kv, to) : FX_OK;
-}
-
-// From is_on on, fxi_kv_paint shows all nodes at first and then what has changed of them since it
-// was called last, if the manager can tell. Otherwise, and before, it shows all.
-static inline void fxi_kv_watch_nodes(fxi_kv *kv, bool is_on)
-{
-    if (kv->ops->watch_nodes) kv->ops->watch_nodes(kv, is_on);
+    if (kv->ops->collect) kv->ops->collect(kv, to);
 }
 
 // SWAP.
@@ -630,9 +550,9 @@ static inline fxi_kv_moved fxi_kv_get_moved(const fxi_kv *kv)
 }
 
 // Calls of the memory below, those of the manager's own thread too.
-static inline void fxi_kv_driver_calls(const fxi_kv *kv, fxi_kv_calls out[FXI_KV_N_DRIVER_OP])
+static inline void fxi_kv_driver_calls(const fxi_kv *kv, fx_op_stats out[FX_N_DRIVER_OP])
 {
-    for (int i = 0; i < FXI_KV_N_DRIVER_OP; i++) out[i] = (fxi_kv_calls){0};
+    for (int i = 0; i < FX_N_DRIVER_OP; i++) out[i] = (fx_op_stats){0};
     if (kv->ops->driver_calls) kv->ops->driver_calls(kv, out);
 }
 

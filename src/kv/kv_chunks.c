@@ -1,6 +1,6 @@
 // kv_chunks.c - see kv_chunks.h.
 #include "kv/kv_chunks.h"
-#include "kv/kv_status.h"
+#include "kv/kv_managers.h"
 
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #define SPLIT_SLICE_TOK  32
 #define PACKED_SLICE_TOK 8
 
-// Runs of a sequence in each view: what it shares and what it writes; besides, what it has recorded
+// Runs of a sequence in each view: what it shares and what it writes; further, what it has recorded
 // and may not write, and what an admission leaves for one more.
 #define LEAST_RUNS 2
 #define USUAL_RUNS 4
@@ -64,7 +64,7 @@ static int least_view_planes(const fxi_kv_shape *shape, uint64_t max_runs, uint6
     return most;
 }
 
-// What costs attention is the first plane beside another one, not the others: planes share views
+// The first plane that shares a view slows attention down, further ones do not: planes share views
 // only where they must, and then as many as the usual mappings need.
 static int choose_view_planes(const fxi_kv_shape *shape, uint64_t max_runs)
 {
@@ -158,15 +158,14 @@ fx_status fxi_chunks_fail(const fxi_kv_chunks *c, uint64_t budget_bytes, vt_stat
         if (c->chunk[g].chunk_bytes > most) most = c->chunk[g].chunk_bytes;
     if (st == VT_NOSPACE && most > budget_bytes)
         return fxi_fail(err, FX_ENOSPACE,
-                        "%llu bytes of KV memory; the smallest unit of it takes %zu",
+                        "KV cache: %llu bytes are less than its smallest unit of %zu",
                         (unsigned long long)budget_bytes, most);
     const char *trouble = vt_vmm_host_trouble();
     if (trouble)
-        return fxi_fail(err, fxi_kv_status_of(st),
-                        "KV cache: there is no room for %llu bytes of it: %s",
+        return fxi_fail(err, fxi_kv_status_of(st), "KV cache: cannot get %llu bytes: %s",
                         (unsigned long long)budget_bytes, trouble);
     if (st == VT_NOSPACE)
-        return fxi_fail(err, FX_ENOSPACE, "KV cache: there is no room for %llu bytes of it",
+        return fxi_fail(err, FX_ENOSPACE, "KV cache: cannot get %llu bytes",
                         (unsigned long long)budget_bytes);
     return fxi_fail(err, fxi_kv_status_of(st), "KV cache: manager: %s", vt_status_name(st));
 }
@@ -312,9 +311,9 @@ uint64_t fxi_chunks_max_mapping(const vt_manager *m)
     return st.max_mappings < UINT64_MAX ? st.max_mappings : 0;
 }
 
-static fxi_kv_ages ages_of(const vt_ages *a)
+static fx_histogram ages_of(const vt_ages *a)
 {
-    fxi_kv_ages to = {.sum_ms = a->sum_ms};
+    fx_histogram to = {.sum = a->sum_ms};
     _Static_assert(sizeof to.count == sizeof a->count, "the same sizes are told apart");
     memcpy(to.count, a->count, sizeof to.count);
     return to;

@@ -12,7 +12,7 @@ typedef struct kv_meter {
     vt_vmm vmm;
     vt_vmm_ops ops;
     vt_vmm *inner; // owned, unless `leaves`
-    meter_cell cell[FXI_KV_N_DRIVER_OP];
+    meter_cell cell[FX_N_DRIVER_OP];
     _Atomic uint64_t moved_bytes, moved_ns;
     double run_share;
     bool leaves; // close leaves `inner` open
@@ -33,7 +33,7 @@ static void add_relaxed(_Atomic uint64_t *to, uint64_t n)
     atomic_fetch_add_explicit(to, n, memory_order_relaxed);
 }
 
-static vt_status count_call(vt_vmm *vmm, fxi_kv_driver_op op, uint64_t start_ns, vt_status st)
+static vt_status count_call(vt_vmm *vmm, fx_driver_op op, uint64_t start_ns, vt_status st)
 {
     meter_cell *c = &meter_of(vmm)->cell[op];
     add_relaxed(&c->n_call, 1);
@@ -42,103 +42,82 @@ static vt_status count_call(vt_vmm *vmm, fxi_kv_driver_op op, uint64_t start_ns,
     return st;
 }
 
+// Returns the status of a call of the memory below, counted.
+#define METERED(vmm, op, call)                                           \
+    do {                                                                 \
+        const uint64_t start_ns_ = fxi_now_ns();                         \
+        return count_call(vmm, op, start_ns_, inner_of(vmm)->ops->call); \
+    } while (0)
+
 // ---- counted ----------------------------------------------------------------------------------
 
 static vt_status meter_reserve(vt_vmm *vmm, size_t size_bytes, uintptr_t *addr)
 {
-    const uint64_t start_ns = fxi_now_ns();
-    vt_vmm *in = inner_of(vmm);
-    return count_call(vmm, FXI_KV_DRV_RESERVE, start_ns, in->ops->reserve(in, size_bytes, addr));
+    METERED(vmm, FX_DRIVER_reserve, reserve(inner_of(vmm), size_bytes, addr));
 }
 
 static vt_status meter_unreserve(vt_vmm *vmm, uintptr_t addr, size_t size_bytes)
 {
-    const uint64_t start_ns = fxi_now_ns();
-    vt_vmm *in = inner_of(vmm);
-    return count_call(vmm, FXI_KV_DRV_UNRESERVE, start_ns,
-                      in->ops->unreserve(in, addr, size_bytes));
+    METERED(vmm, FX_DRIVER_unreserve, unreserve(inner_of(vmm), addr, size_bytes));
 }
 
 static vt_status meter_create(vt_vmm *vmm, uint64_t index, uint64_t n)
 {
-    const uint64_t start_ns = fxi_now_ns();
-    vt_vmm *in = inner_of(vmm);
-    return count_call(vmm, FXI_KV_DRV_CREATE, start_ns, in->ops->create(in, index, n));
+    METERED(vmm, FX_DRIVER_create, create(inner_of(vmm), index, n));
 }
 
 static vt_status meter_destroy(vt_vmm *vmm, uint64_t index, uint64_t n)
 {
-    const uint64_t start_ns = fxi_now_ns();
-    vt_vmm *in = inner_of(vmm);
-    return count_call(vmm, FXI_KV_DRV_DESTROY, start_ns, in->ops->destroy(in, index, n));
+    METERED(vmm, FX_DRIVER_destroy, destroy(inner_of(vmm), index, n));
 }
 
 static vt_status meter_map(vt_vmm *vmm, uintptr_t addr, uint32_t slice, uint64_t index, uint64_t n,
                            vt_vmm_use use)
 {
-    const uint64_t start_ns = fxi_now_ns();
-    vt_vmm *in = inner_of(vmm);
-    return count_call(vmm, FXI_KV_DRV_MAP, start_ns, in->ops->map(in, addr, slice, index, n, use));
+    METERED(vmm, FX_DRIVER_map, map(inner_of(vmm), addr, slice, index, n, use));
 }
 
 static vt_status meter_map_each(vt_vmm *vmm, uintptr_t addr, uint32_t slice, const uint64_t *index,
                                 uint64_t n, vt_vmm_use use)
 {
-    const uint64_t start_ns = fxi_now_ns();
-    vt_vmm *in = inner_of(vmm);
-    return count_call(vmm, FXI_KV_DRV_MAP, start_ns,
-                      in->ops->map_each(in, addr, slice, index, n, use));
+    METERED(vmm, FX_DRIVER_map, map_each(inner_of(vmm), addr, slice, index, n, use));
 }
 
 static vt_status meter_protect(vt_vmm *vmm, uintptr_t addr, size_t size_bytes, vt_vmm_use use)
 {
-    const uint64_t start_ns = fxi_now_ns();
-    vt_vmm *in = inner_of(vmm);
-    return count_call(vmm, FXI_KV_DRV_PROTECT, start_ns,
-                      in->ops->protect(in, addr, size_bytes, use));
+    METERED(vmm, FX_DRIVER_protect, protect(inner_of(vmm), addr, size_bytes, use));
 }
 
 static vt_status meter_unmap(vt_vmm *vmm, uintptr_t addr, size_t size_bytes)
 {
-    const uint64_t start_ns = fxi_now_ns();
-    vt_vmm *in = inner_of(vmm);
-    return count_call(vmm, FXI_KV_DRV_UNMAP, start_ns, in->ops->unmap(in, addr, size_bytes));
+    METERED(vmm, FX_DRIVER_unmap, unmap(inner_of(vmm), addr, size_bytes));
 }
 
 static vt_status meter_fetch(vt_vmm *vmm, uintptr_t dst, uint32_t slice, uint64_t index,
                              size_t offset, size_t size_bytes, vt_vmm_order order)
 {
-    const uint64_t start_ns = fxi_now_ns();
-    vt_vmm *in = inner_of(vmm);
-    return count_call(vmm, FXI_KV_DRV_FETCH, start_ns,
-                      in->ops->fetch(in, dst, slice, index, offset, size_bytes, order));
+    METERED(vmm, FX_DRIVER_fetch,
+            fetch(inner_of(vmm), dst, slice, index, offset, size_bytes, order));
 }
 
 static vt_status meter_copy_each(vt_vmm *vmm, const vt_vmm_copy *copy, uint64_t n,
                                  vt_vmm_order order)
 {
-    const uint64_t start_ns = fxi_now_ns();
-    vt_vmm *in = inner_of(vmm);
-    return count_call(vmm, FXI_KV_DRV_FETCH, start_ns, in->ops->copy_each(in, copy, n, order));
+    METERED(vmm, FX_DRIVER_fetch, copy_each(inner_of(vmm), copy, n, order));
 }
 
 static vt_status meter_store(vt_vmm *vmm, uint32_t slice, uint64_t index, size_t offset,
                              uintptr_t src, size_t size_bytes)
 {
-    const uint64_t start_ns = fxi_now_ns();
-    vt_vmm *in = inner_of(vmm);
-    return count_call(vmm, FXI_KV_DRV_STORE, start_ns,
-                      in->ops->store(in, slice, index, offset, src, size_bytes));
+    METERED(vmm, FX_DRIVER_store, store(inner_of(vmm), slice, index, offset, src, size_bytes));
 }
 
 static vt_status meter_zero(vt_vmm *vmm, uintptr_t addr, size_t size_bytes, vt_vmm_order order)
 {
-    const uint64_t start_ns = fxi_now_ns();
-    vt_vmm *in = inner_of(vmm);
-    return count_call(vmm, FXI_KV_DRV_ZERO, start_ns, in->ops->zero(in, addr, size_bytes, order));
+    METERED(vmm, FX_DRIVER_zero, zero(inner_of(vmm), addr, size_bytes, order));
 }
 
-static vt_status count_move(vt_vmm *vmm, fxi_kv_driver_op op, uint64_t start_ns, size_t size_bytes,
+static vt_status count_move(vt_vmm *vmm, fx_driver_op op, uint64_t start_ns, size_t size_bytes,
                             vt_status st)
 {
     kv_meter *m = meter_of(vmm);
@@ -154,7 +133,7 @@ static vt_status meter_swap_write(vt_vmm *vmm, uint64_t offset, uintptr_t src, s
 {
     const uint64_t start_ns = fxi_now_ns();
     vt_vmm *in = inner_of(vmm);
-    return count_move(vmm, FXI_KV_DRV_SWAP_WRITE, start_ns, size_bytes,
+    return count_move(vmm, FX_DRIVER_swap_write, start_ns, size_bytes,
                       in->ops->swap_write(in, offset, src, size_bytes, sum));
 }
 
@@ -163,7 +142,7 @@ static vt_status meter_swap_read(vt_vmm *vmm, uintptr_t dst, uint64_t offset, si
 {
     const uint64_t start_ns = fxi_now_ns();
     vt_vmm *in = inner_of(vmm);
-    return count_move(vmm, FXI_KV_DRV_SWAP_READ, start_ns, size_bytes,
+    return count_move(vmm, FX_DRIVER_swap_read, start_ns, size_bytes,
                       in->ops->swap_read(in, dst, offset, size_bytes, sum));
 }
 
@@ -297,9 +276,9 @@ void fxi_meter_leave(vt_vmm *meter, const vt_vmm *inner)
     meter_of(meter)->leaves = inner != NULL;
 }
 
-void fxi_meter_add(const vt_vmm *meter, fxi_kv_calls out[FXI_KV_N_DRIVER_OP])
+void fxi_meter_add(const vt_vmm *meter, fx_op_stats out[FX_N_DRIVER_OP])
 {
-    for (int i = 0; i < FXI_KV_N_DRIVER_OP; i++) {
+    for (int i = 0; i < FX_N_DRIVER_OP; i++) {
         meter_cell *c = &meter_of(meter)->cell[i];
         out[i].n_call += atomic_load_explicit(&c->n_call, memory_order_relaxed);
         out[i].n_failure += atomic_load_explicit(&c->n_failure, memory_order_relaxed);

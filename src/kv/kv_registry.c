@@ -5,18 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-// clang-format off
-static const fxi_kv_ops *const managers[] = {
-    &fxi_kv_vtensor,
-    &fxi_kv_vattention,
-    &fxi_kv_vattention_mega,
-    &fxi_kv_vattention_start,
-    &fxi_kv_paged,
-    &fxi_kv_reserve_max,
-    &fxi_kv_reserve_pow2,
-    &fxi_kv_reserve_oracle,
-};
-// clang-format on
+static const fxi_kv_ops *const managers[] = {&fxi_kv_vtensor, &fxi_kv_vattention,
+                                             &fxi_kv_vattention_mega, &fxi_kv_vattention_start,
+                                             &fxi_kv_paged};
 
 enum { N_MANAGER = sizeof managers / sizeof *managers };
 
@@ -31,25 +22,26 @@ static fx_status no_manager(const char *name, fx_error *err)
     size_t n = 0;
     for (int i = 0; i < N_MANAGER && n < sizeof list; i++)
         n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "", managers[i]->name);
-    return fxi_fail(err, FX_EINVAL, "there is no KV manager '%s'; there are: %s", name, list);
+    return fxi_fail(err, FX_EINVAL, "unknown KV manager '%s'; managers: %s", name, list);
 }
 
-static fx_status check_rows(const fxi_kv_shape *shape, fx_error *err)
+fx_status fxi_kv_open_with(const fxi_kv_ops *ops, const fxi_kv_shape *shape, fxi_kv **out,
+                           fx_error *err)
 {
+    *out = NULL;
     for (int g = 0; shape->n_rank && g < shape->layout.n_group; g++)
         if (shape->layout.group[g].row_bytes % (size_t)shape->n_rank)
             return fxi_fail(err, FX_EINVAL,
                             "KV cache: %d devices cannot share out rows of %zu bytes",
                             shape->n_rank, shape->layout.group[g].row_bytes);
-    return FX_OK;
+    return ops->open(shape, out, err);
 }
 
 fx_status fxi_kv_open(const char *manager, const fxi_kv_shape *shape, fxi_kv **out, fx_error *err)
 {
     *out = NULL;
-    FX_TRY(check_rows(shape, err));
     for (int i = 0; i < N_MANAGER; i++)
         if (!manager || strcmp(managers[i]->name, manager) == 0)
-            return managers[i]->open(shape, out, err);
+            return fxi_kv_open_with(managers[i], shape, out, err);
     return no_manager(manager, err);
 }

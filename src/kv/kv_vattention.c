@@ -18,10 +18,9 @@
 // Mappings do not run out: a batch opens only if its rank's share of the system's suffices for one
 // in each tensor for each request (VT_NOMAPS). So max_mapping is 0. Bytes are those of all ranks
 // together.
+#include "kv/kv_collect.h"
 #include "kv/kv_managers.h"
 #include "kv/kv_meter.h"
-#include "kv/kv_paint.h"
-#include "kv/kv_status.h"
 
 #include "vtensor/vattention.h"
 
@@ -78,14 +77,9 @@ typedef struct batch_form {
     bool megacache, makes_at_start;
 } batch_form;
 
-static int n_rank_of(const fxi_kv_shape *shape)
-{
-    return shape->n_rank ? shape->n_rank : 1;
-}
-
 static vt_va_config rank_config(const fxi_kv_shape *shape, const batch_form *form, vt_vmm *vmm)
 {
-    const size_t granularity = vmm->ops->granularity(vmm), n = (size_t)n_rank_of(shape);
+    const size_t granularity = vmm->ops->granularity(vmm), n = (size_t)fxi_kv_n_device(shape);
     vt_va_config cfg = {
         .row_bytes = shape->layout.group[0].row_bytes / n,
         .max_tok = (uint32_t)shape->ctx_tok,
@@ -166,7 +160,7 @@ static fx_status open_rank(kv_vattention *k, const fxi_kv_shape *shape, const ba
 {
     const int rank = k->n;
     vt_vmm *const given = shape->n_rank ? shape->rank_vmm[rank] : shape->vmm;
-    const double share = (shape->run_share > 0 ? shape->run_share : 1) / n_rank_of(shape);
+    const double share = (shape->run_share > 0 ? shape->run_share : 1) / fxi_kv_n_device(shape);
     vt_status st = fxi_meter_open(given, share, &k->meter[rank]);
     if (st != VT_OK) return fail_open(st, err);
     const vt_va_config cfg = rank_config(shape, form, k->meter[rank]);
@@ -183,7 +177,7 @@ static fx_status open_rank(kv_vattention *k, const fxi_kv_shape *shape, const ba
 static fx_status open_ranks(kv_vattention *k, const fxi_kv_shape *shape, const batch_form *form,
                             fx_error *err)
 {
-    while (k->n < n_rank_of(shape)) FX_TRY(open_rank(k, shape, form, err));
+    while (k->n < fxi_kv_n_device(shape)) FX_TRY(open_rank(k, shape, form, err));
     return FX_OK;
 }
 
@@ -218,7 +212,7 @@ static fx_status open_batch(const fxi_kv_shape *shape, const batch_form *form, f
     if (!rows_are_alike(&shape->layout))
         return fxi_fail(err, FX_EINVAL, "KV cache: vAttention has rows of one size only");
     kv_vattention *k = make_batch(shape, form->ops);
-    if (!k) return fxi_fail(err, FX_ENOMEM, "KV cache: no memory");
+    if (!k) return fxi_fail(err, FX_ENOMEM, "KV cache: out of memory");
     const fx_status st = open_ranks(k, shape, form, err);
     if (st != FX_OK) {
         cancel_batch(k);
@@ -405,12 +399,6 @@ static fx_status kva_seq_truncate(fxi_kv *kv, fxi_kv_seq *s, int len_tok)
     return FX_OK;
 }
 
-// The look-ahead follows the lengths of each step.
-static void kva_seq_prepare(fxi_kv *kv, fxi_kv_seq *s, int len_tok, int deadline_step)
-{
-    (void)kv, (void)s, (void)len_tok, (void)deadline_step;
-}
-
 static void kva_seq_release(fxi_kv *kv, fxi_kv_seq *s)
 {
     kv_vattention *k = batch_of(kv);
@@ -560,51 +548,51 @@ static void kva_stats(const fxi_kv *kv, fxi_kv_stats *out)
     };
 }
 
-static void kva_driver_calls(const fxi_kv *kv, fxi_kv_calls out[FXI_KV_N_DRIVER_OP])
+static void kva_driver_calls(const fxi_kv *kv, fx_op_stats out[FX_N_DRIVER_OP])
 {
     for (int r = 0; r < batch_of(kv)->n; r++) fxi_meter_add(batch_of(kv)->meter[r], out);
 }
 
-// ---- pictures ----------------------------------------------------------------------------------
+// ---- snapshots ---------------------------------------------------------------------------------
 
-typedef struct group_painter {
-    const fxi_kv_painter *to;
+// What the callbacks of vAttention add to.
+typedef struct group_view {
+    fxi_kv_snapshot *to;
     uint32_t rank, n_rank; // rank: the group of its chunks, too
-    const fxi_kv_seq *seq; // whose groups are shown
-} group_painter;
+    int seq;               // whose groups are added: to->seq[seq]
+} group_view;
 
-// Memory that is mapped beyond what a sequence needs waits for the next one, as vAttention keeps
-// it: it is spare.
-static void paint_group_state(void *ud, const vt_va_group *g)
+// Memory that is mapped beyond what a sequence needs is kept for the next one, as vAttention does:
+// it is spare.
+static void collect_group_state(void *ud, const vt_va_group *g)
 {
-    const group_painter *p = ud;
-    p->to->chunk(p->to->ud, (int)p->rank, fxi_kv_rank_name(g->name, p->rank, p->n_rank), 1,
-                 g->is_needed ? FXI_KV_CHUNK_OWNED : FXI_KV_CHUNK_SPARE);
+    const group_view *v = ud;
+    fxi_kv_snapshot_add_chunks(v->to, (int)v->rank, fxi_kv_rank_name(g->name, v->rank, v->n_rank),
+                               1, g->is_needed ? FX_CHUNK_owned : FX_CHUNK_spare);
 }
 
-static void paint_group_place(void *ud, const vt_va_group *g)
+static void collect_group_place(void *ud, const vt_va_group *g)
 {
-    const group_painter *p = ud;
+    const group_view *v = ud;
     if (g->is_needed)
-        p->to->segment(p->to->ud, p->seq, (int)p->rank, (int)g->at,
-                       fxi_kv_rank_name(g->name, p->rank, p->n_rank), 1);
+        fxi_kv_snapshot_add_segments(v->to, v->seq, (int)v->rank, g->at,
+                                     fxi_kv_rank_name(g->name, v->rank, v->n_rank), 1);
 }
 
-static fx_status kva_paint(fxi_kv *kv, const fxi_kv_painter *to)
+static void kva_collect(fxi_kv *kv, fxi_kv_snapshot *to)
 {
     const kv_vattention *k = batch_of(kv);
-    group_painter p = {.to = to, .n_rank = (uint32_t)k->n};
+    group_view v = {.to = to, .n_rank = (uint32_t)k->n};
     const uint64_t row_bytes = k->layout.group[0].row_bytes / (uint64_t)k->n;
     for (int r = 0; r < k->n; r++)
-        to->group(to->ud, k->group_bytes, (int)(k->page_bytes / row_bytes), r);
-    for (p.rank = 0; p.rank < p.n_rank; p.rank++)
-        vt_va_each_group(k->va[p.rank], paint_group_state, &p);
-    for (int i = 0; i < k->max_seq; i++) {
-        p.seq = (const fxi_kv_seq *)&k->row[i];
-        for (p.rank = 0; (int)p.rank < k->row[i].n_held; p.rank++)
-            vt_va_each_group_of(k->va[p.rank], k->row[i].reqid[p.rank], paint_group_place, &p);
+        fxi_kv_snapshot_add_group(to, k->group_bytes, (int)(k->page_bytes / row_bytes), r);
+    for (v.rank = 0; v.rank < v.n_rank; v.rank++)
+        vt_va_each_group(k->va[v.rank], collect_group_state, &v);
+    for (v.seq = 0; v.seq < to->n_seq; v.seq++) {
+        const batch_row *row = (const batch_row *)to->seq[v.seq];
+        for (v.rank = 0; (int)v.rank < row->n_held; v.rank++)
+            vt_va_each_group_of(k->va[v.rank], row->reqid[v.rank], collect_group_place, &v);
     }
-    return FX_OK;
 }
 
 // ---- checks ------------------------------------------------------------------------------------
@@ -659,16 +647,15 @@ static fx_status kva_check(fxi_kv *kv, const char **what)
     return *what ? FX_EINVAL : FX_OK;
 }
 
-#define BATCH_OPS(name_, open_, elastic_, set_budget_, trim_)                               \
-    {                                                                                       \
-        .name = name_, .caps = (elastic_) | FXI_KV_ZEROED | FXI_KV_TRUNCATE, .open = open_, \
-        .close = kva_close, .seq_create = kva_seq_create, .seq_extend = kva_seq_extend,     \
-        .seq_extend_many = kva_seq_extend_many, .seq_truncate = kva_seq_truncate,           \
-        .seq_prepare = kva_seq_prepare, .seq_release = kva_seq_release,                     \
-        .seq_views = kva_seq_views, .bytes_for = kva_bytes_for, .cost = kva_cost,           \
-        .seq_growth = kva_seq_growth, .held = kva_held, .step = kva_step,                   \
-        .set_budget = set_budget_, .trim = trim_, .stats = kva_stats,                       \
-        .driver_calls = kva_driver_calls, .paint = kva_paint, .check = kva_check,           \
+#define BATCH_OPS(name_, open_, elastic_, set_budget_, trim_)                                   \
+    {                                                                                           \
+        .name = name_, .caps = (elastic_) | FXI_KV_ZEROED, .open = open_, .close = kva_close,   \
+        .seq_create = kva_seq_create, .seq_extend = kva_seq_extend,                             \
+        .seq_extend_many = kva_seq_extend_many, .seq_truncate = kva_seq_truncate,               \
+        .seq_release = kva_seq_release, .seq_views = kva_seq_views, .bytes_for = kva_bytes_for, \
+        .cost = kva_cost, .seq_growth = kva_seq_growth, .held = kva_held, .step = kva_step,     \
+        .set_budget = set_budget_, .trim = trim_, .stats = kva_stats,                           \
+        .driver_calls = kva_driver_calls, .collect = kva_collect, .check = kva_check,           \
     }
 
 const fxi_kv_ops fxi_kv_vattention =

@@ -1,10 +1,10 @@
 // device.h - where a model's weights lie and its passes are computed: a table of steps over whole
 // batches, which the host's cores or a GPU fill.
 //
-// The decoder (decoder.c) is written once over this table. It does no arithmetic and reads no
-// memory of the device: it walks through the plan (plan/plan.h), hands each layer's description
-// to a step, and counts rows. What a step computes, plan.h states; in which order it sums,
-// kernels.h (THE LAW OF ORDER), or for a GPU's own kinds of arithmetic its documentation.
+// The forward pass (run/model.c) is written once over this table. It does no arithmetic and reads
+// no memory of the device: it walks through the plan (plan.h), hands each layer's description to a
+// step, and counts rows. What a step computes, plan.h states; in which order it sums, kernels.h
+// (THE LAW OF ORDER), or for a GPU's own kinds of arithmetic its documentation.
 //
 //   memory    Every address in a plan (linear.data, vectors, rows of embeddings) and in the views
 //             of a batch (base) is the device's. Host code compares it with NULL and reads nothing
@@ -40,7 +40,7 @@
 #ifndef FXI_MODEL_DEVICE_H
 #define FXI_MODEL_DEVICE_H
 
-#include "model/plan/plan.h"
+#include "model/plan.h"
 
 struct vt_vmm; // include/vtensor/vmm.h
 
@@ -155,7 +155,7 @@ typedef struct fxi_device_ops {
     // logits [n_logit][n_vocab], batch->best and best_logit, host memory, the latter two from
     // take_host; each may be NULL if it is not wanted. Of a plan whose output has only some rows of
     // the vocabulary, `logits` is the place of the first of them: those of the next row of logits
-    // are n_vocab numbers behind it. The batch and what it points to stay as they are until `wait`
+    // are n_vocab numbers further on. The batch and what it points to stay as they are until `wait`
     // has returned.
     fx_status (*begin)(fxi_device *d, const fxi_batch *batch, float *logits, fx_error *err);
 
@@ -207,7 +207,7 @@ typedef struct fxi_device_ops {
     // Columns are those of the plan's output, from 0 on. Pre: logits.
     fx_status (*best)(fxi_device *d, int n_row, fx_error *err);
 
-    // Lets the pass run. Does not wait for it, where something runs beside the host.
+    // Lets the pass run. Does not wait for it if it runs in the background.
     fx_status (*submit)(fxi_device *d, fx_error *err);
 
     // Waits until the results of the pass are where begin says.
@@ -222,7 +222,7 @@ typedef struct fxi_device_ops {
 // for itself. Of the output matrix each has some rows, a part of the vocabulary: it returns these
 // columns of the logits, and the best of them. The first one alone returns rows of embeddings.
 //
-// They are one device for whoever holds them: `close`, `memory`, `take_host`, `is_lost` and `wait`
+// Their holder sees them as one device: `close`, `memory`, `take_host`, `is_lost` and `wait`
 // are those of all of them. Loading and the other steps of a pass are done on each by itself.
 typedef struct fxi_device_ranks {
     int n;                     // up to FXI_MAX_RANK

@@ -1,6 +1,6 @@
 // model_base.h - what every model begins with: how it runs and is freed, and what it reports.
 //
-// There is one model in the product, the transformer of plan/plan.h; tests put others in its
+// There is one model in the product, the transformer of plan.h; tests put others in its
 // place.
 #ifndef FXI_MODEL_BASE_H
 #define FXI_MODEL_BASE_H

@@ -26,12 +26,12 @@
 #include "base/system/pages.h" // defines: fxi_heap_trim
 #include "base/system/pool.h"  // defines: fxi_usable_cores
 #include "base/text/str.h"     // defines: fxi_str_hash
+#include "flexinfer/snapshot.h"
 #include "server/daemon.h"
 #include "server/formats.h"
 #include "server/http/http.h"
 #include "server/listen.h"
-#include "server/log/log_line.h" // defines: fxi_level
-#include "server/viewer/viewer.h"
+#include "server/log/log.h" // defines: fxi_level
 
 #define MAX_CHOICE    1024
 #define IDLE_S        1
@@ -210,7 +210,7 @@ static fxi_server *new_server(void)
     srv->listen_fd = srv->watch.epoll_fd = srv->watch.wake_fd = -1;
     pthread_mutex_init(&srv->mu, NULL);
     pthread_mutex_init(&srv->peers.mu, NULL);
-    pthread_mutex_init(&srv->viewers.mu, NULL);
+    pthread_mutex_init(&srv->publisher.mu, NULL);
     pthread_mutex_init(&srv->log_mu, NULL);
     fxi_wakes_open(&srv->wakes);
     pthread_condattr_init(&attr);
@@ -227,7 +227,7 @@ static void free_server(fxi_server *srv)
     if (srv->mhd) MHD_stop_daemon(srv->mhd);
     fxi_spans_stop(srv->spans, srv->opt.grace_s);
     if (srv->eng) fx_engine_on_step(srv->eng, NULL, NULL);
-    if (srv->eng) fx_engine_on_picture(srv->eng, NULL, NULL);
+    if (srv->eng) fx_engine_on_snapshot(srv->eng, NULL, NULL);
     fxi_wakes_stop_sender(&srv->wakes);
     fxi_http_wake_all(srv); // nobody is left to wake
     if (srv->no_memory) MHD_destroy_response(srv->no_memory);
@@ -237,7 +237,8 @@ static void free_server(fxi_server *srv)
     pthread_cond_destroy(&srv->empty);
     pthread_mutex_destroy(&srv->mu);
     pthread_mutex_destroy(&srv->peers.mu);
-    pthread_mutex_destroy(&srv->viewers.mu);
+    pthread_mutex_destroy(&srv->publisher.mu);
+    fxi_buf_free(&srv->publisher.text);
     pthread_mutex_destroy(&srv->log_mu);
     fxi_wakes_close(&srv->wakes);
     fxi_keyring_close(srv->keys);
@@ -288,7 +289,7 @@ void fxi_server_serve(fxi_server *srv, fx_engine *eng)
     if (leaves_a_core(m))
         (void)fxi_wakes_start_sender(&srv->wakes, fxi_http_send_listed, srv, NULL);
     fx_engine_on_step(eng, fxi_http_wake_after_step, srv);
-    fx_engine_on_picture(eng, fxi_viewer_on_picture, srv);
+    fx_engine_on_snapshot(eng, fxi_kv_stream_on_snapshot, srv);
     fxi_spans_watch(srv->spans, eng);
     fx_set_grammar_memory(eng, srv->opt.max_queue_bytes / GRAMMAR_SHARE);
     srv->eng = eng; // publishes the rest

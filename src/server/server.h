@@ -51,7 +51,7 @@ typedef struct fxi_server_options {
     bool refuse_excess;      // max_tokens beyond the context is an error; false: it is clamped
     bool cut_first;          // of fx_sampling
     bool processed_logprobs; // of fx_request
-    // How the model writes calls of tools and reasoning: the name of a format (call_format.h),
+    // How the model writes calls of tools and reasoning: the name of a format (call_formats.h),
     // "auto" (NULL): as its chat template says, "none": they stay in the text.
     const char *tool_parser, *reasoning_parser;
     const char *key_file, *api_key; // key_ring.h; both NULL: no key is needed
@@ -61,7 +61,7 @@ typedef struct fxi_server_options {
     fxi_name_list hosts, cors;      // origin.h: more names of the server; pages that may use it
     const char *tls_cert, *tls_key; // PEM files; both NULL: no TLS
     bool log_json;                  // lines are JSON objects
-    int log_level;                  // an fxi_level (log_line.h): what is below it is not written
+    int log_level;                  // an fxi_level (log.h): what is below it is not written
     bool log_prompts;               // the bodies of requests are written, too, up to 16 KiB of each
     // Where a span of each finished request goes, http[s]://HOST:PORT/v1/traces; NULL: nowhere.
     // Then the name of this service, more attributes, headers of each POST, and whom an https

@@ -41,8 +41,8 @@ class CheckConfig(unittest.TestCase):
     def test_wrong_lines_of_the_file(self):
         for text, wrong in (("port = x", ":1: port: 'x' is not a whole number"),
                             ("\n\nhots = 1", ":3: unknown option 'hots'; did you mean 'host'?"),
-                            ("[sever]\nport = 1", ":2: there is no command 'sever'"),
-                            ("port", ":1: this is not 'key = value'")):
+                            ("[sever]\nport = 1", ":2: unknown command 'sever'"),
+                            ("port", ":1: not 'key = value'")):
             done = cli.run("serve", "--config", config(text), "-m", cli.tiny_model())
             self.assertEqual(done.returncode, 2)
             self.assertIn(f"{cli.scratch('options.conf')}{wrong}", done.stderr.decode())

@@ -9,8 +9,9 @@
 
 #include <cmocka.h>
 
-#include "cli/command/command.h"
-#include "server/log/log_line.h"
+#include "cli/command.h"
+#include "server/log/log.h"
+#include "suite.h"
 
 typedef struct given { // what the options of one command line say
     fxi_cli_options o;
@@ -38,7 +39,7 @@ static const wire wires[] = {
     {"chat-template", "phi3", ENGINE(chat_template), A_TEXT, 0},
     {"pooling", "last", ENGINE(pooling), A_TEXT, 0},
     {"device", "cuda:1", ENGINE(device), A_TEXT, 0},
-    {"gpu-math", "fast", ENGINE(gpu_math), A_TEXT, 0},
+    {"gpu-math", "cpu-exact", ENGINE(gpu_math), A_TEXT, 0},
     {"threads", "3", ENGINE(n_thread), AN_INT, 3},
     {"ctx", "77", ENGINE(ctx_tok), AN_INT, 77},
     {"kv-memory", "3M", ENGINE(kv_memory_bytes), A_COUNT, 3 << 20},
@@ -215,7 +216,7 @@ static void test_variables_of_opentelemetry_reach_the_server(void **state)
     fxi_opt_rest_free(&g.rest);
 }
 
-int main(void)
+FX_SUITE(test_serve_options)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_option_reaches_its_field_and_no_other),

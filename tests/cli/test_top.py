@@ -62,13 +62,9 @@ class Server:
             return json.load(r)
 
     def chunk_bytes(self):
-        """Of the first picture of the stream: the size of a chunk, and all states."""
-        with urllib.request.urlopen(urllib.request.Request(self.url + "/kv/stream", headers=self.headers)) as r:
-            for line in r:
-                if line.startswith(b"data: "):
-                    picture = json.loads(line[6:])
-                    return picture["groups"][0]["chunk_bytes"], picture["chunks"]
-        raise AssertionError("no picture")
+        """Of a snapshot: the size of a chunk, and all states."""
+        snapshot = json.loads(self.get("/kv/snapshot"))
+        return snapshot["groups"][0]["chunk_bytes"], snapshot["chunks"]
 
     def end(self):
         self.process.kill()
@@ -79,7 +75,7 @@ class Server:
 
 
 class Busy:
-    """Somebody who asks for one answer of two choices after the other."""
+    """A client that asks for one answer of two choices after the other."""
 
     def __init__(self, server):
         self.server, self.stop = server, False

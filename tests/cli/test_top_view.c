@@ -1,4 +1,4 @@
-// test_top_view.c - `flexinfer top` without a server or a terminal: events become what is known,
+// test_top_view.c - `flexinfer top` without a server or a terminal: snapshots become what is known,
 // and what is known becomes a screen.
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,17 +9,18 @@
 
 #include <cmocka.h>
 
-#include "cli/top/sse.h"
 #include "cli/top/top_view.h"
+#include "suite.h"
 
 // Two requests: one with two choices that share chunk 0, one that waits. Chunk 2^48 + 1 lies in the
 // swap.
-#define PICTURE                                                                                 \
+#define SNAPSHOT                                                                                \
     "{\"number\":3,\"at_us\":5000000,\"version\":\"1.2.3\",\"manager\":\"vtensor\","            \
     "\"groups\":[{\"chunk_bytes\":65536,\"chunk_tokens\":32}],"                                 \
     "\"stats\":{\"n_running\":2,\"n_waiting\":1,\"n_waiting_tok\":77,\"n_generated_tok\":100,"  \
     "\"n_step\":50,\"kv_mapped_bytes\":1048576,\"kv_live_bytes\":524288,"                       \
     "\"kv_budget_bytes\":1073741824,\"kv_max_mappings\":18446744073709551615},"                 \
+    "\"counts\":{\"chunks\":[0,2,3,1,0,1],\"spans\":2,\"nodes\":0,\"requests\":2},"             \
     "\"chunks\":[[0,1,3,0],[1,3,2,0],[4,2,1,0],[281474976710657,1,5,0]],"                       \
     "\"spans\":[{\"request\":7,\"choice\":0,\"tokens\":70,\"generating\":1,"                    \
     "\"segments\":[[0,0,0,1],[0,1,1,2]]},"                                                      \
@@ -31,19 +32,19 @@
     "{\"id\":9,\"state\":\"waiting\",\"place\":1,\"prompt\":77,\"cached\":0,\"generated\":0,"   \
     "\"max\":5,\"sequences\":1,\"priority\":0,\"submit_us\":4000000}]}"
 
-static fx_status take(fxi_watched *w, bool is_whole, const char *text)
+static fx_status take(fxi_top_state *w, const char *text)
 {
-    return fxi_watched_take(w, is_whole, text, strlen(text), NULL);
+    return fxi_top_take_snapshot(w, text, strlen(text), NULL);
 }
 
-static fxi_watched known(void)
+static fxi_top_state known(void)
 {
-    fxi_watched w = {0};
-    assert_int_equal(take(&w, true, PICTURE), FX_OK);
+    fxi_top_state w = {0};
+    assert_int_equal(take(&w, SNAPSHOT), FX_OK);
     return w;
 }
 
-static fxi_buf drawn(const fxi_watched *w, const fxi_top_view *v, int n_row, int n_col)
+static fxi_buf drawn(const fxi_top_state *w, const fxi_top_view *v, int n_row, int n_col)
 {
     fxi_screen s;
     fxi_buf b = {0};
@@ -54,7 +55,7 @@ static fxi_buf drawn(const fxi_watched *w, const fxi_top_view *v, int n_row, int
     return b;
 }
 
-static void expect_drawn(const fxi_watched *w, const fxi_top_view *v, int n_row, int n_col,
+static void expect_drawn(const fxi_top_state *w, const fxi_top_view *v, int n_row, int n_col,
                          const char *want)
 {
     fxi_buf b = drawn(w, v, n_row, n_col);
@@ -62,7 +63,7 @@ static void expect_drawn(const fxi_watched *w, const fxi_top_view *v, int n_row,
     fxi_buf_free(&b);
 }
 
-static void expect_in(const fxi_watched *w, const fxi_top_view *v, int n_row, const char *want)
+static void expect_in(const fxi_top_state *w, const fxi_top_view *v, int n_row, const char *want)
 {
     fxi_buf b = drawn(w, v, n_row, 80);
     if (!strstr(b.p, want)) fail_msg("want: %s\nin:\n%s", want, b.p);
@@ -74,7 +75,7 @@ static void expect_in(const fxi_watched *w, const fxi_top_view *v, int n_row, co
 static void test_a_whole_screen(void **state)
 {
     (void)state;
-    fxi_watched w = known();
+    fxi_top_state w = known();
     const fxi_top_view v = {.url = "http://h:1", .has_no_keys = true};
     expect_drawn(
         &w, &v, 12, 80,
@@ -92,14 +93,14 @@ static void test_a_whole_screen(void **state)
         "7.1                                                       So--~\n"
         "9        waiting      77      0      0      5    0.0   1s place 1 in the queue\n");
     assert_int_equal(fxi_top_height(&w), 12);
-    fxi_watched_free(&w);
+    fxi_top_free(&w);
 }
 
 // Any size is drawn, down to one cell; a bar with less room than chunks shows most of each part.
 static void test_any_size(void **state)
 {
     (void)state;
-    fxi_watched w = known();
+    fxi_top_state w = known();
     fxi_top_view v = {.url = "http://h:1"};
     for (int help = 0; help < 2; help++, v.shows_help = true)
         for (int n_row = 1; n_row < 40; n_row += 1 + n_row / 8)
@@ -114,26 +115,26 @@ static void test_any_size(void **state)
     fxi_buf b = drawn(&w, &v, 10, 60); // two cells for five positions
     assert_non_null(strstr(b.p, " o~\n"));
     fxi_buf_free(&b);
-    fxi_watched_free(&w);
+    fxi_top_free(&w);
 }
 
 // 80 columns have the budget and all but the last figure of memory, however long they are.
 static void test_long_sizes(void **state)
 {
     (void)state;
-    fxi_watched w = known();
+    fxi_top_state w = known();
     const uint64_t bytes = 1023 << 10;
     w.stats.kv_mapped_bytes = w.stats.kv_budget_bytes = w.stats.kv_live_bytes = bytes;
     w.stats.kv_shared_bytes = w.stats.kv_cached_bytes = bytes;
     expect_in(&w, &(fxi_top_view){.url = "u"}, 12,
               "memory     1023 KiB mapped  1023 KiB budget  1023 KiB live  1023 KiB shared");
-    fxi_watched_free(&w);
+    fxi_top_free(&w);
 }
 
 static void test_sorted_and_scrolled(void **state)
 {
     (void)state;
-    fxi_watched w = known();
+    fxi_top_state w = known();
     fxi_top_view v = {.url = "u", .sort = FXI_TOP_BY_prompt, .has_no_keys = true};
     expect_in(&w, &v, 12, "CHUNKS\n9        waiting");
     v.sort = FXI_TOP_BY_output;
@@ -143,13 +144,13 @@ static void test_sorted_and_scrolled(void **state)
     v = (fxi_top_view){.url = "u", .first = 2};
     expect_in(&w, &v, 8, "CHUNKS\n9        waiting");
     expect_in(&w, &v, 8, "q quit  p pause  s sort: id  r reverse  ? help  3-3 of 3");
-    fxi_watched_free(&w);
+    fxi_top_free(&w);
 }
 
 static void test_pause_trouble_and_nothing(void **state)
 {
     (void)state;
-    fxi_watched w = known(), nothing = {0};
+    fxi_top_state w = known(), nothing = {0};
     fxi_top_view v = {.url = "u", .is_paused = true};
     expect_in(&w, &v, 12, "PAUSED\n");
     v.trouble = "Connection \033[31mrefused";
@@ -160,175 +161,131 @@ static void test_pause_trouble_and_nothing(void **state)
     expect_in(&nothing, &v, 12, "waiting for the server");
     v.shows_help = true;
     expect_in(&w, &v, 30, "o owned    this sequence alone holds it");
-    fxi_watched_free(&w);
-}
-
-// Each state has a letter of its own and, on a terminal, a style.
-static void test_states_without_colours(void **state)
-{
-    (void)state;
-    for (int i = 0; i < FXI_TOP_N_CHUNK; i++)
-        for (int k = 0; k < i; k++) {
-            assert_int_not_equal(fxi_top_letters[i], fxi_top_letters[k]);
-            assert_int_not_equal(fxi_top_chunk_style(i), fxi_top_chunk_style(k));
-        }
+    fxi_top_free(&w);
 }
 
 // ---- what is known -----------------------------------------------------------------------------
 
-static void test_a_change(void **state)
+#define NEXT(number, at_us, more)               \
+    "{\"number\":" #number ",\"at_us\":" #at_us \
+    ",\"counts\":{\"chunks\":[0,3,0,0,1,0],\"requests\":1}," more "}"
+
+static void test_the_next_snapshot(void **state)
 {
     (void)state;
-    fxi_watched w = known();
+    fxi_top_state w = known();
     assert_int_equal(w.stats.kv_max_mappings, UINT64_MAX);
-    assert_int_equal(take(&w, false,
-                          "{\"number\":4,\"after\":3,\"at_us\":7000000,\"stats\":{"
-                          "\"n_generated_tok\":140,\"n_step\":70,\"n_running\":1},"
-                          "\"chunks\":[[1,2,0,0],[3,1,4,0],[9,1,1,0]],"
-                          "\"spans\":[{\"request\":7,\"choice\":1,\"tokens\":41,\"generating\":1}],"
-                          "\"requests\":[{\"id\":7,\"state\":\"running\",\"generated\":30}],"
-                          "\"gone_spans\":[[7,0]],\"gone_requests\":[9,10]}"),
-                     FX_OK);
-    assert_int_equal(w.n_span, 1);
-    assert_int_equal(w.span[0].n_tok, 41);
-    assert_int_equal(w.span[0].n_segment, 3); // as before
-    assert_int_equal(w.n_request, 1);
-    assert_int_equal(w.stats.n_waiting, 1); // as before
-    assert_int_equal(w.n_chunk[FXI_TOP_spare], 3);
-    assert_int_equal(w.n_chunk[FXI_TOP_owned], 0);
-    assert_int_equal(w.n_chunk[FXI_TOP_cached], 1);
-    assert_int_equal(fxi_watched_chunk(&w, 3), FXI_TOP_cached);
-    assert_int_equal(fxi_watched_chunk(&w, 1 << 20), FXI_TOP_absent);
+    assert_int_equal(
+        take(&w, NEXT(4, 7000000,
+                      "\"stats\":{\"n_generated_tok\":140,\"n_step\":70,\"n_running\":1},"
+                      "\"chunks\":[[3,1,4,0],[9,3,1,0]],"
+                      "\"spans\":[{\"request\":7,\"choice\":1,\"tokens\":41,\"generating\":1,"
+                      "\"segments\":[[0,0,3,1]]}],"
+                      "\"requests\":[{\"id\":7,\"state\":\"running\",\"generated\":30}]")),
+        FX_OK);
+    assert_int_equal(w.list.n_span, 1);
+    assert_int_equal(w.list.span[0].n_tok, 41);
+    assert_int_equal(w.list.n_segment, 1);
+    assert_int_equal(w.list.n_request, 1);
+    assert_int_equal(w.list.request[0].view.state, FX_REQUEST_running);
+    assert_int_equal(w.stats.n_waiting, 0);
+    assert_int_equal(w.n_chunk[FX_CHUNK_spare], 3);
+    assert_int_equal(w.n_chunk[FX_CHUNK_owned], 0);
+    assert_int_equal(fxi_top_chunk_state(&w, 3), FX_CHUNK_cached);
+    assert_int_equal(fxi_top_chunk_state(&w, 11), FX_CHUNK_spare);
+    assert_int_equal(fxi_top_chunk_state(&w, 12), FX_CHUNK_absent);
+    assert_int_equal(fxi_top_chunk_state(&w, 0), FX_CHUNK_absent);
     assert_true(w.rate.generated_tok == 20 && w.rate.step == 10); // over 2 s
-    assert_true(w.request[0].tok_s == 10);
+    assert_true(w.list.request[0].tok_s == 10);
     assert_int_equal(w.n_sample, 2);
-    fxi_watched_free(&w);
+    // The same one again, and an idle second.
+    assert_int_equal(take(&w, NEXT(4, 7000000,
+                                   "\"stats\":{\"n_step\":70},\"requests\":[{\"id\":7,"
+                                   "\"generated\":30}]")),
+                     FX_OK);
+    assert_true(w.list.request[0].tok_s == 10 && w.rate.step == 10);
+    assert_int_equal(w.n_sample, 2);
+    assert_int_equal(take(&w, NEXT(5, 8000000, "\"stats\":{\"n_step\":70}")), FX_OK);
+    assert_true(w.rate.step == 0);
+    fxi_top_free(&w);
 }
 
 // Another process after the first one: nothing of it is left but the memory over time.
 static void test_a_server_that_began_again(void **state)
 {
     (void)state;
-    fxi_watched w = known();
-    assert_int_equal(take(&w, true, "{\"number\":1,\"at_us\":100,\"stats\":{\"n_step\":1}}"),
+    fxi_top_state w = known();
+    assert_int_equal(take(&w, NEXT(1, 100, "\"stats\":{\"n_step\":1},\"requests\":[{\"id\":7}]")),
                      FX_OK);
-    assert_int_equal(w.n_span + w.n_request, 0);
-    assert_int_equal(w.n_chunk[FXI_TOP_owned], 0);
+    assert_int_equal(w.list.n_span, 0);
+    assert_int_equal(w.n_chunk[FX_CHUNK_owned], 0);
     assert_int_equal(w.n_sample, 2);
-    assert_true(w.rate.step == 0);
-    fxi_watched_free(&w);
+    assert_true(w.rate.step == 0 && w.list.request[0].tok_s == 0);
+    fxi_top_free(&w);
 }
 
-static void test_events_that_are_refused(void **state)
+static void test_snapshots_that_are_refused(void **state)
 {
     (void)state;
     static const char *const bad[] = {
         "",
         "[]",
         "{}",
-        "{\"number\":0}",
-        "{\"number\":5,\"after\":4}",
         "{\"number\":4}",
-        "{\"number\":4,\"after\":3,\"chunks\":[[0,1,9,0]]}",
-        "{\"number\":4,\"after\":3,\"chunks\":[[0,99999999999,1,0]]}",
-        "{\"number\":4,\"after\":3,\"chunks\":[[-1,1,1,0]]}",
-        "{\"number\":4,\"after\":3,\"chunks\":[1]}",
-        "{\"number\":4,\"after\":3,\"spans\":[{}]}",
-        "{\"number\":4,\"after\":3,\"spans\":[{\"request\":1,\"segments\":[[0,0,0]]}]}",
-        "{\"number\":4,\"after\":3,\"spans\":[{\"request\":1,\"segments\":[[0,0,0,99999999]]}]}",
-        "{\"number\":4,\"after\":3,\"requests\":[{\"id\":\"x\"}]}",
+        NEXT(0, 9000000, "\"chunks\":[]"),
+        NEXT(4, 9000000, "\"chunks\":[[0,1,9,0]]"),
+        NEXT(4, 9000000, "\"chunks\":[[0,99999999999,1,0]]"),
+        NEXT(4, 9000000, "\"chunks\":[[-1,1,1,0]]"),
+        NEXT(4, 9000000, "\"chunks\":[[5,2,1,0],[6,1,1,0]]"),
+        NEXT(4, 9000000, "\"chunks\":[1]"),
+        NEXT(4, 9000000, "\"spans\":[{}]"),
+        NEXT(4, 9000000, "\"spans\":[{\"request\":1,\"segments\":[[0,0,0]]}]"),
+        NEXT(4, 9000000, "\"spans\":[{\"request\":1,\"segments\":[[0,0,0,99999999]]}]"),
+        NEXT(4, 9000000, "\"spans\":[{\"request\":2},{\"request\":1}]"),
+        NEXT(4, 9000000, "\"requests\":[{\"id\":\"x\"}]"),
+        NEXT(4, 9000000, "\"requests\":[{\"id\":2},{\"id\":2}]"),
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        fxi_watched w = known();
+        fxi_top_state w = known();
         fx_error err;
-        if (fxi_watched_take(&w, false, bad[i], strlen(bad[i]), &err) != FX_EFORMAT)
+        if (fxi_top_take_snapshot(&w, bad[i], strlen(bad[i]), &err) != FX_EFORMAT)
             fail_msg("taken: %s", bad[i]);
         assert_null(strchr(err.text, '\n'));
-        assert_int_equal(take(&w, false, "{\"number\":4,\"after\":3}"), FX_EFORMAT);
-        assert_int_equal(take(&w, true, PICTURE), FX_OK); // and goes on
-        assert_int_equal(w.n_chunk[FXI_TOP_owned], 3);
-        fxi_watched_free(&w);
+        assert_int_equal(w.number, 3); // as before
+        assert_int_equal(w.list.n_request, 2);
+        fxi_top_free(&w);
     }
 }
 
-static void take_page(fxi_watched *w, const char *text)
+static void take_page(fxi_top_state *w, const char *text)
 {
-    fxi_watched_page(w, text, strlen(text));
+    fxi_top_take_metrics(w, text, strlen(text));
 }
 
 static void test_figures_of_metrics(void **state)
 {
     (void)state;
-    fxi_watched w = known();
+    fxi_top_state w = known();
     double first_s, between_s;
-    assert_false(fxi_watched_time(&w, FXI_TOP_first_token, &first_s));
+    assert_false(fxi_top_time(&w, FXI_TOP_first_token, &first_s));
     take_page(&w, "# HELP flexinfer_time_to_first_token_seconds_sum 9\n"
                   "flexinfer_time_to_first_token_seconds_sum 3\n"
                   "flexinfer_time_to_first_token_seconds_count 6\n");
-    assert_true(fxi_watched_time(&w, FXI_TOP_first_token, &first_s));
-    assert_false(fxi_watched_time(&w, FXI_TOP_between, &between_s));
+    assert_true(fxi_top_time(&w, FXI_TOP_first_token, &first_s));
+    assert_false(fxi_top_time(&w, FXI_TOP_between, &between_s));
     assert_true(first_s == 0.5);
     take_page(&w, "flexinfer_time_to_first_token_seconds_sum 5\n"
                   "flexinfer_time_to_first_token_seconds_count 8\n"
                   "flexinfer_inter_token_latency_seconds_sum 1\n"
                   "flexinfer_inter_token_latency_seconds_count 4");
-    assert_true(fxi_watched_time(&w, FXI_TOP_first_token, &first_s));
-    assert_true(fxi_watched_time(&w, FXI_TOP_between, &between_s));
+    assert_true(fxi_top_time(&w, FXI_TOP_first_token, &first_s));
+    assert_true(fxi_top_time(&w, FXI_TOP_between, &between_s));
     assert_true(first_s == 1 && between_s == 0.25); // of what is new
     expect_in(&w, &(fxi_top_view){.url = "u"}, 12, "steps/s  first token 1.0000 s");
-    fxi_watched_free(&w);
+    fxi_top_free(&w);
 }
 
-// No picture between pages: memory goes on as it is, and rates are 0 once nothing runs.
-static void test_a_silent_server(void **state)
-{
-    (void)state;
-    fxi_watched w = known();
-    assert_int_equal(take(&w, false,
-                          "{\"number\":4,\"after\":3,\"at_us\":7000000,"
-                          "\"stats\":{\"n_step\":70}}"),
-                     FX_OK);
-    take_page(&w, "");
-    take_page(&w, "");
-    assert_int_equal(w.n_sample, 3);
-    assert_true(w.rate.step == 10); // a long step
-    assert_int_equal(take(&w, false,
-                          "{\"number\":5,\"after\":4,\"at_us\":7100000,"
-                          "\"stats\":{\"n_running\":0}}"),
-                     FX_OK);
-    take_page(&w, "");
-    assert_true(w.rate.step == 10);
-    take_page(&w, "");
-    assert_true(w.rate.step == 0);
-    fxi_watched_free(&w);
-}
-
-// ---- events ------------------------------------------------------------------------------------
-
-static void test_events_in_pieces(void **state)
-{
-    (void)state;
-    static const char text[] = "retry: 2000\n\n: ping\n\nevent: change\ndata: {1}\n\n"
-                               "data:a\r\ndata: b\r\n\r\ndata: half\n";
-    for (size_t piece = 1; piece < sizeof text; piece++) {
-        fxi_buf in = {0};
-        fxi_sse_event ev;
-        size_t from = 0, n_event = 0;
-        for (size_t at = 0; at < sizeof text - 1; at += piece) {
-            const size_t left = sizeof text - 1 - at;
-            assert_true(fxi_buf_add(&in, text + at, left < piece ? left : piece));
-            while (fxi_sse_next(&in, &from, &ev)) {
-                assert_true(fxi_str_is(ev.name, n_event ? "" : "change"));
-                assert_true(fxi_str_is(ev.data, n_event ? "a\nb" : "{1}"));
-                n_event++;
-            }
-        }
-        assert_int_equal(n_event, 2);
-        fxi_buf_free(&in);
-    }
-}
-
-int main(void)
+FX_SUITE(test_top_view)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_whole_screen),
@@ -336,13 +293,10 @@ int main(void)
         cmocka_unit_test(test_long_sizes),
         cmocka_unit_test(test_sorted_and_scrolled),
         cmocka_unit_test(test_pause_trouble_and_nothing),
-        cmocka_unit_test(test_states_without_colours),
-        cmocka_unit_test(test_a_change),
+        cmocka_unit_test(test_the_next_snapshot),
         cmocka_unit_test(test_a_server_that_began_again),
-        cmocka_unit_test(test_events_that_are_refused),
+        cmocka_unit_test(test_snapshots_that_are_refused),
         cmocka_unit_test(test_figures_of_metrics),
-        cmocka_unit_test(test_a_silent_server),
-        cmocka_unit_test(test_events_in_pieces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,8 +4,7 @@ import subprocess
 
 import cli
 
-COMMANDS = ["serve", "run", "tokenize", "inspect", "convert", "quantize", "bench", "bench replay", "bench serve",
-            "bench figures", "top", "help"]
+COMMANDS = ["serve", "run", "tokenize", "inspect", "convert", "quantize", "bench", "top", "help"]
 
 
 class Usage(cli.TestCase):
@@ -53,9 +52,9 @@ class Usage(cli.TestCase):
             self.assertTrue(all(len(line) <= 120 for line in text.splitlines()), text)
 
     def test_unknown_things(self):
-        self.fails(2, "there is no command 'dance'", "dance")
-        self.fails(2, "there is no command 'dance'", "help", "dance")
-        self.fails(2, "there is no command '--prot'", "--prot")
+        self.fails(2, "unknown command 'dance'", "dance")
+        self.fails(2, "unknown command 'dance'", "help", "dance")
+        self.fails(2, "unknown command '--prot'", "--prot")
         self.fails(2, "unknown option '--prot'; did you mean '--port'?", "serve", "--prot", "1")
         self.fails(2, "unknown option '--port'", "tokenize", "--port", "1")
         self.fails(2, "unknown option '--swap'", "run", "--swap", "1G")
@@ -63,13 +62,18 @@ class Usage(cli.TestCase):
         self.fails(2, "unexpected argument 'extra'", "run", "-m", "x", "extra")
         self.fails(2, "unexpected argument 'b'", "inspect", "a", "b")
 
+    def test_former_spellings_name_what_replaces_them(self):
+        for name in ("replay", "serve"):
+            self.fails(2, f"'bench {name}' is now 'flexinfer-lab {name}'", "bench", name, "trace.csv", "--speed", "2")
+        self.fails(2, "'bench figures' is now 'bench/figures.py'", "bench", "figures", "a", "b")
+
     def test_missing_things(self):
         for name in ("serve", "run", "tokenize", "bench"):
-            self.fails(2, "a model is needed: -m FILE", name)
-            self.fails(2, "a model is needed: -m FILE", name, "-m", "")
-        self.fails(2, "a file is needed", "inspect")
-        self.fails(2, "-m: a value is missing (FILE)", "run", "-m")
-        self.fails(2, "--port: a value is missing (PORT)", "serve", "--port")
+            self.fails(2, "missing model: -m FILE", name)
+            self.fails(2, "missing model: -m FILE", name, "-m", "")
+        self.fails(2, "missing file", "inspect")
+        self.fails(2, "-m: missing value (FILE)", "run", "-m")
+        self.fails(2, "--port: missing value (PORT)", "serve", "--port")
 
     def test_bad_values(self):
         for command, option, value, text in [
@@ -102,7 +106,7 @@ class Usage(cli.TestCase):
         self.fails(2, "FLEXINFER_PORT: 'x' is not a whole number", "serve", env={"FLEXINFER_PORT": "x"})
         self.fails(1, "nowhere.gguf", "run", env={"FLEXINFER_MODEL": "nowhere.gguf"})
         self.fails(1, "flag.gguf", "run", "-m", "flag.gguf", env={"FLEXINFER_MODEL": "nowhere.gguf"})
-        self.fails(2, "a model is needed", "run", env={"FLEXINFER_MODEL": "", "FLEXINFER_PORT": "x"})
+        self.fails(2, "missing model", "run", env={"FLEXINFER_MODEL": "", "FLEXINFER_PORT": "x"})
 
     def test_full_device(self):
         with open("/dev/full", "wb") as full:

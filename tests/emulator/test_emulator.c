@@ -1,6 +1,7 @@
 // test_emulator.c - kernels on the CPU do what plain C says they do, whatever the order in which
 // the threads of a block take turns and whatever the number of host threads.
 #include "emu_rig.h"
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <math.h>
@@ -223,7 +224,7 @@ static void test_an_address_that_is_not_there_ends_the_launch(void **state)
     test_a_part_of_a_block_has_its_barrier(state); // and the next one runs
 }
 
-int main(void)
+FX_SUITE(test_emulator)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sums_of_a_block),

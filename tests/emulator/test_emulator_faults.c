@@ -1,6 +1,7 @@
 // test_emulator_faults.c - the checked build finds every planted fault at its line, in every order
 // of the threads, and says nothing of kernels that are right.
 #include "emu_rig.h"
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <stdio.h>
@@ -168,7 +169,7 @@ static void test_the_profile_shows_what_is_slow(void **state)
     assert_int_equal(n_good, 2);
 }
 
-int main(void)
+FX_SUITE(test_emulator_faults)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_planted_fault_is_found_at_its_line),

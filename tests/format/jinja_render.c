@@ -8,7 +8,7 @@
 //
 // or {"error": ..}. "own" has a '1' for each byte that is the template's, '0' for others. Variables
 // whose name begins with "own_" are the template's own; "messages" are messages. The second form
-// takes the vocabulary and the template that stands beside it, or the one named; "control" are
+// takes the vocabulary and the template next to it, or the one named; "control" are
 // those ids that are control tokens. The clock stands at 2026-02-03 04:05:06 UTC.
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,10 +28,10 @@ static struct tm clock_stands(void)
     return now;
 }
 
-static fxi_jinja_whose whose(const char *name)
+static fxi_jinja_owner owner_of(const char *name)
 {
-    if (!strncmp(name, "own_", 4)) return FXI_JINJA_OWN;
-    return strcmp(name, "messages") ? FXI_JINJA_CALLERS : FXI_JINJA_MESSAGES;
+    if (!strncmp(name, "own_", 4)) return FXI_JINJA_TEMPLATE;
+    return strcmp(name, "messages") ? FXI_JINJA_CALLER : FXI_JINJA_MESSAGES;
 }
 
 // ---- a template and its variables ---------------------------------------------------------------
@@ -45,7 +45,7 @@ static fx_status render(const json_t *text, json_t *vars, fxi_marked *out, fx_er
     fxi_jinja *t;
     json_object_foreach(vars, name, value)
     {
-        if (c.n_var < MAX_VAR) var[c.n_var++] = (fxi_jinja_var){name, value, whose(name)};
+        if (c.n_var < MAX_VAR) var[c.n_var++] = (fxi_jinja_var){name, value, owner_of(name)};
     }
     FX_TRY(fxi_jinja_compile(json_string_value(text), json_string_length(text), &t, err));
     fx_status st = fxi_jinja_render(t, &c, out, err);

@@ -1,6 +1,5 @@
-// fuzz.h - what a fuzz target defines. One file per target; fx_fuzz() in CMakeLists.txt makes a
-// program of it: with the driver fuzz_main.c for every compiler, and with libFuzzer in the preset
-// fuzz.
+// fuzz.h - what a fuzz target defines. The program `fuzz` has all targets, and runs them with any
+// compiler (fuzz_main.c). The preset fuzz also makes a program of each with libFuzzer.
 #ifndef TESTS_FUZZ_H
 #define TESTS_FUZZ_H
 
@@ -10,12 +9,14 @@
 
 #include "base/text/buf.h"
 
-// Runs one input. Returns 0; aborts if a property does not hold. The outcome of an input must not
-// depend on the inputs before it.
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
-
-// Puts seed i, an input to start mutations from, into the empty *out. False: there are only i.
-bool fuzz_seed(unsigned i, fxi_buf *out);
+// Announces the two functions of a target:
+//   NAME_run    runs one input and returns 0; aborts if a property does not hold. The outcome must
+//               not depend on the inputs before it.
+//   NAME_seed   puts seed i, an input to start mutations from, into the empty *out; false: there
+//               are only i seeds
+#define FUZZ_TARGET(name)                                \
+    int name##_run(const uint8_t *data, size_t n_bytes); \
+    bool name##_seed(unsigned i, fxi_buf *out)
 
 #define FUZZ_CHECK(condition)                                                          \
     do {                                                                               \

@@ -5,6 +5,8 @@
 #include "fuzz.h"
 #include "unit/format/small_vocab.h"
 
+FUZZ_TARGET(fuzz_gguf);
+
 static volatile uint64_t sink; // values read are used
 
 static void read_array(const fxi_gguf_kv *kv)
@@ -90,7 +92,7 @@ static void check_error(const fx_error *err)
     for (const char *c = err->text; *c; c++) FUZZ_CHECK(*c >= 0x20 && *c < 0x7F);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
+int fuzz_gguf_run(const uint8_t *data, size_t n_bytes)
 {
     fxi_gguf *g;
     fx_error err;
@@ -106,7 +108,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
     return 0;
 }
 
-bool fuzz_seed(unsigned i, fxi_buf *out)
+bool fuzz_gguf_seed(unsigned i, fxi_buf *out)
 {
     static const small_token own[] = {
         {SP, -2, NORMAL}, {"a", -3, NORMAL}, {"<tool>", 0, USER}, {"ab", -1, NORMAL}};

@@ -7,7 +7,9 @@
 #include <pcre2.h>
 
 #include "gram_walk.h"
-#include "grammar/read/gram_regex.h"
+#include "grammar/syntax/gram_regex.h"
+
+FUZZ_TARGET(fuzz_gram_regex);
 
 enum { N_TEXT = 12, MAX_TEXT = 9, MAX_PIECES = 24, MATCH_LIMIT = 4000, N_TRY = 4 };
 
@@ -125,7 +127,7 @@ static void compare_with_peer(const fxi_gram *g, fxi_str pattern, unsigned flags
 
 // ---- inputs -------------------------------------------------------------------------------------
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
+int fuzz_gram_regex_run(const uint8_t *data, size_t n_bytes)
 {
     if (!n_bytes) return 0;
     fxi_gram g = {0};
@@ -143,7 +145,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
     return 0;
 }
 
-bool fuzz_seed(unsigned i, fxi_buf *out)
+bool fuzz_gram_regex_seed(unsigned i, fxi_buf *out)
 {
     static const char *const seeds[] = {"0(a|b)*c",
                                         "1^[^\"\\\\]{2,5}$",

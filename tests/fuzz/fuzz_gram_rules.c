@@ -2,9 +2,11 @@
 // it makes a form that can be walked.
 #include "fuzz.h"
 #include "gram_walk.h"
-#include "grammar/rules/rules.h"
+#include "grammar/syntax/gram_rules.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
+FUZZ_TARGET(fuzz_gram_rules);
+
+int fuzz_gram_rules_run(const uint8_t *data, size_t n_bytes)
 {
     fxi_gram g = {0};
     fx_error err = {0};
@@ -15,7 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
     return 0;
 }
 
-bool fuzz_seed(unsigned i, fxi_buf *out)
+bool fuzz_gram_rules_seed(unsigned i, fxi_buf *out)
 {
     static const char *const seeds[] = {
         "root ::= \"a\" b* | [x-z]{2,3} # c\nb ::= root \"\\u00e9\" |\n",

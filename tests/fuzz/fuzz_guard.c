@@ -13,6 +13,8 @@
 #include "server/guard/key_set.h"
 #include "server/guard/origin.h"
 
+FUZZ_TARGET(fuzz_guard);
+
 static const fxi_origins plain = {.listen_host = "127.0.0.1"};
 
 // ---- names --------------------------------------------------------------------------------------
@@ -100,7 +102,7 @@ static bool take_text(const uint8_t **p, size_t *n, char text[200])
     return true;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
+int fuzz_guard_run(const uint8_t *data, size_t n_bytes)
 {
     char host[200], origin[200];
     if (!take_text(&data, &n_bytes, host) || !take_text(&data, &n_bytes, origin)) return 0;
@@ -110,7 +112,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
     return 0;
 }
 
-bool fuzz_seed(unsigned i, fxi_buf *out)
+bool fuzz_guard_seed(unsigned i, fxi_buf *out)
 {
     static const char *const seeds[][3] = {
         {"localhost:8080", "http://localhost:8080", "ann sk-1\nbob sk-2 admin priority=7\n"},

@@ -4,8 +4,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "format/hf.h"
+#include "format/model_file.h"
 #include "fuzz.h"
+
+FUZZ_TARGET(fuzz_hf_config);
 
 static char folder[64];
 
@@ -86,7 +88,7 @@ static void make_all_tensors(const fxi_gguf *g)
     }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
+int fuzz_hf_config_run(const uint8_t *data, size_t n_bytes)
 {
     fxi_gguf *g;
     fx_error err = {0};
@@ -106,7 +108,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
     "\"intermediate_size\": 2, \"max_position_embeddings\": 64, \"rms_norm_eps\": 1e-5, " \
     "\"vocab_size\": 2, \"num_experts\": 2, \"num_experts_per_tok\": 1"
 
-bool fuzz_seed(unsigned i, fxi_buf *out)
+bool fuzz_hf_config_seed(unsigned i, fxi_buf *out)
 {
     static const char *const seeds[] = {
         "{\"model_type\": \"llama\", " SHAPE "}",

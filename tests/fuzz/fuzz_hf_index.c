@@ -2,8 +2,10 @@
 // names, each once, in order.
 #include <string.h>
 
-#include "format/hf/read/hf_files.h"
+#include "format/hf/hf_files.h"
 #include "fuzz.h"
+
+FUZZ_TARGET(fuzz_hf_index);
 
 static fx_status take_file_name(void *ud, const char *name, fx_error *err)
 {
@@ -15,7 +17,7 @@ static fx_status take_file_name(void *ud, const char *name, fx_error *err)
     return FX_OK;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
+int fuzz_hf_index_run(const uint8_t *data, size_t n_bytes)
 {
     fxi_config index;
     fx_error err = {0};
@@ -28,7 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
     return 0;
 }
 
-bool fuzz_seed(unsigned i, fxi_buf *out)
+bool fuzz_hf_index_seed(unsigned i, fxi_buf *out)
 {
     static const char *const seeds[] = {
         "{\"metadata\": {\"total_size\": 12}, \"weight_map\": {\"a\": \"m-1.safetensors\", \"b\": "

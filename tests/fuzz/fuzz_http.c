@@ -23,6 +23,8 @@
 #include "server/fake_engine.h"
 #include "server/server.h"
 
+FUZZ_TARGET(fuzz_http);
+
 // ---- the strict reader --------------------------------------------------------------------------
 
 typedef struct reader {
@@ -330,7 +332,7 @@ static int count_submitted(void)
     return fake_engine_counts(engine).n_submitted;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
+int fuzz_http_run(const uint8_t *data, size_t n_bytes)
 {
     reader r = {(const char *)data, (const char *)data + n_bytes};
     request_facts f;
@@ -389,7 +391,7 @@ static const char *const seeds[] = {
     "GET /health HTTP/1.1\r\n\r\n" GET "\r\n",
 };
 
-bool fuzz_seed(unsigned i, fxi_buf *out)
+bool fuzz_http_seed(unsigned i, fxi_buf *out)
 {
     return i < sizeof seeds / sizeof seeds[0] && fxi_buf_str(out, seeds[i]);
 }

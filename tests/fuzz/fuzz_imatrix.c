@@ -7,7 +7,9 @@
 #include "fuzz.h"
 #include "unit/format/gguf_bytes.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
+FUZZ_TARGET(fuzz_imatrix);
+
+int fuzz_imatrix_run(const uint8_t *data, size_t n_bytes)
 {
     fxi_imatrix *m;
     fx_error err = {0};
@@ -43,7 +45,7 @@ static bool put_newer(fxi_buf *out)
     return fxi_buf_add(out, v, sizeof v);
 }
 
-bool fuzz_seed(unsigned i, fxi_buf *out)
+bool fuzz_imatrix_seed(unsigned i, fxi_buf *out)
 {
     return i == 0 ? put_older(out) : i == 1 ? put_newer(out) : false;
 }

@@ -6,6 +6,8 @@
 #include "format/jinja/jinja.h"
 #include "fuzz.h"
 
+FUZZ_TARGET(fuzz_jinja);
+
 enum { MAX_VAR = 16 };
 
 static const fxi_jinja_limits limits = {
@@ -20,7 +22,7 @@ static fx_status render(const fxi_jinja *t, json_t *vars, fxi_marked *out)
     json_object_foreach(vars, name, value)
     {
         if (c.n_var < MAX_VAR) {
-            var[c.n_var] = (fxi_jinja_var){name, value, (fxi_jinja_whose)(c.n_var % 3)};
+            var[c.n_var] = (fxi_jinja_var){name, value, (fxi_jinja_owner)(c.n_var % 3)};
             c.n_var++;
         }
     }
@@ -45,7 +47,7 @@ static void check(const fxi_jinja *t, json_t *vars)
     fxi_marked_free(&two);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
+int fuzz_jinja_run(const uint8_t *data, size_t n_bytes)
 {
     const uint8_t *zero = n_bytes ? memchr(data, 0, n_bytes) : NULL;
     const size_t n = zero ? (size_t)(zero - data) : n_bytes;
@@ -68,7 +70,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
     "\"tools\":[{\"name\":\"f\","                                                                 \
     "\"x\":{\"y\":[]}}],\"s\":\"Hello\",\"n\":7,\"bos_token\":\"<s>\"}"
 
-bool fuzz_seed(unsigned i, fxi_buf *out)
+bool fuzz_jinja_seed(unsigned i, fxi_buf *out)
 {
 #define SEED(text)                       \
     {                                    \

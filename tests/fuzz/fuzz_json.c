@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+FUZZ_TARGET(fuzz_json);
+
 static const char *const aliases[] = {"gpt"};
 static fxi_formats formats;
 static const fxi_limits limits = {.formats = &formats,
@@ -200,7 +202,7 @@ static void try_abort(const char *body, size_t n_bytes)
     fxi_params_free(&par);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
+int fuzz_json_run(const uint8_t *data, size_t n_bytes)
 {
     static const fxi_api runs[] = {FXI_API_COMPLETIONS, FXI_API_CHAT,      FXI_API_EMBEDDINGS,
                                    FXI_API_RETAIN,      FXI_API_RESPONSES, FXI_API_MESSAGES};
@@ -275,7 +277,7 @@ static const char *const bodies[] = {
     "\"stop_sequences\":[\"x\"]}",
 };
 
-bool fuzz_seed(unsigned i, fxi_buf *out)
+bool fuzz_json_seed(unsigned i, fxi_buf *out)
 {
     if (i >= sizeof bodies / sizeof *bodies) return false;
     return fxi_buf_str(out, bodies[i]);

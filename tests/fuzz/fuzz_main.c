@@ -1,12 +1,12 @@
 // fuzz_main.c - runs a fuzz target without libFuzzer:
 //
-//     fuzz_x --runs N               the seeds, then N inputs made of them by mutation; run i is the
-//                                   same every time
-//     fuzz_x FILE ..                these inputs, e.g. one that has crashed
-//     fuzz_x --corpus FILE          the inputs of a corpus
-//     fuzz_x --pack FILE INPUT ..   packs these files, sorted by size, without duplicates
-//     fuzz_x --unpack FILE DIR      writes the inputs of a corpus as files, for libFuzzer
-//     fuzz_x --write-seeds DIR      writes the seeds as files: a first corpus for libFuzzer
+//     fuzz TARGET --runs N               the seeds, then N mutations; run i is always the same
+//     fuzz TARGET FILE ..                these inputs, e.g. one that has crashed
+//     fuzz TARGET --corpus FILE          the inputs of a corpus
+//     fuzz TARGET --pack FILE INPUT ..   packs these files, sorted by size, without duplicates
+//     fuzz TARGET --unpack FILE DIR      writes the inputs of a corpus as files, for libFuzzer
+//     fuzz TARGET --write-seeds DIR      writes the seeds as files: a first corpus for libFuzzer
+//     fuzz --list                        the names of the targets
 //
 // With --runs a child process does the runs. If it dies, the parent makes the input of that run
 // once more and writes it to a file.
@@ -22,6 +22,24 @@
 #include "fuzz.h"
 
 enum { MAX_SEED = 128, MAX_MUTATIONS = 6, MAX_BLOCK = 64 };
+
+// The header, which CMake writes, has a FUZZ_ROW(NAME) for each target.
+#define FUZZ_ROW(name) FUZZ_TARGET(name);
+#include "fuzz_rows.h"
+#undef FUZZ_ROW
+
+typedef struct target {
+    const char *name;
+    int (*run)(const uint8_t *data, size_t n_bytes);
+    bool (*seed)(unsigned i, fxi_buf *out);
+} target;
+
+#define FUZZ_ROW(name) {#name, name##_run, name##_seed},
+static const target targets[] = {
+#include "fuzz_rows.h"
+};
+
+static const target *tried; // the one that the command line names
 
 typedef struct seeds {
     fxi_buf seed[MAX_SEED];
@@ -160,13 +178,13 @@ static void run_input(const char *p, size_t n)
     uint8_t *exact = malloc(n ? n : 1);
     must(exact != NULL);
     if (n) memcpy(exact, p, n);
-    LLVMFuzzerTestOneInput(exact, n);
+    tried->run(exact, n);
     free(exact);
 }
 
 static void load_seeds(seeds *s)
 {
-    while (s->n < MAX_SEED && fuzz_seed(s->n, &s->seed[s->n])) s->n++;
+    while (s->n < MAX_SEED && tried->seed(s->n, &s->seed[s->n])) s->n++;
     must(s->n > 0);
 }
 
@@ -195,8 +213,9 @@ static void run_all(const seeds *s, uint64_t n_run, volatile uint64_t *current)
 
 static int report_crash(const seeds *s, uint64_t run)
 {
-    static const char path[] = "fuzz_crash.bin";
+    char path[80];
     fxi_buf b = {0};
+    snprintf(path, sizeof path, "%s_crash.bin", tried->name);
     make_input(s, run, &b);
     write_input(path, &b);
     fprintf(stderr, "run %llu failed; its input is in %s\n", (unsigned long long)run, path);
@@ -204,7 +223,7 @@ static int report_crash(const seeds *s, uint64_t run)
     return 1;
 }
 
-static int fuzz(uint64_t n_run)
+static int run_mutations(uint64_t n_run)
 {
     seeds s = {.n = 0};
     int status = 0;
@@ -324,22 +343,39 @@ static int pack(const char *path, char **inputs, int n)
     return 0;
 }
 
-static int usage(const char *program)
+static int print_usage(void)
 {
     fprintf(stderr,
-            "usage: %s --runs N | FILE .. | --corpus FILE | --pack FILE INPUT .. | "
-            "--unpack FILE DIR | --write-seeds DIR\n",
-            program);
+            "usage: fuzz TARGET --runs N | FILE .. | --corpus FILE | --pack FILE INPUT .. | "
+            "--unpack FILE DIR | --write-seeds DIR\n       fuzz --list\n");
     return 2;
+}
+
+static int list_targets(void)
+{
+    for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) puts(targets[i].name);
+    return 0;
+}
+
+// argv: what follows the target's name.
+static int run_target(int argc, char **argv)
+{
+    const char *verb = argv[0];
+    if (argc == 2 && !strcmp(verb, "--runs")) return run_mutations(strtoull(argv[1], NULL, 10));
+    if (argc == 2 && !strcmp(verb, "--corpus")) return for_corpus(argv[1], NULL);
+    if (argc == 3 && !strcmp(verb, "--unpack")) return for_corpus(argv[1], argv[2]);
+    if (argc >= 3 && !strcmp(verb, "--pack")) return pack(argv[1], argv + 2, argc - 2);
+    if (argc == 2 && !strcmp(verb, "--write-seeds")) return write_seeds(argv[1]);
+    return !strncmp(verb, "--", 2) ? print_usage() : run_files(argv, argc);
 }
 
 int main(int argc, char **argv)
 {
-    const char *verb = argc > 1 ? argv[1] : "--help";
-    if (argc == 3 && !strcmp(verb, "--runs")) return fuzz(strtoull(argv[2], NULL, 10));
-    if (argc == 3 && !strcmp(verb, "--corpus")) return for_corpus(argv[2], NULL);
-    if (argc == 4 && !strcmp(verb, "--unpack")) return for_corpus(argv[2], argv[3]);
-    if (argc >= 4 && !strcmp(verb, "--pack")) return pack(argv[2], argv + 3, argc - 3);
-    if (argc == 3 && !strcmp(verb, "--write-seeds")) return write_seeds(argv[2]);
-    return !strncmp(verb, "--", 2) ? usage(argv[0]) : run_files(argv + 1, argc - 1);
+    if (argc == 2 && !strcmp(argv[1], "--list")) return list_targets();
+    if (argc < 3) return print_usage();
+    for (size_t i = 0; i < sizeof targets / sizeof *targets; i++)
+        if (!strcmp(targets[i].name, argv[1])) tried = &targets[i];
+    if (tried) return run_target(argc - 2, argv + 2);
+    fprintf(stderr, "fuzz: there is no target %s; --list lists them\n", argv[1]);
+    return 2;
 }

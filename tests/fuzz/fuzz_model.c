@@ -6,6 +6,8 @@
 #include "fuzz.h"
 #include "model/model.h"
 
+FUZZ_TARGET(fuzz_model);
+
 enum { N_TOK = 3, MAX_ROW_BYTES = 1 << 16, MAX_LAYER = 16, MAX_VOCAB = 1 << 12 };
 
 static volatile float sink; // logits are used
@@ -92,7 +94,7 @@ static void check_line(const fx_error *err)
     for (const char *c = err->text; *c; c++) FUZZ_CHECK(*c >= 0x20 && *c < 0x7F);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
+int fuzz_model_run(const uint8_t *data, size_t n_bytes)
 {
     fxi_gguf *g = NULL;
     fxi_model *m;
@@ -137,7 +139,7 @@ static void add_head(const char *path, fxi_buf *out)
     FUZZ_CHECK(fxi_buf_add(out, bytes, n_head));
 }
 
-bool fuzz_seed(unsigned i, fxi_buf *out)
+bool fuzz_model_seed(unsigned i, fxi_buf *out)
 {
     static const char *const names[] = {
         "gemma2",     "gpt-oss", "qwen2moe", "phi3-long", "falcon-40b", "stablelm",     "gpt2",

@@ -6,6 +6,8 @@
 
 #include "base/option/opt.h"
 
+FUZZ_TARGET(fuzz_options);
+
 static bool is_key(const char *s)
 {
     return *s && s[strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789-")] == 0;
@@ -40,7 +42,7 @@ static void check_again(const fxi_opt_file *f)
     fxi_buf_free(&text);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
+int fuzz_options_run(const uint8_t *data, size_t n_bytes)
 {
     fxi_opt_file f;
     fx_error err = {.text = ""};
@@ -55,7 +57,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
     return 0;
 }
 
-bool fuzz_seed(unsigned i, fxi_buf *out)
+bool fuzz_options_seed(unsigned i, fxi_buf *out)
 {
     static const char *const texts[] = {
         "# options\nport = 8080\nhost=127.0.0.1 # here\n\n[serve]\nkv-memory = 4G\n",

@@ -1,7 +1,9 @@
 // fuzz_ranks.c - rank files: any bytes give a vocabulary that works or a one-line error.
 #include "fuzz_vocab_file.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
+FUZZ_TARGET(fuzz_ranks);
+
+int fuzz_ranks_run(const uint8_t *data, size_t n_bytes)
 {
     fxi_vocab_spec s;
     fx_error err = {.text = ""};
@@ -11,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
     return 0;
 }
 
-bool fuzz_seed(unsigned i, fxi_buf *out)
+bool fuzz_ranks_seed(unsigned i, fxi_buf *out)
 {
     static const char *const texts[] = {
         "SGVs 0\nbA== 1\nbGw= 2\nbw== 3\n",

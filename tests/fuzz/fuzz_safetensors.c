@@ -2,8 +2,10 @@
 // error is one line.
 #include <string.h>
 
-#include "format/hf/read/safetensors.h"
+#include "format/hf/hf_files.h"
 #include "fuzz.h"
+
+FUZZ_TARGET(fuzz_safetensors);
 
 static void check_st_error(const fx_error *err)
 {
@@ -24,7 +26,7 @@ static void check_st_tensors(const fxi_safetensors *s, const uint8_t *data, size
     FUZZ_CHECK(sum <= n_bytes - 8); // no two overlap
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
+int fuzz_safetensors_run(const uint8_t *data, size_t n_bytes)
 {
     fxi_safetensors s;
     fx_error err = {0};
@@ -36,7 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
     return 0;
 }
 
-bool fuzz_seed(unsigned i, fxi_buf *out)
+bool fuzz_safetensors_seed(unsigned i, fxi_buf *out)
 {
     static const char *const headers[] = {
         "{\"a\": {\"dtype\": \"F32\", \"shape\": [2], \"data_offsets\": [0, 8]}, "

@@ -6,6 +6,8 @@
 #include "gram_walk.h"
 #include "grammar/schema/schema.h"
 
+FUZZ_TARGET(fuzz_schema);
+
 static void walk_schema(const fxi_gram *g)
 {
     char s[MAX_GRAM_WALK];
@@ -17,7 +19,7 @@ static void walk_schema(const fxi_gram *g)
     }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
+int fuzz_schema_run(const uint8_t *data, size_t n_bytes)
 {
     fxi_gram g = {0};
     fxi_gram_json json;
@@ -35,7 +37,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
     return 0;
 }
 
-bool fuzz_seed(unsigned i, fxi_buf *out)
+bool fuzz_schema_seed(unsigned i, fxi_buf *out)
 {
     static const char *const seeds[] = {
         "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\",\"minimum\":-5,"

@@ -8,8 +8,9 @@
 
 #include <string.h>
 
-#include "server/spans/otel_pairs.h"
 #include "server/spans/otlp_json.h"
+
+FUZZ_TARGET(fuzz_spans);
 
 static void check_context(const char *text)
 {
@@ -49,7 +50,7 @@ static void check_answer(const char *text, size_t n)
     FUZZ_CHECK(memchr(why, 0, sizeof why));
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
+int fuzz_spans_run(const uint8_t *data, size_t n_bytes)
 {
     const char *parent = (const char *)data, *end = parent + n_bytes;
     const char *state = n_bytes ? memchr(parent, 0, n_bytes) : NULL;
@@ -62,7 +63,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
     return 0;
 }
 
-bool fuzz_seed(unsigned i, fxi_buf *out)
+bool fuzz_spans_seed(unsigned i, fxi_buf *out)
 {
     static const char *const seeds[][3] = {
         {"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "rojo=00f067,congo=t61",

@@ -2,7 +2,9 @@
 // error.
 #include "fuzz_vocab_file.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
+FUZZ_TARGET(fuzz_tokenizer_json);
+
+int fuzz_tokenizer_json_run(const uint8_t *data, size_t n_bytes)
 {
     fxi_vocab_spec s;
     fx_error err = {.text = ""};
@@ -12,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
     return 0;
 }
 
-bool fuzz_seed(unsigned i, fxi_buf *out)
+bool fuzz_tokenizer_json_seed(unsigned i, fxi_buf *out)
 {
     // Short ones: mutations hit their fields.
     static const char *const texts[] = {

@@ -3,9 +3,11 @@
 
 #include <string.h>
 
-#include "replay/trace/trace.h"
+#include "lab/trace.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
+FUZZ_TARGET(fuzz_trace);
+
+int fuzz_trace_run(const uint8_t *data, size_t n_bytes)
 {
     fxi_trace t;
     fx_error err = {.text = ""};
@@ -23,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
     return 0;
 }
 
-bool fuzz_seed(unsigned i, fxi_buf *out)
+bool fuzz_trace_seed(unsigned i, fxi_buf *out)
 {
     static const char *const texts[] = {
         "prompt_tokens,output_tokens\n10,4\n20,0\n",

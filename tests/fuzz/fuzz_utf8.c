@@ -4,6 +4,8 @@
 #include "base/text/utf8.h"
 #include "fuzz.h"
 
+FUZZ_TARGET(fuzz_utf8);
+
 // Bytes of the valid sequence at s, 0 if there is none.
 static size_t decode(const uint8_t *s, size_t n)
 {
@@ -51,7 +53,7 @@ static size_t complete(const uint8_t *s, size_t n)
     return n;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
+int fuzz_utf8_run(const uint8_t *data, size_t n_bytes)
 {
     const char *s = (const char *)data;
     FUZZ_CHECK(fxi_utf8_check(s, n_bytes) == first_bad(data, n_bytes));
@@ -63,7 +65,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
     return 0;
 }
 
-bool fuzz_seed(unsigned i, fxi_buf *out)
+bool fuzz_utf8_seed(unsigned i, fxi_buf *out)
 {
     static const char *const texts[] = {"a\xC3\xA9\xE2\x82\xAC",    "\xF0\x9F\xA6\x99z",
                                         "\xED\x9F\xBF\xEE\x80\x80", "\xF4\x8F\xBF\xBF\xE0\xA0\x80",

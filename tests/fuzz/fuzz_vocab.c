@@ -9,6 +9,8 @@
 #include "unit/format/small_spec.h"
 #include "unit/format/small_vocab.h"
 
+FUZZ_TARGET(fuzz_vocab);
+
 //
 // Vocabularies
 //
@@ -126,7 +128,7 @@ static fxi_vocab *load_changed(void)
     fxi_vocab_spec s;
     fxi_vocab_spec_init(&s, "fuzz");
     s.kind = FXI_VOCAB_MERGES;
-    s.fuse_unknown = s.norms_tokens = true;
+    s.fuse_unknown = true;
     s.unk = add_piece(&s, "<unk>", 0, UNKNOWN);
     for (const char *c = "abe -"; *c; c++) add_piece(&s, (char[]){*c, 0}, 0, NORMAL);
     add_pair_of(&s, "a", "b");
@@ -255,7 +257,7 @@ static void check_text(unsigned which, const fxi_vocab *v, const char *text, con
     fxi_ids_free(&ids);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
+int fuzz_vocab_run(const uint8_t *data, size_t n_bytes)
 {
     static fxi_vocab *loaded[N_VOCAB]; // immutable
     if (n_bytes < 2) return 0;
@@ -271,7 +273,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
     return 0;
 }
 
-bool fuzz_seed(unsigned i, fxi_buf *out)
+bool fuzz_vocab_seed(unsigned i, fxi_buf *out)
 {
     static const char *const texts[] = {
         "ab aab  a   b<tool>a<go>",

@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 BUILD, CMAKE = os.environ["VT_BUILD"], os.environ["VT_CMAKE"]
 BIN = Path(BUILD) / "bin"
-PAGE = ROOT / "docs" / "man" / "flexinfer.1"
+PAGE = Path(BUILD) / "man" / "flexinfer.1"
 VERSION = re.search(r"project\(\w+ VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text(encoding="utf-8")).group(1)
 FILES = {"bin/flexinfer", "share/man/man1/flexinfer.1", "share/bash-completion/completions/flexinfer",
          "share/zsh/vendor-completions/_flexinfer", "share/fish/vendor_completions.d/flexinfer.fish"}
@@ -62,6 +62,11 @@ class Program(unittest.TestCase):
         self.assertIn("tokens at", run(program, "run", "-m", model, "-p", "x", "-n", "4", "--kv-memory", "16M"))
         self.assertNotRegex(run("readelf", "--dynamic", program), "RPATH|RUNPATH")
 
+    def test_the_laboratory(self):
+        prefix = self.install("--component", "bench")
+        self.assertEqual(self.files(prefix), {"bin/flexinfer-lab"})
+        self.assertEqual(run(prefix / "bin" / "flexinfer-lab", "--version"), f"flexinfer-lab {VERSION}\n")
+
     def test_everything(self):
         found = self.files(self.install())
         self.assertLessEqual(FILES | {"share/man/man3/libvtensor.3",
@@ -70,15 +75,6 @@ class Program(unittest.TestCase):
 
 
 class Manual(unittest.TestCase):
-    def test_the_page_is_current(self):
-        """After a change to the tables: cmake --build BUILD --target manual"""
-        self.assertEqual(run(BIN / "make_manual"), PAGE.read_text(encoding="utf-8"))
-
-    def test_the_completions_are_current(self):
-        for shell, name in (("bash", "flexinfer.bash"), ("zsh", "_flexinfer"), ("fish", "flexinfer.fish")):
-            text = (ROOT / "dist" / "completion" / name).read_text(encoding="utf-8")
-            self.assertEqual(run(BIN / "make_completion", shell), text)
-
     def test_every_option_of_every_command(self):
         """What help prints is on the page, under its command, with its variable."""
         page = PAGE.read_text(encoding="utf-8")

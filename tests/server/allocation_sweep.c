@@ -112,7 +112,8 @@ static long sweep_row_of(const sweep *s, const sweep_row *row, bool and_later)
 long sweep_requests(const sweep *s, const sweep_row *row, size_t n_row, bool and_later)
 {
     long n = 0;
-    for (size_t i = 0; i < n_row; i++) // without memory the engine takes no picture to wait for
-        if (!and_later || !is_endless(&row[i])) n += sweep_row_of(s, &row[i], and_later);
+    for (size_t i = 0; i < n_row; i++) // without memory the engine takes no snapshot to wait for
+        if (!and_later || strncmp(row[i].path, "/kv/s", 5) != 0)
+            n += sweep_row_of(s, &row[i], and_later);
     return n;
 }

@@ -35,7 +35,7 @@
 #ifndef FAKE_ENGINE_H
 #define FAKE_ENGINE_H
 
-#include "flexinfer/picture.h"
+#include "flexinfer/snapshot.h"
 
 enum { FAKE_QUEUED_US = 2000, FAKE_PREFILL_US = 3000, FAKE_GAP_US = 1000 };
 

@@ -1,5 +1,4 @@
-// fake_views.c - what the fake engine shows those who look, beside pictures: made-up statistics and
-// events.
+// fake_views.c - what the fake engine shows apart from snapshots: made-up statistics and events.
 #include "server/fake_engine.h"
 
 void fx_engine_details(const fx_engine *e, fx_details *out)

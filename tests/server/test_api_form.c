@@ -1,5 +1,6 @@
 // test_api_form.c - fields that say what the answer must look like: what they compile, and which of
 // them is blamed for a form that is refused.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <stdio.h>
@@ -75,7 +76,7 @@ static void test_forms_are_compiled(void **state)
     fx_engine_close(eng);
 }
 
-int main(void)
+FX_SUITE(test_api_form)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_forms_are_compiled),

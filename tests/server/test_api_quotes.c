@@ -10,6 +10,7 @@
 
 #include "base/text/utf8.h"
 #include "server/request/api_request.h"
+#include "suite.h"
 
 static const fxi_limits limits = {.model_id = "m", .n_vocab = 100, .max_choice = 64};
 
@@ -47,7 +48,7 @@ static void test_quotes_end_with_a_character(void **state)
         for (int k = 0; k < 12; k++) expect_whole(&refused[i], before[k % 4], characters[k / 4]);
 }
 
-int main(void)
+FX_SUITE(test_api_quotes)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_quotes_end_with_a_character)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,10 +10,11 @@
 #include <cmocka.h>
 #include <jansson.h>
 
+#include "base/json/json_write.h"
 #include "base/number/rng.h"
 #include "base/text/utf8.h"
 #include "server/http/http.h"
-#include "server/reply/json_out.h"
+#include "suite.h"
 
 static const fxi_limits limits = {.model_id = "m", .n_vocab = 100, .max_choice = 64};
 
@@ -437,7 +438,7 @@ static void test_a_stream_without_a_spec_is_kept_alive_and_ended(void **state)
     fxi_reply_free(&r);
 }
 
-int main(void)
+FX_SUITE(test_api_reply)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_stream_without_a_spec_is_kept_alive_and_ended),

@@ -10,6 +10,7 @@
 
 #include "base/text/utf8.h"
 #include "server/request/api_request.h"
+#include "suite.h"
 
 static const fxi_limits limits = {.model_id = "m", .n_vocab = 100, .max_choice = 64};
 
@@ -758,7 +759,7 @@ static void test_truncated(void **state)
     }
 }
 
-int main(void)
+FX_SUITE(test_api_request)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bad_bodies),

@@ -13,6 +13,7 @@
 
 #include "flexinfer/flexinfer.h"
 #include "server/trace/chrome_trace.h"
+#include "suite.h"
 
 #define MODEL FX_SOURCE_DIR "/models/storyteller.gguf"
 
@@ -200,7 +201,7 @@ static void test_an_engine_opens_in_a_viewer(void **state)
     fxi_buf_free(&b);
 }
 
-int main(void)
+FX_SUITE(test_chrome_trace)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_no_events),

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "server/guard/key_ring.h"
+#include "suite.h"
 
 #if defined __x86_64__
 #    define PROGRAM_COUNTER rip
@@ -180,7 +181,7 @@ static void test_the_walk_tells_an_early_end(void **state)
     assert_true(walk_search(search_naively, wrong[3]).hash == early.hash);
 }
 
-int main(void)
+FX_SUITE(test_constant_time)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_wrong_keys_take_the_same_instructions),

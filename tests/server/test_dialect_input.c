@@ -1,5 +1,6 @@
 // test_dialect_input.c - what requests of /v1/responses and /v1/messages become: messages, tools
 // and template variables of a chat.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <stdio.h>
@@ -150,7 +151,7 @@ static void test_choices_of_tools(void **state)
     fxi_params_free(&par);
 }
 
-int main(void)
+FX_SUITE(test_dialect_input)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_request_becomes_a_chat),

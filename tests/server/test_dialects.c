@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "server/server_fixture.h"
+#include "suite.h"
 
 #define RESPONSES "/v1/responses"
 #define MESSAGES  "/v1/messages"
@@ -305,7 +306,7 @@ static void test_what_is_not_supported_is_refused_by_name(void **state)
         fixture_expect_in(&f, refused[i].path, refused[i].body, 400, refused[i].word);
 }
 
-int main(void)
+FX_SUITE(test_dialects)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_response_has_items),

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "server/server_fixture.h"
+#include "suite.h"
 
 #define TEXT "/v1/completions"
 #define CHAT "/v1/chat/completions"
@@ -228,7 +229,7 @@ static void test_names(void **state)
     fixture_close(&g);
 }
 
-int main(void)
+FX_SUITE(test_golden_answers)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_chat_stream),    cmocka_unit_test(test_echo_with_logprobs),

@@ -16,6 +16,7 @@
 #include "server/guard/address.h"
 #include "server/guard/key_set.h"
 #include "server/guard/origin.h"
+#include "suite.h"
 
 // ---- names ------------------------------------------------------------------------------------
 
@@ -313,7 +314,7 @@ static void test_clients_are_tenants_or_addresses(void **state)
     assert_true(fxi_tenant_client(none, &here, s) != fxi_tenant_client(none, &here, other));
 }
 
-int main(void)
+FX_SUITE(test_guard)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names_of_this_server_are_known),

@@ -14,6 +14,7 @@
 
 #include "base/text/buf.h"
 #include "server/log/log.h"
+#include "suite.h"
 
 #define PATIENCE_S 60.0 // a guard: what is waited for happens at once
 
@@ -179,7 +180,7 @@ static void test_a_reader_that_has_gone_ends_nothing(void **state)
     close(fd[1]);
 }
 
-int main(void)
+FX_SUITE(test_log)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lines_of_many_threads_arrive_whole),

@@ -14,6 +14,7 @@
 #include "server/http_client.h"
 #include "server/metrics/metrics.h"
 #include "server/server.h"
+#include "suite.h"
 
 #define TEXT   "/v1/completions"
 #define WAIT_S 60.0 // a guard: whatever is waited for happens at once
@@ -174,7 +175,7 @@ static void test_the_process_is_what_the_system_says(void **state)
     assert_true(p.n_file >= 3 && p.n_file < p.max_file);
 }
 
-int main(void)
+FX_SUITE(test_metrics)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_scripted_run_is_counted_exactly),

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "server/allocation_sweep.h"
+#include "suite.h"
 
 #define TEXT "/v1/completions"
 #define CHAT "/v1/chat/completions"
@@ -30,6 +31,7 @@ static const sweep_row rows[] = {
      "\"ignore_eos\":true}",
      200, "\"finish_reason\":\"length\""},
     {"GET", "/kv/stream", NULL, 200, "\"requests\":[]"},
+    {"GET", "/kv/snapshot", NULL, 200, "\"requests\":[]"},
 };
 
 static bool is_idle(const fx_engine *eng)
@@ -110,7 +112,7 @@ static void test_a_load_survives_failed_allocations(void **state)
     assert_true(n[0] > 50 && n[1] > 50);
 }
 
-int main(void)
+FX_SUITE(test_serve_allocation)
 {
     failing_heap_spare(true);
     const struct CMUnitTest tests[] = {

@@ -16,6 +16,7 @@
 #include "flexinfer/flexinfer.h"
 #include "server/http_client.h"
 #include "server/server.h"
+#include "suite.h"
 
 enum { N_CLIENT = 6 };
 
@@ -87,7 +88,7 @@ static void test_a_full_disk_costs_time_only(void **state)
     fx_engine_close(eng);
 }
 
-int main(void)
+FX_SUITE(test_serve_full_disk)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_a_full_disk_costs_time_only)};
     return cmocka_run_group_tests(tests, NULL, NULL);

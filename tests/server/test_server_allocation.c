@@ -13,6 +13,7 @@
 
 #include "server/allocation_sweep.h"
 #include "server/fake_engine.h"
+#include "suite.h"
 
 #define TEXT "/v1/completions"
 #define CHAT "/v1/chat/completions"
@@ -179,7 +180,7 @@ static void test_start_and_stop_survive_failed_allocations(void **state)
     assert_true(n[0] >= 10 && n[1] >= 10);
 }
 
-int main(void)
+FX_SUITE(test_server_allocation)
 {
     failing_heap_spare(true);
     const struct CMUnitTest tests[] = {

@@ -17,6 +17,7 @@
 #include "base/system/pages.h"
 #include "server/http/http.h"
 #include "server/waits.h"
+#include "suite.h"
 
 // ---- bodies -----------------------------------------------------------------------------------
 
@@ -498,7 +499,7 @@ static void test_heap_is_trimmed_when_idle(void **state)
     fixture_close(&f);
 }
 
-int main(void)
+FX_SUITE(test_server_bytes)
 {
     fxi_heap_map_large();
     const struct CMUnitTest tests[] = {

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "server/server_fixture.h"
+#include "suite.h"
 
 #define TEXT "/v1/completions"
 #define SAY  "{\"prompt\":\"say a\"}"
@@ -326,7 +327,7 @@ static void test_a_prompt_is_kept_within_what_the_key_may(void **state)
     fixture_close(&f);
 }
 
-int main(void)
+FX_SUITE(test_server_doors)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pages_of_other_sites_are_refused),

@@ -13,6 +13,7 @@
 #include <jansson.h>
 
 #include "server/server_fixture.h"
+#include "suite.h"
 
 #define KEY_FILE "test_server_endpoints.keys"
 #define EMBED    "/v1/embeddings"
@@ -494,7 +495,7 @@ static void test_unknown_fields_are_logged(void **state)
     fxi_buf_free(&lines);
 }
 
-int main(void)
+FX_SUITE(test_server_endpoints)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_models),

@@ -15,6 +15,7 @@
 #include "server/fake_engine.h"
 #include "server/http_client.h"
 #include "server/server.h"
+#include "suite.h"
 
 #define POST   "POST /v1/completions HTTP/1.1\r\n"
 #define HOST   "Host: localhost\r\n"
@@ -266,7 +267,7 @@ static void test_a_head_may_arrive_in_pieces(void **state)
     fx_engine_close(eng);
 }
 
-int main(void)
+FX_SUITE(test_server_framing)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lengths_that_leave_a_doubt_are_refused),

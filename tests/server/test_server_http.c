@@ -16,6 +16,7 @@
 #include "server/fake_engine.h"
 #include "server/http_client.h"
 #include "server/server.h"
+#include "suite.h"
 
 #define TEXT   "/v1/completions"
 #define CHAT   "/v1/chat/completions"
@@ -743,7 +744,7 @@ static void test_ipv6(void **state)
     fx_engine_close(eng);
 }
 
-int main(void)
+FX_SUITE(test_server_http)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plain),

@@ -16,10 +16,10 @@
 #include <gnutls/x509.h>
 #include <pthread.h>
 
-#include "base/net/dial.h"
-#include "base/net/http_reply.h"
+#include "base/net/http_client.h"
 #include "base/system/clock.h"
 #include "server/server_fixture.h"
+#include "suite.h"
 
 #define TEXT   "/v1/completions"
 #define SAY    "{\"prompt\":\"say a\"}"
@@ -303,93 +303,52 @@ static void test_tls_serves_answers_and_streams(void **state)
 
 // ---- our own client (base/net) -----------------------------------------------------------------
 
-static fx_status dial_server(int port, const char *host, const char *ca_file, fxi_link *line,
-                             fx_error *err)
+static fx_status ask_over_tls(int port, const char *host, const char *ca_file, fxi_http_answer *a,
+                              fx_error *err)
 {
-    const fxi_patience wait = {INFINITY, -1};
-    fxi_url u = {.is_tls = true};
-    fxi_trust *trust;
-    snprintf(u.host, sizeof u.host, "%s", host);
-    snprintf(u.port, sizeof u.port, "%d", port);
-    assert_int_equal(fxi_trust_open(ca_file, &trust, err), FX_OK);
-    const fx_status st = fxi_dial_open(&u, trust, &wait, line, err);
-    fxi_trust_close(trust);
+    char url[128];
+    fxi_http_client *c;
+    snprintf(url, sizeof url, "https://%s:%d/health", host, port);
+    assert_int_equal(fxi_http_client_open(ca_file, -1, &c, err), FX_OK);
+    const fxi_http_call call = {.url = url, .timeout_s = WAIT_S, .max_bytes = 1000};
+    const fx_status st = fxi_http_client_call(c, &call, a, err);
+    fxi_http_client_close(c);
     return st;
 }
 
 static void test_our_own_client_speaks_tls(void **state)
 {
-    static const char get[] =
-        "GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-    const fxi_patience wait = {INFINITY, -1};
     (void)state;
     fixture f = fixture_open(tls_options());
-    fxi_http_reply r = {0};
-    fxi_buf body = {0};
-    fxi_link line;
+    fxi_http_answer a;
     fx_error err;
-    char piece[512];
-    size_t n;
-    if (dial_server(f.port, "localhost", cert_file, &line, &err) != FX_OK) fail_msg("%s", err.text);
-    assert_int_equal(fxi_dial_send(&line, get, sizeof get - 1, &wait, &err), FX_OK);
-    do assert_int_equal(fxi_dial_receive(&line, piece, sizeof piece, &n, &wait, &err), FX_OK);
-    while (fxi_http_reply_add(&r, piece, n, &body) == FXI_REPLY_MORE);
-    assert_int_equal(r.status, 200);
-    assert_non_null(strstr(body.p, "ok"));
-    fxi_dial_close(&line);
-    fxi_http_reply_free(&r);
-    fxi_buf_free(&body);
+    if (ask_over_tls(f.port, "localhost", cert_file, &a, &err) != FX_OK) fail_msg("%s", err.text);
+    assert_int_equal(a.status, 200);
+    assert_non_null(strstr(a.body.p, "ok"));
+    fxi_buf_free(&a.body);
     fixture_close(&f);
 }
 
 static void expect_refusal(int port, const char *host, const char *ca_file, const char *why)
 {
-    fxi_link line;
+    fxi_http_answer a;
     fx_error err;
-    assert_int_equal(dial_server(port, host, ca_file, &line, &err), FX_EIO);
+    assert_int_equal(ask_over_tls(port, host, ca_file, &a, &err), FX_EIO);
     if (!strstr(err.text, why)) fail_msg("%s", err.text);
-    fxi_dial_close(&line);
+    assert_null(strchr(err.text, '\n'));
 }
 
-// Another name than the certificate's, another authority, no TLS at all, and files without one.
-static void test_our_own_client_believes_only_whom_it_may(void **state)
+// Another name than the certificate's, another authority, no TLS at all, and a file without one.
+static void test_our_own_client_trusts_only_its_authorities(void **state)
 {
     (void)state;
     fixture f = fixture_open(tls_options()), plain = fixture_open((fxi_server_options){0});
-    fxi_trust *trust;
-    fx_error err;
     expect_refusal(f.port, "127.0.0.1", cert_file, "is not trusted: ");
     expect_refusal(f.port, "localhost", other_file, "is not trusted: ");
-    expect_refusal(plain.port, "localhost", cert_file, "TLS: ");
-    assert_int_equal(fxi_trust_open(key_file, &trust, &err), FX_EIO);
-    assert_null(trust);
-    assert_int_equal(fxi_trust_open("no such file", &trust, &err), FX_EIO);
-    assert_non_null(strstr(err.text, "no such file"));
+    expect_refusal(plain.port, "localhost", cert_file, "");
+    expect_refusal(f.port, "localhost", key_file, "");
     fixture_close(&f);
     fixture_close(&plain);
-}
-
-// Who accepts and says nothing is not waited for.
-static void test_our_own_client_waits_no_longer_than_it_may(void **state)
-{
-    (void)state;
-    const fxi_patience wait = {fxi_now_s() + 0.01, -1};
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t n = sizeof a;
-    fxi_url u = {.host = "127.0.0.1", .is_tls = true};
-    fxi_trust *trust;
-    fxi_link line;
-    fx_error err;
-    const int fd = socket(AF_INET, SOCK_STREAM, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&a, n) + listen(fd, 1), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &n), 0);
-    snprintf(u.port, sizeof u.port, "%d", ntohs(a.sin_port));
-    assert_int_equal(fxi_trust_open(cert_file, &trust, &err), FX_OK);
-    assert_int_equal(fxi_dial_open(&u, trust, &wait, &line, &err), FX_EIO);
-    assert_string_equal(err.text, "no answer in time");
-    fxi_dial_close(&line);
-    fxi_trust_close(trust);
-    close(fd);
 }
 
 // A client that leaves is seen through TLS, too, while its connection is suspended.
@@ -466,7 +425,7 @@ static void test_files_that_are_no_certificate_are_refused(void **state)
     }
 }
 
-int main(void)
+FX_SUITE(test_server_life)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_while_the_model_loads_probes_say_so),
@@ -476,8 +435,7 @@ int main(void)
         cmocka_unit_test(test_an_idle_server_drains_at_once),
         cmocka_unit_test(test_tls_serves_answers_and_streams),
         cmocka_unit_test(test_our_own_client_speaks_tls),
-        cmocka_unit_test(test_our_own_client_believes_only_whom_it_may),
-        cmocka_unit_test(test_our_own_client_waits_no_longer_than_it_may),
+        cmocka_unit_test(test_our_own_client_trusts_only_its_authorities),
         cmocka_unit_test(test_a_hang_up_is_seen_through_tls),
         cmocka_unit_test(test_old_versions_of_tls_and_plain_text_are_refused),
         cmocka_unit_test(test_a_handshake_has_a_deadline),

@@ -18,6 +18,7 @@
 #include "base/system/clock.h"
 #include "server/guard/peers.h"
 #include "server/server_fixture.h"
+#include "suite.h"
 
 #define TEXT  "/v1/completions"
 #define STUCK "{\"prompt\":\"stuck\"}"
@@ -427,7 +428,7 @@ static void test_a_hang_up_in_any_phase_frees_its_place(void **state)
     fixture_close(&f);
 }
 
-int main(void)
+FX_SUITE(test_server_places)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_requests_wake_nobody),

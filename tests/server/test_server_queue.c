@@ -15,6 +15,7 @@
 #include "base/system/clock.h"
 #include "server/http/http.h"
 #include "server/waits.h"
+#include "suite.h"
 
 #define EMBED "/v1/embeddings"
 
@@ -280,7 +281,7 @@ static void test_slow_readers_are_cut_off(void **state)
     read_slowly(false);
 }
 
-int main(void)
+FX_SUITE(test_server_queue)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hang_up_drops_queued_work),

@@ -13,6 +13,7 @@
 #include "base/system/clock.h"
 #include "server/http/http.h"
 #include "server/waits.h"
+#include "suite.h"
 
 enum { N_BIG = 120, BIG_BYTES = 64 << 10 }; // tokens that no socket takes all of
 
@@ -328,7 +329,7 @@ static void test_sender_is_where_a_core_is_free(void **state)
     fake_engine_threads(1);
 }
 
-int main(void)
+FX_SUITE(test_server_streams)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_stream_of_an_old_client_has_no_chunks),

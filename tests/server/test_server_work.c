@@ -19,6 +19,7 @@
 #include "server/work/body.h"
 #include "server/work/wakes.h"
 #include "server/work/workers.h"
+#include "suite.h"
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
@@ -531,7 +532,7 @@ static void test_a_sender_is_told(void **state)
     end_wakes(&t);
 }
 
-int main(void)
+FX_SUITE(test_server_work)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ledger_refuses_beyond_its_limit),

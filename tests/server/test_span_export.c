@@ -18,8 +18,8 @@
 #include <unistd.h>
 
 #include "server/spans/exporter.h"
-#include "server/spans/otel_pairs.h"
 #include "server/spans/otlp_json.h"
+#include "suite.h"
 
 #define PARENT "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
@@ -432,7 +432,7 @@ static void expect_said(said *s, const char *want)
 
 enum { PATIENT_S = 60 };
 
-static fxi_spans *start_spans(const char *url, double patience_s, said *s)
+static fxi_spans *start_spans(const char *url, double give_up_s, said *s)
 {
     fxi_spans *x;
     *s = (said){.mu = PTHREAD_MUTEX_INITIALIZER};
@@ -441,7 +441,7 @@ static fxi_spans *start_spans(const char *url, double patience_s, said *s)
                                    .say = keep_line,
                                    .ud = s,
                                    .first_wait_s = 0.01,
-                                   .patience_s = patience_s};
+                                   .give_up_s = give_up_s};
     assert_int_equal(fxi_spans_start(&opt, &x, NULL), FX_OK);
     return x;
 }
@@ -581,7 +581,7 @@ static void test_endpoints_that_are_refused(void **state)
     fxi_spans_stop(NULL, 0);
 }
 
-int main(void)
+FX_SUITE(test_span_export)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_valid_traceparent),

@@ -1,5 +1,5 @@
 // test_tool_calls.c - chats whose answers hold reasoning and calls of tools, whole and streamed,
-// byte for byte. What each format looks like is tested by test_answer_golden.c; here the model
+// byte for byte. What each format looks like is tested by test_output_golden.c; here the model
 // writes Hermes' and reasons between <think> marks.
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "server/server_fixture.h"
+#include "suite.h"
 
 #define CHAT "/v1/chat/completions"
 #define TOOLS                                                                         \
@@ -238,7 +239,7 @@ static void test_unknown_formats_are_refused_by_name(void **state)
     assert_int_equal(fxi_server_check(&opt, &err), FX_OK);
 }
 
-int main(void)
+FX_SUITE(test_tool_calls)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_call_is_a_member_of_the_message),

@@ -1,5 +1,6 @@
 // test_tool_grammar.c - calls that must be made: the grammars that they compile to, which requests
 // for them are refused, and that what such a grammar lets through is parsed as calls.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <stdio.h>
@@ -316,12 +317,12 @@ typedef struct counted {
     fxi_buf args;
 } counted;
 
-static bool count_event(void *ud, const fxi_answer_event *ev)
+static bool count_event(void *ud, const fxi_output_event *ev)
 {
     counted *c = ud;
-    c->n_call += ev->kind == FXI_ANSWER_CALL;
-    c->n_done += ev->kind == FXI_ANSWER_DONE;
-    return ev->kind != FXI_ANSWER_ARGS || fxi_buf_add(&c->args, ev->p, ev->n);
+    c->n_call += ev->kind == FXI_OUTPUT_CALL;
+    c->n_done += ev->kind == FXI_OUTPUT_DONE;
+    return ev->kind != FXI_OUTPUT_ARGS || fxi_buf_add(&c->args, ev->p, ev->n);
 }
 
 // The arguments {"a": 1}, as the body writes them.
@@ -345,19 +346,20 @@ static bool spell_call(fxi_buf *b, const fxi_call_format *f, const char *name, b
 static void check_spelling(const fxi_call_format *f)
 {
     const fxi_call_spelling *w = &f->spelling;
-    const fxi_answer_spec spec = {.calls = f};
-    fxi_answer *a = fxi_answer_new(&spec);
+    const fxi_output_spec spec = {.calls = f};
+    fxi_output_parser *a = fxi_output_parser_new(&spec);
     counted c = {0};
     fxi_buf b = {0};
     assert_true(fxi_buf_str(&b, w->first) && spell_call(&b, f, "f", true) &&
                 fxi_buf_str(&b, w->between) && spell_call(&b, f, "g", false) &&
                 fxi_buf_str(&b, w->last));
-    assert_true(fxi_answer_add(a, b.p, b.n, count_event, &c) && fxi_answer_end(a, count_event, &c));
+    assert_true(fxi_output_parser_add(a, b.p, b.n, count_event, &c) &&
+                fxi_output_parser_end(a, count_event, &c));
     if (c.n_call != 2 || c.n_done != 2 || strcmp(c.args.p, "{\"a\": 1}{}") != 0)
         fail_msg("%s is not parsed: %s", f->name, b.p);
     fxi_buf_free(&c.args);
     fxi_buf_free(&b);
-    fxi_answer_free(a);
+    fxi_output_parser_free(a);
 }
 
 static void test_each_format_parses_how_it_is_spelled(void **state)
@@ -372,7 +374,7 @@ static void test_each_format_parses_how_it_is_spelled(void **state)
     assert_int_equal(n, 18);
 }
 
-int main(void)
+FX_SUITE(test_tool_grammar)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_calls_become_grammars),

@@ -16,7 +16,7 @@
 #include "base/fail.h"
 #include "base/number/rng.h"
 #include "engine/grammar/grammars.h"
-#include "grammar/run/gram_auto.h"
+#include "grammar/automaton/gram_auto.h"
 #include "server/fake_engine.h"
 #include "server/request/api_request.h"
 
@@ -160,18 +160,18 @@ static bool append_text(json_t *o, const char *key, const char *p, size_t n)
     return !json_object_set_new(o, key, more);
 }
 
-static bool note_event(void *ud, const fxi_answer_event *ev)
+static bool note_event(void *ud, const fxi_output_event *ev)
 {
     json_t *o = ud, *calls = json_object_get(o, "calls");
     json_t *last = json_array_get(calls, json_array_size(calls) - 1);
     switch (ev->kind) {
-    case FXI_ANSWER_TEXT: return append_text(o, "text", ev->p, ev->n);
-    case FXI_ANSWER_REASONING: return append_text(o, "reasoning", ev->p, ev->n);
-    case FXI_ANSWER_CALL:
+    case FXI_OUTPUT_TEXT: return append_text(o, "text", ev->p, ev->n);
+    case FXI_OUTPUT_REASONING: return append_text(o, "reasoning", ev->p, ev->n);
+    case FXI_OUTPUT_CALL:
         return !json_array_append_new(calls, json_pack("{s:s%}", "name", ev->p, ev->n));
-    case FXI_ANSWER_ARGS: return append_text(last, "arguments", ev->p, ev->n);
-    case FXI_ANSWER_DONE: return !json_object_set_new(last, "done", json_true());
-    case FXI_ANSWER_BROKEN: return append_text(o, "broken", ev->p, ev->n);
+    case FXI_OUTPUT_ARGS: return append_text(last, "arguments", ev->p, ev->n);
+    case FXI_OUTPUT_DONE: return !json_object_set_new(last, "done", json_true());
+    case FXI_OUTPUT_BROKEN: return append_text(o, "broken", ev->p, ev->n);
     }
     return true;
 }
@@ -179,7 +179,7 @@ static bool note_event(void *ud, const fxi_answer_event *ev)
 static void print_walk(const walk *w, const fxi_params *par, const char *mode, const char *think)
 {
     const fxi_reply_spec spec = fxi_params_reply(par);
-    const fxi_answer_spec answer = {.calls = spec.calls,
+    const fxi_output_spec answer = {.calls = spec.calls,
                                     .reasoning = spec.reasoning,
                                     .either = spec.either,
                                     .has_tool = fxi_tools_has,
@@ -187,13 +187,13 @@ static void print_walk(const walk *w, const fxi_params *par, const char *mode, c
                                     .tools = spec.tools};
     json_t *o = json_pack("{s:s,s:s,s:s,s:s%,s:[]}", "format", par->formats->calls->name, "mode",
                           mode, "think", think, "raw", w->s, w->n, "calls");
-    fxi_answer *a = fxi_answer_new(&answer);
-    if (!o || !a || !fxi_answer_add(a, w->s, w->n, note_event, o) ||
-        !fxi_answer_end(a, note_event, o))
+    fxi_output_parser *a = fxi_output_parser_new(&answer);
+    if (!o || !a || !fxi_output_parser_add(a, w->s, w->n, note_event, o) ||
+        !fxi_output_parser_end(a, note_event, o))
         exit(2);
     json_dumpf(o, stdout, JSON_COMPACT);
     putchar('\n');
-    fxi_answer_free(a);
+    fxi_output_parser_free(a);
     json_decref(o);
 }
 

@@ -8,8 +8,8 @@
 struct CUgraphNode_st {
     struct CUgraphNode_st *next; // made before
     size_t n_after;
-    standin_graph_node *after; // [n_after]
-    standin_work *work;        // NULL: a transfer
+    vti_cu_node *after; // [n_after]
+    standin_work *work; // NULL: a transfer
     standin_transfer transfer;
 };
 
@@ -21,7 +21,7 @@ struct CUgraph_st {
 
 // In the order in which they run. `of` is only compared: the graph may be gone.
 typedef struct step {
-    standin_graph_node of;
+    vti_cu_node of;
     standin_work *work;
     standin_transfer transfer;
 } step;
@@ -42,14 +42,14 @@ static struct CUgraph_st **link_of_graph(const void *graph)
     return *at ? at : NULL;
 }
 
-static struct CUgraphExec_st **link_of_exec(standin_exec exec)
+static struct CUgraphExec_st **link_of_exec(vti_cu_exec exec)
 {
     struct CUgraphExec_st **at = &execs;
     while (*at && *at != exec) at = &(*at)->next;
     return *at ? at : NULL;
 }
 
-static void drop_node(standin_graph_node n)
+static void drop_node(vti_cu_node n)
 {
     standin_work_free(n->work);
     free(n->after);
@@ -62,7 +62,7 @@ bool standin_graph_drop(void *graph)
     if (!link) return false;
     g = *link;
     *link = g->next;
-    for (standin_graph_node n = g->nodes, next; n; n = next) {
+    for (vti_cu_node n = g->nodes, next; n; n = next) {
         next = n->next;
         drop_node(n);
     }
@@ -93,7 +93,7 @@ void standin_graph_look(standin_report *r)
     for (const struct CUgraphExec_st *e = execs; e; e = e->next) r->n_exec++;
 }
 
-vti_cu_result cuGraphCreate(standin_graph *graph, unsigned flags)
+vti_cu_result cuGraphCreate(vti_cu_graph *graph, unsigned flags)
 {
     STANDIN_BEGIN(F_graph_create);
     if (flags != 0) return standin_end(standin_breach("a graph with flags"));
@@ -104,16 +104,16 @@ vti_cu_result cuGraphCreate(standin_graph *graph, unsigned flags)
     return standin_end(VTI_CU_SUCCESS);
 }
 
-static bool has_node(const struct CUgraph_st *g, standin_graph_node node)
+static bool has_node(const struct CUgraph_st *g, vti_cu_node node)
 {
-    for (standin_graph_node n = g->nodes; n; n = n->next)
+    for (vti_cu_node n = g->nodes; n; n = n->next)
         if (n == node) return true;
     return false;
 }
 
-static standin_graph_node make_node(size_t n_after, const standin_graph_node *after)
+static vti_cu_node make_node(size_t n_after, const vti_cu_node *after)
 {
-    standin_graph_node n = calloc(1, sizeof *n);
+    vti_cu_node n = calloc(1, sizeof *n);
     if (!n) return NULL;
     n->after = calloc(n_after + 1, sizeof *after);
     if (!n->after) {
@@ -126,14 +126,13 @@ static standin_graph_node make_node(size_t n_after, const standin_graph_node *af
 }
 
 // What the work of the node is has been checked; takes it, whatever happens.
-static vti_cu_result add_node(standin_graph_node *out, standin_graph graph,
-                              const standin_graph_node *after, size_t n_after, standin_work *work,
-                              const standin_transfer *transfer)
+static vti_cu_result add_node(vti_cu_node *out, vti_cu_graph graph, const vti_cu_node *after,
+                              size_t n_after, standin_work *work, const standin_transfer *transfer)
 {
     struct CUgraph_st **link = link_of_graph(graph);
     for (size_t i = 0; link && i < n_after; i++)
         if (!has_node(*link, after[i])) link = NULL;
-    standin_graph_node n = link ? make_node(n_after, after) : NULL;
+    vti_cu_node n = link ? make_node(n_after, after) : NULL;
     if (!n) {
         standin_work_free(work);
         return link ? VTI_CU_OUT_OF_MEMORY : standin_breach("a node of, or after, what is none");
@@ -146,9 +145,9 @@ static vti_cu_result add_node(standin_graph_node *out, standin_graph graph,
     return VTI_CU_SUCCESS;
 }
 
-vti_cu_result cuGraphAddKernelNode_v2(standin_graph_node *node, standin_graph graph,
-                                      const standin_graph_node *after, size_t n_after,
-                                      const standin_node_params *params)
+vti_cu_result cuGraphAddKernelNode_v2(vti_cu_node *node, vti_cu_graph graph,
+                                      const vti_cu_node *after, size_t n_after,
+                                      const vti_cu_kernel_node *params)
 {
     STANDIN_BEGIN(F_graph_add_kernel);
     standin_work *w;
@@ -159,19 +158,19 @@ vti_cu_result cuGraphAddKernelNode_v2(standin_graph_node *node, standin_graph gr
 
 static uintptr_t side_of(const standin_copy_side *s, bool *on_host)
 {
-    *on_host = s->type == STANDIN_MEMORY_HOST;
+    *on_host = s->type == VTI_CU_MEMORY_HOST;
     return (*on_host ? (uintptr_t)s->host : (uintptr_t)s->device) + s->x_bytes;
 }
 
 static bool odd_side(const standin_copy_side *s)
 {
     return s->y || s->z || s->lod || s->array ||
-           (s->type != STANDIN_MEMORY_HOST && s->type != STANDIN_MEMORY_DEVICE);
+           (s->type != VTI_CU_MEMORY_HOST && s->type != VTI_CU_MEMORY_DEVICE);
 }
 
-vti_cu_result cuGraphAddMemcpyNode(standin_graph_node *node, standin_graph graph,
-                                   const standin_graph_node *after, size_t n_after,
-                                   const standin_copy_params *params, vti_cu_context context)
+vti_cu_result cuGraphAddMemcpyNode(vti_cu_node *node, vti_cu_graph graph, const vti_cu_node *after,
+                                   size_t n_after, const standin_copy_params *params,
+                                   vti_cu_context context)
 {
     STANDIN_BEGIN(F_graph_add_memcpy);
     standin_transfer t = {.size_bytes = params->width_bytes};
@@ -183,9 +182,9 @@ vti_cu_result cuGraphAddMemcpyNode(standin_graph_node *node, standin_graph graph
     return standin_end(add_node(node, graph, after, n_after, NULL, &t));
 }
 
-vti_cu_result cuGraphAddMemsetNode(standin_graph_node *node, standin_graph graph,
-                                   const standin_graph_node *after, size_t n_after,
-                                   const standin_fill_params *params, vti_cu_context context)
+vti_cu_result cuGraphAddMemsetNode(vti_cu_node *node, vti_cu_graph graph, const vti_cu_node *after,
+                                   size_t n_after, const standin_fill_params *params,
+                                   vti_cu_context context)
 {
     STANDIN_BEGIN(F_graph_add_memset);
     standin_transfer t = {.dst = (uintptr_t)params->dst,
@@ -198,16 +197,16 @@ vti_cu_result cuGraphAddMemsetNode(standin_graph_node *node, standin_graph graph
 
 // ---- instances
 
-static bool is_behind(const struct CUgraphExec_st *e, standin_graph_node node)
+static bool is_behind(const struct CUgraphExec_st *e, vti_cu_node node)
 {
     for (size_t i = 0; i < e->n_step; i++)
         if (e->steps[i].of == node) return true;
     return false;
 }
 
-static standin_graph_node next_node(const struct CUgraph_st *g, const struct CUgraphExec_st *e)
+static vti_cu_node next_node(const struct CUgraph_st *g, const struct CUgraphExec_st *e)
 {
-    for (standin_graph_node n = g->nodes; n; n = n->next) {
+    for (vti_cu_node n = g->nodes; n; n = n->next) {
         size_t i = 0;
         while (i < n->n_after && is_behind(e, n->after[i])) i++;
         if (i == n->n_after && !is_behind(e, n)) return n;
@@ -220,7 +219,7 @@ static bool fill_exec(struct CUgraphExec_st *e, const struct CUgraph_st *g)
 {
     e->steps = calloc(g->n_node + 1, sizeof *e->steps);
     if (!e->steps) return false;
-    for (standin_graph_node n; (n = next_node(g, e)) != NULL; e->n_step++) {
+    for (vti_cu_node n; (n = next_node(g, e)) != NULL; e->n_step++) {
         step s = {.of = n, .transfer = n->transfer};
         if (n->work && !(s.work = standin_work_copy(n->work))) return false;
         e->steps[e->n_step] = s;
@@ -228,7 +227,7 @@ static bool fill_exec(struct CUgraphExec_st *e, const struct CUgraph_st *g)
     return true;
 }
 
-vti_cu_result cuGraphInstantiateWithFlags(standin_exec *exec, standin_graph graph,
+vti_cu_result cuGraphInstantiateWithFlags(vti_cu_exec *exec, vti_cu_graph graph,
                                           unsigned long long flags)
 {
     STANDIN_BEGIN(F_graph_instantiate);
@@ -254,7 +253,7 @@ static vti_cu_result give_step(vti_cu_stream stream, const step *s)
     return w ? standin_give_work(stream, w) : VTI_CU_OUT_OF_MEMORY;
 }
 
-vti_cu_result cuGraphLaunch(standin_exec exec, vti_cu_stream stream)
+vti_cu_result cuGraphLaunch(vti_cu_exec exec, vti_cu_stream stream)
 {
     STANDIN_BEGIN(F_graph_launch);
     vti_cu_result r = VTI_CU_SUCCESS;
@@ -264,8 +263,8 @@ vti_cu_result cuGraphLaunch(standin_exec exec, vti_cu_stream stream)
     return standin_end(r);
 }
 
-vti_cu_result cuGraphExecKernelNodeSetParams_v2(standin_exec exec, standin_graph_node node,
-                                                const standin_node_params *params)
+vti_cu_result cuGraphExecKernelNodeSetParams_v2(vti_cu_exec exec, vti_cu_node node,
+                                                const vti_cu_kernel_node *params)
 {
     STANDIN_BEGIN(F_exec_set_kernel);
     size_t i = 0;
@@ -280,7 +279,7 @@ vti_cu_result cuGraphExecKernelNodeSetParams_v2(standin_exec exec, standin_graph
     return standin_end(VTI_CU_SUCCESS);
 }
 
-vti_cu_result cuGraphExecDestroy(standin_exec exec)
+vti_cu_result cuGraphExecDestroy(vti_cu_exec exec)
 {
     STANDIN_BEGIN(F_graph_exec_destroy);
     struct CUgraphExec_st **link = link_of_exec(exec);

@@ -102,14 +102,14 @@ const char *standin_faults(void)
 
 // ---- modules and functions
 
-static struct CUmod_st **link_of_module(standin_module module)
+static struct CUmod_st **link_of_module(vti_cu_module module)
 {
     struct CUmod_st **at = &modules;
     while (*at && *at != module) at = &(*at)->next;
     return *at ? at : NULL;
 }
 
-static struct CUfunc_st *function_of(standin_function function)
+static struct CUfunc_st *function_of(vti_cu_function function)
 {
     for (struct CUmod_st *m = modules; m; m = m->next)
         for (struct CUfunc_st *f = m->functions; f; f = f->next)
@@ -149,7 +149,7 @@ static bool is_image(const unsigned char *image)
            memcmp(image, STANDIN_IMAGE, sizeof STANDIN_IMAGE) == 0;
 }
 
-vti_cu_result cuModuleLoadData(standin_module *module, const void *image)
+vti_cu_result cuModuleLoadData(vti_cu_module *module, const void *image)
 {
     STANDIN_BEGIN(F_module_load);
     if (!image || !is_image(image)) return standin_end(CU_INVALID_IMAGE);
@@ -162,7 +162,7 @@ vti_cu_result cuModuleLoadData(standin_module *module, const void *image)
     return standin_end(VTI_CU_SUCCESS);
 }
 
-vti_cu_result cuModuleUnload(standin_module module)
+vti_cu_result cuModuleUnload(vti_cu_module module)
 {
     STANDIN_BEGIN(F_module_unload);
     struct CUmod_st **link = link_of_module(module);
@@ -172,8 +172,7 @@ vti_cu_result cuModuleUnload(standin_module module)
     return standin_end(VTI_CU_SUCCESS);
 }
 
-vti_cu_result cuModuleGetFunction(standin_function *function, standin_module module,
-                                  const char *name)
+vti_cu_result cuModuleGetFunction(vti_cu_function *function, vti_cu_module module, const char *name)
 {
     STANDIN_BEGIN(F_module_get_function);
     struct CUmod_st **link = link_of_module(module);
@@ -192,31 +191,31 @@ vti_cu_result cuModuleGetFunction(standin_function *function, standin_module mod
     return standin_end(VTI_CU_SUCCESS);
 }
 
-vti_cu_result cuFuncSetAttribute(standin_function function, standin_func_attribute attribute,
+vti_cu_result cuFuncSetAttribute(vti_cu_function function, vti_cu_func_attribute attribute,
                                  int value)
 {
     STANDIN_BEGIN(F_func_set_attribute);
     struct CUfunc_st *f = function_of(function);
-    if (!f || attribute != STANDIN_FUNC_DYNAMIC_SHARED)
+    if (!f || attribute != VTI_CU_FUNC_DYNAMIC_SHARED)
         return standin_end(standin_breach("an attribute, or a function, that is unknown"));
     if (value < 0 || value > MAX_SHARED) return standin_end(CU_INVALID_VALUE);
     f->dynamic_shared = value;
     return standin_end(VTI_CU_SUCCESS);
 }
 
-vti_cu_result cuFuncGetAttribute(int *value, standin_func_attribute attribute,
-                                 standin_function function)
+vti_cu_result cuFuncGetAttribute(int *value, vti_cu_func_attribute attribute,
+                                 vti_cu_function function)
 {
     STANDIN_BEGIN(F_func_get_attribute);
     struct CUfunc_st *f = function_of(function);
-    if (!f || (attribute != STANDIN_FUNC_DYNAMIC_SHARED && attribute != STANDIN_FUNC_MAX_THREADS))
+    if (!f || (attribute != VTI_CU_FUNC_DYNAMIC_SHARED && attribute != STANDIN_FUNC_MAX_THREADS))
         return standin_end(standin_breach("an attribute, or a function, that is unknown"));
     *value = attribute == STANDIN_FUNC_MAX_THREADS ? MAX_THREAD : f->dynamic_shared;
     return standin_end(VTI_CU_SUCCESS);
 }
 
 // Registers are not known: threads, shared memory and blocks alone count.
-vti_cu_result cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n_block, standin_function function,
+vti_cu_result cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n_block, vti_cu_function function,
                                                           int n_thread, size_t shared_bytes)
 {
     STANDIN_BEGIN(F_occupancy);
@@ -238,7 +237,7 @@ static size_t param_room(const emu_kernel *k)
     return n;
 }
 
-static bool odd_launch(const standin_node_params *p, const struct CUfunc_st *f)
+static bool odd_launch(const vti_cu_kernel_node *p, const struct CUfunc_st *f)
 {
     const unsigned *g = p->grid, *b = p->block;
     if (!f || f->device != standin_current_device() || p->extra ||
@@ -251,7 +250,7 @@ static bool odd_launch(const standin_node_params *p, const struct CUfunc_st *f)
            param_room(f->kernel) > MAX_PARAM_BYTES;
 }
 
-vti_cu_result standin_work_make(const standin_node_params *p, standin_work **out)
+vti_cu_result standin_work_make(const vti_cu_kernel_node *p, standin_work **out)
 {
     const struct CUfunc_st *f = function_of(p->function);
     if (odd_launch(p, f)) return CU_INVALID_VALUE;
@@ -308,18 +307,18 @@ void standin_work_run(const standin_work *w, int device)
     if (fault != EMU_FAULT_NONE) standin_break(results[fault]);
 }
 
-vti_cu_result cuLaunchKernel(standin_function function, unsigned grid_x, unsigned grid_y,
+vti_cu_result cuLaunchKernel(vti_cu_function function, unsigned grid_x, unsigned grid_y,
                              unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,
                              unsigned shared_bytes, vti_cu_stream stream, void **params,
                              void **extra)
 {
     STANDIN_BEGIN(F_launch_kernel);
-    standin_node_params p = {.function = function,
-                             .grid = {grid_x, grid_y, grid_z},
-                             .block = {block_x, block_y, block_z},
-                             .shared_bytes = shared_bytes,
-                             .params = params,
-                             .extra = extra};
+    vti_cu_kernel_node p = {.function = function,
+                            .grid = {grid_x, grid_y, grid_z},
+                            .block = {block_x, block_y, block_z},
+                            .shared_bytes = shared_bytes,
+                            .params = params,
+                            .extra = extra};
     standin_work *w;
     vti_cu_result r = standin_work_make(&p, &w);
     return standin_end(r == VTI_CU_SUCCESS ? standin_give_work(stream, w) : r);

@@ -29,29 +29,22 @@ enum {
     CU_CAPTURED_EVENT = 907,
 };
 
-// Functions of the driver that libvtensor does not need and the programs around it do.
-#define STANDIN_MORE_FUNCTIONS(X)                                                         \
-    X(init, cuInit, (unsigned flags))                                                     \
-    X(driver_get_version, cuDriverGetVersion, (int *version))                             \
-    X(device_get_count, cuDeviceGetCount, (int *n))                                       \
-    X(device_get_name, cuDeviceGetName, (char *name, int size, vti_cu_device device))     \
-    X(ctx_retain, cuDevicePrimaryCtxRetain, (vti_cu_context * ctx, vti_cu_device device)) \
-    X(ctx_release, cuDevicePrimaryCtxRelease_v2, (vti_cu_device device))                  \
-    X(ctx_set_current, cuCtxSetCurrent, (vti_cu_context context))                         \
-    X(ctx_synchronize, cuCtxSynchronize, (void))                                          \
-    X(stream_query, cuStreamQuery, (vti_cu_stream stream))                                \
-    X(stream_begin_capture, cuStreamBeginCapture_v2,                                      \
-      (vti_cu_stream stream, vti_cu_capture_mode mode))                                   \
-    X(stream_end_capture, cuStreamEndCapture, (vti_cu_stream stream, void **graph))       \
-    X(graph_destroy, cuGraphDestroy, (void *graph))                                       \
-    X(stream_wait_value, cuStreamWaitValue32_v2,                                          \
-      (vti_cu_stream stream, vti_cu_ptr addr, uint32_t value, unsigned flags))            \
-    X(mem_get_info, cuMemGetInfo_v2, (size_t * free_bytes, size_t * total_bytes))         \
-    X(memcpy_dtoh, cuMemcpyDtoH_v2, (void *dst, vti_cu_ptr src, size_t size_bytes))       \
+// Functions of the driver that neither libvtensor nor the engine needs and the programs around them
+// do.
+#define STANDIN_MORE_FUNCTIONS(X)                                                   \
+    X(ctx_set_current, cuCtxSetCurrent, (vti_cu_context context))                   \
+    X(ctx_synchronize, cuCtxSynchronize, (void))                                    \
+    X(stream_begin_capture, cuStreamBeginCapture_v2,                                \
+      (vti_cu_stream stream, vti_cu_capture_mode mode))                             \
+    X(stream_end_capture, cuStreamEndCapture, (vti_cu_stream stream, void **graph)) \
+    X(stream_wait_value, cuStreamWaitValue32_v2,                                    \
+      (vti_cu_stream stream, vti_cu_ptr addr, uint32_t value, unsigned flags))      \
+    X(memcpy_dtoh, cuMemcpyDtoH_v2, (void *dst, vti_cu_ptr src, size_t size_bytes)) \
     X(memcpy_htod, cuMemcpyHtoD_v2, (vti_cu_ptr dst, const void *src, size_t size_bytes))
 
 #define STANDIN_FUNCTIONS(X) \
-    VTI_CU_FUNCTIONS(X) STANDIN_MORE_FUNCTIONS(X) STANDIN_KERNEL_FUNCTIONS(X)
+    VTI_CU_FUNCTIONS(X)      \
+    VTI_CU_KERNEL_FUNCTIONS(X) STANDIN_MORE_FUNCTIONS(X) STANDIN_KERNEL_FUNCTIONS(X)
 
 #define STANDIN_NUMBER(member, symbol, parameters) F_##member,
 typedef enum standin_call { STANDIN_FUNCTIONS(STANDIN_NUMBER) N_FUNCTION } standin_call;
@@ -118,7 +111,7 @@ typedef struct standin_work standin_work; // a launch with its arguments
 void standin_kernel_reset(void);
 void standin_kernel_look(standin_report *r);
 void standin_kernel_memory(vti_cu_ptr at, size_t size_bytes, int state); // EMU_MEMORY_*
-vti_cu_result standin_work_make(const standin_node_params *p, standin_work **out);
+vti_cu_result standin_work_make(const vti_cu_kernel_node *p, standin_work **out);
 standin_work *standin_work_copy(const standin_work *w);
 void standin_work_free(standin_work *w);
 void standin_work_run(const standin_work *w, int device);

@@ -505,7 +505,7 @@ vti_cu_result cuStreamEndCapture(vti_cu_stream stream, void **graph)
     return standin_end(r);
 }
 
-vti_cu_result cuGraphDestroy(void *graph)
+vti_cu_result cuGraphDestroy(vti_cu_graph graph)
 {
     STANDIN_BEGIN(F_graph_destroy);
     if (standin_graph_drop(graph)) return standin_end(VTI_CU_SUCCESS);
@@ -689,15 +689,15 @@ vti_cu_result cuMemcpyDtoHAsync_v2(void *dst, vti_cu_ptr src, size_t size_bytes,
     return standin_end(give_checked(stream, o));
 }
 
-static bool odd_rows(const standin_copy_2d *c)
+static bool odd_rows(const vti_cu_copy_2d *c)
 {
-    return c->src_type != STANDIN_MEMORY_DEVICE || c->dst_type != STANDIN_MEMORY_HOST ||
-           c->src_x_bytes | c->src_y | c->dst_x_bytes | c->dst_y || !c->height ||
+    return c->src_type != VTI_CU_MEMORY_DEVICE || c->dst_type != VTI_CU_MEMORY_HOST ||
+           c->src_x | c->src_y | c->dst_x | c->dst_y || !c->height ||
            c->src_pitch < c->width_bytes || c->dst_pitch < c->width_bytes;
 }
 
 // From the device to the host, row by row.
-vti_cu_result cuMemcpy2DAsync_v2(const standin_copy_2d *copy, vti_cu_stream stream)
+vti_cu_result cuMemcpy2DAsync_v2(const vti_cu_copy_2d *copy, vti_cu_stream stream)
 {
     STANDIN_BEGIN(F_memcpy_2d_async);
     vti_cu_result r = VTI_CU_SUCCESS;

@@ -2,6 +2,7 @@
 // of streams and graphs, late, on memory that the host cannot touch; and a kernel's fault breaks
 // the context.
 #include "standin/state.h"
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <stdlib.h>
@@ -9,7 +10,7 @@
 #include <unistd.h>
 
 static const char image[64] = STANDIN_IMAGE;
-static standin_module module;
+static vti_cu_module module;
 
 #define OK(call) assert_int_equal(call, VTI_CU_SUCCESS)
 
@@ -38,9 +39,9 @@ static int close_world(void **state)
     return 0;
 }
 
-static standin_function find_kernel(const char *name)
+static vti_cu_function find_kernel(const char *name)
 {
-    standin_function f = NULL;
+    vti_cu_function f = NULL;
     OK(cuModuleGetFunction(&f, module, name));
     return f;
 }
@@ -73,8 +74,8 @@ static void test_images_and_names(void **state)
 {
     (void)state;
     static const unsigned char fatbin[16] = {0x50, 0xED, 0x55, 0xBA};
-    standin_module other;
-    standin_function f;
+    vti_cu_module other;
+    vti_cu_function f;
     assert_int_equal(cuModuleLoadData(&other, "no image at all, but long enough to look at."),
                      CU_INVALID_IMAGE);
     OK(cuModuleLoadData(&other, fatbin));
@@ -134,16 +135,16 @@ static void test_the_host_cannot_touch_device_memory(void **state)
 static void test_odd_launches_are_refused(void **state)
 {
     (void)state;
-    standin_function f = find_kernel("sample_nothing");
+    vti_cu_function f = find_kernel("sample_nothing");
     void *none[1] = {NULL};
     assert_int_equal(cuLaunchKernel(f, 0, 1, 1, 32, 1, 1, 0, NULL, none, NULL), CU_INVALID_VALUE);
     assert_int_equal(cuLaunchKernel(f, 1, 1, 1, 1025, 1, 1, 0, NULL, none, NULL), CU_INVALID_VALUE);
     assert_int_equal(cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, NULL, none, none), CU_INVALID_VALUE);
     assert_int_equal(cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 64 << 10, NULL, none, NULL),
                      CU_INVALID_VALUE);
-    OK(cuFuncSetAttribute(f, STANDIN_FUNC_DYNAMIC_SHARED, 64 << 10));
+    OK(cuFuncSetAttribute(f, VTI_CU_FUNC_DYNAMIC_SHARED, 64 << 10));
     OK(cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 64 << 10, NULL, none, NULL));
-    assert_int_equal(cuFuncSetAttribute(f, STANDIN_FUNC_DYNAMIC_SHARED, 228 << 10),
+    assert_int_equal(cuFuncSetAttribute(f, VTI_CU_FUNC_DYNAMIC_SHARED, 228 << 10),
                      CU_INVALID_VALUE);
     int n = 0;
     OK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&n, f, 128, 64 << 10));
@@ -162,7 +163,7 @@ static void test_a_fault_breaks_the_context(void **state)
         float by;
         int n;
     } a = {0x1000, 1, 1};
-    standin_function f = find_kernel("sample_scale");
+    vti_cu_function f = find_kernel("sample_scale");
     OK(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, NULL, (void *[]){&a}, NULL));
     assert_int_equal(cuStreamSynchronize(NULL), CU_ILLEGAL_ADDRESS);
     assert_non_null(strstr(standin_faults(), "sample_scale: sample.cu:"));
@@ -182,14 +183,13 @@ static void test_a_fault_breaks_the_context(void **state)
 
 // ---- graphs
 
-static standin_graph_node add_append(standin_graph g, standin_graph_node after, vti_cu_ptr at,
-                                     int word)
+static vti_cu_node add_append(vti_cu_graph g, vti_cu_node after, vti_cu_ptr at, int word)
 {
-    standin_graph_node n = NULL;
-    standin_node_params p = {.function = find_kernel("sample_append"),
-                             .grid = {1, 1, 1},
-                             .block = {1, 1, 1},
-                             .params = (void *[]){&at, &word}};
+    vti_cu_node n = NULL;
+    vti_cu_kernel_node p = {.function = find_kernel("sample_append"),
+                            .grid = {1, 1, 1},
+                            .block = {1, 1, 1},
+                            .params = (void *[]){&at, &word}};
     OK(cuGraphAddKernelNode_v2(&n, g, &after, after != NULL, &p));
     return n;
 }
@@ -207,20 +207,20 @@ static void test_graphs_follow_their_edges_and_nothing_else(void **state)
     (void)state;
     int empty[16] = {0}, word = 9;
     vti_cu_ptr at = new_memory(empty, sizeof empty);
-    standin_graph g;
-    standin_exec e;
+    vti_cu_graph g;
+    vti_cu_exec e;
     OK(cuGraphCreate(&g, 0));
-    standin_graph_node first = add_append(g, NULL, at, 1), second = add_append(g, first, at, 2);
+    vti_cu_node first = add_append(g, NULL, at, 1), second = add_append(g, first, at, 2);
     (void)add_append(g, second, at, 3);
     (void)add_append(g, NULL, at, 4); // nothing says that it comes last
     OK(cuGraphInstantiateWithFlags(&e, g, 0));
     OK(cuGraphDestroy(g));
     OK(cuGraphLaunch(e, NULL));
     assert_list(at, 4, (int[]){4, 1, 2, 3});
-    standin_node_params p = {.function = find_kernel("sample_append"),
-                             .grid = {1, 1, 1},
-                             .block = {1, 1, 1},
-                             .params = (void *[]){&at, &word}};
+    vti_cu_kernel_node p = {.function = find_kernel("sample_append"),
+                            .grid = {1, 1, 1},
+                            .block = {1, 1, 1},
+                            .params = (void *[]){&at, &word}};
     OK(cuGraphExecKernelNodeSetParams_v2(e, second, &p));
     OK(cuGraphLaunch(e, NULL));
     assert_list(at, 8, (int[]){4, 1, 2, 3, 4, 1, 9, 3});
@@ -234,14 +234,14 @@ static void test_graphs_copy_and_fill(void **state)
     int words[4] = {1, 2, 3, 4}, got[4], *pinned;
     vti_cu_ptr at = new_memory(words, sizeof words);
     vti_cu_context context;
-    standin_graph g;
-    standin_exec e;
-    standin_graph_node copy, fill;
+    vti_cu_graph g;
+    vti_cu_exec e;
+    vti_cu_node copy, fill;
     OK(cuCtxGetCurrent(&context));
     OK(cuMemHostAlloc((void **)&pinned, sizeof words, 0));
     OK(cuGraphCreate(&g, 0));
-    standin_copy_params c = {.src = {.type = STANDIN_MEMORY_DEVICE, .device = at},
-                             .dst = {.type = STANDIN_MEMORY_HOST, .host = pinned},
+    standin_copy_params c = {.src = {.type = VTI_CU_MEMORY_DEVICE, .device = at},
+                             .dst = {.type = VTI_CU_MEMORY_HOST, .host = pinned},
                              .width_bytes = sizeof words,
                              .height = 1,
                              .depth = 1};
@@ -361,7 +361,7 @@ static void test_a_thread_does_what_nobody_waits_for(void **state)
     OK(cuMemFree_v2(at));
 }
 
-int main(void)
+FX_SUITE(test_standin_kernels)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, open_world, close_world)
     const struct CMUnitTest tests[] = {

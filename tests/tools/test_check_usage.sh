@@ -17,9 +17,11 @@ expect 0 --help
 expect 2 --fast
 expect 2 nowhere
 expect 2 engine nowhere
-expect 2 --quick engine
+expect 2 --quick
+expect 2 --all engine
+expect 2 --since
 
-rooms=$(./check --help | tr -s ' \n' ' ' | sed 's/.*these rooms: //; s/ The last.*//')
+rooms=$(./check --help | tr -s ' \n' ' ' | sed 's/.*these rooms: //; s| ./check --all.*||; s| ./check --clients.*||')
 for folder in src/*/; do
     [[ " $rooms " = *" $(basename "$folder") "* ]] || { echo "./check --help does not name $folder"; exit 1; }
 done

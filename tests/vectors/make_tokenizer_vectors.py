@@ -14,7 +14,9 @@ import re
 import tempfile
 from pathlib import Path
 
+import gguf
 import sentencepiece
+from sentencepiece import sentencepiece_model_pb2
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 OUT = Path(__file__).resolve().parent / "tokenizers"
@@ -270,13 +272,38 @@ def make_rules():
                                  for a, b in RULES.items()), encoding="utf-8")
 
 
+def write_gguf(name, model):
+    """The keys that GGUF has for a SentencePiece model."""
+    proto = sentencepiece_model_pb2.ModelProto()
+    proto.ParseFromString(model)
+    trainer, norm = proto.trainer_spec, proto.normalizer_spec
+    unigram = trainer.model_type == 1
+    w = gguf.GGUFWriter(OUT / name, "llama")
+    w.add_tokenizer_model("t5" if unigram else "llama")
+    w.add_token_list([p.piece for p in proto.pieces])
+    w.add_token_scores([p.score for p in proto.pieces])
+    w.add_token_types([p.type for p in proto.pieces])
+    w.add_bos_token_id(trainer.bos_id)
+    w.add_eos_token_id(trainer.eos_id)
+    w.add_unk_token_id(trainer.unk_id)
+    w.add_add_bos_token(True)
+    w.add_add_eos_token(False)
+    w.add_add_space_prefix(norm.add_dummy_prefix)
+    if unigram:
+        w.add_remove_extra_whitespaces(norm.remove_extra_whitespaces)
+        w.add_precompiled_charsmap(norm.precompiled_charsmap)
+    w.write_header_to_file()
+    w.write_kv_data_to_file()
+    w.close()
+
+
 def make_sentencepiece(name, **how):
-    """Trains in the working folder: the trainer stores the paths that it is given in the model."""
+    """Trains in the working folder."""
     Path("corpus.txt").write_text(CORPUS, encoding="utf-8")
     sentencepiece.SentencePieceTrainer.train(
         input="corpus.txt", model_prefix="made", character_coverage=1.0, minloglevel=2, **how)
-    (OUT / name).write_bytes(Path("made.model").read_bytes())
-    sp = sentencepiece.SentencePieceProcessor(model_file=str(OUT / name))
+    write_gguf(name, Path("made.model").read_bytes())
+    sp = sentencepiece.SentencePieceProcessor(model_file="made.model")
     cases = []
     for text in TEXTS:
         ids = sp.encode(text)
@@ -348,14 +375,10 @@ def main():
         os.chdir(folder)
         make_rules()
         done += [
-            make_sentencepiece("bpe.model", model_type="bpe", vocab_size=300, normalization_rule_tsv="rules.tsv"),
-            make_sentencepiece("bpe_bytes.model", model_type="bpe", vocab_size=600, byte_fallback=True,
-                               normalization_rule_name="identity", remove_extra_whitespaces=False,
-                               user_defined_symbols=["<tool>", "\u2581\u2581", "word"], control_symbols=["<ctl>"]),
-            make_sentencepiece("unigram.model", model_type="unigram", vocab_size=200, normalization_rule_tsv="rules.tsv",
-                               user_defined_symbols=["<tool>", "word"]),
-            make_sentencepiece("unigram_bytes.model", model_type="unigram", vocab_size=460, byte_fallback=True,
-                               normalization_rule_name="identity", add_dummy_prefix=False),
+            make_sentencepiece("sp_bpe.gguf", model_type="bpe", vocab_size=600, byte_fallback=True,
+                               normalization_rule_name="identity", remove_extra_whitespaces=False),
+            make_sentencepiece("sp_unigram.gguf", model_type="unigram", vocab_size=200,
+                               normalization_rule_tsv="rules.tsv"),
         ]
     done.append(make_ranks("ranks.tiktoken"))
     for case in (case for entry in done for case in entry["cases"]):

@@ -56,9 +56,9 @@ class Page:
     def until_live(self):
         self.until(lambda: self.find("#link").text == "live", "the stream is live")
 
-    def picture(self, expression):
-        """A value of the page's picture `p`."""
-        return self.run("const p = document.querySelector('main').flexinfer.watcher.picture; return p && (" + expression + ")")
+    def snapshot(self, expression):
+        """A value of the page's snapshot `p`."""
+        return self.run("const p = document.querySelector('main').flexinfer.subscription.snapshot; return p && (" + expression + ")")
 
     def send(self, text):
         self.find("#say").send_keys(text, Keys.ENTER)
@@ -111,12 +111,12 @@ def page(server):
 
 
 def chunks(page, request, choice=0):
-    return page.picture(f"p.spans.has('{request}.{choice}') ? p.segmentsOf(p.spans.get('{request}.{choice}')).map((s) => s.chunk) : []")
+    return page.snapshot(f"p.spans.has('{request}.{choice}') ? p.segmentsOf(p.spans.get('{request}.{choice}')).map((s) => s.chunk) : []")
 
 
 def settle(page):
     """Until nothing runs and no sequence holds a chunk."""
-    page.until(lambda: page.picture("p.requests.size === 0 && p.spans.size === 0 && p.cells.counts[2] === 0 && p.cells.counts[3] === 0"),
+    page.until(lambda: page.snapshot("p.requests.size === 0 && p.spans.size === 0 && p.cells.counts[2] === 0 && p.cells.counts[3] === 0"),
                "chunks are freed")
 
 
@@ -150,11 +150,11 @@ def test_facts_of_an_answer(page):
 def test_a_second_chat_shares_the_first_cells(page):
     page.prepare(SYSTEM, 300, to_the_end=True)
     page.send("Tell me of a robot.")
-    page.until(lambda: page.picture("p.spans.size === 1 && [...p.spans.values()][0].generating"), "the first runs")
+    page.until(lambda: page.snapshot("p.spans.size === 1 && [...p.spans.values()][0].generating"), "the first runs")
     page.find("#new").click()
     page.send("Tell me of a lake.")
-    page.until(lambda: page.picture("p.spans.size === 2 && [...p.spans.values()].every((s) => s.generating)"), "both run")
-    found = page.picture("""(() => {
+    page.until(lambda: page.snapshot("p.spans.size === 2 && [...p.spans.values()].every((s) => s.generating)"), "both run")
+    found = page.snapshot("""(() => {
         const [a, b] = [...p.spans.values()].map((s) => p.segmentsOf(s).map((x) => x.chunk));
         return {a, b, state: p.cells.stateOf(a[0]), cells: a.map((c) => p.cells.cellOf(c))};
     })()""")
@@ -171,11 +171,11 @@ def test_a_second_chat_shares_the_first_cells(page):
 
 
 NOTE = """
-const { watcher } = document.querySelector("main").flexinfer;
-const was = watcher.onPicture;
+const { subscription } = document.querySelector("main").flexinfer;
+const was = subscription.onSnapshot;
 const seen = window.seen = { states: {}, swapped: 0, forked: 0, evicted: 0, most: 0, least: 1e9 };
 let nodes = [];
-watcher.onPicture = (p) => {
+subscription.onSnapshot = (p) => {
   was(p);
   const holders = new Map();
   for (const s of p.spans.values())
@@ -222,7 +222,7 @@ def test_what_pressure_does_is_seen_as_it_happens():
         assert states & {"leaving", "away", "coming"}, states
         assert now["swapped"] > 0 and now["forked"] > 0 and now["evicted"] > 0, now
         settle(page)
-        page.until(lambda: page.picture("p.cells.counts[1] * p.groups[0].chunk_bytes <= p.stats.kv_budget_bytes / 16"),
+        page.until(lambda: page.snapshot("p.cells.counts[1] * p.groups[0].chunk_bytes <= p.stats.kv_budget_bytes / 16"),
                    "spare memory goes back")
         assert page.find("[data-count=swapped]").text == "0"
     finally:
@@ -264,8 +264,8 @@ def test_numbers_equal_metrics(page, server):
     settle(page)
 
     def same():
-        stats = server.stats() | {"picture_us": 0}  # which is that of the picture before
-        return stats == page.picture("({...p.stats, picture_us: 0})") and stats
+        stats = server.stats() | {"picture_us": 0}  # which is that of the snapshot before
+        return stats == page.snapshot("({...p.stats, picture_us: 0})") and stats
     stats = page.until(same, "the page has the figures")
     text = server.call("GET", "/metrics")[1].decode()
     for name in ("kv_mapped_bytes", "kv_live_bytes", "kv_shared_bytes"):
@@ -280,7 +280,7 @@ def test_numbers_equal_metrics(page, server):
         return None
     page.until(lambda: [page.find(f"#{name}").text for name in ("mapped", "live", "shared")] ==
                [units(stats[f"kv_{name}_bytes"]) for name in ("mapped", "live", "shared")], "they are shown")
-    by_state = page.picture("p.cells.counts.slice(1, 5).reduce((a, b) => a + b) * p.groups[0].chunk_bytes")
+    by_state = page.snapshot("p.cells.counts.slice(1, 5).reduce((a, b) => a + b) * p.groups[0].chunk_bytes")
     assert by_state == stats["kv_mapped_bytes"]
 
 
@@ -338,17 +338,20 @@ def test_files_and_headers(server):
 MANY = """
 const done = arguments[arguments.length - 1];
 (async () => {
-  const { Picture } = await import("/web/picture.js");
+  const { Snapshot } = await import("/web/snapshot.js");
   const { MemoryMap } = await import("/web/map.js");
   const N_SPAN = 2000, N_CHUNK = 100000, EACH = N_CHUNK / N_SPAN;
   const spans = [], chunks = [];
   for (let i = 0; i < N_SPAN; i++)
     spans.push({request: i + 1, choice: 0, tokens: 32 * EACH, generating: 1, segments: [[0, 0, i * EACH, EACH]]});
   for (let i = 0; i < N_CHUNK; i += 5) chunks.push([i, 5, 1 + (i / 5) % 4, 0]);
-  const { map, watcher } = document.querySelector("main").flexinfer;
-  watcher.onPicture = () => {};
-  const p = Picture.whole({number: 1, at_us: 0, version: "", manager: "vtensor",
-    groups: [{chunk_bytes: 4096, chunk_tokens: 32}], stats: {}, chunks, spans, nodes: [], requests: []});
+  const { map, subscription } = document.querySelector("main").flexinfer;
+  subscription.onSnapshot = () => {};
+  const counts = {chunks: [0, 0, 0, 0, 0, 0], spans: 0, nodes: 0, requests: 0};
+  const shown = (number, cells) => new Snapshot({number, at_us: 0, version: "", manager: "vtensor", counts,
+    groups: [{chunk_bytes: 4096, chunk_tokens: 32}], stats: {}, chunks: [...chunks], spans, nodes: [],
+    requests: []}, cells);
+  let p = shown(1);
   map.show(p);
   await new Promise(requestAnimationFrame);
   map.draw();
@@ -357,14 +360,13 @@ const done = arguments[arguments.length - 1];
   const each = () => {
     const begun = performance.now();
     number++;
-    // Each frame a tenth of all sequences grow, and as many chunks change.
-    const changed = [], grown = [];
+    // In each frame a tenth of all sequences have grown, and as many runs of chunks have changed.
     for (let i = number % 10; i < N_SPAN; i += 10) {
-      changed.push([i * EACH + number % EACH, 1, 1 + number % 4, 0]);
-      grown.push({request: i + 1, choice: 0, tokens: 32 * EACH + number, generating: 1});
+      const k = i * EACH / 5;
+      chunks[k] = [chunks[k][0], 5, 1 + number % 4, 0];
+      spans[i] = {...spans[i], tokens: 32 * EACH + number};
     }
-    p.change({number, after: number - 1, at_us: 0, stats: {}, chunks: changed, spans: grown, nodes: [], requests: [],
-      gone_spans: [], gone_nodes: [], gone_requests: []});
+    p = shown(number, p.cells);
     map.show(p);
     map.draw();
     most = Math.max(most, performance.now() - begun);
@@ -408,10 +410,11 @@ def test_by_keyboard_alone(page):
 ROWS = """
 const done = arguments[arguments.length - 1];
 (async () => {
-  const { Picture } = await import("/web/picture.js");
-  const { map, watcher } = document.querySelector("main").flexinfer;
-  watcher.onPicture = () => {};
-  const shown = (first) => Picture.whole({number: first, at_us: 0, version: "", manager: "vtensor",
+  const { Snapshot } = await import("/web/snapshot.js");
+  const { map, subscription } = document.querySelector("main").flexinfer;
+  subscription.onSnapshot = () => {};
+  const shown = (first) => new Snapshot({number: first, at_us: 0, version: "", manager: "vtensor",
+    counts: {chunks: [0, 0, 30, 0, 0, 0], spans: 4, nodes: 0, requests: 0},
     groups: [{chunk_bytes: 4096, chunk_tokens: 32}], stats: {}, chunks: [[0, 30, 2, 0]], nodes: [], requests: [],
     spans: [0, 1, 2, 3].map((i) => ({request: first + i, choice: 0, tokens: 64, generating: 1,
       segments: [[0, 0, i * 2, 2]]}))});
@@ -443,7 +446,7 @@ def test_axe_finds_no_serious_fault(page):
     source = next(p for p in axe.rglob("axe.min.js"))
     page.prepare(SYSTEM, 300, to_the_end=True)
     page.send("Tell me a story with `code`.")
-    page.until(lambda: page.picture("p.spans.size > 0"), "it runs")
+    page.until(lambda: page.snapshot("p.spans.size > 0"), "it runs")
     for theme in ("light", "dark"):
         Select(page.find("#theme")).select_by_value(theme)
         for mode in range(2):
@@ -474,10 +477,10 @@ def test_it_comes_back_with_the_server():
     again = serving.Server("--kv-memory", "6M", "--port", server.port)
     try:
         page.until_live()
-        page.until(lambda: page.picture("p.stats.n_request === 0"), "it has the new server's picture")
+        page.until(lambda: page.snapshot("p.stats.n_request === 0"), "it has the new server's snapshot")
         page.all("#log .message.assistant header button")[-2].click()  # Regenerate
         page.finish()
-        page.until(lambda: page.picture("p.stats.n_request === 1"), "it is served")
+        page.until(lambda: page.snapshot("p.stats.n_request === 1"), "it is served")
     finally:
         page.quit()
         again.stop()
@@ -575,7 +578,7 @@ def test_pictures_of_the_page(server):
             if width < 500:
                 page.browser.save_screenshot(str(folder / f"{name}-chat.png"))
                 page.find("[data-show=memory]").click()
-            page.until(lambda: page.picture("p.spans.size >= 4 && [...p.spans.values()].filter((s) => s.generating).length > 3"), "they run")
+            page.until(lambda: page.snapshot("p.spans.size >= 4 && [...p.spans.values()].filter((s) => s.generating).length > 3"), "they run")
             page.find("#spans").send_keys(Keys.ARROW_DOWN)
             page.run("return new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(r)))")
             page.browser.save_screenshot(str(folder / f"{name}.png"))

@@ -4,12 +4,13 @@
 // as the text of a long string while it grows, has a block to itself, which is given back when
 // jansson frees it.
 #include "base/json/json_doc.h"
+#include "base/json/json_shape.h"
+#include "base/system/pages.h" // defines: fxi_pages_map
 
 #include <pthread.h>
 #include <setjmp.h>
+#include <stdbool.h>
 #include <stdint.h>
-
-#include "base/system/pages.h" // defines: fxi_pages_map
 
 #define FIRST_BLOCK_BYTES ((size_t)16 << 10)
 #define LAST_BLOCK_BYTES  ((size_t)1 << 20)
@@ -109,7 +110,7 @@ static void free_large(json_parse *p, const void *piece)
     if (p->room) p->room->give(p->room->ud, n_bytes);
 }
 
-// Large pieces begin right behind the head of their block, at the start of a page.
+// Large pieces begin right after the head of their block, at the start of a page.
 static void doc_free(void *piece)
 {
     json_parse *p = parsing;
@@ -188,4 +189,29 @@ json_t *fxi_json_copy(const json_t *v)
     case JSON_NULL: break;
     }
     return json_null();
+}
+
+// ---- the size of a tree, from one pass over its text -------------------------------------------
+
+fxi_json_shape fxi_json_measure(const char *text, size_t n_bytes)
+{
+    fxi_json_shape shape = {0};
+    size_t depth = 0;
+    bool quoted = false;
+    for (size_t i = 0; i < n_bytes; i++) {
+        const char c = text[i];
+        if (quoted) {
+            if (c == '\\')
+                i++;
+            else if (c == '"')
+                quoted = false;
+            continue;
+        }
+        if (c == '"') quoted = true;
+        if (c == ',') shape.n_value++;
+        if (c == '[' || c == '{') shape.n_value++, depth++;
+        if ((c == ']' || c == '}') && depth) depth--;
+        if (depth > shape.max_depth) shape.max_depth = depth;
+    }
+    return shape;
 }

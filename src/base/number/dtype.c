@@ -1,6 +1,8 @@
 // dtype.c - the table of number formats; f16 and bf16 to and from f32.
 #include "base/number/dtype.h"
 
+#include <assert.h>
+#include <math.h>
 #include <string.h>
 #include <strings.h>
 

@@ -1,12 +1,304 @@
-// opt.c - the values of options from their sources, the last one winning: defaults, a file, the
-// environment, the command line.
+// opt.c - the values of options from their sources: defaults, a file, the environment, the command
+// line.
+#include "base/option/opt.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum { MAX_NAME = 32, WHERE_BYTES = 160 };
+
+// ---- the text of a value becomes a value: one parser for each type -----------------------------
+//
+// A parser stores the value and returns true, or returns false and leaves the field unchanged; the
+// error is made from the type's `what` and the row's bounds.
+
+static bool in_bounds(const fxi_opt *o, double v)
+{
+    return v >= o->min && v <= o->max;
+}
+
+static bool is_unsigned(const char *s)
+{
+    return s[0] && s[strspn(s, "0123456789")] == 0;
+}
+
+static bool parse_flag(const fxi_opt *o, const char *s, void *field)
+{
+    static const char *const word[2][4] = {{"0", "no", "off", "false"}, {"1", "yes", "on", "true"}};
+    (void)o;
+    for (int v = 0; v < 2; v++) {
+        for (int i = 0; i < 4; i++) {
+            if (strcmp(s, word[v][i]) != 0) continue;
+            *(bool *)field = v == 1;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool parse_int(const fxi_opt *o, const char *s, void *field)
+{
+    if (!is_unsigned(s[0] == '-' ? s + 1 : s)) return false;
+    errno = 0;
+    long v = strtol(s, NULL, 10);
+    if (errno || v < INT_MIN || v > INT_MAX || !in_bounds(o, (double)v)) return false;
+    *(int *)field = (int)v;
+    return true;
+}
+
+static bool parse_u64(const fxi_opt *o, const char *s, void *field)
+{
+    if (!is_unsigned(s)) return false;
+    errno = 0;
+    unsigned long long v = strtoull(s, NULL, 10);
+    if (errno || !in_bounds(o, (double)v)) return false;
+    *(uint64_t *)field = v;
+    return true;
+}
+
+// A decimal number at the start of s: its value, and where it ends; false for hex, "inf" and "nan".
+static bool leading_decimal(const char *s, double *v, const char **end)
+{
+    size_t n = strspn(s, "+-.0123456789eE");
+    char *stop;
+    *v = strtod(s, &stop);
+    *end = stop;
+    return stop > s && (size_t)(stop - s) <= n && isfinite(*v);
+}
+
+static bool parse_float(const fxi_opt *o, const char *s, void *field)
+{
+    double v;
+    const char *end;
+    if (!leading_decimal(s, &v, &end) || *end || isspace((unsigned char)s[0])) return false;
+    if (!in_bounds(o, v)) return false;
+    *(float *)field = (float)v;
+    return true;
+}
+
+// The power of two of a size's suffix ("", "K", "M", "GB", "TiB"), -1 for other suffixes.
+static int size_shift(const char *s)
+{
+    static const char unit[] = "KMGT";
+    if (!*s) return 0;
+    const char *u = strchr(unit, toupper((unsigned char)*s));
+    if (!u) return -1;
+    s++;
+    if (*s && strcmp(s, "B") != 0 && strcmp(s, "iB") != 0) return -1;
+    return 10 * (int)(u - unit + 1);
+}
+
+static bool parse_size(const fxi_opt *o, const char *s, void *field)
+{
+    double v;
+    const char *end;
+    if (!isdigit((unsigned char)s[0]) || !leading_decimal(s, &v, &end)) return false;
+    int shift = size_shift(end);
+    if (shift < 0) return false;
+    double bytes = v * (double)(1ull << shift);
+    if (bytes >= 0x1p63 || !in_bounds(o, bytes)) return false;
+    *(uint64_t *)field = (uint64_t)bytes;
+    return true;
+}
+
+static bool parse_str(const fxi_opt *o, const char *s, void *field)
+{
+    (void)o;
+    *(const char **)field = s;
+    return true;
+}
+
+// Whether s is one of the words in "a|b|c", in letters of any case.
+static bool is_choice(const char *words, const char *s)
+{
+    const size_t n = strlen(s);
+    for (; *words; words += strcspn(words, "|"), words += *words == '|')
+        if (strcspn(words, "|") == n && strncasecmp(words, s, n) == 0) return n > 0;
+    return false;
+}
+
+static bool parse_choice(const fxi_opt *o, const char *s, void *field)
+{
+    return is_choice(o->arg, s) && parse_str(o, s, field);
+}
+
+static bool parse_ints(const fxi_opt *o, const char *s, void *field)
+{
+    fxi_opt_ints list = {.n = 0};
+    for (;;) {
+        char one[16];
+        size_t n = strcspn(s, ",");
+        if (n >= sizeof one || list.n == FXI_OPT_MAX_INTS) return false;
+        memcpy(one, s, n);
+        one[n] = 0;
+        if (!parse_int(o, one, &list.v[list.n++])) return false;
+        if (!s[n]) break;
+        s += n + 1;
+    }
+    *(fxi_opt_ints *)field = list;
+    return true;
+}
+
+static const struct {
+    bool (*parse)(const fxi_opt *o, const char *s, void *field);
+    const char *what; // names a value of this type in errors
+    bool bounded;     // errors show the bounds
+} type_table[FXI_OPT_N_TYPE] = {
+    [FXI_OPT_FLAG] = {parse_flag, "yes or no", false},
+    [FXI_OPT_INT] = {parse_int, "a whole number", true},
+    [FXI_OPT_U64] = {parse_u64, "a whole number", true},
+    [FXI_OPT_SIZE] = {parse_size, "a size in bytes (like 512M or 2G)", false},
+    [FXI_OPT_FLOAT] = {parse_float, "a number", true},
+    [FXI_OPT_STR] = {parse_str, "a text", false},
+    [FXI_OPT_CHOICE] = {parse_choice, "one of", false},
+    [FXI_OPT_CONFIG] = {parse_str, "a file", false},
+    [FXI_OPT_INTS] = {parse_ints, "a list of whole numbers", true},
+};
+
+static fx_status wrong_value(const fxi_opt *o, const char *source, const char *s, fx_error *err)
+{
+    const char *what = type_table[o->type].what;
+    if (o->type == FXI_OPT_CHOICE)
+        return fxi_fail(err, FX_EINVAL, "%s: '%.60s' is not %s %s", source, s, what, o->arg);
+    if (!type_table[o->type].bounded)
+        return fxi_fail(err, FX_EINVAL, "%s: '%.60s' is not %s", source, s, what);
+    bool open = o->max >= (double)INT_MAX;
+    return open ? fxi_fail(err, FX_EINVAL, "%s: '%.60s' is not %s of at least %g", source, s, what,
+                           o->min)
+                : fxi_fail(err, FX_EINVAL, "%s: '%.60s' is not %s from %.10g to %.10g", source, s,
+                           what, o->min, o->max);
+}
+
+static fx_status store_value(const fxi_opt *o, const char *source, const char *s, void *out,
+                             fx_error *err)
+{
+    if (type_table[o->type].parse(o, s, (char *)out + o->offset)) return FX_OK;
+    return wrong_value(o, source, s, err);
+}
+
+// ---- the row with a name, or the name most similar to a mistyped one ---------------------------
+
+// The row of an old name; NULL: it is none.
+static const fxi_opt_renamed *find_renamed(const fxi_opt_table *t, const char *name, size_t n)
+{
+    for (size_t i = 0; i < t->n_renamed; i++) {
+        const fxi_opt_renamed *r = &t->renamed[i];
+        if (!r->old_value && strlen(r->name) == n && memcmp(r->name, name, n) == 0) return r;
+    }
+    return NULL;
+}
+
+// The row of the commands in the bits of `command`; NULL: none.
+static const fxi_opt *find_option(const fxi_opt_table *t, unsigned command, const char *name,
+                                  size_t n)
+{
+    const fxi_opt_renamed *r = find_renamed(t, name, n);
+    if (r) {
+        name = r->now;
+        n = strlen(name);
+    }
+    for (size_t i = 0; i < t->n_opt; i++) {
+        const fxi_opt *o = &t->opt[i];
+        if ((o->commands & command) && strlen(o->name) == n && memcmp(o->name, name, n) == 0)
+            return o;
+    }
+    return NULL;
+}
+
+static const fxi_opt *find_letter(const fxi_opt_table *t, unsigned command, char letter)
+{
+    for (size_t i = 0; i < t->n_opt; i++) {
+        const fxi_opt *o = &t->opt[i];
+        if ((o->commands & command) && o->letter == letter) return o;
+    }
+    return NULL;
+}
+
+// The Levenshtein distance of a[0..n) and b.
+static int edit_distance(const char *a, size_t n, const char *b)
+{
+    int row[MAX_NAME + 1];
+    size_t m = strlen(b);
+    if (n > MAX_NAME || m > MAX_NAME) return MAX_NAME;
+    for (size_t j = 0; j <= m; j++) row[j] = (int)j;
+    for (size_t i = 1; i <= n; i++) {
+        int diagonal = row[0];
+        row[0] = (int)i;
+        for (size_t j = 1; j <= m; j++) {
+            int best = diagonal + (a[i - 1] != b[j - 1]);
+            if (row[j] + 1 < best) best = row[j] + 1;
+            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
+            diagonal = row[j];
+            row[j] = best;
+        }
+    }
+    return row[m];
+}
+
+// The name most similar to a mistyped one; NULL: none is similar.
+static const char *nearest_name(const fxi_opt_table *t, unsigned command, const char *name,
+                                size_t n)
+{
+    const char *best = NULL;
+    int best_distance = 3; // too different
+    for (size_t i = 0; i < t->n_opt; i++) {
+        if (!(t->opt[i].commands & command)) continue;
+        int d = edit_distance(name, n, t->opt[i].name);
+        if (d >= best_distance || d >= (int)n) continue;
+        best_distance = d;
+        best = t->opt[i].name;
+    }
+    return best;
+}
+
+// ---- the entries of a file, against the table ---------------------------------------------------
+
+static void name_entry(const fxi_opt_file *f, const fxi_opt_entry *e, char where[WHERE_BYTES])
+{
+    snprintf(where, WHERE_BYTES, "%.80s:%d: %.40s", f->name, e->line, e->key);
+}
+
+static unsigned section_bit(const fxi_opt_table *t, const char *section)
+{
+    for (size_t i = 0; i < t->n_section; i++)
+        if (strcmp(t->section[i].name, section) == 0) return t->section[i].command;
+    return 0;
+}
+
+static fx_status check_entry(const fxi_opt_file *f, const fxi_opt_entry *e, const fxi_opt_table *t,
+                             fx_error *err)
+{
+    const unsigned command = e->section[0] ? section_bit(t, e->section) : ~0u;
+    if (!command)
+        return fxi_fail(err, FX_EINVAL, "%.80s:%d: unknown command '%.40s'", f->name, e->line,
+                        e->section);
+    const fxi_opt *o = find_option(t, command, e->key, strlen(e->key));
+    if (o && o->type != FXI_OPT_CONFIG) return FX_OK;
+    const char *near = o ? NULL : nearest_name(t, command, e->key, strlen(e->key));
+    if (o)
+        return fxi_fail(err, FX_EINVAL, "%.80s:%d: '%.40s' cannot be set in a file", f->name,
+                        e->line, e->key);
+    return fxi_fail(err, FX_EINVAL, "%.80s:%d: unknown option '%.40s'%s%s%s", f->name, e->line,
+                    e->key, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+}
+
+static fx_status check_file(const fxi_opt_file *f, const fxi_opt_table *t, fx_error *err)
+{
+    for (size_t i = 0; i < f->n_entry; i++) FX_TRY(check_entry(f, &f->entry[i], t, err));
+    return FX_OK;
+}
+
+// ---- sources, the last one winning -------------------------------------------------------------
 //
 // The option that names the file may be on the command line or in the environment, so these are
 // read twice: first to find it, then on top of what the file says.
-#include "base/option/opt_impl.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 typedef struct opt_scan {
     const fxi_opt_table *t;
@@ -18,11 +310,31 @@ typedef struct opt_scan {
     fx_error *err;
 } opt_scan;
 
+// The value that an old one stands for.
+static const char *current_value(const opt_scan *s, const fxi_opt *o, const char *text)
+{
+    for (size_t i = 0; i < s->t->n_renamed; i++) {
+        const fxi_opt_renamed *r = &s->t->renamed[i];
+        if (!r->old_value || strcmp(r->name, o->name) || strcasecmp(r->old_value, text)) continue;
+        s->rest->used_renamed |= 1u << i;
+        return r->now;
+    }
+    return text;
+}
+
+// Notes that a name was an old one.
+static void note_old_name(const opt_scan *s, const char *name, size_t n)
+{
+    const fxi_opt_renamed *r = find_renamed(s->t, name, n);
+    if (r) s->rest->used_renamed |= 1u << (r - s->t->renamed);
+}
+
 // `where` names the source in errors.
 static fx_status set_row(const opt_scan *s, const fxi_opt *o, const char *where, const char *text,
                          fxi_opt_from from, int line)
 {
-    FX_TRY(fxi_opt_store(o, where, text, s->out, s->err));
+    text = current_value(s, o, text);
+    FX_TRY(store_value(o, where, text, s->out, s->err));
     s->rest->set[o - s->t->opt] = (fxi_opt_set){text, from, line};
     return FX_OK;
 }
@@ -45,26 +357,40 @@ static fx_status take_entries(const opt_scan *s, bool of_section)
     const fxi_opt_file *f = &s->rest->file;
     for (size_t i = 0; i < f->n_entry; i++) {
         const fxi_opt_entry *e = &f->entry[i];
-        const fxi_opt *o = fxi_opt_find(s->t, s->command, e->key, strlen(e->key));
+        const fxi_opt *o = find_option(s->t, s->command, e->key, strlen(e->key));
         const bool is_ours = !e->section[0] != of_section;
-        char where[FXI_OPT_WHERE_BYTES];
+        char where[WHERE_BYTES];
         if (!is_ours || !o) continue;
-        if (of_section && fxi_opt_section_bit(s->t, e->section) != s->command) continue;
-        fxi_opt_file_where(f, e, where);
+        if (of_section && section_bit(s->t, e->section) != s->command) continue;
+        name_entry(f, e, where);
+        note_old_name(s, e->key, strlen(e->key));
         FX_TRY(set_row(s, o, where, e->value, FXI_OPT_FROM_FILE, e->line));
     }
     return FX_OK;
 }
 
+static fx_status take_variable(const opt_scan *s, const fxi_opt *o, const char *option)
+{
+    char name[FXI_OPT_ENV_BYTES];
+    fxi_opt_env_name(s->t, option, name);
+    const char *text = getenv(name);
+    if (!text || !*text) return FX_OK;
+    note_old_name(s, option, strlen(option));
+    return set_row(s, o, name, text, FXI_OPT_FROM_ENVIRONMENT, 0);
+}
+
+// Variables of old names first, so that the current ones win.
 static fx_status take_environment(const opt_scan *s)
 {
+    for (size_t i = 0; i < s->t->n_renamed; i++) {
+        const fxi_opt_renamed *r = &s->t->renamed[i];
+        const fxi_opt *o =
+            r->old_value ? NULL : find_option(s->t, s->command, r->now, strlen(r->now));
+        if (o) FX_TRY(take_variable(s, o, r->name));
+    }
     for (size_t i = 0; i < s->t->n_opt; i++) {
         const fxi_opt *o = &s->t->opt[i];
-        if (!(o->commands & s->command)) continue;
-        char name[FXI_OPT_ENV_BYTES];
-        fxi_opt_env_name(s->t, o, name);
-        const char *text = getenv(name);
-        if (text && *text) FX_TRY(set_row(s, o, name, text, FXI_OPT_FROM_ENVIRONMENT, 0));
+        if (o->commands & s->command) FX_TRY(take_variable(s, o, o->name));
     }
     return FX_OK;
 }
@@ -78,14 +404,14 @@ static fx_status take_value(opt_scan *s, const fxi_opt *o, const char *source, c
         return set_row(s, o, source, attached ? attached : "yes", FXI_OPT_FROM_FLAG, 0);
     if (attached) return set_row(s, o, source, attached, FXI_OPT_FROM_FLAG, 0);
     if (s->i + 1 >= s->argc)
-        return fxi_fail(s->err, FX_EINVAL, "%s: a value is missing (%s)", source, o->arg);
+        return fxi_fail(s->err, FX_EINVAL, "%s: missing value (%s)", source, o->arg);
     return set_row(s, o, source, s->argv[++s->i], FXI_OPT_FROM_FLAG, 0);
 }
 
 static fx_status unknown_long(const fxi_opt_table *t, unsigned command, const char *name, size_t n,
                               fx_error *err)
 {
-    const char *near = fxi_opt_nearest(t, command, name, n);
+    const char *near = nearest_name(t, command, name, n);
     if (!near)
         return fxi_fail(err, FX_EINVAL, "unknown option '--%.*s'", n < 60 ? (int)n : 60, name);
     return fxi_fail(err, FX_EINVAL, "unknown option '--%.*s'; did you mean '--%s'?", (int)n, name,
@@ -95,16 +421,17 @@ static fx_status unknown_long(const fxi_opt_table *t, unsigned command, const ch
 static fx_status take_long(opt_scan *s, const char *name)
 {
     size_t n = strcspn(name, "=");
-    const fxi_opt *o = fxi_opt_find(s->t, s->command, name, n);
+    const fxi_opt *o = find_option(s->t, s->command, name, n);
     if (!o) return unknown_long(s->t, s->command, name, n, s->err);
-    char source[FXI_OPT_MAX_NAME + 3] = "--";
-    strncat(source, o->name, FXI_OPT_MAX_NAME);
+    char source[MAX_NAME + 3] = "--";
+    strncat(source, o->name, MAX_NAME);
+    note_old_name(s, name, n);
     return take_value(s, o, source, name[n] ? name + n + 1 : NULL);
 }
 
 static fx_status take_short(opt_scan *s, const char *letters)
 {
-    const fxi_opt *o = fxi_opt_find_letter(s->t, s->command, letters[0]);
+    const fxi_opt *o = find_letter(s->t, s->command, letters[0]);
     if (!o || (o->type == FXI_OPT_FLAG && letters[1]))
         return fxi_fail(s->err, FX_EINVAL, "unknown option '-%.60s'", letters);
     const char source[] = {'-', letters[0], 0};
@@ -184,11 +511,25 @@ fx_status fxi_opt_parse(const fxi_opt_table *t, unsigned command, int argc, char
     const char *path = config_path(&s);
     if (rest->help || !path) return FX_OK;
     FX_TRY(fxi_opt_file_read(path, &rest->file, err));
-    FX_TRY(fxi_opt_file_check(&rest->file, t, err));
+    FX_TRY(check_file(&rest->file, t, err));
     return take_all(&s);
 }
 
 void fxi_opt_rest_free(fxi_opt_rest *rest)
 {
     fxi_opt_file_free(&rest->file);
+}
+
+bool fxi_opt_note(const fxi_opt_table *t, const fxi_opt_rest *rest, size_t i, char *text,
+                  size_t size)
+{
+    const fxi_opt_renamed *r = &t->renamed[i];
+    if (!(rest->used_renamed & 1u << i)) return false;
+    if (r->old_value)
+        snprintf(text, size, "--%s %s is now --%s %s; the next version will not know the old name",
+                 r->name, r->old_value, r->name, r->now);
+    else
+        snprintf(text, size, "--%s is now --%s; the next version will not know the old name",
+                 r->name, r->now);
+    return true;
 }

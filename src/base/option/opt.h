@@ -56,15 +56,23 @@ typedef struct fxi_opt_section {
     unsigned command; // its bit
 } fxi_opt_section;
 
+// What was called otherwise in the version before: `name` is the old name of the option `now`, or,
+// with an old_value, the option of which that value is called `now`.
+typedef struct fxi_opt_renamed {
+    const char *name, *old_value, *now;
+} fxi_opt_renamed;
+
 typedef struct fxi_opt_table {
     const fxi_opt *opt;
     size_t n_opt;                   // FXI_OPT_MAX_ROW at most
     const char *env_prefix;         // "FLEXINFER_"
     const fxi_opt_section *section; // [n_section] sections of a file: the commands
     size_t n_section;
+    const fxi_opt_renamed *renamed; // [n_renamed] still accepted, 32 at most
+    size_t n_renamed;
 } fxi_opt_table;
 
-// ---- opt_file.c: a file of options --------------------------------------------------------------
+// ---- opt_text.c: a file of options --------------------------------------------------------------
 //
 //     # a comment
 //     kv-memory = 2G            for every command that has this option
@@ -118,6 +126,7 @@ typedef struct fxi_opt_rest {
     bool help; // --help or -h: what follows was not parsed
     fxi_opt_file file;
     fxi_opt_set set[FXI_OPT_MAX_ROW]; // by row of the table
+    unsigned used_renamed;            // a bit for each row of `renamed` that was used
 } fxi_opt_rest;
 
 // Fills the fields at `out` that belong to options of `command` (one bit), and *rest. Call
@@ -129,7 +138,11 @@ fx_status fxi_opt_parse(const fxi_opt_table *t, unsigned command, int argc, char
 
 void fxi_opt_rest_free(fxi_opt_rest *rest);
 
-// ---- opt_show.c: options as text ----------------------------------------------------------------
+// Whether row i of `renamed` was used; then text[0 .. size) says what it is called now.
+bool fxi_opt_note(const fxi_opt_table *t, const fxi_opt_rest *rest, size_t i, char *text,
+                  size_t size);
+
+// ---- opt_text.c: options as text ----------------------------------------------------------------
 
 // Appends one line per option of `command`: names, meaning, default. False: out of memory.
 bool fxi_opt_help(const fxi_opt_table *t, unsigned command, fxi_buf *out);
@@ -139,7 +152,7 @@ bool fxi_opt_help(const fxi_opt_table *t, unsigned command, fxi_buf *out);
 bool fxi_opt_show(const fxi_opt_table *t, unsigned command, const fxi_opt_rest *rest, fxi_buf *out);
 
 #define FXI_OPT_ENV_BYTES 64
-// The environment variable of an option: "FLEXINFER_KV_MEMORY".
-void fxi_opt_env_name(const fxi_opt_table *t, const fxi_opt *o, char name[FXI_OPT_ENV_BYTES]);
+// The environment variable of an option by its name: "FLEXINFER_KV_MEMORY".
+void fxi_opt_env_name(const fxi_opt_table *t, const char *option, char name[FXI_OPT_ENV_BYTES]);
 
 #endif

@@ -18,6 +18,14 @@ static inline fxi_str fxi_str_of(const char *text)
     return (fxi_str){text, strlen(text)};
 }
 
+// The value of a hexadecimal digit; -1: c is none.
+static inline int fxi_hex_digit(char c)
+{
+    if (c >= '0' && c <= '9') return c - '0';
+    c |= 0x20;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
 // FNV-1a, 64 bits: for fingerprints and lanes, not for tables that an enemy may fill.
 uint64_t fxi_str_hash(fxi_str s);
 int fxi_str_compare(fxi_str a, fxi_str b); // < 0, 0, > 0: by bytes, a prefix before the whole

@@ -26,6 +26,10 @@ int fxi_utf8_len(unsigned char first);
 // included).
 size_t fxi_utf8_check(const char *s, size_t n);
 
+// Writes the character `code` to out[0..4), which need not be NUL-terminated, and returns how many
+// bytes it takes, 1 to 4. Pre: code <= 0x10FFFF, no surrogate.
+size_t fxi_utf8_put(char *out, uint32_t code);
+
 // Characters of s[0..n), which is valid.
 size_t fxi_utf8_count(const char *s, size_t n);
 

@@ -1,8 +1,10 @@
-// screen.h - a screen as data: lines of cells, each a character and a style. It knows no terminal.
+// screen.h - a screen as data: lines of cells, each a character and a style; and the terminal that
+// shows it, by ncurses.
 #ifndef FXI_CLI_SCREEN_H
 #define FXI_CLI_SCREEN_H
 
 #include "base/text/buf.h"
+#include "flexinfer/error.h"
 
 typedef enum fxi_style {
     FXI_STYLE_PLAIN,
@@ -34,7 +36,7 @@ bool fxi_screen_make(fxi_screen *s, int n_row, int n_col);
 void fxi_screen_free(fxi_screen *s);
 
 // Writes a text from this cell on, cut off at the edge; what is not printable ASCII becomes '?'.
-// Returns the column behind it. Rows and columns outside the screen are allowed.
+// Returns the column after it. Rows and columns outside the screen are allowed.
 __attribute__((format(printf, 5, 6))) int fxi_screen_put(fxi_screen *s, int row, int col,
                                                          fxi_style style, const char *fmt, ...);
 // One character of up to 3 bytes of UTF-8.
@@ -44,5 +46,33 @@ void fxi_screen_paint(fxi_screen *s, int row, fxi_style style);
 
 // Appends the lines as plain text, without blanks at their ends. False: no memory.
 bool fxi_screen_text(const fxi_screen *s, fxi_buf *out);
+
+// ---- the terminal ------------------------------------------------------------------------------
+
+typedef enum fxi_top_key {
+    FXI_KEY_NONE, // none is waiting
+    FXI_KEY_QUIT,
+    FXI_KEY_PAUSE,
+    FXI_KEY_SORT,
+    FXI_KEY_REVERSE,
+    FXI_KEY_HELP,
+    FXI_KEY_UP,
+    FXI_KEY_DOWN,
+    FXI_KEY_PAGE_UP,
+    FXI_KEY_PAGE_DOWN,
+    FXI_KEY_HOME,
+    FXI_KEY_END,
+    FXI_KEY_OTHER, // one without a meaning, or a new size
+} fxi_top_key;
+
+// Takes over the terminal of stdin and stdout until fxi_curses_close. One at a time. Colours only
+// where the terminal has some and NO_COLOR is not set. Errors: FX_EIO: no terminal that ncurses
+// knows (TERM), FX_EINVAL: the program was built without ncurses.
+fx_status fxi_curses_open(fx_error *err);
+void fxi_curses_close(void);
+bool fxi_curses_is_utf8(void);
+void fxi_curses_size(int *n_row, int *n_col);
+void fxi_curses_show(const fxi_screen *s);
+fxi_top_key fxi_curses_key(void);
 
 #endif

@@ -1,15 +1,240 @@
-// top_view.c - the figures above the list, the graph, the keys.
+// top_view.c - the figures, the graph, the list of requests with a bar of chunks for each sequence,
+// and the keys.
 #include "cli/top/top_view.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/terminal/terminal.h" // defines: fxi_cli_size
 
 enum { HEAD_ROWS = 5, GRAPH_ROWS = 3, TITLE_ROWS = 1, KEY_ROWS = 1, LABEL_COLS = 11 };
+#define TEXT_OF(name) #name,
+
 enum { GRAPH_FROM_ROWS = 14 }; // smaller screens have no graph
 
-#define TEXT_OF(name) #name,
+enum { STATE_COL = 9, BAR_COL = 58 };
+
+static const char chunk_letters[FX_N_CHUNK_STATE] = {
+    [FX_CHUNK_absent] = '-', [FX_CHUNK_spare] = '.',  [FX_CHUNK_owned] = 'o',
+    [FX_CHUNK_shared] = 'S', [FX_CHUNK_cached] = 'c', [FX_CHUNK_swapped] = '~'};
+
+static fxi_style chunk_style(int state)
+{
+    static const fxi_style styles[FX_N_CHUNK_STATE] = {
+        [FX_CHUNK_absent] = FXI_STYLE_DIM,    [FX_CHUNK_spare] = FXI_STYLE_SPARE,
+        [FX_CHUNK_owned] = FXI_STYLE_OWNED,   [FX_CHUNK_shared] = FXI_STYLE_SHARED,
+        [FX_CHUNK_cached] = FXI_STYLE_CACHED, [FX_CHUNK_swapped] = FXI_STYLE_SWAPPED};
+    return styles[state];
+}
+
+// ---- the rows ----------------------------------------------------------------------------------
+
+typedef struct list_row {
+    const fxi_top_request *request; // NULL: a span whose request is not known
+    const fx_span *span;            // NULL: it has none
+    bool is_first;                  // of its request
+    double key;
+} list_row;
+
+static double age_s(const fxi_top_state *now, const fxi_top_request *r)
+{
+    return now->at_us > r->view.submit_us ? (double)(now->at_us - r->view.submit_us) * 1e-6 : 0;
+}
+
+// Those that run come first.
+static double state_rank(uint32_t state)
+{
+    static const int ranks[FX_N_REQUEST_STATE + 1] = {
+        [FX_REQUEST_running] = 0, [FX_REQUEST_coming] = 1,  [FX_REQUEST_leaving] = 2,
+        [FX_REQUEST_away] = 3,    [FX_REQUEST_waiting] = 4, [FX_N_REQUEST_STATE] = 5};
+    return ranks[state];
+}
+
+// What the list is sorted by, so that the interesting end comes first.
+static double sort_key(const fxi_top_state *now, const fxi_top_request *r, int sort)
+{
+    const double keys[FXI_TOP_N_SORT] = {[FXI_TOP_BY_id] = 0,
+                                         [FXI_TOP_BY_age] = -age_s(now, r),
+                                         [FXI_TOP_BY_output] = -(double)r->view.n_generated,
+                                         [FXI_TOP_BY_rate] = -r->tok_s,
+                                         [FXI_TOP_BY_prompt] = -(double)r->view.n_prompt,
+                                         [FXI_TOP_BY_state] = state_rank(r->view.state)};
+    return keys[sort];
+}
+
+// Spans and requests are sorted by the request's id: a row for each pair, and for each that has no
+// other. rows NULL: they are only counted.
+static size_t pair_rows(const fxi_top_state *now, int sort, list_row *rows)
+{
+    size_t n = 0, k = 0;
+    for (size_t i = 0; i < now->list.n_request; i++) {
+        const fxi_top_request *r = &now->list.request[i];
+        const double key = sort_key(now, r, sort);
+        bool is_first = true;
+        for (; k < now->list.n_span && now->list.span[k].request < r->view.id; k++, n++)
+            if (rows) rows[n] = (list_row){NULL, &now->list.span[k], true, key};
+        for (; k < now->list.n_span && now->list.span[k].request == r->view.id;
+             k++, n++, is_first = false)
+            if (rows) rows[n] = (list_row){r, &now->list.span[k], is_first, key};
+        if (is_first && rows) rows[n] = (list_row){r, NULL, true, key};
+        n += is_first;
+    }
+    for (; k < now->list.n_span; k++, n++)
+        if (rows) rows[n] = (list_row){NULL, &now->list.span[k], true, INFINITY};
+    return n;
+}
+
+size_t fxi_top_rows(const fxi_top_state *now)
+{
+    return pair_rows(now, FXI_TOP_BY_id, NULL);
+}
+
+// By the key; rows of a request stay together, in the order of its choices.
+static int order_rows(const void *x, const void *y)
+{
+    const list_row *a = x, *b = y;
+    if (a->key != b->key) return a->key < b->key ? -1 : 1;
+    const uint64_t a_id = a->request ? a->request->view.id : a->span->request;
+    const uint64_t b_id = b->request ? b->request->view.id : b->span->request;
+    if (a_id != b_id) return a_id < b_id ? -1 : 1;
+    const uint32_t a_choice = a->span ? a->span->choice : 0;
+    const uint32_t b_choice = b->span ? b->span->choice : 0;
+    return (a_choice > b_choice) - (a_choice < b_choice);
+}
+
+// ---- the bar -----------------------------------------------------------------------------------
+
+// A bar of cells for the positions of a span, groups one after the other.
+typedef struct bar {
+    const fxi_top_state *now;
+    uint32_t *count; // [n_cell][FX_N_CHUNK_STATE] positions of each state
+    uint64_t n_cell, n_position;
+} bar;
+
+// Goes over the segments of a span, and calls `each`, if there is one, with the first position of
+// the group that a segment is in. Returns the number of positions.
+static uint64_t walk_segments(bar *b, const fx_span *p,
+                              void (*each)(bar *b, const fx_segment_run *r, uint64_t base))
+{
+    const fx_segment_run *run = &b->now->list.segment[p->first_run];
+    uint64_t base = 0, end = 0;
+    for (uint32_t i = 0; i < p->n_run; i++) {
+        if (i && run[i].group != run[i - 1].group) {
+            base += end;
+            end = 0;
+        }
+        const uint64_t run_end = (uint64_t)run[i].at + run[i].n;
+        if (run_end > end) end = run_end;
+        if (each) each(b, &run[i], base);
+    }
+    return base + end;
+}
+
+static void fill_segment(bar *b, const fx_segment_run *r, uint64_t base)
+{
+    for (uint32_t i = 0; i < r->n; i++) {
+        const uint64_t cell = (base + r->at + i) * b->n_cell / b->n_position;
+        b->count[cell * FX_N_CHUNK_STATE + fxi_top_chunk_state(b->now, r->chunk + i)]++;
+    }
+}
+
+// The state that most positions of a cell have.
+static int state_of_cell(const uint32_t count[FX_N_CHUNK_STATE])
+{
+    int state = FX_CHUNK_absent;
+    for (int i = 1; i < FX_N_CHUNK_STATE; i++)
+        if (count[i] > count[state] || (count[i] && state == FX_CHUNK_absent)) state = i;
+    return state;
+}
+
+static bool draw_bar(fxi_screen *s, int row, const fxi_top_state *now, const fx_span *p)
+{
+    bar b = {.now = now};
+    const uint64_t n_col = s->n_col > BAR_COL ? (uint64_t)(s->n_col - BAR_COL) : 0;
+    b.n_position = walk_segments(&b, p, NULL);
+    b.n_cell = b.n_position < n_col ? b.n_position : n_col;
+    if (!b.n_cell) return true;
+    b.count = calloc(b.n_cell, sizeof *b.count * FX_N_CHUNK_STATE);
+    if (!b.count) return false;
+    walk_segments(&b, p, fill_segment);
+    for (uint64_t i = 0; i < b.n_cell; i++) {
+        const int state = state_of_cell(&b.count[i * FX_N_CHUNK_STATE]);
+        fxi_screen_put(s, row, BAR_COL + (int)i, chunk_style(state), "%c", chunk_letters[state]);
+    }
+    free(b.count);
+    return true;
+}
+
+// ---- drawing -----------------------------------------------------------------------------------
+
+static const char *age_text(double s, char text[16])
+{
+    if (s < 100)
+        snprintf(text, 16, "%.0fs", s);
+    else if (s < 6000)
+        snprintf(text, 16, "%.0fm", s / 60);
+    else
+        snprintf(text, 16, "%.0fh", fmin(s / 3600, 99999));
+    return text;
+}
+
+static void draw_request(fxi_screen *s, int row, const fxi_top_state *now,
+                         const fxi_top_request *request)
+{
+    static const char *const states[FX_N_REQUEST_STATE + 1] = {
+        FX_REQUEST_STATES(TEXT_OF)[FX_N_REQUEST_STATE] = "?"};
+    const fx_request_view *r = &request->view;
+    char age[16];
+    const fxi_style style = r->state == FX_REQUEST_running ? FXI_STYLE_PLAIN : FXI_STYLE_DIM;
+    fxi_screen_put(s, row, STATE_COL, style, "%-8.8s%7u%7u%7u%7u%7.1f%5s", states[r->state],
+                   r->n_prompt, r->n_cached, r->n_generated, r->max_tok, request->tok_s,
+                   age_text(age_s(now, request), age));
+    if (r->place) fxi_screen_put(s, row, BAR_COL, FXI_STYLE_DIM, "place %u in the queue", r->place);
+}
+
+static bool draw_row(fxi_screen *s, int row, const fxi_top_state *now, const list_row *l)
+{
+    const unsigned long long id = l->request ? l->request->view.id : l->span->request;
+    if (l->is_first && !(l->request && l->request->view.n_seq > 1))
+        fxi_screen_put(s, row, 0, FXI_STYLE_BOLD, "%llu", id);
+    else
+        fxi_screen_put(s, row, 0, l->is_first ? FXI_STYLE_BOLD : FXI_STYLE_DIM, "%llu.%u", id,
+                       l->span ? l->span->choice : 0);
+    if (l->is_first && l->request) draw_request(s, row, now, l->request);
+    return !l->span || draw_bar(s, row, now, l->span);
+}
+
+static bool draw_rows(fxi_screen *s, int top, int end, const fxi_top_state *now,
+                      const fxi_top_view *v, const list_row *rows, size_t n)
+{
+    bool ok = true;
+    for (int row = top; ok && row < end; row++) {
+        const size_t i = v->first + (size_t)(row - top);
+        if (i >= n) break;
+        ok = draw_row(s, row, now, &rows[v->is_reversed ? n - 1 - i : i]);
+    }
+    return ok;
+}
+
+static bool draw_list(fxi_screen *s, int top, int end, const fxi_top_state *now,
+                      const fxi_top_view *v)
+{
+    const size_t n = fxi_top_rows(now);
+    list_row *rows = calloc(n + 1, sizeof *rows);
+    if (!rows) return false;
+    pair_rows(now, v->sort, rows);
+    qsort(rows, n, sizeof *rows, order_rows);
+    fxi_screen_paint(s, top, FXI_STYLE_BAR);
+    fxi_screen_put(s, top, 0, FXI_STYLE_BAR, "%-9s%-8s%7s%7s%7s%7s%7s%5s %s", "REQUEST", "STATE",
+                   "PROMPT", "CACHED", "OUTPUT", "MAX", "TOK/S", "AGE", "CHUNKS");
+    const bool ok = draw_rows(s, top + 1, end, now, v, rows, n);
+    free(rows);
+    return ok;
+}
+
+// ---- the screen as a whole ----------------------------------------------------------------------
 
 static int graph_rows(int n_row, bool has_no_keys)
 {
@@ -22,39 +247,40 @@ size_t fxi_top_rows_shown(int n_row)
     return n > 0 ? (size_t)n : 0;
 }
 
-int fxi_top_height(const fxi_watched *w)
+int fxi_top_height(const fxi_top_state *now)
 {
-    const size_t n = fxi_top_rows(w);
+    const size_t n = fxi_top_rows(now);
     const int n_list = n < 100000 ? (int)n : 100000;
     return HEAD_ROWS + GRAPH_ROWS + TITLE_ROWS + n_list;
 }
 
 // ---- the head ----------------------------------------------------------------------------------
 
-static void draw_title(fxi_screen *s, const fxi_watched *w, const fxi_top_view *v)
+static void draw_title(fxi_screen *s, const fxi_top_state *now, const fxi_top_view *v)
 {
-    const char *going = w->number ? "live" : "connecting";
+    const char *going = now->number ? "live" : "connecting";
     const char *state = v->trouble ? "NO CONNECTION" : v->is_paused ? "PAUSED" : going;
     const fxi_style style = v->trouble ? FXI_STYLE_WARN : FXI_STYLE_BAR;
     fxi_screen_paint(s, 0, FXI_STYLE_BAR);
-    fxi_screen_put(s, 0, 0, FXI_STYLE_BAR, "flexinfer %s  %s  %s", w->version, v->url, w->manager);
+    fxi_screen_put(s, 0, 0, FXI_STYLE_BAR, "flexinfer %s  %s  %s", now->version, v->url,
+                   now->manager);
     fxi_screen_put(s, 0, s->n_col - (int)strlen(state) - 2, style, "  %s", state);
 }
 
-static void draw_sequences(fxi_screen *s, int row, const fxi_watched *w)
+static void draw_sequences(fxi_screen *s, int row, const fxi_top_state *now)
 {
-    const fx_stats *st = &w->stats;
+    const fx_stats *st = &now->stats;
     char swapped[FXI_SIZE_TEXT_BYTES];
     int col = fxi_screen_put(s, row, 0, FXI_STYLE_BOLD, "sequences  ");
     col = fxi_screen_put(s, row, col, FXI_STYLE_PLAIN, "%llu running  %llu waiting",
                          (unsigned long long)st->n_running, (unsigned long long)st->n_waiting);
     fxi_screen_put(s, row, col, FXI_STYLE_PLAIN,
-                   " (%llu prompt tokens)  %zu requests  %s in the swap",
-                   (unsigned long long)st->n_waiting_tok, w->n_request,
+                   " (%llu prompt tokens)  %llu requests  %s in the swap",
+                   (unsigned long long)st->n_waiting_tok, (unsigned long long)now->n_all_request,
                    fxi_cli_size(st->kv_swapped_bytes, swapped));
 }
 
-static void draw_rates(fxi_screen *s, int row, const fxi_watched *w)
+static void draw_rates(fxi_screen *s, int row, const fxi_top_state *now)
 {
     static const char *const names[] = {[FXI_TOP_queued] = "queue",
                                         [FXI_TOP_first_token] = "first token",
@@ -62,23 +288,23 @@ static void draw_rates(fxi_screen *s, int row, const fxi_watched *w)
     double mean_s;
     int col = fxi_screen_put(s, row, 0, FXI_STYLE_BOLD, "tokens/s   ");
     col = fxi_screen_put(s, row, col, FXI_STYLE_PLAIN, "%.1f generated  %.1f prompt  %.1f steps/s",
-                         w->rate.generated_tok, w->rate.prompt_tok, w->rate.step);
+                         now->rate.generated_tok, now->rate.prompt_tok, now->rate.step);
     for (int i = 0; i < FXI_TOP_N_TIME; i++)
-        if (fxi_watched_time(w, i, &mean_s))
+        if (fxi_top_time(now, i, &mean_s))
             col = fxi_screen_put(s, row, col, FXI_STYLE_PLAIN, "  %s %.4f s", names[i], mean_s);
 }
 
 // 92 columns at most. 80 always have all but the last, which the chunks' line has as a count.
-static void draw_memory(fxi_screen *s, int row, const fxi_watched *w)
+static void draw_memory(fxi_screen *s, int row, const fxi_top_state *now)
 {
     const struct {
         const char *name;
         uint64_t bytes;
-    } parts[] = {{"mapped", w->stats.kv_mapped_bytes},
-                 {"budget", w->stats.kv_budget_bytes},
-                 {"live", w->stats.kv_live_bytes},
-                 {"shared", w->stats.kv_shared_bytes},
-                 {"cached", w->stats.kv_cached_bytes}};
+    } parts[] = {{"mapped", now->stats.kv_mapped_bytes},
+                 {"budget", now->stats.kv_budget_bytes},
+                 {"live", now->stats.kv_live_bytes},
+                 {"shared", now->stats.kv_shared_bytes},
+                 {"cached", now->stats.kv_cached_bytes}};
     char size[FXI_SIZE_TEXT_BYTES];
     int col = fxi_screen_put(s, row, 0, FXI_STYLE_BOLD, "memory     ");
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
@@ -86,14 +312,14 @@ static void draw_memory(fxi_screen *s, int row, const fxi_watched *w)
                              fxi_cli_size(parts[i].bytes, size), parts[i].name);
 }
 
-static void draw_chunks(fxi_screen *s, int row, const fxi_watched *w)
+static void draw_chunks(fxi_screen *s, int row, const fxi_top_state *now)
 {
-    static const char *const names[] = {FXI_TOP_CHUNKS(TEXT_OF)};
+    static const char *const names[] = {FX_CHUNK_STATES(TEXT_OF)};
     int col = fxi_screen_put(s, row, 0, FXI_STYLE_BOLD, "chunks     ");
-    for (int i = FXI_TOP_spare; i < FXI_TOP_N_CHUNK; i++) {
-        col = fxi_screen_put(s, row, col, fxi_top_chunk_style(i), "%c", fxi_top_letters[i]);
+    for (int i = FX_CHUNK_spare; i < FX_N_CHUNK_STATE; i++) {
+        col = fxi_screen_put(s, row, col, chunk_style(i), "%c", chunk_letters[i]);
         col = fxi_screen_put(s, row, col, FXI_STYLE_PLAIN, " %llu %s  ",
-                             (unsigned long long)w->n_chunk[i], names[i]);
+                             (unsigned long long)now->n_chunk[i], names[i]);
     }
 }
 
@@ -105,7 +331,7 @@ static uint64_t sample_bytes(const fxi_top_sample *p, int line)
 }
 
 // One line of the graph: the last samples, each against the largest of all lines.
-static void draw_line(fxi_screen *s, int row, const fxi_watched *w, int line, uint64_t most,
+static void draw_line(fxi_screen *s, int row, const fxi_top_state *now, int line, uint64_t most,
                       const fxi_top_view *v)
 {
     static const char *const names[] = {"mapped", "live", "shared"};
@@ -113,12 +339,12 @@ static void draw_line(fxi_screen *s, int row, const fxi_watched *w, int line, ui
                                          "\u2585", "\u2586", "\u2587", "\u2588"};
     static const char *const marks[] = {" ", "_", ".", ":", "-", "=", "+", "*", "#"};
     const uint64_t n_col = s->n_col > LABEL_COLS ? (uint64_t)(s->n_col - LABEL_COLS) : 0;
-    const uint64_t n_kept = w->n_sample < FXI_TOP_HISTORY ? w->n_sample : FXI_TOP_HISTORY;
+    const uint64_t n_kept = now->n_sample < FXI_TOP_HISTORY ? now->n_sample : FXI_TOP_HISTORY;
     const uint64_t n = n_kept < n_col ? n_kept : n_col;
     fxi_screen_put(s, row, 0, FXI_STYLE_BOLD, "%s", names[line]);
     for (uint64_t i = 0; i < n; i++) {
-        const uint64_t k = w->n_sample - n + i;
-        const uint64_t bytes = sample_bytes(&w->history[k % FXI_TOP_HISTORY], line);
+        const uint64_t k = now->n_sample - n + i;
+        const uint64_t bytes = sample_bytes(&now->history[k % FXI_TOP_HISTORY], line);
         const double part = most ? (double)bytes / (double)most : 0;
         const int level = !bytes ? 0 : part >= 1 ? 8 : 1 + (int)(part * 8);
         fxi_screen_glyph(s, row, LABEL_COLS + (int)i, FXI_STYLE_PLAIN,
@@ -126,25 +352,25 @@ static void draw_line(fxi_screen *s, int row, const fxi_watched *w, int line, ui
     }
 }
 
-static void draw_graph(fxi_screen *s, int row, const fxi_watched *w, const fxi_top_view *v)
+static void draw_graph(fxi_screen *s, int row, const fxi_top_state *now, const fxi_top_view *v)
 {
-    const uint64_t n_kept = w->n_sample < FXI_TOP_HISTORY ? w->n_sample : FXI_TOP_HISTORY;
+    const uint64_t n_kept = now->n_sample < FXI_TOP_HISTORY ? now->n_sample : FXI_TOP_HISTORY;
     uint64_t most = 0;
-    for (uint64_t k = w->n_sample - n_kept; k < w->n_sample; k++)
+    for (uint64_t k = now->n_sample - n_kept; k < now->n_sample; k++)
         for (int line = 0; line < GRAPH_ROWS; line++) {
-            const uint64_t bytes = sample_bytes(&w->history[k % FXI_TOP_HISTORY], line);
+            const uint64_t bytes = sample_bytes(&now->history[k % FXI_TOP_HISTORY], line);
             if (bytes > most) most = bytes;
         }
-    for (int line = 0; line < GRAPH_ROWS; line++) draw_line(s, row + line, w, line, most, v);
+    for (int line = 0; line < GRAPH_ROWS; line++) draw_line(s, row + line, now, line, most, v);
 }
 
 // ---- keys and help -----------------------------------------------------------------------------
 
-static void draw_keys(fxi_screen *s, const fxi_watched *w, const fxi_top_view *v)
+static void draw_keys(fxi_screen *s, const fxi_top_state *now, const fxi_top_view *v)
 {
     static const char *const sorts[] = {FXI_TOP_SORTS(TEXT_OF)};
     const int row = s->n_row - 1;
-    const size_t n = fxi_top_rows(w), n_shown = fxi_top_rows_shown(s->n_row);
+    const size_t n = fxi_top_rows(now), n_shown = fxi_top_rows_shown(s->n_row);
     const size_t last = v->first + n_shown < n ? v->first + n_shown : n;
     fxi_screen_paint(s, row, FXI_STYLE_BAR);
     int col = fxi_screen_put(s, row, 0, FXI_STYLE_BAR, "q quit  p pause  s sort: %s%s  r reverse",
@@ -189,26 +415,26 @@ static void draw_help(fxi_screen *s, int row)
 
 // ---- the whole ---------------------------------------------------------------------------------
 
-static void draw_head(fxi_screen *s, const fxi_watched *w, const fxi_top_view *v)
+static void draw_head(fxi_screen *s, const fxi_top_state *now, const fxi_top_view *v)
 {
-    draw_sequences(s, 1, w);
-    draw_rates(s, 2, w);
-    draw_memory(s, 3, w);
-    draw_chunks(s, 4, w);
-    if (graph_rows(s->n_row, v->has_no_keys)) draw_graph(s, HEAD_ROWS, w, v);
+    draw_sequences(s, 1, now);
+    draw_rates(s, 2, now);
+    draw_memory(s, 3, now);
+    draw_chunks(s, 4, now);
+    if (graph_rows(s->n_row, v->has_no_keys)) draw_graph(s, HEAD_ROWS, now, v);
 }
 
-bool fxi_top_draw(fxi_screen *s, const fxi_watched *w, const fxi_top_view *v)
+bool fxi_top_draw(fxi_screen *s, const fxi_top_state *now, const fxi_top_view *v)
 {
     const int title = HEAD_ROWS + graph_rows(s->n_row, v->has_no_keys);
     const int end = s->n_row - (v->has_no_keys ? 0 : KEY_ROWS);
     bool ok = true;
-    draw_title(s, w, v);
+    draw_title(s, now, v);
     if (v->shows_help) {
         draw_help(s, 2);
-    } else if (w->number || w->n_sample) {
-        draw_head(s, w, v);
-        ok = fxi_top_draw_list(s, title, end, w, v);
+    } else if (now->number || now->n_sample) {
+        draw_head(s, now, v);
+        ok = draw_list(s, title, end, now, v);
     } else if (!v->trouble) {
         fxi_screen_put(s, 2, 0, FXI_STYLE_PLAIN, "waiting for the server");
     }
@@ -216,6 +442,6 @@ bool fxi_top_draw(fxi_screen *s, const fxi_watched *w, const fxi_top_view *v)
     if (v->trouble)
         draw_trouble(s, v);
     else
-        draw_keys(s, w, v);
+        draw_keys(s, now, v);
     return ok;
 }

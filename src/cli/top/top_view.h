@@ -17,7 +17,7 @@
 #define FXI_CLI_TOP_VIEW_H
 
 #include "cli/top/screen.h"
-#include "cli/top/watched.h"
+#include "cli/top/top_state.h"
 
 // X(name): how the list is sorted.
 #define FXI_TOP_SORTS(X)        X(id) X(age) X(output) X(rate) X(prompt) X(state)
@@ -37,22 +37,12 @@ typedef struct fxi_top_view {
 } fxi_top_view;
 
 // Draws all of the screen. False: no memory.
-bool fxi_top_draw(fxi_screen *s, const fxi_watched *w, const fxi_top_view *v);
+bool fxi_top_draw(fxi_screen *s, const fxi_top_state *now, const fxi_top_view *v);
 
 // Rows of the whole list, and how many of them such a screen shows.
-size_t fxi_top_rows(const fxi_watched *w);
+size_t fxi_top_rows(const fxi_top_state *now);
 size_t fxi_top_rows_shown(int n_row);
 // Rows of a screen that shows all of the list, and no keys.
-int fxi_top_height(const fxi_watched *w);
-
-// ---- top_list.c ---------------------------------------------------------------------------------
-
-// Draws the list into the rows from `top` to before `end`. False: no memory.
-bool fxi_top_draw_list(fxi_screen *s, int top, int end, const fxi_watched *w,
-                       const fxi_top_view *v);
-
-extern const char fxi_top_letters[FXI_TOP_N_CHUNK];
-// The style of a chunk in this state.
-fxi_style fxi_top_chunk_style(int state);
+int fxi_top_height(const fxi_top_state *now);
 
 #endif

@@ -47,7 +47,7 @@ typedef struct fxi_draft_wish {
     int most;              // tokens wanted
     int32_t *tok;          // [most] the draft
     int n_tok;             // fxi_draft_model_run: how many there are
-    fxi_guide_place place; // of s and them in the grammar
+    fxi_match_state place; // of s and them in the grammar
 } fxi_draft_wish;
 
 // Errors: FX_EIO, FX_EFORMAT, FX_ENOMEM, FX_EINVAL (it generates nothing, or its vocabulary is

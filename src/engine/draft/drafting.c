@@ -103,8 +103,8 @@ static int find_in_tree(const fxi_drafting *x, fxi_seq *s, int most)
     if (!is_on_path(s)) {
         if (s->n_tok < d->ask_at) return 0;
         d->path_at = s->n_tok;
-        d->n_path =
-            fxi_kv_tell_next(kv, s->request->domain, s->tok, s->n_tok, d->path, FXI_PATH_TOK);
+        d->n_path = fxi_kv_lookup_continuation(kv, s->request->domain, s->tok, s->n_tok, d->path,
+                                               FXI_PATH_TOK);
         d->ask_at = d->n_path ? 0 : s->n_tok + ASK_EVERY_TOK;
     }
     const int from = s->n_tok - d->path_at, left = d->n_path - from;

@@ -6,11 +6,10 @@
 #include "base/text/utf8.h"
 #include "engine/grammar/grammars.h"
 #include "format/vocab.h"
-#include "grammar/read/gram_json.h"
-#include "grammar/read/gram_regex.h"
-#include "grammar/read/gram_without.h"
-#include "grammar/rules/rules.h"
 #include "grammar/schema/schema.h"
+#include "grammar/syntax/gram_parts.h"
+#include "grammar/syntax/gram_regex.h"
+#include "grammar/syntax/gram_rules.h"
 
 typedef struct part_reader {
     fxi_gram *g;

@@ -80,7 +80,7 @@ static void work_once(fxi_grammar_worker *w)
 {
     fx_grammar *g = take_first(w);
     pthread_mutex_unlock(&w->mu);
-    const bool has_more = fxi_guide_work(g->guide);
+    const bool has_more = fxi_gram_matcher_work(g->guide);
     if (w->on_progress) w->on_progress(w->ud);
     pthread_mutex_lock(&w->mu);
     if (has_more && !w->is_ending) {

@@ -9,10 +9,10 @@
 
 #include "base/fail.h"
 #include "format/vocab.h"
-#include "grammar/form/gram_form.h"
+#include "grammar/syntax/gram.h"
 
 // What a grammar may learn before it begins again, and what all may hold unless that is set.
-static const fxi_guide_limits guide_limits = {
+static const fxi_matcher_limits guide_limits = {
     .max_set = 1 << 16, .max_mask = 256, .max_bytes = 16 << 20};
 
 enum { POOL_BYTES = 128 << 20, MAX_KEY_BYTES = 256 << 10 };
@@ -43,7 +43,7 @@ void fx_grammar_retain(fx_grammar *g)
 void fx_grammar_release(fx_grammar *g)
 {
     if (!g || atomic_fetch_sub(&g->n_ref, 1) > 1) return;
-    fxi_guide_free(g->guide);
+    fxi_gram_matcher_free(g->guide);
     fxi_buf_free(&g->key);
     free(g);
 }
@@ -172,7 +172,7 @@ void fxi_grammars_forget(fxi_grammars *v)
     while (v->n_kept) fx_grammar_release(v->kept[--v->n_kept]);
 }
 
-static bool is_over(const fxi_guide_pool *p)
+static bool is_over(const fxi_matcher_pool *p)
 {
     return atomic_load(&p->used_bytes) > atomic_load(&p->limit_bytes);
 }
@@ -194,30 +194,31 @@ static bool make_room(fxi_grammars *v)
 
 // ---- compiling ---------------------------------------------------------------------------------
 
-static fx_status make_guide(fxi_grammars *v, const fx_part *root, fxi_guide **out, fx_error *err)
+static fx_status make_guide(fxi_grammars *v, const fx_part *root, fxi_gram_matcher **out,
+                            fx_error *err)
 {
     fxi_gram form = {0};
     uint32_t node = 0;
     fx_status st = need_vocab_tokens(v, err);
     if (!st) st = fxi_grammar_part(&form, v->vocab, root, &node, err);
     if (!st) st = fxi_gram_finish(&form, node, err);
-    const fxi_guide_speller speller = {spell_first_token, v, FXI_CONTROL_MARK[0]};
-    fxi_guide_limits limits = guide_limits;
+    const fxi_matcher_speller speller = {spell_first_token, v, FXI_CONTROL_MARK[0]};
+    fxi_matcher_limits limits = guide_limits;
     limits.pool = &v->pool;
-    if (!st) return fxi_guide_make(&form, &v->tokens, speller, limits, out, err);
+    if (!st) return fxi_gram_matcher_make(&form, &v->tokens, speller, limits, out, err);
     fxi_gram_free(&form);
     return st;
 }
 
 // What an answer may begin with is found out before the first one begins.
-static fx_status prepare_start(fxi_guide *g, fx_error *err)
+static fx_status prepare_start(fxi_gram_matcher *g, fx_error *err)
 {
-    fxi_guide_place at = {0};
-    size_t left = FXI_GUIDE_NO_LIMIT;
+    fxi_match_state at = {0};
+    size_t left = FXI_MATCHER_NO_LIMIT;
     bool is_ready;
-    FX_TRY(fxi_guide_prepare(g, NULL, 0, &at, true, &left, &is_ready, err));
-    left = FXI_GUIDE_NO_LIMIT;
-    return fxi_guide_prepare(g, NULL, 0, &at, false, &left, &is_ready, err);
+    FX_TRY(fxi_gram_matcher_prepare(g, NULL, 0, &at, true, &left, &is_ready, err));
+    left = FXI_MATCHER_NO_LIMIT;
+    return fxi_gram_matcher_prepare(g, NULL, 0, &at, false, &left, &is_ready, err);
 }
 
 static fx_status make_grammar(fxi_grammars *v, const fx_part *root, fx_grammar **out, fx_error *err)

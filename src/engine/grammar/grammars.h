@@ -8,8 +8,8 @@
 
 #include "base/text/buf.h"
 #include "flexinfer/flexinfer.h"
-#include "grammar/guide/gram_guide.h"
-#include "grammar/mask/gram_tokens.h"
+#include "grammar/matcher/gram_matcher.h"
+#include "grammar/matcher/gram_tokens.h"
 
 struct fxi_vocab;
 struct fxi_grammars;
@@ -17,7 +17,7 @@ struct fxi_grammars;
 struct fx_grammar {
     atomic_int n_ref;
     const struct fxi_grammars *home;
-    fxi_guide *guide; // with a lock of its own
+    fxi_gram_matcher *guide; // with a lock of its own
     struct fxi_grammar_worker *worker;
     fxi_buf key;                  // what it was compiled from
     struct fx_grammar *next_work; // guarded by the worker's mu
@@ -27,7 +27,7 @@ struct fx_grammar {
 enum { FXI_GRAMMARS_KEPT = 16 };
 
 // The thread that finds out what may come next where that takes long, or before it is asked for:
-// fxi_guide_work, one step for each grammar in turn. It starts with the first grammar.
+// fxi_gram_matcher_work, one step for each grammar in turn. It starts with the first grammar.
 typedef struct fxi_grammar_worker {
     void (*on_progress)(void *ud); // called after each step; NULL: nobody waits
     void *ud;
@@ -50,7 +50,7 @@ typedef struct fxi_grammars {
     size_t n_kept;
     bool has_tokens;
     fxi_grammar_worker worker;
-    fxi_guide_pool pool;    // what the grammars hold; atomics
+    fxi_matcher_pool pool;  // what the grammars hold; atomics
     fxi_gram_tokens tokens; // a control token is FXI_CONTROL_MARK, its piece and the mark again
 } fxi_grammars;
 

@@ -77,34 +77,15 @@ void fxi_stats_count_drafts(fxi_statistics *s, const int *n_accepted, int n, int
     X(peak_mapped_bytes) \
     X(peak_live_bytes)
 
-static fx_histogram histogram_of(const fxi_kv_ages *a)
-{
-    fx_histogram h = {.sum = a->sum_ms};
-    _Static_assert(sizeof h.count == sizeof a->count, "both have the same buckets");
-    memcpy(h.count, a->count, sizeof h.count);
-    return h;
-}
-
-static void publish_calls(const fxi_kv_calls *from, int n, fx_op_stats *to)
-{
-    for (int i = 0; i < n; i++)
-        to[i] = (fx_op_stats){
-            .n_call = from[i].n_call, .n_failure = from[i].n_failure, .ns = from[i].ns};
-}
-
 static void publish_details_locked(fxi_statistics *s, const fxi_kv *kv)
 {
-    _Static_assert((int)FX_N_KV_OP == (int)FXI_KV_N_OP, "the lists are the same");
-    _Static_assert((int)FX_N_DRIVER_OP == (int)FXI_KV_N_DRIVER_OP, "the lists are the same");
-    fxi_kv_calls driver[FXI_KV_N_DRIVER_OP];
     fxi_kv_prefix_ages ages;
-    fxi_kv_driver_calls(kv, driver);
     fxi_kv_get_prefix_ages(kv, &ages);
-    publish_calls(kv->calls, FX_N_KV_OP, s->details.kv);
-    publish_calls(driver, FX_N_DRIVER_OP, s->details.driver);
-    s->details.block_life_ms = histogram_of(&ages.life);
-    s->details.block_idle_ms = histogram_of(&ages.idle);
-    s->details.block_reuse_ms = histogram_of(&ages.reuse);
+    fxi_kv_driver_calls(kv, s->details.driver);
+    memcpy(s->details.kv, kv->calls, sizeof s->details.kv);
+    s->details.block_life_ms = ages.life;
+    s->details.block_idle_ms = ages.idle;
+    s->details.block_reuse_ms = ages.reuse;
 }
 
 static uint32_t kib_of(uint64_t bytes)

@@ -68,7 +68,7 @@ typedef struct fxi_seq {
         int choice, n_tok;
     } join;
     fxi_text text;
-    fxi_guide_place place; // of the answer in the request's grammar
+    fxi_match_state place; // of the answer in the request's grammar
     double sum_logprob;    // of the answer, if choices are ranked by it
     double beam_sum;       // of a beam: sum of logprobs, after the rules
     fxi_prob_log prob;     // of the answer, if it is emitted later
@@ -208,11 +208,11 @@ bool fxi_seq_copy(fxi_seq *to, const fxi_seq *from);
 void fxi_seq_clear(fxi_seq *s);
 int fxi_seq_n_generated(const fxi_seq *s);
 // Follows the grammar of its request up to its last token: s->place. mask: NULL, or what may come
-// next, see fxi_guide_mask. False: it cannot be followed any further, *error says why, a static
-// line.
+// next, see fxi_gram_matcher_mask. False: it cannot be followed any further, *error says why, a
+// static line.
 bool fxi_seq_follow(fxi_seq *s, uint64_t *mask, const char **error);
 // Whether what comes next in the grammar is known, or was found out at the expense of *left
-// (fxi_guide_prepare). If not, the grammar's worker finds it out.
+// (fxi_gram_matcher_prepare). If not, the grammar's worker finds it out.
 bool fxi_seq_is_ready(fxi_seq *s, size_t *left);
 // What the rules see of it, except for what its grammar allows.
 fxi_sample_view fxi_seq_view(const fxi_seq *s);

@@ -249,7 +249,6 @@ static uint64_t bytes_of_some(const fxi_service *sv, const fx_request *spec, int
         .each = {n_prompt, spec->expect_tok < max_tok ? spec->expect_tok : max_tok, end_tok},
         .end_tok = end_tok,
         .is_apart = spec->no_cache,
-        .may_begin_again = true,
     };
     return fxi_kv_cost(sv->kv, &need);
 }

@@ -85,8 +85,9 @@ fxi_sample_view fxi_seq_view(const fxi_seq *s)
 bool fxi_seq_follow(fxi_seq *s, uint64_t *mask, const char **error)
 {
     const fx_request *spec = &s->request->spec;
-    const fx_status st = fxi_guide_mask(spec->grammar->guide, s->tok + spec->n_prompt,
-                                        (size_t)fxi_seq_n_generated(s), &s->place, mask, NULL);
+    const fx_status st =
+        fxi_gram_matcher_mask(spec->grammar->guide, s->tok + spec->n_prompt,
+                              (size_t)fxi_seq_n_generated(s), &s->place, mask, NULL);
     if (st == FX_OK) return true;
     *error = st == FX_ENOMEM
                  ? "no memory to follow the grammar"
@@ -116,9 +117,9 @@ int fxi_seq_forced(fxi_seq *s, int32_t *out, int max_tok)
 {
     size_t n = 0;
     const fx_request *spec = &s->request->spec;
-    if (!may_force(spec) ||
-        fxi_guide_forced(spec->grammar->guide, s->tok + spec->n_prompt,
-                         (size_t)fxi_seq_n_generated(s), &s->place, out, (size_t)max_tok, &n, NULL))
+    if (!may_force(spec) || fxi_gram_matcher_forced(spec->grammar->guide, s->tok + spec->n_prompt,
+                                                    (size_t)fxi_seq_n_generated(s), &s->place, out,
+                                                    (size_t)max_tok, &n, NULL))
         return 0;
     return (int)n;
 }
@@ -130,8 +131,8 @@ bool fxi_seq_is_ready(fxi_seq *s, size_t *left)
     const fx_request *spec = &s->request->spec;
     fx_grammar *g = spec->grammar;
     if (!fxi_grammar_worker_runs(g->worker)) return true;
-    if (fxi_guide_prepare(g->guide, s->tok + spec->n_prompt, (size_t)fxi_seq_n_generated(s),
-                          &s->place, may_force(spec), left, &is_ready, NULL))
+    if (fxi_gram_matcher_prepare(g->guide, s->tok + spec->n_prompt, (size_t)fxi_seq_n_generated(s),
+                                 &s->place, may_force(spec), left, &is_ready, NULL))
         return true;
     if (!is_ready) fxi_grammar_worker_add(g->worker, g, true);
     return is_ready;

@@ -210,9 +210,9 @@ fxi_live_request *fxi_sched_released(const fxi_sched *d)
 // ---- grammars that are not ready ---------------------------------------------------------------
 
 // Beams are sampled together, and a whole prompt is not computed in two passes.
-static bool may_be_late(const fxi_sched *d, const fxi_live_request *r)
+static bool may_be_late(const fxi_live_request *r)
 {
-    return !r->beam && !r->is_whole && d->can_recompute;
+    return !r->beam && !r->is_whole;
 }
 
 static bool is_ready(fxi_sched *d, fxi_seq *s)
@@ -225,12 +225,12 @@ void fxi_defer_unready(fxi_sched *d, fxi_live_request *r)
     for (int i = 0; i < r->n_seq; i++) {
         fxi_seq *s = &r->seq[i];
         if (fxi_seq_may_compute(s))
-            s->is_deferred = !is_ready(d, s) && (s->is_late || !may_be_late(d, r));
+            s->is_deferred = !is_ready(d, s) && (s->is_late || !may_be_late(r));
     }
 }
 
 bool fxi_defer_sample(fxi_sched *d, fxi_seq *s)
 {
-    s->is_late = may_be_late(d, s->request) && !is_ready(d, s);
+    s->is_late = may_be_late(s->request) && !is_ready(d, s);
     return s->is_late;
 }

@@ -61,9 +61,8 @@ typedef struct fxi_sched {
     _Atomic int n_queued; // sequences in the mailbox or waiting
     _Atomic int64_t n_queued_tok; // their prompt tokens, each prompt once
     // sequences whose grammar is not ready
-    bool can_recompute;     // the KV manager can remove a row, which is then computed again
-    size_t mask_spend;      // what an iteration may spend on grammars, as in fxi_guide_prepare
-    size_t mask_left;       // what is left of it
+    size_t mask_spend; // what an iteration may spend on grammars, as in fxi_gram_matcher_prepare
+    size_t mask_left;  // what is left of it
     _Atomic int n_deferred; // sequences that sit out the pass
 } fxi_sched;
 

@@ -1,5 +1,4 @@
-// gguf_impl.h - a parsed GGUF file. Calls go down this list: gguf_split.c (files in parts),
-// gguf_open.c, gguf_made.c (tensors that are computed), gguf_parse.c, gguf_read.c, gguf.c.
+// gguf_impl.h - a parsed GGUF file: gguf_open.c makes it, gguf_parse.c fills it.
 #ifndef FXI_FORMAT_GGUF_IMPL_H
 #define FXI_FORMAT_GGUF_IMPL_H
 
@@ -9,8 +8,8 @@
 struct fxi_gguf {
     char *name;
     const unsigned char *data; // what is parsed
-    size_t size_bytes;         // of it
-    uint64_t file_bytes;       // of all files behind it
+    size_t size_bytes;         // the size of data
+    uint64_t file_bytes;       // the size of all its files
     uint32_t version;
     uint64_t n_kv, n_tensor;
     fxi_gguf_kv *kv;         // [n_kv], in the file's order
@@ -18,7 +17,7 @@ struct fxi_gguf {
     // The names, ascending. Each is the first member of its fxi_gguf_kv or fxi_gguf_tensor.
     const fxi_str **kv_by_name, **tensor_by_name;
     // Where the bytes are; all that apply are freed by fxi_gguf_close.
-    fxi_mapping map;        // of a file
+    fxi_mapping map;        // the mapped file
     struct fxi_gguf **part; // [n_part] of a file in parts: they hold the tensors' bytes
     size_t n_part;
     fxi_gguf_maker maker; // with `head`: makes tensors
@@ -30,7 +29,6 @@ struct fxi_gguf {
 _Static_assert(offsetof(fxi_gguf_kv, key) == 0 && offsetof(fxi_gguf_tensor, name) == 0,
                "a name is its entry's address");
 
-// gguf_parse.c
 // Checks g->data as a whole and fills version, n_kv, n_tensor, kv, tensor and the sorted names.
 // Errors: FX_EFORMAT, FX_ENOMEM; fxi_gguf_close then frees what was allocated.
 fx_status fxi_gguf_parse_bytes(fxi_gguf *g, fx_error *err);
@@ -38,15 +36,5 @@ fx_status fxi_gguf_parse_bytes(fxi_gguf *g, fx_error *err);
 fx_status fxi_gguf_parse_head(fxi_gguf *g, fx_error *err);
 // Sorts the names of the tensors; FX_EFORMAT if one appears twice.
 fx_status fxi_gguf_index_tensors(fxi_gguf *g, fx_error *err);
-
-// gguf.c
-// The order of kv_by_name and tensor_by_name: for qsort and bsearch, over `const fxi_str *`.
-int fxi_gguf_compare_names(const void *a, const void *b);
-
-// gguf_made.c: an empty one; the caller closes it.
-fx_status fxi_gguf_new(const char *name, fxi_gguf **out, fx_error *err);
-
-// gguf_open.c: a file alone, whether it is a part or not.
-fx_status fxi_gguf_open_one(const char *path, fxi_gguf **out, fx_error *err);
 
 #endif

@@ -12,7 +12,7 @@
 
 typedef struct fxi_gguf_maker {
     void *ud;
-    uint64_t file_bytes; // of all files behind it
+    uint64_t file_bytes; // the size of all its files
     // The bytes of tensor i; NULL: it is made.
     const void *(*place)(void *ud, uint64_t i);
     // Writes rows [row, row + n_row) of tensor i, runs of ne[0] numbers, to dst. Several threads at
@@ -20,7 +20,7 @@ typedef struct fxi_gguf_maker {
     void (*make)(void *ud, uint64_t i, uint64_t row, uint64_t n_row, void *dst);
     void (*made)(void *ud, uint64_t i); // after the calls of make; NULL: nothing to do
     void (*drop)(void *ud, const void *p, size_t n_bytes); // as fxi_gguf_drop, of placed tensors
-    bool (*reads)(void *ud, const char *path); // as fxi_gguf_reads; NULL: no file is behind it
+    bool (*reads)(void *ud, const char *path); // as fxi_gguf_reads; NULL: there is no file
     void (*close)(void *ud);                   // frees ud
 } fxi_gguf_maker;
 

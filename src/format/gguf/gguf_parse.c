@@ -1,4 +1,4 @@
-// gguf_parse.c - the parser of GGUF files.
+// gguf_parse.c - parses GGUF files, and reads the values of a parsed one.
 //
 //   "GGUF" u32 version, u64 n_tensor, u64 n_kv
 //   n_kv     x string key, u32 type, value
@@ -10,12 +10,229 @@
 // are there, so nothing past the end is read, and a count is accepted only if that many elements of
 // the smallest size could still follow. After the pass, names are sorted (for lookup, and to find
 // duplicates), and the tensors' ranges are compared (outside the file, overlapping).
+#include "format/gguf.h"
+
+#include <float.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "format/gguf/gguf_impl.h"
 #include "format/show.h"
+
+// ---- what a parsed file holds -------------------------------------------------------------------
+
+const char *fxi_gguf_name(const fxi_gguf *g)
+{
+    return g->name;
+}
+
+uint32_t fxi_gguf_version(const fxi_gguf *g)
+{
+    return g->version;
+}
+
+uint64_t fxi_gguf_size(const fxi_gguf *g)
+{
+    return g->file_bytes;
+}
+
+bool fxi_gguf_reads(const fxi_gguf *g, const char *path)
+{
+    for (size_t i = 0; i < g->n_part; i++)
+        if (fxi_gguf_reads(g->part[i], path)) return true;
+    return fxi_mapping_is_of(&g->map, path) ||
+           (g->maker.reads && g->maker.reads(g->maker.ud, path));
+}
+
+uint64_t fxi_gguf_n_kv(const fxi_gguf *g)
+{
+    return g->n_kv;
+}
+
+uint64_t fxi_gguf_n_tensor(const fxi_gguf *g)
+{
+    return g->n_tensor;
+}
+
+const fxi_gguf_kv *fxi_gguf_kv_at(const fxi_gguf *g, uint64_t i)
+{
+    return &g->kv[i];
+}
+
+const fxi_gguf_tensor *fxi_gguf_tensor_at(const fxi_gguf *g, uint64_t i)
+{
+    return &g->tensor[i];
+}
+
+static int compare_gguf_names(const void *a, const void *b)
+{
+    return fxi_str_compare(**(const fxi_str *const *)a, **(const fxi_str *const *)b);
+}
+
+static const void *find_name(const fxi_str **by_name, size_t n, const char *name)
+{
+    fxi_str want = {name, strlen(name)};
+    const fxi_str *key = &want;
+    const fxi_str **hit = n ? bsearch(&key, by_name, n, sizeof *by_name, compare_gguf_names) : NULL;
+    return hit ? *hit : NULL;
+}
+
+const fxi_gguf_kv *fxi_gguf_find(const fxi_gguf *g, const char *key)
+{
+    return find_name(g->kv_by_name, g->n_kv, key);
+}
+
+const fxi_gguf_tensor *fxi_gguf_find_tensor(const fxi_gguf *g, const char *name)
+{
+    return find_name(g->tensor_by_name, g->n_tensor, name);
+}
+
+// ---- values by key and type: copied out, as their alignment is arbitrary ------------------------
+
+static const struct {
+    const char *name;
+    uint8_t size_bytes;
+    bool is_int, is_signed, is_float;
+} types[FXI_GGUF_N_TYPE] = {
+    [FXI_GGUF_U8] = {"u8", 1, .is_int = true},
+    [FXI_GGUF_I8] = {"i8", 1, .is_int = true, .is_signed = true},
+    [FXI_GGUF_U16] = {"u16", 2, .is_int = true},
+    [FXI_GGUF_I16] = {"i16", 2, .is_int = true, .is_signed = true},
+    [FXI_GGUF_U32] = {"u32", 4, .is_int = true},
+    [FXI_GGUF_I32] = {"i32", 4, .is_int = true, .is_signed = true},
+    [FXI_GGUF_F32] = {"f32", 4, .is_float = true},
+    [FXI_GGUF_BOOL] = {.name = "bool", .size_bytes = 1},
+    [FXI_GGUF_STR] = {.name = "string"},
+    [FXI_GGUF_ARRAY] = {.name = "array"},
+    [FXI_GGUF_U64] = {"u64", 8, .is_int = true},
+    [FXI_GGUF_I64] = {"i64", 8, .is_int = true, .is_signed = true},
+    [FXI_GGUF_F64] = {"f64", 8, .is_float = true},
+};
+
+size_t fxi_gguf_type_bytes(fxi_gguf_type type)
+{
+    return types[type].size_bytes;
+}
+
+int64_t fxi_gguf_int_at(const fxi_gguf_kv *kv, uint64_t i)
+{
+    size_t n_bytes = types[kv->elem_type].size_bytes;
+    uint64_t v = 0;
+    memcpy(&v, kv->value + i * n_bytes, n_bytes);
+    int unused_bits = 64 - 8 * (int)n_bytes;
+    if (types[kv->elem_type].is_signed) return (int64_t)(v << unused_bits) >> unused_bits;
+    return (int64_t)v;
+}
+
+double fxi_gguf_float_at(const fxi_gguf_kv *kv, uint64_t i)
+{
+    float f;
+    double d;
+    if (kv->elem_type == FXI_GGUF_F64) {
+        memcpy(&d, kv->value + i * sizeof d, sizeof d);
+        return d;
+    }
+    memcpy(&f, kv->value + i * sizeof f, sizeof f);
+    return (double)f;
+}
+
+fxi_str fxi_gguf_next_str(const unsigned char **cursor)
+{
+    uint64_t n;
+    memcpy(&n, *cursor, sizeof n);
+    fxi_str s = {(const char *)*cursor + sizeof n, n};
+    *cursor += sizeof n + n;
+    return s;
+}
+
+size_t fxi_gguf_value_bytes(const fxi_gguf_kv *kv)
+{
+    const unsigned char *at = kv->value;
+    if (kv->elem_type != FXI_GGUF_STR) return kv->n_elem * types[kv->elem_type].size_bytes;
+    for (uint64_t i = 0; i < kv->n_elem; i++) fxi_gguf_next_str(&at);
+    return (size_t)(at - kv->value);
+}
+
+static fx_status fail_key(const fxi_gguf *g, const char *key, const char *what, fx_error *err)
+{
+    return fxi_fail(err, FX_EFORMAT, "%s: key '%s' %s", fxi_gguf_name(g), key, what);
+}
+
+static fx_status fail_type(const fxi_gguf *g, const fxi_gguf_kv *kv, const char *want,
+                           fx_error *err)
+{
+    bool is_array = kv->type == FXI_GGUF_ARRAY;
+    return fxi_fail(err, FX_EFORMAT, "%s: key '%s' is %s%s, not %s", fxi_gguf_name(g),
+                    fxi_show_text(kv->key.p, kv->key.n).s, is_array ? "an array of " : "of type ",
+                    types[kv->elem_type].name, want);
+}
+
+// *kv is NULL if the key is absent and not `must`.
+static fx_status find_key(const fxi_gguf *g, const char *key, bool must, const fxi_gguf_kv **kv,
+                          fx_error *err)
+{
+    *kv = fxi_gguf_find(g, key);
+    if (*kv || !must) return FX_OK;
+    return fxi_fail(err, FX_EFORMAT, "%s: missing key '%s'", fxi_gguf_name(g), key);
+}
+
+fx_status fxi_gguf_u32(const fxi_gguf *g, const char *key, bool must, uint32_t *out, fx_error *err)
+{
+    const fxi_gguf_kv *kv;
+    FX_TRY(find_key(g, key, must, &kv, err));
+    if (!kv) return FX_OK;
+    if (!types[kv->type].is_int) return fail_type(g, kv, "an integer", err);
+    int64_t v = fxi_gguf_int_at(kv, 0);
+    if (v < 0 || v > UINT32_MAX) return fail_key(g, key, "is out of range (0 to 2^32 - 1)", err);
+    *out = (uint32_t)v;
+    return FX_OK;
+}
+
+fx_status fxi_gguf_f32(const fxi_gguf *g, const char *key, bool must, float *out, fx_error *err)
+{
+    const fxi_gguf_kv *kv;
+    FX_TRY(find_key(g, key, must, &kv, err));
+    if (!kv) return FX_OK;
+    if (!types[kv->type].is_int && !types[kv->type].is_float)
+        return fail_type(g, kv, "a number", err);
+    double v = types[kv->type].is_int ? (double)fxi_gguf_int_at(kv, 0) : fxi_gguf_float_at(kv, 0);
+    if (!(fabs(v) <= (double)FLT_MAX)) return fail_key(g, key, "is not a finite f32", err);
+    *out = (float)v;
+    return FX_OK;
+}
+
+fx_status fxi_gguf_bool(const fxi_gguf *g, const char *key, bool must, bool *out, fx_error *err)
+{
+    const fxi_gguf_kv *kv;
+    FX_TRY(find_key(g, key, must, &kv, err));
+    if (!kv) return FX_OK;
+    if (kv->type != FXI_GGUF_BOOL) return fail_type(g, kv, "a bool", err);
+    *out = kv->value[0];
+    return FX_OK;
+}
+
+fx_status fxi_gguf_str(const fxi_gguf *g, const char *key, bool must, fxi_str *out, fx_error *err)
+{
+    const fxi_gguf_kv *kv;
+    FX_TRY(find_key(g, key, must, &kv, err));
+    if (!kv) return FX_OK;
+    if (kv->type != FXI_GGUF_STR) return fail_type(g, kv, "a string", err);
+    const unsigned char *at = kv->value;
+    *out = fxi_gguf_next_str(&at);
+    return FX_OK;
+}
+
+fx_status fxi_gguf_array(const fxi_gguf *g, const char *key, bool must, fxi_gguf_type elem_type,
+                         const fxi_gguf_kv **out, fx_error *err)
+{
+    FX_TRY(find_key(g, key, must, out, err));
+    if (!*out) return FX_OK;
+    if ((*out)->type == FXI_GGUF_ARRAY && (*out)->elem_type == elem_type) return FX_OK;
+    char want[32] = "an array of ";
+    return fail_type(g, *out, strcat(want, types[elem_type].name), err);
+}
 
 _Static_assert(sizeof(size_t) == 8, "files are mapped whole");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "values are read as they lie");
@@ -37,9 +254,7 @@ typedef struct gguf_cursor {
     fx_error *err;
 } gguf_cursor;
 
-//
-// Reading
-//
+// ---- reading ------------------------------------------------------------------------------------
 
 static size_t bytes_left(const gguf_cursor *c)
 {
@@ -50,7 +265,7 @@ static fx_status need_bytes(const gguf_cursor *c, uint64_t n_bytes, const char *
 {
     if (n_bytes <= bytes_left(c)) return FX_OK;
     return fxi_fail(c->err, FX_EFORMAT,
-                    "%s: the file ends inside %s at byte %zu (%" PRIu64 " bytes wanted, %zu left)",
+                    "%s: the file ends inside %s at byte %zu (%" PRIu64 " bytes needed, %zu left)",
                     c->g->name, what, c->pos, n_bytes, bytes_left(c));
 }
 
@@ -88,29 +303,15 @@ static fx_status read_name(gguf_cursor *c, fxi_str *s, size_t max_bytes, const c
     size_t at = c->pos;
     FX_TRY(read_string(c, s, what));
     if (!s->n || s->n > max_bytes)
-        return fxi_fail(c->err, FX_EFORMAT,
-                        "%s: %s at byte %zu has %zu bytes (1 to %zu are allowed)", c->g->name, what,
-                        at, s->n, max_bytes);
+        return fxi_fail(c->err, FX_EFORMAT, "%s: %s at byte %zu has %zu bytes (1 to %zu allowed)",
+                        c->g->name, what, at, s->n, max_bytes);
     if (memchr(s->p, 0, s->n))
-        return fxi_fail(c->err, FX_EFORMAT, "%s: %s at byte %zu ('%s') has a zero byte inside",
+        return fxi_fail(c->err, FX_EFORMAT, "%s: %s at byte %zu ('%s') contains a NUL byte",
                         c->g->name, what, at, fxi_show_text(s->p, s->n).s);
     return FX_OK;
 }
 
-//
-// Keys and values
-//
-
-// Checks n bools at the cursor: C's bool must be 0 or 1.
-static fx_status check_bools(gguf_cursor *c, const fxi_str *key, uint64_t n)
-{
-    for (uint64_t i = 0; i < n; i++)
-        if (c->g->data[c->pos + i] > 1)
-            return fxi_fail(c->err, FX_EFORMAT, "%s: key '%s': the bool at byte %zu is %d",
-                            c->g->name, fxi_show_text(key->p, key->n).s, c->pos + i,
-                            c->g->data[c->pos + i]);
-    return FX_OK;
-}
+// ---- keys and values ----------------------------------------------------------------------------
 
 // Skips n values of a known type that is not an array.
 static fx_status skip_values(gguf_cursor *c, const fxi_str *key, fxi_gguf_type type, uint64_t n)
@@ -123,7 +324,14 @@ static fx_status skip_values(gguf_cursor *c, const fxi_str *key, fxi_gguf_type t
     uint64_t n_bytes;
     if (__builtin_mul_overflow(n, fxi_gguf_type_bytes(type), &n_bytes)) n_bytes = UINT64_MAX;
     FX_TRY(need_bytes(c, n_bytes, "a value"));
-    if (type == FXI_GGUF_BOOL) FX_TRY(check_bools(c, key, n));
+    if (type == FXI_GGUF_BOOL) {
+        // Checks n bools at the cursor: C's bool must be 0 or 1.
+        for (uint64_t i = 0; i < n; i++)
+            if (c->g->data[c->pos + i] > 1)
+                return fxi_fail(c->err, FX_EFORMAT, "%s: key '%s': the bool at byte %zu is %d",
+                                c->g->name, fxi_show_text(key->p, key->n).s, c->pos + i,
+                                c->g->data[c->pos + i]);
+    }
     c->pos += n_bytes;
     return FX_OK;
 }
@@ -170,9 +378,7 @@ static fx_status read_kv(gguf_cursor *c, fxi_gguf_kv *kv)
     return skip_values(c, &kv->key, kv->type, 1);
 }
 
-//
-// Names
-//
+// ---- names --------------------------------------------------------------------------------------
 
 // Sorts n names, `stride` bytes apart from `first` on. A duplicate is an error.
 static fx_status index_names(gguf_cursor *c, const void *first, size_t stride, size_t n,
@@ -183,17 +389,15 @@ static fx_status index_names(gguf_cursor *c, const void *first, size_t stride, s
     *out = by_name;
     for (size_t i = 0; i < n; i++)
         by_name[i] = (const fxi_str *)(const void *)((const char *)first + i * stride);
-    qsort(by_name, n, sizeof *by_name, fxi_gguf_compare_names);
+    qsort(by_name, n, sizeof *by_name, compare_gguf_names);
     for (size_t i = 1; i < n; i++)
-        if (!fxi_gguf_compare_names(&by_name[i - 1], &by_name[i]))
+        if (!compare_gguf_names(&by_name[i - 1], &by_name[i]))
             return fxi_fail(c->err, FX_EFORMAT, "%s: %s '%s' appears twice", c->g->name, what,
                             fxi_show_text(by_name[i]->p, by_name[i]->n).s);
     return FX_OK;
 }
 
-//
-// Tensors
-//
+// ---- tensors ------------------------------------------------------------------------------------
 
 static fx_status fail_tensor(const gguf_cursor *c, const fxi_gguf_tensor *t, const char *what)
 {
@@ -205,9 +409,9 @@ static fx_status read_dims(gguf_cursor *c, fxi_gguf_tensor *t)
 {
     FX_TRY(read_u32(c, &t->n_dim, "a tensor's number of dimensions"));
     if (!t->n_dim || t->n_dim > FXI_GGUF_MAX_DIM)
-        return fxi_fail(
-            c->err, FX_EFORMAT, "%s: tensor '%s' has %" PRIu32 " dimensions (1 to %d are allowed)",
-            c->g->name, fxi_show_text(t->name.p, t->name.n).s, t->n_dim, FXI_GGUF_MAX_DIM);
+        return fxi_fail(c->err, FX_EFORMAT,
+                        "%s: tensor '%s' has %" PRIu32 " dimensions (1 to %d allowed)", c->g->name,
+                        fxi_show_text(t->name.p, t->name.n).s, t->n_dim, FXI_GGUF_MAX_DIM);
     for (uint32_t i = 0; i < FXI_GGUF_MAX_DIM; i++) {
         t->ne[i] = 1;
         if (i < t->n_dim) FX_TRY(read_u64(c, &t->ne[i], "a tensor's dimensions"));
@@ -216,18 +420,16 @@ static fx_status read_dims(gguf_cursor *c, fxi_gguf_tensor *t)
     return FX_OK;
 }
 
-static fx_status read_tensor_type(gguf_cursor *c, fxi_gguf_tensor *t)
+static fx_status read_tensor(gguf_cursor *c, fxi_gguf_tensor *t)
 {
+    FX_TRY(read_name(c, &t->name, MAX_TENSOR_NAME_BYTES, "a tensor's name"));
+    FX_TRY(read_dims(c, t));
     uint32_t id;
     FX_TRY(read_u32(c, &id, "a tensor's type"));
     t->type = fxi_dtype_find(id);
-    if (t->type) return FX_OK;
-    return fxi_fail(c->err, FX_EFORMAT, "%s: tensor '%s' has the unknown type %" PRIu32, c->g->name,
-                    fxi_show_text(t->name.p, t->name.n).s, id);
-}
-
-static fx_status size_tensor(const gguf_cursor *c, fxi_gguf_tensor *t)
-{
+    if (!t->type)
+        return fxi_fail(c->err, FX_EFORMAT, "%s: tensor '%s' has the unknown type %" PRIu32,
+                        c->g->name, fxi_show_text(t->name.p, t->name.n).s, id);
     if (t->ne[0] % t->type->block_elems)
         return fxi_fail(c->err, FX_EFORMAT,
                         "%s: tensor '%s': rows of %" PRIu64
@@ -240,15 +442,6 @@ static fx_status size_tensor(const gguf_cursor *c, fxi_gguf_tensor *t)
         over |= __builtin_mul_overflow(size, t->ne[i], &size);
     if (over) return fail_tensor(c, t, "its dimensions' product is too large");
     t->size_bytes = size;
-    return FX_OK;
-}
-
-static fx_status read_tensor(gguf_cursor *c, fxi_gguf_tensor *t)
-{
-    FX_TRY(read_name(c, &t->name, MAX_TENSOR_NAME_BYTES, "a tensor's name"));
-    FX_TRY(read_dims(c, t));
-    FX_TRY(read_tensor_type(c, t));
-    FX_TRY(size_tensor(c, t));
     return read_u64(c, &t->offset, "a tensor's offset");
 }
 
@@ -299,9 +492,7 @@ static fx_status check_overlap(const gguf_cursor *c)
     return st;
 }
 
-//
-// The passes over a file
-//
+// ---- the passes over a file ---------------------------------------------------------------------
 
 static fx_status check_version(const gguf_cursor *c)
 {
@@ -328,7 +519,7 @@ static fx_status read_header(gguf_cursor *c)
 {
     fxi_gguf *g = c->g;
     if (g->size_bytes < HEADER_BYTES)
-        return fxi_fail(c->err, FX_EFORMAT, "%s: %zu bytes are too short for a GGUF file", g->name,
+        return fxi_fail(c->err, FX_EFORMAT, "%s: too short for a GGUF file: %zu bytes", g->name,
                         g->size_bytes);
     char magic[4];
     FX_TRY(read_bytes(c, magic, sizeof magic, "the header"));
@@ -365,23 +556,19 @@ static fx_status read_tensors(gguf_cursor *c)
     return index_names(c, g->tensor, sizeof *g->tensor, g->n_tensor, "tensor", &g->tensor_by_name);
 }
 
-static fx_status read_alignment(const gguf_cursor *c, uint32_t *alignment)
-{
-    *alignment = DEFAULT_ALIGNMENT;
-    FX_TRY(fxi_gguf_u32(c->g, "general.alignment", false, alignment, c->err));
-    uint32_t a = *alignment;
-    if (a >= MIN_ALIGNMENT && a <= MAX_ALIGNMENT && !(a & (a - 1))) return FX_OK;
-    return fxi_fail(c->err, FX_EFORMAT,
-                    "%s: key 'general.alignment': %" PRIu32 " is not a power of two from %d to %d",
-                    c->g->name, a, MIN_ALIGNMENT, MAX_ALIGNMENT);
-}
-
 // Moves the cursor to the tensor data and sets every tensor's address there.
 static fx_status place_tensors(gguf_cursor *c)
 {
     fxi_gguf *g = c->g;
     uint32_t alignment;
-    FX_TRY(read_alignment(c, &alignment));
+    alignment = DEFAULT_ALIGNMENT;
+    FX_TRY(fxi_gguf_u32(c->g, "general.alignment", false, &alignment, c->err));
+    uint32_t a = alignment;
+    if (!(a >= MIN_ALIGNMENT && a <= MAX_ALIGNMENT && !(a & (a - 1))))
+        return fxi_fail(c->err, FX_EFORMAT,
+                        "%s: key 'general.alignment': %" PRIu32
+                        " is not a power of two from %d to %d",
+                        c->g->name, a, MIN_ALIGNMENT, MAX_ALIGNMENT);
     if (!g->n_tensor) return FX_OK; // a file without tensors may lack the padding
     size_t padding = -c->pos & (alignment - 1);
     FX_TRY(need_bytes(c, padding, "the padding before the tensor data"));

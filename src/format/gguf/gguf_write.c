@@ -15,6 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/system/grow.h"
+
 enum { ALIGNMENT = 32, VERSION = 3, COUNTS_AT = 8 };
 
 typedef enum gguf_stage { KEYS, TENSORS, DATA } gguf_stage;
@@ -24,17 +26,18 @@ struct fxi_gguf_writer {
     char *target; // the file that path is or links to; NULL: written directly
     char *temp;   // the file that is written and becomes target
     bool in_memory;
-    char *memory; // of writers that write to memory
+    char *memory; // only for writers that write to memory
     size_t memory_bytes;
     FILE *f;
     gguf_stage stage;
     uint64_t pos; // bytes written
     uint64_t n_kv, n_tensor;
     uint64_t *size_bytes; // [n_tensor]
-    uint64_t data_bytes;  // of all tensors declared, each padded
-    uint64_t i_tensor;    // the tensor that write_data fills
-    uint64_t n_written;   // bytes of it
-    fx_status st;         // FX_OK until something fails
+    size_t cap_tensor;
+    uint64_t data_bytes; // the size of all tensors declared, each padded
+    uint64_t i_tensor;   // the tensor that write_data fills
+    uint64_t n_written;  // bytes of it
+    fx_status st;        // FX_OK until something fails
     fx_error err;
 };
 
@@ -183,18 +186,6 @@ static bool shape_bytes(const fxi_dtype_info *type, uint32_t n_dim, const uint64
     return !over && *size <= INT64_MAX;
 }
 
-static bool remember_size(fxi_gguf_writer *w, uint64_t size)
-{
-    if ((w->n_tensor & (w->n_tensor - 1)) == 0) { // full at 0, 1, 2, 4, ..
-        size_t cap = w->n_tensor ? 2 * w->n_tensor : 1;
-        uint64_t *p = realloc(w->size_bytes, cap * sizeof *p);
-        if (!p) return false;
-        w->size_bytes = p;
-    }
-    w->size_bytes[w->n_tensor++] = size;
-    return true;
-}
-
 void fxi_gguf_declare_tensor(fxi_gguf_writer *w, const char *name, fxi_dtype type, uint32_t n_dim,
                              const uint64_t *ne)
 {
@@ -210,7 +201,11 @@ void fxi_gguf_declare_tensor(fxi_gguf_writer *w, const char *name, fxi_dtype typ
     put_u32(w, type);
     put_u64(w, w->data_bytes);
     w->data_bytes += (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    if (!remember_size(w, size)) w->st = fxi_fail(&w->err, FX_ENOMEM, "%s: no memory", w->path);
+    if (!fxi_grow(&w->size_bytes, sizeof size, w->n_tensor, &w->cap_tensor)) {
+        w->st = fxi_fail(&w->err, FX_ENOMEM, "%s: no memory", w->path);
+        return;
+    }
+    w->size_bytes[w->n_tensor++] = size;
 }
 
 static bool write_counts(fxi_gguf_writer *w, const uint64_t counts[2])
@@ -299,7 +294,7 @@ static void begin_file(fxi_gguf_writer *w)
     put_u64(w, 0); // n_kv: set by begin_data
 }
 
-// A new file beside the target, with the rights of a new file.
+// A new file in the target's folder, with the permissions of a new file.
 static fx_status open_temp(fxi_gguf_writer *w, fx_error *err)
 {
     w->target = realpath(w->path, NULL); // follows a link; NULL: there is no such file yet

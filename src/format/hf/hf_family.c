@@ -1,7 +1,12 @@
-// hf_family.c - the table of families and what they have in common.
-#include "format/hf/hf_family.h"
+// hf_family.c - the table of families and what they have in common, the names of their tensors, and
+// what config.json may leave out.
+#include "format/hf/hf_folder.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "format/json_text.h"
 
 const char *const fxi_hf_prefixes[] = {"model.language_model.",
                                        "language_model.model.",
@@ -50,7 +55,7 @@ const fxi_hf_name fxi_hf_common_names[] = {
     {"layers.#.block_sparse_moe.experts.@.w1", "blk.#.ffn_gate_exps", FXI_HF_STACK},
     {"layers.#.block_sparse_moe.experts.@.w3", "blk.#.ffn_up_exps", FXI_HF_STACK},
     {"layers.#.block_sparse_moe.experts.@.w2", "blk.#.ffn_down_exps", FXI_HF_STACK},
-    {NULL, NULL, FXI_HF_SAME},
+    {.from = NULL},
 };
 
 // ---- common keys -------------------------------------------------------------------------------
@@ -63,7 +68,7 @@ const fxi_hf_key fxi_hf_common_keys[] = {
     {"moe_intermediate_size", "expert_feed_forward_length", FXI_HF_U32},
     {"shared_expert_intermediate_size", "expert_shared_feed_forward_length", FXI_HF_U32},
     {"norm_topk_prob", "expert_weights_norm", FXI_HF_BOOL},
-    {NULL, NULL, FXI_HF_U32},
+    {.from = NULL},
 };
 
 const fxi_hf_neutral fxi_hf_common_neutral[] = {
@@ -73,33 +78,28 @@ const fxi_hf_neutral fxi_hf_common_neutral[] = {
     {"scale_attn_by_inverse_layer_idx", "false"},
     {"scale_attn_weights", "true"},
     {"clip_qkv", "null"},
-    {NULL, NULL},
+    {.key = NULL},
 };
 
 // ---- names of families -------------------------------------------------------------------------
-
-#define END_NAMES               \
-    {                           \
-        NULL, NULL, FXI_HF_SAME \
-    }
 
 static const fxi_hf_name gemma_names[] = {
     {"layers.#.post_attention_layernorm", "blk.#.post_attention_norm", FXI_HF_SAME},
     {"layers.#.pre_feedforward_layernorm", "blk.#.ffn_norm", FXI_HF_SAME},
     {"layers.#.post_feedforward_layernorm", "blk.#.post_ffw_norm", FXI_HF_SAME},
-    END_NAMES,
+    {.from = NULL},
 };
 
 static const fxi_hf_name olmo2_names[] = {
     {"layers.#.post_attention_layernorm", "blk.#.post_attention_norm", FXI_HF_SAME},
     {"layers.#.post_feedforward_layernorm", "blk.#.post_ffw_norm", FXI_HF_SAME},
-    END_NAMES,
+    {.from = NULL},
 };
 
 static const fxi_hf_name stablelm_names[] = {
     {"layers.#.self_attn.q_layernorm.norms.@", "blk.#.attn_q_norm", FXI_HF_STACK},
     {"layers.#.self_attn.k_layernorm.norms.@", "blk.#.attn_k_norm", FXI_HF_STACK},
-    END_NAMES,
+    {.from = NULL},
 };
 
 static const fxi_hf_name phi_names[] = {
@@ -107,13 +107,13 @@ static const fxi_hf_name phi_names[] = {
     {"layers.#.self_attn.dense", "blk.#.attn_output", FXI_HF_SAME},
     {"layers.#.mlp.fc1", "blk.#.ffn_up", FXI_HF_SAME},
     {"layers.#.mlp.fc2", "blk.#.ffn_down", FXI_HF_SAME},
-    END_NAMES,
+    {.from = NULL},
 };
 
 static const fxi_hf_name starcoder2_names[] = {
     {"layers.#.mlp.c_fc", "blk.#.ffn_up", FXI_HF_SAME},
     {"layers.#.mlp.c_proj", "blk.#.ffn_down", FXI_HF_SAME},
-    END_NAMES,
+    {.from = NULL},
 };
 
 #define FALCON_NAMES(qkv_how)                                                             \
@@ -124,7 +124,10 @@ static const fxi_hf_name starcoder2_names[] = {
         {"h.#.ln_attn", "blk.#.attn_norm_2", FXI_HF_SAME},                                \
         {"h.#.ln_mlp", "blk.#.attn_norm", FXI_HF_SAME},                                   \
         {"h.#.mlp.dense_h_to_4h", "blk.#.ffn_up", FXI_HF_SAME},                           \
-        {"h.#.mlp.dense_4h_to_h", "blk.#.ffn_down", FXI_HF_SAME}, END_NAMES
+        {"h.#.mlp.dense_4h_to_h", "blk.#.ffn_down", FXI_HF_SAME},                         \
+    {                                                                                     \
+        .from = NULL                                                                      \
+    }
 
 static const fxi_hf_name falcon_names[] = {FALCON_NAMES(FXI_HF_QKV)};
 
@@ -140,7 +143,7 @@ static const fxi_hf_name gpt2_names[] = {
     {"h.#.mlp.c_proj", "blk.#.ffn_down", FXI_HF_TRANSPOSE},
     {"h.#.attn", "", FXI_HF_SKIP}, // masks
     {"h.#.attn.masked_bias", "", FXI_HF_SKIP},
-    END_NAMES,
+    {.from = NULL},
 };
 
 static const fxi_hf_name gptneox_names[] = {
@@ -155,7 +158,7 @@ static const fxi_hf_name gptneox_names[] = {
     {"layers.#.attention", "", FXI_HF_SKIP}, // masks
     {"layers.#.attention.masked_bias", "", FXI_HF_SKIP},
     {"layers.#.attention.rotary_emb.inv_freq", "", FXI_HF_SKIP},
-    END_NAMES,
+    {.from = NULL},
 };
 
 static const fxi_hf_name opt_names[] = {
@@ -168,7 +171,7 @@ static const fxi_hf_name opt_names[] = {
     {"layers.#.fc2", "blk.#.ffn_down", FXI_HF_SAME},
     {"project_in", "project_in", FXI_HF_SAME},
     {"project_out", "project_out", FXI_HF_SAME},
-    END_NAMES,
+    {.from = NULL},
 };
 
 // The pooler and the heads for masked words are of no use to an embedding.
@@ -182,7 +185,10 @@ static const fxi_hf_name opt_names[] = {
         {"cls.predictions.transform.layer_norm", "", FXI_HF_SKIP},                          \
         {"cls.seq_relationship", "", FXI_HF_SKIP}, {"lm_head", "", FXI_HF_SKIP},            \
         {"lm_head.dense", "", FXI_HF_SKIP}, {"lm_head.layer_norm", "", FXI_HF_SKIP},        \
-        {"lm_head.decoder", "", FXI_HF_SKIP}, END_NAMES
+        {"lm_head.decoder", "", FXI_HF_SKIP},                                               \
+    {                                                                                       \
+        .from = NULL                                                                        \
+    }
 
 #define BERT_NAMES(how_positions)                                                              \
     {"embeddings.position_embeddings", "position_embd", how_positions},                        \
@@ -217,7 +223,7 @@ static const fxi_hf_name granitemoe_names[] = {
     {"layers.#.block_sparse_moe.input_linear", "blk.#.ffn_gate_exps", FXI_HF_HALF_1},
     {"layers.#.block_sparse_moe.input_linear", "blk.#.ffn_up_exps", FXI_HF_HALF_2},
     {"layers.#.block_sparse_moe.output_linear", "blk.#.ffn_down_exps", FXI_HF_SAME},
-    END_NAMES,
+    {.from = NULL},
 };
 
 #define EXPERTS "layers.#.mlp.experts."
@@ -237,20 +243,15 @@ static const fxi_hf_name gptoss_names[] = {
     {EXPERTS "down_proj_scales", "", FXI_HF_SKIP},
     {EXPERTS "down_proj", "blk.#.ffn_down_exps.weight", FXI_HF_TRANSPOSE},
     {EXPERTS "down_proj_bias", "blk.#.ffn_down_exps.bias", FXI_HF_SAME},
-    END_NAMES,
+    {.from = NULL},
 };
 
 // ---- keys of families --------------------------------------------------------------------------
 
-#define END_KEYS               \
-    {                          \
-        NULL, NULL, FXI_HF_U32 \
-    }
-
 static const fxi_hf_key gemma_keys[] = {
     {"attn_logit_softcapping", "attn_logit_softcapping", FXI_HF_F32},
     {"final_logit_softcapping", "final_logit_softcapping", FXI_HF_F32},
-    END_KEYS,
+    {.from = NULL},
 };
 
 static const fxi_hf_key granite_keys[] = {
@@ -258,40 +259,35 @@ static const fxi_hf_key granite_keys[] = {
     {"residual_multiplier", "residual_scale", FXI_HF_F32},
     {"attention_multiplier", "attention.scale", FXI_HF_F32},
     {"logits_scaling", "logit_scale", FXI_HF_F32},
-    END_KEYS,
+    {.from = NULL},
 };
 
 static const fxi_hf_key parallel_keys[] = {
     {"use_parallel_residual", "use_parallel_residual", FXI_HF_BOOL},
-    END_KEYS,
+    {.from = NULL},
 };
 
 static const fxi_hf_key opt_keys[] = {
     {"do_layer_norm_before", "do_layer_norm_before", FXI_HF_BOOL},
-    END_KEYS,
+    {.from = NULL},
 };
 
 static const fxi_hf_key cohere_keys[] = {
     {"logit_scale", "logit_scale", FXI_HF_F32},
-    END_KEYS,
+    {.from = NULL},
 };
 
 static const fxi_hf_key gptoss_keys[] = {
     {"experts_per_token", "expert_used_count", FXI_HF_U32},
     {"intermediate_size", "expert_feed_forward_length", FXI_HF_U32},
-    END_KEYS,
+    {.from = NULL},
 };
 
 // ---- what families refuse ----------------------------------------------------------------------
 
-#define END_NEUTRAL \
-    {               \
-        NULL, NULL  \
-    }
-
-static const fxi_hf_neutral opt_neutral[] = {{"_remove_final_layer_norm", "false"}, END_NEUTRAL};
+static const fxi_hf_neutral opt_neutral[] = {{"_remove_final_layer_norm", "false"}, {.key = NULL}};
 static const fxi_hf_neutral bert_neutral[] = {
-    {"position_embedding_type", "absolute"}, {"is_decoder", "false"}, END_NEUTRAL};
+    {"position_embedding_type", "absolute"}, {"is_decoder", "false"}, {.key = NULL}};
 // hidden_act is what transformers writes; activation_function is what the published files have.
 static const fxi_hf_neutral nomic_neutral[] = {{"activation_function", "swiglu"},
                                                {"hidden_act", "silu"},
@@ -301,10 +297,10 @@ static const fxi_hf_neutral nomic_neutral[] = {{"activation_function", "swiglu"}
                                                {"rotary_emb_interleaved", "false"},
                                                {"rotary_emb_scale_base", "null"},
                                                {"use_rms_norm", "false"},
-                                               END_NEUTRAL};
-static const fxi_hf_neutral falcon_neutral[] = {{"parallel_attn", "true"}, END_NEUTRAL};
-static const fxi_hf_neutral cohere_neutral[] = {{"use_qk_norm", "false"}, END_NEUTRAL};
-static const fxi_hf_neutral phi_neutral[] = {{"qk_layernorm", "false"}, END_NEUTRAL};
+                                               {.key = NULL}};
+static const fxi_hf_neutral falcon_neutral[] = {{"parallel_attn", "true"}, {.key = NULL}};
+static const fxi_hf_neutral cohere_neutral[] = {{"use_qk_norm", "false"}, {.key = NULL}};
+static const fxi_hf_neutral phi_neutral[] = {{"qk_layernorm", "false"}, {.key = NULL}};
 
 // ---- families ----------------------------------------------------------------------------------
 
@@ -312,51 +308,48 @@ static const fxi_hf_neutral phi_neutral[] = {{"qk_layernorm", "false"}, END_NEUT
 #define BERT   (FXI_HF_LAYER_NORM | FXI_HF_NO_ROPE | FXI_HF_ENCODER)
 
 static const fxi_hf_family families[] = {
-    {"llama", "llama", FXI_HF_PAIRS, "silu", FXI_HF_NO_WINDOW, NULL, NULL, NULL, NULL},
-    {"mistral", "llama", FXI_HF_PAIRS, "silu", FXI_HF_EVERY, NULL, NULL, NULL, NULL},
-    {"ministral", "llama", FXI_HF_PAIRS, "silu", FXI_HF_EVERY, NULL, NULL, NULL, NULL},
-    {"mixtral", "llama", FXI_HF_PAIRS, "silu", FXI_HF_EVERY, NULL, NULL, NULL, NULL},
-    {"ministral3", "mistral3", FXI_HF_PAIRS, "silu", FXI_HF_EVERY, NULL, NULL, NULL, NULL},
-    {"qwen2", "qwen2", HALVES, "silu", FXI_HF_FROM_LAYER, NULL, NULL, NULL, "qwen2"},
-    {"qwen3", "qwen3", HALVES, "silu", FXI_HF_FROM_LAYER, NULL, NULL, NULL, "qwen2"},
-    {"qwen2_moe", "qwen2moe", HALVES, "silu", FXI_HF_FROM_LAYER, NULL, NULL, NULL, "qwen2"},
-    {"qwen3_moe", "qwen3moe", HALVES, "silu", FXI_HF_FROM_LAYER, NULL, NULL, NULL, "qwen2"},
-    {"phi3", "phi3", HALVES, "silu", FXI_HF_EVERY, NULL, NULL, NULL, NULL},
-    {"phi", "phi2", FXI_HF_LAYER_NORM, "gelu_new", FXI_HF_NO_WINDOW, phi_names, NULL, phi_neutral,
-     "gpt-2"},
-    {"gemma2", "gemma2", FXI_HF_PLUS_1, NULL, FXI_HF_PATTERN, gemma_names, gemma_keys, NULL, NULL},
-    {"gemma3_text", "gemma3", FXI_HF_PLUS_1, NULL, FXI_HF_PATTERN, gemma_names, gemma_keys, NULL,
-     NULL},
-    {"smollm3", "smollm3", FXI_HF_PAIRS, "silu", FXI_HF_FROM_LAYER, NULL, NULL, NULL, NULL},
-    {"olmo2", "olmo2", HALVES, "silu", FXI_HF_NO_WINDOW, olmo2_names, NULL, NULL, "gpt-2"},
-    {"olmo3", "olmo2", HALVES, "silu", FXI_HF_PATTERN, olmo2_names, NULL, NULL, "gpt-2"},
-    {"olmoe", "olmoe", HALVES, "silu", FXI_HF_NO_WINDOW, NULL, NULL, NULL, "gpt-2"},
-    {"granite", "granite", FXI_HF_PAIRS, "silu", FXI_HF_NO_WINDOW, NULL, granite_keys, NULL,
-     "starcoder"},
+    {"llama", "llama", FXI_HF_PAIRS, "silu", FXI_HF_NO_WINDOW, NULL, NULL, NULL},
+    {"mistral", "llama", FXI_HF_PAIRS, "silu", FXI_HF_EVERY, NULL, NULL, NULL},
+    {"ministral", "llama", FXI_HF_PAIRS, "silu", FXI_HF_EVERY, NULL, NULL, NULL},
+    {"mixtral", "llama", FXI_HF_PAIRS, "silu", FXI_HF_EVERY, NULL, NULL, NULL},
+    {"ministral3", "mistral3", FXI_HF_PAIRS, "silu", FXI_HF_EVERY, NULL, NULL, NULL},
+    {"qwen2", "qwen2", HALVES, "silu", FXI_HF_FROM_LAYER, NULL, NULL, NULL},
+    {"qwen3", "qwen3", HALVES, "silu", FXI_HF_FROM_LAYER, NULL, NULL, NULL},
+    {"qwen2_moe", "qwen2moe", HALVES, "silu", FXI_HF_FROM_LAYER, NULL, NULL, NULL},
+    {"qwen3_moe", "qwen3moe", HALVES, "silu", FXI_HF_FROM_LAYER, NULL, NULL, NULL},
+    {"phi3", "phi3", HALVES, "silu", FXI_HF_EVERY, NULL, NULL, NULL},
+    {"phi", "phi2", FXI_HF_LAYER_NORM, "gelu_new", FXI_HF_NO_WINDOW, phi_names, NULL, phi_neutral},
+    {"gemma2", "gemma2", FXI_HF_PLUS_1, NULL, FXI_HF_PATTERN, gemma_names, gemma_keys, NULL},
+    {"gemma3_text", "gemma3", FXI_HF_PLUS_1, NULL, FXI_HF_PATTERN, gemma_names, gemma_keys, NULL},
+    {"smollm3", "smollm3", FXI_HF_PAIRS, "silu", FXI_HF_FROM_LAYER, NULL, NULL, NULL},
+    {"olmo2", "olmo2", HALVES, "silu", FXI_HF_NO_WINDOW, olmo2_names, NULL, NULL},
+    {"olmo3", "olmo2", HALVES, "silu", FXI_HF_PATTERN, olmo2_names, NULL, NULL},
+    {"olmoe", "olmoe", HALVES, "silu", FXI_HF_NO_WINDOW, NULL, NULL, NULL},
+    {"granite", "granite", FXI_HF_PAIRS, "silu", FXI_HF_NO_WINDOW, NULL, granite_keys, NULL},
     {"granitemoe", "granitemoe", FXI_HF_PAIRS, "silu", FXI_HF_NO_WINDOW, granitemoe_names,
-     granite_keys, NULL, "starcoder"},
+     granite_keys, NULL},
     {"stablelm", "stablelm", FXI_HF_LAYER_NORM, "silu", FXI_HF_NO_WINDOW, stablelm_names,
-     parallel_keys, NULL, NULL},
+     parallel_keys, NULL},
     {"starcoder2", "starcoder2", FXI_HF_LAYER_NORM, "gelu_pytorch_tanh", FXI_HF_EVERY,
-     starcoder2_names, NULL, NULL, "starcoder"},
+     starcoder2_names, NULL, NULL},
     {"falcon", "falcon", FXI_HF_LAYER_NORM | FXI_HF_FFN_4X, NULL, FXI_HF_NO_WINDOW, falcon_names,
-     NULL, falcon_neutral, "falcon"},
+     NULL, falcon_neutral},
     {"gpt2", "gpt2", FXI_HF_LAYER_NORM | FXI_HF_NO_ROPE | FXI_HF_FFN_4X, "gelu_new",
-     FXI_HF_NO_WINDOW, gpt2_names, NULL, NULL, "gpt-2"},
+     FXI_HF_NO_WINDOW, gpt2_names, NULL, NULL},
     {"gpt_neox", "gptneox", FXI_HF_LAYER_NORM, "gelu", FXI_HF_NO_WINDOW, gptneox_names,
-     parallel_keys, NULL, "gpt-2"},
+     parallel_keys, NULL},
     {"opt", "opt", FXI_HF_LAYER_NORM | FXI_HF_NO_ROPE, "relu", FXI_HF_NO_WINDOW, opt_names,
-     opt_keys, opt_neutral, "gpt-2"},
+     opt_keys, opt_neutral},
     {"cohere", "command-r", FXI_HF_LAYER_NORM, "silu", FXI_HF_NO_WINDOW, NULL, cohere_keys,
-     cohere_neutral, NULL},
-    {"bert", "bert", BERT, "gelu", FXI_HF_NO_WINDOW, bert_names, NULL, bert_neutral, NULL},
+     cohere_neutral},
+    {"bert", "bert", BERT, "gelu", FXI_HF_NO_WINDOW, bert_names, NULL, bert_neutral},
     {"roberta", "bert", BERT | FXI_HF_FROM_POSITION_2, "gelu", FXI_HF_NO_WINDOW, roberta_names,
-     NULL, bert_neutral, "gpt-2"},
+     NULL, bert_neutral},
     {"xlm-roberta", "bert", BERT | FXI_HF_FROM_POSITION_2, "gelu", FXI_HF_NO_WINDOW, roberta_names,
-     NULL, bert_neutral, NULL},
+     NULL, bert_neutral},
     {"nomic_bert", "nomic-bert", FXI_HF_LAYER_NORM | FXI_HF_ENCODER, NULL, FXI_HF_NO_WINDOW,
-     nomic_names, NULL, nomic_neutral, NULL},
-    {"gpt_oss", "gpt-oss", HALVES, NULL, FXI_HF_PATTERN, gptoss_names, gptoss_keys, NULL, "gpt-4o"},
+     nomic_names, NULL, nomic_neutral},
+    {"gpt_oss", "gpt-oss", HALVES, NULL, FXI_HF_PATTERN, gptoss_names, gptoss_keys, NULL},
 };
 
 const fxi_hf_family *fxi_hf_family_find(const char *model_type)
@@ -369,4 +362,157 @@ const fxi_hf_family *fxi_hf_family_find(const char *model_type)
 const char *fxi_hf_family_name(size_t i)
 {
     return i < sizeof families / sizeof *families ? families[i].model_type : NULL;
+}
+
+// ---- names of tensors: from those of a Hugging Face model to those of GGUF ----------------------
+
+// A number of up to 6 digits at *at, which moves past it.
+static bool take_index(const char **at, uint32_t *out)
+{
+    const size_t n = strspn(*at, "0123456789");
+    if (!n || n > 6) return false;
+    *out = (uint32_t)strtoul(*at, NULL, 10);
+    *at += n;
+    return true;
+}
+
+// Whether name [n] fits the pattern.
+static bool fits_pattern(const char *pattern, const char *name, size_t n, fxi_hf_match *m)
+{
+    const char *at = name;
+    for (; *pattern; pattern++) {
+        if (*pattern == '#') {
+            if (!take_index(&at, &m->layer)) return false;
+        } else if (*pattern == '@') {
+            if (!take_index(&at, &m->index)) return false;
+        } else if (*at++ != *pattern) {
+            return false;
+        }
+    }
+    return at == name + n;
+}
+
+static const char *suffix_of(const char *name)
+{
+    static const char *const known[] = {".weight", ".bias"};
+    const size_t n = strlen(name);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        const size_t k = strlen(known[i]);
+        if (n > k && !strcmp(name + n - k, known[i])) return name + n - k;
+    }
+    return name + n;
+}
+
+// The row's GGUF name, with the layer and the suffix put in.
+static void put_target(const char *to, const char *suffix, fxi_hf_match *m)
+{
+    const char *mark = strchr(to, '#');
+    if (*suffix_of(to)) suffix = "";
+    if (mark)
+        snprintf(m->to, sizeof m->to, "%.*s%u%s%s", (int)(mark - to), to, m->layer, mark + 1,
+                 suffix);
+    else
+        snprintf(m->to, sizeof m->to, "%s%s", to, suffix);
+}
+
+static int match_rows(const fxi_hf_name *row, const char *name, fxi_hf_match *out)
+{
+    const char *suffix = suffix_of(name);
+    int n = 0;
+    for (; row && row->from && n < FXI_HF_MAX_MATCH; row++) {
+        fxi_hf_match m = {.how = row->how};
+        if (!fits_pattern(row->from, name, (size_t)(suffix - name), &m)) continue;
+        put_target(row->to, suffix, &m);
+        out[n++] = m;
+    }
+    return n;
+}
+
+static int match_stripped(const fxi_hf_family *family, const char *name, fxi_hf_match *out)
+{
+    const int n = match_rows(family->names, name, out);
+    return n ? n : match_rows(fxi_hf_common_names, name, out);
+}
+
+int fxi_hf_match_name(const fxi_hf_family *family, const char *name,
+                      fxi_hf_match out[FXI_HF_MAX_MATCH])
+{
+    for (const char *const *p = fxi_hf_prefixes; *p; p++) {
+        const size_t k = strlen(*p);
+        if (strncmp(name, *p, k)) continue;
+        const int n = match_stripped(family, name + k, out);
+        if (n) return n;
+    }
+    return match_stripped(family, name, out);
+}
+
+// ---- members that config.json may leave out -----------------------------------------------------
+
+#define EPS_1E6  "\"rms_norm_eps\": 1e-6"
+#define EPS_1E12 "\"layer_norm_eps\": 1e-12"
+#define TIED     "\"tie_word_embeddings\": true"
+#define GEMMA                                                                      \
+    EPS_1E6 ", " TIED ", \"num_attention_heads\": 8, \"num_key_value_heads\": 4, " \
+            "\"head_dim\": 256, \"query_pre_attn_scalar\": 256, \"sliding_window\": 4096, "
+
+static const struct family_defaults {
+    const char *model_type, *members; // what config.json calls it; members that it may leave out
+} family_defaults[] = {
+    {"llama", EPS_1E6},
+    {"mistral", EPS_1E6 ", \"num_key_value_heads\": 8, \"sliding_window\": 4096, "
+                        "\"max_position_embeddings\": 131072"},
+    {"ministral", EPS_1E6 ", \"num_key_value_heads\": 8, \"sliding_window\": 4096, "
+                          "\"max_position_embeddings\": 131072"},
+    {"ministral3", "\"num_key_value_heads\": 8, \"head_dim\": 128"},
+    {"mixtral", "\"num_key_value_heads\": 8, \"num_local_experts\": 8, "
+                "\"num_experts_per_tok\": 2, \"rope_theta\": 1000000, "
+                "\"max_position_embeddings\": 131072"},
+    {"qwen2", EPS_1E6 ", \"max_position_embeddings\": 32768"},
+    {"qwen3", EPS_1E6 ", \"head_dim\": 128, \"max_position_embeddings\": 32768"},
+    {"qwen2_moe", EPS_1E6 ", \"norm_topk_prob\": false, \"max_position_embeddings\": 32768"},
+    {"qwen3_moe", EPS_1E6 ", \"norm_topk_prob\": false, \"max_position_embeddings\": 32768"},
+    {"phi3", "\"max_position_embeddings\": 4096"},
+    {"phi", "\"partial_rotary_factor\": 0.5"},
+    {"gemma2", GEMMA "\"attn_logit_softcapping\": 50, \"final_logit_softcapping\": 30, "
+                     "\"max_position_embeddings\": 8192"},
+    {"gemma3_text", GEMMA "\"vocab_size\": 262208, \"rope_theta\": 1000000, "
+                          "\"max_position_embeddings\": 131072"},
+    {"smollm3", EPS_1E6 ", " TIED ", \"rope_theta\": 2000000, \"max_position_embeddings\": 32768"},
+    {"olmo3", "\"rope_theta\": 500000, \"sliding_window\": 4096"},
+    {"olmoe", "\"norm_topk_prob\": false, \"max_position_embeddings\": 4096"},
+    {"granite", EPS_1E6},
+    {"granitemoe", EPS_1E6},
+    {"stablelm", "\"partial_rotary_factor\": 0.25, \"max_position_embeddings\": 4096"},
+    {"starcoder2", TIED ", \"max_position_embeddings\": 4096"},
+    {"falcon", TIED},
+    {"gpt2", TIED ", \"n_positions\": 1024"},
+    {"gpt_neox", "\"rotary_pct\": 0.25, \"use_parallel_residual\": true"},
+    {"opt", TIED},
+    {"cohere", TIED ", \"logit_scale\": 0.0625, \"rope_theta\": 500000, "
+                    "\"max_position_embeddings\": 8192"},
+    {"bert", EPS_1E12 ", \"max_position_embeddings\": 512"},
+    {"roberta", EPS_1E12 ", \"max_position_embeddings\": 512"},
+    {"xlm-roberta", EPS_1E12 ", \"max_position_embeddings\": 512"},
+    {"nomic_bert", EPS_1E12 ", \"rotary_emb_base\": 1000"},
+    {"gpt_oss", "\"sliding_window\": 128"},
+};
+
+static const char *members_of(const fxi_hf_family *family)
+{
+    for (size_t i = 0; i < sizeof family_defaults / sizeof *family_defaults; i++)
+        if (!strcmp(family_defaults[i].model_type, family->model_type))
+            return family_defaults[i].members;
+    return "";
+}
+
+fx_status fxi_hf_add_defaults(fxi_folder *f)
+{
+    char text[512];
+    json_error_t e;
+    bool no_memory;
+    const int n = snprintf(text, sizeof text, "{%s}", members_of(f->family));
+    json_t *all = fxi_json_text(text, (size_t)n, JSON_DECODE_INT_AS_REAL, &no_memory, &e);
+    const int failed = json_object_update_missing(f->config.root, all);
+    json_decref(all);
+    return failed ? fxi_fail(f->err, FX_ENOMEM, "%s: no memory", f->path) : FX_OK;
 }

@@ -1,5 +1,5 @@
-// hf_keys.c - the keys of a GGUF file from config.json: the numbers that every model has, then what
-// its family adds.
+// hf_keys.c - the keys of a GGUF file from config.json: the numbers that every model has, what its
+// family adds, and rotary embedding.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,10 +19,244 @@ static void write_f32(const fxi_folder *f, const char *name, double v)
     fxi_gguf_write_f32(f->w, fxi_hf_arch_key(f, name, key), (float)v);
 }
 
+static void write_str(const fxi_folder *f, const char *name, const char *v)
+{
+    char key[FXI_HF_KEY_BYTES];
+    fxi_gguf_write_str(f->w, fxi_hf_arch_key(f, name, key), v);
+}
+
 static void write_bool(const fxi_folder *f, const char *name, bool v)
 {
     char key[FXI_HF_KEY_BYTES];
     fxi_gguf_write_bool(f->w, fxi_hf_arch_key(f, name, key), v);
+}
+
+// ---- rotary embedding ---------------------------------------------------------------------------
+
+typedef struct rope_reader {
+    fxi_folder *f;
+    fxi_config p;   // rope_scaling or rope_parameters; root NULL: none
+    uint32_t n_rot; // rotated numbers of a head
+    double theta;
+} rope_reader;
+
+static fx_status need_positive(const rope_reader *r, const char *key, double v)
+{
+    return v > 0 ? FX_OK : fxi_config_fail(&r->p, key, "%g is not positive", v);
+}
+
+static fx_status need_factor(const rope_reader *r, double *factor)
+{
+    FX_TRY(fxi_config_f64(&r->p, "factor", true, factor));
+    return need_positive(r, "factor", *factor);
+}
+
+// The context that the model was first trained with.
+static fx_status read_original(const rope_reader *r, uint32_t *out)
+{
+    *out = r->f->ctx_tok;
+    FX_TRY(fxi_config_u32(&r->f->config, "original_max_position_embeddings", false, out));
+    FX_TRY(fxi_config_u32(&r->p, "original_max_position_embeddings", false, out));
+    return need_positive(r, "original_max_position_embeddings", *out);
+}
+
+// ---- kinds of scaling --------------------------------------------------------------------------
+
+static fx_status write_linear(rope_reader *r)
+{
+    double factor;
+    FX_TRY(need_factor(r, &factor));
+    write_str(r->f, "rope.scaling.type", "linear");
+    write_f32(r->f, "rope.scaling.factor", factor);
+    return FX_OK;
+}
+
+static fx_status write_dynamic(rope_reader *r)
+{
+    double factor;
+    FX_TRY(need_factor(r, &factor));
+    write_str(r->f, "rope.scaling.type", "dynamic");
+    write_f32(r->f, "rope.scaling.factor", factor);
+    write_u32(r->f, "rope.scaling.original_context_length", r->f->ctx_tok);
+    return FX_OK;
+}
+
+// YaRN's scale of attention for a factor (Peng et al.: YaRN, 2023).
+static double yarn_scale(double factor, double weight)
+{
+    return factor <= 1 ? 1 : 1 + 0.1 * weight * log(factor);
+}
+
+// What cos and sin are multiplied with.
+static fx_status read_yarn_attention(const rope_reader *r, double factor, double *out)
+{
+    double mscale = 0, all_dim = 0;
+    *out = yarn_scale(factor, 1);
+    FX_TRY(fxi_config_f64(&r->p, "mscale", false, &mscale));
+    FX_TRY(fxi_config_f64(&r->p, "mscale_all_dim", false, &all_dim));
+    if (mscale != 0 && all_dim != 0)
+        *out = yarn_scale(factor, mscale) / yarn_scale(factor, all_dim);
+    return fxi_config_f64(&r->p, "attention_factor", false, out);
+}
+
+static fx_status write_yarn(rope_reader *r)
+{
+    double factor, attention, fast = 32, slow = 1;
+    uint32_t original;
+    bool truncate = true;
+    FX_TRY(need_factor(r, &factor));
+    FX_TRY(read_original(r, &original));
+    FX_TRY(read_yarn_attention(r, factor, &attention));
+    FX_TRY(fxi_config_f64(&r->p, "beta_fast", false, &fast));
+    FX_TRY(fxi_config_f64(&r->p, "beta_slow", false, &slow));
+    FX_TRY(fxi_config_bool(&r->p, "truncate", &truncate));
+    write_str(r->f, "rope.scaling.type", "yarn");
+    write_f32(r->f, "rope.scaling.factor", factor);
+    write_u32(r->f, "rope.scaling.original_context_length", original);
+    write_f32(r->f, "rope.scaling.yarn_beta_fast", fast);
+    write_f32(r->f, "rope.scaling.yarn_beta_slow", slow);
+    if (attention != yarn_scale(factor, 1))
+        write_f32(r->f, "rope.scaling.attn_factor", attention / yarn_scale(factor, 1));
+    if (fxi_config_get(&r->p, "truncate")) write_bool(r->f, "rope.scaling.yarn_truncate", truncate);
+    return FX_OK;
+}
+
+// Llama 3.1's: low frequencies are divided by the factor, those between are blended.
+static fx_status write_llama3(rope_reader *r)
+{
+    double factor, low = 1, high = 4;
+    uint32_t original;
+    FX_TRY(need_factor(r, &factor));
+    FX_TRY(fxi_config_f64(&r->p, "low_freq_factor", false, &low));
+    FX_TRY(fxi_config_f64(&r->p, "high_freq_factor", false, &high));
+    FX_TRY(read_original(r, &original));
+    if (!(low > 0 && high > low))
+        return fxi_config_fail(&r->p, "high_freq_factor", "not above low_freq_factor");
+    const uint32_t n = r->n_rot / 2;
+    float *v = malloc(n * sizeof *v);
+    if (!v) return fxi_fail(r->f->err, FX_ENOMEM, "%s: no memory", r->f->path);
+    for (uint32_t i = 0; i < n; i++) {
+        const double wave = 2 * M_PI * pow(r->theta, 2.0 * i / r->n_rot), turns = original / wave;
+        const double blend = (turns - low) / (high - low);
+        v[i] = (float)(turns > high  ? 1
+                       : turns < low ? factor
+                                     : 1 / ((1 - blend) / factor + blend));
+    }
+    return fxi_hf_plan_vector(r->f, "rope_freqs.weight", v, n);
+}
+
+static fx_status write_factors(rope_reader *r, const char *key, const char *name)
+{
+    const json_t *list = fxi_config_get(&r->p, key);
+    const uint32_t n = r->n_rot / 2;
+    if (json_array_size(list) != n) return fxi_config_fail(&r->p, key, "not a list of %u", n);
+    for (uint32_t i = 0; i < n; i++)
+        if (!(json_number_value(json_array_get(list, i)) > 0))
+            return fxi_config_fail(&r->p, key, "number %u is not positive", i);
+    float *v = malloc(n * sizeof *v);
+    if (!v) return fxi_fail(r->f->err, FX_ENOMEM, "%s: no memory", r->f->path);
+    for (uint32_t i = 0; i < n; i++) v[i] = (float)json_number_value(json_array_get(list, i));
+    return fxi_hf_plan_vector(r->f, name, v, n);
+}
+
+static fx_status write_longrope(rope_reader *r)
+{
+    uint32_t original;
+    FX_TRY(read_original(r, &original));
+    double factor = (double)r->f->ctx_tok / original;
+    FX_TRY(fxi_config_f64(&r->p, "factor", false, &factor));
+    double attention = factor <= 1 ? 1 : sqrt(1 + log(factor) / log(original));
+    FX_TRY(fxi_config_f64(&r->p, "attention_factor", false, &attention));
+    write_str(r->f, "rope.scaling.type", "longrope");
+    write_u32(r->f, "rope.scaling.original_context_length", original);
+    write_f32(r->f, "rope.scaling.attn_factor", attention);
+    FX_TRY(write_factors(r, "long_factor", "rope_factors_long.weight"));
+    return write_factors(r, "short_factor", "rope_factors_short.weight");
+}
+
+static const struct rope_kind {
+    const char *name;
+    fx_status (*write)(rope_reader *r); // NULL: nothing to write
+} rope_kinds[] = {
+    {"default", NULL},      {"linear", write_linear}, {"dynamic", write_dynamic},
+    {"yarn", write_yarn},   {"llama3", write_llama3}, {"longrope", write_longrope},
+    {"su", write_longrope},
+};
+
+static fx_status write_scaling(rope_reader *r)
+{
+    const char *type = "default";
+    if (!r->p.root) return FX_OK;
+    FX_TRY(fxi_config_str(&r->p, "type", false, &type));
+    FX_TRY(fxi_config_str(&r->p, "rope_type", false, &type));
+    for (size_t i = 0; i < sizeof rope_kinds / sizeof *rope_kinds; i++)
+        if (!strcmp(rope_kinds[i].name, type))
+            return rope_kinds[i].write ? rope_kinds[i].write(r) : FX_OK;
+    return fxi_config_fail(&r->p, "rope_type", "'%s' is not supported",
+                           fxi_show_text(type, strlen(type)).s);
+}
+
+// ---- base and size -----------------------------------------------------------------------------
+
+static fx_status read_n_rot(rope_reader *r)
+{
+    static const char *const names[] = {"rotary_pct", "rotary_emb_fraction",
+                                        "partial_rotary_factor"};
+    double part = 1;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        FX_TRY(fxi_config_f64(&r->f->config, names[i], false, &part));
+    if (r->p.root) FX_TRY(fxi_config_f64(&r->p, "partial_rotary_factor", false, &part));
+    r->n_rot = part > 0 && part <= 1 ? (uint32_t)(r->f->head_dim * part) : 0;
+    if (r->n_rot >= 2 && r->n_rot % 2 == 0) return FX_OK;
+    return fxi_config_fail(&r->f->config, "partial_rotary_factor",
+                           "%g of %u numbers cannot be rotated in pairs", part, r->f->head_dim);
+}
+
+// Gemma 3: layers with a window have a base of their own and no scaling.
+static fx_status write_local_theta(const rope_reader *r, const fxi_config *all)
+{
+    double theta = 10000;
+    if (strcmp(r->f->family->arch, "gemma3")) return FX_OK;
+    FX_TRY(fxi_config_f64(&r->f->config, "rope_local_base_freq", false, &theta));
+    const fxi_config local = fxi_config_part(all, "sliding_attention", "sliding_attention.");
+    if (local.root) FX_TRY(fxi_config_f64(&local, "rope_theta", false, &theta));
+    write_f32(r->f, "rope.freq_base_swa", theta);
+    return FX_OK;
+}
+
+static fx_status write_temperature(const rope_reader *r)
+{
+    double beta = 0;
+    uint32_t original;
+    if (!r->p.root || !fxi_config_get(&r->p, "llama_4_scaling_beta")) return FX_OK;
+    FX_TRY(fxi_config_f64(&r->p, "llama_4_scaling_beta", true, &beta));
+    FX_TRY(read_original(r, &original));
+    write_f32(r->f, "attention.temperature_scale", beta);
+    write_u32(r->f, "attention.temperature_length", original);
+    return FX_OK;
+}
+
+static fx_status write_rope(fxi_folder *f)
+{
+    rope_reader r = {.f = f};
+    if (f->family->flags & FXI_HF_NO_ROPE) return FX_OK;
+    fxi_config all = fxi_config_part(&f->config, "rope_parameters", "rope_parameters.");
+    if (!all.root) all = fxi_config_part(&f->config, "rope_scaling", "rope_scaling.");
+    const fxi_config full = fxi_config_part(&all, "full_attention", "full_attention.");
+    r.p = full.root ? full : all;
+    static const char *const names[] = {"rotary_emb_base", "rope_theta"};
+    r.theta = 10000;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        FX_TRY(fxi_config_f64(&r.f->config, names[i], false, &r.theta));
+    if (r.p.root) FX_TRY(fxi_config_f64(&r.p, "rope_theta", false, &r.theta));
+    if (!(r.theta > 0))
+        return fxi_config_fail(&r.f->config, "rope_theta", "%g is not positive", r.theta);
+    FX_TRY(read_n_rot(&r));
+    write_u32(r.f, "rope.dimension_count", r.n_rot);
+    write_f32(r.f, "rope.freq_base", r.theta);
+    FX_TRY(write_local_theta(&r, &all));
+    FX_TRY(write_temperature(&r));
+    return write_scaling(&r);
 }
 
 // ---- numbers -----------------------------------------------------------------------------------
@@ -51,12 +285,12 @@ static fx_status read_shape_number(fxi_folder *f, const struct shape_number *n)
     uint32_t *out = (uint32_t *)(void *)((char *)f + n->offset);
     for (size_t i = 0; i < 4 && n->names[i]; i++) {
         if (!fxi_config_get(&f->config, n->names[i])) continue;
-        FX_TRY(fxi_config_u32(&f->config, n->names[i], true, out, f->err));
+        FX_TRY(fxi_config_u32(&f->config, n->names[i], true, out));
         if (*out <= n->max && (*out || !n->must)) return FX_OK;
-        return fxi_config_fail(&f->config, n->names[i], f->err, "%u is not from 1 to %u", *out,
+        return fxi_config_fail(&f->config, n->names[i], "%u is out of range (1 to %u)", *out,
                                n->max);
     }
-    return n->must ? fxi_config_fail(&f->config, n->names[0], f->err, "missing") : FX_OK;
+    return n->must ? fxi_config_fail(&f->config, n->names[0], "missing") : FX_OK;
 }
 
 // Falcon has one KV head for all, unless its newer layout says how many.
@@ -64,20 +298,20 @@ static fx_status set_falcon_heads(fxi_folder *f)
 {
     bool newer = false, multi = true;
     if (strcmp(f->family->arch, "falcon")) return FX_OK;
-    FX_TRY(fxi_config_bool(&f->config, "new_decoder_architecture", &newer, f->err));
-    FX_TRY(fxi_config_bool(&f->config, "multi_query", &multi, f->err));
+    FX_TRY(fxi_config_bool(&f->config, "new_decoder_architecture", &newer));
+    FX_TRY(fxi_config_bool(&f->config, "multi_query", &multi));
     if (!newer) f->n_kv_head = multi ? 1 : f->n_head;
     return FX_OK;
 }
 
-// Positions begin behind that of padding; those before it are left out of the file.
+// Positions start after the padding position; earlier ones are left out of the file.
 static fx_status cut_positions(fxi_folder *f)
 {
     uint32_t pad = 1;
     if (!(f->family->flags & FXI_HF_FROM_POSITION_2)) return FX_OK;
-    FX_TRY(fxi_config_u32(&f->config, "pad_token_id", false, &pad, f->err));
+    FX_TRY(fxi_config_u32(&f->config, "pad_token_id", false, &pad));
     if (pad != 1 || f->ctx_tok < 3)
-        return fxi_config_fail(&f->config, "pad_token_id", f->err, "only 1 is supported");
+        return fxi_config_fail(&f->config, "pad_token_id", "only 1 is supported");
     f->ctx_tok -= 2;
     return FX_OK;
 }
@@ -88,12 +322,13 @@ static fx_status check_shape_numbers(fxi_folder *f)
     if (!f->n_kv_head) f->n_kv_head = f->n_head;
     FX_TRY(set_falcon_heads(f));
     if (!f->head_dim && f->dim % f->n_head)
-        return fxi_config_fail(&f->config, "hidden_size", f->err,
-                               "%u is not a multiple of %u heads", f->dim, f->n_head);
+        return fxi_config_fail(&f->config, "hidden_size", "%u is not a multiple of %u heads",
+                               f->dim, f->n_head);
     if (!f->head_dim) f->head_dim = f->dim / f->n_head;
     if (f->n_head % f->n_kv_head)
-        return fxi_config_fail(&f->config, "num_key_value_heads", f->err,
-                               "%u heads for %u KV heads", f->n_head, f->n_kv_head);
+        return fxi_config_fail(&f->config, "num_key_value_heads",
+                               "%u heads are not a multiple of %u KV heads", f->n_head,
+                               f->n_kv_head);
     if (!f->ctx_tok) f->ctx_tok = 2048; // Falcon's, which its config does not say
     return cut_positions(f);
 }
@@ -105,10 +340,10 @@ static fx_status read_tie(fxi_folder *f)
                              fxi_hf_files_find(&f->files, "language_model.lm_head.weight") ||
                              fxi_hf_files_find(&f->files, "embed_out.weight");
     f->tied = false;
-    FX_TRY(fxi_config_bool(&f->config, "tie_word_embeddings", &f->tied, f->err));
+    FX_TRY(fxi_config_bool(&f->config, "tie_word_embeddings", &f->tied));
     if (f->tied || untied_head || !given || !fxi_hf_files_find(&f->files, "model.norm.weight"))
         return FX_OK;
-    return fxi_config_fail(&f->config, "tie_word_embeddings", f->err,
+    return fxi_config_fail(&f->config, "tie_word_embeddings",
                            "false, but there is no tensor lm_head.weight");
 }
 
@@ -133,7 +368,7 @@ static fx_status check_neutral(const fxi_folder *f, const fxi_hf_neutral *n)
     for (; n && n->key; n++) {
         const json_t *v = fxi_config_get(&f->config, n->key);
         if (v && !is_value(v, n->value))
-            return fxi_config_fail(&f->config, n->key, f->err, "only %s is supported", n->value);
+            return fxi_config_fail(&f->config, n->key, "only %s is supported", n->value);
     }
     return FX_OK;
 }
@@ -144,10 +379,10 @@ static fx_status check_quantization(const fxi_folder *f)
     const fxi_config q = fxi_config_part(&f->whole, "quantization_config", "quantization_config.");
     const char *method = "";
     if (!q.root) return FX_OK;
-    FX_TRY(fxi_config_str(&q, "quant_method", true, &method, f->err));
+    FX_TRY(fxi_config_str(&q, "quant_method", true, &method));
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!strcmp(method, known[i])) return FX_OK;
-    return fxi_config_fail(&q, "quant_method", f->err,
+    return fxi_config_fail(&q, "quant_method",
                            "'%s' is not supported (fp8, mxfp4, compressed-tensors)",
                            fxi_show_text(method, strlen(method)).s);
 }
@@ -174,9 +409,9 @@ static fx_status write_activation(const fxi_folder *f)
     const char *act = f->family->act;
     if (!act) return FX_OK;
     for (size_t i = 0; i < sizeof member / sizeof *member; i++) {
-        FX_TRY(fxi_config_str(&f->config, member[i], false, &act, f->err));
+        FX_TRY(fxi_config_str(&f->config, member[i], false, &act));
         if (!act_of(act))
-            return fxi_config_fail(&f->config, member[i], f->err, "'%s' is not supported",
+            return fxi_config_fail(&f->config, member[i], "'%s' is not supported",
                                    fxi_show_text(act, strlen(act)).s);
     }
     if (strcmp(act_of(act), act_of(f->family->act)))
@@ -192,13 +427,13 @@ enum { MAX_LAYER = 1024 };
 static fx_status read_layer_types(const fxi_folder *f, const json_t *types, uint8_t *windowed)
 {
     if (json_array_size(types) != f->n_layer)
-        return fxi_config_fail(&f->config, "layer_types", f->err, "not a list of %u", f->n_layer);
+        return fxi_config_fail(&f->config, "layer_types", "not a list of %u", f->n_layer);
     for (uint32_t i = 0; i < f->n_layer; i++) {
         const char *type = json_string_value(json_array_get(types, i));
         windowed[i] = type && !strcmp(type, "sliding_attention");
         if (windowed[i] || (type && !strcmp(type, "full_attention"))) continue;
-        return fxi_config_fail(&f->config, "layer_types", f->err, "layer %u: '%s' is not supported",
-                               i, type ? fxi_show_text(type, strlen(type)).s : "");
+        return fxi_config_fail(&f->config, "layer_types", "layer %u: '%s' is not supported", i,
+                               type ? fxi_show_text(type, strlen(type)).s : "");
     }
     return FX_OK;
 }
@@ -207,8 +442,8 @@ static fx_status guess_windows(const fxi_folder *f, uint8_t *windowed)
 {
     uint32_t first = f->n_layer, step = strcmp(f->family->arch, "gemma3") ? 2 : 6;
     if (!strcmp(f->family->model_type, "olmo3")) step = 4;
-    FX_TRY(fxi_config_u32(&f->config, "max_window_layers", false, &first, f->err));
-    FX_TRY(fxi_config_u32(&f->config, "sliding_window_pattern", false, &step, f->err));
+    FX_TRY(fxi_config_u32(&f->config, "max_window_layers", false, &first));
+    FX_TRY(fxi_config_u32(&f->config, "sliding_window_pattern", false, &step));
     for (uint32_t i = 0; i < f->n_layer; i++)
         windowed[i] = f->family->window == FXI_HF_EVERY ||
                       (f->family->window == FXI_HF_FROM_LAYER && i >= first) ||
@@ -216,8 +451,17 @@ static fx_status guess_windows(const fxi_folder *f, uint8_t *windowed)
     return FX_OK;
 }
 
-static void write_window(const fxi_folder *f, uint32_t window, const uint8_t *windowed)
+static fx_status write_windows(const fxi_folder *f)
 {
+    uint8_t windowed[MAX_LAYER] = {0};
+    uint32_t window = 0;
+    bool used = f->family->window != FXI_HF_NO_WINDOW;
+    if (f->family->window == FXI_HF_FROM_LAYER) used = false; // unless config.json says so
+    FX_TRY(fxi_config_bool(&f->config, "use_sliding_window", &used));
+    FX_TRY(fxi_config_u32(&f->config, "sliding_window", false, &window));
+    const json_t *types = fxi_config_get(&f->config, "layer_types");
+    if (!window || (!used && !types)) return FX_OK;
+    FX_TRY(types ? read_layer_types(f, types, windowed) : guess_windows(f, windowed));
     char key[FXI_HF_KEY_BYTES];
     uint32_t n = 0;
     for (uint32_t i = 0; i < f->n_layer; i++) n += windowed[i];
@@ -225,20 +469,6 @@ static void write_window(const fxi_folder *f, uint32_t window, const uint8_t *wi
     if (n && (n < f->n_layer || f->family->window == FXI_HF_PATTERN))
         fxi_gguf_write_array(f->w, fxi_hf_arch_key(f, "attention.sliding_window_pattern", key),
                              FXI_GGUF_BOOL, windowed, f->n_layer);
-}
-
-static fx_status write_windows(const fxi_folder *f)
-{
-    uint8_t windowed[MAX_LAYER] = {0};
-    uint32_t window = 0;
-    bool used = f->family->window != FXI_HF_NO_WINDOW;
-    if (f->family->window == FXI_HF_FROM_LAYER) used = false; // unless it is said
-    FX_TRY(fxi_config_bool(&f->config, "use_sliding_window", &used, f->err));
-    FX_TRY(fxi_config_u32(&f->config, "sliding_window", false, &window, f->err));
-    const json_t *types = fxi_config_get(&f->config, "layer_types");
-    if (!window || (!used && !types)) return FX_OK;
-    FX_TRY(types ? read_layer_types(f, types, windowed) : guess_windows(f, windowed));
-    write_window(f, window, windowed);
     return FX_OK;
 }
 
@@ -252,15 +482,15 @@ static fx_status write_member(const fxi_folder *f, const fxi_hf_key *k)
     if (!fxi_config_get(&f->config, k->from)) return FX_OK;
     switch (k->value) {
     case FXI_HF_U32:
-        FX_TRY(fxi_config_u32(&f->config, k->from, true, &u, f->err));
+        FX_TRY(fxi_config_u32(&f->config, k->from, true, &u));
         write_u32(f, k->to, u);
         break;
     case FXI_HF_F32:
-        FX_TRY(fxi_config_f64(&f->config, k->from, true, &d, f->err));
+        FX_TRY(fxi_config_f64(&f->config, k->from, true, &d));
         write_f32(f, k->to, d);
         break;
     case FXI_HF_BOOL:
-        FX_TRY(fxi_config_bool(&f->config, k->from, &b, f->err));
+        FX_TRY(fxi_config_bool(&f->config, k->from, &b));
         write_bool(f, k->to, b);
         break;
     }
@@ -292,7 +522,7 @@ static fx_status write_epsilon(const fxi_folder *f)
                                         "norm_epsilon"};
     double eps = 1e-5;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        FX_TRY(fxi_config_f64(&f->config, names[i], false, &eps, f->err));
+        FX_TRY(fxi_config_f64(&f->config, names[i], false, &eps));
     write_f32(f,
               f->family->flags & FXI_HF_LAYER_NORM ? "attention.layer_norm_epsilon"
                                                    : "attention.layer_norm_rms_epsilon",
@@ -306,8 +536,8 @@ static fx_status write_ffn_length(const fxi_folder *f)
                                         "ffn_hidden_size"};
     uint32_t n = f->family->flags & FXI_HF_FFN_4X ? 4 * f->dim : 0;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        FX_TRY(fxi_config_u32(&f->config, names[i], false, &n, f->err));
-    if (!n) return fxi_config_fail(&f->config, names[0], f->err, "missing");
+        FX_TRY(fxi_config_u32(&f->config, names[i], false, &n));
+    if (!n) return fxi_config_fail(&f->config, names[0], "missing");
     write_u32(f, "feed_forward_length", n);
     return FX_OK;
 }
@@ -317,10 +547,9 @@ static fx_status write_gemma_scale(const fxi_folder *f)
 {
     double scalar = 0;
     if (!fxi_config_get(&f->config, "query_pre_attn_scalar")) return FX_OK;
-    FX_TRY(fxi_config_f64(&f->config, "query_pre_attn_scalar", true, &scalar, f->err));
+    FX_TRY(fxi_config_f64(&f->config, "query_pre_attn_scalar", true, &scalar));
     if (!(scalar > 0))
-        return fxi_config_fail(&f->config, "query_pre_attn_scalar", f->err, "%g is not positive",
-                               scalar);
+        return fxi_config_fail(&f->config, "query_pre_attn_scalar", "%g is not positive", scalar);
     write_f32(f, "attention.scale", 1 / sqrt(scalar));
     return FX_OK;
 }
@@ -332,7 +561,7 @@ static fx_status write_expert_length(const fxi_folder *f)
     if (!f->n_expert || fxi_config_get(&f->config, "moe_intermediate_size") ||
         !strcmp(f->family->model_type, "gpt_oss") || !strcmp(f->family->arch, "llama"))
         return FX_OK;
-    FX_TRY(fxi_config_u32(&f->config, "intermediate_size", true, &n, f->err));
+    FX_TRY(fxi_config_u32(&f->config, "intermediate_size", true, &n));
     write_u32(f, "expert_feed_forward_length", n);
     return FX_OK;
 }
@@ -344,8 +573,7 @@ static fx_status write_no_rope_layers(const fxi_folder *f)
     const json_t *list = fxi_config_get(&f->config, "no_rope_layers");
     if (!list || strcmp(f->family->arch, "smollm3")) return FX_OK;
     if (json_array_size(list) != f->n_layer)
-        return fxi_config_fail(&f->config, "no_rope_layers", f->err, "not a list of %u",
-                               f->n_layer);
+        return fxi_config_fail(&f->config, "no_rope_layers", "not a list of %u", f->n_layer);
     bool usual = true;
     for (uint32_t i = 0; i < f->n_layer; i++) {
         has[i] = json_number_value(json_array_get(list, i)) != 0;
@@ -388,6 +616,5 @@ fx_status fxi_hf_write_keys(fxi_folder *f)
     FX_TRY(write_no_rope_layers(f));
     FX_TRY(write_activation(f));
     if (f->family->flags & FXI_HF_ENCODER) write_bool(f, "attention.causal", false);
-    FX_TRY(fxi_hf_write_pooling(f));
-    return fxi_hf_write_rope(f);
+    return write_rope(f);
 }

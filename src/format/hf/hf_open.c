@@ -1,15 +1,201 @@
 // hf_open.c - opens a Hugging Face folder: config.json selects the family, whose tables say what
 // keys and tensors to present; the tensors' recipes stay with the fxi_gguf and make their bytes.
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "format/gguf/gguf_made.h"
-#include "format/hf.h"
 #include "format/hf/hf_folder.h"
+#include "format/model_file.h"
 #include "format/show.h"
+#include "format/vocab.h"
 
-// ---- the maker ---------------------------------------------------------------------------------
+// ---- the tokenizer: what ends a generation ------------------------------------------------------
+
+static fx_status add_end(const fxi_folder *f, const fxi_config *c, const json_t *v, fxi_ids *ends)
+{
+    const double id = json_is_number(v) ? json_number_value(v) : -1;
+    if (!(id >= 0 && id < INT32_MAX)) return fxi_config_fail(c, "eos_token_id", "not a token's id");
+    for (size_t i = 0; i < ends->n; i++)
+        if (ends->id[i] == (int32_t)id) return FX_OK;
+    return fxi_ids_add(ends, (int32_t)id) ? FX_OK
+                                          : fxi_fail(f->err, FX_ENOMEM, "%s: no memory", f->path);
+}
+
+// An id, or a list of ids.
+static fx_status add_ends(const fxi_folder *f, const fxi_config *c, fxi_ids *ends)
+{
+    const json_t *v = fxi_config_get(c, "eos_token_id");
+    if (!v) return FX_OK;
+    if (!json_is_array(v)) return add_end(f, c, v, ends);
+    for (size_t i = 0; i < json_array_size(v); i++)
+        FX_TRY(add_end(f, c, json_array_get(v, i), ends));
+    return FX_OK;
+}
+
+static fx_status read_ends(const fxi_folder *f, fxi_ids *ends)
+{
+    fxi_config generation;
+    fx_status st = fxi_config_open(f->path, "generation_config.json", false, &generation, f->err);
+    if (st == FX_OK) st = add_ends(f, &generation, ends);
+    fxi_config_close(&generation);
+    if (st == FX_OK && !ends->n) st = add_ends(f, &f->config, ends);
+    return st;
+}
+
+// ---- the tokenizer: named templates -------------------------------------------------------------
+
+// Models may have several: tokenizer_config.json lists them by name.
+static void write_templates(const fxi_folder *f, const fxi_config *c)
+{
+    const json_t *list = fxi_config_get(c, "chat_template");
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *of = json_array_get(list, i), *text = json_object_get(of, "template");
+        const char *name = json_string_value(json_object_get(of, "name"));
+        char key[128];
+        if (!name || !json_is_string(text) || !strcmp(name, "default")) continue;
+        const int n = snprintf(key, sizeof key, "tokenizer.chat_template.%s", name);
+        if (n > 0 && (size_t)n < sizeof key)
+            fxi_gguf_write_text(f->w, key,
+                                (fxi_str){json_string_value(text), json_string_length(text)});
+    }
+}
+
+static fx_status write_named_templates(const fxi_folder *f)
+{
+    fxi_config c;
+    fx_status st = fxi_config_open(f->path, "tokenizer_config.json", false, &c, f->err);
+    if (st == FX_OK) write_templates(f, &c);
+    fxi_config_close(&c);
+    return st;
+}
+
+// ---- the tokenizer: its keys --------------------------------------------------------------------
+
+static bool has_tokenizer(const fxi_folder *f)
+{
+    static const char *const names[] = {"tokenizer.json", "tokenizer.model", "vocab.json"};
+    char path[4096];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if ((size_t)snprintf(path, sizeof path, "%s/%s", f->path, names[i]) < sizeof path &&
+            !access(path, F_OK))
+            return true;
+    return false;
+}
+
+// A folder without a tokenizer opens; only its vocabulary is missing. One with nothing but files
+// that are not read is refused.
+static fx_status write_tokenizer(fxi_folder *f)
+{
+    fxi_ids ends = {0};
+    uint32_t n_row = 0;
+    if (!has_tokenizer(f)) return FX_OK;
+    FX_TRY(fxi_config_u32(&f->config, "vocab_size", false, &n_row));
+    fx_status st = read_ends(f, &ends);
+    if (st == FX_OK) st = fxi_vocab_describe(f->path, n_row, &ends, f->w, f->err);
+    if (st == FX_OK) st = write_named_templates(f);
+    fxi_ids_free(&ends);
+    return st;
+}
+
+// ---- pooling: how rows become an embedding ------------------------------------------------------
+
+static const struct pooling_mode {
+    const char *member, *name; // a flag of config.json, or the value of its pooling_mode
+    uint32_t type;             // GGUF's number
+} pooling_modes[] = {{"pooling_mode_mean_tokens", "mean", 1},
+                     {"pooling_mode_cls_token", "cls", 2},
+                     {"pooling_mode_lasttoken", "lasttoken", 3}};
+
+enum { N_MODE = sizeof pooling_modes / sizeof *pooling_modes };
+
+static fx_status refuse_mode(const fxi_config *c)
+{
+    return fxi_config_fail(c, "pooling_mode", "only mean, cls and lasttoken are supported");
+}
+
+static fx_status read_flags(const fxi_config *c, uint32_t *type)
+{
+    for (size_t i = 0; i < N_MODE; i++) {
+        bool on = false;
+        FX_TRY(fxi_config_bool(c, pooling_modes[i].member, &on));
+        if (on && *type)
+            return fxi_config_fail(c, pooling_modes[i].member, "more than one pooling mode");
+        if (on) *type = pooling_modes[i].type;
+    }
+    return *type ? FX_OK : refuse_mode(c);
+}
+
+static fx_status read_mode(const fxi_config *c, uint32_t *type)
+{
+    const char *name = "";
+    if (!json_object_size(c->root)) return FX_OK;
+    if (!fxi_config_get(c, "pooling_mode")) return read_flags(c, type);
+    FX_TRY(fxi_config_str(c, "pooling_mode", true, &name));
+    for (size_t i = 0; i < N_MODE; i++)
+        if (!strcmp(name, pooling_modes[i].name)) *type = pooling_modes[i].type;
+    return *type ? FX_OK : refuse_mode(c);
+}
+
+static fx_status read_pooling_file(const fxi_folder *f, uint32_t *type)
+{
+    fxi_config c;
+    fx_status st = fxi_config_open(f->path, "1_Pooling/config.json", false, &c, f->err);
+    if (st == FX_OK) st = read_mode(&c, type);
+    fxi_config_close(&c);
+    return st;
+}
+
+// ---- pooling: modules.json ----------------------------------------------------------------------
+
+// The last word of a module's type, "sentence_transformers.models.Pooling".
+static const char *module_name(const json_t *module)
+{
+    const char *type = json_string_value(json_object_get(module, "type"));
+    const char *dot = type ? strrchr(type, '.') : NULL;
+    return dot ? dot + 1 : type ? type : "";
+}
+
+// Steps of other kinds, such as Dense, change the vector.
+static fx_status read_modules(const fxi_config *c, bool *normalizes)
+{
+    for (size_t i = 0; i < json_array_size(c->root); i++) {
+        const char *name = module_name(json_array_get(c->root, i));
+        *normalizes |= !strcmp(name, "Normalize");
+        if (strcmp(name, "Transformer") && strcmp(name, "Pooling") && strcmp(name, "Normalize"))
+            return fxi_config_fail(c, "type", "module '%s' is not supported",
+                                   fxi_show_text(name, strlen(name)).s);
+    }
+    return FX_OK;
+}
+
+static fx_status write_modules(const fxi_folder *f, uint32_t type, const fxi_config *modules)
+{
+    char key[FXI_HF_KEY_BYTES];
+    bool normalizes = false;
+    FX_TRY(read_modules(modules, &normalizes));
+    if (!type) return FX_OK;
+    fxi_gguf_write_u32(f->w, fxi_hf_arch_key(f, "pooling_type", key), type);
+    if (json_is_array(modules->root))
+        fxi_gguf_write_bool(f->w, fxi_hf_arch_key(f, "pooling_normalize", key), normalizes);
+    return FX_OK;
+}
+
+static fx_status write_pooling(const fxi_folder *f)
+{
+    fxi_config modules;
+    uint32_t type = 0;
+    FX_TRY(read_pooling_file(f, &type));
+    fx_status st = fxi_config_open_list(f->path, "modules.json", &modules, f->err);
+    if (st == FX_OK) st = write_modules(f, type, &modules);
+    fxi_config_close(&modules);
+    return st;
+}
+
+// ---- tensors, as an fxi_gguf asks for them ------------------------------------------------------
 
 static const void *place_tensor(void *ud, uint64_t i)
 {
@@ -65,7 +251,7 @@ static fx_status fail_family(const fxi_folder *f, const char *type)
     const char *name;
     for (size_t i = 0; (name = fxi_hf_family_name(i)) && n < sizeof list - 32; i++)
         n += (size_t)snprintf(list + n, sizeof list - n, i ? ", %s" : "%s", name);
-    return fxi_config_fail(&f->whole, "model_type", f->err, "'%s' is not one of %s",
+    return fxi_config_fail(&f->whole, "model_type", "'%s' is not supported, only %s",
                            fxi_show_text(type, strlen(type)).s, list);
 }
 
@@ -76,23 +262,12 @@ static fx_status choose_family(fxi_folder *f)
     f->config = f->whole;
     const fxi_config text = fxi_config_part(&f->whole, "text_config", "text_config.");
     if (text.root && fxi_config_get(&text, "model_type")) f->config = text;
-    FX_TRY(fxi_config_str(&f->config, "model_type", true, &type, f->err));
+    FX_TRY(fxi_config_str(&f->config, "model_type", true, &type));
     f->family = fxi_hf_family_find(type);
     return f->family ? fxi_hf_add_defaults(f) : fail_family(f, type);
 }
 
 // ---- the whole ---------------------------------------------------------------------------------
-
-// The folder's own name: GGUF files are often renamed.
-static fx_status write_name(const fxi_folder *f)
-{
-    char *path = realpath(f->path, NULL);
-    if (!path && errno == ENOMEM) return fxi_fail(f->err, FX_ENOMEM, "%s: no memory", f->path);
-    const char *slash = path ? strrchr(path, '/') : NULL;
-    if (slash && slash[1]) fxi_gguf_write_str(f->w, "general.name", slash + 1);
-    free(path);
-    return FX_OK;
-}
 
 // general.file_type, llama.cpp's number for what most matrices are.
 static void write_file_type(const fxi_folder *f)
@@ -113,14 +288,6 @@ static void write_file_type(const fxi_folder *f)
     fxi_gguf_write_u32(f->w, "general.file_type", number);
 }
 
-static void declare_tensors(const fxi_folder *f)
-{
-    for (size_t i = 0; i < f->n_recipe; i++) {
-        const fxi_recipe *r = &f->recipe[i];
-        fxi_gguf_declare_tensor(f->w, r->name, r->type, r->n_dim, r->ne);
-    }
-}
-
 static fx_status translate_folder(fxi_folder *f)
 {
     FX_TRY(fxi_config_open(f->path, "config.json", true, &f->whole, f->err));
@@ -128,11 +295,20 @@ static fx_status translate_folder(fxi_folder *f)
     FX_TRY(fxi_hf_files_open(f->path, &f->files, f->err));
     FX_TRY(fxi_hf_read_numbers(f));
     FX_TRY(fxi_hf_write_keys(f));
-    FX_TRY(write_name(f));
-    FX_TRY(fxi_hf_write_vocab(f));
+    FX_TRY(write_pooling(f));
+    // The folder's own name: GGUF files are often renamed.
+    char *path = realpath(f->path, NULL);
+    if (!path && errno == ENOMEM) return fxi_fail(f->err, FX_ENOMEM, "%s: no memory", f->path);
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    if (slash && slash[1]) fxi_gguf_write_str(f->w, "general.name", slash + 1);
+    free(path);
+    FX_TRY(write_tokenizer(f));
     FX_TRY(fxi_hf_plan_tensors(f));
     write_file_type(f);
-    declare_tensors(f);
+    for (size_t i = 0; i < f->n_recipe; i++) {
+        const fxi_recipe *r = &f->recipe[i];
+        fxi_gguf_declare_tensor(f->w, r->name, r->type, r->n_dim, r->ne);
+    }
     return FX_OK;
 }
 
@@ -170,4 +346,39 @@ fx_status fxi_hf_open(const char *folder, fxi_gguf **out, fx_error *err)
                                   .reads = reads_file,
                                   .close = close_folder};
     return fxi_gguf_present(folder, &head, &maker, out, err);
+}
+
+// ---- a path: the reader by what is there --------------------------------------------------------
+
+static bool ends_in(const char *path, const char *end)
+{
+    const size_t n = strlen(path), k = strlen(end);
+    return n >= k && !strcmp(path + n - k, end);
+}
+
+// A file that stands for its folder.
+static bool is_in_folder(const char *path)
+{
+    return ends_in(path, ".safetensors") || ends_in(path, ".safetensors.index.json") ||
+           ends_in(path, "/config.json") || !strcmp(path, "config.json");
+}
+
+static fx_status open_around(const char *path, fxi_gguf **out, fx_error *err)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = slash ? strndup(path, (size_t)(slash - path) + !(slash - path)) : strdup(".");
+    if (!folder) return fxi_fail(err, FX_ENOMEM, "%s: no memory", path);
+    fx_status st = fxi_hf_open(folder, out, err);
+    free(folder);
+    return st;
+}
+
+fx_status fxi_model_file_open(const char *path, fxi_gguf **out, fx_error *err)
+{
+    struct stat st;
+    *out = NULL;
+    const bool there = !stat(path, &st);
+    if (there && S_ISDIR(st.st_mode)) return fxi_hf_open(path, out, err);
+    if (there && is_in_folder(path)) return open_around(path, out, err);
+    return fxi_gguf_open(path, out, err);
 }

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/system/grow.h"
 #include "format/hf/hf_folder.h"
 #include "format/show.h"
 
@@ -23,13 +24,8 @@ static bool has_ending(const char *name, const char *end)
 // *out is valid until the next recipe is added.
 static fx_status add_recipe(fxi_folder *f, const char *name, size_t n_src, fxi_recipe **out)
 {
-    if (f->n_recipe == f->cap_recipe) {
-        const size_t cap = f->cap_recipe ? 2 * f->cap_recipe : 256;
-        fxi_recipe *p = realloc(f->recipe, cap * sizeof *p);
-        if (!p) return plan_memory(f);
-        f->recipe = p;
-        f->cap_recipe = cap;
-    }
+    if (!fxi_grow(&f->recipe, sizeof *f->recipe, f->n_recipe, &f->cap_recipe))
+        return plan_memory(f);
     fxi_recipe *r = &f->recipe[f->n_recipe];
     *r = (fxi_recipe){.type = FXI_F32, .n_dim = 1, .ne = {1, 1, 1, 1}, .n_src = n_src};
     snprintf(r->name, sizeof r->name, "%s", name);
@@ -80,7 +76,7 @@ static fx_status set_type(const fxi_folder *f, fxi_recipe *r)
     const fxi_st_tensor *t = r->src->t;
     r->type = fxi_recipe_type_of(t);
     if (r->type == FXI_DTYPE_END)
-        return fxi_st_fail(f->err, t, "weights of type %s are not read", t->type_name);
+        return fxi_st_fail(f->err, t, "weights of type %s are not supported", t->type_name);
     if (is_kept_f32(r)) r->type = FXI_F32;
     const bool norm = strstr(r->name, "norm") && has_ending(r->name, ".weight");
     if (norm && (f->family->flags & FXI_HF_PLUS_1)) {
@@ -134,7 +130,7 @@ static fx_status set_scale(const fxi_folder *f, fxi_recipe_src *s)
     enum { BLOCK = 128 };
     const fxi_st_tensor *t = s->t;
     s->scale = find_scale(f, t);
-    if (!s->scale) return fxi_st_fail(f->err, t, "FP8 without a scale (%s_scale)", t->name);
+    if (!s->scale) return fxi_st_fail(f->err, t, "FP8 weights without a scale (%s_scale)", t->name);
     const fxi_st_tensor *c = s->scale;
     if (t->n_dim != 2 || c->n_dim > 2 || fxi_recipe_type_of(c) == FXI_DTYPE_END ||
         c->type == FXI_ST_F8_E4M3)
@@ -172,7 +168,7 @@ static uint64_t n_out_of(const fxi_recipe *r)
 static fx_status plan_pairs(const fxi_folder *f, fxi_recipe *r)
 {
     if (!f->head_dim || f->head_dim % 2 || n_out_of(r) % f->head_dim)
-        return fxi_st_fail(f->err, r->src->t, "%llu rows are not heads of %u",
+        return fxi_st_fail(f->err, r->src->t, "%llu rows are not a multiple of the head size %u",
                            (unsigned long long)n_out_of(r), f->head_dim);
     reorder_units(r, fxi_recipe_pairs);
     r->p[0] = f->head_dim;
@@ -213,7 +209,8 @@ static fx_status plan_qkv(const fxi_folder *f, fxi_recipe *r, const fxi_hf_match
 static fx_status plan_from_2(const fxi_folder *f, fxi_recipe *r, const fxi_hf_match *m)
 {
     (void)m;
-    if (r->n_dim != 2 || r->ne[1] <= 2) return fxi_st_fail(f->err, r->src->t, "has no third row");
+    if (r->n_dim != 2 || r->ne[1] <= 2)
+        return fxi_st_fail(f->err, r->src->t, "has fewer than three rows");
     r->ne[1] -= 2;
     r->map = fxi_recipe_step;
     r->p[0] = 1;
@@ -286,11 +283,11 @@ static fx_status plan_mx(const fxi_folder *f, fxi_recipe *r, const fxi_hf_match 
 {
     const fxi_st_tensor *t = r->src->t, *s = find_mx_scales(f, t);
     const bool every_other = m->how != FXI_HF_MX;
-    if (!s) return fxi_st_fail(f->err, t, "has no scales beside it");
+    if (!s) return fxi_st_fail(f->err, t, "has no scales");
     if (t->type != FXI_ST_U8 || s->type != FXI_ST_U8 || t->n_dim != 4 ||
         t->dim[3] != MX_ELEMS / 2 || s->n_elem != t->n_elem / (MX_ELEMS / 2) ||
         (every_other && t->dim[1] % 2))
-        return fxi_st_fail(f->err, t, "its shape and that of its scales do not fit");
+        return fxi_st_fail(f->err, t, "its shape does not match that of its scales");
     r->src->scale = s;
     r->mxfp4 = true;
     r->type = FXI_MXFP4;
@@ -357,7 +354,7 @@ static fx_status begin_stack(fxi_folder *f, const fxi_st_tensor *t, const fxi_hf
                              fxi_recipe **out)
 {
     const uint32_t n = stack_height(f, m->to);
-    if (!n) return fxi_st_fail(f->err, t, "the config has no number of experts");
+    if (!n) return fxi_st_fail(f->err, t, "config.json does not give the number of experts");
     FX_TRY(add_recipe(f, m->to, n, out));
     fxi_recipe *r = *out;
     FX_TRY(set_shape(f, r, t));
@@ -369,32 +366,19 @@ static fx_status begin_stack(fxi_folder *f, const fxi_st_tensor *t, const fxi_hf
     return st;
 }
 
-static bool same_form(const fxi_st_tensor *a, const fxi_st_tensor *b)
-{
-    return a->type == b->type && a->n_dim == b->n_dim && !memcmp(a->dim, b->dim, sizeof a->dim);
-}
-
 static fx_status put_part(fxi_folder *f, const fxi_st_tensor *t, const fxi_hf_match *m)
 {
     fxi_recipe *r = find_stack(f, m->to);
     if (!r) FX_TRY(begin_stack(f, t, m, &r));
-    if (m->index >= r->n_src) return fxi_st_fail(f->err, t, "number %u of %zu", m->index, r->n_src);
+    if (m->index >= r->n_src)
+        return fxi_st_fail(f->err, t, "part %u, but there are %zu", m->index, r->n_src);
     if (r->src[m->index].t) return fxi_st_fail(f->err, t, "appears twice");
     for (size_t i = 0; i < r->n_src; i++)
-        if (r->src[i].t && !same_form(r->src[i].t, t))
-            return fxi_st_fail(f->err, t, "its shape or type is not that of '%s'",
+        if (r->src[i].t && !(r->src[i].t->type == t->type && r->src[i].t->n_dim == t->n_dim &&
+                             !memcmp(r->src[i].t->dim, t->dim, sizeof r->src[i].t->dim)))
+            return fxi_st_fail(f->err, t, "its shape or type differs from that of '%s'",
                                r->src[i].t->name);
     return set_source(f, &r->src[m->index], t);
-}
-
-static fx_status check_stacks(const fxi_folder *f)
-{
-    for (size_t i = 0; i < f->n_recipe; i++)
-        for (size_t k = 0; k < f->recipe[i].n_src; k++)
-            if (!f->recipe[i].src[k].t)
-                return fxi_fail(f->err, FX_EFORMAT, "%s: part %zu of %zu of '%s' is missing",
-                                f->path, k, f->recipe[i].n_src, f->recipe[i].name);
-    return FX_OK;
 }
 
 // ---- all tensors -------------------------------------------------------------------------------
@@ -453,7 +437,11 @@ static int compare_recipes(const void *a, const void *b)
 fx_status fxi_hf_plan_tensors(fxi_folder *f)
 {
     for (size_t i = 0; i < f->files.n_tensor; i++) FX_TRY(plan_tensor(f, f->files.tensor[i]));
-    FX_TRY(check_stacks(f));
+    for (size_t i = 0; i < f->n_recipe; i++)
+        for (size_t k = 0; k < f->recipe[i].n_src; k++)
+            if (!f->recipe[i].src[k].t)
+                return fxi_fail(f->err, FX_EFORMAT, "%s: part %zu of %zu of '%s' is missing",
+                                f->path, k, f->recipe[i].n_src, f->recipe[i].name);
     qsort(f->recipe, f->n_recipe, sizeof *f->recipe, compare_recipes);
     return FX_OK;
 }

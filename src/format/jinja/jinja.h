@@ -23,11 +23,11 @@
 
 #include "base/fail.h"
 #include "base/text/str.h"
-#include "format/jinja/marked.h"
+#include "format/marked.h"
 
 typedef struct fxi_jinja fxi_jinja; // a compiled template
 
-enum { FXI_JINJA_MAX_BYTES = 512 << 10 }; // of a template
+enum { FXI_JINJA_MAX_BYTES = 512 << 10 }; // a template's longest text
 
 // Copies the text. Errors: FX_EFORMAT (too long, bad UTF-8, syntax, something that is not
 // supported: the line and what it is), FX_ENOMEM.
@@ -37,23 +37,23 @@ void fxi_jinja_free(fxi_jinja *t); // NULL is allowed
 // Whether it loops over something called "content": messages may have lists of parts there.
 bool fxi_jinja_reads_parts(const fxi_jinja *t);
 
-typedef enum fxi_jinja_whose {
-    FXI_JINJA_CALLERS,  // no byte of it is the template's own
-    FXI_JINJA_OWN,      // every string in it counts as the template's own
+typedef enum fxi_jinja_owner {
+    FXI_JINJA_CALLER,   // no byte of it is the template's own
+    FXI_JINJA_TEMPLATE, // every string in it counts as the template's own
     FXI_JINJA_MESSAGES, // the caller's, except roles of messages that are usual words:
                         // templates build control tokens from them, "<|" + role + "|>"
-} fxi_jinja_whose;
+} fxi_jinja_owner;
 
 typedef struct fxi_jinja_var {
     const char *name;
     const json_t *value; // not changed, not kept
-    fxi_jinja_whose whose;
+    fxi_jinja_owner owner;
 } fxi_jinja_var;
 
 typedef struct fxi_jinja_limits {
     uint64_t n_step;     // nodes visited, plus one for 64 bytes processed, or for 8 where each
                          // character is examined
-    size_t memory_bytes; // of all values
+    size_t memory_bytes; // limit of all values together
     size_t output_bytes;
     int depth; // nesting of expressions, statements, macro calls and values
 } fxi_jinja_limits;

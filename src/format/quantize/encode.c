@@ -1,4 +1,10 @@
-// encode.c - converts rows from one type to another, a task per row.
+// encode.c - converts rows from one type to another, a task per row, and refines quantized blocks
+// by the weights of an importance matrix.
+//
+// Refining is coordinate descent on the weighted squared error: the scales of the block by least
+// squares for the codes, then for each run the stored scale (and offset) and their neighbours, each
+// with the nearest codes. A round that does not help ends it; a block never gets worse. Sums have
+// one order: the same bits everywhere.
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -6,11 +12,155 @@
 
 #include "format/quantize/quantize_impl.h"
 
+// ---- refining a block ---------------------------------------------------------------------------
+
+enum { MAX_ROUND = 4, LANES = 4, MAX_SUB = 32 };
+
+#define F16_MAX 65504.0f
+
+static float f16_of(uint16_t h)
+{
+    return fxi_f16_to_f32(h);
+}
+
+static uint16_t nearest_f16(float v)
+{
+    return fxi_f32_to_f16(v > F16_MAX ? F16_MAX : v < -F16_MAX ? -F16_MAX : v);
+}
+
+static double weigh_error(const fxi_qformat *f, const float *x, const float *weight,
+                          const fxi_qblock *b)
+{
+    float y[FXI_QBLOCK_MAX];
+    double sum = 0;
+    fxi_qblock_to_f32(f, b, y);
+    for (int i = 0; i < f->n; i++) {
+        const double e = (double)y[i] - (double)x[i];
+        sum += (double)weight[i] * e * e;
+    }
+    return sum;
+}
+
+// ---- d and m for given codes -------------------------------------------------------------------
+
+static int scale_of_run(const fxi_qformat *f, const fxi_qblock *b, int i)
+{
+    return f->sc_max > 0 ? b->sc[i / f->sub] : 1;
+}
+
+// What m is multiplied with: types of 32 add it, the others subtract multiples of it.
+static int offset_of_run(const fxi_qformat *f, const fxi_qblock *b, int i)
+{
+    if (!f->has_min) return 0;
+    return f->sc_max > 0 ? -(int)b->mn[i / f->sub] : 1;
+}
+
+// Least squares of x ~ d a + m o over the block.
+static void fit_block_scales(const fxi_qformat *f, const float *x, const float *weight,
+                             fxi_qblock *b)
+{
+    double aa = 0, ao = 0, oo = 0, ax = 0, ox = 0;
+    for (int i = 0; i < f->n; i++) {
+        const double a = scale_of_run(f, b, i) * (b->code[i] - f->zero), o = offset_of_run(f, b, i);
+        const double w = (double)weight[i], v = (double)x[i];
+        aa += w * a * a;
+        ao += w * a * o;
+        oo += w * o * o;
+        ax += w * a * v;
+        ox += w * o * v;
+    }
+    const double det = aa * oo - ao * ao;
+    if (f->has_min && det > 1e-12 * aa * oo) {
+        b->d = nearest_f16((float)((ax * oo - ox * ao) / det));
+        b->m = nearest_f16((float)((aa * ox - ao * ax) / det));
+    } else if (aa > 0) {
+        b->d = nearest_f16((float)((ax - ao * (double)f16_of(b->m)) / aa));
+    }
+}
+
+// ---- codes and the runs' scales ----------------------------------------------------------------
+
+// The nearest codes of a run with a scale and an offset; the weighted error, in LANES sums so that
+// the compiler may vectorise them.
+static float set_nearest_codes(const fxi_qformat *f, const float *x, const float *weight,
+                               float scale, float offset, uint8_t *code)
+{
+    const float inv = scale != 0 ? 1 / scale : 0, zero = (float)f->zero;
+    const float top = (float)((1 << f->bits) - 1);
+    float c[MAX_SUB], sum[LANES] = {0};
+    for (int i = 0; i < f->sub; i++) {
+        float v = (x[i] - offset) * inv + zero;
+        v = v > 0 ? v : 0;
+        v = v < top ? v : top;
+        c[i] = (v + 0x1.8p23f) - 0x1.8p23f; // to the nearest whole number
+    }
+    for (int i = 0; i < f->sub; i += LANES)
+        for (int l = 0; l < LANES; l++) {
+            const float e = scale * (c[i + l] - zero) + offset - x[i + l];
+            sum[l] += weight[i + l] * (e * e);
+        }
+    for (int i = 0; i < f->sub; i++) code[i] = (uint8_t)c[i];
+    return (sum[0] + sum[2]) + (sum[1] + sum[3]);
+}
+
+static bool in_range(int v, int lo, int hi)
+{
+    return v >= lo && v <= hi;
+}
+
+// Tries the neighbours of run j's stored scale and offset, keeps the best with its codes.
+static void refine_run(const fxi_qformat *f, const float *x, const float *weight, int j,
+                       fxi_qblock *b)
+{
+    const int at = j * f->sub, sc0 = b->sc[j], mn0 = b->mn[j], reach = f->has_min ? 1 : 0;
+    const float d = f16_of(b->d), m = f16_of(b->m);
+    float best = INFINITY;
+    for (int ds = -1; ds <= 1; ds++)
+        for (int dm = -reach; dm <= reach; dm++) {
+            uint8_t code[MAX_SUB];
+            const int sc = sc0 + ds, mn = mn0 + dm;
+            if (!in_range(sc, f->sc_min, f->sc_max) || !in_range(mn, 0, f->has_min ? f->sc_max : 0))
+                continue;
+            const double e =
+                set_nearest_codes(f, x + at, weight + at, d * (float)sc, -(m * (float)mn), code);
+            if (!(e < best)) continue;
+            best = e;
+            b->sc[j] = (int8_t)sc;
+            b->mn[j] = (uint8_t)mn;
+            for (int i = 0; i < f->sub; i++) b->code[at + i] = code[i];
+        }
+}
+
+static void refine_codes(const fxi_qformat *f, const float *x, const float *weight, fxi_qblock *b)
+{
+    if (f->sc_max <= 0) {
+        set_nearest_codes(f, x, weight, f16_of(b->d), f16_of(b->m), b->code);
+        return;
+    }
+    for (int j = 0; j < f->n / f->sub; j++) refine_run(f, x, weight, j, b);
+}
+
+void fxi_qblock_refine(const fxi_qformat *f, const float *x, const float *weight, fxi_qblock *b)
+{
+    double error = weigh_error(f, x, weight, b);
+    for (int round = 0; round < MAX_ROUND && error > 0; round++) {
+        fxi_qblock next = *b;
+        fit_block_scales(f, x, weight, &next);
+        refine_codes(f, x, weight, &next);
+        const double e = weigh_error(f, x, weight, &next);
+        if (!(e < error)) return;
+        error = e;
+        *b = next;
+    }
+}
+
+// ---- converting rows ----------------------------------------------------------------------------
+
 typedef struct encode_task {
     const fxi_encode_rows *job;
-    size_t src_bytes, dst_bytes; // of a row
+    size_t src_bytes, dst_bytes; // sizes of a row
     float *number;               // [n_row][n_col]
-    float limit;                 // of a number's size
+    float limit;                 // the largest magnitude of a number
     _Atomic size_t bad_row;
 } encode_task;
 
@@ -47,7 +197,7 @@ static void encode_weighted(const fxi_qformat *f, const fxi_dtype_info *to, cons
     }
 }
 
-// Where scales are rounded themselves, it pays without weights, too.
+// Where the scales are quantized as well, refining pays even without weights.
 static bool needs_refining(const fxi_qformat *f, const float *weight)
 {
     return f && f->type != FXI_Q8_0 && !f->value && (weight || f->sc_max > 0);
@@ -75,7 +225,7 @@ static void encode_row(void *arg, int task)
         fxi_row_from_f32((fxi_dtype)job->to->id, x, n, dst);
 }
 
-// Types whose scale is an f16 reach 65504 times the largest code.
+// A type whose scale is an f16 reaches 65504 times the largest code.
 static float largest_number_of(const fxi_dtype_info *to)
 {
     static const struct {

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/system/grow.h"
 #include "base/system/mapping.h"
 #include "format/quantize.h"
 #include "format/show.h"
@@ -17,7 +18,7 @@
 enum { MAX_ENTRY = 1 << 20, MAX_ENTRY_NAME = 1024 };
 
 typedef struct matrix_entry {
-    fxi_str name; // of the tensor; owned
+    fxi_str name; // the tensor's name; owned
     size_t n_value;
     float *value;
 } matrix_entry;
@@ -37,13 +38,7 @@ static fx_status matrix_memory(const fxi_imatrix *m, fx_error *err)
 static fx_status add_entry(fxi_imatrix *m, const char *name, size_t n_name, size_t n_value,
                            matrix_entry **out, fx_error *err)
 {
-    if (m->n_entry == m->cap) {
-        const size_t cap = m->cap ? 2 * m->cap : 64;
-        matrix_entry *p = realloc(m->entry, cap * sizeof *p);
-        if (!p) return matrix_memory(m, err);
-        m->entry = p;
-        m->cap = cap;
-    }
+    if (!fxi_grow(&m->entry, sizeof *m->entry, m->n_entry, &m->cap)) return matrix_memory(m, err);
     char *copy = malloc(n_name + 1);
     float *value = calloc(n_value + 1, sizeof *value);
     if (!copy || !value) {
@@ -91,7 +86,7 @@ static bool take_i32(matrix_cursor *c, int32_t lo, int32_t hi, int32_t *out)
 
 static fx_status fail_older(const fxi_imatrix *m, const matrix_cursor *c, fx_error *err)
 {
-    return fxi_fail(err, FX_EFORMAT, "%s: not an importance matrix, or cut off, at byte %zu",
+    return fxi_fail(err, FX_EFORMAT, "%s: not an importance matrix, or truncated, at byte %zu",
                     m->path, c->at);
 }
 
@@ -121,12 +116,6 @@ static fx_status read_older(fxi_imatrix *m, const void *p, size_t n, fx_error *e
 
 // ---- GGUF --------------------------------------------------------------------------------------
 
-static fx_status fail_sums(const fxi_imatrix *m, const fxi_gguf_tensor *t, fx_error *err)
-{
-    return fxi_fail(err, FX_EFORMAT, "%s: tensor '%s' and its counts do not fit", m->path,
-                    fxi_show_text(t->name.p, t->name.n).s);
-}
-
 // Mean = sum / count; a slice that saw nothing matters evenly.
 static void take_means(const fxi_gguf_tensor *sum, const fxi_gguf_tensor *count, matrix_entry *e)
 {
@@ -153,7 +142,8 @@ static fx_status read_sums(fxi_imatrix *m, const fxi_gguf *g, const fxi_gguf_ten
     const uint64_t n_slice = t->size_bytes / sizeof(float) / t->ne[0];
     if (!c || t->type->id != FXI_F32 || c->type->id != FXI_F32 ||
         c->size_bytes != n_slice * sizeof(float))
-        return fail_sums(m, t, err);
+        return fxi_fail(err, FX_EFORMAT, "%s: tensor '%s' does not match its counts", m->path,
+                        fxi_show_text(t->name.p, t->name.n).s);
     FX_TRY(add_entry(m, t->name.p, n, t->size_bytes / sizeof(float), &e, err));
     take_means(t, c, e);
     return check_values(m, e, err);

@@ -1,12 +1,11 @@
-// quantize_impl.h - what the files of this folder share. Calls go down: rewrite.c, encode.c,
-// mixture.c, refine.c.
+// quantize_impl.h - what the files of this folder share.
 #ifndef FXI_FORMAT_QUANTIZE_IMPL_H
 #define FXI_FORMAT_QUANTIZE_IMPL_H
 
 #include "base/number/qblock.h"
 #include "format/quantize.h"
 
-// ---- mixture.c ----------------------------------------------------------------------------------
+// ---- rewrite.c ----------------------------------------------------------------------------------
 
 // What the types of a model's tensors depend on besides their names.
 typedef struct fxi_mixture_model {
@@ -16,19 +15,15 @@ typedef struct fxi_mixture_model {
     bool has_imatrix;
 } fxi_mixture_model;
 
-void fxi_mixture_look_at(const fxi_gguf *g, bool has_imatrix, fxi_mixture_model *out);
 // The type that a tensor gets.
 const fxi_dtype_info *fxi_mixture_type(const fxi_mixture *m, const fxi_mixture_model *model,
                                        const fxi_gguf_tensor *t);
-uint32_t fxi_mixture_file_type(const fxi_mixture *m); // general.file_type
 
-// ---- refine.c -----------------------------------------------------------------------------------
+// ---- encode.c -----------------------------------------------------------------------------------
 
 // Changes a block that is close to x [n] so that the sum of weight[i] x (error i)^2 is smaller, or
 // leaves it. The same bits on every machine. Pre: x is finite; weights are finite and not negative.
 void fxi_qblock_refine(const fxi_qformat *f, const float *x, const float *weight, fxi_qblock *b);
-
-// ---- encode.c -----------------------------------------------------------------------------------
 
 typedef struct fxi_encode_rows {
     const fxi_dtype_info *from, *to;

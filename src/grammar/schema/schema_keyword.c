@@ -1,15 +1,17 @@
-// schema_keyword.c - the table of keywords, and what is read from a list of schemas at once.
+// schema_keyword.c - the table of keywords, lookups in a list of schemas, and references: JSON
+// pointers (RFC 6901) after "#", and anchors.
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/text/buf.h"
 #include "base/text/utf8.h"
-#include "grammar/schema/schema_parts.h"
+#include "grammar/schema/schema_impl.h"
 
 // What a keyword's value must be.
 typedef enum keyword_value {
-    ANY_VALUE, // an annotation: it says nothing of validity
+    ANY_VALUE, // an annotation, or `const`
     A_SCHEMA,
     SCHEMA_LIST,
     SCHEMA_MAP,
@@ -19,7 +21,7 @@ typedef enum keyword_value {
     A_COUNT,
     A_LIST,
     A_TYPE,
-    JUST_FALSE, // nothing else is supported
+    ONLY_FALSE, // nothing else is supported
     NO_VALUE,   // the keyword is not supported
 } keyword_value;
 
@@ -47,7 +49,7 @@ static const struct keyword_row {
     {"items", A_SCHEMA},
     {"minItems", A_COUNT},
     {"maxItems", A_COUNT},
-    {"uniqueItems", JUST_FALSE},
+    {"uniqueItems", ONLY_FALSE},
     {"properties", SCHEMA_MAP},
     {"patternProperties", SCHEMA_MAP},
     {"additionalProperties", A_SCHEMA},
@@ -85,7 +87,7 @@ static const struct keyword_row *find_keyword_row(const char *name)
 
 // ---- where a schema stands ----------------------------------------------------------------------
 
-// Finds `what` by its address below v and writes the way to it.
+// Finds `what` by its address below v and writes the path to it.
 static bool find_schema_path(const json_t *v, const json_t *what, fxi_buf *path)
 {
     const size_t n = path->n;
@@ -192,7 +194,7 @@ static const char *want_of(keyword_value kind, const json_t *v)
         return is_type_name(v) || (json_array_size(v) && each_is(v, is_type_name))
                    ? NULL
                    : "must be the name of a type, or list such names";
-    case JUST_FALSE: return json_is_false(v) ? NULL : "is not supported";
+    case ONLY_FALSE: return json_is_false(v) ? NULL : "is not supported";
     case NO_VALUE: return "is not supported";
     default: return NULL;
     }
@@ -273,4 +275,85 @@ uint32_t fxi_schema_most(const fxi_schema_set *list, const char *keyword)
     for (const json_t *s = NULL; (s = fxi_schema_next(list, keyword, s, &v));)
         if (count_of(v) < most) most = count_of(v);
     return most;
+}
+
+// ---- references ---------------------------------------------------------------------------------
+
+// Takes the next step of a pointer; decodes %XX, ~0 and ~1. False: out of memory.
+static bool take_pointer_step(const char **at, fxi_buf *out)
+{
+    fxi_buf_clear(out);
+    if (!fxi_buf_reserve(out, 1)) return false;
+    for (; **at && **at != '/'; ++*at) {
+        char c = **at;
+        if (c == '%' && fxi_hex_digit((*at)[1]) >= 0 && fxi_hex_digit((*at)[2]) >= 0) {
+            c = (char)(fxi_hex_digit((*at)[1]) << 4 | fxi_hex_digit((*at)[2]));
+            *at += 2;
+        }
+        if (c == '~' && ((*at)[1] == '0' || (*at)[1] == '1')) c = *++*at == '0' ? '~' : '/';
+        if (!fxi_buf_add(out, &c, 1)) return false;
+    }
+    return true;
+}
+
+// NULL: there is no such part.
+static const json_t *step_into(const json_t *v, const char *step)
+{
+    char *end;
+    if (json_is_object(v)) return json_object_get(v, step);
+    if (!json_is_array(v) || !*step) return NULL;
+    const unsigned long i = strtoul(step, &end, 10);
+    return *end ? NULL : json_array_get(v, i);
+}
+
+// The schema with this anchor, v or below it; NULL: there is none. *n_look: values looked at.
+static const json_t *find_anchor(const json_t *v, const char *name, size_t *n_look)
+{
+    const char *key;
+    json_t *member;
+    const json_t *found = NULL;
+    const char *own = json_string_value(json_object_get(v, "$anchor"));
+    ++*n_look;
+    if (own && !strcmp(own, name)) return v;
+    json_object_foreach((json_t *)v, key, member)
+    {
+        if (!found && strcmp(key, "const") != 0 && strcmp(key, "enum") != 0)
+            found = find_anchor(member, name, n_look);
+    }
+    for (size_t i = 0; !found && i < json_array_size(v); i++)
+        found = find_anchor(json_array_get(v, i), name, n_look);
+    return found;
+}
+
+fx_status fxi_schema_at(fxi_schema *r, const char *at, const json_t **out)
+{
+    fxi_buf step = {0};
+    const json_t *v = r->root;
+    bool ok = true;
+    while (ok && v && *at == '/') {
+        at++;
+        ok = take_pointer_step(&at, &step);
+        if (ok) v = step_into(v, step.p ? step.p : "");
+    }
+    fxi_buf_free(&step);
+    *out = v;
+    return ok ? FX_OK : fxi_fail_memory(r->err);
+}
+
+fx_status fxi_schema_resolve(fxi_schema *r, const json_t *schema, const json_t **out)
+{
+    const char *ref = json_string_value(json_object_get(schema, "$ref"));
+    size_t n_look = 0;
+    *out = NULL;
+    if (ref[0] != '#')
+        return fxi_schema_refuse(r, schema, "a \"$ref\" to another document (\"%.*s\")",
+                                 FXI_UTF8_HEAD(ref, 100));
+    if (!ref[1] || ref[1] == '/')
+        FX_TRY(fxi_schema_at(r, ref + 1, out));
+    else
+        *out = find_anchor(r->root, ref + 1, &n_look);
+    FX_TRY(fxi_schema_charge(r, n_look / FXI_SCHEMA_LOOKS));
+    if (json_is_object(*out) || json_is_boolean(*out)) return FX_OK;
+    return fxi_schema_refuse(r, schema, "\"$ref\" names \"%.*s\", which is not there",
+                             FXI_UTF8_HEAD(ref, 100));
 }

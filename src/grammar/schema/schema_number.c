@@ -1,21 +1,224 @@
-// schema_number.c - numbers: the strictest bounds of a list, as magnitudes on both sides of zero.
+// schema_number.c - numbers: the strictest bounds of a list, as magnitudes on both sides of zero,
+// digit by digit.
+//
+// A number that is at least a bound has more digits before the point, or as many and is larger at
+// the first digit that differs; the same the other way round. Both bounds, and at most 15 digits in
+// all, so that no reader rounds one number to another, are intersected as automata.
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
-#include "grammar/schema/schema_parts.h"
+#include "grammar/automaton/gram_intersect.h"
+#include "grammar/schema/schema_impl.h"
+#include "grammar/syntax/gram_regex.h"
 
-enum { MAX_MULTIPLE = 1000, MAX_PART = 15 };
+enum { MAX_MULTIPLE = 1000, MAX_DIGIT = 15, MAX_BOUND_DIGIT = 20 };
 
-typedef struct bound {
+typedef struct decimal {        // a bound >= 0: digits without needless zeros
+    char whole[320], part[360]; // "0" at least; "" without a fraction
+    bool strict;                // the bound itself is excluded
+} decimal;
+
+typedef struct number_bound {
     const json_t *at; // NULL: none
     bool strict;
-} bound;
+} number_bound;
 
 typedef struct number_range {
-    bound low, high;
-    int n_part;
-    uint32_t modulus;
+    number_bound low, high;
+    int n_part;       // most digits of a fraction; 0: integers
+    uint32_t modulus; // integers must be multiples of it; 1: any
 } number_range;
+
+// ---- digits -------------------------------------------------------------------------------------
+
+// The decimal of digits[0..n), with the point after the first `point` of them.
+static decimal decimal_of_digits(const char *digits, int n, int point)
+{
+    decimal d;
+    int n_whole = 0, n_part = 0, i = 0;
+    for (; i < point && n_whole < (int)sizeof d.whole - 1; i++)
+        if (n_whole || (i < n && digits[i] != '0')) d.whole[n_whole++] = i < n ? digits[i] : '0';
+    if (!n_whole) d.whole[n_whole++] = '0';
+    for (i = point; i < n && n_part < (int)sizeof d.part - 1; i++)
+        d.part[n_part++] = i < 0 ? '0' : digits[i];
+    while (n_part && d.part[n_part - 1] == '0') n_part--;
+    d.whole[n_whole] = d.part[n_part] = 0;
+    return d;
+}
+
+// The absolute value of a number.
+static decimal decimal_of(const json_t *number)
+{
+    char s[40], digits[20];
+    int n = 0;
+    if (json_is_integer(number)) {
+        const long long v = json_integer_value(number);
+        n = snprintf(s, sizeof s, "%llu",
+                     v < 0 ? 0ull - (unsigned long long)v : (unsigned long long)v);
+        return decimal_of_digits(s, n, n);
+    }
+    const double v = fabs(json_real_value(number));
+    for (int k = 14; k <= 16; k++) { // d.ddddde+XX, the shortest that is read as the same
+        snprintf(s, sizeof s, "%.*e", k, v);
+        if (strtod(s, NULL) == v) break;
+    }
+    for (const char *p = s; *p && *p != 'e'; p++)
+        if (*p != '.') digits[n++] = *p;
+    return decimal_of_digits(digits, n, 1 + atoi(strchr(s, 'e') + 1));
+}
+
+// ---- grammars of digits -------------------------------------------------------------------------
+
+typedef struct digit_nodes {
+    fxi_gram *g;
+    uint32_t any, any_part; // any digits; nothing, or a point and digits
+} digit_nodes;
+
+static uint32_t digits_between(fxi_gram *g, char lo, char hi)
+{
+    fxi_byte_set s = {0};
+    if (lo > hi) return 0;
+    for (char c = lo; c <= hi; c++) fxi_byte_put(&s, (uint8_t)c);
+    return fxi_gram_set(g, &s);
+}
+
+static digit_nodes make_digits(fxi_gram *g)
+{
+    digit_nodes d = {.g = g};
+    const uint32_t digit = digits_between(g, '0', '9');
+    d.any = fxi_gram_repeat(g, digit, 0, FXI_GRAM_NO_MAX);
+    const uint32_t some = fxi_gram_repeat(g, digit, 1, FXI_GRAM_NO_MAX);
+    d.any_part = fxi_gram_repeat(g, FXI_SEQ_OF(g, fxi_gram_str(g, "."), some), 0, 1);
+    return d;
+}
+
+static uint32_t zeros_of(fxi_gram *g, uint32_t min)
+{
+    return fxi_gram_repeat(g, fxi_gram_str(g, "0"), min, FXI_GRAM_NO_MAX);
+}
+
+// Fractions that are at least the bound's, with the point.
+static uint32_t part_above(const digit_nodes *d, const char *part, bool strict)
+{
+    fxi_gram *g = d->g;
+    uint32_t node = d->any; // digits after the bound's own
+    if (!*part && !strict) return d->any_part;
+    if (strict)
+        node = FXI_SEQ_OF(g, zeros_of(g, 0), FXI_SEQ_OF(g, digits_between(g, '1', '9'), d->any));
+    for (size_t i = strlen(part); i-- > 0;)
+        node = FXI_ALT_OF(g, FXI_SEQ_OF(g, digits_between(g, part[i] + 1, '9'), d->any),
+                          FXI_SEQ_OF(g, fxi_gram_text(g, &part[i], 1), node));
+    return FXI_SEQ_OF(g, fxi_gram_str(g, "."), node);
+}
+
+// Fractions that are at most the bound's; digits that are not written are zero.
+static uint32_t part_below(const digit_nodes *d, const char *part, bool strict)
+{
+    fxi_gram *g = d->g;
+    const uint32_t empty = fxi_gram_text(g, NULL, 0);
+    uint32_t node = strict ? 0 : zeros_of(g, 0); // after all digits
+    if (!*part)
+        return strict ? 0
+                      : FXI_ALT_OF(g, empty, FXI_SEQ_OF(g, fxi_gram_str(g, "."), zeros_of(g, 1)));
+    for (size_t i = strlen(part); i-- > 0;) {
+        node = FXI_ALT_OF(g, FXI_SEQ_OF(g, digits_between(g, '0', part[i] - 1), d->any),
+                          FXI_SEQ_OF(g, fxi_gram_text(g, &part[i], 1), node));
+        if (i) node = FXI_ALT_OF(g, empty, node);
+    }
+    return FXI_ALT_OF(g, empty, FXI_SEQ_OF(g, fxi_gram_str(g, "."), node));
+}
+
+// Numbers with min to max digits before the point and any fraction; the first digit is not 0.
+static uint32_t numbers_of_length(const digit_nodes *d, uint32_t min, uint32_t max)
+{
+    fxi_gram *g = d->g;
+    const uint32_t more = fxi_gram_repeat(g, digits_between(g, '0', '9'), min - 1,
+                                          max == FXI_GRAM_NO_MAX ? max : max - 1);
+    return FXI_SEQ_OF(g, digits_between(g, '1', '9'), FXI_SEQ_OF(g, more, d->any_part));
+}
+
+// Numbers with as many digits before the point as the bound, on one side of it.
+static uint32_t numbers_as_long(const digit_nodes *d, const decimal *bound, bool above)
+{
+    fxi_gram *g = d->g;
+    const size_t n = strlen(bound->whole);
+    const uint32_t digit = digits_between(g, '0', '9');
+    uint32_t node = (above ? part_above : part_below)(d, bound->part, bound->strict);
+    for (size_t i = n; i-- > 0;) {
+        const char c = bound->whole[i];
+        const uint32_t other = above ? digits_between(g, c + 1, '9')
+                                     : digits_between(g, !i && n > 1 ? '1' : '0', c - 1);
+        const uint32_t left = (uint32_t)(n - i - 1);
+        const uint32_t rest = FXI_SEQ_OF(g, fxi_gram_repeat(g, digit, left, left), d->any_part);
+        node =
+            FXI_ALT_OF(g, FXI_SEQ_OF(g, other, rest), FXI_SEQ_OF(g, fxi_gram_text(g, &c, 1), node));
+    }
+    return node;
+}
+
+static uint32_t numbers_above(fxi_gram *g, const decimal *bound)
+{
+    const digit_nodes d = make_digits(g);
+    const uint32_t n = (uint32_t)strlen(bound->whole);
+    return FXI_ALT_OF(g, numbers_of_length(&d, n + 1, FXI_GRAM_NO_MAX),
+                      numbers_as_long(&d, bound, true));
+}
+
+static uint32_t numbers_below(fxi_gram *g, const decimal *bound)
+{
+    const digit_nodes d = make_digits(g);
+    const uint32_t n = (uint32_t)strlen(bound->whole);
+    const uint32_t as_long = numbers_as_long(&d, bound, false);
+    if (n == 1) return as_long;
+    const uint32_t zero = FXI_SEQ_OF(g, fxi_gram_str(g, "0"), d.any_part);
+    return FXI_ALT_OF(g, as_long, FXI_ALT_OF(g, zero, numbers_of_length(&d, 1, n - 1)));
+}
+
+// All numbers of at most 15 digits, n_part of them after the point; of up to 20 if a bound has so
+// many.
+static fx_status all_numbers(fxi_gram *g, int n_part, const decimal *least, const decimal *most,
+                             uint32_t *node, fx_error *err)
+{
+    fxi_buf p = {0};
+    int n_digit = MAX_DIGIT;
+    if (most && (int)strlen(most->whole) > n_digit) n_digit = (int)strlen(most->whole);
+    if (least && (int)strlen(least->whole) > n_digit) n_digit = (int)strlen(least->whole);
+    if (n_digit > MAX_BOUND_DIGIT) n_digit = MAX_BOUND_DIGIT;
+    bool ok = n_part ? fxi_buf_fmt(&p, "0(?:\\.[0-9]{1,%d})?", n_part) : fxi_buf_str(&p, "0");
+    for (int n = 1; ok && n <= n_digit; n++) {
+        const int left = n_digit - n < n_part ? n_digit - n : n_part;
+        ok = fxi_buf_fmt(&p, "|[1-9][0-9]{%d}", n - 1) &&
+             (left < 1 || fxi_buf_fmt(&p, "(?:\\.[0-9]{1,%d})?", left));
+    }
+    fx_status st = ok ? fxi_gram_regex(g, (fxi_str){p.p, p.n}, 0, FXI_SPELL_UTF8, node, err)
+                      : fxi_fail_memory(err);
+    fxi_buf_free(&p);
+    return st;
+}
+
+// Integers by their remainder: a rule for each, with an edge for each digit.
+static uint32_t multiples_of(fxi_gram *g, uint32_t modulus)
+{
+    uint32_t first = 0;
+    for (uint32_t i = 0; i < modulus; i++) {
+        const uint32_t rule = fxi_gram_rule_add(g, fxi_str_of("a remainder"));
+        if (!i) first = rule;
+    }
+    for (uint32_t i = 0; i < modulus; i++) {
+        uint32_t alt[11], n = 0;
+        if (!i) alt[n++] = fxi_gram_text(g, NULL, 0);
+        for (uint32_t d = 0; d < 10; d++) {
+            const char c = (char)('0' + d);
+            const uint32_t next = fxi_gram_ref(g, first + (10 * i + d) % modulus);
+            alt[n++] = FXI_SEQ_OF(g, fxi_gram_text(g, &c, 1), next);
+        }
+        fxi_gram_rule_define(g, first + i, fxi_gram_alt(g, alt, n));
+    }
+    return fxi_gram_ref(g, first);
+}
+
+// ---- bounds -------------------------------------------------------------------------------------
 
 // a - b, exact for integers.
 static int compare_bounds(const json_t *a, const json_t *b)
@@ -33,13 +236,7 @@ static int sign_of(const json_t *v)
     return (d > 0) - (d < 0);
 }
 
-// Keeps the stricter of two bounds.
-static void tighten_bound(bound *b, const json_t *at, bool strict, int sign)
-{
-    const int order = b->at ? sign * compare_bounds(at, b->at) : 1;
-    if (order > 0 || (order == 0 && strict)) *b = (bound){at, strict};
-}
-
+// Finds the strictest bounds.
 static void find_bounds(const fxi_schema_set *list, number_range *range)
 {
     static const struct {
@@ -52,9 +249,21 @@ static void find_bounds(const fxi_schema_set *list, number_range *range)
                 {"exclusiveMaximum", -1, true}};
     const json_t *v;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        for (const json_t *s = NULL; (s = fxi_schema_next(list, rows[i].keyword, s, &v));)
-            tighten_bound(rows[i].sign > 0 ? &range->low : &range->high, v, rows[i].strict,
-                          rows[i].sign);
+        for (const json_t *s = NULL; (s = fxi_schema_next(list, rows[i].keyword, s, &v));) {
+            number_bound *b = rows[i].sign > 0 ? &range->low : &range->high;
+            const int order = b->at ? rows[i].sign * compare_bounds(v, b->at) : 1;
+            if (order > 0 || (order == 0 && rows[i].strict)) *b = (number_bound){v, rows[i].strict};
+        }
+}
+
+bool fxi_schema_is_below(const fxi_schema_set *a, const fxi_schema_set *b)
+{
+    number_range x = {.n_part = 0}, y = {.n_part = 0};
+    find_bounds(a, &x);
+    find_bounds(b, &y);
+    if (!x.high.at || !y.low.at) return false;
+    const int order = compare_bounds(x.high.at, y.low.at);
+    return order < 0 || (order == 0 && (x.high.strict || y.low.strict));
 }
 
 static uint32_t common_multiple(uint32_t a, uint32_t b)
@@ -76,87 +285,88 @@ static fx_status add_multiple(fxi_schema *r, const json_t *s, const json_t *v, n
         range->modulus = common_multiple(range->modulus, (uint32_t)m);
         if (range->modulus <= MAX_MULTIPLE) return FX_OK;
     }
-    for (int k = 1; k <= MAX_PART; k++)
-        if (m ==
-            strtod((const char[]){'1', 'e', '-', (char)('0' + k / 10), (char)('0' + k % 10), 0},
-                   NULL)) {
-            if (range->n_part > k) range->n_part = k;
-            return FX_OK;
-        }
+    for (int k = 1; k <= MAX_DIGIT; k++) {
+        char power[16];
+        snprintf(power, sizeof power, "1e-%d", k);
+        if (m != strtod(power, NULL)) continue;
+        if (range->n_part > k) range->n_part = k;
+        return FX_OK;
+    }
     return fxi_schema_refuse(r, s,
                              "\"multipleOf\" %g is not supported: integers up to %d are, and "
                              "0.1, 0.01, ..",
                              m, MAX_MULTIPLE);
 }
 
-static fx_status find_range(fxi_schema *r, const fxi_schema_set *list, bool whole,
-                            number_range *range)
+// ---- numbers ------------------------------------------------------------------------------------
+
+// Numbers >= 0 within bounds, each NULL or a bound, without an exponent; above_zero: 0 is excluded.
+static fx_status magnitudes_node(fxi_schema *r, const number_range *range, const number_bound *low,
+                                 const number_bound *high, bool above_zero, uint32_t *node)
 {
-    const json_t *v;
-    *range = (number_range){.n_part = whole ? 0 : MAX_PART, .modulus = 1};
-    find_bounds(list, range);
-    for (const json_t *s = NULL; (s = fxi_schema_next(list, "multipleOf", s, &v));)
-        FX_TRY(add_multiple(r, s, v, range));
-    return FX_OK;
+    fxi_intersect_part part[4] = {{.root = 0}};
+    decimal least = {"0", "", true}, most;
+    size_t n = 1, n_pair;
+    const bool has_least = low || above_zero;
+    if (low) least = decimal_of(low->at);
+    if (low) least.strict = low->strict;
+    if (high) most = decimal_of(high->at);
+    if (high) most.strict = high->strict;
+    const bool is_simple = !has_least && !high && range->modulus < 2;
+    const fx_status st =
+        all_numbers(is_simple ? r->g : &part[0].g, range->n_part, has_least ? &least : NULL,
+                    high ? &most : NULL, is_simple ? node : &part[0].root, r->err);
+    if (st) fxi_gram_free(&part[0].g);
+    if (st || is_simple) return st;
+    if (has_least) {
+        part[n].root = numbers_above(&part[n].g, &least);
+        n++;
+    }
+    if (high) {
+        part[n].root = numbers_below(&part[n].g, &most);
+        n++;
+    }
+    if (range->modulus > 1) {
+        part[n].root = multiples_of(&part[n].g, range->modulus);
+        n++;
+    }
+    FX_TRY(fxi_gram_intersect(r->g, part, n, node, &n_pair, r->err));
+    return fxi_schema_charge_pairs(r, 0, n_pair);
 }
 
-// Magnitudes from `least` to `most`, each NULL or a bound; `above_zero`: 0 is left out.
-static fx_status magnitudes_node(fxi_schema *r, const number_range *range, const bound *least,
-                                 const bound *most, bool above_zero, uint32_t *node)
+static fx_status add_negative(fxi_schema *r, const number_range *range, fxi_schema_alts *alts)
 {
-    static const fxi_decimal zero = {"0", ""};
-    fxi_decimal a, b;
-    size_t n_pair;
-    fxi_magnitudes m = {.n_part = range->n_part, .modulus = range->modulus};
-    if (above_zero) {
-        m.least = &zero;
-        m.above = true;
-    }
-    if (least) {
-        a = fxi_decimal_of(least->at);
-        m.least = &a;
-        m.above = least->strict;
-    }
-    if (most) {
-        b = fxi_decimal_of(most->at);
-        m.most = &b;
-        m.below = most->strict;
-    }
-    FX_TRY(fxi_decimal_node(r->g, &m, node, &n_pair, r->err));
-    return fxi_schema_met(r, 0, n_pair);
-}
-
-static fx_status add_negative(fxi_schema *r, const number_range *range, fxi_schema_ways *w)
-{
-    const bound *low = range->low.at ? &range->low : NULL,
-                *high = range->high.at && sign_of(range->high.at) < 0 ? &range->high : NULL;
+    const number_bound *low = range->low.at ? &range->low : NULL,
+                       *high = range->high.at && sign_of(range->high.at) < 0 ? &range->high : NULL;
     uint32_t node = 0;
     if (low && sign_of(low->at) >= 0) return FX_OK;
     FX_TRY(magnitudes_node(r, range, high, low, !high, &node));
-    const uint32_t part[] = {fxi_gram_text(r->g, "-", 1), node};
-    return fxi_schema_way(r, w, fxi_gram_seq(r->g, part, 2));
+    return fxi_schema_add_alt(r, alts, FXI_SEQ_OF(r->g, fxi_gram_str(r->g, "-"), node));
 }
 
-static fx_status add_positive(fxi_schema *r, const number_range *range, fxi_schema_ways *w)
+static fx_status add_positive(fxi_schema *r, const number_range *range, fxi_schema_alts *alts)
 {
-    const bound *low = range->low.at && sign_of(range->low.at) >= 0 ? &range->low : NULL,
-                *high = range->high.at ? &range->high : NULL;
+    const number_bound *low = range->low.at && sign_of(range->low.at) >= 0 ? &range->low : NULL,
+                       *high = range->high.at ? &range->high : NULL;
     uint32_t node = 0;
     if (high && sign_of(high->at) < 0) return FX_OK;
     if (low && !sign_of(low->at) && !low->strict) low = NULL;
     FX_TRY(magnitudes_node(r, range, low, high, false, &node));
-    return fxi_schema_way(r, w, node);
+    return fxi_schema_add_alt(r, alts, node);
 }
 
 fx_status fxi_schema_numbers(fxi_schema *r, const fxi_schema_set *list, bool whole,
-                             fxi_schema_ways *w)
+                             fxi_schema_alts *alts)
 {
-    number_range range;
-    FX_TRY(find_range(r, list, whole, &range));
+    number_range range = {.n_part = whole ? 0 : MAX_DIGIT, .modulus = 1};
+    const json_t *v;
+    find_bounds(list, &range);
+    for (const json_t *s = NULL; (s = fxi_schema_next(list, "multipleOf", s, &v));)
+        FX_TRY(add_multiple(r, s, v, &range));
     if (!range.low.at && !range.high.at && range.modulus == 1) {
-        if (!range.n_part) return fxi_schema_way(r, w, r->json->integer);
-        if (range.n_part == MAX_PART) return fxi_schema_way(r, w, r->json->number);
+        if (!range.n_part) return fxi_schema_add_alt(r, alts, r->json->integer);
+        if (range.n_part == MAX_DIGIT) return fxi_schema_add_alt(r, alts, r->json->number);
     }
-    FX_TRY(add_negative(r, &range, w));
-    return add_positive(r, &range, w);
+    FX_TRY(add_negative(r, &range, alts));
+    return add_positive(r, &range, alts);
 }

@@ -1,12 +1,98 @@
-// schema_object.c - objects: the named members in their order, then all others.
+// schema_object.c - arrays: elements by position, then all others; objects: the named members in
+// their order, then all others.
 //
-// Between two members there is a comma, so what may follow depends on whether there was one before.
-// From the last member to the first, two nodes say what may follow: behind none, and behind some.
+// Between two members there is a comma, so what may follow depends on whether a member precedes.
+// From the last member to the first, two nodes say what may follow: if none precedes, and if some
+// do.
 #include <stdlib.h>
 
-#include "grammar/schema/schema_parts.h"
+#include "grammar/schema/schema_impl.h"
 
-enum { MAX_NAME = 4096, MAX_PATTERN = 3 };
+enum { MAX_PREFIX = 4096, MAX_NAME = 4096, MAX_PATTERN = 3 };
+
+// ---- arrays -------------------------------------------------------------------------------------
+
+fx_status fxi_schema_element(fxi_schema *r, const fxi_schema_set *list, size_t at,
+                             fxi_schema_bag *out)
+{
+    for (size_t i = 0; i < list->n; i++) {
+        const json_t *prefix = json_object_get(list->at[i], "prefixItems"),
+                     *items = json_object_get(list->at[i], "items"),
+                     *s = at < json_array_size(prefix) ? json_array_get(prefix, at) : items;
+        if (s) FX_TRY(fxi_schema_put(r, out, s));
+    }
+    return FX_OK;
+}
+
+static size_t longest_prefix(const fxi_schema_set *list)
+{
+    size_t n = 0;
+    const json_t *v;
+    for (const json_t *s = NULL; (s = fxi_schema_next(list, "prefixItems", s, &v));)
+        if (json_array_size(v) > n) n = json_array_size(v);
+    return n;
+}
+
+static fx_status element_node(fxi_schema *r, const fxi_schema_set *list, size_t at, uint32_t *node)
+{
+    fxi_schema_bag b = {0};
+    FX_TRY(fxi_schema_element(r, list, at, &b));
+    return fxi_schema_node(r, &b.set, node);
+}
+
+// What may follow n elements of the prefix: elements by `items`.
+static fx_status others_node(fxi_schema *r, const fxi_schema_set *list, uint32_t n, uint32_t min,
+                             uint32_t max, uint32_t *node)
+{
+    uint32_t item = 0;
+    FX_TRY(element_node(r, list, n, &item));
+    const uint32_t space = r->json->space;
+    const uint32_t next = FXI_SEQ_OF(r->g, fxi_gram_str(r->g, ","), space, item, space);
+    const uint32_t left = max == FXI_GRAM_NO_MAX ? max : max - n, least = min > n ? min - n : 0;
+    if (n) {
+        *node = fxi_gram_repeat(r->g, next, least, left);
+        return FX_OK;
+    }
+    const uint32_t most_more = left == FXI_GRAM_NO_MAX ? left : left ? left - 1 : 0;
+    const uint32_t more = fxi_gram_repeat(r->g, next, least ? least - 1 : 0, most_more);
+    *node = fxi_gram_repeat(r->g, FXI_SEQ_OF(r->g, item, space, more), least > 0, left > 0);
+    return FX_OK;
+}
+
+// From the last element of the prefix to the first: each is followed by nothing or by the next.
+static fx_status elements_node(fxi_schema *r, const fxi_schema_set *list, uint32_t min,
+                               uint32_t max, uint32_t *node)
+{
+    const size_t n_prefix = longest_prefix(list);
+    const uint32_t n = n_prefix < max ? (uint32_t)n_prefix : max;
+    if (n == max)
+        *node = fxi_gram_text(r->g, NULL, 0);
+    else
+        FX_TRY(others_node(r, list, n, min, max, node));
+    for (uint32_t i = n; i-- > 0;) {
+        uint32_t item = 0;
+        FX_TRY(element_node(r, list, i, &item));
+        const uint32_t element = FXI_SEQ_OF(r->g, item, r->json->space, *node);
+        const uint32_t next = FXI_SEQ_OF(r->g, fxi_gram_str(r->g, ","), r->json->space, element);
+        *node = fxi_gram_repeat(r->g, i ? next : element, i < min, 1);
+    }
+    return FX_OK;
+}
+
+fx_status fxi_schema_arrays(fxi_schema *r, const fxi_schema_set *list, fxi_schema_alts *alts)
+{
+    const uint32_t min = fxi_schema_least(list, "minItems"),
+                   max = fxi_schema_most(list, "maxItems");
+    uint32_t all = 0;
+    if (min > max) return FX_OK;
+    if (longest_prefix(list) > MAX_PREFIX)
+        return fxi_schema_refuse(r, list->at[0], "\"prefixItems\" with more than %d schemas",
+                                 MAX_PREFIX);
+    FX_TRY(elements_node(r, list, min, max, &all));
+    return fxi_schema_add_alt(
+        r, alts,
+        FXI_SEQ_OF(r->g, fxi_gram_str(r->g, "["), r->json->space, all, fxi_gram_str(r->g, "]")));
+}
 
 typedef struct member_list { // in the arena, with room for all there may be
     const char **name;       // [n]
@@ -61,7 +147,7 @@ static fx_status put_member_name(fxi_schema *r, const fxi_schema_set *list, memb
     return FX_OK;
 }
 
-// As many as there may be in the list at most, those that stand there twice counted twice.
+// At most so many; names that occur twice are counted twice.
 static size_t most_member_names(const fxi_schema_set *list)
 {
     size_t n = 1;
@@ -77,9 +163,9 @@ static fx_status list_member_names(fxi_schema *r, const fxi_schema_set *list, me
 {
     const json_t *v;
     const size_t most = most_member_names(list);
-    m->name = fxi_schema_take(r, most, sizeof *m->name);
-    m->is_required = fxi_schema_take(r, most, sizeof *m->is_required);
-    if (!m->name || !m->is_required) return fxi_schema_no_memory(r);
+    m->name = fxi_schema_alloc(r, most, sizeof *m->name);
+    m->is_required = fxi_schema_alloc(r, most, sizeof *m->is_required);
+    if (!m->name || !m->is_required) return fxi_fail_memory(r->err);
     for (const json_t *s = NULL; (s = fxi_schema_next(list, "properties", s, &v));) {
         const char *name;
         json_t *unused;
@@ -92,18 +178,12 @@ static fx_status list_member_names(fxi_schema *r, const fxi_schema_set *list, me
     return FX_OK;
 }
 
-static uint32_t mark_in(fxi_schema *r, const char *s)
-{
-    return fxi_gram_text(r->g, s, strlen(s));
-}
-
-// "name": value, with space behind.
+// "name": value, with space after it.
 static uint32_t pair_node(fxi_schema *r, uint32_t name, uint32_t value)
 {
-    const uint32_t space = r->json->space;
-    const uint32_t part[] = {
-        mark_in(r, "\""), name, mark_in(r, "\""), space, mark_in(r, ":"), space, value, space};
-    return fxi_gram_seq(r->g, part, 8);
+    const uint32_t space = r->json->space, quote = fxi_gram_str(r->g, "\"");
+    return FXI_SEQ_OF(r->g, quote, name, quote, space, fxi_gram_str(r->g, ":"), space, value,
+                      space);
 }
 
 static fx_status named_node(fxi_schema *r, const fxi_schema_set *list, const char *name,
@@ -139,7 +219,7 @@ static fx_status list_patterns(fxi_schema *r, const fxi_schema_set *list, other_
             while (i < p->n && strcmp(p->pattern[i], pattern) != 0) i++;
             if (i < p->n) continue;
             if (p->n == MAX_PATTERN)
-                return fxi_schema_refuse(r, s, "\"patternProperties\" of more than %d patterns",
+                return fxi_schema_refuse(r, s, "\"patternProperties\" with more than %d patterns",
                                          MAX_PATTERN);
             p->pattern[p->n] = pattern;
             p->at[p->n++] = s;
@@ -148,7 +228,7 @@ static fx_status list_patterns(fxi_schema *r, const fxi_schema_set *list, other_
     return FX_OK;
 }
 
-// What a member must satisfy whose name fits just these patterns.
+// What a member must satisfy whose name fits exactly these patterns.
 static fx_status put_fitting(fxi_schema *r, const fxi_schema_set *list, const other_patterns *p,
                              unsigned fits, fxi_schema_bag *out)
 {
@@ -167,9 +247,9 @@ static fx_status put_fitting(fxi_schema *r, const fxi_schema_set *list, const ot
     return FX_OK;
 }
 
-// Members whose names fit just these patterns and are none of those that are named.
+// Members whose names fit exactly these patterns and are not in `properties` or `required`.
 static fx_status add_fitting(fxi_schema *r, const fxi_schema_set *list, const other_patterns *p,
-                             const member_list *m, unsigned fits, fxi_schema_ways *w)
+                             const member_list *m, unsigned fits, fxi_schema_alts *alts)
 {
     fxi_schema_bag b = {0};
     fxi_schema_text cond[MAX_PATTERN + 1];
@@ -185,7 +265,7 @@ static fx_status add_fitting(fxi_schema *r, const fxi_schema_set *list, const ot
             (fxi_schema_text){.at = list->at[0], .name = m->name, .n_name = m->n, .is_not = true};
     FX_TRY(fxi_schema_node(r, &b.set, &value));
     FX_TRY(fxi_schema_texts(r, cond, n, &name));
-    return fxi_schema_way(r, w, pair_node(r, name, value));
+    return fxi_schema_add_alt(r, alts, pair_node(r, name, value));
 }
 
 // *node: 0 if there are none.
@@ -193,10 +273,11 @@ static fx_status other_node(fxi_schema *r, const fxi_schema_set *list, const mem
                             uint32_t *node)
 {
     other_patterns p = {.n = 0};
-    fxi_schema_ways w = {0};
+    fxi_schema_alts alts = {0};
     FX_TRY(list_patterns(r, list, &p));
-    for (unsigned fits = 0; fits < 1u << p.n; fits++) FX_TRY(add_fitting(r, list, &p, m, fits, &w));
-    *node = w.n ? fxi_gram_alt(r->g, w.node, w.n) : 0;
+    for (unsigned fits = 0; fits < 1u << p.n; fits++)
+        FX_TRY(add_fitting(r, list, &p, m, fits, &alts));
+    *node = alts.n ? fxi_gram_alt(r->g, alts.node, alts.n) : 0;
     return FX_OK;
 }
 
@@ -206,8 +287,8 @@ typedef struct member_counts {
     uint32_t min, max;
 } member_counts;
 
-// minProperties and maxProperties count others only where no member is named; elsewhere they must
-// follow from what is required and named.
+// minProperties and maxProperties are supported where no member is named; elsewhere they must
+// follow from the members that are required and named.
 static fx_status count_others(fxi_schema *r, const fxi_schema_set *list, const member_list *m,
                               uint32_t other, member_counts *c)
 {
@@ -217,42 +298,41 @@ static fx_status count_others(fxi_schema *r, const fxi_schema_set *list, const m
     for (size_t i = 0; i < m->n; i++) n_required += m->is_required[i];
     if (!m->n) return FX_OK;
     if (c->min > n_required)
-        return fxi_schema_refuse(r, list->at[0], "\"minProperties\" beside members with names");
+        return fxi_schema_refuse(r, list->at[0], "\"minProperties\" together with named members");
     if (c->max != FXI_GRAM_NO_MAX && (other || c->max < m->n))
-        return fxi_schema_refuse(r, list->at[0], "\"maxProperties\" beside members with names");
+        return fxi_schema_refuse(r, list->at[0], "\"maxProperties\" together with named members");
     *c = (member_counts){0, FXI_GRAM_NO_MAX};
     return FX_OK;
 }
 
-// Members of an object from the i-th on: behind none, and behind some.
+// Members of an object from the i-th on: if none precedes, and if some do.
 typedef struct rest_nodes {
     uint32_t first, later;
 } rest_nodes;
 
 static rest_nodes others_rest(fxi_schema *r, uint32_t other, member_counts c)
 {
-    const uint32_t empty = mark_in(r, "");
+    const uint32_t empty = fxi_gram_str(r->g, "");
     if (!other || !c.max) return (rest_nodes){c.min ? 0 : empty, empty};
-    const uint32_t next[] = {mark_in(r, ","), r->json->space, other};
-    const uint32_t more = fxi_gram_seq(r->g, next, 3);
-    const uint32_t part[] = {other, fxi_gram_repeat(r->g, more, c.min ? c.min - 1 : 0,
-                                                    c.max == FXI_GRAM_NO_MAX ? c.max : c.max - 1)};
-    return (rest_nodes){fxi_gram_repeat(r->g, fxi_gram_seq(r->g, part, 2), c.min > 0, 1),
+    const uint32_t most_more = c.max == FXI_GRAM_NO_MAX ? c.max : c.max - 1;
+    const uint32_t more = FXI_SEQ_OF(r->g, fxi_gram_str(r->g, ","), r->json->space, other);
+    const uint32_t all =
+        FXI_SEQ_OF(r->g, other, fxi_gram_repeat(r->g, more, c.min ? c.min - 1 : 0, most_more));
+    return (rest_nodes){fxi_gram_repeat(r->g, all, c.min > 0, 1),
                         fxi_gram_repeat(r->g, more, 0, FXI_GRAM_NO_MAX)};
 }
 
-// The same with one more member in front, which may be left out unless it is required.
+// The same with one more member before them, which may be left out unless it is required.
 static rest_nodes with_member(fxi_schema *r, uint32_t member, bool is_required, rest_nodes rest)
 {
-    const uint32_t first[] = {member, rest.later},
-                   later[] = {mark_in(r, ","), r->json->space, member, rest.later};
-    const uint32_t first_way[] = {fxi_gram_seq(r->g, first, 2), rest.first},
-                   later_way[] = {fxi_gram_seq(r->g, later, 4), rest.later};
-    if (is_required) return (rest_nodes){first_way[0], later_way[0]};
-    return (rest_nodes){fxi_gram_alt(r->g, first_way, 2), fxi_gram_alt(r->g, later_way, 2)};
+    const uint32_t first = FXI_SEQ_OF(r->g, member, rest.later);
+    const uint32_t later =
+        FXI_SEQ_OF(r->g, fxi_gram_str(r->g, ","), r->json->space, member, rest.later);
+    if (is_required) return (rest_nodes){first, later};
+    return (rest_nodes){FXI_ALT_OF(r->g, first, rest.first), FXI_ALT_OF(r->g, later, rest.later)};
 }
 
-fx_status fxi_schema_objects(fxi_schema *r, const fxi_schema_set *list, fxi_schema_ways *w)
+fx_status fxi_schema_objects(fxi_schema *r, const fxi_schema_set *list, fxi_schema_alts *alts)
 {
     member_list m = {.n = 0};
     member_counts c;
@@ -267,6 +347,7 @@ fx_status fxi_schema_objects(fxi_schema *r, const fxi_schema_set *list, fxi_sche
         FX_TRY(named_node(r, list, m.name[i], &member));
         rest = with_member(r, member, m.is_required[i], rest);
     }
-    const uint32_t part[] = {mark_in(r, "{"), r->json->space, rest.first, mark_in(r, "}")};
-    return fxi_schema_way(r, w, fxi_gram_seq(r->g, part, 4));
+    return fxi_schema_add_alt(r, alts,
+                              FXI_SEQ_OF(r->g, fxi_gram_str(r->g, "{"), r->json->space, rest.first,
+                                         fxi_gram_str(r->g, "}")));
 }

@@ -1,38 +1,13 @@
-// schema_value.c - enum and const: the values that the rest of the schema allows, spelled as they
-// stand there; and whether a value satisfies a set.
+// schema_value.c - whether a value satisfies a set; enum and const, whose values are spelled as
+// they stand there if the rest of the schema allows them; whether two sets exclude each other.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/text/utf8.h"
-#include "grammar/read/gram_chars.h"
-#include "grammar/read/gram_regex.h"
-#include "grammar/schema/schema_parts.h"
+#include "grammar/schema/schema_impl.h"
 
 // ---- equal values -------------------------------------------------------------------------------
-
-static bool equals_value(const json_t *a, const json_t *b);
-
-static bool equals_members(const json_t *a, const json_t *b)
-{
-    const char *key;
-    json_t *v;
-    bool same = json_object_size(a) == json_object_size(b);
-    json_object_foreach((json_t *)a, key, v)
-    {
-        const json_t *other = json_object_get(b, key);
-        same = same && other && equals_value(v, other);
-    }
-    return same;
-}
-
-static bool equals_elements(const json_t *a, const json_t *b)
-{
-    size_t i = 0;
-    if (json_array_size(a) != json_array_size(b)) return false;
-    while (i < json_array_size(a) && equals_value(json_array_get(a, i), json_array_get(b, i))) i++;
-    return i == json_array_size(a);
-}
 
 // Numbers are equal by value: 1 and 1.0 are.
 static bool equals_value(const json_t *a, const json_t *b)
@@ -41,16 +16,19 @@ static bool equals_value(const json_t *a, const json_t *b)
         return json_integer_value(a) == json_integer_value(b);
     if (json_is_number(a) && json_is_number(b)) return json_number_value(a) == json_number_value(b);
     if (json_typeof(a) != json_typeof(b)) return false;
-    if (json_is_object(a)) return equals_members(a, b);
-    if (json_is_array(a)) return equals_elements(a, b);
-    return !json_is_string(a) || !strcmp(json_string_value(a), json_string_value(b));
-}
-
-static bool has_value(const json_t *list, const json_t *v)
-{
-    size_t i = 0;
-    while (i < json_array_size(list) && !equals_value(json_array_get(list, i), v)) i++;
-    return i < json_array_size(list);
+    if (json_is_string(a)) return !strcmp(json_string_value(a), json_string_value(b));
+    bool same = json_object_size(a) == json_object_size(b) &&
+                json_array_size(a) == json_array_size(b); // 0 of other types
+    for (size_t i = 0; same && i < json_array_size(a); i++)
+        same = equals_value(json_array_get(a, i), json_array_get(b, i));
+    const char *key;
+    json_t *v;
+    json_object_foreach((json_t *)a, key, v)
+    {
+        const json_t *other = json_object_get(b, key);
+        same = same && other && equals_value(v, other);
+    }
+    return same;
 }
 
 // ---- whether a value is valid -------------------------------------------------------------------
@@ -105,7 +83,7 @@ static fx_status fits_string(fxi_schema *r, const fxi_schema_set *list, const js
         FX_TRY(fxi_schema_matches(r, &cond, text, out));
     }
     for (const json_t *s = NULL; *out && (s = fxi_schema_next(list, "format", s, &v));) {
-        const fxi_schema_text cond = {.at = s, .whole = fxi_regex_of_format(json_string_value(v))};
+        const fxi_schema_text cond = {.at = s, .whole = fxi_schema_format(json_string_value(v))};
         if (cond.whole) FX_TRY(fxi_schema_matches(r, &cond, text, out));
     }
     return FX_OK;
@@ -150,7 +128,7 @@ static fx_status fits_object(fxi_schema *r, const fxi_schema_set *list, const js
     return FX_OK;
 }
 
-// Whether each const and enum has it, but for the enum that it comes from.
+// Whether each const and enum has the value, except the enum that it comes from.
 static fx_status fits_values(fxi_schema *r, const fxi_schema_set *list, const json_t *value,
                              const json_t *source, bool *out)
 {
@@ -160,15 +138,12 @@ static fx_status fits_values(fxi_schema *r, const fxi_schema_set *list, const js
         *out = equals_value(v, value);
     for (const json_t *s = NULL; *out && (s = fxi_schema_next(list, "enum", s, &v));) {
         if (v == source) continue;
-        FX_TRY(fxi_schema_work(r, json_array_size(v) / FXI_SCHEMA_LOOKS));
-        *out = has_value(v, value);
+        FX_TRY(fxi_schema_charge(r, json_array_size(v) / FXI_SCHEMA_LOOKS));
+        *out = false;
+        for (size_t i = 0; !*out && i < json_array_size(v); i++)
+            *out = equals_value(json_array_get(v, i), value);
     }
     return FX_OK;
-}
-
-static bool is_whole_number(const json_t *v)
-{
-    return json_is_integer(v) || json_real_value(v) == floor(json_real_value(v));
 }
 
 static fx_status fits_list(fxi_schema *r, const fxi_schema_set *list, const json_t *value,
@@ -178,7 +153,8 @@ static fx_status fits_list(fxi_schema *r, const fxi_schema_set *list, const json
     *out = types & type;
     if (*out) FX_TRY(fits_values(r, list, value, source, out));
     if (type == FXI_SCHEMA_NUMBER) {
-        if (types & FXI_SCHEMA_WHOLE) *out = *out && is_whole_number(value);
+        if (types & FXI_SCHEMA_WHOLE && json_is_real(value))
+            *out = *out && json_real_value(value) == floor(json_real_value(value));
         for (size_t i = 0; *out && i < list->n; i++) *out = fits_number(list->at[i], value);
     }
     if (!*out) return FX_OK;
@@ -192,7 +168,7 @@ fx_status fxi_schema_accepts(fxi_schema *r, const json_t *value, const fxi_schem
 {
     fxi_schema_lists lists;
     *out = false;
-    FX_TRY(fxi_schema_work(r, 1));
+    FX_TRY(fxi_schema_charge(r, 1));
     if (r->depth >= FXI_SCHEMA_MAX_DEPTH)
         return fxi_schema_refuse(r, value, "a value nested deeper than %d", FXI_SCHEMA_MAX_DEPTH);
     r->depth++;
@@ -207,21 +183,15 @@ fx_status fxi_schema_accepts(fxi_schema *r, const json_t *value, const fxi_schem
 
 static fx_status spell_value(fxi_schema *r, const json_t *v, uint32_t *node);
 
-static uint32_t mark_node(fxi_schema *r, const char *s)
-{
-    return fxi_gram_text(r->g, s, strlen(s));
-}
-
 static fx_status spell_string(fxi_schema *r, const char *s, uint32_t *node)
 {
     uint32_t text = 0;
-    if (!fxi_gram_spell(r->g, fxi_str_of(s), FXI_SPELL_JSON, &text)) return fxi_schema_no_memory(r);
-    const uint32_t part[] = {mark_node(r, "\""), text, mark_node(r, "\"")};
-    *node = fxi_gram_seq(r->g, part, 3);
+    if (!fxi_gram_spell(r->g, fxi_str_of(s), FXI_SPELL_JSON, &text)) return fxi_fail_memory(r->err);
+    *node = FXI_SEQ_OF(r->g, fxi_gram_str(r->g, "\""), text, fxi_gram_str(r->g, "\""));
     return FX_OK;
 }
 
-// The shortest digits that are read as the same number.
+// The shortest digits that read as the same number.
 static uint32_t spell_number(fxi_schema *r, const json_t *v)
 {
     char s[40];
@@ -231,11 +201,12 @@ static uint32_t spell_number(fxi_schema *r, const json_t *v)
         snprintf(s, sizeof s, "%.*g", digits, d);
         if (strtod(s, NULL) == d) break;
     }
-    return mark_node(r, s);
+    return fxi_gram_str(r->g, s);
 }
 
-static fx_status spell_members(fxi_schema *r, const json_t *v, fxi_schema_ways *w)
+static fx_status spell_members(fxi_schema *r, const json_t *v, fxi_schema_alts *alts)
 {
+    const uint32_t space = r->json->space;
     const char *key;
     json_t *member;
     bool is_first = true;
@@ -244,43 +215,39 @@ static fx_status spell_members(fxi_schema *r, const json_t *v, fxi_schema_ways *
         uint32_t name = 0, value = 0;
         FX_TRY(spell_string(r, key, &name));
         FX_TRY(spell_value(r, member, &value));
-        const uint32_t part[] = {mark_node(r, is_first ? "" : ","),
-                                 r->json->space,
-                                 name,
-                                 r->json->space,
-                                 mark_node(r, ":"),
-                                 r->json->space,
-                                 value};
-        FX_TRY(fxi_schema_way(r, w, fxi_gram_seq(r->g, part, 7)));
+        const uint32_t comma = fxi_gram_str(r->g, is_first ? "" : ",");
+        FX_TRY(fxi_schema_add_alt(
+            r, alts,
+            FXI_SEQ_OF(r->g, comma, space, name, space, fxi_gram_str(r->g, ":"), space, value)));
         is_first = false;
     }
     return FX_OK;
 }
 
-static fx_status spell_elements(fxi_schema *r, const json_t *v, fxi_schema_ways *w)
+static fx_status spell_elements(fxi_schema *r, const json_t *v, fxi_schema_alts *alts)
 {
+    const uint32_t space = r->json->space;
     for (size_t i = 0; i < json_array_size(v); i++) {
         uint32_t value = 0;
         FX_TRY(spell_value(r, json_array_get(v, i), &value));
-        const uint32_t part[] = {mark_node(r, i ? "," : ""), r->json->space, value, r->json->space};
-        FX_TRY(fxi_schema_way(r, w, fxi_gram_seq(r->g, part, 4)));
+        const uint32_t comma = fxi_gram_str(r->g, i ? "," : "");
+        FX_TRY(fxi_schema_add_alt(r, alts, FXI_SEQ_OF(r->g, comma, space, value, space)));
     }
     return FX_OK;
 }
 
 static fx_status spell_value(fxi_schema *r, const json_t *v, uint32_t *node)
 {
-    fxi_schema_ways w = {0};
+    fxi_schema_alts alts = {0};
     if (json_is_string(v)) return spell_string(r, json_string_value(v), node);
     if (json_is_number(v)) *node = spell_number(r, v);
-    if (json_is_null(v)) *node = mark_node(r, "null");
-    if (json_is_boolean(v)) *node = mark_node(r, json_is_true(v) ? "true" : "false");
+    if (json_is_null(v)) *node = fxi_gram_str(r->g, "null");
+    if (json_is_boolean(v)) *node = fxi_gram_str(r->g, json_is_true(v) ? "true" : "false");
     if (!json_is_object(v) && !json_is_array(v)) return FX_OK;
-    FX_TRY(json_is_object(v) ? spell_members(r, v, &w) : spell_elements(r, v, &w));
-    const uint32_t part[] = {mark_node(r, json_is_object(v) ? "{" : "["),
-                             fxi_gram_seq(r->g, w.node, w.n), r->json->space,
-                             mark_node(r, json_is_object(v) ? "}" : "]")};
-    *node = fxi_gram_seq(r->g, part, 4);
+    FX_TRY(json_is_object(v) ? spell_members(r, v, &alts) : spell_elements(r, v, &alts));
+    *node = FXI_SEQ_OF(r->g, fxi_gram_str(r->g, json_is_object(v) ? "{" : "["),
+                       fxi_gram_seq(r->g, alts.node, alts.n), r->json->space,
+                       fxi_gram_str(r->g, json_is_object(v) ? "}" : "]"));
     return FX_OK;
 }
 
@@ -292,24 +259,141 @@ bool fxi_schema_has_values(const fxi_schema_set *list)
     return fxi_schema_next(list, "const", NULL, &v) || fxi_schema_next(list, "enum", NULL, &v);
 }
 
-static fx_status add_spelled(fxi_schema *r, const fxi_schema_set *list, const json_t *v,
-                             const json_t *source, fxi_schema_ways *w)
-{
-    bool fits;
-    uint32_t node = 0;
-    FX_TRY(fxi_schema_work(r, 1));
-    FX_TRY(fits_list(r, list, v, source, &fits));
-    if (!fits) return FX_OK;
-    FX_TRY(spell_value(r, v, &node));
-    return fxi_schema_way(r, w, node);
-}
-
-fx_status fxi_schema_values(fxi_schema *r, const fxi_schema_set *list, fxi_schema_ways *w)
+const json_t *fxi_schema_listed(const fxi_schema_set *list, size_t i)
 {
     const json_t *v;
-    if (fxi_schema_next(list, "const", NULL, &v)) return add_spelled(r, list, v, NULL, w);
-    if (!fxi_schema_next(list, "enum", NULL, &v)) return FX_OK;
-    for (size_t i = 0; i < json_array_size(v); i++)
-        FX_TRY(add_spelled(r, list, json_array_get(v, i), v, w));
+    if (fxi_schema_next(list, "const", NULL, &v)) return i ? NULL : v;
+    return fxi_schema_next(list, "enum", NULL, &v) ? json_array_get(v, i) : NULL;
+}
+
+fx_status fxi_schema_values(fxi_schema *r, const fxi_schema_set *list, fxi_schema_alts *alts)
+{
+    const json_t *v, *source = NULL; // of the values: no need to look there
+    if (!fxi_schema_next(list, "const", NULL, &v))
+        (void)fxi_schema_next(list, "enum", NULL, &source);
+    for (size_t i = 0; (v = fxi_schema_listed(list, i)); i++) {
+        bool fits;
+        uint32_t node = 0;
+        FX_TRY(fxi_schema_charge(r, 1));
+        FX_TRY(fits_list(r, list, v, source, &fits));
+        if (!fits) continue;
+        FX_TRY(spell_value(r, v, &node));
+        FX_TRY(fxi_schema_add_alt(r, alts, node));
+    }
+    return FX_OK;
+}
+
+// ---- sets that exclude each other ---------------------------------------------------------------
+//
+// By type, by their values, by ranges and texts, by an element or a member that both must have.
+// "No" may also mean that it is not known.
+
+// Whether a lists values and none of them satisfies b.
+static fx_status values_exclude(fxi_schema *r, const fxi_schema_set *a, const fxi_schema_set *b,
+                                bool *out)
+{
+    const json_t *v;
+    bool fits = !fxi_schema_has_values(a);
+    for (size_t i = 0; !fits && (v = fxi_schema_listed(a, i)); i++)
+        FX_TRY(fxi_schema_accepts(r, v, b, &fits));
+    *out = !fits;
+    return FX_OK;
+}
+
+// Whether no string satisfies both: their texts are written to a temporary grammar.
+static fx_status strings_exclude(fxi_schema *r, const fxi_schema_set *a, const fxi_schema_set *b,
+                                 bool *out)
+{
+    fxi_gram own = {0}, *const g = r->g;
+    fxi_gram_json json;
+    const fxi_gram_json *const old = r->json;
+    fxi_schema_bag both = {0};
+    fxi_schema_alts alts = {0};
+    fx_status st = fxi_gram_json_add(&own, &json, r->err);
+    for (size_t i = 0; !st && i < a->n; i++) st = fxi_schema_put(r, &both, a->at[i]);
+    for (size_t i = 0; !st && i < b->n; i++) st = fxi_schema_put(r, &both, b->at[i]);
+    r->g = &own;
+    r->json = &json;
+    if (!st) st = fxi_schema_strings(r, &both.set, &alts);
+    if (!st) {
+        const uint32_t all = fxi_gram_alt(&own, alts.node, alts.n);
+        st = fxi_gram_finish(&own, all, r->err);
+        *out = st == FX_EINVAL && own.n_node && !own.node[all].productive;
+        if (*out) st = FX_OK;
+    }
+    r->g = g;
+    r->json = old;
+    fxi_gram_free(&own);
+    return st;
+}
+
+static fx_status arrays_exclude(fxi_schema *r, const fxi_schema_set *a, const fxi_schema_set *b,
+                                bool *out)
+{
+    const uint32_t least_a = fxi_schema_least(a, "minItems"),
+                   least_b = fxi_schema_least(b, "minItems");
+    const uint32_t n = least_a > least_b ? least_a : least_b;
+    *out = fxi_schema_most(a, "maxItems") < least_b || fxi_schema_most(b, "maxItems") < least_a;
+    for (uint32_t i = 0; !*out && i < n; i++) {
+        fxi_schema_bag x = {0}, y = {0};
+        FX_TRY(fxi_schema_element(r, a, i, &x));
+        FX_TRY(fxi_schema_element(r, b, i, &y));
+        FX_TRY(fxi_schema_exclude(r, &x.set, &y.set, out));
+    }
+    return FX_OK;
+}
+
+// Whether a member that `a` requires cannot satisfy both.
+static fx_status members_exclude(fxi_schema *r, const fxi_schema_set *a, const fxi_schema_set *b,
+                                 bool *out)
+{
+    const json_t *names;
+    for (const json_t *s = NULL; (s = fxi_schema_next(a, "required", s, &names));)
+        for (size_t i = 0; !*out && i < json_array_size(names); i++) {
+            const char *name = json_string_value(json_array_get(names, i));
+            fxi_schema_bag x = {0}, y = {0};
+            FX_TRY(fxi_schema_member(r, a, name, &x));
+            FX_TRY(fxi_schema_member(r, b, name, &y));
+            FX_TRY(fxi_schema_exclude(r, &x.set, &y.set, out));
+        }
+    return FX_OK;
+}
+
+static fx_status lists_exclude(fxi_schema *r, const fxi_schema_set *a, const fxi_schema_set *b,
+                               bool *out)
+{
+    const unsigned both = fxi_schema_types_of(a) & fxi_schema_types_of(b) & FXI_SCHEMA_ALL;
+    *out = !both;
+    if (!*out) FX_TRY(values_exclude(r, a, b, out));
+    if (!*out) FX_TRY(values_exclude(r, b, a, out));
+    if (*out || both & (FXI_SCHEMA_NULL | FXI_SCHEMA_BOOL)) return FX_OK;
+    *out = !(both & FXI_SCHEMA_NUMBER) || fxi_schema_is_below(a, b) || fxi_schema_is_below(b, a);
+    if (*out && both & FXI_SCHEMA_STRING) FX_TRY(strings_exclude(r, a, b, out));
+    if (*out && both & FXI_SCHEMA_ARRAY) FX_TRY(arrays_exclude(r, a, b, out));
+    if (*out && both & FXI_SCHEMA_OBJECT) {
+        *out = false;
+        FX_TRY(members_exclude(r, a, b, out));
+        if (!*out) FX_TRY(members_exclude(r, b, a, out));
+    }
+    return FX_OK;
+}
+
+fx_status fxi_schema_exclude(fxi_schema *r, const fxi_schema_set *a, const fxi_schema_set *b,
+                             bool *out)
+{
+    fxi_schema_lists x, y;
+    *out = false;
+    if (r->depth >= FXI_SCHEMA_MAX_DEPTH) return FX_OK;
+    r->depth++;
+    FX_TRY(fxi_schema_charge(r, 1));
+    FX_TRY(fxi_schema_expand(r, a, &x));
+    FX_TRY(fxi_schema_expand(r, b, &y));
+    *out = true;
+    for (size_t i = 0; *out && i < x.n; i++)
+        for (size_t k = 0; *out && k < y.n; k++) {
+            FX_TRY(fxi_schema_charge(r, 1));
+            FX_TRY(lists_exclude(r, &x.at[i], &y.at[k], out));
+        }
+    r->depth--;
     return FX_OK;
 }

@@ -1,8 +1,9 @@
-// cpu.h - the paths for x86 vector units. Each is one .c file compiled with its own -m flags;
-// dispatch.c checks the CPU before it uses one. What the paths share is written once, in body/,
-// against a small vocabulary of 16-lane vectors (v16_*, and vq_* for the integer products) that
-// vec512.h, vec256.h and the .c files implement for an instruction set. The law of order is stated
-// in 16 lanes, so the same body gives the same bits in each path.
+// cpu.h - the paths for x86 vector units. The .c files of a path are compiled with its -m flags and
+// without sanitizers (CMakeLists.txt); dispatch.c checks the CPU before it uses a path. What the
+// paths share is written once, in body/, against a small vocabulary of 16-lane vectors (v16_*, and
+// vq_* for the integer products) that vec512.h, vec256.h and the .c files implement for an
+// instruction set. The law of order is stated in 16 lanes, so the same body gives the same bits in
+// each path.
 #ifndef FXI_KERNELS_CPU_H
 #define FXI_KERNELS_CPU_H
 
@@ -25,12 +26,12 @@ static inline bool fxi_cpu_is_intel(void)
 }
 #endif
 
-// What AVX-VNNI replaces in the AVX2 path.
-fxi_linear_fn fxi_avx2_vnni_linear_quant;
-extern const fxi_probe_int8 fxi_avx2_vnni_probe[FXI_PROBE_N_RUN];
+// Layers with weights of block types. AVX-VNNI replaces those of the AVX2 path, AVX-512 VNNI those
+// of the AVX-512 path.
+fxi_linear_fn fxi_avx2_linear_quant, fxi_avx2_vnni_linear_quant;
+fxi_linear_fn fxi_avx512_linear_quant, fxi_avx512_vnni_linear_quant;
 
-// What AVX-512 VNNI replaces in the AVX-512 path.
-fxi_linear_fn fxi_avx512_vnni_linear_quant;
+extern const fxi_probe_int8 fxi_avx2_vnni_probe[FXI_PROBE_N_RUN];
 extern const fxi_probe_int8 fxi_avx512_vnni_probe[FXI_PROBE_N_RUN];
 
 #endif

@@ -5,7 +5,7 @@
 // and values go through shared memory as f32, so that rows of the cache are read whole. Either a
 // block walks all segments of its tile and merges them as it goes, or each block has one segment,
 // and attn_merge does the rest: the same operations in the same order.
-#include "kernels/cuda/body/cuda_tile.h"
+#include "kernels/cuda/cuda_tile.h"
 
 // Shared memory, beside what the job has.
 typedef struct exact_room {

@@ -2,7 +2,7 @@
 //
 // Every pointer is an address of the device. Kernels allocate nothing, and what a struct does not
 // point to they do not touch. Rows are numbered within the batch; shapes are given as in kernels.h,
-// whose law of order says what the results are. A pointer that may be NULL says so.
+// whose order of sums says what the results are. A pointer that may be NULL says so.
 //
 // How many rows, tiles or positions there are is given twice: `n_row` (or n_tile, ..) is the most
 // that the grid is made for, and `live`, if it is not NULL, points to the number of them that

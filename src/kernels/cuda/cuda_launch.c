@@ -94,14 +94,14 @@ static uint32_t exact_bytes(int head_dim)
     return (uint32_t)n * (uint32_t)sizeof(float);
 }
 
-// As law/attention_law.cu does: sums, m and l of four parts; queries of large heads as f16 or bf16.
-static uint32_t law_bytes(int head_dim)
+// As attention_mma.cu does: sums, m and l of four parts; queries of large heads as f16 or bf16.
+static uint32_t mma_bytes(int head_dim)
 {
     const uint32_t n = (uint32_t)head_dim, sums = 4 * FXI_CUDA_TILE_ROW * (n + 2) * 4;
     return n > 128 ? sums + FXI_CUDA_TILE_ROW * n * 2 : sums;
 }
 
-// As law/prefill_law.cu does: keys and values of 64 positions, padded, and a segment's sums.
+// As prefill_mma.cu does: keys and values of 64 positions, padded, and a segment's sums.
 static uint32_t wide_bytes(int head_dim)
 {
     const uint32_t n = (uint32_t)head_dim, key = (n * 2 + 63) / 128 * 128 + 64, value = n * 2 + 16;
@@ -123,9 +123,9 @@ static void shape_attention(const void *args, fxi_cuda_grid *out)
     *out = attention_grid(args, exact_bytes);
 }
 
-static void shape_attention_law(const void *args, fxi_cuda_grid *out)
+static void shape_attention_mma(const void *args, fxi_cuda_grid *out)
 {
-    *out = attention_grid(args, law_bytes);
+    *out = attention_grid(args, mma_bytes);
 }
 
 static void shape_attention_wide(const void *args, fxi_cuda_grid *out)
@@ -153,8 +153,8 @@ static const fxi_cuda_kernel kernels[FXI_CUDA_KERNEL_END] = {
 #undef ROW
 #define ROW(type, name, head)                                            \
     [FXI_CUDA_ATTN_##type##_##head] = {"fxi_cuda_attn_" #name "_" #head, \
-                                       sizeof(fxi_cuda_attn_args), shape_attention_law},
-            FXI_CUDA_LAW_HEADS(ROW, F16, f16) FXI_CUDA_LAW_HEADS(ROW, BF16, bf16)
+                                       sizeof(fxi_cuda_attn_args), shape_attention_mma},
+            FXI_CUDA_MMA_HEADS(ROW, F16, f16) FXI_CUDA_MMA_HEADS(ROW, BF16, bf16)
 #undef ROW
 #define ROW(type, name, head)                                                           \
     [FXI_CUDA_ATTN_##type##_##head##_MANY] = {"fxi_cuda_attn_" #name "_" #head "_many", \
@@ -171,19 +171,19 @@ const fxi_cuda_kernel *fxi_cuda_kernel_find(fxi_cuda_kernel_id id)
 fxi_cuda_form fxi_cuda_linear_form(fxi_dtype type, fxi_cuda_math math)
 {
     if (fxi_qformat_find(type)) return FXI_CUDA_FORM_Q8;
-    if (math == FXI_CUDA_EXACT || type == FXI_F32) return FXI_CUDA_FORM_X;
+    if (math == FXI_CUDA_CPU_EXACT || type == FXI_F32) return FXI_CUDA_FORM_X;
     return type == FXI_F16 ? FXI_CUDA_FORM_F16 : FXI_CUDA_FORM_B16;
 }
 
-// Rows up to which a law kernel of 8 and of 32 rows is the faster one: it shares a panel out among
-// warps, which reading the weights needs; from then on the arithmetic counts.
+// Rows up to which a tensor-core kernel of 8 and of 32 rows is the faster one: it shares a panel
+// out among warps, which reading the weights needs; from then on the arithmetic counts.
 enum { MOST_FEW = 8, MOST_SOME = 128 };
 
-typedef struct law_linear {
+typedef struct mma_linear {
     fxi_cuda_kernel_id few, some, many;
-} law_linear;
+} mma_linear;
 
-static fxi_cuda_kernel_id linear_law(const law_linear *l, int n_row)
+static fxi_cuda_kernel_id linear_mma(const mma_linear *l, int n_row)
 {
     return n_row <= MOST_FEW ? l->few : n_row <= MOST_SOME ? l->some : l->many;
 }
@@ -197,23 +197,23 @@ fxi_cuda_kernel_id fxi_cuda_linear_find(fxi_dtype type, fxi_cuda_math math, int 
                                                           FXI_CUDA_BLOCK_TYPES(ROW)
 #undef ROW
     };
-    static const law_linear f16 = {FXI_CUDA_LINEAR_F16_FEW, FXI_CUDA_LINEAR_F16_SOME,
+    static const mma_linear f16 = {FXI_CUDA_LINEAR_F16_FEW, FXI_CUDA_LINEAR_F16_SOME,
                                    FXI_CUDA_LINEAR_F16_MANY},
                             bf16 = {FXI_CUDA_LINEAR_BF16_FEW, FXI_CUDA_LINEAR_BF16_SOME,
                                     FXI_CUDA_LINEAR_BF16_MANY};
-    const bool is_law = math != FXI_CUDA_EXACT;
-    if (is_law && type == FXI_F16) return linear_law(&f16, n_row);
-    if (is_law && type == FXI_BF16) return linear_law(&bf16, n_row);
+    const bool is_mma = math != FXI_CUDA_CPU_EXACT;
+    if (is_mma && type == FXI_F16) return linear_mma(&f16, n_row);
+    if (is_mma && type == FXI_BF16) return linear_mma(&bf16, n_row);
     return ids[type];
 }
 
-typedef struct law_kernel {
+typedef struct mma_kernel {
     fxi_dtype type;
     int head_dim;
     fxi_cuda_kernel_id id;
-} law_kernel;
+} mma_kernel;
 
-static fxi_cuda_kernel_id find_law(const law_kernel *list, size_t n, fxi_dtype type, int head_dim,
+static fxi_cuda_kernel_id find_mma(const mma_kernel *list, size_t n, fxi_dtype type, int head_dim,
                                    fxi_cuda_kernel_id other)
 {
     for (size_t i = 0; i < n; i++)
@@ -223,22 +223,22 @@ static fxi_cuda_kernel_id find_law(const law_kernel *list, size_t n, fxi_dtype t
 
 fxi_cuda_kernel_id fxi_cuda_attention_find(fxi_dtype kv_type, int head_dim, fxi_cuda_math math)
 {
-    static const law_kernel law[] = {
+    static const mma_kernel mma[] = {
 #define ROW(type, name, head) {FXI_##type, head, FXI_CUDA_ATTN_##type##_##head},
-        FXI_CUDA_LAW_HEADS(ROW, F16, f16) FXI_CUDA_LAW_HEADS(ROW, BF16, bf16)
+        FXI_CUDA_MMA_HEADS(ROW, F16, f16) FXI_CUDA_MMA_HEADS(ROW, BF16, bf16)
 #undef ROW
     };
-    return find_law(law, math == FXI_CUDA_EXACT ? 0 : sizeof law / sizeof *law, kv_type, head_dim,
-                    FXI_CUDA_ATTENTION);
+    return find_mma(mma, math == FXI_CUDA_CPU_EXACT ? 0 : sizeof mma / sizeof *mma, kv_type,
+                    head_dim, FXI_CUDA_ATTENTION);
 }
 
 fxi_cuda_kernel_id fxi_cuda_attention_wide_find(fxi_dtype kv_type, int head_dim, fxi_cuda_math math)
 {
-    static const law_kernel wide[] = {
+    static const mma_kernel wide[] = {
 #define ROW(type, name, head) {FXI_##type, head, FXI_CUDA_ATTN_##type##_##head##_MANY},
         FXI_CUDA_WIDE_HEADS(ROW, F16, f16) FXI_CUDA_WIDE_HEADS(ROW, BF16, bf16)
 #undef ROW
     };
-    return find_law(wide, math == FXI_CUDA_EXACT ? 0 : sizeof wide / sizeof *wide, kv_type,
+    return find_mma(wide, math == FXI_CUDA_CPU_EXACT ? 0 : sizeof wide / sizeof *wide, kv_type,
                     head_dim, FXI_CUDA_KERNEL_END);
 }

@@ -28,7 +28,7 @@
     X(MXFP4, mxfp4)
 
 // Head sizes of attention by tensor cores.
-#define FXI_CUDA_LAW_HEADS(X, type, name) \
+#define FXI_CUDA_MMA_HEADS(X, type, name) \
     X(type, name, 64)                     \
     X(type, name, 80)                     \
     X(type, name, 96)                     \
@@ -75,7 +75,7 @@ typedef enum fxi_cuda_kernel_id {
         FXI_CUDA_BLOCK_TYPES(FXI_CUDA_ID)
 #undef FXI_CUDA_ID
 #define FXI_CUDA_ID(type, name, head) FXI_CUDA_ATTN_##type##_##head,
-            FXI_CUDA_LAW_HEADS(FXI_CUDA_ID, F16, f16) FXI_CUDA_LAW_HEADS(FXI_CUDA_ID, BF16, bf16)
+            FXI_CUDA_MMA_HEADS(FXI_CUDA_ID, F16, f16) FXI_CUDA_MMA_HEADS(FXI_CUDA_ID, BF16, bf16)
 #undef FXI_CUDA_ID
 #define FXI_CUDA_ID(type, name, head) FXI_CUDA_ATTN_##type##_##head##_MANY,
                 FXI_CUDA_WIDE_HEADS(FXI_CUDA_ID, F16, f16)
@@ -101,10 +101,10 @@ const fxi_cuda_kernel *fxi_cuda_kernel_find(fxi_cuda_kernel_id id);
 
 // The order of sums (kernels.h is the CPU's).
 typedef enum fxi_cuda_math {
-    FXI_CUDA_EXACT, // the CPU's: the same bits
+    FXI_CUDA_CPU_EXACT, // the CPU's: the same bits
     // Block types as exact; f16 and bf16 weights and attention by tensor cores, in one fixed order
     // whatever the batch.
-    FXI_CUDA_LAW
+    FXI_CUDA_BATCH_INVARIANT
 } fxi_cuda_math;
 
 // The form of activations that a linear layer reads.

@@ -1,6 +1,6 @@
 // experts.cu - mixtures of experts: the router's choice, the places of the chosen rows, the sum of
 // their results.
-#include "kernels/cuda/body/cuda_device.h"
+#include "kernels/cuda/cuda_device.h"
 
 // ---- route -------------------------------------------------------------------------------------
 

@@ -1,5 +1,5 @@
 // join.cu - the activations of feed-forward blocks, joined with their gates. A block per row.
-#include "kernels/cuda/body/cuda_device.h"
+#include "kernels/cuda/cuda_device.h"
 
 FXI_DEVICE float silu_of(float x)
 {

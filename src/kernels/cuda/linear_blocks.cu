@@ -3,7 +3,7 @@
 //
 // A block has a panel (16 outputs) x 8 rows. Its 8 warps share out tiles of 32 along k, 32 of them
 // at a time, and leave their sums in shared memory; then 128 threads have an output of a row each.
-#include "kernels/cuda/body/cuda_format.h"
+#include "kernels/cuda/cuda_format.h"
 
 enum { TILES_AT_A_TIME = 32, TILES_OF_WARP = 4 };
 

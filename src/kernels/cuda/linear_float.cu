@@ -3,7 +3,7 @@
 //
 // A block has 16 outputs x 8 rows, a thread each. Weights and activations go through shared memory,
 // a tile of 32 along k at a time, so that loads from global memory are wide and each serves many.
-#include "kernels/cuda/body/cuda_format.h"
+#include "kernels/cuda/cuda_format.h"
 
 typedef struct float_tile {
     float w[16][33], x[8][33]; // a column more, so that neighbours lie in different banks

@@ -1,6 +1,6 @@
 // store.cu - queries, keys and values of a row made ready: biases, norms, rotation; keys and values
 // go into the cache. A block per row.
-#include "kernels/cuda/body/cuda_cache.h"
+#include "kernels/cuda/cuda_cache.h"
 
 FXI_DEVICE void add_bias(float *x, const float *bias, int n)
 {

@@ -1,6 +1,6 @@
 // stream.cu - the residual stream: embeddings, what branches add to it, its norms; rows that are
 // copied or rounded; logits. A block per row; number i of a row is always the same thread's.
-#include "kernels/cuda/body/cuda_format.h"
+#include "kernels/cuda/cuda_format.h"
 
 // ---- embed -------------------------------------------------------------------------------------
 

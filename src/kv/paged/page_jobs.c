@@ -1,4 +1,4 @@
-// page_jobs.c - see page_jobs.h: the queues, what a job does, and the thread.
+// page_jobs.c - see paged.h: the queues, what a job does, and the thread.
 #include "kv/paged/paged.h"
 
 #include <sched.h>

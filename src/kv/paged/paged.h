@@ -21,29 +21,80 @@
 //
 // A full page is recorded under the serial number of the page before it (the first one under that
 // of its domain) and its own tokens, which are compared, not only their hash. A serial number is
-// used once. Who holds a recorded page mostly holds the pages before it, too; so, of idle pages,
-// those before it were used later, and eviction begins at the ends of prefixes. A page whose
+// used once. A sequence that holds a recorded page mostly holds those before it, too; of idle
+// pages, those before it were used later, and eviction begins at the ends of prefixes. A page whose
 // predecessor has been evicted is found no more, and leaves in its turn.
 //
-//   kv_paged.c     the manager; sequences
-//   page_swap.c    the swap: sequences on their way
-//   page_jobs.c    the bytes of pages on their way, beside the owner
-//   page_prefix.c  recording
-//   page_store.c   pages, blocks and slots; eviction
-//   page_table.c   recorded pages, by what they contain
-//   page_paint.c   pictures
-//   page_watch.c   which recorded pages have changed since the last one
-//   page_check.c   the invariants
+//   kv_paged.c      the manager; sequences; the invariants
+//   page_swap.c     the swap: sequences on their way
+//   page_jobs.c     the bytes of pages on their way, in a thread
+//   page_store.c    pages, blocks and slots; eviction; recorded pages, by what they contain
+//   page_collect.c  snapshots
 #ifndef FXI_KV_PAGED_H
 #define FXI_KV_PAGED_H
 
+#include <pthread.h>
+
 #include "base/keyed/secret.h"
-#include "base/text/buf.h"
+#include "flexinfer/snapshot_rows.h"
 #include "kv/kv.h"
-#include "kv/paged/page_jobs.h"
-#include "kv/pool/kv_pool.h"
+#include "kv/kv_pool.h"
 
 #define FXI_PAGE_NONE UINT32_MAX
+
+// ---- jobs --------------------------------------------------------------------------------------
+//
+// The bytes of pages on their way between a block of the pool and a slot of the swap,
+// one page at a time, in the background: by a thread, or inside fxi_kv_step.
+//
+// A job belongs to a slot, so a slot has one at most:
+//
+//   FREE --post--> WAITS --its turn--> RUNS --> DONE --take_done--> FREE
+//                    +--withdraw--> FREE
+//
+// The thread gets jobs that name a block and a slot, and gives back a status and a time. It sees
+// neither pages nor sequences, only what has been fixed since the manager was opened. It alone
+// calls what swaps, so a slot that is free again is dropped by a job, too (FXI_PAGE_DROP), after
+// all others; its result does not matter, so it is FREE at once.
+
+// What is done with a page's bytes.
+typedef enum fxi_page_way { FXI_PAGE_STAYS, FXI_PAGE_OUT, FXI_PAGE_IN, FXI_PAGE_DROP } fxi_page_way;
+
+typedef enum fxi_page_job_state {
+    FXI_PAGE_JOB_FREE,
+    FXI_PAGE_JOB_WAITS,
+    FXI_PAGE_JOB_RUNS,
+    FXI_PAGE_JOB_DONE
+} fxi_page_job_state;
+
+typedef struct fxi_page_job {
+    uint8_t way, state;
+    uint32_t page;  // the owner's
+    uint32_t block; // not of FXI_PAGE_DROP
+    fx_status st;   // of one that is done, as the time that it took
+    uint64_t ns;
+    uint32_t prev, next; // slots in the queue that it is in
+} fxi_page_job;
+
+typedef struct fxi_page_queue {
+    uint32_t first, last;
+} fxi_page_queue;
+
+typedef struct fxi_page_jobs {
+    pthread_t thread;
+    bool has_thread;
+    uint64_t now[FXI_MAX_RANK]; // the owner's last mark: what the devices have been given to do
+    uint64_t *ticket;           // [n_slot][n_rank] what they must have done before a job
+    uint64_t *sum;              // [n_slot][n_rank] of the bytes in the swap; the thread's
+    fxi_kv_copies copies;       // the thread's
+    pthread_mutex_t mu;         // guards all below, but not the other fields of a FREE job
+    pthread_cond_t posted, ended;
+    bool stops;
+    fxi_page_job *job; // [n_slot]
+    fxi_page_queue moves, drops, done;
+} fxi_page_jobs;
+
+// ---- the manager -------------------------------------------------------------------------------
 
 enum { FXI_PAGE_N_PRIORITY = 8 };
 
@@ -70,7 +121,6 @@ typedef struct fxi_page {
     uint64_t until_ms;
     uint32_t older, newer; // idle pages of the same list
     uint8_t list;          // which: the priority when it became idle, or since it has run out
-    uint32_t at_watch;     // 1 + its place among those that have changed; 0: it is not there
     // scratch of statistics and checks
     uint32_t n_seen;
     int fill_tok;
@@ -79,13 +129,6 @@ typedef struct fxi_page {
 typedef struct fxi_page_list {
     uint32_t oldest, newest;
 } fxi_page_list;
-
-typedef struct fxi_page_watch {
-    bool is_on;
-    bool is_anew; // all recorded pages are news, and none is listed
-    fxi_buf page; // of uint32_t: those recorded that are new or different
-    fxi_buf gone; // of uint64_t: serial numbers
-} fxi_page_watch;
 
 // Where a sequence is (page_swap.c).
 typedef enum fxi_paged_seq_way {
@@ -123,8 +166,8 @@ typedef struct fxi_paged {
     fxi_page_list idle[FXI_PAGE_N_PRIORITY];
     uint32_t n_idle;
     uint32_t n_shared; // pages that fxi_page_is_shared
-    uint32_t n_ending; // pages that nobody holds, but a job that runs
-    uint8_t *state;    // [n_block] fxi_kv_chunk_state: pages are in no order
+    uint32_t n_ending; // pages that only a running job holds
+    uint8_t *state;    // [n_block] FX_CHUNK_*: pages are in no order
     uint32_t *bucket;  // [n_bucket] recorded pages by hash
     uint32_t n_bucket;
     fxi_secret secret;       // of their hashes
@@ -132,7 +175,6 @@ typedef struct fxi_paged {
     uint64_t n_evicted;      // pages so far
     uint64_t now_ms, age_ms; // age_ms: when priorities are looked at next
     fxi_page_domain *domain;
-    fxi_page_watch watch;
     fxi_page_jobs jobs;
 
     fxi_paged_seq *first;
@@ -173,22 +215,10 @@ static inline bool fxi_page_is_shared(const fxi_page *p)
 }
 
 // Of a page in memory.
-static inline fxi_kv_chunk_state fxi_page_state(const fxi_page *p)
+static inline unsigned fxi_page_state(const fxi_page *p)
 {
-    if (!p->n_ref && p->serial) return FXI_KV_CHUNK_CACHED;
-    return fxi_page_is_shared(p) ? FXI_KV_CHUNK_SHARED : FXI_KV_CHUNK_OWNED;
-}
-
-// Around every change of who holds a page, whether it is recorded, and where it is.
-static inline void fxi_page_uncount(fxi_paged *k, const fxi_page *p)
-{
-    k->n_shared -= fxi_page_is_shared(p);
-}
-
-static inline void fxi_page_count(fxi_paged *k, const fxi_page *p)
-{
-    k->n_shared += fxi_page_is_shared(p);
-    if (p->block != FXI_PAGE_NONE) k->state[p->block] = (uint8_t)fxi_page_state(p);
+    if (!p->n_ref && p->serial) return FX_CHUNK_cached;
+    return fxi_page_is_shared(p) ? FX_CHUNK_shared : FX_CHUNK_owned;
 }
 
 // First byte of a block in a plane, in the pool.
@@ -198,9 +228,9 @@ static inline size_t fxi_paged_byte(const fxi_paged *k, int group, int plane, ui
     return k->region[group] + (((size_t)plane * k->n_block + block) << k->block_shift) * row_bytes;
 }
 
-// ---- page_table.c ------------------------------------------------------------------------------
+// ---- page_store.c: recorded pages --------------------------------------------------------------
 
-// The page recorded behind `parent` with these block_tok tokens; FXI_PAGE_NONE: there is none.
+// The page recorded after `parent` with these block_tok tokens; FXI_PAGE_NONE: there is none.
 uint32_t fxi_page_find(const fxi_paged *k, uint64_t parent, const int32_t *tok);
 void fxi_page_put(fxi_paged *k, uint32_t page, uint64_t parent, fxi_page_domain *d,
                   const int32_t *tok);
@@ -208,7 +238,7 @@ void fxi_page_unrecord(fxi_paged *k, uint32_t page);
 fx_status fxi_page_domain_open(fxi_kv *kv, const char *key, size_t key_bytes, fxi_kv_domain **out);
 void fxi_page_domain_close(fxi_kv *kv, fxi_kv_domain *d);
 
-// ---- page_store.c ------------------------------------------------------------------------------
+// ---- page_store.c: pages, blocks and slots -----------------------------------------------------
 
 bool fxi_page_store_open(fxi_paged *k); // false: no memory. Pre: n_block, n_slot
 void fxi_page_store_close(fxi_paged *k);
@@ -226,11 +256,9 @@ void fxi_page_set_block(fxi_paged *k, fxi_page *p, uint32_t block);
 void fxi_page_hold(fxi_paged *k, uint32_t page);
 void fxi_page_let_go(fxi_paged *k, uint32_t page);
 void fxi_page_keep(fxi_paged *k, uint32_t page); // it goes OUT no more, unless its job runs
-void fxi_page_end(fxi_paged *k, uint32_t page);  // pre: nobody holds it, and it has no job
+void fxi_page_end(fxi_paged *k, uint32_t page);  // pre: it has neither holders nor a job
 void fxi_page_evict_all(fxi_paged *k);           // idle pages
 void fxi_page_age(fxi_paged *k);                 // priorities that have run out no longer count
-
-// ---- page_prefix.c -----------------------------------------------------------------------------
 
 fx_status fxi_page_record(fxi_kv *kv, fxi_kv_seq *s, fxi_kv_domain *d, const int32_t *tok,
                           int n_tok, const fxi_kv_keep *keep);
@@ -257,22 +285,8 @@ void fxi_page_job_end_drop(fxi_paged *k, uint32_t slot); // waits only if that o
 // One that is done, and FREE from now on: look at it before its slot gets another. NULL: none is.
 const fxi_page_job *fxi_page_job_take_done(fxi_paged *k);
 
-// ---- page_watch.c ------------------------------------------------------------------------------
+// ---- page_collect.c ----------------------------------------------------------------------------
 
-void fxi_page_watch_nodes(fxi_kv *kv, bool is_on);
-void fxi_page_watch_close(fxi_paged *k);
-void fxi_page_forget_news(fxi_paged *k); // what is noted
-
-// While somebody watches: a recorded page is new, or different; it will be recorded no more.
-void fxi_page_note_change(fxi_paged *k, uint32_t page);
-void fxi_page_note_gone(fxi_paged *k, uint32_t page);
-
-// ---- page_paint.c ------------------------------------------------------------------------------
-
-fx_status fxi_page_paint(fxi_kv *kv, const fxi_kv_painter *to);
-
-// ---- page_check.c ------------------------------------------------------------------------------
-
-fx_status fxi_page_check(fxi_kv *kv, const char **what);
+void fxi_page_collect_all(fxi_kv *kv, fxi_kv_snapshot *to);
 
 #endif

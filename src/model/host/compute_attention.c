@@ -28,12 +28,7 @@ static int block_segments(const fxi_attn_block *b)
     return fxi_attn_n_segment(b->n_pos ? b->n_pos : b->pos + b->n_tok);
 }
 
-static int block_first(const fxi_attn_pass *p, const fxi_attn_block *b)
-{
-    return fxi_attn_first_segment(b->pos, p->window);
-}
-
-// Of the segments, those from b->segment0 on are seen; the cost of a block is reading them.
+// Segments from b->segment0 on are seen; the cost of a block is reading them.
 static int seen_segments(const fxi_attn_block *b)
 {
     return block_segments(b) - b->segment0;
@@ -78,18 +73,13 @@ static bool plan_items(const planner *pl, fxi_attn_block *b, int n_head)
     return room || !worth;
 }
 
-static int block_items(const fxi_attn_pass *p, const fxi_attn_block *b)
-{
-    return b->n_range * ((p->n_kv_head + b->n_head - 1) / b->n_head);
-}
-
 void fxi_compute_attn_plan(const fxi_compute *c, fxi_attn_pass *p, fxi_attn_block *block)
 {
     const int n_thread = fxi_pool_n_thread(c->pool), n_kv = p->n_kv_head;
     const int most_heads = n_kv < FXI_ATTN_MAX_TOK ? n_kv : FXI_ATTN_MAX_TOK;
     int64_t total = 0;
     for (int i = 0; i < p->n_block; i++) {
-        block[i].segment0 = block_first(p, &block[i]);
+        block[i].segment0 = fxi_attn_first_segment(block[i].pos, p->window);
         total += block_cost(&block[i]) * p->n_kv_head;
     }
     planner pl = {.p = p,
@@ -111,7 +101,7 @@ void fxi_compute_attn_plan(const fxi_compute *c, fxi_attn_pass *p, fxi_attn_bloc
         if (b->n_tok > 1 || !plan_items(&pl, b, most_heads)) plan_items(&pl, b, 1);
         if (b->n_range > 1) pl.used += parts_per_head(p, b) * (size_t)p->n_kv_head;
         p->is_cut |= b->n_range > 1;
-        p->n_item += block_items(p, b);
+        p->n_item += b->n_range * ((p->n_kv_head + b->n_head - 1) / b->n_head);
     }
     p->block = block;
 }

@@ -5,7 +5,7 @@
 // sequences. Operations on one row at a time (norms, rotation, rounding to Q8) are row functions;
 // whatever reads a row next runs right after it, while the row is in the cache.
 //
-// Nothing runs beside the caller: a step has done its work when it returns, submit and wait do
+// Nothing runs in the background: a step has done its work when it returns, submit and wait do
 // nothing. No step can fail.
 #ifndef FXI_MODEL_HOST_H
 #define FXI_MODEL_HOST_H
@@ -56,8 +56,8 @@ typedef struct fxi_host {
     fxi_compute compute;
     uint64_t q8_types; // bit t: layers with weights of type t read rows rounded to Q8
     fxi_arena weights;
-    struct fxi_host_result *results; // list
-    const fxi_transformer *m;        // once prepared
+    struct fxi_host_block *blocks; // list
+    const fxi_transformer *m;      // once prepared
     fxi_host_buffers s;
 
     // the pass
@@ -99,45 +99,28 @@ static inline fxi_act fxi_host_mid(const fxi_host *h)
     return (fxi_act){.x = s->mid, .q = s->mid_q, .d = s->mid_d, .sum = s->mid_sum};
 }
 
-// host_batch.c
+// host_steps.c
 void fxi_host_rows(fxi_host *h, fxi_row_fn *fn); // fn(h, row) for all rows
-// Rounds n_elem numbers as row `row` of what the next layers read.
-void fxi_host_quant(const fxi_host *h, const float *x, int n_elem, int row);
-// y = a norm of n_run runs at x; y may be x. Pre: the norm is there.
-void fxi_host_norm(const fxi_host *h, const fxi_rownorm *norm, const float *x, int n_run, float *y);
-
-// host_feed.c
 // mid = the first half of a feed-forward block over the rows of a.
 void fxi_host_feed(fxi_host *h, const fxi_ffn *f, const fxi_act *a);
 
 // ---- steps: fxi_device_ops ---------------------------------------------------------------------
 
-// host_buffers.c
-fx_status fxi_host_prepare(fxi_device *d, const fxi_transformer *plan, const fxi_pass_limits *most,
-                           fx_error *err);
-void fxi_host_buffers_free(fxi_host_buffers *s);
-
-// host_batch.c
+// host_steps.c
 fx_status fxi_host_begin(fxi_device *d, const fxi_batch *batch, float *logits, fx_error *err);
 fx_status fxi_host_keep_rows(fxi_device *d, fx_error *err);
-
-// host_stream.c
 fx_status fxi_host_embed(fxi_device *d, const fxi_next_norm *next, fx_error *err);
 fx_status fxi_host_add_norm(fxi_device *d, const fxi_branch_end *end, fx_error *err);
 fx_status fxi_host_return_rows(fxi_device *d, int n_row, fx_error *err);
-
-// host_attend.c
 fx_status fxi_host_rope_store(fxi_device *d, const fxi_layer *l, fx_error *err);
 fx_status fxi_host_attention(fxi_device *d, const fxi_layer *l, fx_error *err);
-
-// host_feed.c, host_experts.c
 fx_status fxi_host_linear(fxi_device *d, fxi_operand a, const fxi_device_linear *job, int n_job,
                           fx_error *err);
 fx_status fxi_host_ffn(fxi_device *d, const fxi_ffn *f, fx_error *err);
-fx_status fxi_host_experts(fxi_device *d, const fxi_experts *x, fx_error *err);
-
-// host_logits.c
 fx_status fxi_host_logits(fxi_device *d, int n_row, fx_error *err);
 fx_status fxi_host_best(fxi_device *d, int n_row, fx_error *err);
+
+// host_experts.c
+fx_status fxi_host_experts(fxi_device *d, const fxi_experts *x, fx_error *err);
 
 #endif

@@ -1,4 +1,5 @@
-// host_device.c - the host as a device: its table, and memory for weights.
+// host_device.c - the host as a device: its table, memory for weights, and the buffers of a pass,
+// which are allocated once for the largest batch.
 //
 // Weights lie in an arena of huge pages, packed in panels for the kernels of this machine
 // (kernels/linear.c); threads of the pool pack and copy.
@@ -24,10 +25,10 @@ static void host_memory(fxi_device *d, fxi_device_memory *out)
                             .is_host = true};
 }
 
-// Memory for results: a block each, so that tools see who writes behind it.
-typedef struct fxi_host_result {
-    _Alignas(64) struct fxi_host_result *next;
-} fxi_host_result;
+// Memory for results and buffers: a block each, so that tools see a write past its end.
+typedef struct fxi_host_block {
+    _Alignas(64) struct fxi_host_block *next;
+} fxi_host_block;
 
 static fx_status host_is_full(size_t size_bytes, fx_error *err)
 {
@@ -37,18 +38,18 @@ static fx_status host_is_full(size_t size_bytes, fx_error *err)
 static fx_status host_take_host(fxi_device *d, size_t size_bytes, void **out, fx_error *err)
 {
     fxi_host *h = fxi_host_of(d);
-    fxi_host_result *r = aligned_alloc(64, sizeof *r + (size_bytes + 63) / 64 * 64);
+    fxi_host_block *r = aligned_alloc(64, sizeof *r + (size_bytes + 63) / 64 * 64);
     if (!r) return host_is_full(size_bytes, err);
-    r->next = h->results;
-    h->results = r;
+    r->next = h->blocks;
+    h->blocks = r;
     *out = r + 1;
     return FX_OK;
 }
 
-static void free_results(fxi_host_result *r)
+static void free_blocks(fxi_host_block *r)
 {
     while (r) {
-        fxi_host_result *next = r->next;
+        fxi_host_block *next = r->next;
         free(r);
         r = next;
     }
@@ -131,6 +132,129 @@ static fx_status host_view_rows(fxi_device *d, const fxi_linear *w, int row0, in
     return FX_OK;
 }
 
+// ---- buffers -----------------------------------------------------------------------------------
+
+// What the layers of a model need of their inputs.
+typedef struct needs {
+    size_t mid_f32, mid_q8; // numbers of down's inputs, in the form that some layer reads
+    bool parallel, experts, ex_f32, ex_q8;
+} needs;
+
+static void need_mid(needs *n, const fxi_linear *down, size_t rows)
+{
+    size_t *dst = fxi_linear_reads_q8(down) ? &n->mid_q8 : &n->mid_f32;
+    const size_t elems = rows * (size_t)down->n_in;
+    if (down->data && elems > *dst) *dst = elems;
+}
+
+static void need_experts(const fxi_transformer *m, needs *n, const fxi_experts *x, size_t n_tok)
+{
+    const fxi_linear *in[] = {x->gate.w, x->up.w};
+    n->experts = true;
+    for (int i = 0; i < 2; i++)
+        if (in[i]) *(fxi_linear_reads_q8(in[i]) ? &n->ex_q8 : &n->ex_f32) = true;
+    need_mid(n, &x->down.w[0], n_tok * (size_t)m->rules.n_used);
+    need_mid(n, &x->shared.down.w, n_tok);
+}
+
+static needs count_needs(const fxi_transformer *m, size_t n_tok)
+{
+    needs n = {.parallel = m->rules.is_parallel};
+    for (int i = 0; i < m->model.shape.n_layer; i++) {
+        const fxi_layer *l = &m->layer[i];
+        need_mid(&n, &l->ffn.down.w, n_tok);
+        if (l->experts) need_experts(m, &n, l->experts, n_tok);
+    }
+    return n;
+}
+
+typedef struct buffer {
+    void **dst;
+    size_t n, elem_bytes;
+} buffer;
+
+// They are freed with the device.
+static fx_status alloc_buffers(fxi_host *h, const buffer *list, size_t n, int n_tok, fx_error *err)
+{
+    for (size_t i = 0; i < n; i++)
+        if (list[i].n &&
+            host_take_host(&h->dev, list[i].n * list[i].elem_bytes + 64, list[i].dst, NULL))
+            return fxi_fail(err, FX_ENOMEM, "cpu: no memory for a batch of %d tokens", n_tok);
+    return FX_OK;
+}
+
+static fx_status alloc_expert_buffers(fxi_host *h, const needs *need, int n_tok, fx_error *err)
+{
+    fxi_host_buffers *b = &h->s;
+    const fxi_transformer *m = h->m;
+    const size_t n = (size_t)n_tok, dim = (size_t)m->model.shape.dim,
+                 n_place = n * (size_t)m->rules.n_used, n_expert = (size_t)m->rules.n_expert;
+    const size_t n_f32 = need->ex_f32 ? n_place * dim : 0, n_q8 = need->ex_q8 ? n_place * dim : 0;
+    const buffer list[] = {
+        {(void **)&b->router, n * n_expert, sizeof(float)},
+        {(void **)&b->share, n_place, sizeof(float)},
+        {(void **)&b->sh_gate, n, sizeof(float)},
+        {(void **)&b->chosen, n_place, sizeof(int)},
+        {(void **)&b->place, n_place, sizeof(int)},
+        {(void **)&b->place_row, n_place, sizeof(int)},
+        {(void **)&b->expert0, n_expert + 1, sizeof(int)},
+        {(void **)&b->ex, n_f32, sizeof(float)},
+        {(void **)&b->ex_q, n_q8, 1},
+        {(void **)&b->ex_d, n_q8 / 32, sizeof(float)},
+        {(void **)&b->ex_sum, n_q8 / 16, sizeof(int32_t)},
+        {(void **)&b->ex_out, n_place * dim, sizeof(float)},
+        {(void **)&b->sh_out, m->rules.n_shared_ffn ? n * dim : 0, sizeof(float)},
+        {(void **)&b->part, n_expert, sizeof(fxi_ffn_part)},
+        {(void **)&b->job, n_expert, sizeof(fxi_linear_job)},
+    };
+    return need->experts ? alloc_buffers(h, list, sizeof list / sizeof *list, n_tok, err) : FX_OK;
+}
+
+static fx_status prepare_host(fxi_device *d, const fxi_transformer *m, const fxi_pass_limits *most,
+                              fx_error *err)
+{
+    fxi_host *h = fxi_host_of(d);
+    const fxi_model_shape *s = &m->model.shape;
+    fxi_host_buffers *b = &h->s;
+    h->m = m;
+    const size_t n = (size_t)most->max_tok, dim = (size_t)s->dim;
+    const size_t n_q = (size_t)s->n_head * (size_t)s->head_dim,
+                 n_kv = (size_t)s->n_kv_head * (size_t)s->head_dim;
+    const size_t n_narrow = (size_t)m->embd_in.n_in, widest = dim > n_q ? dim : n_q;
+    const size_t n_act = n * (widest > n_narrow ? widest : n_narrow),
+                 n_logit = (size_t)most->max_logit, n_vocab = (size_t)m->output.w.n_out;
+    const needs need = count_needs(m, n);
+    const buffer list[] = {
+        {(void **)&b->x, n * dim, sizeof(float)},
+        {(void **)&b->h, n * dim, sizeof(float)},
+        {(void **)&b->held, need.parallel ? n * dim : 0, sizeof(float)},
+        {(void **)&b->narrow, n * n_narrow, sizeof(float)},
+        {(void **)&b->q, n * n_q, sizeof(float)},
+        {(void **)&b->att, n * n_q, sizeof(float)},
+        {(void **)&b->k, n * n_kv, sizeof(float)},
+        {(void **)&b->v, n * n_kv, sizeof(float)},
+        {(void **)&b->attn,
+         fxi_compute_attn_scratch(&h->compute, s->n_head, s->n_kv_head, s->head_dim, m->ctx_tok),
+         sizeof(float)},
+        {(void **)&b->ffn, fxi_compute_ffn_scratch(&h->compute), sizeof(float)},
+        {(void **)&b->act_q, n_act, 1},
+        {(void **)&b->act_d, n_act / 32 + n, sizeof(float)},
+        {(void **)&b->act_sum, n_act / 16 + n, sizeof(int32_t)},
+        {(void **)&b->mid, need.mid_f32, sizeof(float)},
+        {(void **)&b->mid_q, need.mid_q8, 1},
+        {(void **)&b->mid_d, need.mid_q8 / 32, sizeof(float)},
+        {(void **)&b->mid_sum, need.mid_q8 / 16, sizeof(int32_t)},
+        {(void **)&b->logits, n_logit * n_vocab, sizeof(float)}, // used if the caller has no room
+        {(void **)&b->tok_seq, n, sizeof(void *)},
+        {(void **)&b->tok_pos, n, sizeof(int)},
+        {(void **)&b->block[0], n, sizeof(fxi_attn_block)},
+        {(void **)&b->block[1], m->rules.window ? n : 0, sizeof(fxi_attn_block)},
+        {(void **)&b->wanted, n > n_logit ? n : n_logit, sizeof(int)},
+    };
+    FX_TRY(alloc_buffers(h, list, sizeof list / sizeof *list, most->max_tok, err));
+    return alloc_expert_buffers(h, &need, most->max_tok, err);
+}
+
 // ---- the device --------------------------------------------------------------------------------
 
 static fx_status host_open_vmm(fxi_device *d, struct vt_vmm **out, fx_error *err)
@@ -140,7 +264,7 @@ static fx_status host_open_vmm(fxi_device *d, struct vt_vmm **out, fx_error *err
     return FX_OK;
 }
 
-// Nothing runs beside the caller.
+// Nothing runs in the background.
 static fx_status host_done(fxi_device *d, fx_error *err)
 {
     (void)d, (void)err;
@@ -150,9 +274,8 @@ static fx_status host_done(fxi_device *d, fx_error *err)
 static void close_host(fxi_device *d)
 {
     fxi_host *h = fxi_host_of(d);
-    fxi_host_buffers_free(&h->s);
     fxi_arena_free(&h->weights);
-    free_results(h->results);
+    free_blocks(h->blocks);
     free(h);
 }
 
@@ -166,7 +289,7 @@ static const fxi_device_ops host_ops = {
     .take_linear = host_take_linear,
     .put_linear = host_put_linear,
     .view_rows = host_view_rows,
-    .prepare = fxi_host_prepare,
+    .prepare = prepare_host,
     .begin = fxi_host_begin,
     .embed = fxi_host_embed,
     .add_norm = fxi_host_add_norm,

@@ -71,11 +71,6 @@ static const float *expert_bias(const fxi_expert_linear *l, int e)
     return l->b ? l->b + (size_t)e * (size_t)l->w[e].n_out : NULL;
 }
 
-static int expert_places(const fxi_host *h, int e)
-{
-    return h->s.expert0[e + 1] - h->s.expert0[e];
-}
-
 // Lists the experts that have rows. Returns their number.
 static int list_experts(const fxi_host *h)
 {
@@ -83,7 +78,7 @@ static int list_experts(const fxi_host *h)
     const fxi_host_buffers *s = &h->s;
     int n = 0;
     for (int e = 0; e < h->m->rules.n_expert; e++) {
-        const int row0 = s->expert0[e], n_tok = expert_places(h, e);
+        const int row0 = s->expert0[e], n_tok = s->expert0[e + 1] - row0;
         if (!n_tok) continue;
         s->part[n] =
             (fxi_ffn_part){x->gate.w ? &x->gate.w[e] : NULL, &x->up.w[e], expert_bias(&x->gate, e),
@@ -125,12 +120,6 @@ static void add_weighted(const fxi_host *h, float *sum, float *y, const float *b
     k->add_scaled(sum, y, by, dim);
 }
 
-static float shared_weight(const fxi_host *h, int row)
-{
-    if (!h->experts->sh_gate.data) return 1;
-    return fxi_sigmoid(h->s.sh_gate[row]);
-}
-
 static void combine_row(void *arg, int row)
 {
     const fxi_host *h = arg;
@@ -142,17 +131,9 @@ static void combine_row(void *arg, int row)
     for (size_t at = (size_t)row * n_used; at < (size_t)(row + 1) * n_used; at++)
         add_weighted(h, sum, s->ex_out + (size_t)s->place[at] * dim,
                      expert_bias(&x->down, s->chosen[at]), s->share[at]);
+    const float by = x->sh_gate.data ? fxi_sigmoid(s->sh_gate[row]) : 1;
     if (x->shared.up.w.data)
-        add_weighted(h, sum, s->sh_out + (size_t)row * dim, x->shared.down.b,
-                     shared_weight(h, row));
-}
-
-static void run_shared(fxi_host *h, const fxi_ffn *f, const fxi_act *a)
-{
-    const fxi_act mid = fxi_host_mid(h);
-    fxi_host_feed(h, f, a);
-    fxi_compute_linear(&h->compute, &mid, &(fxi_linear_job){&f->down.w, h->s.sh_out, 0, h->n_row},
-                       1);
+        add_weighted(h, sum, s->sh_out + (size_t)row * dim, x->shared.down.b, by);
 }
 
 fx_status fxi_host_experts(fxi_device *d, const fxi_experts *x, fx_error *err)
@@ -165,7 +146,12 @@ fx_status fxi_host_experts(fxi_device *d, const fxi_experts *x, fx_error *err)
     h->experts = x;
     fxi_compute_linear(&h->compute, &a, job, x->sh_gate.data ? 2 : 1);
     fxi_host_rows(h, route_row);
-    if (x->shared.up.w.data) run_shared(h, &x->shared, &a);
+    if (x->shared.up.w.data) {
+        const fxi_act mid = fxi_host_mid(h);
+        fxi_host_feed(h, &x->shared, &a);
+        fxi_compute_linear(&h->compute, &mid,
+                           &(fxi_linear_job){&x->shared.down.w, h->s.sh_out, 0, h->n_row}, 1);
+    }
     run_chosen(h);
     fxi_host_rows(h, combine_row);
     return FX_OK;

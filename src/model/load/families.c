@@ -1,6 +1,6 @@
-// families.c - see families.h. A family of known parts is one row here; one with a new part needs a
-// block for it as well.
-#include "model/load/families.h"
+// families.c - the table of architectures. A family of known parts is one row here; one with a new
+// part needs a block for it as well.
+#include "model/load/loading.h"
 
 #include <stdio.h>
 #include <string.h>

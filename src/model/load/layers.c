@@ -1,9 +1,76 @@
-// layers.c - the tensors of a model, layer after layer, checked against its rules.
+// layers.c - the tensors of a model, layer after layer, checked against its rules; what a forward
+// pass costs.
 #include <stdio.h>
 
 #include "model/load/loading.h"
 
-// ---- parts -------------------------------------------------------------------------------------
+// ---- parts: matrices with biases, feed-forward blocks ------------------------------------------
+
+static fxi_tensor_key weight_key(const char *name, int layer)
+{
+    return (fxi_tensor_key){name, layer, false};
+}
+
+static bool has_weight(const fxi_loading *l, const char *name, int layer)
+{
+    return fxi_loader_find(l->ld, weight_key(name, layer)) != NULL;
+}
+
+// The bias of matrix m, if the file has one; otherwise *out is NULL.
+static fx_status load_bias(fxi_loading *l, const fxi_part_of *m, float **out, fx_error *err)
+{
+    fxi_part_of b = *m;
+    b.key.is_bias = true;
+    b.n_in = b.n_col = b.col0 = 0;
+    *out = NULL;
+    return fxi_loader_find(l->ld, b.key) ? fxi_load_vector(l->ld, &b, out, err) : FX_OK;
+}
+
+static fx_status load_affine(fxi_loading *l, const fxi_part_of *m, fxi_affine *out, fx_error *err)
+{
+    FX_TRY(fxi_load_linear(l->ld, m, &out->w, err));
+    return load_bias(l, m, &out->b, err);
+}
+
+// This device's part of the n_ffn numbers between the halves of a feed-forward block, as the blocks
+// of the second half's type allow. FX_EINVAL: there are too few.
+static fx_status cut_ffn(const fxi_loading *l, fxi_tensor_key down, int n_ffn, int *first,
+                         int *count, fx_error *err)
+{
+    enum { EVEN_UNIT = 32 }; // of floats, where there are enough
+    const fxi_gguf_tensor *t = fxi_loader_find(l->ld, down);
+    int unit = t ? (int)t->type->block_elems : 1;
+    if (unit == 1 && n_ffn / l->ld->cut.n_rank >= EVEN_UNIT) unit = EVEN_UNIT;
+    fxi_cut_range(l->ld->cut, n_ffn, unit, first, count);
+    if (*count > 0) return FX_OK;
+    return fxi_fail(err, FX_EINVAL,
+                    "%s: %d devices cannot share out the %d numbers of a feed-forward block",
+                    fxi_gguf_name(l->ld->g), l->ld->cut.n_rank, n_ffn);
+}
+
+// This device's part of a feed-forward block of n_ffn numbers; name: of gate, up and down. Without
+// a tensor of the gate, up's has the gate's rows before its own.
+static fx_status load_ffn(fxi_loading *l, int layer, const char *const name[3], int n_ffn,
+                          fxi_ffn *out, fx_error *err)
+{
+    const int dim = l->m->model.shape.dim;
+    const bool gated = l->family->flags & FXI_GATED, fused = !has_weight(l, name[0], layer);
+    const fxi_tensor_key down = weight_key(name[2], layer);
+    int first, n;
+    FX_TRY(cut_ffn(l, down, n_ffn, &first, &n, err));
+    fxi_part_of m = {.key = weight_key(name[gated && !fused ? 0 : 1], layer),
+                     .n_in = dim,
+                     .n_out = n,
+                     .n_row = gated && fused ? 2 * n_ffn : n_ffn,
+                     .row0 = first};
+    if (gated) FX_TRY(load_affine(l, &m, &out->gate, err));
+    m.key.name = name[1];
+    if (gated && fused) m.row0 += n_ffn;
+    FX_TRY(load_affine(l, &m, &out->up, err));
+    m = (fxi_part_of){
+        .key = down, .n_in = n, .n_out = dim, .n_col = n < n_ffn ? n_ffn : 0, .col0 = first};
+    return load_affine(l, &m, &out->down, err);
+}
 
 // A norm of runs of n numbers, each with n_w / n weights of its own.
 static fx_status load_norm(fxi_loading *l, const fxi_part_of *m, int n, fxi_rownorm *out,
@@ -11,14 +78,14 @@ static fx_status load_norm(fxi_loading *l, const fxi_part_of *m, int n, fxi_rown
 {
     *out = (fxi_rownorm){.n = n, .step = m->n_slice || m->n_out > n ? n : 0};
     FX_TRY(fxi_load_vector(l->ld, m, &out->w, err));
-    return l->m->rules.norm == FXI_NORM_LAYER ? fxi_bias_load(l, m, &out->b, err) : FX_OK;
+    return l->m->rules.norm == FXI_NORM_LAYER ? load_bias(l, m, &out->b, err) : FX_OK;
 }
 
 static fx_status load_stream_norm(fxi_loading *l, const char *name, int layer, fxi_rownorm *out,
                                   fx_error *err)
 {
     const int dim = l->m->model.shape.dim;
-    const fxi_part_of m = {.key = fxi_weight_key(name, layer), .n_out = dim};
+    const fxi_part_of m = {.key = weight_key(name, layer), .n_out = dim};
     return load_norm(l, &m, dim, out, err);
 }
 
@@ -50,7 +117,7 @@ static fx_status load_layer_norms(fxi_loading *l, int i, fxi_layer *out, fx_erro
                {f->ffn_out, NULL, &out->ffn_out}};
     for (size_t n = 0; n < sizeof all / sizeof *all; n++) {
         const bool borrows =
-            l->m->rules.is_parallel && all[n].other && !fxi_loading_has(l, all[n].name, i);
+            l->m->rules.is_parallel && all[n].other && !has_weight(l, all[n].name, i);
         if (all[n].name && !borrows) FX_TRY(load_stream_norm(l, all[n].name, i, all[n].dst, err));
     }
     if (!out->attn_in.w && f->attn_in) out->attn_in = out->ffn_in;
@@ -66,17 +133,17 @@ static int turned_rows(const fxi_loading *l)
     return l->family->rope == FXI_ROPE_HALVES ? 2 * l->m->rope[0].n_pair : 0;
 }
 
-// Of queries or keys.
+// The norm of queries or keys.
 static fx_status load_head_norm(fxi_loading *l, const char *name, int i, fxi_head_range heads,
                                 fxi_rownorm *out, fx_error *err)
 {
     const int head_dim = l->m->model.shape.head_dim;
-    fxi_part_of m = {.key = fxi_weight_key(name, i),
+    fxi_part_of m = {.key = weight_key(name, i),
                      .n_out = head_dim,
                      .head_dim = head_dim,
                      .n_rot = turned_rows(l)};
     if (l->family->qk_norm == FXI_QK_NONE ||
-        (l->family->qk_norm == FXI_QK_MAYBE && !fxi_loading_has(l, name, i)))
+        (l->family->qk_norm == FXI_QK_MAYBE && !has_weight(l, name, i)))
         return FX_OK;
     if (l->family->qk_norm == FXI_QK_ROW) m.n_out = heads.n * head_dim;
     if (l->family->qk_norm == FXI_QK_MAYBE) {
@@ -89,8 +156,8 @@ static fx_status load_head_norm(fxi_loading *l, const char *name, int i, fxi_hea
 
 // ---- attention ---------------------------------------------------------------------------------
 
-// The rows of queries, keys or values. Where one tensor has those of all three, these begin behind
-// `before` heads.
+// The rows of queries, keys or values. If one tensor has all three, these begin after `before`
+// heads.
 typedef struct heads_of {
     const char *name;
     fxi_head_range heads;
@@ -102,17 +169,17 @@ typedef struct heads_of {
 static fx_status load_heads(fxi_loading *l, int i, const heads_of *h, fx_error *err)
 {
     const fxi_model_shape *s = &l->m->model.shape;
-    const bool fused = fxi_loading_has(l, "attn_qkv", i);
+    const bool fused = has_weight(l, "attn_qkv", i);
     const int n_kv = fxi_rules_kv_heads(l).all;
     const int all = fused ? fxi_rules_heads(l).all + 2 * n_kv : h->heads.all;
-    const fxi_part_of m = {.key = fxi_weight_key(fused ? "attn_qkv" : h->name, i),
+    const fxi_part_of m = {.key = weight_key(fused ? "attn_qkv" : h->name, i),
                            .n_in = s->dim,
                            .n_out = h->heads.n * s->head_dim,
                            .n_row = all * s->head_dim,
                            .row0 = ((fused ? h->before : 0) + h->heads.first) * s->head_dim,
                            .head_dim = s->head_dim,
                            .n_rot = h->n_rot};
-    return fxi_affine_load(l, &m, h->dst, err);
+    return load_affine(l, &m, h->dst, err);
 }
 
 static fx_status load_attention(fxi_loading *l, int i, fxi_layer *out, fx_error *err)
@@ -127,15 +194,106 @@ static fx_status load_attention(fxi_loading *l, int i, fxi_layer *out, fx_error 
     FX_TRY(load_head_norm(l, "attn_q_norm", i, q, &out->q_norm, err));
     FX_TRY(load_head_norm(l, "attn_k_norm", i, kv, &out->k_norm, err));
     const fxi_part_of sinks = {
-        .key = fxi_weight_key("attn_sinks", i), .n_out = q.n, .n_row = q.all, .row0 = q.first};
+        .key = weight_key("attn_sinks", i), .n_out = q.n, .n_row = q.all, .row0 = q.first};
     if (l->family->flags & FXI_SINKS) FX_TRY(fxi_load_vector(l->ld, &sinks, &out->sink, err));
     const int n_in = q.n * s->head_dim;
-    const fxi_part_of o = {.key = fxi_weight_key("attn_output", i),
+    const fxi_part_of o = {.key = weight_key("attn_output", i),
                            .n_in = n_in,
                            .n_out = s->dim,
                            .n_col = q.n < q.all ? q.all * s->head_dim : 0,
                            .col0 = q.first * s->head_dim};
-    return fxi_affine_load(l, &o, &out->o, err);
+    return load_affine(l, &o, &out->o, err);
+}
+
+// ---- experts -----------------------------------------------------------------------------------
+//
+// Files hold an expert's matrices in three ways: all experts in one tensor of slices, a tensor per
+// expert, or gate and up together in one tensor of slices.
+
+typedef struct expert_part {
+    const char *slices; // the tensor of slices
+    const char *single; // a tensor per expert
+    int gate_up;        // which part of "ffn_gate_up_exps" it is; -1: none, it is the second half
+    fxi_expert_linear *dst;
+} expert_part;
+
+// This device's part [first, first + n) of the numbers between the halves of an expert.
+typedef struct expert_cut {
+    int first, n;
+} expert_cut;
+
+static fx_status cut_experts(const fxi_loading *l, int layer, expert_cut *out, fx_error *err)
+{
+    const bool slices = has_weight(l, "ffn_down_exps", layer);
+    const fxi_tensor_key down = {slices ? "ffn_down_exps" : "ffn_down.0", layer, false};
+    return cut_ffn(l, down, l->m->rules.n_expert_ffn, &out->first, &out->n, err);
+}
+
+// The rows of a first half, or the columns of a second one.
+static fxi_part_of part_of_expert(const fxi_loading *l, const expert_part *e, expert_cut cut)
+{
+    const int dim = l->m->model.shape.dim, n_ffn = l->m->rules.n_expert_ffn;
+    if (e->gate_up >= 0)
+        return (fxi_part_of){.n_in = dim, .n_out = cut.n, .n_row = n_ffn, .row0 = cut.first};
+    return (fxi_part_of){
+        .n_in = cut.n, .n_out = dim, .n_col = cut.n < n_ffn ? n_ffn : 0, .col0 = cut.first};
+}
+
+// The first device has the bias after the sum of a second half, so that the sum of all has it once.
+static fx_status load_expert_part(fxi_loading *l, int layer, const expert_part *e, expert_cut cut,
+                                  fx_error *err)
+{
+    const int n = l->m->rules.n_expert;
+    const bool fused = e->gate_up >= 0 && has_weight(l, "ffn_gate_up_exps", layer);
+    fxi_part_of m = part_of_expert(l, e, cut);
+    char first[64];
+    void *w;
+    FX_TRY(fxi_load_zeros(l->ld, (size_t)n * sizeof *e->dst->w, &w, err));
+    e->dst->w = w;
+    snprintf(first, sizeof first, "%s.0", e->single);
+    if (!fused && has_weight(l, first, layer)) {
+        m.key = (fxi_tensor_key){e->single, layer, false};
+        return fxi_load_singles(l->ld, &m, e->dst->w, n, err);
+    }
+    m.key = (fxi_tensor_key){fused ? "ffn_gate_up_exps" : e->slices, layer, false};
+    m.n_slice = n;
+    if (fused) m.row0 += e->gate_up * m.n_row, m.n_row *= 2;
+    FX_TRY(fxi_load_linear(l->ld, &m, e->dst->w, err));
+    return m.n_row || !l->ld->cut.rank ? load_bias(l, &m, &e->dst->b, err) : FX_OK;
+}
+
+// The expert that every token goes through, where the file has one.
+static fx_status load_shared(fxi_loading *l, int layer, fxi_experts *out, fx_error *err)
+{
+    static const char *const names[] = {"ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp"};
+    const fxi_gguf_tensor *up = fxi_loader_find(l->ld, (fxi_tensor_key){names[1], layer, false});
+    const fxi_tensor_key gate = {"ffn_gate_inp_shexp", layer, false};
+    if (!up) return FX_OK;
+    if (up->ne[1] < 1 || up->ne[1] > 1 << 20)
+        return fxi_loading_fail(l, "the shared expert has an implausible number of rows", err);
+    const int n_ffn = (int)up->ne[1];
+    if (n_ffn > l->m->rules.n_shared_ffn) l->m->rules.n_shared_ffn = n_ffn;
+    FX_TRY(load_ffn(l, layer, names, n_ffn, &out->shared, err));
+    if (l->ld->cut.rank) out->shared.down.b = NULL;
+    if (!fxi_loader_find(l->ld, gate)) return FX_OK;
+    const fxi_part_of m = {.key = gate, .n_in = l->m->model.shape.dim, .n_out = 1};
+    return fxi_load_linear(l->ld, &m, &out->sh_gate, err);
+}
+
+static fx_status load_experts(fxi_loading *l, int layer, fxi_experts *out, fx_error *err)
+{
+    const expert_part parts[] = {{"ffn_gate_exps", "ffn_gate", 0, &out->gate},
+                                 {"ffn_up_exps", "ffn_up", 1, &out->up},
+                                 {"ffn_down_exps", "ffn_down", -1, &out->down}};
+    const fxi_part_of router = {.key = {"ffn_gate_inp", layer, false},
+                                .n_in = l->m->model.shape.dim,
+                                .n_out = l->m->rules.n_expert};
+    expert_cut cut;
+    FX_TRY(cut_experts(l, layer, &cut, err));
+    FX_TRY(load_affine(l, &router, &out->router, err));
+    for (size_t i = l->family->flags & FXI_GATED ? 0 : 1; i < sizeof parts / sizeof *parts; i++)
+        FX_TRY(load_expert_part(l, layer, &parts[i], cut, err));
+    return load_shared(l, layer, out, err);
 }
 
 // ---- feed-forward ------------------------------------------------------------------------------
@@ -144,24 +302,23 @@ static fx_status load_feed(fxi_loading *l, int i, fxi_layer *out, fx_error *err)
 {
     static const char *const names[] = {"ffn_gate", "ffn_up", "ffn_down"};
     void *experts;
-    if (!l->m->rules.n_expert || !fxi_loading_has(l, "ffn_gate_inp", i)) {
-        if (l->m->rules.n_expert &&
-            !fxi_loading_has(l, "ffn_down", i)) // a layer has one or the other
+    if (!l->m->rules.n_expert || !has_weight(l, "ffn_gate_inp", i)) {
+        if (l->m->rules.n_expert && !has_weight(l, "ffn_down", i)) // a layer has one or the other
             return fxi_fail(err, FX_EFORMAT,
                             "%s: tensor 'blk.%d.ffn_gate_inp.weight' of the experts is missing",
                             fxi_gguf_name(l->ld->g), i);
-        return fxi_ffn_load(l, i, names, l->m->model.shape.n_ffn, &out->ffn, err);
+        return load_ffn(l, i, names, l->m->model.shape.n_ffn, &out->ffn, err);
     }
     FX_TRY(fxi_load_zeros(l->ld, sizeof *out->experts, &experts, err));
     out->experts = experts;
-    return fxi_experts_load(l, i, out->experts, err);
+    return load_experts(l, i, out->experts, err);
 }
 
 // ---- around the layers -------------------------------------------------------------------------
 
 static fx_status load_positions(fxi_loading *l, fx_error *err)
 {
-    const fxi_tensor_key key = fxi_weight_key("position_embd", -1);
+    const fxi_tensor_key key = weight_key("position_embd", -1);
     const fxi_gguf_tensor *t = fxi_loader_find(l->ld, key);
     if (!(l->family->flags & FXI_LEARNED_POSITIONS)) return FX_OK;
     if (!t) return fxi_loading_fail(l, "tensor 'position_embd.weight' is missing", err);
@@ -176,7 +333,7 @@ static fx_status load_positions(fxi_loading *l, fx_error *err)
 static fx_status load_token_type(fxi_loading *l, fx_error *err)
 {
     const int dim = l->m->model.shape.dim;
-    const fxi_tensor_key key = fxi_weight_key("token_types", -1);
+    const fxi_tensor_key key = weight_key("token_types", -1);
     const fxi_gguf_tensor *t = fxi_loader_find(l->ld, key);
     if (!(l->family->flags & FXI_TOKEN_TYPES) || !t) return FX_OK;
     if (t->ne[1] < 1 || t->ne[1] > 1 << 16)
@@ -190,8 +347,8 @@ static fx_status load_projections(fxi_loading *l, int width, fx_error *err)
 {
     fxi_transformer *m = l->m;
     const int dim = m->model.shape.dim;
-    const fxi_part_of in = {.key = fxi_weight_key("project_in", -1), .n_in = width, .n_out = dim},
-                      out = {.key = fxi_weight_key("project_out", -1), .n_in = dim, .n_out = width};
+    const fxi_part_of in = {.key = weight_key("project_in", -1), .n_in = width, .n_out = dim},
+                      out = {.key = weight_key("project_out", -1), .n_in = dim, .n_out = width};
     if (width == dim || !(l->family->flags & FXI_SMALL_OPT)) return FX_OK;
     if (m->model.shape.pooling != FXI_POOL_NONE || !m->model.shape.generates)
         return fxi_loading_fail(l, "pooling of a model with project_out is not supported", err);
@@ -228,13 +385,12 @@ static fx_status load_output(fxi_loading *l, fxi_part_of out, fx_error *err)
     out.n_row = out.n_out;
     cut_vocabulary(l, &l->m->vocab0, &out.n_out);
     out.row0 = l->m->vocab0;
-    return out.n_out ? fxi_affine_load(l, &out, &l->m->output, err) : FX_OK;
+    return out.n_out ? load_affine(l, &out, &l->m->output, err) : FX_OK;
 }
 
 static fx_status load_embedding(fxi_loading *l, fx_error *err)
 {
-    const fxi_tensor_key embd = fxi_weight_key("token_embd", -1),
-                         output = fxi_weight_key("output", -1);
+    const fxi_tensor_key embd = weight_key("token_embd", -1), output = weight_key("output", -1);
     const fxi_gguf_tensor *t = fxi_loader_find(l->ld, embd);
     fxi_transformer *m = l->m;
     fxi_model_shape *s = &m->model.shape;
@@ -304,4 +460,53 @@ fx_status fxi_layers_load(fxi_loading *l, fx_error *err)
     }
     lay_out_cache(m);
     return FX_OK;
+}
+
+// ---- what a pass costs: multiply-adds per token, and bytes of weights that it reads ------------
+
+// Adds `share` of a layer's work; share < 1: of experts, of which a token goes through a few.
+static void count_linear(fxi_model_shape *s, const fxi_linear *w, double share, uint64_t *n_mul)
+{
+    if (!w->data) return;
+    fxi_linear read = *w;
+    read.group = 0; // the room of panels that the last group lacks is not read
+    *n_mul += (uint64_t)((double)w->n_in * w->n_out * share);
+    s->pass_bytes += (uint64_t)((double)fxi_linear_bytes(&read) * share);
+}
+
+static void count_ffn(fxi_model_shape *s, const fxi_ffn *f, uint64_t *n_mul)
+{
+    count_linear(s, &f->gate.w, 1, n_mul);
+    count_linear(s, &f->up.w, 1, n_mul);
+    count_linear(s, &f->down.w, 1, n_mul);
+}
+
+static void count_experts(fxi_transformer *m, const fxi_experts *x, uint64_t *n_mul)
+{
+    fxi_model_shape *s = &m->model.shape;
+    const fxi_linear *all[] = {x->gate.w, x->up.w, x->down.w};
+    const double share = m->rules.n_used;
+    count_linear(s, &x->router.w, 1, n_mul);
+    count_ffn(s, &x->shared, n_mul);
+    for (size_t p = 0; p < sizeof all / sizeof *all; p++)
+        if (all[p]) count_linear(s, all[p], share, n_mul); // n_used experts of one shape
+}
+
+// After the last K and V only the rows that want logits are computed.
+void fxi_work_count(fxi_transformer *m)
+{
+    fxi_model_shape *s = &m->model.shape;
+    for (int i = 0; i < s->n_layer; i++) {
+        const fxi_layer *l = &m->layer[i];
+        uint64_t *n_mul = i < s->n_layer - 1 ? &s->layer_mul : &s->output_mul;
+        count_linear(s, &l->q.w, 1, &s->layer_mul);
+        count_linear(s, &l->k.w, 1, &s->layer_mul);
+        count_linear(s, &l->v.w, 1, &s->layer_mul);
+        count_linear(s, &l->o.w, 1, n_mul);
+        count_ffn(s, &l->ffn, n_mul);
+        if (l->experts) count_experts(m, l->experts, n_mul);
+    }
+    count_linear(s, &m->embd_in, 1, &s->layer_mul);
+    count_linear(s, &m->embd_out, 1, &s->output_mul);
+    count_linear(s, &m->output.w, 1, &s->output_mul);
 }

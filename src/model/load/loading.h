@@ -3,9 +3,105 @@
 #ifndef FXI_MODEL_LOADING_H
 #define FXI_MODEL_LOADING_H
 
-#include "model/load/families.h"
-#include "model/load/keys.h"
+#include "base/text/str.h"
+#include "format/gguf.h"
 #include "model/load/weights.h"
+
+// ---- families.c: the architectures that run -----------------------------------------------------
+//
+// A family is a row of what distinguishes it from the others. Tensors and keys have the names that
+// GGUF files give them; a key KEY of architecture A is A.KEY.
+
+// How queries and keys are rotated, and how their rows lie in the file.
+typedef enum fxi_rope_layout {
+    FXI_ROPE_NONE,
+    FXI_ROPE_PAIRS, // number 2i with 2i + 1
+    FXI_ROPE_HALVES // number i with i + n_rot / 2: loading makes pairs of them
+} fxi_rope_layout;
+
+typedef enum fxi_qk_norm {
+    FXI_QK_NONE,
+    FXI_QK_HEAD, // of each head
+    FXI_QK_ROW,  // of all heads together
+    FXI_QK_MAYBE // of each head, with weights of its own, where the file has them
+} fxi_qk_norm;
+
+enum { // fxi_family.flags
+    FXI_GATED = 1,
+    FXI_PARALLEL = 2,          // always; otherwise the key use_parallel_residual says so
+    FXI_LEARNED_POSITIONS = 4, // position_embd.weight
+    FXI_EMBD_SQRT_DIM = 8,     // embeddings are multiplied by sqrt(dim)
+    FXI_LOGIT_DIVIDED = 16,    // logit_scale divides
+    FXI_SINKS = 32,            // attn_sinks.weight
+    FXI_SUMS_TO_1 = 64,        // the chosen experts' weights, unless a key says otherwise
+    FXI_ROUGH_YARN = 128,      // the ramp between frequencies does not begin at whole pairs
+    FXI_PLAIN_WINDOWS = 256,   // rope scaling is not for windowed layers
+    // attn_out and ffn_out name the norms of x after attention's result and the feed-forward
+    // block's are added to it; there is no output_norm.
+    FXI_POST_NORM = 512,
+    FXI_EMBD_NORM = 1024,   // token_embd_norm of what the first layer reads; with FXI_POST_NORM
+    FXI_TOKEN_TYPES = 2048, // token_types.weight: every token is of the first type
+    FXI_READS_ALL = 4096,   // a token sees all of its text, unless attention.causal says otherwise
+    // do_layer_norm_before may say that attn_in and ffn_in follow, as with FXI_POST_NORM; and
+    // embeddings may be of another width, which project_in.weight and project_out.weight change.
+    FXI_SMALL_OPT = 8192,
+};
+
+typedef struct fxi_family {
+    const char *name; // value of general.architecture
+    fxi_rownorm_kind norm;
+    // Tensors of the norms before and after attention and the feed-forward block; NULL: none. In
+    // parallel models, where one of the two before is not in the file, the other stands for both.
+    const char *attn_in, *attn_out, *ffn_in, *ffn_out;
+    fxi_qk_norm qk_norm;
+    fxi_rope_layout rope;
+    fxi_activation act;
+    unsigned flags;
+    int window_every;  // of every so many layers the last has no window; 0: all have
+    int no_rope_every; // of every so many layers the last is not rotated; 0: all are
+    float window_base; // rope.freq_base of windowed layers, if no key says it; 0: as the others
+    int square_layers; // of the one size whose scale is 1 / sqrt(dim / n_head); 0: none
+} fxi_family;
+
+// NULL: unknown.
+const fxi_family *fxi_family_find(fxi_str name);
+// The names of all families, separated by ", ".
+void fxi_family_list(char *out, size_t size_bytes);
+
+// ---- model_rules.c: keys ------------------------------------------------------------------------
+//
+// A file's metadata as numbers. One table lists the keys and the range of each. A key of the
+// architecture that is not in the table is refused by name, unless its value says nothing: 0,
+// false, or empty.
+
+// 0 or false: absent, unless a comment says otherwise. A key KEY of architecture A is "A.KEY".
+typedef struct fxi_keys {
+    int n_layer, dim, n_ffn, n_head, n_kv_head, key_length, value_length, n_ctx;
+    float rms_eps, layer_eps; // negative: absent
+
+    int n_rot;
+    float rope_base, window_base, linear, factor, attn_factor;
+    int orig_ctx;
+    float beta_fast, beta_slow, ext_factor, log_multiplier;
+    int yarn_truncates; // -1: absent
+    fxi_str rope_type;  // "" if absent
+
+    int window;
+    float attn_scale, attn_cap, logit_cap, embd_scale, residual_scale, logit_scale;
+    float log_scale;            // attention.temperature_scale
+    int log_tok;                // attention.temperature_length
+    int is_parallel, is_causal; // is_causal: -1: absent
+    int norm_before;            // do_layer_norm_before; -1: absent
+    float clamp_kqv, alibi;
+
+    int n_expert, n_used, n_expert_ffn, n_shared_ffn, gating, sums_to_1; // sums_to_1: -1 absent
+    float expert_scale;
+    int pooling, normalizes, n_vocab; // normalizes: -1: absent
+
+    fxi_str activation; // flexinfer.activation: another one than the family's
+} fxi_keys;
+
+// ---- loading ------------------------------------------------------------------------------------
 
 // What the steps of loading read and fill.
 typedef struct fxi_loading {
@@ -34,7 +130,7 @@ static inline fx_status fxi_loading_fail(const fxi_loading *l, const char *what,
     return fxi_loading_fail_as(l, FX_EFORMAT, what, err);
 }
 
-// ranks.c: all parts of a model that several devices compute, those of opt->device->ranks. Errors:
+// Loads all parts of a model that several devices compute, those of opt->device->ranks. Errors:
 // also FX_EINVAL: they cannot share it out.
 fx_status fxi_ranks_load(const fxi_gguf *g, const fxi_model_options *opt, fxi_transformer **out,
                          fx_error *err);
@@ -58,26 +154,8 @@ bool fxi_rules_rotates(const fxi_loading *l, int layer);
 // rope_read.c: the angles of all layers.
 fx_status fxi_ropes_read(fxi_loading *l, fx_error *err);
 
-// layers.c, layer_experts.c: tensors.
+// layers.c: tensors, and what a token costs.
 fx_status fxi_layers_load(fxi_loading *l, fx_error *err);
-fx_status fxi_experts_load(fxi_loading *l, int layer, fxi_experts *out, fx_error *err);
-
-// layer_parts.c
-fxi_tensor_key fxi_weight_key(const char *name, int layer);
-bool fxi_loading_has(const fxi_loading *l, const char *name, int layer);
-// The bias of matrix m, where the file has one; otherwise *out is NULL.
-fx_status fxi_bias_load(fxi_loading *l, const fxi_part_of *m, float **out, fx_error *err);
-// This device's part of the n_ffn numbers between the halves of a feed-forward block, as the blocks
-// of the second half's type allow. FX_EINVAL: there are too few.
-fx_status fxi_ffn_cut(const fxi_loading *l, fxi_tensor_key down, int n_ffn, int *first, int *count,
-                      fx_error *err);
-fx_status fxi_affine_load(fxi_loading *l, const fxi_part_of *m, fxi_affine *out, fx_error *err);
-// This device's part of a feed-forward block of n_ffn numbers; name: of gate, up and down. Without
-// a tensor of the gate, up's has the gate's rows before its own.
-fx_status fxi_ffn_load(fxi_loading *l, int layer, const char *const name[3], int n_ffn,
-                       fxi_ffn *out, fx_error *err);
-
-// work.c: what a token costs.
 void fxi_work_count(fxi_transformer *m);
 
 #endif

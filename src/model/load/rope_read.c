@@ -3,7 +3,7 @@
 //
 //   none       base^(-2 i / n_rot)
 //   linear     positions / factor (Chen et al., arXiv 2306.15595)
-//   dynamic    the base grows with the position, see rope.h
+//   dynamic    the base grows with the position, see plan.h
 //   llama3     a divisor per pair, rope_freqs.weight
 //   yarn       slow pairs are interpolated, fast ones are not, with a ramp in between (Peng et al.,
 //              arXiv 2309.00071)
@@ -170,7 +170,7 @@ static fx_status open_table(const fxi_loading *l, fxi_rope_spec *spec, fxi_rope 
     return FX_OK;
 }
 
-// Of windowed layers, where they differ: another base, and no scaling.
+// Windowed layers may differ: another base, and no scaling.
 static fx_status read_window_rope(fxi_loading *l, double base, fx_error *err)
 {
     fxi_rope_spec spec;

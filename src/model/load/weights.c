@@ -90,12 +90,6 @@ static void expected_shape(const fxi_part_of *m, int ne[3])
     ne[2] = m->n_in ? n_all : 1;
 }
 
-static bool has_shape(const fxi_gguf_tensor *t, const int ne[3])
-{
-    return t->ne[0] == (uint64_t)ne[0] && t->ne[1] == (uint64_t)ne[1] &&
-           t->ne[2] == (uint64_t)ne[2] && t->ne[3] == 1;
-}
-
 // Columns are cut where blocks end.
 static fx_status check_columns(const fxi_loader *ld, const fxi_gguf_tensor *t, const fxi_part_of *m,
                                const char *name, fx_error *err)
@@ -119,7 +113,8 @@ static fx_status take_tensor(fxi_loader *ld, const fxi_part_of *m, const fxi_ggu
     const fxi_gguf_tensor *t = fxi_gguf_find_tensor(ld->g, key_name(m->key, name));
     if (!t) return fxi_fail(err, FX_EFORMAT, "%s: tensor '%s' is missing", file, name);
     expected_shape(m, ne);
-    if (!has_shape(t, ne))
+    if (t->ne[0] != (uint64_t)ne[0] || t->ne[1] != (uint64_t)ne[1] || t->ne[2] != (uint64_t)ne[2] ||
+        t->ne[3] != 1)
         return fxi_fail(
             err, FX_EFORMAT, "%s: tensor '%s' is %llu x %llu x %llu x %llu, expected %d x %d x %d",
             file, name, (unsigned long long)t->ne[0], (unsigned long long)t->ne[1],

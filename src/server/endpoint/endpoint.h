@@ -1,9 +1,5 @@
 // endpoint.h - answers that need no request to the engine: a call's body to the body of its answer.
 // No threads and no sockets; each may run on any thread.
-//
-//   ep_model.c   what is served: models, properties, version
-//   ep_text.c    text to tokens and back, conversations to text
-//   ep_cache.c   for operators: the KV cache and its budget, the flight recorder
 #ifndef FXI_SERVER_ENDPOINT_H
 #define FXI_SERVER_ENDPOINT_H
 

@@ -6,7 +6,7 @@
 
 #include "base/system/clock.h" // defines: fxi_now_s
 #include "server/http/http.h"
-#include "server/log/log_line.h"
+#include "server/log/log.h"
 
 #define MAX_BODY_BYTES 16384 // of a request's body in the log
 

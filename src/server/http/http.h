@@ -5,7 +5,7 @@
 //                    -> job_work.c   (to a worker: parse, render, tokenize, submit)
 //                    -> http_send.c  (send, or suspend the connection until it can; the engine's
 //                       thread sends what its steps bring)
-//                    -> viewer/ (streams of pictures; it calls what is declared here)
+//                    -> kv_stream.c (snapshots of the memory to subscribers)
 //             watch.c: one thread that sees clients hang up, keeps silent streams alive and closes
 //                      connections that are late
 //             job.c:   one request; the engine's thread enters here with its events
@@ -38,12 +38,12 @@
 #include "server/guard/origin.h"
 #include "server/guard/peers.h"
 #include "server/guard/tenant.h"
+#include "server/http/kv_stream.h"
 #include "server/metrics/metrics.h"
 #include "server/reply/api_reply.h"
 #include "server/request/api_request.h"
 #include "server/server.h"
 #include "server/spans/exporter.h"
-#include "server/viewer/viewers.h"
 #include "server/web/web.h"
 #include "server/work/body.h"
 #include "server/work/wakes.h"
@@ -85,7 +85,7 @@ struct fxi_server {
     fxi_peers peers;
     fxi_metrics *metrics;           // a reference
     struct MHD_Response *no_memory; // made at start: what is sent where an answer cannot be made
-    fxi_viewers viewers;
+    fxi_publisher publisher;
     fxi_watch watch;
     fxi_ledger *ledger; // what all requests hold
     fxi_workers *workers;
@@ -175,7 +175,7 @@ struct fxi_http_job {
 
     fxi_wake wake; // guarded by server.wakes
 
-    fxi_viewer viewer; // of streams of pictures; server.viewers.mu guards it
+    fxi_subscriber subscriber; // of snapshots; server.publisher.mu guards it
 
     // Guarded by mu.
     pthread_mutex_t mu;
@@ -213,10 +213,12 @@ size_t fxi_http_job_take(fxi_http_job *job, char *dst, size_t max);
 // Ends the job with *body as its whole answer, application/json, unless it has ended already.
 // *body is taken over in either case. On a worker.
 void fxi_http_job_answer(fxi_http_job *job, fxi_buf *body);
-// Makes the job a stream without requests in the engine. From now on the watcher calls `look`,
+// The job has no requests in the engine: it is a stream, or waits for fxi_http_job_answer. From now
+// on the watcher calls `look`,
 // which returns when it is to be called next (INFINITY: when somebody wakes the watcher), and the
 // I/O thread `leave`, once, when the connection has completed. False: it has; neither is called.
-bool fxi_http_job_watch(fxi_http_job *job, double (*look)(fxi_http_job *job, double now_s),
+bool fxi_http_job_watch(fxi_http_job *job, bool is_stream,
+                        double (*look)(fxi_http_job *job, double now_s),
                         void (*leave)(fxi_http_job *job));
 // Adds text to such a stream, which fxi_http_send_added sends. ok false: there was no memory for
 // it, and the stream ends. False: it has ended.
@@ -391,7 +393,7 @@ enum MHD_Result fxi_serve_metrics(fxi_http_job *job);
 
 // Writes a finished request's line to the server's log.
 void fxi_log_job(fxi_http_job *job, int status);
-// Something that happened beside the requests; level: an fxi_level (log_line.h). Any thread.
+// Something that happened beside the requests; level: an fxi_level (log.h). Any thread.
 void fxi_log_event(fxi_server *srv, int level, const char *event, const char *text);
 // With the option log_prompts: the body of a request for a generation, or the start of it.
 void fxi_log_body(fxi_http_job *job, const char *body, size_t n_bytes);

@@ -10,7 +10,7 @@
 // look at the list tries once more.
 #include "base/system/clock.h" // defines: fxi_now_s
 #include "server/http/http.h"
-#include "server/reply/dialect/dialect_out.h"
+#include "server/reply/api_reply.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -275,7 +275,8 @@ void fxi_http_job_hangup(fxi_http_job *job)
 
 // ---- streams without requests ------------------------------------------------------------------
 
-bool fxi_http_job_watch(fxi_http_job *job, double (*look)(fxi_http_job *job, double now_s),
+bool fxi_http_job_watch(fxi_http_job *job, bool is_stream,
+                        double (*look)(fxi_http_job *job, double now_s),
                         void (*leave)(fxi_http_job *job))
 {
     pthread_mutex_lock(&job->mu);
@@ -283,8 +284,8 @@ bool fxi_http_job_watch(fxi_http_job *job, double (*look)(fxi_http_job *job, dou
     if (is_here) {
         job->look = look;
         job->leave = leave;
-        job->reply.spec.stream = true;
-        job->reply.begun = true;
+        job->reply.spec.stream = is_stream;
+        job->reply.begun = is_stream;
     }
     pthread_mutex_unlock(&job->mu);
     return is_here;

@@ -8,11 +8,11 @@ static uint64_t count_connections(const fxi_server *srv)
     return info ? info->num_connections : 0;
 }
 
-static fxi_viewers_counts read_viewers(fxi_server *srv)
+static fxi_publisher_counts read_publisher(fxi_server *srv)
 {
-    pthread_mutex_lock(&srv->viewers.mu);
-    const fxi_viewers_counts c = srv->viewers.count;
-    pthread_mutex_unlock(&srv->viewers.mu);
+    pthread_mutex_lock(&srv->publisher.mu);
+    const fxi_publisher_counts c = srv->publisher.count;
+    pthread_mutex_unlock(&srv->publisher.mu);
     return c;
 }
 
@@ -20,7 +20,7 @@ static fxi_server_gauges read_gauges(fxi_server *srv)
 {
     fxi_ledger_gauges held;
     fxi_workers_gauges work;
-    const fxi_viewers_counts view = read_viewers(srv);
+    const fxi_publisher_counts kv = read_publisher(srv);
     fxi_ledger_read(srv->ledger, &held);
     fxi_workers_read(srv->workers, &work);
     fxi_server_gauges g = {.n_connection = count_connections(srv),
@@ -29,11 +29,11 @@ static fxi_server_gauges read_gauges(fxi_server *srv)
                            .n_worker = (uint64_t)work.n_thread,
                            .n_busy_worker = (uint64_t)work.n_busy,
                            .n_waiting_work = (uint64_t)(work.n_small + work.n_large),
-                           .n_viewer = view.n_viewer,
-                           .n_view_made = view.n_made,
-                           .n_view_sent = view.n_sent,
-                           .view_bytes = view.n_bytes,
-                           .view_ns = view.ns};
+                           .n_subscriber = kv.n_subscriber,
+                           .n_kv_made = kv.n_made,
+                           .n_kv_sent = kv.n_sent,
+                           .kv_sent_bytes = kv.n_bytes,
+                           .kv_send_ns = kv.ns};
     if (srv->opt.log_dropped) g.n_log_dropped = srv->opt.log_dropped(srv->opt.log_ud);
     fxi_spans_count(srv->spans, &g.spans);
     for (int i = 0; i < FXI_N_BYTES_OF; i++) g.held_bytes[i] = held.of_bytes[i];

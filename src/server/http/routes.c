@@ -2,7 +2,6 @@
 #include "base/text/utf8.h"
 #include "server/http/http.h"
 #include "server/schema/openapi.h"
-#include "server/viewer/viewer.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -243,7 +242,8 @@ static const fxi_route routes[] = {
     {"POST", "/abort", false, NULL, ADMIN, work_abort, NULL},
     {"GET", "/slots", false, serve_slots, ADMIN, NULL, NULL},
     {"GET", "/kv", false, serve_endpoint, ADMIN, NULL, fxi_endpoint_cache},
-    {"GET", "/kv/stream", false, NULL, WATCH, fxi_viewer_begin, NULL},
+    {"GET", "/kv/stream", false, NULL, WATCH, fxi_kv_stream_begin, NULL},
+    {"GET", "/kv/snapshot", false, NULL, WATCH, fxi_kv_stream_poll, NULL},
     {"GET", "/limits", false, serve_limits, ADMIN, NULL, NULL},
     {"POST", "/sleep", false, serve_sleep, ADMIN, NULL, NULL},
     {"POST", "/wake_up", false, serve_wake_up, ADMIN, NULL, NULL},

@@ -6,8 +6,8 @@
 // eventfd, until the next ping or deadline is due. A socket is armed once (EPOLLONESHOT) and
 // carries its job's serial number instead of its address: an event fetched before the job was
 // removed finds nothing. A half-closed connection counts as a hang-up.
+#include "base/json/json_write.h"
 #include "server/http/http.h"
-#include "server/reply/json_out.h"
 
 #include <errno.h>
 #include <math.h>

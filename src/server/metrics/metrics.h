@@ -1,8 +1,8 @@
 // metrics.h - what /metrics shows: one table of counters, gauges and histograms.
 //
-// A page is made in two steps. A SNAPSHOT gathers every figure as plain data: the engine's own
+// A page is made in two steps. FIGURES gather every value as plain data: the engine's own
 // statistics, the process as the system sees it, and the counts of this shelf. The TABLE then says
-// for each metric its name, its labels, and where in the snapshot its values are. So a new metric
+// for each metric its name, its labels, and where in the figures its values are. So a new metric
 // is a field and a row.
 //
 // Counts are recorded on the engine's thread and on I/O threads, by relaxed atomic additions: O(1),
@@ -55,22 +55,22 @@ typedef struct fxi_server_gauges {
     uint64_t held_bytes[FXI_N_BYTES_OF];
     fxi_spans_counts spans;
     uint64_t n_worker, n_busy_worker, n_waiting_work;
-    uint64_t n_viewer, n_view_made, n_view_sent, view_bytes, view_ns; // of /kv/stream
+    uint64_t n_subscriber, n_kv_made, n_kv_sent, kv_sent_bytes, kv_send_ns; // of /kv/stream
 } fxi_server_gauges;
 
 // Appends the page, in the text format 0.0.4 of Prometheus. False: out of memory.
 bool fxi_metrics_page(fxi_buf *b, const fxi_metrics *m, const fx_engine *eng,
                       const fxi_server_gauges *g);
 
-// ---- metrics_table.c ----------------------------------------------------------------------------
+// ---- the table ----------------------------------------------------------------------------------
 
-typedef struct fxi_process { // process.c
-    double start_s;          // since 1970
+typedef struct fxi_process {
+    double start_s; // since 1970
     double cpu_s;
     uint64_t resident_bytes, n_file, max_file;
 } fxi_process;
 
-typedef struct fxi_snapshot {
+typedef struct fxi_figures {
     fx_stats engine;
     fx_details details;
     fxi_counts counts;
@@ -79,7 +79,7 @@ typedef struct fxi_snapshot {
     uint64_t prompt_tok; // computed or cached
     double max_mappings; // of the KV cache
     double kv_usage;     // of the budget, by running sequences: 0 .. 1
-} fxi_snapshot;
+} fxi_figures;
 
 typedef enum fxi_metric_kind { FXI_COUNTER, FXI_GAUGE, FXI_HISTOGRAM } fxi_metric_kind;
 
@@ -94,7 +94,7 @@ typedef struct fxi_metric {
     fxi_metric_kind kind;
     bool is_f64;         // the values are double, else uint64_t. A histogram is an fx_histogram,
                          // and this means that its sum is in microseconds, whatever one unit is
-    size_t offset;       // of the first value in fxi_snapshot
+    size_t offset;       // of the first value in fxi_figures
     size_t stride_bytes; // from one label's value to the next
     double scale;        // multiplies what is stored; of a histogram, one unit
     const fxi_label *label, *label2; // the second one's values lie side by side; NULL: none
@@ -109,10 +109,10 @@ extern const int fxi_n_metric;
 int fxi_status_index(int status);
 int fxi_reject_index(const char *code);
 
-// ---- metrics_text.c, process.c ------------------------------------------------------------------
+// ---- the page -----------------------------------------------------------------------------------
 
-// Appends all metrics of a snapshot.
-bool fxi_metrics_text(fxi_buf *b, const fxi_snapshot *s, const char *const *route, int n_route);
+// Appends all metrics.
+bool fxi_metrics_text(fxi_buf *b, const fxi_figures *s, const char *const *route, int n_route);
 // Appends NAME{labels...} 1 for pairs of a label's name and its value, which is escaped.
 bool fxi_metrics_info(fxi_buf *b, const char *name, const char *help, const char *const *pair,
                       int n_pair);

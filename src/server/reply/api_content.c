@@ -1,14 +1,16 @@
-// api_content.c - a choice's text, parsed as it comes (answer.h): what a stream emits at once, a
-// whole reply keeps in parts.
+// api_content.c - a choice's text, parsed as it comes (output_parser.h): what a stream emits at
+// once, a whole reply keeps in parts.
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number/rng.h"
 #include "server/reply/api_reply.h"
 
-static fxi_answer_spec answer_spec(const fxi_reply *r)
+static fxi_output_spec answer_spec(const fxi_reply *r)
 {
-    return (fxi_answer_spec){.calls = r->spec.calls,
+    return (fxi_output_spec){.calls = r->spec.calls,
                              .reasoning = r->spec.reasoning,
                              .either = r->spec.either,
                              .has_tool = fxi_tools_has,
@@ -18,9 +20,9 @@ static fxi_answer_spec answer_spec(const fxi_reply *r)
 
 bool fxi_content_init(fxi_reply *r, fxi_choice *c)
 {
-    const fxi_answer_spec spec = answer_spec(r);
+    const fxi_output_spec spec = answer_spec(r);
     if (!spec.calls && !spec.reasoning && !r->writer->keeps) return true;
-    c->answer = fxi_answer_new(&spec);
+    c->answer = fxi_output_parser_new(&spec);
     return c->answer != NULL;
 }
 
@@ -28,7 +30,7 @@ bool fxi_content_init(fxi_reply *r, fxi_choice *c)
 bool fxi_content_prompt(fxi_reply *r, int prompt, const fx_tokens *tok)
 {
     enum { LAST_TOKENS = 24 };
-    const fxi_answer_spec spec = answer_spec(r);
+    const fxi_output_spec spec = answer_spec(r);
     const size_t n = tok->n < LAST_TOKENS ? tok->n : LAST_TOKENS;
     fxi_choice *c = &r->choice[prompt * r->spec.n_per_prompt];
     char *text = NULL;
@@ -36,21 +38,22 @@ bool fxi_content_prompt(fxi_reply *r, int prompt, const fx_tokens *tok)
     if (!spec.reasoning) return true;
     if (fx_detokenize(r->eng, tok->id + tok->n - n, n, true, NULL, &text, &n_bytes, NULL) != FX_OK)
         return false;
-    if (fxi_answer_opens_reasoning(&spec, text, n_bytes))
-        for (int k = 0; k < r->spec.n_per_prompt; k++) fxi_answer_open_reasoning(c[k].answer);
+    if (fxi_output_parser_opens_reasoning(&spec, text, n_bytes))
+        for (int k = 0; k < r->spec.n_per_prompt; k++)
+            fxi_output_parser_open_reasoning(c[k].answer);
     free(text);
     return true;
 }
 
 // ---- parts --------------------------------------------------------------------------------------
 
-static fxi_content_part *last_part(fxi_choice *c, fxi_answer_kind kind)
+static fxi_content_part *last_part(fxi_choice *c, fxi_output_kind kind)
 {
     fxi_content_part *p = c->n_content ? &c->content[c->n_content - 1] : NULL;
     return p && p->kind == kind ? p : NULL;
 }
 
-static fxi_content_part *add_content_part(fxi_choice *c, fxi_answer_kind kind)
+static fxi_content_part *add_content_part(fxi_choice *c, fxi_output_kind kind)
 {
     if (c->n_content == c->cap_content) {
         const size_t cap = c->cap_content ? 2 * c->cap_content : 4;
@@ -64,55 +67,55 @@ static fxi_content_part *add_content_part(fxi_choice *c, fxi_answer_kind kind)
     return p;
 }
 
-static bool keep_content_text(fxi_choice *c, const fxi_answer_event *ev)
+static bool keep_content_text(fxi_choice *c, const fxi_output_event *ev)
 {
     fxi_content_part *p = last_part(c, ev->kind);
     if (!p) p = add_content_part(c, ev->kind);
     return p && fxi_buf_add(&p->text, ev->p, ev->n);
 }
 
-static bool keep_content_call(fxi_reply *r, int k, const fxi_answer_event *ev)
+static bool keep_content_call(fxi_reply *r, int k, const fxi_output_event *ev)
 {
     fxi_choice *c = &r->choice[k];
-    fxi_content_part *p = add_content_part(c, FXI_ANSWER_CALL);
+    fxi_content_part *p = add_content_part(c, FXI_OUTPUT_CALL);
     if (!p) return false;
     fxi_tools_call_id(r, k, c->n_call++, ev, p->id);
     return fxi_buf_add(&p->name, ev->p, ev->n);
 }
 
-static bool keep_args(fxi_choice *c, const fxi_answer_event *ev)
+static bool keep_args(fxi_choice *c, const fxi_output_event *ev)
 {
     return fxi_buf_add(&c->content[c->n_content - 1].text, ev->p, ev->n);
 }
 
 // The call becomes the text that it was.
-static bool keep_broken(fxi_choice *c, const fxi_answer_event *ev)
+static bool keep_broken(fxi_choice *c, const fxi_output_event *ev)
 {
     fxi_content_part *p = &c->content[c->n_content - 1];
     c->n_call--;
-    p->kind = FXI_ANSWER_TEXT;
+    p->kind = FXI_OUTPUT_TEXT;
     fxi_buf_clear(&p->text);
     return fxi_buf_add(&p->text, ev->p, ev->n);
 }
 
-static bool keep_event(fxi_reply *r, int k, const fxi_answer_event *ev)
+static bool keep_event(fxi_reply *r, int k, const fxi_output_event *ev)
 {
     fxi_choice *c = &r->choice[k];
     switch (ev->kind) {
-    case FXI_ANSWER_CALL: return keep_content_call(r, k, ev);
-    case FXI_ANSWER_ARGS: return keep_args(c, ev);
-    case FXI_ANSWER_BROKEN: return keep_broken(c, ev);
-    case FXI_ANSWER_DONE: return true;
+    case FXI_OUTPUT_CALL: return keep_content_call(r, k, ev);
+    case FXI_OUTPUT_ARGS: return keep_args(c, ev);
+    case FXI_OUTPUT_BROKEN: return keep_broken(c, ev);
+    case FXI_OUTPUT_DONE: return true;
     default: return keep_content_text(c, ev);
     }
 }
 
 // What has been streamed of the call stays a part, and its rest becomes another one.
-static bool break_streamed(fxi_reply *r, int k, const fxi_answer_event *ev)
+static bool break_streamed(fxi_reply *r, int k, const fxi_output_event *ev)
 {
     fxi_choice *c = &r->choice[k];
-    const fxi_answer_event rest = {
-        .kind = FXI_ANSWER_TEXT, .p = ev->p + ev->n_emitted, .n = ev->n - ev->n_emitted};
+    const fxi_output_event rest = {
+        .kind = FXI_OUTPUT_TEXT, .p = ev->p + ev->n_emitted, .n = ev->n - ev->n_emitted};
     c->content[c->n_content - 1].is_broken = true;
     return r->writer->content(r, k, ev) &&
            (!rest.n || (keep_content_text(c, &rest) && r->writer->content(r, k, &rest)));
@@ -130,16 +133,16 @@ bool fxi_content_is_full(const fxi_reply *r, int k)
     return r->spec.one_call && r->choice[k].n_done;
 }
 
-static bool on_answer(void *ud, const fxi_answer_event *ev)
+static bool on_answer(void *ud, const fxi_output_event *ev)
 {
     const answer_listener *l = ud;
     fxi_choice *c = &l->r->choice[l->k];
-    if (ev->kind == FXI_ANSWER_REASONING && l->r->spec.drop_reasoning) return true;
+    if (ev->kind == FXI_OUTPUT_REASONING && l->r->spec.drop_reasoning) return true;
     if (fxi_content_is_full(l->r, l->k)) return true;
-    c->n_done += ev->kind == FXI_ANSWER_DONE;
+    c->n_done += ev->kind == FXI_OUTPUT_DONE;
     if (!l->r->spec.stream) return keep_event(l->r, l->k, ev);
     if (!l->r->writer->keeps) return l->r->writer->content(l->r, l->k, ev);
-    return ev->kind == FXI_ANSWER_BROKEN
+    return ev->kind == FXI_OUTPUT_BROKEN
                ? break_streamed(l->r, l->k, ev)
                : keep_event(l->r, l->k, ev) && l->r->writer->content(l->r, l->k, ev);
 }
@@ -148,16 +151,16 @@ bool fxi_content_event(fxi_reply *r, int k, const fx_event *ev)
 {
     fxi_choice *c = &r->choice[k];
     answer_listener l = {r, k};
-    const bool was = fxi_answer_is_reasoning(c->answer);
-    if (!fxi_answer_add(c->answer, ev->text, ev->text_bytes, on_answer, &l)) return false;
-    c->n_reasoning += ev->token >= 0 && (was || fxi_answer_is_reasoning(c->answer));
-    return ev->finish == FX_FINISH_NONE || fxi_answer_end(c->answer, on_answer, &l);
+    const bool was = fxi_output_parser_is_reasoning(c->answer);
+    if (!fxi_output_parser_add(c->answer, ev->text, ev->text_bytes, on_answer, &l)) return false;
+    c->n_reasoning += ev->token >= 0 && (was || fxi_output_parser_is_reasoning(c->answer));
+    return ev->finish == FX_FINISH_NONE || fxi_output_parser_end(c->answer, on_answer, &l);
 }
 
 size_t fxi_content_bytes(const fxi_choice *c)
 {
     size_t n = c->cap_content * sizeof *c->content;
-    if (c->answer) n += fxi_answer_bytes(c->answer);
+    if (c->answer) n += fxi_output_parser_bytes(c->answer);
     for (size_t i = 0; i < c->n_content; i++) n += c->content[i].text.cap + c->content[i].name.cap;
     return n;
 }
@@ -169,5 +172,87 @@ void fxi_content_free(fxi_choice *c)
         fxi_buf_free(&c->content[i].name);
     }
     free(c->content);
-    fxi_answer_free(c->answer);
+    fxi_output_parser_free(c->answer);
+}
+
+// ---- what the tools of a request say ------------------------------------------------------------
+
+// What the tools of a request say of their names and parameters: what decides whether
+// text without marks is a call, and whether a value without quotes is text; ids of calls.
+
+static const json_t *find_function(const json_t *tools, const char *name, size_t n)
+{
+    for (size_t i = 0; i < json_array_size(tools); i++) {
+        const json_t *f = json_object_get(json_array_get(tools, i), "function");
+        const json_t *v = json_object_get(f, "name");
+        if (json_string_length(v) == n && !memcmp(json_string_value(v), name, n)) return f;
+    }
+    return NULL;
+}
+
+bool fxi_tools_has(void *ud, const char *name, size_t n)
+{
+    return find_function(ud, name, n) != NULL;
+}
+
+// Of a list of types: text, if nothing that is written otherwise stands beside it.
+static fxi_param_kind kind_of_types(const json_t *types)
+{
+    fxi_param_kind kind = FXI_PARAM_UNKNOWN;
+    for (size_t i = 0; i < json_array_size(types); i++) {
+        const char *type = json_string_value(json_array_get(types, i));
+        if (!type || !strcmp(type, "null")) continue;
+        if (strcmp(type, "string") != 0) return FXI_PARAM_OTHER;
+        kind = FXI_PARAM_TEXT;
+    }
+    return kind;
+}
+
+static fxi_param_kind kind_of_schema(const json_t *schema)
+{
+    const json_t *type = json_object_get(schema, "type"), *words = json_object_get(schema, "enum");
+    if (json_is_array(type)) return kind_of_types(type);
+    if (json_is_string(type))
+        return strcmp(json_string_value(type), "string") ? FXI_PARAM_OTHER : FXI_PARAM_TEXT;
+    for (size_t i = 0; i < json_array_size(words); i++)
+        if (!json_is_string(json_array_get(words, i))) return FXI_PARAM_UNKNOWN;
+    return json_array_size(words) ? FXI_PARAM_TEXT : FXI_PARAM_UNKNOWN;
+}
+
+fxi_param_kind fxi_tools_param(void *ud, const char *name, size_t n, const char *param,
+                               size_t n_param)
+{
+    const json_t *parameters = json_object_get(find_function(ud, name, n), "parameters");
+    const json_t *properties = json_object_get(parameters, "properties");
+    return kind_of_schema(json_object_getn(properties, param, n_param));
+}
+
+// ---- ids ----------------------------------------------------------------------------------------
+
+static bool is_plain_id(const char *id, size_t n)
+{
+    static const char fine[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.:-";
+    for (size_t i = 0; i < n; i++)
+        if (!id[i] || !strchr(fine, id[i])) return false;
+    return n > 0 && n < FXI_CALL_ID_BYTES;
+}
+
+// 9 letters and digits.
+static void write_short_id(uint64_t v, char *id)
+{
+    static const char digit[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+    for (int i = 0; i < 9; i++, v /= 62) id[i] = digit[v % 62];
+    id[9] = 0;
+}
+
+void fxi_tools_call_id(const fxi_reply *r, int k, int n, const fxi_output_event *ev, char *id)
+{
+    const uint64_t index = (uint64_t)k << 32 | (uint32_t)n, v = fxi_rng_u64(r->seed, 1, index);
+    if (is_plain_id(ev->id, ev->n_id))
+        snprintf(id, FXI_CALL_ID_BYTES, "%.*s", (int)ev->n_id, ev->id);
+    else if (r->spec.calls->short_ids)
+        write_short_id(v, id);
+    else
+        snprintf(id, FXI_CALL_ID_BYTES, "call_%016llx%08x", (unsigned long long)v,
+                 (unsigned)fxi_rng_u64(r->seed, 2, index));
 }

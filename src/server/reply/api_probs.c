@@ -10,9 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json/json_write.h"
 #include "base/text/utf8.h" // defines: fxi_utf8_check
 #include "server/reply/api_reply.h"
-#include "server/reply/json_out.h"
 
 #define NAME_BYTES 512 // longer names are cut: a token of so many bytes is padding
 

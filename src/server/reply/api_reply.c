@@ -1,10 +1,9 @@
 // api_reply.c - one reply from its first event to its end.
 //
-//   init -> event ... event -> ended      whole: keeps the text of each choice for api_whole.c
-//       \-> ... fail        -> ended      stream: api_stream.c turns each event into SSE text in
+//   init -> event ... event -> ended      whole: keeps the text of each choice for api_body.c
+//       \-> ... fail        -> ended      stream: api_body.c turns each event into SSE text in
 //                                         `out`, which the I/O thread takes
 #include "server/reply/api_reply.h"
-#include "server/reply/dialect/dialect_out.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,22 +1,21 @@
 // api_reply.h - the state of one reply, and the JSON that it becomes. No threads and no sockets:
 // the caller holds the lock that guards the reply.
 //
-//   api_reply.c   collects events       -> api_stream.c  a stream: each event becomes SSE text
-//                                       -> api_whole.c   a whole reply: the body, at the end
-//   api_content.c    a choice's text, taken apart into reasoning, text and calls of tools
-//   api_parts.c   what both share: token counts, token ids, how a choice ended
-//   api_probs.c   logprobs, rendered as they come
-//   api_tools.c   the request's tools: their names, what their parameters are
+//   api_reply.c     collects events
+//   api_body.c      each event of a stream as SSE text; a whole reply's body, at the end
+//   api_content.c   a choice's text, taken apart into reasoning, text and calls of tools
+//   api_probs.c     logprobs, rendered as they come
+//   responses_out.c, messages_out.c   the same for the APIs that are dialects of chat
 #ifndef FXI_SERVER_API_REPLY_H
 #define FXI_SERVER_API_REPLY_H
 
 #include <jansson.h>
 #include <stdint.h>
 
-#include "answer/answer.h"
 #include "base/text/buf.h"
 #include "flexinfer/flexinfer.h"
-#include "server/reply/http_error.h"
+#include "output_parser/output_parser.h"
+#include "server/http_error.h"
 
 typedef enum fxi_api {
     FXI_API_COMPLETIONS,
@@ -50,7 +49,7 @@ enum { FXI_CALL_ID_BYTES = 80 };
 
 // A piece of a choice: reasoning, text, or a call of a tool.
 typedef struct fxi_content_part {
-    fxi_answer_kind kind;       // TEXT, REASONING or CALL
+    fxi_output_kind kind;       // TEXT, REASONING or CALL
     bool is_broken;             // a call that was none after all
     fxi_buf text;               // of a call, its arguments: JSON
     fxi_buf name;               // of a call, its tool
@@ -58,7 +57,7 @@ typedef struct fxi_content_part {
 } fxi_content_part;
 
 typedef struct fxi_choice {
-    fxi_answer *answer;        // parses the text; NULL: it stays as it is
+    fxi_output_parser *answer; // parses the text; NULL: it stays as it is
     fxi_content_part *content; // [n_content] with `answer`, unless the reply is a chat's stream
     size_t n_content, cap_content;
     int n_call;      // calls that have begun; of a kept choice without those that broke
@@ -106,7 +105,7 @@ typedef struct fxi_reply_spec {
     const fxi_call_format *calls;       // calls of tools are parsed; NULL: they are text
     const fxi_reason_format *reasoning; // the same for reasoning,
     bool drop_reasoning;                // which is not emitted
-    bool either;                        // of fxi_answer_spec
+    bool either;                        // of fxi_output_spec
     bool one_call;                      // the first call ends an answer: the rest is dropped
     json_t *tools;                      // the request's, or NULL
     const char *mirror;                 // members that a response repeats: JSON; NULL: none
@@ -175,22 +174,22 @@ bool fxi_reply_has_news(const fxi_reply *r);
 
 // ---- writers: events of a reply as server-sent events; false: out of memory --------------------
 
-// How an API streams. Chats and completions: api_stream.c; others: dialect/.
+// How an API streams. Chats and completions: api_body.c.
 typedef struct fxi_writer {
     bool keeps;                         // what has been emitted is kept in parts, too
     const char *ping;                   // for a stream that has nothing else to send
     bool (*head)(fxi_reply *r);         // before anything else
     bool (*begin)(fxi_reply *r, int k); // an event of choice k has come
     bool (*text)(fxi_reply *r, int k, const char *text, size_t n_bytes); // if it has no `answer`
-    bool (*content)(fxi_reply *r, int k, const fxi_answer_event *ev);
+    bool (*content)(fxi_reply *r, int k, const fxi_output_event *ev);
     bool (*finish)(fxi_reply *r, int k, fx_finish finish);
     bool (*end)(fxi_reply *r); // all choices have ended
     bool (*error)(fxi_reply *r, const fxi_http_error *e);
 } fxi_writer;
 
-extern const fxi_writer fxi_stream_writer; // api_stream.c
+extern const fxi_writer fxi_stream_writer; // api_body.c
 
-// ---- api_whole.c: whole bodies; false: out of memory ------------------------------------------
+// ---- api_body.c: whole bodies; false: out of memory ------------------------------------------
 
 bool fxi_whole_body(fxi_buf *b, const fxi_reply *r);
 // About the bytes of that body: exact to a few percent, except where much of the text is escaped.
@@ -225,7 +224,7 @@ bool fxi_content_is_full(const fxi_reply *r, int k);
 size_t fxi_content_bytes(const fxi_choice *c); // of memory
 void fxi_content_free(fxi_choice *c);
 
-// ---- api_tools.c: for fxi_answer_spec; ud: the request's tools --------------------------------
+// ---- api_content.c: for fxi_output_spec; ud: the request's tools --------------------------------
 
 bool fxi_tools_has(void *ud, const char *name, size_t n);
 fxi_param_kind fxi_tools_param(void *ud, const char *name, size_t n, const char *param,
@@ -233,9 +232,9 @@ fxi_param_kind fxi_tools_param(void *ud, const char *name, size_t n, const char 
 
 // The id of the n-th call of choice k, into id[FXI_CALL_ID_BYTES]: the model's own, if it is a
 // plain word.
-void fxi_tools_call_id(const fxi_reply *r, int k, int n, const fxi_answer_event *ev, char *id);
+void fxi_tools_call_id(const fxi_reply *r, int k, int n, const fxi_output_event *ev, char *id);
 
-// ---- api_parts.c: what streams and whole bodies share; false: out of memory --------------------
+// ---- api_body.c: what streams and whole bodies share; false: out of memory --------------------
 
 typedef struct fxi_usage {  // tokens
     int n_prompt, n_cached; // summed over prompts, each counted once whatever its choices
@@ -252,5 +251,19 @@ bool fxi_timings_add(fxi_buf *b, const fxi_reply *r);
 bool fxi_finish_add(fxi_buf *b, const fxi_reply *r, const fxi_choice *c, fx_finish f);
 bool fxi_list_add_int(fxi_buf *list, int64_t v);                        // a member of a JSON list
 bool fxi_list_write(fxi_buf *b, const char *name, const fxi_buf *list); // ,"name":[..]
+
+// ---- responses_out.c, messages_out.c -----------------------------------------------------------
+
+// Answers of chats in the words of other APIs: OpenAI's /v1/responses (an output of items, events
+// with sequence numbers) and Anthropic's /v1/messages (content blocks). Both have one choice, whose
+// parts (fxi_content_part) are the items or blocks, in order.
+extern const fxi_writer fxi_responses_writer, fxi_messages_writer;
+
+// False: out of memory.
+bool fxi_responses_whole(fxi_buf *b, const fxi_reply *r);
+bool fxi_messages_whole(fxi_buf *b, const fxi_reply *r);
+// An error in Anthropic's form: its body, and the status that stands for e->status there.
+bool fxi_messages_error_body(fxi_buf *b, const fxi_http_error *e, const char *request_id);
+int fxi_messages_error_status(int status);
 
 #endif

@@ -1,10 +1,10 @@
 // api_fields.h - what the readers of a request's fields share: a row of the table of fields, the
 // setters, and the ways to refuse a value.
 //
-//   api_request.c -> api_fields.c (runs the table over the body) -> api_table.c (the table)
-//                 -> api_checks.c (checks between fields)
-//   api_table.c   -> api_set.c, api_prompt.c, api_messages.c, api_lists.c, api_form.c (setters)
-//   all           -> api_refuse.c, json_in.c
+//   api_request.c   runs the table over the body, then checks between fields; refusals
+//   api_table.c     the table
+//   api_set.c, api_form.c   its setters
+//   json_in.c       texts to JSON, within limits
 #ifndef FXI_SERVER_API_FIELDS_H
 #define FXI_SERVER_API_FIELDS_H
 
@@ -52,7 +52,7 @@ enum {
 const fxi_field *fxi_field_rows(size_t *n);
 const fxi_field *fxi_stream_field_rows(size_t *n);
 
-// ---- api_fields.c, api_checks.c ---------------------------------------------------------------
+// ---- api_request.c -----------------------------------------------------------------------------
 
 // Reads all known fields of p->par->root. False: *p->err says why.
 bool fxi_fields_read(fxi_parse *p);
@@ -80,13 +80,11 @@ bool fxi_set_suffix(fxi_parse *p, const fxi_field *f, const json_t *v);
 bool fxi_only_empty(fxi_parse *p, const fxi_field *f, const json_t *v);
 bool fxi_only_absent(fxi_parse *p, const fxi_field *f, const json_t *v);
 bool fxi_only_free_choice(fxi_parse *p, const fxi_field *f, const json_t *v);
-// api_prompt.c
 bool fxi_set_prompt(fxi_parse *p, const fxi_field *f, const json_t *v);
-// api_messages.c
 bool fxi_set_messages(fxi_parse *p, const fxi_field *f, const json_t *v);
 bool fxi_set_tools(fxi_parse *p, const fxi_field *f, const json_t *v);
 bool fxi_set_kwargs(fxi_parse *p, const fxi_field *f, const json_t *v);
-// api_lists.c: strings, ids into the fxi_id_list at f->at, logit_bias
+// Strings, ids into the fxi_id_list at f->at, logit_bias
 bool fxi_set_stop(fxi_parse *p, const fxi_field *f, const json_t *v);
 bool fxi_set_bad_words(fxi_parse *p, const fxi_field *f, const json_t *v);
 bool fxi_set_ids(fxi_parse *p, const fxi_field *f, const json_t *v);
@@ -112,10 +110,10 @@ bool fxi_messages_convert(fxi_parse *p);
 bool fxi_variables_convert(fxi_parse *p);
 // api_form.c: the `format` of /v1/responses
 bool fxi_set_text_format(fxi_parse *p, const fxi_field *f, const json_t *v);
-// tools/tool_choice.c: that there are tools for what tool_choice wants
+// api_form.c: that there are tools for what tool_choice wants
 bool fxi_tools_check(fxi_parse *p);
 
-// ---- api_refuse.c: fill *p->err and return false ----------------------------------------------
+// ---- api_request.c: refusals -------------------------------------------------------------------
 
 __attribute__((format(printf, 3, 4))) bool fxi_bad_value(fxi_parse *p, const char *param,
                                                          const char *fmt, ...); // 400 invalid_value
@@ -138,5 +136,13 @@ bool fxi_json_field(fxi_json_doc *doc, fxi_bill *bill, const char *field, const 
                     fxi_http_error *err);
 // Whether a JSON number is an integer, or has no fraction and is held exactly by a double.
 bool fxi_json_is_whole(const json_t *v);
+
+// ---- tool_grammar.c ---------------------------------------------------------------------------
+
+// Whether the format can say every call of this tool; *why: a line about what it cannot, in a
+// buffer of n bytes. `strict`: its arguments must follow its schema.
+bool fxi_tool_is_sayable(const fxi_call_format *calls, const json_t *tool, bool strict, char *why,
+                         size_t n);
+bool fxi_tool_is_strict(const json_t *tool);
 
 #endif

@@ -1,11 +1,11 @@
 // api_form.c - fields that say what the answer must look like: response_format, vLLM's
 // structured_outputs and guided_*, llama.cpp's grammar and json_schema. A request has at most one
 // form, which a worker compiles for the engine (tools/tool_grammar.c).
+#include <stdio.h>
 #include <string.h>
 
-#include "server/request/api_fields.h"
-
 #include "base/text/utf8.h"
+#include "server/request/api_fields.h"
 
 #define MAX_CHOICES   10000
 #define SCHEMA_SHAPES "an object, true or false"
@@ -138,4 +138,188 @@ bool fxi_set_structured_outputs(fxi_parse *p, const fxi_field *f, const json_t *
         if (!json_is_null(member) && !read_output(p, f->name, key, member)) return false;
     }
     return true;
+}
+
+// ---- whether an answer may, must or must not call tools -----------------------------------------
+
+// Whether an answer may, must or must not call tools.
+
+static bool take_word(fxi_parse *p, const char *word)
+{
+    p->par->hide_tools = !strcmp(word, "none");
+    p->par->must_call = !strcmp(word, "required");
+    return true;
+}
+
+// Of {"type": "function", "function": {"name"}} or {"type": "function", "name"}. NULL: it has none.
+static const char *name_of_function(const json_t *v)
+{
+    const json_t *function = json_object_get(v, "function");
+    return json_string_value(json_object_get(function ? function : v, "name"));
+}
+
+static bool is_function(const json_t *v)
+{
+    const char *type = json_string_value(json_object_get(v, "type"));
+    return type && !strcmp(type, "function");
+}
+
+enum { MAX_ALLOWED = 256 };
+
+// {"type": "allowed_tools", "allowed_tools": {"mode", "tools"}}, or these two beside the type.
+static bool take_allowed(fxi_parse *p, const json_t *v)
+{
+    const json_t *inner = json_object_get(v, "allowed_tools");
+    const json_t *tools = json_object_get(inner ? inner : v, "tools");
+    const char *mode = json_string_value(json_object_get(inner ? inner : v, "mode"));
+    if (!mode || (strcmp(mode, "auto") != 0 && strcmp(mode, "required") != 0))
+        return fxi_bad_value(p, "tool_choice.mode", "'mode' must be one of: auto required");
+    if (!json_array_size(tools) || json_array_size(tools) > MAX_ALLOWED)
+        return fxi_bad_type(p, "tool_choice.tools", "an array of 1 to 256 functions");
+    for (size_t i = 0; i < json_array_size(tools); i++) {
+        const json_t *tool = json_array_get(tools, i);
+        if (!is_function(tool) || !name_of_function(tool))
+            return fxi_bad_type(p, "tool_choice.tools", "an array of functions with a name");
+    }
+    p->par->allowed_tools = tools;
+    p->par->must_call = !strcmp(mode, "required");
+    return true;
+}
+
+// A function, or those that are allowed.
+bool fxi_set_tool_choice(fxi_parse *p, const fxi_field *f, const json_t *v)
+{
+    if (json_is_string(v)) return take_word(p, json_string_value(v));
+    const char *type = json_string_value(json_object_get(v, "type"));
+    if (type && !strcmp(type, "allowed_tools")) return take_allowed(p, v);
+    if (!is_function(v))
+        return fxi_bad_value(p, f->name, "the type of '%s' must be one of: function allowed_tools",
+                             f->name);
+    p->par->must_call = true;
+    p->par->only_tool = name_of_function(v);
+    if (!p->par->only_tool) return fxi_bad_type(p, "tool_choice.function.name", "a string");
+    return true;
+}
+
+static bool is_allowed(const json_t *allowed, const char *name)
+{
+    size_t i = 0;
+    while (i < json_array_size(allowed) &&
+           strcmp(name_of_function(json_array_get(allowed, i)), name) != 0)
+        i++;
+    return i < json_array_size(allowed);
+}
+
+bool fxi_tool_is_wanted(const fxi_params *par, const json_t *tool)
+{
+    const char *name = name_of_function(tool);
+    if (par->only_tool) return !strcmp(par->only_tool, name);
+    return !par->allowed_tools || is_allowed(par->allowed_tools, name);
+}
+
+bool fxi_tools_are_strict(const fxi_params *par)
+{
+    if (!fxi_params_calls(par)) return false;
+    if (par->allowed_tools) return true;
+    for (size_t i = 0; i < json_array_size(par->tools); i++)
+        if (fxi_tool_is_strict(json_array_get(par->tools, i))) return true;
+    return false;
+}
+
+// ---- whether a grammar can say the calls --------------------------------------------------------
+
+enum { MAX_TOOL_NAME = 200 };
+
+// A name is spelled in a grammar between quotes or marks.
+static bool check_name(fxi_parse *p, size_t i, const json_t *tool)
+{
+    char param[48];
+    const json_t *v = json_object_get(json_object_get(tool, "function"), "name");
+    const char *name = json_string_value(v);
+    bool plain = *name != 0 && strlen(name) <= MAX_TOOL_NAME;
+    for (const char *c = name; *c; c++)
+        plain &= (unsigned char)*c > ' ' && !strchr("\"\\{}[]<>'`,;|", *c);
+    if (plain) return true;
+    snprintf(param, sizeof param, "tools[%zu].function.name", i);
+    return fxi_bad_value(p, param,
+                         "a tool whose calls follow a grammar needs a name of at most %d bytes "
+                         "without spaces, quotes, brackets and ,;|",
+                         MAX_TOOL_NAME);
+}
+
+// Where calls must be made, a plain list can say what the model's format cannot. Who counts tokens
+// gets no calls.
+static bool check_sayable(fxi_parse *p, size_t i, const json_t *tool)
+{
+    char param[48], why[160];
+    fxi_params *par = p->par;
+    const fxi_call_format *f = fxi_params_calls(par);
+    const bool strict = par->must_call || fxi_tool_is_strict(tool);
+    if (!f || fxi_tool_is_sayable(f, tool, strict, why, sizeof why)) return true;
+    par->plain_calls = par->must_call;
+    if (par->must_call) return true;
+    snprintf(param, sizeof param, "tools[%zu].function", i);
+    return fxi_bad_value(p, param, "in the model's format '%s', %s", f->name, why);
+}
+
+// ---- the list of tools --------------------------------------------------------------------------
+
+// A call says which tool it means by its name alone.
+static bool check_names_differ(fxi_parse *p)
+{
+    const json_t *tools = p->par->tools;
+    json_t *seen = json_object();
+    bool ok = true;
+    for (size_t i = 0; ok && i < json_array_size(tools); i++) {
+        const char *name = name_of_function(json_array_get(tools, i));
+        ok = !json_object_get(seen, name) ||
+             fxi_bad_value(p, "tools", "two tools are named '%.*s'", FXI_UTF8_HEAD(name, 64));
+        if (ok && json_object_set_new(seen, name, json_true())) ok = fxi_no_memory(p);
+    }
+    json_decref(seen);
+    return ok;
+}
+
+static bool check_allowed(fxi_parse *p)
+{
+    const fxi_params *par = p->par;
+    for (size_t i = 0; i < json_array_size(par->allowed_tools); i++) {
+        const char *name = name_of_function(json_array_get(par->allowed_tools, i));
+        if (!is_allowed(par->tools, name))
+            return fxi_bad_value(p, "tool_choice", "there is no tool '%.*s'",
+                                 FXI_UTF8_HEAD(name, 64));
+    }
+    return true;
+}
+
+static bool check_tools(fxi_parse *p, size_t *n_wanted)
+{
+    const fxi_params *par = p->par;
+    for (size_t i = 0; i < json_array_size(par->tools); i++) {
+        const json_t *tool = json_array_get(par->tools, i);
+        if (!fxi_tool_is_wanted(par, tool)) continue;
+        if (!check_name(p, i, tool) || !check_sayable(p, i, tool)) return false;
+        ++*n_wanted;
+    }
+    return true;
+}
+
+bool fxi_tools_check(fxi_parse *p)
+{
+    const fxi_params *par = p->par;
+    const bool may = fxi_params_calls(par) && (par->form.field || fxi_tools_are_strict(par));
+    size_t n_wanted = 0;
+    if (!check_names_differ(p) || !check_allowed(p)) return false;
+    if (!par->must_call && !may) return true;
+    if (par->must_call && par->form.field)
+        return fxi_bad_value(p, "tool_choice",
+                             "'%s' and a 'tool_choice' that wants a call exclude "
+                             "each other",
+                             par->form.field);
+    if (!check_tools(p, &n_wanted)) return false;
+    if (n_wanted || !par->must_call) return true;
+    if (par->only_tool)
+        return fxi_bad_value(p, "tool_choice", "there is no tool '%.*s'",
+                             FXI_UTF8_HEAD(par->only_tool, 64));
+    return fxi_bad_value(p, "tool_choice", "'tool_choice' wants a call, but there are no 'tools'");
 }

@@ -1,9 +1,14 @@
-// api_request.c - a request body to parameters: JSON, fields, the checks between them.
-#include "server/request/api_request.h"
-
+// api_request.c - a body to checked parameters: the table of fields (api_table.c) is run over it,
+// then what involves several fields is checked.
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/text/utf8.h"
+#include "base/text/utf8.h" // defines: fxi_utf8_count
 #include "server/request/api_fields.h"
+#include "server/request/api_request.h"
 
 static fxi_params default_params(fxi_api api)
 {
@@ -87,4 +92,344 @@ void fxi_params_free(fxi_params *par)
     fxi_json_doc_free(&par->form.doc);
     fxi_json_doc_free(&par->doc);
     *par = (fxi_params){0};
+}
+
+// ---- the table of fields, run over a body -------------------------------------------------------
+
+// Runs the table of fields over a body: types, bounds, words, setters.
+
+static const struct type_name {
+    unsigned bit;
+    const char *text;
+} type_names[] = {
+    {FXI_T_BOOL, "true or false"}, {FXI_T_INT, "an integer"}, {FXI_T_NUM, "a number"},
+    {FXI_T_STR, "a string"},       {FXI_T_ARR, "an array"},   {FXI_T_OBJ, "an object"},
+};
+
+static unsigned types_of(const json_t *v)
+{
+    switch (json_typeof(v)) {
+    case JSON_TRUE:
+    case JSON_FALSE: return FXI_T_BOOL;
+    case JSON_INTEGER: return FXI_T_INT | FXI_T_NUM;
+    case JSON_REAL: return FXI_T_NUM | (fxi_json_is_whole(v) ? FXI_T_INT : 0);
+    case JSON_STRING: return FXI_T_STR;
+    case JSON_ARRAY: return FXI_T_ARR;
+    case JSON_OBJECT: return FXI_T_OBJ;
+    case JSON_NULL: break;
+    }
+    return 0;
+}
+
+static bool check_type(fxi_parse *p, const fxi_field *f, const json_t *v)
+{
+    if (types_of(v) & f->types) return true;
+    char want[96] = "";
+    for (size_t i = 0; i < sizeof type_names / sizeof type_names[0]; i++) {
+        if (!(f->types & type_names[i].bit)) continue;
+        size_t n = strlen(want);
+        snprintf(want + n, sizeof want - n, "%s%s", n ? " or " : "", type_names[i].text);
+    }
+    return fxi_bad_type(p, f->name, want);
+}
+
+// The quantity that the bounds of a field limit.
+typedef struct amount {
+    double x;
+    const char *verb, *unit; // "must VERB at least 1UNIT"
+} amount;
+
+static amount amount_of(const json_t *v)
+{
+    if (json_is_string(v))
+        return (amount){(double)fxi_utf8_count(json_string_value(v), json_string_length(v)), "have",
+                        " characters"};
+    if (json_is_array(v)) return (amount){(double)json_array_size(v), "have", " members"};
+    return (amount){json_number_value(v), "be", ""};
+}
+
+// Integers are compared as such: as a double, one beyond a large bound may equal it.
+static bool is_too_much(const fxi_field *f, const json_t *v, double x)
+{
+    return json_is_integer(v) && f->hi < 0x1p63 ? json_integer_value(v) > (int64_t)f->hi
+                                                : x > f->hi;
+}
+
+static bool check_bounds(fxi_parse *p, const fxi_field *f, const json_t *v)
+{
+    if (f->lo == f->hi) return true;
+    amount a = amount_of(v);
+    bool above = f->types & FXI_T_ABOVE;
+    if ((above ? a.x > f->lo : a.x >= f->lo) && !is_too_much(f, v, a.x)) return true;
+    const char *least = above ? "greater than" : "at least";
+    if (f->hi >= FXI_NO_MAX)
+        return fxi_bad_value(p, f->name, "'%s' must %s %s %g%s", f->name, a.verb, least, f->lo,
+                             a.unit);
+    return fxi_bad_value(p, f->name, "'%s' must %s %s %g and at most %.10g%s", f->name, a.verb,
+                         least, f->lo, f->hi, a.unit);
+}
+
+static bool check_words(fxi_parse *p, const fxi_field *f, const json_t *v)
+{
+    char word[40];
+    const char *text = json_string_value(v);
+    if (!f->words || !text) return true;
+    snprintf(word, sizeof word, " %.36s ", text);
+    if (!strchr(text, ' ') && strstr(f->words, word)) return true;
+    return fxi_bad_value(p, f->name, "'%s' must be one of:%.*s", f->name, (int)strlen(f->words) - 1,
+                         f->words);
+}
+
+static bool run_rows(fxi_parse *p, const fxi_field *row, size_t n_row, const json_t *from)
+{
+    for (const fxi_field *f = row; f < row + n_row; f++) {
+        if (!(f->apis & 1u << p->par->api)) continue;
+        const json_t *v = json_object_get(from, f->name);
+        if (!v || json_is_null(v)) {
+            if (!(f->types & FXI_T_REQUIRED)) continue;
+            return fxi_http_fail(p->err, 400, "missing_required_parameter", f->name,
+                                 "'%s' is required", f->name);
+        }
+        if (!check_type(p, f, v) || !check_bounds(p, f, v) || !check_words(p, f, v) ||
+            !f->set(p, f, v))
+            return false;
+    }
+    return true;
+}
+
+// ---- fields that nobody knows -----------------------------------------------------------------
+
+static bool is_field(fxi_api api, const char *name)
+{
+    size_t n;
+    const fxi_field *rows = fxi_field_rows(&n);
+    for (size_t i = 0; i < n; i++)
+        if (rows[i].apis & 1u << api && !strcmp(rows[i].name, name)) return true;
+    return false;
+}
+
+// Names go to the log: what is no plain word, and so perhaps a text, does not.
+static bool is_loggable_name(const char *s)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
+    const size_t n = strlen(s);
+    return n > 0 && n <= 40 && strspn(s, plain) == n;
+}
+
+// As many names as there is room for: there are few fields, so few members are looked at.
+static void note_ignored(fxi_params *par)
+{
+    const char *name;
+    json_t *v;
+    size_t n = 0;
+    json_object_foreach(par->root, name, v)
+    {
+        if (is_field(par->api, name)) continue;
+        const char *text = is_loggable_name(name) ? name : "?";
+        if (n + strlen(text) + 2 > sizeof par->ignored) return;
+        n +=
+            (size_t)snprintf(par->ignored + n, sizeof par->ignored - n, "%s%s", n ? "," : "", text);
+    }
+}
+
+bool fxi_fields_read(fxi_parse *p)
+{
+    size_t n;
+    const fxi_field *rows = fxi_field_rows(&n);
+    note_ignored(p->par);
+    if (!run_rows(p, rows, n, p->par->root)) return false;
+    rows = fxi_stream_field_rows(&n);
+    return run_rows(p, rows, n, p->par->stream_options);
+}
+
+// ---- checks that involve several fields ---------------------------------------------------------
+
+// Checks that involve several fields.
+
+static bool check_streaming(fxi_parse *p)
+{
+    const fxi_params *par = p->par;
+    if (!par->stream && par->stream_options)
+        return fxi_bad_value(p, "stream_options", "'stream_options' needs 'stream'");
+    if (!par->stream) return true;
+    if (par->best_of > par->n) return fxi_bad_value(p, "best_of", "'best_of' cannot be streamed");
+    if (par->beam) return fxi_bad_value(p, "use_beam_search", "a beam search cannot be streamed");
+    if (par->n_prompt_logprob >= 0)
+        return fxi_bad_value(p, "prompt_logprobs", "'prompt_logprobs' cannot be streamed");
+    return true;
+}
+
+static bool check_choices(fxi_parse *p)
+{
+    const fxi_params *par = p->par;
+    int64_t n_seq = fxi_params_n_seq(par);
+    const char *name = par->best_of > par->n ? "best_of" : "n";
+    if (par->best_of >= 0 && par->best_of < par->n)
+        return fxi_bad_value(p, "best_of", "'best_of' must be at least 'n'");
+    if (n_seq * (int64_t)par->n_prompt > p->lim->max_choice)
+        return fxi_bad_value(p, name, "'%s' times the number of prompts must be at most %d", name,
+                             p->lim->max_choice);
+    if (par->beam && n_seq > FX_MAX_BEAM)
+        return fxi_bad_value(p, name, "a beam search is at most %d wide", FX_MAX_BEAM);
+    if (par->api == FXI_API_CHAT && par->n_logprob > 0 && !par->logprobs)
+        return fxi_bad_value(p, "top_logprobs", "'top_logprobs' needs 'logprobs'");
+    return true;
+}
+
+static bool check_likeliest(fxi_parse *p)
+{
+    const char *name = p->par->api == FXI_API_CHAT ? "top_logprobs" : "logprobs";
+    const int most = p->lim->max_top ? p->lim->max_top : FX_MAX_TOP;
+    if (p->par->n_prompt_logprob > most) name = "prompt_logprobs";
+    if (p->par->n_prompt_logprob <= most && p->par->n_logprob <= most) return true;
+    return fxi_bad_value(p, name, "'%s' must be at most %d on this server", name, most);
+}
+
+// Generating nothing makes sense only if the prompt itself is scored or echoed.
+static bool check_token_limits(fxi_parse *p)
+{
+    const fxi_params *par = p->par;
+    bool scores = par->n_prompt_logprob >= 0 || par->echo;
+    if (par->max_completion_tok == 0)
+        return fxi_bad_value(p, "max_completion_tokens",
+                             "'max_completion_tokens' must be at least 1");
+    if (par->max_tok == 0 && !scores)
+        return fxi_bad_value(p, "max_tokens", "'max_tokens' must be at least 1");
+    int64_t most = fxi_params_max_tok(par);
+    if (most >= 0 && par->min_tok > most)
+        return fxi_bad_value(p, "min_tokens", "'min_tokens' must be at most 'max_tokens', %lld",
+                             (long long)most);
+    return true;
+}
+
+static bool check_input(fxi_parse *p)
+{
+    const bool needs = p->par->api == FXI_API_TOKENIZE || p->par->api == FXI_API_RETAIN;
+    if (!needs || p->par->input) return true;
+    return fxi_http_fail(p->err, 400, "missing_required_parameter", "prompt",
+                         "'prompt' or 'messages' is required");
+}
+
+static bool check_continuation(fxi_parse *p)
+{
+    const fxi_params *par = p->par;
+    if (!par->continue_final || !json_is_true(json_object_get(par->root, "add_generation_prompt")))
+        return true;
+    return fxi_bad_value(p, "continue_final_message",
+                         "'continue_final_message' and 'add_generation_prompt' exclude each other");
+}
+
+// The marks and the suffix are no part of what an echo repeats, or a truncation keeps.
+static bool check_suffix(fxi_parse *p)
+{
+    const fxi_params *par = p->par;
+    if (!par->suffix) return true;
+    if (par->echo || par->truncate)
+        return fxi_bad_value(p, "suffix", "'suffix' and '%s' exclude each other",
+                             par->echo ? "echo" : "truncate_prompt_tokens");
+    return par->prompt[0].text || fxi_bad_value(p, "suffix", "'suffix' needs a prompt of text");
+}
+
+static bool check_request_id(fxi_parse *p)
+{
+    static const char fine[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
+    const char *id = p->par->request_id;
+    if (!id || !id[strspn(id, fine)]) return true;
+    return fxi_bad_value(p, "request_id", "'request_id' must be letters, digits and _.- only");
+}
+
+static bool check_dimensions(fxi_parse *p)
+{
+    if (p->par->api != FXI_API_EMBEDDINGS || p->par->dimensions <= p->lim->n_embd ||
+        !p->lim->n_embd)
+        return true;
+    return fxi_bad_value(p, "dimensions", "'dimensions' must be at most %d", p->lim->n_embd);
+}
+
+bool fxi_fields_check(fxi_parse *p)
+{
+    return check_streaming(p) && check_choices(p) && check_likeliest(p) && check_token_limits(p) &&
+           check_input(p) && check_suffix(p) && check_continuation(p) && check_request_id(p) &&
+           fxi_tools_check(p) && check_dimensions(p);
+}
+
+// ---- refusals -----------------------------------------------------------------------------------
+
+// The ways to refuse a field's value, and which names the model has.
+
+bool fxi_bad_value(fxi_parse *p, const char *param, const char *fmt, ...)
+{
+    char text[256];
+    va_list ap;
+    va_start(ap, fmt);
+    fxi_utf8_vprint(text, sizeof text, fmt, ap);
+    va_end(ap);
+    return fxi_http_fail(p->err, 400, "invalid_value", param, "%s", text);
+}
+
+bool fxi_bad_type(fxi_parse *p, const char *param, const char *want)
+{
+    return fxi_http_fail(p->err, 400, "invalid_type", param, "'%s' must be %s", param, want);
+}
+
+bool fxi_no_memory(fxi_parse *p)
+{
+    return fxi_http_fail_memory(p->err);
+}
+
+static bool note_unsupported(fxi_parse *p, const char *param, const char *what)
+{
+    fxi_http_error *e = &p->par->unsupported;
+    if (!e->status) fxi_http_fail(e, 400, "unsupported_parameter", param, "'%s' %s", param, what);
+    return true;
+}
+
+bool fxi_not_supported(fxi_parse *p, const char *param)
+{
+    return note_unsupported(p, param, "is not supported (with this value)");
+}
+
+bool fxi_part_not_supported(fxi_parse *p, const char *param, const char *type)
+{
+    char what[96];
+    snprintf(what, sizeof what, "has a part of type '%.*s', which is not supported",
+             FXI_UTF8_HEAD(type, 40));
+    return note_unsupported(p, param, what);
+}
+
+bool fxi_bytes_granted(fxi_http_error *e, fxi_take taken)
+{
+    if (taken == FXI_TAKE_OK) return true;
+    if (taken == FXI_TAKE_NEVER)
+        return fxi_http_fail(e, 413, "request_too_large", NULL,
+                             "the request needs more memory than all requests may take together");
+    return fxi_http_fail(e, 503, "overloaded", NULL,
+                         "the requests that wait take all the memory there is for them");
+}
+
+bool fxi_bill_list(fxi_parse *p, size_t n_bytes)
+{
+    if (!p->par->bill) return true;
+    if (!fxi_bytes_granted(p->err, fxi_bill_take(p->par->bill, FXI_BYTES_TREE, n_bytes)))
+        return false;
+    p->par->list_bytes += n_bytes;
+    return true;
+}
+
+// ---- names of the model -------------------------------------------------------------------------
+
+const char *fxi_limits_model(const fxi_limits *lim, const char *name)
+{
+    if (!strcmp(name, lim->model_id)) return lim->model_id;
+    for (size_t i = 0; i < lim->n_alias; i++)
+        if (!strcmp(name, lim->alias[i])) return lim->alias[i];
+    return NULL;
+}
+
+bool fxi_limits_no_model(const fxi_limits *lim, const char *param, const char *name,
+                         fxi_http_error *err)
+{
+    return fxi_http_fail(err, 404, "model_not_found", param,
+                         "the model '%.*s' does not exist; this server has '%.*s'",
+                         FXI_UTF8_HEAD(name, 100), FXI_UTF8_HEAD(lim->model_id, 100));
 }

@@ -142,7 +142,7 @@ bool fxi_params_parse(fxi_params *par, fxi_api api, const char *body, size_t n_b
                       const fxi_limits *lim, fxi_http_error *err);
 void fxi_params_free(fxi_params *par);
 
-// ---- api_tokens.c: what takes the vocabulary or the chat template -------------------------------
+// ---- api_engine.c: what takes the vocabulary or the chat template -------------------------------
 
 // Tokenizes and compiles what the fields say of the answer (bad_words, its form): on a worker.
 // False: *err says why.
@@ -179,12 +179,12 @@ fxi_reply_spec fxi_params_reply(const fxi_params *par);
 const fxi_call_format *fxi_params_calls(const fxi_params *par);
 const fxi_reason_format *fxi_params_reasoning(const fxi_params *par);
 
-// ---- api_refuse.c -----------------------------------------------------------------------------
+// ---- api_request.c ----------------------------------------------------------------------------
 
 // Fills *e when bytes were not granted (503 overloaded, 413), and returns false. FXI_TAKE_OK: true.
 bool fxi_bytes_granted(fxi_http_error *e, fxi_take taken);
 
-// ---- api_messages.c ---------------------------------------------------------------------------
+// ---- api_set.c --------------------------------------------------------------------------------
 
 // The conversation for the engine to render. Points into par.
 fx_chat_request fxi_params_chat(const fxi_params *par);

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/text/json_shape.h"
+#include "base/json/json_shape.h"
 #include "base/text/utf8.h"
 #include "server/request/api_fields.h"
 

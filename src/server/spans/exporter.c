@@ -1,8 +1,7 @@
 // exporter.c - the ring, and the thread that empties it.
 //
 // The thread waits on the ring's condition between batches and between attempts, and in polls that
-// an eventfd ends while it talks to the collector. Only libc's resolver can hold it longer; then
-// fxi_spans_stop gives it up, and whoever of the two comes last frees the memory.
+// an eventfd ends while it talks to the collector.
 #include "server/spans/exporter.h"
 
 #include <errno.h>
@@ -15,24 +14,28 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "base/fail.h"         // defines: fxi_fail, FX_TRY
+#include "base/fail.h" // defines: fxi_fail, FX_TRY
+#include "base/net/http_client.h"
 #include "base/system/clock.h" // defines: fxi_now_s, fxi_clock_after
 #include "base/text/utf8.h"    // defines: fxi_utf8_vprint
 #include "server/spans/otlp_json.h"
-#include "server/spans/otlp_post.h"
 
-#define GATHER_S   1.0 // from the first span of a batch until it is sent
-#define MAX_WAIT_S 30.0
+#define GATHER_S         1.0 // from the first span of a batch until it is sent
+#define MAX_WAIT_S       30.0
+#define MAX_ANSWER_BYTES (64u << 10)
+
+enum { MAX_HEADER = 32 };
 
 struct fxi_spans {
-    fxi_url url;
-    fxi_trust *trust; // NULL: the URL is plain http
+    char *endpoint;
+    fxi_http_client *client;
     char service_name[128];
-    char *resource, *headers; // NULL: none
-    fxi_spans_options opt;    // its texts are not valid any more
+    char *resource; // NULL: none
+    char *header[MAX_HEADER];
+    int n_header;
+    fxi_spans_options opt; // its texts are not valid any more
     int stop_fd;
     pthread_t thread;
-    atomic_int refs; // the owner's and the thread's
     _Atomic uint64_t n_sent, n_lost[FXI_N_LOST];
 
     pthread_mutex_t eng_mu; // held while the recorder is read
@@ -43,7 +46,7 @@ struct fxi_spans {
     fxi_trace_span *ring[FXI_SPANS_RING]; // guarded by mu, as is all below
     size_t at, n;                         // ring[at .. at + n), around the end
     bool closing, done;
-    double close_s; // when patience ends, once it is closing
+    double close_s; // the deadline, once it is closing
 
     // The thread's own.
     fxi_preempts preempts;
@@ -140,19 +143,62 @@ __attribute__((format(printf, 3, 4))) static void tell_change(fxi_spans *x, bool
 
 static void tell_failure(fxi_spans *x, const char *why)
 {
-    tell_change(x, true, "warning: the collector of spans at %s:%s: %.300s", x->url.host,
-                x->url.port, why);
+    tell_change(x, true, "warning: the collector of spans at %.200s: %.200s", x->endpoint, why);
 }
 
 static void tell_success(fxi_spans *x)
 {
-    tell_change(x, false, "the collector of spans at %s:%s takes them again", x->url.host,
-                x->url.port);
+    tell_change(x, false, "the collector of spans at %.200s takes them again", x->endpoint);
+}
+
+// ---- one attempt ------------------------------------------------------------------------------
+
+typedef enum post_outcome {
+    POST_TAKEN,   // 2xx; n_rejected of the spans were not taken all the same
+    POST_REFUSED, // an answer that will stay the same
+    POST_LATER,   // 429, 502, 503, 504, or no answer: it may be tried again
+} post_outcome;
+
+typedef struct post_result {
+    post_outcome outcome;
+    int retry_after_s;   // with LATER: what the collector asks for; 0: nothing
+    uint64_t n_rejected; // with TAKEN
+    char why[256];       // one line, where something was not taken
+} post_result;
+
+static post_result post_body(fxi_spans *x, const fxi_buf *body, double timeout_s)
+{
+    const fxi_http_call call = {.url = x->endpoint,
+                                .header = (const char *const *)x->header,
+                                .n_header = x->n_header,
+                                .body = body,
+                                .timeout_s = timeout_s,
+                                .max_bytes = MAX_ANSWER_BYTES};
+    post_result out = {.outcome = POST_LATER};
+    fxi_http_answer a;
+    fx_error err;
+    if (fxi_http_client_call(x->client, &call, &a, &err) != FX_OK) {
+        snprintf(out.why, sizeof out.why, "%.*s", FXI_UTF8_HEAD(err.text, 200));
+        return out;
+    }
+    if (a.status < 300) {
+        out.outcome = POST_TAKEN;
+        out.n_rejected =
+            fxi_otlp_rejected(a.body.p ? a.body.p : "", a.body.n, out.why, sizeof out.why);
+    } else {
+        const bool may_pass =
+            a.status == 429 || a.status == 502 || a.status == 503 || a.status == 504;
+        out.outcome = may_pass ? POST_LATER : POST_REFUSED;
+        out.retry_after_s = a.retry_after_s;
+        snprintf(out.why, sizeof out.why, "status %d", a.status);
+    }
+    fxi_buf_free(&a.body);
+    return out;
 }
 
 // ---- a batch ----------------------------------------------------------------------------------
 
-static void count_taken(fxi_spans *x, const fxi_post_result *r)
+static void count_taken(fxi_spans *x, const post_result *r)
 {
     const uint64_t n_refused = r->n_rejected < x->n_batch ? r->n_rejected : x->n_batch;
     atomic_fetch_add_explicit(&x->n_sent, x->n_batch - n_refused, memory_order_relaxed);
@@ -164,39 +210,37 @@ static void count_taken(fxi_spans *x, const fxi_post_result *r)
 }
 
 // How long an attempt may take: less when the exporter is closing.
-static fxi_patience patience_of(fxi_spans *x, double limit_s)
+static double attempt_limit_s(fxi_spans *x, double limit_s)
 {
     pthread_mutex_lock(&x->mu);
-    const double until_s = fxi_now_s() + limit_s;
-    const bool closing = x->closing;
-    const fxi_patience wait = {closing && x->close_s < until_s ? x->close_s : until_s, x->stop_fd};
+    const double left_s = x->closing ? x->close_s - fxi_now_s() : limit_s;
     pthread_mutex_unlock(&x->mu);
-    return wait;
+    return left_s < 0.001 ? 0.001 : left_s < limit_s ? left_s : limit_s;
 }
 
-// Tries until the collector has taken or refused the batch, or patience ends. When the exporter is
+// Tries until the collector has taken or refused the batch, or time is up. When the exporter is
 // closing there is one more attempt.
 static void send_body(fxi_spans *x, const fxi_buf *body)
 {
-    const double limit_s = x->opt.patience_s > 0 ? x->opt.patience_s : 60;
+    const double limit_s = x->opt.give_up_s > 0 ? x->opt.give_up_s : 60;
+    const double attempt_s = x->opt.give_up_s > 0 ? limit_s : 10;
     const double give_up_s = fxi_now_s() + limit_s;
     double wait_s = x->opt.first_wait_s > 0 ? x->opt.first_wait_s : 1;
-    fxi_post_result r;
+    post_result r;
     for (;; wait_s = wait_s * 2 < MAX_WAIT_S ? wait_s * 2 : MAX_WAIT_S) {
         const bool was_closing = exporter_is_closing(x);
-        const fxi_patience wait = patience_of(x, x->opt.patience_s > 0 ? limit_s : 10);
-        r = fxi_otlp_post(&x->url, x->trust, x->headers, body, &wait);
-        if (r.outcome == FXI_POST_TAKEN) {
+        r = post_body(x, body, attempt_limit_s(x, attempt_s));
+        if (r.outcome == POST_TAKEN) {
             count_taken(x, &r);
             return;
         }
         tell_failure(x, r.why);
-        if (r.outcome == FXI_POST_REFUSED) break;
+        if (r.outcome == POST_REFUSED) break;
         const double pause_s = r.retry_after_s > wait_s ? r.retry_after_s : wait_s;
         if (was_closing || fxi_now_s() + pause_s > give_up_s) break;
         sleep_unless_closing(x, pause_s);
     }
-    const int why = r.outcome == FXI_POST_REFUSED ? FXI_LOST_refused : FXI_LOST_unreachable;
+    const int why = r.outcome == POST_REFUSED ? FXI_LOST_refused : FXI_LOST_unreachable;
     count_lost_spans(x, why, x->n_batch);
 }
 
@@ -231,17 +275,17 @@ static void send_batch(fxi_spans *x)
 
 // ---- life -------------------------------------------------------------------------------------
 
-static void drop_reference(fxi_spans *x)
+static void free_exporter(fxi_spans *x)
 {
-    if (atomic_fetch_sub(&x->refs, 1) > 1) return;
     for (; x->n > 0; x->n--, x->at = (x->at + 1) % FXI_SPANS_RING) free(x->ring[x->at]);
     if (x->stop_fd >= 0) close(x->stop_fd);
     pthread_cond_destroy(&x->moved);
     pthread_mutex_destroy(&x->mu);
     pthread_mutex_destroy(&x->eng_mu);
-    fxi_trust_close(x->trust);
+    fxi_http_client_close(x->client);
+    for (int i = 0; i < x->n_header; i++) free(x->header[i]);
+    free(x->endpoint);
     free(x->resource);
-    free(x->headers);
     free(x);
 }
 
@@ -257,33 +301,42 @@ static void *exporter_main(void *ud)
     x->done = true;
     pthread_cond_broadcast(&x->moved);
     pthread_mutex_unlock(&x->mu);
-    drop_reference(x);
     return NULL;
+}
+
+// False: no memory.
+static bool copy_texts(fxi_spans *x, const fxi_spans_options *opt)
+{
+    const char *list = opt->headers;
+    fxi_otel_pair p;
+    bool ok = (x->header[x->n_header++] = strdup("Content-Type: application/json")) != NULL;
+    while (ok && x->n_header < MAX_HEADER && fxi_otel_pair_next(&list, &p)) {
+        fxi_buf header = {0};
+        if (!fxi_otel_pair_is_header(&p)) continue;
+        ok = fxi_buf_fmt(&header, "%s: %s", p.key, p.value);
+        x->header[x->n_header++] = header.p;
+    }
+    snprintf(x->service_name, sizeof x->service_name, "%s",
+             opt->service_name ? opt->service_name : "");
+    x->endpoint = strdup(opt->endpoint);
+    x->resource = opt->resource ? strdup(opt->resource) : NULL;
+    return ok && x->endpoint && (!opt->resource || x->resource);
 }
 
 static fx_status start_exporter(fxi_spans *x, const fxi_spans_options *opt, fx_error *err)
 {
     x->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (x->stop_fd < 0) return fxi_fail(err, FX_EIO, "cannot send spans: %s", strerror(errno));
-    FX_TRY(fxi_url_parse(opt->endpoint, &x->url, err));
-    if (x->url.is_tls) FX_TRY(fxi_trust_open(opt->ca_file, &x->trust, err));
-    snprintf(x->service_name, sizeof x->service_name, "%s",
-             opt->service_name ? opt->service_name : "");
-    x->resource = opt->resource ? strdup(opt->resource) : NULL;
-    x->headers = opt->headers ? strdup(opt->headers) : NULL;
-    if ((opt->resource && !x->resource) || (opt->headers && !x->headers))
-        return fxi_fail(err, FX_ENOMEM, "out of memory");
-    atomic_fetch_add(&x->refs, 1);
+    FX_TRY(fxi_spans_check(opt->endpoint, err));
+    FX_TRY(fxi_http_client_open(opt->ca_file, x->stop_fd, &x->client, err));
+    if (!copy_texts(x, opt)) return fxi_fail(err, FX_ENOMEM, "out of memory");
     const int e = pthread_create(&x->thread, NULL, exporter_main, x);
-    if (!e) return FX_OK;
-    atomic_fetch_sub(&x->refs, 1);
-    return fxi_fail(err, FX_EINTERNAL, "cannot start a thread: %s", strerror(e));
+    return e ? fxi_fail(err, FX_EINTERNAL, "cannot start a thread: %s", strerror(e)) : FX_OK;
 }
 
 fx_status fxi_spans_check(const char *endpoint, fx_error *err)
 {
-    fxi_url url;
-    return fxi_url_parse(endpoint, &url, err);
+    return fxi_http_url_check(endpoint, err);
 }
 
 fx_status fxi_spans_start(const fxi_spans_options *opt, fxi_spans **out, fx_error *err)
@@ -293,7 +346,6 @@ fx_status fxi_spans_start(const fxi_spans_options *opt, fxi_spans **out, fx_erro
     *out = NULL;
     if (!x) return fxi_fail(err, FX_ENOMEM, "out of memory");
     x->opt = *opt;
-    atomic_init(&x->refs, 1);
     pthread_mutex_init(&x->mu, NULL);
     pthread_mutex_init(&x->eng_mu, NULL);
     pthread_condattr_init(&attr);
@@ -304,7 +356,7 @@ fx_status fxi_spans_start(const fxi_spans_options *opt, fxi_spans **out, fx_erro
     if (st == FX_OK)
         *out = x;
     else
-        drop_reference(x);
+        free_exporter(x);
     return st;
 }
 
@@ -325,32 +377,18 @@ void fxi_spans_count(fxi_spans *x, fxi_spans_counts *out)
         out->n_lost[i] = atomic_load_explicit(&x->n_lost[i], memory_order_relaxed);
 }
 
-static bool wait_until_done(fxi_spans *x, double s)
-{
-    const struct timespec end = fxi_clock_after(s);
-    int late = 0;
-    pthread_mutex_lock(&x->mu);
-    while (!x->done && !late) late = pthread_cond_timedwait(&x->moved, &x->mu, &end);
-    const bool done = x->done;
-    pthread_mutex_unlock(&x->mu);
-    return done;
-}
-
 void fxi_spans_stop(fxi_spans *x, double wait_s)
 {
+    const struct timespec end = fxi_clock_after(wait_s);
+    int late = 0;
     if (!x) return;
-    const uint64_t one = 1;
     pthread_mutex_lock(&x->mu);
     x->closing = true;
     x->close_s = fxi_now_s() + wait_s;
     pthread_cond_broadcast(&x->moved);
+    while (!x->done && !late) late = pthread_cond_timedwait(&x->moved, &x->mu, &end);
     pthread_mutex_unlock(&x->mu);
-    bool done = wait_until_done(x, wait_s);
-    if (!done && write(x->stop_fd, &one, sizeof one) == sizeof one) done = wait_until_done(x, 1);
-    fxi_spans_watch(x, NULL);
-    if (done)
-        pthread_join(x->thread, NULL);
-    else
-        pthread_detach(x->thread); // it hangs in the resolver
-    drop_reference(x);
+    (void)eventfd_write(x->stop_fd, 1); // cannot fail: the count is 0
+    pthread_join(x->thread, NULL);
+    free_exporter(x);
 }

@@ -19,9 +19,9 @@ typedef struct fxi_spans fxi_spans;
 
 typedef struct fxi_spans_options {
     const char *endpoint;     // the whole URL: http[s]://HOST:PORT/v1/traces
-    const char *ca_file;      // whom https believes (fxi_trust_open); NULL: whom the system does
+    const char *ca_file;      // authorities to trust for https; NULL: the system's
     const char *service_name; // NULL or "": as `resource` says, or "flexinfer"
-    // Lists as OTEL_RESOURCE_ATTRIBUTES and OTEL_EXPORTER_OTLP_HEADERS have them (otel_pairs.h):
+    // Lists as OTEL_RESOURCE_ATTRIBUTES and OTEL_EXPORTER_OTLP_HEADERS have them (span.h):
     // attributes of this process, and headers of each POST. NULL: none. Like the endpoint they are
     // not needed after the start.
     const char *resource, *headers;
@@ -31,7 +31,7 @@ typedef struct fxi_spans_options {
     void *ud;
     double first_wait_s; // before a batch is tried again, and twice as long each time up to 30 s;
                          // 0: 1
-    double patience_s;   // how long a batch is tried, and a collector may take for it; 0: 60 and 10
+    double give_up_s;    // how long a batch is tried, and a collector may take for it; 0: 60 and 10
 } fxi_spans_options;
 
 // X(name): what became of spans.
@@ -47,7 +47,7 @@ typedef struct fxi_spans_counts { // so far
     uint64_t n_sent, n_lost[FXI_N_LOST];
 } fxi_spans_counts;
 
-// Checks an endpoint. Errors: FX_EINVAL, as fxi_url_parse.
+// Checks an endpoint. Errors: FX_EINVAL, as fxi_http_url_check.
 fx_status fxi_spans_check(const char *endpoint, fx_error *err);
 
 // Copies the options and starts the thread. The collector need not be there. Errors: FX_EINVAL (the

@@ -3,8 +3,28 @@
 #ifndef FXI_SERVER_SPAN_H
 #define FXI_SERVER_SPAN_H
 
+#include <stdbool.h>
+
 #include "flexinfer/flexinfer.h"
-#include "server/spans/trace_context.h"
+
+// ---- the trace that a request belongs to: W3C's "Trace Context" ---------------------------------
+
+enum { FXI_TRACE_ID_BYTES = 16, FXI_SPAN_ID_BYTES = 8, FXI_TRACE_STATE_BYTES = 513 };
+
+typedef struct fxi_trace_context {
+    uint8_t trace_id[FXI_TRACE_ID_BYTES];
+    uint8_t parent_id[FXI_SPAN_ID_BYTES]; // the caller's span; all zero: there is none
+    bool is_sampled;                      // its trace is kept somewhere
+} fxi_trace_context;
+
+// Reads traceparent: version 00, and what of later versions has the same form. False: it is NULL
+// or not valid, and the request begins a trace of its own; then *out is unchanged.
+bool fxi_trace_context_read(const char *traceparent, fxi_trace_context *out);
+
+// Whether tracestate may be passed on: printable ASCII of at most 512 bytes.
+bool fxi_trace_state_is_valid(const char *tracestate);
+
+// ---- spans --------------------------------------------------------------------------------------
 
 enum { FXI_TRACE_PARTS = 16 }; // prompts of a request whose phases are told
 
@@ -40,5 +60,21 @@ typedef struct fxi_trace_span {
 // A span that begins now, in the trace of the caller or one of its own. NULL: no memory, or its
 // trace is not sampled. Free with free().
 fxi_trace_span *fxi_trace_span_begin(const char *traceparent, const char *tracestate);
+
+// ---- lists as OpenTelemetry's variables have them: "key=value,key2=value%202" -------------------
+//
+// Bytes that a list cannot have are written as %XX (W3C's "Baggage").
+
+typedef struct fxi_otel_pair {
+    char key[128], value[512];
+} fxi_otel_pair;
+
+// Takes the next pair off *list. What is no pair, is too long, or decodes to a NUL is left out.
+// False: nothing is left. NULL is an empty list.
+bool fxi_otel_pair_next(const char **list, fxi_otel_pair *out);
+
+// Whether it can be a header of a request: the name is a token of HTTP and none of those that frame
+// the request, the value printable ASCII.
+bool fxi_otel_pair_is_header(const fxi_otel_pair *p);
 
 #endif

@@ -1,20 +1,18 @@
 // look_ahead.c - prefetching: prepare for one sequence, and vt_step, which looks ahead for those of
-// which something has changed, or for which something is left to do: the stirred.
+// which something has changed, or for which work is left: the due spans.
 //
 // A lane has one job at a time. A request beyond that job is kept in ahead_tok and posted when the
 // job is taken back: in the next vt_step that looks ahead, or in vt_seq_wait.
 //
 // The deadline of a job is a step, counted from the first; the most urgent first:
 //   below VTI_SOON       growth of a sequence: the step in which its chunks are used up
-//   VTI_SOON             unmapping what is to be used elsewhere, or what others hold
+//   VTI_SOON             unmapping what is to be used elsewhere, or what has other holders
 //   VTI_SWAP             what goes to the swap or comes back, slice by slice
-//   VTI_REFILL, _WIPE    spare chunks for the next sequence, and wiping those of the last
-//   VTI_RETURN           spare chunks beyond the high mark
+//   VTI_REFILL, _WIPE    free chunks for the next sequence, and wiping those of the last
+//   VTI_RETURN           free chunks beyond the high mark
 #include "sequence.h"
 
-#include "vtensor/common/try.h"
-
-// Posts what is cold up to ahead_tok, a job for each lane that has none. While the budget is
+// Posts what is unmapped up to ahead_tok, a job for each lane that has none. While the budget is
 // exceeded, what is spare is to go back to the system.
 static vt_status post_ahead(vt_seq *s, uint64_t due)
 {
@@ -25,7 +23,7 @@ static vt_status post_ahead(vt_seq *s, uint64_t due)
     for (uint32_t g = 0; g < m->geo.n_group; g++) {
         const vti_lane *l = &s->span->lane[g];
         uint32_t end = vti_group_chunks(&m->geo.group[g], s->ahead_tok);
-        if (l->is_lent && l->job.base.deadline > due) vti_lane_settle(m, s->span, g);
+        if (l->in_flight && l->job.base.deadline > due) vti_lane_settle(m, s->span, g);
         if (l->held1 > l->n_owned || end <= l->n_owned) continue;
         vt_status posted = vti_lane_back_ahead(m, s->span, g, l->n_owned, end, due);
         if (posted != VT_OK) st = posted;
@@ -48,7 +46,7 @@ static vt_status seq_prepare(vt_seq *s, uint32_t len_tok, uint32_t deadline)
 
 vt_status vt_seq_prepare(vt_seq *s, uint32_t len_tok, uint32_t deadline)
 {
-    vti_span_stir(&s->m->vset, s->span);
+    vti_span_set_due(&s->m->vset, s->span);
     return vti_tally_answer(s->m, seq_prepare(s, len_tok, deadline));
 }
 
@@ -85,14 +83,6 @@ vt_status vt_seq_wait(vt_seq *s)
 
 // ---- Steps
 
-// Errors are ignored: extend will try again.
-static void look_ahead(vt_seq *s, uint32_t n_more, uint32_t deadline)
-{
-    uint64_t len_tok = (uint64_t)s->len_tok + n_more;
-    if (len_tok > s->m->geo.max_tok) len_tok = s->m->geo.max_tok;
-    (void)seq_prepare(s, (uint32_t)len_tok, deadline);
-}
-
 // How many tokens more the mapped chunks of every lane have room for.
 static uint32_t tokens_left(const vt_seq *s)
 {
@@ -100,121 +90,91 @@ static uint32_t tokens_left(const vt_seq *s)
     for (uint32_t g = 0; g < s->m->geo.n_group; g++) {
         const vti_lane *l = &s->span->lane[g];
         uint32_t p =
-            vti_lane_first_cold(l, l->n_owned, l->n_end > l->n_owned ? l->n_end : l->n_owned);
+            vti_lane_first_unmapped(l, l->n_owned, l->n_end > l->n_owned ? l->n_end : l->n_owned);
         uint32_t n_tok = vti_group_tokens(&s->m->geo.group[g], p);
         if (n_tok < least) least = n_tok;
     }
     return least > s->len_tok ? least - s->len_tok : 0;
 }
 
-static void ahead_none(vt_seq *s, uint32_t n_tok)
+// Prepares what the policy asks for. Errors are ignored: extend will try again.
+static void look_ahead(vt_seq *s, vt_ahead policy, uint32_t n_tok)
 {
-    (void)s, (void)n_tok;
+    if (policy == VT_AHEAD_NONE) return;
+    const uint32_t left = tokens_left(s);
+    uint64_t len_tok = (uint64_t)s->len_tok + n_tok;
+    uint32_t deadline = left + 1;
+    if (policy == VT_AHEAD_NEXT) {
+        len_tok = s->len_tok + UINT64_C(1) + (left > 0 ? n_tok : 0);
+        deadline = left > 0 ? 2 : 1;
+    } else if (left >= n_tok) {
+        return;
+    }
+    if (len_tok > s->m->geo.max_tok) len_tok = s->m->geo.max_tok;
+    (void)seq_prepare(s, (uint32_t)len_tok, deadline);
 }
 
-static void ahead_next(vt_seq *s, uint32_t n_tok)
+// Up to which token the policy of the last step prepares a sequence in the end.
+static uint32_t reach_ahead(const vt_manager *m, const vt_seq *s)
 {
-    bool now = tokens_left(s) == 0;
-    look_ahead(s, now ? 1 : 1 + n_tok, now ? 1 : 2);
+    uint64_t end_tok = 0;
+    if (m->ahead == VT_AHEAD_SLACK) end_tok = (uint64_t)s->len_tok + m->ahead_tok;
+    if (m->ahead == VT_AHEAD_NEXT) end_tok = (uint64_t)s->len_tok + 1 + m->ahead_tok;
+    if (m->ahead == VT_AHEAD_NEXT && end_tok < s->ahead_tok) end_tok = s->ahead_tok;
+    return end_tok < m->geo.max_tok ? (uint32_t)end_tok : m->geo.max_tok;
 }
 
-static void ahead_slack(vt_seq *s, uint32_t n_tok)
-{
-    uint32_t left = tokens_left(s);
-    if (left < n_tok) look_ahead(s, n_tok, left + 1);
-}
-
-static uint64_t reach_none(const vt_seq *s, uint32_t n_tok)
-{
-    (void)s, (void)n_tok;
-    return 0;
-}
-
-static uint64_t reach_next(const vt_seq *s, uint32_t n_tok)
-{
-    uint64_t end_tok = (uint64_t)s->len_tok + 1 + n_tok;
-    return end_tok > s->ahead_tok ? end_tok : s->ahead_tok;
-}
-
-static uint64_t reach_slack(const vt_seq *s, uint32_t n_tok)
-{
-    return (uint64_t)s->len_tok + n_tok;
-}
-
-// How a step looks ahead for a sequence, and up to which token that prepares it in the end.
-static const struct {
-    void (*look)(vt_seq *s, uint32_t n_tok);
-    uint64_t (*reach)(const vt_seq *s, uint32_t n_tok);
-} policies[] = {
-    [VT_AHEAD_NONE] = {ahead_none, reach_none},
-    [VT_AHEAD_NEXT] = {ahead_next, reach_next},
-    [VT_AHEAD_SLACK] = {ahead_slack, reach_slack},
-};
-
-// A lane whose job is with the mapper is stirred when it comes back.
-static bool lane_reaches(const vti_lane *l, uint32_t end)
-{
-    return l->is_lent || vti_lane_first_cold(l, l->n_owned, end) >= end;
-}
-
-static bool live_is_calm(const vt_manager *m, const vti_span *sp)
+static bool live_is_done(const vt_manager *m, const vti_span *sp)
 {
     const vt_seq *s = sp->seq;
     const bool is_away = !s || vti_seq_is_away(s);
     if (sp->is_lost) return true;
-    uint64_t end_tok = is_away ? 0 : policies[m->ahead].reach(s, m->ahead_tok);
-    if (end_tok > m->geo.max_tok) end_tok = m->geo.max_tok;
+    const uint32_t end_tok = is_away ? 0 : reach_ahead(m, s);
     for (uint32_t g = 0; g < m->geo.n_group; g++) {
         const vti_lane *l = &sp->lane[g];
         if (vti_lane_waits(l)) return false;
-        if (is_away) continue; // it is stirred when it has come back
+        if (is_away) continue; // it becomes due when it has come back
         if (l->guard_end > l->n_ro) return false;
-        if (!lane_reaches(l, vti_group_chunks(&m->geo.group[g], (uint32_t)end_tok))) return false;
+        const uint32_t end = vti_group_chunks(&m->geo.group[g], end_tok);
+        if (l->in_flight) continue; // it sets the span due when it comes back
+        if (vti_lane_first_unmapped(l, l->n_owned, end) < end) return false;
     }
     return true;
 }
 
-static bool idle_is_calm(const vt_manager *m, const vti_span *sp)
+bool vti_span_is_done(const vt_manager *m, const vti_span *sp)
 {
-    for (uint32_t g = 0; g < m->geo.n_group; g++)
-        if (sp->lane[g].dirty_end > 0 && !sp->lane[g].is_lent) return false;
+    if (sp->state == VTI_SPAN_LIVE) return live_is_done(m, sp);
+    for (uint32_t g = 0; sp->state == VTI_SPAN_IDLE && g < m->geo.n_group; g++)
+        if (sp->lane[g].dirty_end > 0 && !sp->lane[g].in_flight) return false;
     return true;
 }
 
-bool vti_span_is_calm(const vt_manager *m, const vti_span *sp)
-{
-    if (sp->state == VTI_SPAN_LIVE) return live_is_calm(m, sp);
-    return sp->state != VTI_SPAN_IDLE || idle_is_calm(m, sp);
-}
-
-// What others wait for is in the lists of their states (vti_spans_reap, vti_quarantine_retry).
+// What spans in other states wait for is in the lists of those states (vti_spans_reap,
+// vti_quarantine_retry).
 static void look_at_span(vt_manager *m, vti_span *sp, vt_ahead policy)
 {
     if (sp->state != VTI_SPAN_LIVE || !sp->seq || vti_seq_is_away(sp->seq)) return;
     vti_span_guard(m, sp);
-    if (!sp->is_lost) policies[policy].look(sp->seq, m->ahead_tok);
+    if (!sp->is_lost) look_ahead(sp->seq, policy, m->ahead_tok);
 }
 
-static void stir_live(vt_manager *m)
-{
-    for (vti_span *sp = m->vset.in[VTI_SPAN_LIVE].oldest; sp; sp = sp->newer)
-        vti_span_stir(&m->vset, sp);
-}
-
-// A span for which something is left to do stays stirred; while the budget is exceeded, that is
+// A span for which something is left to do stays due; while the budget is exceeded, that is
 // what the policy would prepare.
-static void look_at_stirred(vt_manager *m, vt_ahead policy, uint32_t n_tok)
+static void look_at_due(vt_manager *m, vt_ahead policy, uint32_t n_tok)
 {
     const vt_ahead can = vti_over_budget(m) > 0 ? VT_AHEAD_NONE : policy;
-    if (policy != m->ahead || n_tok != m->ahead_tok) stir_live(m);
+    if (policy != m->ahead || n_tok != m->ahead_tok)
+        for (vti_span *sp = m->vset.in[VTI_SPAN_LIVE].oldest; sp; sp = sp->newer)
+            vti_span_set_due(&m->vset, sp);
     m->ahead = policy;
     m->ahead_tok = n_tok;
-    for (uint32_t n = m->vset.n_stirred; n > 0; n--) {
-        vti_span *sp = vti_vset_take_stirred(&m->vset);
+    for (uint32_t n = m->vset.n_due; n > 0; n--) {
+        vti_span *sp = vti_vset_take_due(&m->vset);
         m->tally.looks++;
-        if (vti_span_is_calm(m, sp)) continue;
+        if (vti_span_is_done(m, sp)) continue;
         look_at_span(m, sp, can);
-        if (!vti_span_is_calm(m, sp)) vti_span_stir(&m->vset, sp);
+        if (!vti_span_is_done(m, sp)) vti_span_set_due(&m->vset, sp);
     }
 }
 
@@ -238,14 +198,14 @@ static uint32_t dirty_stretch(const vt_manager *m, vti_lane *l, uint32_t group, 
 static void wipe_idle(vt_manager *m)
 {
     if (m->giving.is_on || vti_over_budget(m) > 0) return;
-    for (uint32_t i = m->vset.n_stirred; i-- > 0;) {
-        vti_span *sp = vti_vset_stirred(&m->vset, i);
+    for (uint32_t i = m->vset.n_due; i-- > 0;) {
+        vti_span *sp = vti_vset_due(&m->vset, i);
         for (uint32_t g = 0; sp->state == VTI_SPAN_IDLE && g < m->geo.n_group; g++) {
-            vti_order_form form = {VTI_JOB_WIPE, 0, 0, 0, VTI_WIPE};
-            if (sp->lane[g].is_lent || sp->lane[g].dirty_end == 0) continue;
+            vti_job_spec spec = {VTI_JOB_WIPE, 0, 0, 0, VTI_WIPE};
+            if (sp->lane[g].in_flight || sp->lane[g].dirty_end == 0) continue;
             if (vti_span_is_quiet(m, sp) != VT_OK) break;
-            form.n = dirty_stretch(m, &sp->lane[g], g, &form.first);
-            if (form.n > 0) (void)vti_job_post(m, sp, g, &form);
+            spec.n = dirty_stretch(m, &sp->lane[g], g, &spec.first);
+            if (spec.n > 0) (void)vti_job_post(m, sp, g, &spec);
         }
     }
 }
@@ -254,24 +214,24 @@ void vt_tick(vt_manager *m, uint64_t now_ms)
 {
     if (now_ms > m->now_ms) m->now_ms = now_ms;
     vti_events_clock(m->events, m->now_ms);
-    vti_rtree_tick(m->rtree, m->now_ms);
+    vti_radix_tick(m->radix, m->now_ms);
 }
 
 vt_status vt_step(vt_manager *m, vt_ahead policy, uint32_t n_tok, uint64_t now_ms)
 {
-    if ((unsigned)policy >= sizeof policies / sizeof policies[0]) return VT_EINVAL;
+    if ((unsigned)policy > VT_AHEAD_SLACK) return VT_EINVAL;
     vt_tick(m, now_ms);
     m->n_step++;
     m->system_bytes = UINT64_MAX;
     vti_jobs_take(m);
-    vti_loans_return(m, false);
-    vti_moves_go_on(m);
+    vti_sources_release(m, false);
+    vti_moves_continue(m);
     vt_status st = vti_spans_reap(m, VTI_REAP_POST);
     vti_spans_clear(m, true);
     vti_quarantine_retry(m);
-    look_at_stirred(m, policy, n_tok);
-    vti_newcomers_prepare(m);
-    vti_giving_go_on(m);
+    look_at_due(m, policy, n_tok);
+    vti_arrivals_prepare(m);
+    vti_giving_continue(m);
     vti_slots_drop_ahead(m);
     wipe_idle(m);
     vti_stats_publish(m);
@@ -283,5 +243,5 @@ void vt_work(vt_manager *m, uint32_t max_jobs, uint32_t *n_left)
     for (uint32_t i = 0; m->mapper && i < max_jobs && vti_mapper_work(m->mapper); i++) {
     }
     vti_jobs_take(m);
-    if (n_left) *n_left = m->n_lent;
+    if (n_left) *n_left = m->n_in_flight;
 }

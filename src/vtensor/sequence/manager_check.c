@@ -5,22 +5,19 @@
 
 #include <stdlib.h>
 
-#include "vtensor/common/claim.h"
-#include "vtensor/common/try.h"
-
 // How often a chunk is held and mapped, as counted.
 typedef struct chunk_census {
-    uint32_t n_user, n_gone, n_node, n_kept, n_warm;
+    uint32_t n_user, n_gone, n_node, n_kept, n_mapped_free;
 } chunk_census;
 
 typedef struct manager_census {
     const vt_manager *m;
-    chunk_census *held;             // by number
-    uint32_t *n_home[VT_MAX_GROUP]; // by class and region: lanes whose home it is
-    uint64_t n_run, live_bytes, slack_bytes, mapped_bytes, warm_bytes[VTI_N_SPAN_STATE];
+    chunk_census *held;                  // by number
+    uint32_t *n_preferred[VT_MAX_GROUP]; // by class and region: lanes that prefer it
+    uint64_t n_run, live_bytes, slack_bytes, mapped_bytes, mapped_free_bytes[VTI_N_SPAN_STATE];
     uint64_t n_run_moving; // reserved by sequences on their way
     uint64_t swapped_bytes;
-    uint32_t n_live, n_swapped, n_lost, n_stirred, n_warm_idle, n_in_state[VTI_N_SPAN_STATE];
+    uint32_t n_live, n_swapped, n_lost, n_due, n_idle_mapped, n_in_state[VTI_N_SPAN_STATE];
 } manager_census;
 
 static chunk_census *held_at(manager_census *c, uint32_t chunk)
@@ -50,9 +47,9 @@ static const char *check_mapped(manager_census *c, const vti_span *sp, uint32_t 
     }
     HOLDS(position >= l->held1, "a lane maps a chunk before those it holds");
     HOLDS(vti_chunk_state(&is) == VT_CHUNK_SPARE && is.place == VTI_IN_LANE,
-          "a warm chunk is not spare");
-    HOLDS(held->n_warm++ == 0, "a warm chunk is mapped twice");
-    HOLDS(position >= l->n_ro, "a warm chunk is mapped for reading only");
+          "a mapped-free chunk is not spare");
+    HOLDS(held->n_mapped_free++ == 0, "a mapped-free chunk is mapped twice");
+    HOLDS(position >= l->n_ro, "a mapped-free chunk is mapped for reading only");
     return NULL;
 }
 
@@ -62,7 +59,7 @@ static const char *check_map(manager_census *c, const vti_span *sp, uint32_t gro
     const vti_lane *l = &sp->lane[group];
     const vti_lane_geo *gr = &c->m->geo.group[group];
     uint64_t had_run = c->n_run;
-    uint32_t n_warm = 0;
+    uint32_t n_mapped_free = 0;
     HOLDS(l->n_end <= l->n_room && l->n_room <= 2 * gr->n_position + 8,
           "the room of a lane's map is wrong");
     for (uint32_t p = l->n_end; p < l->n_room; p++)
@@ -70,16 +67,16 @@ static const char *check_map(manager_census *c, const vti_span *sp, uint32_t gro
     for (uint32_t p = 0; p < l->n_end; p++) {
         const char *broken = check_mapped(c, sp, group, p);
         if (broken) return broken;
-        n_warm += l->at[p] != VTI_NO_CHUNK && (p < l->held0 || p >= l->held1);
+        n_mapped_free += l->at[p] != VTI_NO_CHUNK && (p < l->held0 || p >= l->held1);
     }
-    HOLDS(n_warm == l->n_warm, "the count of warm chunks is wrong");
+    HOLDS(n_mapped_free == l->n_mapped_free, "the count of mapped-free chunks is wrong");
     for (uint32_t p = l->solid0; p < l->solid1; p++)
         HOLDS(vti_lane_at(l, p) != VTI_NO_CHUNK, "a lane has a gap where it should have none");
     HOLDS(c->n_run - had_run == (uint64_t)l->n_run * gr->n_view, "a lane's count of runs is wrong");
     HOLDS(l->n_end == 0 || l->at[l->n_end - 1] != VTI_NO_CHUNK,
           "a lane's end is not at its last mapped chunk");
     HOLDS(l->dirty_end <= l->n_end * gr->slice_bytes, "a lane is dirty beyond its end");
-    c->warm_bytes[sp->state] += n_warm * (uint64_t)gr->chunk_bytes;
+    c->mapped_free_bytes[sp->state] += n_mapped_free * (uint64_t)gr->chunk_bytes;
     return NULL;
 }
 
@@ -105,7 +102,7 @@ static const char *check_move(const vt_seq *s)
     if (mv && mv->phase == VTI_MOVE_DONE)
         HOLDS(mv->n_run == 0, "a sequence that has arrived reserves mappings");
     if (mv) {
-        HOLDS(!mv->copy.is_lent, "a copy is still with the mapper");
+        HOLDS(!mv->copy.in_flight, "a copy is still with the mapper");
         HOLDS(s->n_swapped > 0 || mv->phase == VTI_MOVE_DONE, "a sequence moves without chunks");
     }
     for (uint32_t i = 0; i < s->n_swapped; i++) {
@@ -184,20 +181,20 @@ static const char *check_span(manager_census *c, uint32_t id)
     HOLDS(sp->state != VTI_SPAN_CLEARING, "a span waits for a job that has come back");
     c->n_in_state[sp->state]++;
     c->n_lost += sp->is_lost;
-    c->n_stirred += sp->is_stirred;
-    const uint64_t had_warm = c->warm_bytes[VTI_SPAN_IDLE];
+    c->n_due += sp->is_due;
+    const uint64_t had_mapped_free = c->mapped_free_bytes[VTI_SPAN_IDLE];
     for (uint32_t g = 0; g < c->m->geo.n_group; g++) {
         const vti_lane *l = &sp->lane[g];
-        HOLDS(!l->is_lent, "a job is still with the mapper");
+        HOLDS(!l->in_flight, "a job is still with the mapper");
         HOLDS(sp->state != VTI_SPAN_IDLE || (l->held1 == 0 && l->n_owned == 0 && l->n_ro == 0),
               "an idle span holds chunks");
         const char *broken = check_map(c, sp, g);
         if (broken) return broken;
     }
-    const bool is_warm_idle = c->warm_bytes[VTI_SPAN_IDLE] > had_warm;
-    HOLDS(sp->is_listed_warm == is_warm_idle,
-          "the list of warm idle spans has others, or lacks one");
-    c->n_warm_idle += is_warm_idle;
+    const bool is_idle_mapped = c->mapped_free_bytes[VTI_SPAN_IDLE] > had_mapped_free;
+    HOLDS(sp->is_listed_mapped == is_idle_mapped,
+          "the list of idle spans with mapped chunks has others, or lacks one");
+    c->n_idle_mapped += is_idle_mapped;
     return sp->state == VTI_SPAN_LIVE ? check_seq(c, sp) : NULL;
 }
 
@@ -212,28 +209,27 @@ static const char *check_list(const vti_span_list *l, vti_span_state state, uint
 }
 
 // 12
-static const char *check_stirred(const manager_census *c)
+static const char *check_due(const manager_census *c)
 {
     const vti_vset *vs = &c->m->vset;
-    HOLDS(vs->n_stirred == c->n_stirred, "the count of stirred spans is wrong");
-    for (uint32_t i = 0; i < vs->n_stirred; i++)
-        HOLDS(vti_vset_stirred(vs, i)->is_stirred, "a span that is not stirred is in their list");
+    HOLDS(vs->n_due == c->n_due, "the count of due spans is wrong");
+    for (uint32_t i = 0; i < vs->n_due; i++)
+        HOLDS(vti_vset_due(vs, i)->is_due, "a span that is not due is in their list");
     for (uint32_t i = 0; i < vs->n_span; i++)
-        HOLDS(vs->span[i]->is_stirred || vti_span_is_calm(c->m, vs->span[i]),
-              "a step forgets a span");
+        HOLDS(vs->span[i]->is_due || vti_span_is_done(c->m, vs->span[i]), "a step forgets a span");
     return NULL;
 }
 
-static const char *check_warm_idle(const manager_census *c)
+static const char *check_idle_mapped(const manager_census *c)
 {
-    const vti_span_list *l = &c->m->vset.warm_idle;
+    const vti_span_list *l = &c->m->vset.idle_mapped;
     uint32_t n = 0;
     const vti_span *newer = NULL;
-    for (const vti_span *sp = l->newest; sp && n <= l->n; newer = sp, sp = sp->warm_older, n++)
-        HOLDS(sp->is_listed_warm && sp->warm_newer == newer,
-              "the list of warm idle spans is not linked correctly");
-    HOLDS(n == l->n && l->oldest == newer && n == c->n_warm_idle,
-          "the length of the list of warm idle spans is wrong");
+    for (const vti_span *sp = l->newest; sp && n <= l->n; newer = sp, sp = sp->mapped_older, n++)
+        HOLDS(sp->is_listed_mapped && sp->mapped_newer == newer,
+              "the list of idle spans with mapped chunks is not linked correctly");
+    HOLDS(n == l->n && l->oldest == newer && n == c->n_idle_mapped,
+          "the length of the list of idle spans with mapped chunks is wrong");
     return NULL;
 }
 
@@ -244,24 +240,25 @@ static const char *check_spans(manager_census *c)
     for (uint32_t i = 0; i < vs->n_span && !broken; i++) broken = check_span(c, i);
     for (vti_span_state st = 0; st < VTI_N_SPAN_STATE && !broken; st++) {
         broken = check_list(&vs->in[st], st, c->n_in_state[st]);
-        if (!broken && c->warm_bytes[st] != vs->n_warm_bytes[st])
-            broken = "the count of warm bytes is wrong";
+        if (!broken && c->mapped_free_bytes[st] != vs->mapped_free_bytes[st])
+            broken = "the count of mapped-free bytes is wrong";
     }
-    if (!broken) broken = check_warm_idle(c);
-    return broken ? broken : check_stirred(c);
+    if (!broken) broken = check_idle_mapped(c);
+    return broken ? broken : check_due(c);
 }
 
 // 2
-static const char *check_homes(const manager_census *c)
+static const char *check_regions(const manager_census *c)
 {
     const vt_manager *m = c->m;
     for (uint32_t i = 0; i < m->vset.n_span; i++)
         for (uint32_t g = 0; g < m->geo.n_group; g++) {
-            uint32_t home = m->vset.span[i]->lane[g].home;
+            uint32_t region = m->vset.span[i]->lane[g].region;
             uint32_t cls = m->geo.group[g].cls;
-            HOLDS(home == VTI_NO_CHUNK || vti_pset_is_home(&m->pset, cls, home),
-                  "a lane's home is not marked as one");
-            HOLDS(home == VTI_NO_CHUNK || c->n_home[cls][home]++ == 0, "two lanes have one home");
+            HOLDS(region == VTI_NO_CHUNK || vti_pset_is_preferred(&m->pset, cls, region),
+                  "a lane's preferred region is not marked as one");
+            HOLDS(region == VTI_NO_CHUNK || c->n_preferred[cls][region]++ == 0,
+                  "two lanes prefer one region");
         }
     return NULL;
 }
@@ -273,19 +270,6 @@ static void count_node(void *ctx, uint32_t chunk, bool is_kept)
     if (!held) return;
     held->n_node++;
     held->n_kept += is_kept;
-}
-
-static void count_loan(manager_census *c, uint32_t chunk)
-{
-    c->held[chunk].n_user++;
-    c->held[chunk].n_gone++;
-}
-
-static void count_loans(manager_census *c)
-{
-    const vt_manager *m = c->m;
-    for (uint32_t i = 0; i < m->n_loan; i++)
-        count_loan(c, m->loan[(m->first_loan + i) % m->cap_loan].chunk);
 }
 
 typedef struct class_census {
@@ -304,7 +288,7 @@ static const char *check_chunk(const chunk_census *want, const vti_chunk *is, cl
     HOLDS(is->is_created || (is->n_user == 0 && is->n_node == 0), "a chunk without memory is held");
     HOLDS(is->is_created || is->place == 0, "a job has left a name reserved");
     HOLDS(st != VT_CHUNK_SPARE || is->place != VTI_WITH_JOB, "a job has left a chunk");
-    HOLDS(st != VT_CHUNK_SPARE || (is->place == VTI_IN_LANE) == (want->n_warm == 1),
+    HOLDS(st != VT_CHUNK_SPARE || (is->place == VTI_IN_LANE) == (want->n_mapped_free == 1),
           "a spare chunk is not where it should be");
     sum->n_in[st]++;
     sum->n_pool += st == VT_CHUNK_SPARE && is->place == VTI_IN_POOL;
@@ -341,8 +325,8 @@ static const char *check_sums(const manager_census *c)
     const vt_manager *m = c->m;
     uint64_t created = vti_pset_created_bytes(&m->pset);
     HOLDS(c->n_live == m->n_seq, "the count of sequences is wrong");
-    HOLDS(m->reserved_bytes == 0 && m->runs_reserved == c->n_run_moving && m->n_lent == 0 &&
-              !m->job_is_lent && !m->swap.drop.is_lent,
+    HOLDS(m->reserved_bytes == 0 && m->runs_reserved == c->n_run_moving && m->n_in_flight == 0 &&
+              !m->job_in_flight && !m->swap.drop.in_flight,
           "a job has left a reservation");
     HOLDS(created <= m->ceiling_bytes && m->budget_bytes <= m->ceiling_bytes,
           "more is created than the budget allows");
@@ -381,27 +365,26 @@ static const char *check_swap(manager_census *c, uint8_t *taken)
     return NULL;
 }
 
-// 5, 6: the comparison with the system.
-static vt_status check_system(const manager_census *c, const char **broken)
-{
-    const vt_manager *m = c->m;
-    vti_claim claim = {.resident_bytes = vti_pset_created_bytes(&m->pset),
-                       .mapped_bytes = c->mapped_bytes,
-                       .n_run = c->n_run + c->n_run_moving,
-                       .is_torn = c->n_lost > 0};
-    return vti_claim_check(m->vmm, &claim, broken);
-}
-
 static vt_status check_all(manager_census *c, uint8_t *taken, const char **broken)
 {
     *broken = check_spans(c);
-    if (!*broken) *broken = check_homes(c);
-    if (!*broken) *broken = vti_rtree_check(c->m->rtree, count_node, c);
-    if (!*broken) count_loans(c);
+    if (!*broken) *broken = check_regions(c);
+    if (!*broken) *broken = vti_radix_check(c->m->radix, count_node, c);
+    const vt_manager *m = c->m;
+    for (uint32_t i = 0; i < m->n_source && !*broken; i++) {
+        const vti_source *source = &m->source[(m->first_source + i) % m->cap_source];
+        c->held[source->chunk].n_user++;
+        c->held[source->chunk].n_gone++;
+    }
     for (uint32_t k = 0; k < c->m->pset.n_class && !*broken; k++) *broken = check_class(c, k);
     if (!*broken) *broken = check_sums(c);
     if (!*broken) *broken = check_swap(c, taken);
-    return *broken ? VT_OK : check_system(c, broken);
+    if (*broken) return VT_OK;
+    const vti_claim claim = {.resident_bytes = vti_pset_created_bytes(&m->pset), // 5, 6
+                             .mapped_bytes = c->mapped_bytes,
+                             .n_run = c->n_run + c->n_run_moving,
+                             .is_torn = c->n_lost > 0};
+    return vti_claim_check(m->vmm, &claim, broken);
 }
 
 static vt_status census_alloc(manager_census *c)
@@ -410,8 +393,8 @@ static vt_status census_alloc(manager_census *c)
     c->held = calloc((size_t)vti_pset_end(ps) + 1, sizeof *c->held);
     bool is_done = c->held != NULL;
     for (uint32_t k = 0; k < ps->n_class && is_done; k++) {
-        c->n_home[k] = calloc((size_t)ps->cls[k].regions.n + 1, sizeof *c->n_home[k]);
-        is_done = c->n_home[k] != NULL;
+        c->n_preferred[k] = calloc((size_t)ps->cls[k].regions.n + 1, sizeof *c->n_preferred[k]);
+        is_done = c->n_preferred[k] != NULL;
     }
     return is_done ? VT_OK : VT_ENOMEM;
 }
@@ -426,7 +409,7 @@ vt_status vt_check(vt_manager *m, const char **what)
     vt_status st = taken ? census_alloc(&c) : VT_ENOMEM;
     if (st == VT_OK) st = check_all(&c, taken, &broken);
     free(c.held);
-    for (uint32_t k = 0; k < VT_MAX_GROUP; k++) free(c.n_home[k]);
+    for (uint32_t k = 0; k < VT_MAX_GROUP; k++) free(c.n_preferred[k]);
     free(taken);
     if (what) *what = broken;
     return broken ? VT_EINVAL : st;

@@ -1,17 +1,10 @@
-// manager_snapshot.c - the state of every chunk and every span: call by call; and as one block,
-// vt_snapshot:
+// manager_snapshot.c - the state of every chunk and every span: in runs, call by call; and as one
+// block, vt_snapshot:
 //
 //   | head | at [n_span, n_position] | chunk [n_chunk] | span [n_span] |
 #include "sequence.h"
 
 #include <stdlib.h>
-
-typedef struct picture {
-    vt_snapshot head;
-    vt_chunk_info *chunk;
-    vt_span_info *span;
-    uint64_t *at;
-} picture;
 
 static uint32_t group_of_class(const vt_manager *m, uint32_t cls)
 {
@@ -20,11 +13,50 @@ static uint32_t group_of_class(const vt_manager *m, uint32_t cls)
     return g;
 }
 
-static void draw_chunk(const vt_manager *m, picture *pic, uint32_t number)
+// ---- Lanes
+
+// Reads a lane from its first position on: what it maps, and what the swap alone has of it.
+typedef struct lane_reader {
+    const vti_lane *lane;
+    const vti_swapped *out, *out_end; // of the group, from the position on
+} lane_reader;
+
+static lane_reader read_lane(const vti_span *sp, uint32_t group)
+{
+    const vt_seq *s = sp->seq;
+    lane_reader r = {.lane = &sp->lane[group]};
+    if (!s || !s->n_swapped) return r;
+    r.out = s->swapped;
+    r.out_end = s->swapped + s->n_swapped;
+    while (r.out < r.out_end && r.out->group < group) r.out++;
+    while (r.out_end > r.out && r.out_end[-1].group > group) r.out_end--;
+    return r;
+}
+
+// Positions must grow from call to call.
+static uint64_t name_at(lane_reader *r, uint32_t position)
+{
+    while (r->out < r->out_end && (r->out->position < position || !r->out->is_out)) r->out++;
+    if (position < r->lane->n_end && r->lane->at[position] != VTI_NO_CHUNK)
+        return r->lane->at[position];
+    const bool is_out = r->out < r->out_end && r->out->position == position;
+    return is_out ? VT_AT_SWAP | r->out->slot : VT_AT_NOTHING;
+}
+
+// ---- One block
+
+typedef struct snapshot_block {
+    vt_snapshot head; // first
+    vt_chunk_info *chunk;
+    vt_span_info *span;
+    uint64_t *at;
+} snapshot_block;
+
+static void fill_chunk(const vt_manager *m, snapshot_block *b, uint32_t number)
 {
     const vti_chunk chunk = vti_pset_chunk(&m->pset, number);
     if (!chunk.is_created) return;
-    pic->chunk[pic->head.n_chunk++] = (vt_chunk_info){
+    b->chunk[b->head.n_chunk++] = (vt_chunk_info){
         .index = number,
         .group = group_of_class(m, vti_pset_class(&m->pset, number)),
         .state = vti_chunk_state(&chunk),
@@ -33,28 +65,11 @@ static void draw_chunk(const vt_manager *m, picture *pic, uint32_t number)
     };
 }
 
-static void draw_lane(const vti_span *sp, uint32_t group, vt_span_info *info, uint64_t *at)
-{
-    const vti_lane *l = &sp->lane[group];
-    info->n_chunk += l->n_owned - l->front;
-    info->n_run += l->n_run;
-    for (uint32_t p = 0; p < l->n_end; p++) {
-        if (l->at[p] == VTI_NO_CHUNK) continue;
-        at[p] = l->at[p];
-        info->n_mapped++;
-    }
-    for (uint32_t i = 0; sp->seq && i < sp->seq->n_swapped; i++) {
-        const vti_swapped *out = &sp->seq->swapped[i];
-        if (out->group == group && out->is_out && at[out->position] == VT_AT_NOTHING)
-            at[out->position] = VT_AT_SWAP | out->slot;
-    }
-}
-
-static void draw_span(const vt_manager *m, picture *pic, const vti_span *sp)
+static void fill_span(const vt_manager *m, snapshot_block *b, const vti_span *sp)
 {
     const vt_seq *s = sp->seq;
-    vt_span_info *info = &pic->span[sp->id];
-    uint64_t *at = pic->at + (size_t)sp->id * pic->head.n_position;
+    vt_span_info *info = &b->span[sp->id];
+    uint64_t *at = b->at + (size_t)sp->id * b->head.n_position;
     *info = (vt_span_info){
         .plane0 = (void *)vti_lane_addr(&m->geo, sp, 0, 0, 0),
         .is_live = s != NULL,
@@ -63,16 +78,15 @@ static void draw_span(const vt_manager *m, picture *pic, const vti_span *sp)
         .len_tok = s ? s->len_tok : 0,
     };
     for (uint32_t g = 0; g < m->geo.n_group; g++) {
-        draw_lane(sp, g, info, at);
+        lane_reader r = read_lane(sp, g);
+        info->n_chunk += r.lane->n_owned - r.lane->front;
+        info->n_run += r.lane->n_run;
+        for (uint32_t p = 0; p < m->geo.group[g].n_position; p++) {
+            at[p] = name_at(&r, p);
+            info->n_mapped += at[p] != VT_AT_NOTHING && !(at[p] & VT_AT_SWAP);
+        }
         at += m->geo.group[g].n_position;
     }
-}
-
-static size_t count_created(const vt_manager *m)
-{
-    uint64_t n = 0;
-    for (uint32_t c = 0; c < m->pset.n_class; c++) n += vti_class_created(&m->pset.cls[c]);
-    return n;
 }
 
 static uint32_t count_positions(const vt_manager *m, vt_snapshot *head)
@@ -84,34 +98,33 @@ static uint32_t count_positions(const vt_manager *m, vt_snapshot *head)
     return n;
 }
 
-static picture *make_picture(size_t n_chunk, size_t n_span, size_t n_at)
+static snapshot_block *make_block(size_t n_chunk, size_t n_span, size_t n_at)
 {
-    picture *pic = malloc(sizeof *pic + n_chunk * sizeof *pic->chunk + n_span * sizeof *pic->span +
-                          n_at * sizeof *pic->at);
-    if (!pic) return NULL;
-    *pic = (picture){.at = (uint64_t *)(pic + 1)}; // the strictest alignment first
-    pic->chunk = (vt_chunk_info *)(pic->at + n_at);
-    pic->span = (vt_span_info *)(pic->chunk + n_chunk);
-    for (size_t i = 0; i < n_at; i++) pic->at[i] = VT_AT_NOTHING;
-    return pic;
+    snapshot_block *b = malloc(sizeof *b + n_chunk * sizeof *b->chunk + n_span * sizeof *b->span +
+                               n_at * sizeof *b->at);
+    if (!b) return NULL;
+    *b = (snapshot_block){.at = (uint64_t *)(b + 1)}; // the strictest alignment first
+    b->chunk = (vt_chunk_info *)(b->at + n_at);
+    b->span = (vt_span_info *)(b->chunk + n_chunk);
+    return b;
 }
 
 vt_status vt_snapshot_take(const vt_manager *m, vt_snapshot **out)
 {
     *out = NULL;
-    vt_snapshot head = {.n_chunk = 0};
-    const size_t n_span = m->vset.n_span;
+    vt_snapshot head = {.n_span = m->vset.n_span};
+    uint64_t n_created = 0;
     head.n_position = count_positions(m, &head);
-    picture *pic = make_picture(count_created(m), n_span, n_span * head.n_position);
-    if (!pic) return VT_ENOMEM;
-    pic->head = head;
-    for (uint32_t i = 0; i < vti_pset_end(&m->pset); i++) draw_chunk(m, pic, i);
-    for (uint32_t i = 0; i < n_span; i++) draw_span(m, pic, m->vset.span[i]);
-    pic->head.n_span = (uint32_t)n_span;
-    pic->head.chunk = pic->chunk;
-    pic->head.span = pic->span;
-    pic->head.at = pic->at;
-    *out = &pic->head;
+    for (uint32_t c = 0; c < m->pset.n_class; c++) n_created += vti_class_created(&m->pset.cls[c]);
+    snapshot_block *b = make_block(n_created, head.n_span, (size_t)head.n_span * head.n_position);
+    if (!b) return VT_ENOMEM;
+    b->head = head;
+    for (uint32_t i = 0; i < vti_pset_end(&m->pset); i++) fill_chunk(m, b, i);
+    for (uint32_t i = 0; i < head.n_span; i++) fill_span(m, b, m->vset.span[i]);
+    b->head.chunk = b->chunk;
+    b->head.span = b->span;
+    b->head.at = b->at;
+    *out = &b->head;
     return VT_OK;
 }
 
@@ -147,37 +160,12 @@ void vt_seq_each(const vt_manager *m, void (*fn)(void *ud, const vt_seq *s), voi
         if (m->vset.span[i]->seq) fn(ud, m->vset.span[i]->seq);
 }
 
-// Reads a lane from its first position on: what it maps, and what the swap alone has of it.
-typedef struct lane_reader {
-    const vti_lane *lane;
-    const vti_swapped *out, *out_end; // of the group, from the position on
-} lane_reader;
-
-static uint64_t name_at(lane_reader *r, uint32_t position)
-{
-    while (r->out < r->out_end && (r->out->position < position || !r->out->is_out)) r->out++;
-    if (position < r->lane->n_end && r->lane->at[position] != VTI_NO_CHUNK)
-        return r->lane->at[position];
-    const bool is_out = r->out < r->out_end && r->out->position == position;
-    return is_out ? VT_AT_SWAP | r->out->slot : VT_AT_NOTHING;
-}
-
-static lane_reader read_lane(const vt_seq *s, uint32_t group)
-{
-    lane_reader r = {.lane = &s->span->lane[group], .out = s->swapped, .out_end = s->swapped};
-    if (!s->n_swapped) return r;
-    r.out_end += s->n_swapped;
-    while (r.out < r.out_end && r.out->group < group) r.out++;
-    while (r.out_end > r.out && r.out_end[-1].group > group) r.out_end--;
-    return r;
-}
-
 void vt_seq_map(const vt_seq *s,
                 void (*fn)(void *ud, uint32_t group, uint32_t position, uint64_t at, uint32_t n),
                 void *ud)
 {
     for (uint32_t g = 0; g < s->m->geo.n_group; g++) {
-        lane_reader r = read_lane(s, g);
+        lane_reader r = read_lane(s->span, g);
         uint32_t end = r.lane->n_end, n = 0;
         uint64_t first = VT_AT_NOTHING;
         if (r.out < r.out_end && r.out_end[-1].position >= end) end = r.out_end[-1].position + 1;

@@ -4,35 +4,32 @@
 // mapped. What may be dirty of the new rows is wiped, in the order of the device's work. A window
 // then gives up what no token from the old length on needs.
 //
-// A failure changes nothing that can be seen: what was backed until then stays, warm, but for what
-// could not be wiped.
-#include "seq_undo.h"
+// A failure changes nothing that can be seen: what was backed until then stays, mapped-free, except
+// for what could not be wiped.
 #include "sequence.h"
-
-#include "vtensor/common/try.h"
 
 static uint32_t need_of(const vt_seq *s, uint32_t group, uint32_t len_tok)
 {
     return vti_group_chunks(&s->m->geo.group[group], len_tok);
 }
 
-static uint32_t cold_in(const vt_seq *s, uint32_t group, uint32_t len_tok)
+static uint32_t unmapped_in(const vt_seq *s, uint32_t group, uint32_t len_tok)
 {
     const vti_lane *l = &s->span->lane[group];
-    return vti_lane_count_cold(l, l->n_owned, need_of(s, group, len_tok));
+    return vti_lane_count_unmapped(l, l->n_owned, need_of(s, group, len_tok));
 }
 
-static uint64_t cold_bytes(const vt_seq *s, uint32_t len_tok)
+static uint64_t unmapped_bytes(const vt_seq *s, uint32_t len_tok)
 {
     uint64_t n = 0;
     for (uint32_t g = 0; g < s->m->geo.n_group; g++)
-        n += cold_in(s, g, len_tok) * (uint64_t)s->m->geo.group[g].chunk_bytes;
+        n += unmapped_in(s, g, len_tok) * (uint64_t)s->m->geo.group[g].chunk_bytes;
     return n;
 }
 
 vt_status vti_seq_room(vt_seq *s, uint32_t len_tok)
 {
-    return vti_span_room(s->m, s->span, cold_bytes(s, len_tok), len_tok);
+    return vti_span_room(s->m, s->span, unmapped_bytes(s, len_tok), len_tok);
 }
 
 // ---- A tail that is shared, after a truncate into a chunk that others hold
@@ -41,7 +38,7 @@ vt_status vti_seq_room(vt_seq *s, uint32_t len_tok)
 static vt_status map_inside(vt_seq *s, uint32_t group, uint32_t p, uint32_t chunk, vt_vmm_use use)
 {
     s->span->lane[group].plan[0] = vti_plan_of(s->m, chunk);
-    return vti_job_now(s->m, s->span, group, &(vti_order_form){VTI_JOB_BACK, p, 1, use, 0});
+    return vti_job_now(s->m, s->span, group, &(vti_job_spec){VTI_JOB_BACK, p, 1, use, 0});
 }
 
 // The copy at position p instead of the shared chunk, which has no rows beyond the tail: there the
@@ -55,7 +52,7 @@ static vt_status exchange_tail(vt_seq *s, uint32_t group, uint32_t p, uint32_t c
     uint32_t shared = l->at[p], n_ro = l->n_ro;
     vt_vmm_use alias = n_ro > p ? VT_VMM_READ : VT_VMM_ALIAS;
     size_t dirty_end = l->dirty_end, begin = p * m->geo.group[group].slice_bytes;
-    vt_status st = vti_job_now(m, s->span, group, &(vti_order_form){VTI_JOB_UNMAP, p, 1, 0, 0});
+    vt_status st = vti_job_now(m, s->span, group, &(vti_job_spec){VTI_JOB_UNMAP, p, 1, 0, 0});
     if (st != VT_OK) {
         vti_pset_place(&m->pset, copy, VTI_IN_POOL);
         return st;
@@ -66,7 +63,7 @@ static vt_status exchange_tail(vt_seq *s, uint32_t group, uint32_t p, uint32_t c
     st = map_inside(s, group, p, copy, VT_VMM_WRITE);
     if (st == VT_OK) {
         st = vti_lane_fetch(m, s->span, group, p, shared, tail_bytes);
-        vti_loan_add(m, shared);
+        vti_source_hold(m, shared);
         if (st == VT_OK)
             st = vti_lane_zero(m, s->span, group, begin + tail_bytes,
                                begin + m->geo.group[group].slice_bytes);
@@ -86,7 +83,7 @@ static vt_status replace_tail(vt_seq *s, uint32_t group)
     vt_manager *m = s->m;
     const vti_lane_geo *gr = &m->geo.group[group];
     uint32_t copy;
-    VT_TRY(vti_loan_reserve(m));
+    VT_TRY(vti_source_reserve(m));
     VT_TRY(vti_runs_make(m, s->span, 2 * (uint64_t)gr->n_view));
     VT_TRY(vti_chunk_make(m, group, &copy));
     return exchange_tail(s, group, vti_group_whole(gr, s->len_tok), copy,
@@ -118,13 +115,7 @@ static bool is_owned(const vt_seq *s, uint32_t group, uint32_t p)
     return vti_pset_state(&s->m->pset, s->span->lane[group].at[p]) == VT_CHUNK_OWNED;
 }
 
-static bool has_shared_tail(const vt_seq *s, uint32_t group)
-{
-    uint32_t p;
-    return has_tail(s, group, &p) && !is_owned(s, group, p);
-}
-
-// Room for the copies of shared tails and for all that is cold is asked for together, before a
+// Room for the copies of shared tails and for all that is unmapped is asked for together, before a
 // prefix is evicted for the first of them.
 static VTI_COLD vt_status replace_tails(vt_seq *s, uint32_t len_tok)
 {
@@ -133,9 +124,9 @@ static VTI_COLD vt_status replace_tails(vt_seq *s, uint32_t len_tok)
     VT_TRY(device_lets_go(s));
     vti_span_settle(m, s->span);
     if (s->span->is_lost) return VT_EDEVICE;
-    for (uint32_t g = 0; g < m->geo.n_group; g++)
-        if (has_shared_tail(s, g)) bytes += m->geo.group[g].chunk_bytes;
-    VT_TRY(vti_span_room(m, s->span, bytes + cold_bytes(s, len_tok), len_tok));
+    for (uint32_t g = 0, p; g < m->geo.n_group; g++)
+        if (has_tail(s, g, &p) && !is_owned(s, g, p)) bytes += m->geo.group[g].chunk_bytes;
+    VT_TRY(vti_span_room(m, s->span, bytes + unmapped_bytes(s, len_tok), len_tok));
     for (uint32_t g = 0, p; g < m->geo.n_group; g++)
         if (has_tail(s, g, &p)) // making room may have taken the other holders away
             VT_TRY(is_owned(s, g, p) ? vti_lane_unguard(m, s->span, g, p) : replace_tail(s, g));
@@ -148,11 +139,11 @@ static VTI_COLD vt_status replace_tails(vt_seq *s, uint32_t len_tok)
 static bool is_backed(const vt_seq *s, uint32_t len_tok)
 {
     for (uint32_t g = 0; g < s->m->geo.n_group; g++)
-        if (s->span->lane[g].is_foul) return false;
-    return cold_bytes(s, len_tok) == 0;
+        if (s->span->lane[g].needs_zeroing) return false;
+    return unmapped_bytes(s, len_tok) == 0;
 }
 
-// Takes back jobs on the way, and backs what they have not.
+// Takes back jobs in flight, and backs what they have not.
 static vt_status back_now(vt_seq *s, uint32_t len_tok)
 {
     vt_manager *m = s->m;
@@ -162,12 +153,12 @@ static vt_status back_now(vt_seq *s, uint32_t len_tok)
     for (uint32_t g = 0; g < m->geo.n_group; g++) VT_TRY(vti_lane_clear(m, s->span, g, false));
     VT_TRY(vti_seq_room(s, len_tok));
     for (uint32_t g = 0; g < m->geo.n_group; g++)
-        if (cold_in(s, g, len_tok) > 0)
+        if (unmapped_in(s, g, len_tok) > 0)
             VT_TRY(vti_lane_back(m, s->span, g, s->span->lane[g].n_owned, need_of(s, g, len_tok)));
     return VT_OK;
 }
 
-static VTI_COLD vt_status back_cold(vt_seq *s, uint32_t len_tok)
+static VTI_COLD vt_status back_unmapped(vt_seq *s, uint32_t len_tok)
 {
     const bool was_held = vti_mapper_begins_nothing(s->m, true);
     vt_status st = back_now(s, len_tok);
@@ -187,7 +178,7 @@ static vt_status wipe_new(vt_seq *s, uint32_t group, uint32_t len_tok)
     if (end > l->dirty_end) end = l->dirty_end;
     vt_status st = vti_lane_zero(s->m, s->span, group, from, end);
     if (st == VT_OK && end == l->dirty_end) l->dirty_end = 0;
-    if (st != VT_OK) s->span->needs_fence = true; // some views may be queued, and stay warm
+    if (st != VT_OK) s->span->needs_fence = true; // some views may be queued, and stay mapped
     return st;
 }
 
@@ -217,7 +208,7 @@ VTI_HOT vt_status vti_seq_grow(vt_seq *s, uint32_t len_tok)
     }
     if (VTI_RARE(is_shared)) VT_TRY(replace_tails(s, len_tok));
     bool is_ready = n_more == 0 || is_backed(s, len_tok);
-    if (VTI_RARE(!is_ready)) VT_TRY(back_cold(s, len_tok));
+    if (VTI_RARE(!is_ready)) VT_TRY(back_unmapped(s, len_tok));
     if (VTI_RARE(s->span->is_lost)) return VT_EDEVICE; // by a job that has come back meanwhile
     for (uint32_t g = 0; g < m->geo.n_group; g++) VT_TRY(wipe_new(s, g, len_tok));
     for (uint32_t g = 0; g < m->geo.n_group; g++)
@@ -311,13 +302,6 @@ static void cut_to(vt_seq *s, uint32_t len_tok)
     for (uint32_t g = 0; g < m->geo.n_group; g++) (void)vti_lane_clear(m, s->span, g, false);
 }
 
-static vt_status seq_cut(vt_seq *s, uint32_t len_tok)
-{
-    VT_TRY(vti_seq_can_truncate(s, len_tok));
-    cut_to(s, len_tok);
-    return VT_OK;
-}
-
 vt_status vti_seq_extend_cancel(vt_seq *s)
 {
     if (s->span->is_lost) return VT_EDEVICE;
@@ -327,5 +311,8 @@ vt_status vti_seq_extend_cancel(vt_seq *s)
 
 vt_status vt_seq_truncate(vt_seq *s, uint32_t len_tok)
 {
-    return len_tok >= s->len_tok ? VT_OK : vti_tally_answer(s->m, seq_cut(s, len_tok));
+    if (len_tok >= s->len_tok) return VT_OK;
+    vt_status st = vti_seq_can_truncate(s, len_tok);
+    if (st == VT_OK) cut_to(s, len_tok);
+    return vti_tally_answer(s->m, st);
 }

@@ -1,10 +1,13 @@
-// seq_life.c - creating and releasing a sequence, and the getters.
+// seq_life.c - creating and releasing a sequence, what is recorded when it ends, and the getters.
+//
+// Until a sequence is released it may write to its tail, so the tail cannot have another holder.
+// The tokens that a record could not share yet are kept, and recorded when the sequence ends: then
+// the tree becomes a holder of the chunk itself, and nothing is copied.
 #include "sequence.h"
 
 #include <assert.h>
 #include <stdlib.h>
-
-#include "vtensor/common/try.h"
+#include <string.h>
 
 vt_status vti_seq_make(vt_manager *m, uint32_t expect_tok, uint32_t alias_tok, vt_seq **out)
 {
@@ -29,7 +32,7 @@ vt_status vti_seq_make(vt_manager *m, uint32_t expect_tok, uint32_t alias_tok, v
 vt_status vt_seq_create(vt_manager *m, uint32_t expect_tok, vt_seq **out)
 {
     VT_TRY(vti_tally_answer(m, vti_seq_make(m, expect_tok, 0, out)));
-    vti_newcomer_note(m, 0, expect_tok);
+    vti_arrival_note(m, 0, expect_tok);
     return VT_OK;
 }
 
@@ -45,7 +48,7 @@ VTI_HOT uint64_t vti_seq_live_bytes(const vt_seq *s)
     return n;
 }
 
-// Bytes beyond the length in its tails, which nobody shares.
+// Bytes beyond the length in its tails, which are never shared.
 VTI_HOT uint64_t vti_seq_slack_bytes(const vt_seq *s)
 {
     uint64_t n = 0;
@@ -74,20 +77,87 @@ VTI_HOT void vti_seq_set_len(vt_seq *s, uint32_t len_tok)
     m->live_bytes += s->live_bytes;
     if (m->live_bytes > m->tally.peak_live) m->tally.peak_live = m->live_bytes;
     vti_seq_count_slack(s);
-    vti_span_stir(&m->vset, s->span);
+    vti_span_set_due(&m->vset, s->span);
 }
 
 // A prefix counts as used while a sequence references it: its idle time begins when that ends.
 void vti_seq_set_node(vt_seq *s, vti_node *node)
 {
-    vti_rtree *t = s->m->rtree;
-    if (node) vti_rtree_ref(t, node);
+    vti_radix *t = s->m->radix;
+    if (node) vti_radix_ref(t, node);
     if (s->node) {
-        vti_rtree_touch(t, s->node);
-        vti_rtree_unref(t, s->node);
+        vti_radix_touch(t, s->node);
+        vti_radix_unref(t, s->node);
     }
     s->node = node;
     s->path_tok = node ? vti_node_end_tok(node) : 0;
+}
+
+// ---- Pending: what a record could not share yet
+
+void vti_pending_drop(vti_pending *p)
+{
+    if (p->domain) vt_domain_close(p->domain);
+    free(p->tok);
+    *p = (vti_pending){0};
+}
+
+vt_status vti_pending_set(vt_seq *s, vt_domain *d, uint32_t first, const uint32_t *tok,
+                          uint32_t n_tok, const vt_retention *keep)
+{
+    size_t n = n_tok - first;
+    uint32_t *copy = n > 0 ? malloc(n * sizeof *copy) : NULL;
+    if (n > 0 && !copy) return VT_ENOMEM;
+    vti_domain_reopen(d);
+    vti_pending_drop(&s->pending);
+    if (n == 0) {
+        vt_domain_close(d);
+        return VT_OK;
+    }
+    memcpy(copy, tok + first, n * sizeof *copy);
+    s->pending = (vti_pending){
+        .domain = d, .epoch = vti_domain_epoch(d), .first = first, .n_tok = n_tok, .tok = copy};
+    s->pending.has_keep = keep != NULL;
+    if (keep) s->pending.keep = *keep;
+    return VT_OK;
+}
+
+static void record_now(vt_seq *s)
+{
+    vt_manager *m = s->m;
+    const vti_pending *p = &s->pending;
+    const uint32_t *at[VT_MAX_GROUP];
+    vti_node *from = p->first == 0 ? vti_domain_root(p->domain) : s->node, *node;
+    bool is_there = from && !vti_node_is_removed(from) && vti_node_end_tok(from) == p->first;
+    if (!is_there) return;
+    for (uint32_t g = 0; g < m->geo.n_group; g++) at[g] = s->span->lane[g].at;
+    vti_push push = {.from = from,
+                     .tok = p->tok,
+                     .start = p->first,
+                     .end = p->n_tok,
+                     .at = at,
+                     .has_state = p->n_tok == s->len_tok};
+    if (vti_radix_push(m->radix, &push, &node) != VT_OK) return;
+    if (p->has_keep)
+        (void)vti_radix_retain(m->radix, node, &p->keep, m->budget_bytes / 2, m->now_ms);
+}
+
+// A chunk that is not mapped now has no rows to share.
+static bool all_is_mapped(const vt_seq *s)
+{
+    for (uint32_t g = 0; g < s->m->geo.n_group; g++) {
+        const vti_lane *l = &s->span->lane[g];
+        if (vti_lane_count_unmapped(l, l->front, l->n_owned) > 0) return false;
+    }
+    return !s->span->is_lost && !vti_seq_is_away(s);
+}
+
+static void pending_record(vt_seq *s)
+{
+    vti_pending *p = &s->pending;
+    bool is_wanted = p->domain && p->epoch == vti_domain_epoch(p->domain);
+    if (is_wanted && p->n_tok > p->first && all_is_mapped(s)) record_now(s);
+    vti_pending_drop(p);
 }
 
 // ---- Release
@@ -100,10 +170,10 @@ void vti_move_end(vt_seq *s)
     free(mv);
     s->move = NULL;
     vti_seq_count_slack(s);
-    vti_span_stir(&s->m->vset, s->span);
+    vti_span_set_due(&s->m->vset, s->span);
 }
 
-// On its way to the swap or back: nothing copies its rows any longer, and its lanes are its own.
+// Ends a swap in flight: nothing copies its rows any longer, and its lanes are its own.
 static void stop_move(vt_seq *s)
 {
     if (!s->move) return;
@@ -118,7 +188,7 @@ void vt_seq_release(vt_seq *s)
     if (!s) return;
     vt_manager *m = s->m;
     vti_jobs_take(m);
-    vti_pending_record(s);
+    pending_record(s);
     stop_move(s);
     vti_seq_set_len(s, 0);
     vti_seq_set_node(s, NULL);
@@ -214,7 +284,7 @@ uint32_t vt_seq_backed(const vt_seq *s)
         const vti_lane *l = &s->span->lane[g];
         if (!lane_is_ready(s, g)) return s->len_tok;
         uint32_t p =
-            vti_lane_first_cold(l, l->n_owned, l->n_end > l->n_owned ? l->n_end : l->n_owned);
+            vti_lane_first_unmapped(l, l->n_owned, l->n_end > l->n_owned ? l->n_end : l->n_owned);
         uint32_t n_tok = vti_group_tokens(gr, p);
         if (n_tok < least) least = n_tok;
     }

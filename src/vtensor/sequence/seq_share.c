@@ -1,15 +1,16 @@
-// seq_share.c - fork and match: a new sequence that shares the chunks of another one, or of a
-// recorded prefix.
+// seq_share.c - sharing: a new sequence that begins with the chunks of another one (fork) or of a
+// recorded prefix (match), and recording, which makes the tree another holder of chunks.
 //
-// Whole chunks are mapped, for reading only. The tail, and a state, are copied into chunks of the
-// new sequence's own, at positions where nothing is mapped yet: the copy is queued in the order of
-// the device's work, and nobody waits. Where mappings are limited, a matched sequence takes the
-// tree's own tail if that continues its run, and the tree gets the copy: so a conversation of many
-// turns stays one run.
-#include "seq_undo.h"
+// Fork and match. Whole chunks are mapped, for reading only. The tail, and a state, are copied into
+// chunks of the new sequence's own, at positions where nothing is mapped yet: the copy is queued in
+// the order of the device's work, and no call waits. Where mappings are limited, a matched sequence
+// takes the tree's own tail if that continues its run, and the tree gets the copy: so a
+// conversation of many turns stays one run.
+//
+// Record. While the sequence lives, only blocks whose chunks it has filled to the end are shared;
+// what follows them is kept for the release (seq_life.c). A record continues from the node where
+// the last one ended, so that a prompt recorded bit by bit costs what it is long.
 #include "sequence.h"
-
-#include "vtensor/common/try.h"
 
 // The chunks of group g that the new sequence begins with: at[p].
 typedef struct share_source {
@@ -38,9 +39,9 @@ static vt_status copy_lane(vt_seq *s, const share_source *from, uint32_t group, 
     size_t left = all > had ? all - had : 0;
     for (uint32_t p = first; left > 0; p++) {
         size_t n = left < gr->slice_bytes ? left : gr->slice_bytes;
-        VT_TRY(vti_loan_reserve(m));
+        VT_TRY(vti_source_reserve(m));
         vt_status st = vti_lane_fetch(m, s->span, group, p, from->at[group][p], n);
-        if (from->last) vti_loan_add(m, from->at[group][p]);
+        if (from->last) vti_source_hold(m, from->at[group][p]);
         VT_TRY(st);
         left -= n;
     }
@@ -72,7 +73,7 @@ static vt_status map_tail(vt_seq *s, uint32_t group, uint32_t p, uint32_t chunk)
     VT_TRY(vti_runs_make(m, s->span, vti_plan_runs(m, s->span, group, p, l->plan, 1)));
     l->n_owned = p + 1;
     vt_status st =
-        vti_job_now(m, s->span, group, &(vti_order_form){VTI_JOB_BACK, p, 1, VT_VMM_ALIAS, 0});
+        vti_job_now(m, s->span, group, &(vti_job_spec){VTI_JOB_BACK, p, 1, VT_VMM_ALIAS, 0});
     if (st != VT_OK && !s->span->is_lost) l->n_owned = p;
     return st;
 }
@@ -84,7 +85,7 @@ static vt_status take_tail(vt_seq *s, const share_source *from, uint32_t group)
     vt_manager *m = s->m;
     const vti_lane_geo *gr = &m->geo.group[group];
     uint32_t p = vti_group_whole(gr, from->n_tok), chunk = from->at[group][p], copy;
-    VT_TRY(vti_surplus_unmap(m, s->span, group, p)); // warm chunks of an earlier sequence
+    VT_TRY(vti_surplus_unmap(m, s->span, group, p)); // mapped-free chunks of an earlier sequence
     VT_TRY(vti_chunk_make(m, group, &copy));
     if (!can_take_tail(s, from, group)) {
         vti_chunk_drop(m, copy);
@@ -96,7 +97,7 @@ static vt_status take_tail(vt_seq *s, const share_source *from, uint32_t group)
         vti_chunk_drop(m, copy);
         return st;
     }
-    vti_rtree_replace(m->rtree, from->last, group, p, copy);
+    vti_radix_replace(m->radix, from->last, group, p, copy);
     size_t end = (p + 1) * gr->slice_bytes; // rows of longer prefixes
     return vti_lane_zero(m, s->span, group, vti_group_bytes(gr, from->n_tok), end);
 }
@@ -134,13 +135,6 @@ static vt_status begin_with(vt_seq *s, const share_source *from)
     return st;
 }
 
-static vt_status end_failed(vt_seq **out, vt_status st)
-{
-    vt_seq_release(*out);
-    *out = NULL;
-    return st;
-}
-
 // ---- Fork
 
 static bool can_fork(const vt_seq *s, uint32_t len_tok)
@@ -171,10 +165,14 @@ static vt_status seq_fork(vt_seq *s, uint32_t len_tok, vt_seq **out)
     }
     vti_span_guard(m, s->span);
     vt_status st = begin_with(*out, &from);
-    if (st != VT_OK) return end_failed(out, st);
-    if (s->node) vti_seq_set_node(*out, vti_node_within(m->rtree, s->node, len_tok));
+    if (st != VT_OK) {
+        vt_seq_release(*out);
+        *out = NULL;
+        return st;
+    }
+    if (s->node) vti_seq_set_node(*out, vti_node_within(m->radix, s->node, len_tok));
     if ((*out)->path_tok > s->path_tok) (*out)->path_tok = s->path_tok;
-    vti_rtree_note_fork(m->rtree, (*out)->node, len_tok);
+    vti_radix_note_fork(m->radix, (*out)->node, len_tok);
     return VT_OK;
 }
 
@@ -188,16 +186,16 @@ vt_status vt_seq_fork(vt_seq *s, uint32_t len_tok, vt_seq **out)
 
 uint32_t vt_match(const vt_domain *d, const uint32_t *tok, uint32_t n_tok)
 {
-    return vti_rtree_match(d, tok, n_tok).n_tok;
+    return vti_radix_match(d, tok, n_tok).n_tok;
 }
 
 uint32_t vt_prefix_continue(const vt_domain *d, const uint32_t *tok, uint32_t n_tok, uint32_t *out,
                             uint32_t max_n)
 {
-    return vti_rtree_continue(d, tok, n_tok, out, max_n);
+    return vti_radix_continue(d, tok, n_tok, out, max_n);
 }
 
-// What is copied needs a holder until then: making room may take what nodes hold beside.
+// What is copied needs a holder until then: making room may take the windows and states of nodes.
 static void hold_copied(vt_manager *m, const share_source *from, bool hold)
 {
     for (uint32_t g = 0; g < m->geo.n_group; g++) {
@@ -218,16 +216,16 @@ static vt_status match_into(vt_seq *s, vti_prefix hit)
 {
     vt_manager *m = s->m;
     share_source from = {.n_tok = hit.n_tok, .last = hit.last};
-    vti_rtree_note_reuse(m->rtree, hit.last);
-    vti_seq_set_node(s, vti_node_within(m->rtree, hit.node, hit.n_tok));
-    vti_rtree_ref(m->rtree, hit.last);
-    vti_rtree_chunks(m->rtree, hit, m->scratch);
+    vti_radix_note_reuse(m->radix, hit.last);
+    vti_seq_set_node(s, vti_node_within(m->radix, hit.node, hit.n_tok));
+    vti_radix_ref(m->radix, hit.last);
+    vti_radix_chunks(m->radix, hit, m->scratch);
     for (uint32_t g = 0; g < m->geo.n_group; g++) from.at[g] = m->scratch[g];
     hold_copied(m, &from, true);
     vt_status st = begin_with(s, &from);
     hold_copied(m, &from, false);
-    vti_rtree_touch(m->rtree, hit.last);
-    vti_rtree_unref(m->rtree, hit.last);
+    vti_radix_touch(m->radix, hit.last);
+    vti_radix_unref(m->radix, hit.last);
     return st;
 }
 
@@ -235,7 +233,10 @@ static vt_status seq_match(vt_manager *m, vti_prefix hit, uint32_t expect_tok, v
 {
     VT_TRY(vti_seq_make(m, expect_tok, hit.n_tok, out));
     vt_status st = hit.n_tok > 0 ? match_into(*out, hit) : VT_OK;
-    return st == VT_OK ? VT_OK : end_failed(out, st);
+    if (st == VT_OK) return VT_OK;
+    vt_seq_release(*out);
+    *out = NULL;
+    return st;
 }
 
 vt_status vt_seq_match(vt_domain *d, const uint32_t *tok, uint32_t n_tok, uint32_t expect_tok,
@@ -245,13 +246,176 @@ vt_status vt_seq_match(vt_domain *d, const uint32_t *tok, uint32_t n_tok, uint32
     *out = NULL;
     *n_hit = 0;
     if (n_tok > m->geo.max_tok) return VT_EINVAL;
-    vti_prefix hit = vti_rtree_match(d, tok, n_tok);
+    vti_prefix hit = vti_radix_match(d, tok, n_tok);
     VT_TRY(vti_tally_answer(m, seq_match(m, hit, expect_tok > n_tok ? expect_tok : n_tok, out)));
     *n_hit = hit.n_tok;
-    vti_newcomer_note(m, hit.n_tok, n_tok);
+    vti_arrival_note(m, hit.n_tok, n_tok);
     m->tally.match_calls++;
     m->tally.match_tok += n_tok;
     m->tally.hit_tok += hit.n_tok;
     vti_domain_note_match(d, n_tok, hit.n_tok);
     return VT_OK;
+}
+
+// ---- Retention and blocks
+
+static vt_status retain_node(vt_manager *m, vti_node *node, const vt_retention *keep)
+{
+    return vti_radix_retain(m->radix, node, keep, m->budget_bytes / 2, m->now_ms);
+}
+
+// How many of the first n_tok tokens are whole blocks in chunks that are full.
+static uint32_t whole_blocks(const vt_seq *s, uint32_t n_tok)
+{
+    const vti_geo *g = &s->m->geo;
+    uint32_t n = n_tok - n_tok % g->block_tok;
+    for (uint32_t i = 0; i < g->n_group && n > 0; i++) {
+        const vti_lane_geo *gr = &g->group[i];
+        if (gr->is_state) continue;
+        uint32_t n_full = vti_group_whole(gr, s->len_tok);
+        while (n > 0 && vti_group_chunks(gr, n) > n_full) n -= g->block_tok;
+    }
+    return n;
+}
+
+// ---- States
+
+// Points at[] to copies of the states, in chunks of their own.
+static vt_status copy_states(vt_seq *s, const uint32_t **at)
+{
+    vt_manager *m = s->m;
+    for (uint32_t g = 0; g < m->geo.n_group; g++) {
+        if (!m->geo.group[g].is_state) continue;
+        for (uint32_t p = 0; p < m->geo.group[g].n_position; p++) m->scratch[g][p] = VTI_NO_CHUNK;
+        at[g] = m->scratch[g];
+        for (uint32_t p = 0; p < m->geo.group[g].n_position; p++) {
+            VT_TRY(vti_chunk_make(m, g, &m->scratch[g][p]));
+            VT_TRY(vti_lane_store(m, s->span, g, p, m->scratch[g][p]));
+        }
+    }
+    return VT_OK;
+}
+
+// Copies that the tree did not take go to the pool.
+static void settle_states(vt_manager *m)
+{
+    for (uint32_t g = 0; g < m->geo.n_group; g++)
+        for (uint32_t p = 0; m->geo.group[g].is_state && p < m->geo.group[g].n_position; p++) {
+            uint32_t copy = m->scratch[g][p];
+            if (copy != VTI_NO_CHUNK && vti_pset_state(&m->pset, copy) == VT_CHUNK_SPARE)
+                vti_chunk_drop(m, copy);
+        }
+}
+
+// ---- Record
+
+static vt_status push_blocks(vt_seq *s, vti_node *from, const uint32_t *tok, uint32_t n_tok,
+                             vti_node **node)
+{
+    vt_manager *m = s->m;
+    const uint32_t *at[VT_MAX_GROUP];
+    vt_status st = VT_OK;
+    // The chunk at each position that n_tok tokens have, also where a window has left, or had none.
+    for (uint32_t g = 0; g < m->geo.n_group; g++) {
+        vti_lane *l = &s->span->lane[g];
+        VT_TRY(vti_lane_make_room(l, vti_group_chunks(&m->geo.group[g], n_tok)));
+        at[g] = l->at;
+    }
+    uint32_t start = vti_node_end_tok(from);
+    vti_push push = {from, tok + start, start, n_tok, at, false};
+    push.has_state = m->geo.has_state && n_tok == s->len_tok && m->max_runs < UINT64_MAX;
+    if (push.has_state) st = copy_states(s, at);
+    if (st == VT_OK) st = vti_radix_push(m->radix, &push, node);
+    if (push.has_state) settle_states(m);
+    return st;
+}
+
+static vt_status record_blocks(vt_seq *s, vt_domain *d, const uint32_t *tok, uint32_t n_tok,
+                               const vt_retention *keep)
+{
+    vti_node *node;
+    if (n_tok == 0) {
+        vti_seq_set_node(s, vti_domain_root(d));
+        return VT_OK;
+    }
+    uint32_t n_same = s->path_tok < n_tok ? s->path_tok : n_tok;
+    vti_node *from = vti_radix_resume(d, s->node, tok, n_same);
+    uint64_t mark = vti_radix_mark(s->m->radix);
+    VT_TRY(push_blocks(s, from, tok, n_tok, &node));
+    // The guards are set in the next vt_step: a sequence that ends before that needs none. They are
+    // needed also if the record is undone: nodes that were there may have taken chunks.
+    const vti_geo *geo = &s->m->geo;
+    for (uint32_t g = 0; g < geo->n_group; g++)
+        if (!geo->group[g].is_state)
+            vti_lane_guard(s->m, s->span, g, vti_group_chunks(&geo->group[g], n_tok));
+    vt_status st = keep ? retain_node(s->m, node, keep) : VT_OK;
+    if (st != VT_OK) {
+        vti_radix_undo_push(s->m->radix, node, from, mark);
+        return st;
+    }
+    vti_seq_set_node(s, node);
+    return VT_OK;
+}
+
+// With a state the whole path is kept for the release, since the state belongs to its end.
+static vt_status seq_record(vt_seq *s, vt_domain *d, const uint32_t *tok, uint32_t n_tok,
+                            const vt_retention *keep)
+{
+    vt_manager *m = s->m;
+    if (n_tok > s->len_tok || vti_seq_is_away(s) || vti_domain_owner(d) != m) return VT_EINVAL;
+    if (keep && keep->priority > VT_MAX_PRIORITY) return VT_EINVAL;
+    if (s->span->is_lost) return VT_EDEVICE;
+    if (n_tok == 0) return VT_OK;
+    uint32_t n_now = whole_blocks(s, n_tok);
+    VT_TRY(vti_pending_set(s, d, m->geo.has_state ? 0 : n_now, tok, n_tok, keep));
+    vt_status st = record_blocks(s, d, tok, n_now, keep);
+    if (st != VT_OK) vti_pending_drop(&s->pending);
+    return st;
+}
+
+vt_status vt_seq_record(vt_seq *s, vt_domain *d, const uint32_t *tok, uint32_t n_tok,
+                        const vt_retention *keep)
+{
+    return vti_tally_answer(s->m, seq_record(s, d, tok, n_tok, keep));
+}
+
+void vti_seq_unrecord(vt_seq *s, vt_domain *d, const uint32_t *tok, uint32_t n_tok, bool retained)
+{
+    const vt_retention plain = {0};
+    vti_prefix hit = vti_radix_match(d, tok, n_tok);
+    vti_pending_drop(&s->pending);
+    if (retained && hit.n_tok > 0) (void)retain_node(s->m, hit.last, &plain);
+}
+
+vt_status vt_retain(vt_domain *d, const uint32_t *tok, uint32_t n_tok, const vt_retention *keep,
+                    uint32_t *n_hit)
+{
+    vt_manager *m = vti_domain_owner(d);
+    vti_prefix hit = vti_radix_match(d, tok, n_tok);
+    if (n_hit) *n_hit = hit.n_tok;
+    if (keep->priority > VT_MAX_PRIORITY) return VT_EINVAL;
+    if (hit.n_tok == 0) return VT_OK;
+    vti_radix_touch(m->radix, hit.last);
+    return vti_tally_answer(m, retain_node(m, hit.last, keep));
+}
+
+// ---- Domains
+
+vt_status vt_domain_open(vt_manager *m, const void *key, size_t key_bytes, vt_domain **out)
+{
+    enum { MAX_KEY_BYTES = 4096 };
+    *out = NULL;
+    if (key_bytes > MAX_KEY_BYTES) return VT_EINVAL;
+    return vti_radix_open(m->radix, key, key_bytes, out);
+}
+
+void vt_domain_each(vt_manager *m,
+                    bool (*fn)(void *ud, vt_domain *d, const void *key, size_t key_bytes), void *ud)
+{
+    vti_domain_walk(m->radix, fn, ud);
+}
+
+uint32_t vt_events_take(vt_manager *m, vt_event *out, uint32_t max_n)
+{
+    return vti_events_take(m->events, out, max_n);
 }

@@ -12,7 +12,7 @@
 //   swap_in     BACK --all are mapped--> READ --all--> DONE
 //
 // Memory comes free while the rest is written: in WRITE, too, entries are unmapped that the swap
-// has whole. Who needs memory at once unmaps them itself (vti_moves_yield).
+// has whole. A call that needs memory at once unmaps them itself (vti_moves_yield).
 //
 //   a failure, or the caller takes it back:
 //     FENCE          memory has the rows: the new entries are dropped
@@ -21,13 +21,10 @@
 //     again UNMAP    a device that fails so often: the span is quarantined
 //
 // Until a call has told the caller how it ended (DONE), the sequence stays on its way.
-#include "seq_undo.h"
 #include "sequence.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#include "vtensor/common/try.h"
 
 // ---- The list
 
@@ -106,8 +103,8 @@ static void list_drop_in(vt_seq *s)
     if (n == 0) vti_swap_forget(s);
 }
 
-// Of the first `end` entries, the first of a group at neighbouring positions that are mapped, or
-// are not: how many; *first is the position of the first.
+// Looks among the first `end` entries for the first of a group at neighbouring positions that are
+// mapped, or are not. Returns how many; *first is the position of the first.
 static uint32_t list_stretch(const vt_seq *s, uint32_t group, uint32_t end, bool mapped,
                              uint32_t *first)
 {
@@ -200,7 +197,7 @@ static bool begin_copy(vt_seq *s, vti_job_kind kind)
 static bool copy_ended(vt_seq *s)
 {
     vti_copy *c = &s->move->copy;
-    if (c->is_lent) return false;
+    if (c->in_flight) return false;
     if (c->job.st != VT_OK || c->job.n_done == c->job.n) return true;
     if (vti_copy_post(s->m, c) != VT_ENOMEM) return false; // with the mapper, or its queue is full
     c->job.st = VT_ENOMEM;
@@ -256,12 +253,12 @@ static vt_status post_unmaps(vt_seq *s, bool *is_done)
     uint32_t end = n_written(s);
     *is_done = true;
     for (uint32_t g = 0; g < m->geo.n_group && st == VT_OK; g++) {
-        vti_order_form form = {.kind = VTI_JOB_UNMAP, .deadline = VTI_SOON};
-        bool is_lent = s->span->lane[g].is_lent;
-        if (!is_lent) form.n = list_stretch(s, g, end, true, &form.first);
-        if (form.n > 0) st = vti_job_post(m, s->span, g, &form);
+        vti_job_spec spec = {.kind = VTI_JOB_UNMAP, .deadline = VTI_SOON};
+        bool in_flight = s->span->lane[g].in_flight;
+        if (!in_flight) spec.n = list_stretch(s, g, end, true, &spec.first);
+        if (spec.n > 0) st = vti_job_post(m, s->span, g, &spec);
         if (st == VT_NOSPACE) st = VT_OK; // a full queue: later
-        *is_done &= !is_lent && form.n == 0;
+        *is_done &= !in_flight && spec.n == 0;
     }
     return st;
 }
@@ -269,7 +266,7 @@ static vt_status post_unmaps(vt_seq *s, bool *is_done)
 static bool write_rows(vt_seq *s)
 {
     vti_copy *c = &s->move->copy;
-    bool is_new = !c->is_lent && c->job.n_done == 0; // it begins now
+    bool is_new = !c->in_flight && c->job.n_done == 0; // it begins now
     bool has_unmapped, has_ended = copy_ended(s);
     vt_status st = has_ended ? c->job.st : VT_OK;
     if (st == VT_OK && !is_new && !s->move->is_hasty) st = post_unmaps(s, &has_unmapped);
@@ -309,20 +306,20 @@ static uint32_t portion_chunks(const vt_manager *m, uint32_t group)
     return n > 1 ? (uint32_t)n : 1;
 }
 
-// Takes chunks for a stretch: what others have left first, which may have to be unmapped by the
-// mapper; then, a portion at a time, what the caller may take at once. VT_BUSY: not yet.
+// Takes chunks for a stretch: first what other sequences have left, which may have to be unmapped
+// by the mapper; then, a portion at a time, what the caller may take at once. VT_BUSY: not yet.
 static vt_status plan_stretch(vt_seq *s, uint32_t group, uint32_t first, uint32_t *n)
 {
     vt_manager *m = s->m;
     uint32_t all = *n;
     vt_status st = vti_plan_make(m, s->span, group, first, n, VTI_AHEAD);
     if (st != VT_NOSPACE && st != VT_NOMAPS) return st;
-    if (!s->move->is_hasty && m->vset.n_warm_bytes[VTI_SPAN_IDLE] > 0) return VT_BUSY;
+    if (!s->move->is_hasty && m->vset.mapped_free_bytes[VTI_SPAN_IDLE] > 0) return VT_BUSY;
     *n = portion_chunks(m, group);
     if (*n > all) *n = all;
     st = vti_plan_make(m, s->span, group, first, n, VTI_NOW);
     if (st != VT_BUSY || !s->move->is_hasty) return st;
-    vti_loans_return(m, true);
+    vti_sources_release(m, true);
     (void)vti_spans_reap(m, VTI_REAP_WAIT);
     *n = portion_chunks(m, group);
     if (*n > all) *n = all;
@@ -334,13 +331,13 @@ static vt_status back_stretch(vt_seq *s, uint32_t group, uint32_t first, uint32_
 {
     vt_manager *m = s->m;
     const vti_lane *l = &s->span->lane[group];
-    vti_order_form form = {VTI_JOB_BACK, first, n, VT_VMM_WRITE, VTI_SWAP};
-    VT_TRY(plan_stretch(s, group, first, &form.n));
-    for (uint32_t i = 0; i < form.n; i++) l->plan[i].is_dirty = false;
-    vt_status st = vti_job_post(m, s->span, group, &form);
+    vti_job_spec spec = {VTI_JOB_BACK, first, n, VT_VMM_WRITE, VTI_SWAP};
+    VT_TRY(plan_stretch(s, group, first, &spec.n));
+    for (uint32_t i = 0; i < spec.n; i++) l->plan[i].is_dirty = false;
+    vt_status st = vti_job_post(m, s->span, group, &spec);
     if (st == VT_OK) return VT_OK;
-    for (uint32_t i = 0; i < form.n; i++) l->plan[i].is_dirty = true;
-    vti_plan_drop(m, m->geo.group[group].cls, l->plan, 0, form.n);
+    for (uint32_t i = 0; i < spec.n; i++) l->plan[i].is_dirty = true;
+    vti_plan_drop(m, m->geo.group[group].cls, l->plan, 0, spec.n);
     return st == VT_NOSPACE ? VT_OK : st; // a full queue: later
 }
 
@@ -352,11 +349,11 @@ static bool back_rows(vt_seq *s)
     if (st == VT_NOSPACE && vti_system_note_full(m)) st = VT_OK; // chunks that exist will do
     for (uint32_t g = 0; g < m->geo.n_group && st == VT_OK; g++) {
         uint32_t first = 0, n = 0;
-        bool is_lent = s->span->lane[g].is_lent;
-        if (!is_lent) n = list_stretch(s, g, s->n_swapped, false, &first);
+        bool in_flight = s->span->lane[g].in_flight;
+        if (!in_flight) n = list_stretch(s, g, s->n_swapped, false, &first);
         if (n > 0) st = back_stretch(s, g, first, n);
         if (st == VT_BUSY) st = s->move->is_hasty ? VT_NOSPACE : VT_OK;
-        is_done &= !is_lent && n == 0;
+        is_done &= !in_flight && n == 0;
     }
     if (st != VT_OK) return give_up(s, st);
     return is_done && begin_copy(s, VTI_JOB_READ);
@@ -398,18 +395,18 @@ static void move_on(vt_seq *s)
     }
 }
 
-void vti_moves_go_on(vt_manager *m)
+void vti_moves_continue(vt_manager *m)
 {
     for (vti_move *mv = m->moves; mv; mv = mv->older) move_on(mv->seq);
 }
 
 static bool yield_lane(vt_seq *s, uint32_t group)
 {
-    vti_order_form form = {.kind = VTI_JOB_UNMAP};
+    vti_job_spec spec = {.kind = VTI_JOB_UNMAP};
     uint32_t most = portion_chunks(s->m, group);
-    form.n = list_stretch(s, group, n_written(s), true, &form.first);
-    if (form.n > most) form.n = most;
-    return form.n > 0 && vti_job_now(s->m, s->span, group, &form) == VT_OK;
+    spec.n = list_stretch(s, group, n_written(s), true, &spec.first);
+    if (spec.n > most) spec.n = most;
+    return spec.n > 0 && vti_job_now(s->m, s->span, group, &spec) == VT_OK;
 }
 
 bool vti_moves_yield(vt_manager *m)
@@ -418,33 +415,16 @@ bool vti_moves_yield(vt_manager *m)
         vt_seq *s = mv->seq;
         vti_span *sp = s->span;
         if (sp->is_lost || n_written(s) == 0) continue;
-        uint64_t had = vti_pool_bytes(m);
+        uint64_t had = vti_pset_pool_bytes(&m->pset);
         vti_span_settle(m, sp);
         for (uint32_t g = 0; g < m->geo.n_group && !sp->is_lost; g++) (void)yield_lane(s, g);
         list_note_out(s);
-        if (vti_pool_bytes(m) > had) return true;
+        if (vti_pset_pool_bytes(&m->pset) > had) return true;
     }
     return false;
 }
 
 // ---- Waiting
-
-static void await_fence(vt_seq *s)
-{
-    vt_status st = vti_fence_await(s->m, s->move->ticket);
-    if (st == VT_OK) return;
-    list_drop_in(s);
-    (void)end_move(s, st);
-}
-
-// If nothing is with the mapper, its queue was full.
-static void await_jobs(vt_seq *s)
-{
-    vt_manager *m = s->m;
-    if (!s->move->copy.is_lent && !vti_span_is_lent(&m->vset, s->span)) vti_jobs_settle(m);
-    vti_copy_await(m, &s->move->copy);
-    for (uint32_t g = 0; g < m->geo.n_group; g++) vti_lane_await(m, s->span, g);
-}
 
 static vt_status tell_end(vt_seq *s)
 {
@@ -456,12 +436,22 @@ static vt_status tell_end(vt_seq *s)
 void vti_seq_arrive(vt_seq *s)
 {
     if (!s->move) return;
-    s->move->is_hasty = true;
-    for (move_on(s); s->move->phase != VTI_MOVE_DONE; move_on(s))
-        if (s->move->phase == VTI_MOVE_FENCE)
-            await_fence(s);
-        else
-            await_jobs(s);
+    vt_manager *m = s->m;
+    vti_move *mv = s->move;
+    mv->is_hasty = true;
+    for (move_on(s); mv->phase != VTI_MOVE_DONE; move_on(s)) {
+        if (mv->phase == VTI_MOVE_FENCE) {
+            vt_status st = vti_fence_await(m, mv->ticket);
+            if (st == VT_OK) continue;
+            list_drop_in(s);
+            (void)end_move(s, st);
+            continue;
+        }
+        // If nothing is in flight, the mapper's queue was full.
+        if (!mv->copy.in_flight && !vti_span_in_flight(&m->vset, s->span)) vti_jobs_settle(m);
+        vti_copy_await(m, &mv->copy);
+        for (uint32_t g = 0; g < m->geo.n_group; g++) vti_lane_await(m, s->span, g);
+    }
 }
 
 vt_status vti_move_wait(vt_seq *s)
@@ -484,12 +474,6 @@ static vt_status move_begin(vt_seq *s, vti_move_phase phase, bool is_out)
     return VT_OK;
 }
 
-static vt_status slots_suffice(vt_manager *m, uint32_t n)
-{
-    if (n > m->swap.n_free) vti_copy_stop(m, &m->swap.drop);
-    return n > m->swap.n_free ? VT_NOSWAP : VT_OK;
-}
-
 static vt_status begin_out(vt_seq *s)
 {
     vt_manager *m = s->m;
@@ -500,7 +484,8 @@ static vt_status begin_out(vt_seq *s)
     if (s->span->is_lost) return VT_EDEVICE;
     uint32_t n_out = count_out(s, &n_hole);
     if (n_out == 0) return VT_OK;
-    VT_TRY(slots_suffice(m, n_out));
+    if (n_out > m->swap.n_free) vti_copy_stop(m, &m->swap.drop);
+    if (n_out > m->swap.n_free) return VT_NOSWAP;
     VT_TRY(vti_runs_make(m, s->span, n_hole));
     VT_TRY(vti_fence_take(m, s->span));
     VT_TRY(move_begin(s, VTI_MOVE_FENCE, true));

@@ -14,12 +14,12 @@
 //
 // If the system has less memory than the budget allows, the step takes as much from others as it
 // misses and tries once more.
+#include "vattention_internal.h"
+
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "vattention_internal.h"
-#include "vtensor/common/sizes.h"
-#include "vtensor/common/try.h"
+#include "vtensor/core/common.h"
 
 enum { DEFAULT_EAGER_GROUPS = 2, DEFAULT_NEXT_GROUPS = 4 };
 enum { DEFAULT_LOW_PERCENT = 10, DEFAULT_HIGH_PERCENT = 15 };
@@ -31,17 +31,17 @@ enum { SLICE_BYTES = 4 << 20 };
 static bool lay_out_tensors(vti_va_geo *g)
 {
     size_t used, tensor;
-    if (!vti_size_mul(g->tok_stride, g->max_tok, &used) ||
+    if (__builtin_mul_overflow(g->tok_stride, g->max_tok, &used) ||
         !vti_size_round_up(used, g->page_bytes, &g->request_stride) ||
         g->request_stride / g->page_bytes > UINT32_MAX / 2 / g->max_batch)
         return false;
     g->groups_per_request = (uint32_t)(g->request_stride / g->page_bytes);
-    g->n_home = g->max_batch * g->groups_per_request;
-    return vti_size_mul(g->request_stride, g->max_batch, &tensor) &&
+    g->n_preferred = g->max_batch * g->groups_per_request;
+    return !__builtin_mul_overflow(g->request_stride, g->max_batch, &tensor) &&
            !__builtin_add_overflow(tensor, g->page_bytes, &g->view_stride) &&
-           vti_size_mul(g->view_stride, g->n_view, &g->reserved_bytes) &&
+           !__builtin_mul_overflow(g->view_stride, g->n_view, &g->reserved_bytes) &&
            g->reserved_bytes <= PTRDIFF_MAX &&
-           vti_size_mul(g->page_bytes, g->n_view, &g->group_bytes);
+           !__builtin_mul_overflow(g->page_bytes, g->n_view, &g->group_bytes);
 }
 
 static vt_status va_geo_init(vti_va_geo *g, const vt_va_config *c, size_t granularity)
@@ -53,9 +53,10 @@ static vt_status va_geo_init(vti_va_geo *g, const vt_va_config *c, size_t granul
                       .max_tok = c->max_tok,
                       .max_batch = c->max_batch,
                       .row_bytes = c->row_bytes};
-    bool fits = vti_size_mul(c->row_bytes, c->megacache ? c->n_plane : 1, &g->tok_stride) &&
-                vti_slice_choose(c->page_bytes, g->tok_stride, granularity, &g->page_bytes) &&
-                lay_out_tensors(g);
+    bool fits =
+        !__builtin_mul_overflow(c->row_bytes, c->megacache ? c->n_plane : 1, &g->tok_stride) &&
+        vti_slice_choose(c->page_bytes, g->tok_stride, granularity, &g->page_bytes) &&
+        lay_out_tensors(g);
     if (!fits) return VT_EINVAL;
     g->slice_groups = g->group_bytes < SLICE_BYTES ? (uint32_t)(SLICE_BYTES / g->group_bytes) : 1;
     return VT_OK;
@@ -69,7 +70,7 @@ static vt_status reserve_addresses(vt_va *va)
     const vti_va_geo *g = &va->geo;
     const vt_vmm_ops *ops = va->vmm->ops;
     vt_vmm_geometry vg = {.n_class = 1,
-                          .cls = {{g->n_view, g->page_bytes, 2 * (uint64_t)g->n_home}}};
+                          .cls = {{g->n_view, g->page_bytes, 2 * (uint64_t)g->n_preferred}}};
     VT_TRY(ops->configure(va->vmm, &vg));
     uint64_t max_runs = ops->max_runs(va->vmm);
     if (max_runs / g->n_view < g->max_batch) return VT_NOMAPS;
@@ -82,8 +83,8 @@ static vt_status allocate_tables(vt_va *va)
 {
     const vti_va_geo *g = &va->geo;
     va->req = calloc(g->max_batch, sizeof *va->req);
-    va->name = calloc(g->n_home, sizeof *va->name);
-    va->state = calloc(g->n_home, 2);
+    va->name = calloc(g->n_preferred, sizeof *va->name);
+    va->state = calloc(g->n_preferred, 2);
     if (!va->req || !va->name || !va->state) return VT_ENOMEM;
     for (uint32_t i = 0; i < g->max_batch; i++) {
         va->req[i].name = va->name + (size_t)i * g->groups_per_request;
@@ -119,14 +120,6 @@ static bool set_options(vt_va *va, const vt_va_config *cfg)
     return va->low_percent == 0 || (va->low_percent <= va->high_percent && va->high_percent <= 100);
 }
 
-static vt_status make_groups(vt_va *va)
-{
-    const vti_va_actor owner = vti_va_owner(va);
-    const vt_status st = vti_va_create_all(va, &owner);
-    if (st != VT_OK) (void)va->vmm->ops->unreserve(va->vmm, va->addr, va->geo.reserved_bytes);
-    return st;
-}
-
 static vt_status va_make(const vt_va_config *cfg, vt_vmm *vmm, vt_va **out)
 {
     vt_va *va = calloc(1, sizeof *va);
@@ -138,7 +131,11 @@ static vt_status va_make(const vt_va_config *cfg, vt_vmm *vmm, vt_va **out)
     if (st == VT_OK) st = allocate_tables(va);
     if (st == VT_OK) st = reserve_addresses(va);
     if (st == VT_OK) va->budget_groups = cfg->budget_bytes / va->geo.group_bytes;
-    if (st == VT_OK && cfg->makes_at_start) st = make_groups(va);
+    if (st == VT_OK && cfg->makes_at_start) {
+        const vti_va_actor owner = vti_va_owner(va);
+        st = vti_va_create_all(va, &owner);
+        if (st != VT_OK) (void)vmm->ops->unreserve(vmm, va->addr, va->geo.reserved_bytes);
+    }
     if (st != VT_OK) {
         va_free(va);
         return st;
@@ -226,22 +223,6 @@ static vt_status tally_answer(vt_va *va, vt_status st)
     return st;
 }
 
-static bool is_active(const vt_va *va, uint32_t reqid)
-{
-    return reqid < va->geo.max_batch && va->req[reqid].is_active;
-}
-
-static void activate_request(vt_va *va, uint32_t reqid, uint32_t len_tok, uint32_t need)
-{
-    vti_va_req *r = &va->req[reqid];
-    r->is_active = true;
-    r->len_tok = len_tok;
-    r->n_need = need;
-    r->n_given = 0;
-    va->count.allocs++;
-    va->count.reused_groups += r->n_mapped < need ? r->n_mapped : need;
-}
-
 vt_status vt_va_alloc_reqid(vt_va *va, uint32_t len_tok, uint32_t *reqid)
 {
     if (len_tok > va->geo.max_tok) return VT_EINVAL;
@@ -251,26 +232,27 @@ vt_status vt_va_alloc_reqid(vt_va *va, uint32_t len_tok, uint32_t *reqid)
     uint32_t i = vti_va_best_fit(va, need);
     if (i == va->geo.max_batch) return VT_NOSPANS;
     VT_TRY(vti_va_wipe(va, &owner, i, UINT32_MAX));
-    activate_request(va, i, len_tok, need);
+    vti_va_req *r = &va->req[i];
+    r->is_active = true;
+    r->len_tok = len_tok;
+    r->n_need = need;
+    r->n_given = 0;
+    va->count.allocs++;
+    va->count.reused_groups += r->n_mapped < need ? r->n_mapped : need;
     *reqid = i;
     return VT_OK;
-}
-
-static void deactivate_request(vt_va *va, uint32_t reqid, uint64_t fence)
-{
-    vti_va_req *r = &va->req[reqid];
-    r->is_active = r->has_queued = false;
-    r->len_tok = r->n_need = r->n_given = 0;
-    r->fence = fence;
-    r->freed_at = ++va->n_free;
 }
 
 vt_status vt_va_free_reqid(vt_va *va, uint32_t reqid)
 {
     uint64_t ticket;
-    if (!is_active(va, reqid)) return VT_EINVAL;
+    if (reqid >= va->geo.max_batch || !va->req[reqid].is_active) return VT_EINVAL;
     VT_TRY(vti_va_take_fence(va, &ticket));
-    deactivate_request(va, reqid, ticket);
+    vti_va_req *r = &va->req[reqid];
+    r->is_active = r->has_queued = false;
+    r->len_tok = r->n_need = r->n_given = 0;
+    r->fence = ticket;
+    r->freed_at = ++va->n_free;
     if (va->deferred) return VT_OK;
     vti_va_settle(va, false);
     vti_va_sweep(va);
@@ -278,13 +260,6 @@ vt_status vt_va_free_reqid(vt_va *va, uint32_t reqid)
 }
 
 // ---- Steps
-
-static vt_status check_step_lengths(const vt_va *va, const uint32_t *len_tok)
-{
-    for (uint32_t i = 0; i < va->geo.max_batch; i++)
-        if (len_tok[i] > (va->req[i].is_active ? va->geo.max_tok : 0)) return VT_EINVAL;
-    return VT_OK;
-}
 
 typedef struct va_sums {
     uint64_t n_keep; // groups that active requests have been given or need now, and lost ones
@@ -358,7 +333,8 @@ static vt_status prepare_batch(vt_va *va, const uint32_t *len_tok)
 
 vt_status vt_va_step_prepare(vt_va *va, const uint32_t *len_tok, bool eager_reclaim)
 {
-    VT_TRY(check_step_lengths(va, len_tok));
+    for (uint32_t i = 0; i < va->geo.max_batch; i++)
+        if (len_tok[i] > (va->req[i].is_active ? va->geo.max_tok : 0)) return VT_EINVAL;
     vti_va_settle(va, false);
     if (eager_reclaim || !va->deferred) vti_va_sweep(va);
     return tally_answer(va, prepare_batch(va, len_tok));

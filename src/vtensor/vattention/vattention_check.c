@@ -1,10 +1,9 @@
-// vattention_check.c - vt_va_check, which proves the invariants of vattention_internal.h, whose
-// numbers the comments give, and the statistics: gauges are computed on request, so that they
-// cannot drift; only counters are kept.
+// vattention_check.c - what can be seen of the manager: vt_va_check, which proves the invariants of
+// vattention_internal.h, whose numbers the comments give; the statistics, whose gauges are computed
+// on request, so that they cannot drift; and every page group that exists, and where it is.
 #include "vattention_internal.h"
 
-#include "vtensor/common/claim.h"
-#include "vtensor/common/try.h"
+#include "vtensor/core/common.h"
 
 typedef struct va_census {
     uint64_t n_used, n_spare; // names MAPPED and SPARE
@@ -39,9 +38,9 @@ static const char *check_names(vt_va *va, uint32_t req, va_census *c)
 {
     const vti_va_req *r = &va->req[req];
     for (uint32_t at = 0; at < r->n_mapped + r->n_torn; at++) {
-        uint32_t name = r->name[at], home = req * va->geo.groups_per_request + at;
-        HOLDS(name < 2 * va->geo.n_home, "a group has a name that does not exist");
-        HOLDS(name < va->geo.n_home || name - va->geo.n_home == home,
+        uint32_t name = r->name[at], preferred = req * va->geo.groups_per_request + at;
+        HOLDS(name < 2 * va->geo.n_preferred, "a group has a name that does not exist");
+        HOLDS(name < va->geo.n_preferred || name - va->geo.n_preferred == preferred,
               "a reserve name is used at another position");
         HOLDS(va->state[name] == VTI_VA_MAPPED, "a group is mapped twice, or not created");
         va->state[name] = VTI_VA_SEEN;
@@ -67,7 +66,7 @@ static const char *check_requests(vt_va *va, va_census *c)
 static bool count_states(vt_va *va, va_census *c)
 {
     bool all_seen = true;
-    for (uint32_t name = 0; name < 2 * va->geo.n_home; name++) {
+    for (uint32_t name = 0; name < 2 * va->geo.n_preferred; name++) {
         all_seen &= va->state[name] != VTI_VA_MAPPED;
         c->n_spare += va->state[name] == VTI_VA_SPARE;
         c->n_used += va->state[name] == VTI_VA_SEEN;
@@ -90,15 +89,6 @@ static const char *check_sums(const vt_va *va, const va_census *c)
     return NULL;
 }
 
-// 5
-static vt_status check_system(const vt_va *va, const va_census *c, const char **broken)
-{
-    vti_claim claim = {.resident_bytes = va->n_created * va->geo.group_bytes,
-                       .mapped_bytes = c->n_page * va->geo.page_bytes,
-                       .n_run = c->n_run * va->geo.n_view};
-    return vti_claim_check(va->vmm, &claim, broken);
-}
-
 vt_status vt_va_check(vt_va *va, const char **what)
 {
     va_census c = {0};
@@ -107,7 +97,10 @@ vt_status vt_va_check(vt_va *va, const char **what)
     const char *broken = check_requests(va, &c);
     if (!count_states(va, &c) && !broken) broken = "a group is mapped nowhere, but not spare";
     if (!broken) broken = check_sums(va, &c);
-    if (!broken) st = check_system(va, &c, &broken);
+    const vti_claim claim = {.resident_bytes = va->n_created * va->geo.group_bytes, // 5
+                             .mapped_bytes = c.n_page * va->geo.page_bytes,
+                             .n_run = c.n_run * va->geo.n_view};
+    if (!broken) st = vti_claim_check(va->vmm, &claim, &broken);
     if (what) *what = broken;
     return broken ? VT_EINVAL : st;
 }
@@ -146,4 +139,35 @@ vt_va_request vt_va_look(const vt_va *va, uint32_t reqid)
                            .n_need = r->n_need,
                            .n_given = r->n_given,
                            .n_mapped = r->n_mapped};
+}
+
+// ---- Page groups, one by one
+
+static void walk_request(const vt_va *va, uint32_t reqid,
+                         void (*fn)(void *ud, const vt_va_group *group), void *ud)
+{
+    const vti_va_req *r = &va->req[reqid];
+    const uint32_t n = r->n_mapped + r->n_torn;
+    for (uint32_t i = 0; i < n; i++) {
+        const vt_va_group g = {r->name[i], reqid, i, i < r->n_given};
+        fn(ud, &g);
+    }
+}
+
+void vt_va_each_group(vt_va *va, void (*fn)(void *ud, const vt_va_group *group), void *ud)
+{
+    vti_va_settle(va, true);
+    for (uint32_t i = 0; i < va->geo.max_batch; i++) walk_request(va, i, fn, ud);
+    for (uint32_t name = 0; name < 2 * va->geo.n_preferred; name++) {
+        if (va->state[name] != VTI_VA_SPARE) continue;
+        const vt_va_group g = {.name = name, .reqid = UINT32_MAX};
+        fn(ud, &g);
+    }
+}
+
+void vt_va_each_group_of(vt_va *va, uint32_t reqid, void (*fn)(void *ud, const vt_va_group *group),
+                         void *ud)
+{
+    vti_va_settle(va, true);
+    if (reqid < va->geo.max_batch) walk_request(va, reqid, fn, ud);
 }

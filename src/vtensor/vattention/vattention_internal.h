@@ -1,5 +1,5 @@
-// vattention_internal.h - the design of the manager behind vattention.h, and what its files share.
-// It depends only on the backend port and on common/.
+// vattention_internal.h - the design of the manager of vattention.h, and what its files share.
+// It depends only on the backend port, common.h and mapper.h.
 //
 // A tensor ("view": one for each plane, or a single one with megacache), and what is mapped in it:
 //
@@ -20,9 +20,10 @@
 // Where the system limits mappings (the host), neighbouring names at neighbouring positions (a run)
 // cost one mapping in each view. Every position of every request has two names of its own:
 //
-//   names   0 .. n_home-1           home: position p of request r prefers the name
-//                                   r x groups_per_request + p; it may serve anywhere
-//           n_home .. 2 x n_home-1  reserve: serves at its position only, so it is always available
+//   names   0 .. n_preferred-1   preferred: position p of request r prefers the name
+//                                r x groups_per_request + p; it may serve anywhere
+//           n_preferred ..       reserve, as many: serves at its position only, so it is always
+//                                free
 //
 // A position takes the spare group that continues its request's run; else, while fewer than
 // max_jump runs are mapped, any spare one, or a new one; else what continues the run, created in
@@ -43,8 +44,8 @@
 // Two threads change mappings: the owner in its calls, and the worker of a look-ahead. While a job
 // is with the worker, all fields under "mappings" are the worker's, until vti_va_settle has taken
 // it back; the owner then only reads those that are atomic, for the gauges. What the worker needs
-// of the owner's fields stands in the goals of its jobs. An actor says who works: the owner queues
-// its wipes in the order of the device's work; the worker wipes at once.
+// of the owner's fields stands in the goals of its jobs. An actor says which of them works: the
+// owner queues its wipes in the order of the device's work; the worker wipes at once.
 //
 //   IDLE --alloc_reqid--> ACTIVE --step, step_async: need follows the length--> ACTIVE
 //     ^                     |
@@ -69,7 +70,7 @@
 
 #include <sys/types.h>
 
-#include "vtensor/common/mapper.h"
+#include "vtensor/core/mapper.h"
 #include "vtensor/vattention.h"
 
 typedef struct vti_va_geo {
@@ -77,8 +78,8 @@ typedef struct vti_va_geo {
     size_t row_bytes, tok_stride, page_bytes, group_bytes;
     size_t request_stride, view_stride; // view_stride: a tensor and a page of guard
     size_t reserved_bytes;
-    uint32_t groups_per_request, n_home; // n_home: of all requests
-    uint32_t slice_groups;               // most that a step of the worker maps, wipes or unmaps
+    uint32_t groups_per_request, n_preferred; // n_preferred: of all requests
+    uint32_t slice_groups; // most that a step of the worker maps, wipes or unmaps
 } vti_va_geo;
 
 typedef enum vti_va_state {
@@ -107,7 +108,7 @@ typedef struct vti_va_req {
     uint32_t n_want;   // groups that a step must end with, at least; or that a look-ahead aims at
 } vti_va_req;
 
-// Who works, and where that is counted (only counters).
+// Which thread works, and where its work is counted (only counters).
 typedef struct vti_va_actor {
     vt_vmm_order order; // of wiping
     vt_va_stats *count;
@@ -148,7 +149,7 @@ struct vt_va {
     uint64_t max_jump; // runs up to which any group is mapped anywhere
 
     // mappings
-    uint8_t *state; // [2 x n_home] vti_va_state of each name
+    uint8_t *state; // [2 x n_preferred] vti_va_state of each name
     _Atomic uint64_t n_created, n_spare;
     uint64_t n_run;
 
@@ -165,23 +166,16 @@ struct vt_va {
     vti_va_job job[VTI_VA_N_JOB];
 };
 
-// vattention_group.c: page groups by name.
+// vattention_map.c: page groups by name, and the groups of a request.
 uint32_t vti_va_groups_for(const vti_va_geo *g, uint32_t len_tok);
 vt_status vti_va_note(const vti_va_actor *by, vt_status st); // counts VT_EDEVICE; returns st
 uint64_t vti_va_used(const vt_va *va);                       // groups that exist and are not spare
 uint64_t vti_va_room(const vt_va *va); // groups that may be mapped in addition
 bool vti_va_continues(const vt_va *va, uint32_t req, uint32_t at, uint32_t name);
-// The groups for the next positions of the request, 1 to most; created if they were not.
-// Errors: VT_NOSPACE (the budget, or the system), VT_EDEVICE, VT_ENOMEM.
-vt_status vti_va_take_run(vt_va *va, const vti_va_actor *by, uint32_t req, uint32_t most,
-                          vti_va_run *out);
-void vti_va_set_state(vt_va *va, const vti_va_run *run, vti_va_state state);
-// Errors: VT_EDEVICE. Pre: there are as many.
-// All that the budget allows and the tensors have room for.
+// Creates all that the budget allows and the tensors have room for.
 vt_status vti_va_create_all(vt_va *va, const vti_va_actor *by);
+// Errors: VT_EDEVICE. Pre: there are as many.
 vt_status vti_va_destroy_spares(vt_va *va, const vti_va_actor *by, uint64_t n_group);
-
-// vattention_map.c: the groups of a request.
 vti_va_actor vti_va_owner(vt_va *va);
 // Maps up to `most` groups; fewer if they are no run. Pre: most > 0.
 vt_status vti_va_grow_run(vt_va *va, const vti_va_actor *by, uint32_t req, uint32_t most);
@@ -198,7 +192,7 @@ vt_status vti_va_take_fence(vt_va *va, uint64_t *ticket);
 vt_status vti_va_is_passed(vt_va *va, const vti_va_actor *by, uint64_t fence, bool wait,
                            bool *is_passed);
 
-// vattention_reclaim.c: which requests lose memory. n_keep is set by the caller, or by keep_needed.
+// vattention_ahead.c: which requests lose memory. n_keep is set by the caller, or by keep_needed.
 // visit is called for each request that has more than n_keep, in the order in which they lose it;
 // it returns false to end the walk.
 void vti_va_each_victim(vt_va *va, bool (*visit)(vt_va *va, uint32_t reqid, void *ctx), void *ctx);
@@ -216,7 +210,7 @@ vt_status vti_va_mend(vt_va *va);
 // max_batch: there is none.
 uint32_t vti_va_best_fit(const vt_va *va, uint32_t need);
 
-// vattention_ahead.c: the look-ahead.
+// The look-ahead.
 vt_status vti_va_worker_start(vt_va *va); // unless it runs
 void vti_va_look_ahead(vt_va *va);        // Pre: settled
 // Afterwards no job is with the worker. Waits for what the next step needs and for one slice of the

@@ -79,7 +79,7 @@ class BenchServe(unittest.TestCase):
             self.assertEqual(row["failed"], 0)
             self.assertGreater(row["n"], 0)
             self.assertGreater(row["rate watched"], 0)
-            self.assertGreater(row["whole picture"], 0)
+            self.assertGreater(row["snapshot"], 0)
             self.assertGreaterEqual(row["events sent"], row["events made"])
             self.assertLessEqual(row["more time low"], row["more time"])
             self.assertLessEqual(row["more time"], row["more time high"])

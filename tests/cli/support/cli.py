@@ -35,9 +35,9 @@ def defaults():
         signal.signal(number, signal.SIG_DFL)
 
 
-def start(*args, env=None, **how):
+def start(*args, env=None, program=PROGRAM, **how):
     how = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **how}
-    return subprocess.Popen([PROGRAM, *map(str, args)], env=clean_env(env), preexec_fn=defaults, **how)
+    return subprocess.Popen([program, *map(str, args)], env=clean_env(env), preexec_fn=defaults, **how)
 
 
 def wait_until_caught(process, number):
@@ -51,8 +51,8 @@ def wait_until_caught(process, number):
     raise AssertionError(f"ended with status {process.returncode}: {process.stderr.read()}")
 
 
-def run(*args, stdin=b"", env=None, timeout=120):
-    with start(*args, env=env, stdin=subprocess.PIPE) as process:
+def run(*args, stdin=b"", env=None, timeout=120, program=PROGRAM):
+    with start(*args, env=env, program=program, stdin=subprocess.PIPE) as process:
         out, err = process.communicate(stdin, timeout=timeout)
     return subprocess.CompletedProcess(args, process.returncode, out, err)
 

@@ -78,7 +78,7 @@ class OldFiles(cli.TestCase):
         ])
 
     def test_missing_pre(self):
-        warning = b"warning: %s: key 'tokenizer.ggml.pre' is missing: words are cut by the pre-tokenizer 'default', maybe not"
+        warning = b"warning: %s: key 'tokenizer.ggml.pre' is missing: the pre-tokenizer 'default' is used, which may differ"
         path = self.gpt2()
         done = self.ok("tokenize", "-m", path, stdin=b"1111")
         self.assertEqual(done.stdout, b"94 16 16\n")
@@ -99,7 +99,7 @@ class OtherFiles(cli.TestCase):
         return [int(word) for word in self.ok("tokenize", "-m", *args, stdin=text).stdout.split()]
 
     def test_kinds(self):
-        for name, *options in (("words.json",), ("bpe.model",), ("ranks.tiktoken", "--tokenizer-pre", "gpt-2")):
+        for name, *options in (("words.json",), ("sp_bpe.gguf",), ("ranks.tiktoken", "--tokenizer-pre", "gpt-2")):
             ids = self.tokenize(VECTORS / name, *options)
             done = self.ok("tokenize", "-m", VECTORS / name, *options, "--decode", stdin=listed(ids))
             self.assertEqual(done.stdout, b"the engine", name)
@@ -111,9 +111,7 @@ class OtherFiles(cli.TestCase):
     def test_folder(self):
         folder = cli.scratch("folder")
         folder.mkdir()
-        self.fails(1, "a directory without tokenizer.json, tokenizer.model or vocab.json", "tokenize", "-m", folder)
-        (folder / "tokenizer.model").write_bytes((VECTORS / "bpe.model").read_bytes())
-        self.assertEqual(self.tokenize(folder), self.tokenize(VECTORS / "bpe.model"))
+        self.fails(1, "a directory without tokenizer.json; transformers makes one", "tokenize", "-m", folder)
         (folder / "tokenizer.json").write_bytes((VECTORS / "plain.json").read_bytes())
         self.assertEqual(self.tokenize(folder), self.tokenize(VECTORS / "plain.json"))
         (folder / "tokenizer_config.json").write_text('{"bos_token": "</s>", "add_bos_token": true}')
@@ -121,30 +119,16 @@ class OtherFiles(cli.TestCase):
         (folder / "tokenizer_config.json").write_text('{"bos_token": "<no>"}')
         self.fails(1, "tokenizer_config.json: bos_token: '<no>' is not in the vocabulary", "tokenize", "-m", folder)
 
-    def test_pair(self):
-        folder = cli.scratch("pair")
-        folder.mkdir()
-        model = json.loads((VECTORS / "prefix_space.json").read_text(encoding="utf-8"))["model"]
-        (folder / "vocab.json").write_text(json.dumps(model["vocab"]))
-        args = folder / "vocab.json", "--tokenizer-pre", "gpt-2"
-        self.fails(1, "nor is a vocab.bpe or merges.txt beside it", "tokenize", "-m", *args)
-        merges = "".join(f"{a} {b}\n" for a, b in model["merges"])
-        (folder / "merges.txt").write_text("#version: 0.2\n" + merges, encoding="utf-8")
-        self.assertEqual(self.tokenize(*args, text=b" Hello world"),
-                         self.tokenize(VECTORS / "prefix_space.json", text=b"Hello world"))
-        (folder / "merges.txt").write_text("h e\n\nno-merge\n")
-        self.fails(1, "line 3 of the merges: not two pieces", "tokenize", "-m", *args)
-
     def test_pre(self):
         ranks, words = VECTORS / "ranks.tiktoken", VECTORS / "words.json"
         self.fails(1, "the name of a pre-tokenizer must be given", "tokenize", "-m", ranks)
-        self.fails(1, "'no-such' is not known", "tokenize", "-m", ranks, "--tokenizer-pre", "no-such")
-        self.fails(1, "says itself how text is cut", "tokenize", "-m", words, "--tokenizer-pre", "gpt-2")
+        self.fails(1, "unknown pre-tokenizer 'no-such'", "tokenize", "-m", ranks, "--tokenizer-pre", "no-such")
+        self.fails(1, "names its own pre-tokenizer", "tokenize", "-m", words, "--tokenizer-pre", "gpt-2")
 
     def test_broken(self):
         path = cli.scratch("broken")
-        for text, error in ((b"", "broken: no pieces: not a SentencePiece model"), (b"{", "no \"model\""),
-                            (b'{"model": {', "line 1"), (b"AA== 0\nAA== 0\n", "line 2: rank 0 a second time")):
+        for text, error in ((b"", "broken: neither GGUF nor a tokenizer.json nor a rank file"), (b"{}", "model: not an object"),
+                            (b'{"model": {', "line 1"), (b"AA== 0\nAA== 0\n", "line 2: duplicate rank 0")):
             path.write_bytes(text)
             self.fails(1, error, "tokenize", "-m", path, *(["--tokenizer-pre", "gpt-2"] if text[:1] == b"A" else []))
 

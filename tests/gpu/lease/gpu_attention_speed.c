@@ -2,7 +2,8 @@
 // decoded token per sequence or, with `prefill`, of the last 512 positions of each, behind a prefix
 // that is in the cache.
 //
-//     gpu_attention_speed [small] [prefill] [exact|law] [plant-stride|plant-chunk|plant-hole]
+//     gpu_attention_speed [small] [prefill] [cpu-exact|batch-invariant]
+//                         [plant-stride|plant-chunk|plant-hole]
 //
 // A case is run over several caches with the same keys and values (speed_rig.h): libvtensor's, as
 // an engine has it, its chunks mapped in scattered order; plain memory laid out the same, and
@@ -249,8 +250,8 @@ int main(int argc, char **argv)
     static speed_run run;
     run.small = take_word(&argc, &argv, "small");
     const bool prefill = take_word(&argc, &argv, "prefill");
-    run.math = take_word(&argc, &argv, "exact") ? "exact" : "law";
-    (void)take_word(&argc, &argv, "law");
+    run.math = take_word(&argc, &argv, "cpu-exact") ? "cpu-exact" : "batch-invariant";
+    (void)take_word(&argc, &argv, "batch-invariant");
     for (int i = 1; i < SPEED_N_PLANT; i++)
         if (take_word(&argc, &argv, plants[i])) run.plant = (speed_plant)i;
     if (argc > 1) return 2;

@@ -44,7 +44,7 @@ static void open_rig(void)
         fprintf(stderr, "%s\n", err.text);
         exit(1);
     }
-    if (vti_cu_load(&rig.vmm, &why) != VT_OK) {
+    if (vti_cu_load(&rig.vmm, false, &why) != VT_OK) {
         fprintf(stderr, "%s\n", why);
         exit(1);
     }

@@ -26,10 +26,10 @@ import lease_goals
 
 TREE = Path(__file__).resolve().parents[3]
 LEAST_S = 30  # of the lease's time that is worth beginning a part
-PROGRAMS = ["flexinfer", "make_model", "test_gpu_vmm", "test_gpu_order", "lease_beside", "lease_models", "lease_law",
-            "lease_lost", "lease_ranks", "lease_whole", "gpu_vmm_cost", "gpu_attention_speed"]
+PROGRAMS = ["flexinfer", "make_model", "test_gpu_vmm", "test_gpu_order", "lease_beside", "lease_models", "lease_batch_invariant",
+            "lease_lost", "lease_ranks", "lease_whole", "lease_span.so", "gpu_vmm_cost", "gpu_attention_speed"]
 DATA = ["tests/vectors/models", "tests/vectors/logits", "models/storyteller.gguf", "tests/gpu/lease/lease.py",
-        "tests/gpu/lease/lease_goals.py", "tests/gpu/lease/attention_torch.py"]
+        "tests/gpu/lease/lease_goals.py", "tests/gpu/lease/attention_torch.py", "tests/gpu/lease/others_torch.py"]
 
 
 def whole(options):
@@ -50,9 +50,9 @@ def of_1b(kind, command):
 
 
 def same_text(program, model, options):
-    """`exact` on the GPU must say what the host says."""
+    """`cpu-exact` on the GPU must say what the host says."""
     run = f"{{bin}}/{program} run -m {model} --temperature 0 {options}"
-    return (f"{run} --device cuda:0 --gpu-math exact > {{work}}/gpu.txt && {run} > {{work}}/cpu.txt &&"
+    return (f"{run} --device cuda:0 --gpu-math cpu-exact > {{work}}/gpu.txt && {run} > {{work}}/cpu.txt &&"
             " cmp {work}/gpu.txt {work}/cpu.txt")
 
 
@@ -69,15 +69,10 @@ PARTS = [
     ("beside", 120, "mappings change beside a kernel that reads", "{bin}/lease_beside", None),
     ("exact", 300, "every family: logits of the GPU == those of the CPU", "{bin}/lease_models {tree}",
      "{bin}/lease_models {tree} llama.gguf"),
-    ("law", 200, "tensor cores: the same bits in every way", "{bin}/lease_law", "{bin}/lease_law small"),
+    ("batch-invariant", 200, "tensor cores: the same bits in every way", "{bin}/lease_batch_invariant", "{bin}/lease_batch_invariant small"),
     ("lost", 60, "an illegal address ends a pass with one line", "{bin}/lease_lost {tree}", None),
     ("two_ranks", 120, "two GPUs compute a model together (skipped where there is one)", "{bin}/lease_ranks {tree}",
      "{bin}/lease_ranks {tree} small"),
-    ("fast", 100, "cuBLASLt runs a model",
-     "{bin}/flexinfer bench -m {tree}/models/storyteller.gguf --device cuda:0 --gpu-math fast --batch 1,8 --prompt 64"
-     " --gen 64 --csv",
-     "{bin}/flexinfer_standin bench -m {tree}/models/storyteller.gguf --ctx 64 --kv-memory 32M --device cuda:0"
-     " --gpu-math fast --batch 2 --prompt 8 --gen 4 --repeat 1 --csv"),
     ("program", 200, "flexinfer run --device cuda:0 tells the host's story",
      same_text("flexinfer", STORY, "-p 'Once upon' -n 100"), SMALL_STORY),
     ("shapes", 200, "matrices of a 1 B model's size, bf16 and blocks: the GPU says what the host says",
@@ -85,9 +80,9 @@ PARTS = [
     ("vmm_cost", 120, "calls of virtual memory management (vAttention, tables 2 and 7)", "{bin}/gpu_vmm_cost",
      "{bin}/gpu_vmm_cost small"),
     ("attention", 300, "decode attention over batch, positions and KV heads (vTensor, figure 7)",
-     "{bin}/gpu_attention_speed law", "{bin}/gpu_attention_speed small law"),
+     "{bin}/gpu_attention_speed batch-invariant", "{bin}/gpu_attention_speed small batch-invariant"),
     ("prefill", 300, "attention of prompts behind prefixes, contiguous and paged (vTensor, figure 8)",
-     "{bin}/gpu_attention_speed prefill law", "{bin}/gpu_attention_speed small prefill law"),
+     "{bin}/gpu_attention_speed prefill batch-invariant", "{bin}/gpu_attention_speed small prefill batch-invariant"),
     ("llama_3_8b", 400, "a whole model of Llama-3-8B's shape (vTensor, figures 2, 9, 10, 11; growth; idle memory)",
      *whole("--layers 32 --dim 4096 --ffn 14336 --heads 32 --kv-heads 8 --vocab 128256 --ctx 8192")),
     ("attention_torch", 300, "the same decoding by PyTorch's SDPA and FlashInfer, where they are installed",
@@ -95,6 +90,9 @@ PARTS = [
     ("prefill_torch", 300, "the same prompts by them",
      "{python} {tree}/tests/gpu/lease/attention_torch.py prefill",
      "{python} {tree}/tests/gpu/lease/attention_torch.py small prefill"),
+    ("others", 120, "FlashAttention and cuBLAS of PyTorch, unchanged, on libvtensor's memory",
+     "{python} {tree}/tests/gpu/lease/others_torch.py {bin}/lease_span.so",
+     "{python} {tree}/tests/gpu/lease/others_torch.py {bin}/lease_span.so"),
     ("yi_6b", 400, "the same of Yi-6B's",
      whole("--layers 32 --dim 4096 --ffn 11008 --heads 32 --kv-heads 4 --vocab 64000 --ctx 4096")[0], "true"),
     ("sanitizer", 300, "compute-sanitizer finds nothing in a model's kernels",
@@ -103,8 +101,8 @@ PARTS = [
     ("decode_blocks", 400, "the same in Q4_K_M", of_1b("q4_k_m", BENCH_1B), "true"),
     ("yi_9b", 500, "and of Yi-9B's",
      whole("--layers 48 --dim 4096 --ffn 11008 --heads 32 --kv-heads 4 --vocab 64000 --ctx 4096")[0], "true"),
-    ("attention_exact", 300, "the same attention in the CPU's order", "{bin}/gpu_attention_speed exact",
-     "{bin}/gpu_attention_speed small exact"),
+    ("attention_exact", 300, "the same attention in the CPU's order", "{bin}/gpu_attention_speed cpu-exact",
+     "{bin}/gpu_attention_speed small cpu-exact"),
 ]
 
 

@@ -46,8 +46,8 @@ static const char read_ptx[] =
     "ret; }\n";
 
 static fxi_cu cu;
-static fxi_cu_module module;
-static fxi_cu_function kernel;
+static vti_cu_module module;
+static vti_cu_function kernel;
 static gate *shared;
 static bool is_reading;
 

@@ -68,16 +68,16 @@ def worst(values, is_bad=max):
 
 def decode_bandwidth(results):
     limit = results.bandwidth()
-    rows = chosen(results.rows("attention"), "law", "packed", "vtensor")
+    rows = chosen(results.rows("attention"), "batch-invariant", "packed", "vtensor")
     return worst({c: float(r["gb_per_s"]) / limit for c, r in rows.items() if c[0] >= 16}, min) if limit else None
 
 
 def against_pages(part):
     def figure(results):
         rows = results.rows(part)
-        ours, ratios = chosen(rows, "law", "packed", "vtensor"), {}
+        ours, ratios = chosen(rows, "batch-invariant", "packed", "vtensor"), {}
         for pages in ("paged-16", "paged-256"):
-            for case, row in chosen(rows, "law", pages, "pool").items():
+            for case, row in chosen(rows, "batch-invariant", pages, "pool").items():
                 if case in ours:
                     ratio = float(ours[case]["us"]) / float(row["us"])
                     ratios[case] = max(ratio, ratios.get(case, 0))
@@ -88,7 +88,7 @@ def against_pages(part):
 def against_plain(part):
     """On plain memory laid out the same."""
     return lambda results: worst(
-        {c: float(r["to_plain"]) for c, r in chosen(results.rows(part), "law", "packed", "vtensor").items()})
+        {c: float(r["to_plain"]) for c, r in chosen(results.rows(part), "batch-invariant", "packed", "vtensor").items()})
 
 
 def whole_row(results, figure, batch=None):
@@ -129,7 +129,7 @@ def idle(results):
 # What is to be, the parts that it needs, its figure (value, text), None: no row says it, and what the value must be.
 GOALS = [
     ("the driver keeps libvtensor's contract", ["contract", "order"], None, None),
-    ("`exact` has the host's bits, `law` its own in every way", ["exact", "law"], None, None),
+    ("`cpu-exact` has the host's bits, `batch-invariant` its own in every way", ["exact", "batch-invariant"], None, None),
     ("a lost device ends with one line", ["lost"], None, None),
     ("decode attention, batch 16 and up: at least 85 % of the measured bandwidth", ["attention"], decode_bandwidth,
      lambda v: v >= 0.85),

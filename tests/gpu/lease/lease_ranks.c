@@ -49,28 +49,28 @@ static void test_exact_has_the_bits_of_two_hosts(void **state)
     }
 }
 
-static float *law_logits(runner_model m, int k, int *n_out)
+static float *mma_logits(runner_model m, int k, int *n_out)
 {
-    gpu_way way = gpu_model_way(k, "law", N_TOK);
+    gpu_way way = gpu_model_way(k, "batch-invariant", N_TOK);
     way.ranks = RANKS;
     return gpu_model_logits(m, &way, N_TOK, n_out);
 }
 
-static void test_law_has_the_same_bits_in_every_way(void **state)
+static void test_batch_invariant_has_the_same_bits_in_every_way(void **state)
 {
     (void)state;
     char path[1024];
     int n;
     const runner_model m = {model_path("logits/tiny-bf16", path), NULL};
-    float *want = law_logits(m, 0, &n);
+    float *want = mma_logits(m, 0, &n);
     for (int k = 1; k < N_WAY; k++) {
-        float *got = law_logits(m, k, &n);
+        float *got = mma_logits(m, k, &n);
         if (memcmp(got, want, (size_t)n * sizeof *got) != 0)
-            fail_msg("%s gives other bits", gpu_model_way(k, "law", N_TOK).what);
+            fail_msg("%s gives other bits", gpu_model_way(k, "batch-invariant", N_TOK).what);
         free(got);
     }
     free(want);
-    printf("law: the same bits in %d ways\n", N_WAY);
+    printf("batch-invariant: the same bits in %d ways\n", N_WAY);
 }
 
 // Whether there are two GPUs that can compute together; says why not.
@@ -91,7 +91,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_exact_has_the_bits_of_two_hosts),
-        cmocka_unit_test(test_law_has_the_same_bits_in_every_way),
+        cmocka_unit_test(test_batch_invariant_has_the_same_bits_in_every_way),
     };
     if (argc < 2) return 2;
     tree = argv[1];

@@ -19,7 +19,7 @@
 
 #include "base/system/clock.h"
 #include "engine/iteration.h"
-#include "gpu/device/gpu_impl.h"
+#include "gpu/gpu_impl.h"
 
 enum { MAX_REQUEST = 64, MAX_PROMPT = 4096, PATTERN_BYTES = 8 << 20, MAX_TURN = 4096, IDLE_S = 30 };
 
@@ -89,7 +89,7 @@ static fx_engine *open_whole(const char *path, const char *manager, const whole_
     fx_error err = {0};
     const fx_options opt = {.model_path = path,
                             .device = "cuda:0",
-                            .gpu_math = "law",
+                            .gpu_math = "batch-invariant",
                             .kv_manager = manager,
                             .ctx_tok = z->ctx_tok,
                             .kv_memory_bytes = z->kv_bytes,

@@ -12,16 +12,16 @@ test -z "$("$1" "$lease" run "$2" "$3" --small)"
 # Batches of 16 and 64 are not run; whether so few tokens show growth is a matter of the mapper's time.
 test "$(grep '^not run' "$3/goals.txt" | grep -vc growth)" = 2
 for part in attention prefill; do
-    for row in law,packed,vtensor law,packed,plain law,dense,plain law,paged-16 law,paged-256; do
-        grep -q "^$row" "$3/$part.txt" || { echo "$part has no row $row"; exit 1; }
+    for row in packed,vtensor packed,plain dense,plain paged-16 paged-256; do
+        grep -q "^batch-invariant,$row" "$3/$part.txt" || { echo "$part has no row $row"; exit 1; }
     done
     grep -q "[3-9][0-9] % of vTensor's chunks came behind" "$3/$part.txt"
 done
 for plant in stride chunk hole; do
-    ! "$2/gpu_attention_speed" small law plant-$plant >"$3/$plant.txt" 2>&1
+    ! "$2/gpu_attention_speed" small batch-invariant plant-$plant >"$3/$plant.txt" 2>&1
 done
-grep -q "DIFFERENT: law, layer 1: vTensor's memory against plain, packed" "$3/stride.txt"
-grep -q "DIFFERENT: law, layer 0: vTensor's memory against plain, packed" "$3/chunk.txt"
+grep -q "DIFFERENT: batch-invariant, layer 1: vTensor's memory against plain, packed" "$3/stride.txt"
+grep -q "DIFFERENT: batch-invariant, layer 0: vTensor's memory against plain, packed" "$3/chunk.txt"
 grep -q CUDA_ERROR_ILLEGAL_ADDRESS "$3/hole.txt"
 
 grep -q torch "$3/attention_torch.txt" # its rows, or why there are none

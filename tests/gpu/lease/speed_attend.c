@@ -25,7 +25,7 @@ void speed_job_open(speed_job *j, speed_rig *r, const speed_case *c, const speed
                           .n_kv_head = c->n_kv_head,
                           .n_block = 2 * r->g->cu.n_sm,
                           .max_part = r->max_part,
-                          .is_wide = r->g->math == FXI_CUDA_LAW};
+                          .is_wide = r->g->math == FXI_CUDA_BATCH_INVARIANT};
     for (int i = 0; i < c->batch; i++)
         seq[i] = (fxi_cuda_seq){.view = {cache->view[i]},
                                 .row0 = i * c->n_tok,

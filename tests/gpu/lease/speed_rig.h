@@ -9,7 +9,7 @@
 #ifndef TESTS_GPU_SPEED_RIG_H
 #define TESTS_GPU_SPEED_RIG_H
 
-#include "gpu/device/gpu_impl.h"
+#include "gpu/gpu_impl.h"
 #include "kv/kv.h"
 
 enum { SPEED_N_HEAD = 32, SPEED_HEAD_DIM = 128, SPEED_MAX_BATCH = 64, SPEED_MAX_LAYER = 32 };

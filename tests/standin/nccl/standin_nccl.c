@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/library/nccl_api.h"
+#include "gpu/comm/nccl_api.h"
 #include "standin/state.h"
 
 enum {
@@ -36,7 +36,7 @@ typedef struct nccl_call {
     float *to;
     size_t n;
     bool is_sum;
-    fxi_cu_stream stream;
+    vti_cu_stream stream;
 } nccl_call;
 
 static _Thread_local struct {
@@ -272,14 +272,14 @@ static fxi_nccl_status take_call(const nccl_call *c, fxi_nccl_number type)
 }
 
 fxi_nccl_status ncclAllReduce(const void *from, void *to, size_t n, fxi_nccl_number type,
-                              fxi_nccl_op op, fxi_nccl_comm comm, fxi_cu_stream stream)
+                              fxi_nccl_op op, fxi_nccl_comm comm, vti_cu_stream stream)
 {
     const nccl_call c = {comm, from, to, n, true, stream};
     return take_call(&c, op == FXI_NCCL_SUM ? type : -1);
 }
 
 fxi_nccl_status ncclAllGather(const void *from, void *to, size_t n, fxi_nccl_number type,
-                              fxi_nccl_comm comm, fxi_cu_stream stream)
+                              fxi_nccl_comm comm, vti_cu_stream stream)
 {
     const nccl_call c = {comm, from, to, n, false, stream};
     return take_call(&c, type);

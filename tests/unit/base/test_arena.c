@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "base/system/arena.h"
+#include "suite.h"
 
 static void take_and_check(fxi_arena *a, uint64_t more_bytes)
 {
@@ -65,7 +66,7 @@ static void test_sizes_out_of_this_world(void **state)
     fxi_arena_free(&a);
 }
 
-int main(void)
+FX_SUITE(test_arena)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pieces_are_apart),

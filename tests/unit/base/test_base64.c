@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/text/base64.h"
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 static void expect(const char *text, const char *bytes, size_t n)
@@ -37,7 +38,7 @@ static void test_refuse(void **state)
     }
 }
 
-int main(void)
+FX_SUITE(test_base64)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_decode),
                                        cmocka_unit_test(test_refuse)};

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/text/buf.h"
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 static void test_empty_is_valid(void **state)
@@ -63,7 +64,7 @@ static void test_impossible_sizes_change_nothing(void **state)
     fxi_buf_free(&b);
 }
 
-int main(void)
+FX_SUITE(test_buf)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_empty_is_valid),

@@ -1,5 +1,6 @@
 // test_core_dump.c - the size of a core dump that the system writes: the rows of a cache that many
 // sequences share are in it once for each of them, unless fxi_core_dump_shrink was called.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <glob.h>
@@ -81,7 +82,7 @@ static void test_a_core_has_no_rows(void **state)
     assert_in_range(whole_bytes - bytes, (N_ALIAS - 1) * CACHE_BYTES, INT64_MAX);
 }
 
-int main(void)
+FX_SUITE(test_core_dump)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_core_has_no_rows),

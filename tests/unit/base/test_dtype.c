@@ -11,6 +11,7 @@
 
 #include "base/number/dtype.h"
 #include "base/number/rng.h"
+#include "suite.h"
 
 static uint32_t bits(float f)
 {
@@ -208,7 +209,7 @@ static void test_q8_0_block_by_hand(void **state)
     assert_memory_equal(&blk, &zero, sizeof blk);
 }
 
-int main(void)
+FX_SUITE(test_dtype)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_table_is_consistent),

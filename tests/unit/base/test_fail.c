@@ -1,4 +1,5 @@
 // test_fail.c - texts of errors: whole characters whatever is cut off, prefixes, what errno means.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <errno.h>
@@ -83,7 +84,7 @@ static void test_errno_says_no_memory(void **state)
     assert_int_equal(fxi_errno_status(ENOENT), FX_EIO);
 }
 
-int main(void)
+FX_SUITE(test_fail)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_long_texts_end_with_a_character),

@@ -12,6 +12,7 @@
 #include "base/json/json_doc.h"
 #include "base/system/pages.h"
 #include "base/text/buf.h"
+#include "suite.h"
 
 // ---- memory that fails ------------------------------------------------------------------------
 
@@ -191,7 +192,7 @@ static void test_heap_may_fail(void **state)
     fxi_json_doc_free(&d);
 }
 
-int main(void)
+FX_SUITE(test_json_doc)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tree_is_what_jansson_makes),

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "base/system/memory.h"
+#include "suite.h"
 
 #define MIB        (1024ull * 1024)
 #define PATH_BYTES 512
@@ -449,7 +450,7 @@ static void test_the_systems_own_filter(void **state)
     assert_int_equal(filter_below(""), 0x31);
 }
 
-int main(void)
+FX_SUITE(test_memory)
 {
     const struct CMUnitTest tests[] = {
         IN_ROOT(test_plain_machine),

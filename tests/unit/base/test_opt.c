@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "base/option/opt.h"
+#include "suite.h"
 
 enum { CMD_A = 1, CMD_B = 2, CMD_ALL = 3 };
 
@@ -41,7 +42,9 @@ static const fxi_opt rows[] = {
     {"secret", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(json), CMD_A, NULL},
 };
 static const fxi_opt_section sections[] = {{"a", CMD_A}, {"b", CMD_B}};
-static const fxi_opt_table table = {rows, sizeof rows / sizeof rows[0], "OPTTEST_", sections, 2};
+static const fxi_opt_renamed renamed[] = {{"door", NULL, "port"}, {"style", "lavish", "rich"}};
+static const fxi_opt_table table = {
+    rows, sizeof rows / sizeof rows[0], "OPTTEST_", sections, 2, renamed, 2};
 
 static values got;
 static fxi_opt_rest rest;
@@ -194,8 +197,8 @@ static void test_wrong_options(void **state)
     FAILS("unknown option '--'", "--=x");
     FAILS("unknown option '-q'", "-q");
     FAILS("unknown option '-jm'", "-jm");
-    FAILS("--port: a value is missing (PORT)", "--port");
-    FAILS("-m: a value is missing (FILE)", "-m");
+    FAILS("--port: missing value (PORT)", "--port");
+    FAILS("-m: missing value (FILE)", "-m");
     FAILS("--json: 'maybe' is not yes or no", "--json=maybe");
     FAILS("unexpected argument '9'", "1", "2", "3", "4", "5", "6", "7", "8", "9");
 }
@@ -272,27 +275,27 @@ static void test_sources_in_order(void **state)
 static void test_wrong_files(void **state)
 {
     static const struct {
-        const char *text, *wrong; // behind the name of the file
+        const char *text, *wrong; // after the name of the file
     } file_rows[] = {
         {"\n\nprot = 1\n", ":3: unknown option 'prot'; did you mean 'port'?"},
         {"nothing-like-it = 1", ":1: unknown option 'nothing-like-it'"},
         {"[b]\nstyle = rich", ":2: unknown option 'style'"},
-        {"[c]\nport = 1", ":2: there is no command 'c'"},
+        {"[c]\nport = 1", ":2: unknown command 'c'"},
         {"port = 70000", ":1: port: '70000' is not a whole number from 0 to 65535"},
         {"style = poor", ":1: style: 'poor' is not one of plain|rich"},
-        {"port", ":1: this is not 'key = value': 'port'"},
-        {"port =", ":1: there is no value for 'port'"},
-        {"port = # 7", ":1: there is no value for 'port'"},
-        {"Port = 7", ":1: this is no option: 'Port'"},
-        {"= 7", ":1: this is no option: ''"},
+        {"port", ":1: not 'key = value': 'port'"},
+        {"port =", ":1: no value for 'port'"},
+        {"port = # 7", ":1: no value for 'port'"},
+        {"Port = 7", ":1: not an option name: 'Port'"},
+        {"= 7", ":1: not an option name: ''"},
         {"port = 7\nport = 8", ":2: 'port' is set twice, first in line 1"},
-        {"model = \"a", ":1: the closing '\"' is missing"},
-        {"model = \"a\" b", ":1: unexpected text behind the quotes: 'b'"},
-        {"model = \"\\q\"", ":1: an unknown escape in the quoted text"},
-        {"[a\nport = 1", ":1: a ']' is missing"},
-        {"[]", ":1: this is no section: ''"},
-        {"[a] b", ":1: unexpected text behind ']': 'b'"},
-        {"model = \033[2J", ":1: there is a control character"},
+        {"model = \"a", ":1: missing closing '\"'"},
+        {"model = \"a\" b", ":1: unexpected text after the quotes: 'b'"},
+        {"model = \"\\q\"", ":1: unknown escape sequence in the quoted text"},
+        {"[a\nport = 1", ":1: missing ']'"},
+        {"[]", ":1: not a section name: ''"},
+        {"[a] b", ":1: unexpected text after ']': 'b'"},
+        {"model = \033[2J", ":1: control character"},
         {"config = x", ":1: 'config' cannot be set in a file"},
     };
     (void)state;
@@ -343,7 +346,38 @@ static void test_help_text(void **state)
     fxi_buf_free(&text);
 }
 
-int main(void)
+// What was renamed works for one version more, from every source, and leaves a note.
+static void test_old_names(void **state)
+{
+    (void)state;
+    char note[100] = "";
+    OK("--port", "5", "--style", "rich");
+    assert_false(fxi_opt_note(&table, &rest, 0, note, sizeof note));
+    assert_false(fxi_opt_note(&table, &rest, 1, note, sizeof note));
+    OK("--door=5", "--style", "Lavish");
+    assert_int_equal(got.port, 5);
+    assert_string_equal(got.style, "rich");
+    assert_true(fxi_opt_note(&table, &rest, 0, note, sizeof note));
+    assert_string_equal(note, "--door is now --port; the next version will not know the old name");
+    assert_true(fxi_opt_note(&table, &rest, 1, note, sizeof note));
+    assert_string_equal(
+        note, "--style lavish is now --style rich; the next version will not know the old name");
+    setenv("OPTTEST_DOOR", "6", 1);
+    OK("--json");
+    assert_int_equal(got.port, 6);
+    assert_true(fxi_opt_note(&table, &rest, 0, note, sizeof note));
+    setenv("OPTTEST_PORT", "7", 1);
+    OK("--json");
+    assert_int_equal(got.port, 7);
+    unsetenv("OPTTEST_PORT");
+    unsetenv("OPTTEST_DOOR");
+    FAILS("--port: 'x' is not a whole number from 0 to 65535", "--door", "x");
+    OK("--config", (char *)config_file("door = 9\nstyle = lavish\n"));
+    assert_int_equal(got.port, 9);
+    assert_true(fxi_opt_note(&table, &rest, 0, note, sizeof note));
+}
+
+FX_SUITE(test_opt)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults),
@@ -360,6 +394,7 @@ int main(void)
         cmocka_unit_test(test_wrong_files),
         cmocka_unit_test(test_values_in_effect),
         cmocka_unit_test(test_help_text),
+        cmocka_unit_test(test_old_names),
     };
     const int n_failed = cmocka_run_group_tests(tests, NULL, NULL);
     unlink(config_file(""));

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "base/system/pool.h"
+#include "suite.h"
 
 typedef struct job {
     int *count; // [n_task]
@@ -109,7 +110,7 @@ static void test_bad_counts_are_refused(void **state)
     assert_null(p);
 }
 
-int main(void)
+FX_SUITE(test_pool)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_task_once),         cmocka_unit_test(test_tiny_jobs),

@@ -1,6 +1,7 @@
 // test_qblock.c - the block types: the same numbers as gguf-py from the same bytes, bit for bit;
 // blocks packed again from their fields unchanged; the error of quantising several kinds of data.
 // The vectors are made by tests/vectors/make_quant_vectors.py.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <float.h>
@@ -355,7 +356,7 @@ static void test_one_outlier(void **state)
         }
 }
 
-int main(void)
+FX_SUITE(test_qblock)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_table_is_consistent),

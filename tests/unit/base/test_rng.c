@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/number/rng.h"
+#include "suite.h"
 
 static void test_known_answers(void **state)
 {
@@ -56,7 +57,7 @@ static void test_unit_is_uniform(void **state)
     for (int b = 0; b < BINS; b++) assert_in_range(bin[b], 9600, 10400); // 4 sigma is 380
 }
 
-int main(void)
+FX_SUITE(test_rng)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_known_answers),

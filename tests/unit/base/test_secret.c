@@ -1,5 +1,6 @@
 // test_secret.c - the keyed hash: what counts, keys that differ, and a key
 // where the system has no random bytes.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <stdbool.h>
@@ -66,7 +67,7 @@ static void test_collisions_under_one_key_are_none_under_another(void **state)
     }
 }
 
-int main(void)
+FX_SUITE(test_secret)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_byte_and_the_length_count),

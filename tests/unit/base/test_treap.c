@@ -1,5 +1,6 @@
 // test_treap.c - things in order: as added and removed at random, with equals in the order of their
 // arrival, and flat whatever the order of the keys.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "base/keyed/treap.h"
@@ -100,7 +101,7 @@ static void test_no_order_of_keys_makes_it_deep(void **state)
     }
 }
 
-int main(void)
+FX_SUITE(test_treap)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_things_stay_in_order),

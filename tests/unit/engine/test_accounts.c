@@ -1,5 +1,6 @@
 // test_accounts.c - what the engine counts: where the time of each request went, the sizes of its
 // steps, and its calls of the KV cache and of the system below.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/support/company.h"
@@ -137,7 +138,7 @@ static void test_lookups_and_calls(void **state)
     unthreaded_close(eng);
 }
 
-int main(void)
+FX_SUITE(test_accounts)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_times_of_a_request),

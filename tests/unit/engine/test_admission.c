@@ -1,6 +1,7 @@
 // test_admission.c - what an admission costs and what it counts: a turn's calls of the KV manager
 // are as many as its newcomers; those who decode grow together; mappings are a resource as bytes
 // are; who waits for a prefix holds up nobody else.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "engine/memory/kv_memory.h"
@@ -276,7 +277,7 @@ static void test_what_is_cached_goes_first_a_few_times(void **state)
     expect_cold_one(100, 11);
 }
 
-int main(void)
+FX_SUITE(test_admission)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_newcomers_of_a_turn_cost_so_many_calls, tear_down),

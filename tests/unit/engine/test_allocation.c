@@ -2,6 +2,7 @@
 // prompts or decodes. The rest of a decoding step, from the plan to the events and under all rules,
 // allocates only when the tokens of an answer outgrow their array, which then grows by half. The
 // linker wraps every allocation function.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/support/unthreaded.h"
@@ -135,7 +136,7 @@ static void test_steps(void **state)
     unthreaded_close(eng);
 }
 
-int main(void)
+FX_SUITE(test_allocation)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_steps)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
 // test_answer.c - the events of a request: which tokens end an answer and which text they emit, the
 // probabilities of answers and prompts, scores, positions, and the end of every choice.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/support/company.h"
@@ -377,7 +378,7 @@ static void test_every_choice_ends_once(void **state)
     assert_int_equal(st.mapped_bytes, 0);
 }
 
-int main(void)
+FX_SUITE(test_answer)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_stop_token),

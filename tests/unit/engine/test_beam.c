@@ -4,6 +4,7 @@
 // The reference keeps hypotheses as arrays and forks nothing: each step computes the logits of each
 // hypothesis from its first token on. There are many stop tokens, so that hypotheses end at every
 // length.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "base/number/rng.h"
@@ -311,7 +312,7 @@ static void test_best_are_told(void **state)
     unthreaded_close(eng);
 }
 
-int main(void)
+FX_SUITE(test_beam)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_beams_against_reference),

@@ -1,5 +1,6 @@
 // test_broken_pass.c - a forward pass that fails, and logits that are not finite: the requests that
 // they concern end with an error that says so; others, and later ones, are served.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "model/model_base.h"
@@ -243,7 +244,7 @@ static void test_norm_that_is_not_a_number(void **state)
     unlink(spoilt_path);
 }
 
-int main(void)
+FX_SUITE(test_broken_pass)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_failed_pass), cmocka_unit_test(test_logits_that_are_not_finite),

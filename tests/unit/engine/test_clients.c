@@ -1,6 +1,7 @@
 // test_clients.c - turns of 10,000 clients, in virtual time: a scheduler without an engine, whose
 // requests wait, are picked, get their tokens and end. Nobody waits for longer than the rule says,
 // and to find the next one takes few comparisons.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "engine/sched/sched.h"
@@ -197,7 +198,7 @@ static void test_the_next_is_found_with_few_comparisons(void **state)
     serve_all();
 }
 
-int main(void)
+FX_SUITE(test_clients)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_no_chain_of_newcomers_is_endless, set_up, tear_down),

@@ -1,9 +1,10 @@
 // test_device_fault.c - a device that fails at one call of a pass, whichever: the requests of that
 // pass end with the device's line, caches are accounted for, and the next request gets what it
 // would have got. A device that is lost is reported as lost.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
-#include "model/plan/plan.h"
+#include "model/plan.h"
 #include "unit/engine/support/bits.h"
 #include "unit/engine/support/unthreaded.h"
 #include "unit/model/hidden_device.h"
@@ -202,7 +203,7 @@ static void test_device_has_a_name(void **state)
     assert_true(info.kernel_path[0] != '\0');
 }
 
-int main(void)
+FX_SUITE(test_device_fault)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_call_fails_once),

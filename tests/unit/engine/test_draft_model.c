@@ -2,6 +2,7 @@
 // it says; where it is like the model, most of its drafts come true, of sampled answers, too; its
 // caches follow preemptions, choices and many sequences in little memory; another vocabulary is
 // refused.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/support/bits.h"
@@ -169,8 +170,8 @@ static size_t masks_before_the_worker(const char *draft, int *n_tok)
     r.grammar = g;
     const uint64_t id = bits_submit(eng, &r);
     for (int i = 0; i < 40; i++) (void)fxi_iteration_run(eng);
-    assert_true(fxi_guide_read(g->guide).n_left > 0);
-    const size_t n_mask = fxi_guide_read(g->guide).n_mask_made;
+    assert_true(fxi_gram_matcher_read(g->guide).n_left > 0);
+    const size_t n_mask = fxi_gram_matcher_read(g->guide).n_mask_made;
     *n_tok = got[0].choice[0].n_tok;
     fx_cancel(eng, id);
     fxi_grammar_worker_pause(&eng->grammars.worker, false);
@@ -256,7 +257,7 @@ static void test_other_vocabularies_are_refused(void **state)
     expect_refused(FX_SOURCE_DIR "/README.md", FX_EFORMAT, "README.md");
 }
 
-int main(void)
+FX_SUITE(test_draft_model)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_like_model_is_mostly_right),

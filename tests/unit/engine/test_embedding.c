@@ -1,5 +1,6 @@
 // test_embedding.c - texts become vectors through the engine: those of the reference, with the same
 // bits whatever else the engine does; what is refused; what ends with an error.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "model/model_base.h"
@@ -491,7 +492,7 @@ static void test_whole_texts_take_turns(void **state)
     unthreaded_close(eng);
 }
 
-int main(void)
+FX_SUITE(test_embedding)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_vectors_of_the_reference),

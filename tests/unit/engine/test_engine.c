@@ -1,6 +1,7 @@
 // test_engine.c - the engine as its users see it, on a small model: outputs that do not depend on
 // company, preemption, threads or step size; ends of every kind; bad requests; cancelling and
 // closing at any time.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/support/company.h"
@@ -351,7 +352,7 @@ static void test_a_child_that_closes_leaves_the_parents_streams(void **state)
     client_free(&c);
 }
 
-int main(void)
+FX_SUITE(test_engine)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_tokens_in_any_company),

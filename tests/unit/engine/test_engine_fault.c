@@ -4,6 +4,7 @@
 // are preempted again and again, by swap and by recompute, and the budget changes; and all of that
 // once more with drafts, and with the next call failing, too. Then forks that fail in a row: they
 // are retried, and a group that makes no progress ends. And a smaller budget that has to wait.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "model/model_base.h"
@@ -258,7 +259,8 @@ static void sweep_calls(bool is_disturbed, bool drafts, fx_status how)
     int n_bad, n_call = run(0, 1, how, is_disturbed, drafts, &n_bad);
     assert_int_equal(n_bad, 0);
     assert_true(n_call > N_TOGETHER * N_GEN);
-    for (int i = 1; i <= n_call; i += 1 + i / 5) { // all of the first calls, then fewer and fewer
+    // All of the first calls, then fewer and fewer.
+    for (int i = 1; i <= n_call; i += 1 + i / (suite_is_long() ? 5 : 2)) {
         run(i, 1, how, is_disturbed, drafts, &n_bad);
         assert_in_range(n_bad, 0, 1);
         if (!drafts || is_disturbed) continue;
@@ -415,7 +417,7 @@ static void test_out_of_kv_memory(void **state)
     sweep(FX_ENOSPACE);
 }
 
-int main(void)
+FX_SUITE(test_engine_fault)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_choices_whose_forks_fail_some_times_end_well),

@@ -3,9 +3,10 @@
 //
 // The test is the engine's thread: it runs the turns, and counts the driver's calls that it makes
 // there. What the manager's own thread maps, it maps beside it. No time is measured.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
-#include "engine/picture/paint.h"
+#include "engine/engine_snapshot.h"
 #include "standin/nccl/standin_nccl.h"
 #include "standin/standin.h"
 #include "unit/engine/support/bits.h"
@@ -33,7 +34,7 @@ static fx_engine *open_gpu(bool single_thread)
 {
     const fx_options opt = {.device = devices,
                             .kv_manager = manager,
-                            .gpu_math = "law",
+                            .gpu_math = "batch-invariant",
                             .n_thread = 1,
                             .ctx_tok = 256,
                             .kv_memory_bytes = 32 << 20,
@@ -207,8 +208,8 @@ static void test_a_lost_device_is_said_to_be_lost(void **state)
 
 // ---- three devices -----------------------------------------------------------------------------
 
-static const char *const sharing[] = {"vtensor",          "vattention", "vattention-mega",
-                                      "vattention-start", "paged",      "reserve-max"};
+static const char *const sharing[] = {"vtensor", "vattention", "vattention-mega",
+                                      "vattention-start", "paged"};
 
 enum { N_SHARING = sizeof sharing / sizeof *sharing };
 
@@ -244,7 +245,7 @@ static void test_devices_share_the_cache_out(void **state)
     on_three_devices(share_the_cache_out);
 }
 
-static uint64_t painted_on(const fx_picture *p, uint32_t device)
+static uint64_t bytes_on(const fx_snapshot *p, uint32_t device)
 {
     uint64_t sum = 0;
     for (size_t i = 0; i < p->n_chunk_run; i++) {
@@ -264,21 +265,21 @@ static void see_devices(void)
     const fx_request req = nth_request(0, 8, &got[0]);
     assert_int_equal(fx_submit(eng, &req, &id, NULL), FX_OK);
     for (int i = 0; i < 3; i++) (void)fxi_iteration_run(eng);
-    fx_picture_begin(eng);
-    assert_int_equal(fxi_picture_act(eng), 0); // the first is due at once
-    const fx_picture *p = fx_picture_get(eng, 0);
+    fx_snapshot_subscribe(eng);
+    assert_int_equal(fxi_snapshot_act(eng), 0); // the first is due at once
+    const fx_snapshot *p = fx_snapshot_get(eng, 0);
     assert_non_null(p);
     assert_int_equal(p->n_group % 3, 0);
-    const uint64_t all = p->stats.kv_mapped_bytes, seen = painted_on(p, 0);
+    const uint64_t all = p->stats.kv_mapped_bytes, seen = bytes_on(p, 0);
     if (fxi_kv_can(eng->kv, FXI_KV_ELASTIC)) assert_int_equal(seen * 3, all);
     assert_in_range(seen * 3, all / 2, all);
-    for (uint32_t k = 1; k < 3; k++) assert_int_equal(painted_on(p, k), seen);
+    for (uint32_t k = 1; k < 3; k++) assert_int_equal(bytes_on(p, k), seen);
     assert_int_equal(p->n_span, 1);
     for (size_t i = 0; i < p->n_segment_run; i++)
         n_of[p->group[p->segment[i].group].device] += p->segment[i].n;
     assert_true(n_of[0] > 0 && n_of[0] == n_of[1] && n_of[0] == n_of[2]);
-    fx_picture_unref(p);
-    fx_picture_end(eng);
+    fx_snapshot_unref(p);
+    fx_snapshot_unsubscribe(eng);
     unthreaded_close(eng);
 }
 
@@ -331,7 +332,7 @@ static void test_what_devices_cannot_share_is_refused(void **state)
                    "device 'cpu,cuda:0' is unknown (cpu, cuda:N, cuda:N,cuda:M)");
 }
 
-int main(void)
+FX_SUITE(test_engine_gpu)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_growth_is_mapped_beside_the_passes),

@@ -4,6 +4,7 @@
 //
 // The test runs the engine's turns and its clock, and keeps the order in which requests have begun
 // to be answered.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/support/company.h"
@@ -269,7 +270,7 @@ static void test_no_client_fills_the_queue_with_tokens(void **state)
     unthreaded_close(eng);
 }
 
-int main(void)
+FX_SUITE(test_fairness)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_flood_does_not_hold_up_others),

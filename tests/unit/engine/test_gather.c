@@ -4,6 +4,7 @@
 //
 // The tests run the clock. In the last ones the engine has its thread and the clock stands still,
 // so that a wait which is not ended from outside would last for ever.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/support/company.h"
@@ -269,7 +270,7 @@ static void test_the_last_companion_ends_the_wait(void **state)
     close_here(eng, 4);
 }
 
-int main(void)
+FX_SUITE(test_gather)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_lone_request_waits_one_percent_of_its_pass),

@@ -1,5 +1,6 @@
 // test_golden.c - greedy continuations that other programs computed: of our own storyteller
 // (PyTorch), and of a model trained by others where its file is present.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/support/client.h"
@@ -118,7 +119,7 @@ static void test_stories260k(void **state)
     json_decref(root);
 }
 
-int main(void)
+FX_SUITE(test_golden)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_storyteller),
                                        cmocka_unit_test(test_storyteller_spaces),

@@ -2,6 +2,7 @@
 // number of choices or beams, and the stops; it ends where the grammar does; and what a grammar
 // cannot be is refused by name. That they are the same bits under every treatment: test_same_bits.c
 // (ALL_RULES).
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/support/company.h"
@@ -332,7 +333,7 @@ static void test_grammars_are_refused_by_name(void **state)
     json_t *schema = json_pack("{s:{s:{s:s}}}", "properties", "a", "type", "string");
     fx_part member = text_part(FX_PART_OBJECT, "/properties/b");
     member.schema = schema;
-    expect_refused(member, "\"/properties/b\" is no schema in it");
+    expect_refused(member, "there is no schema at \"/properties/b\"");
     member = text_part(FX_PART_OBJECT, "/properties/a");
     member.schema = schema; // a string is no object
     expect_refused(member, "nothing matches");
@@ -403,7 +404,7 @@ static void test_an_expensive_grammar_holds_up_its_own_answers_only(void **state
     static client other;
     static client_choice at_once, later;
     fxi_grammar_worker *w = &eng->grammars.worker;
-    run_ambiguous(FXI_GUIDE_NO_LIMIT, &at_once);
+    run_ambiguous(FXI_MATCHER_NO_LIMIT, &at_once);
     fxi_grammars_forget(&eng->grammars);
     fxi_grammar_worker_pause(w, true);
     prepare(text_part(FX_PART_REGEX, ambiguous), 12);
@@ -419,7 +420,7 @@ static void test_an_expensive_grammar_holds_up_its_own_answers_only(void **state
         assert_true(fxi_iteration_run(eng)); // nothing is preempted, or fails
     assert_true(fxi_iteration_is_blocked(eng));
     print_message("%d tokens at once, %zu things left to the worker\n", c.choice[0].n_tok,
-                  fxi_guide_read(g->guide).n_left);
+                  fxi_gram_matcher_read(g->guide).n_left);
     fxi_grammar_worker_pause(w, false);
     client_run(&c);
     later = c.choice[0];
@@ -443,7 +444,7 @@ static void test_the_memory_of_grammars_is_bounded(void **state)
     fxi_grammar_worker_pause(&eng->grammars.worker, true);
     fx_grammar *one = compile(part);
     const size_t n_one = fx_grammar_memory(eng);
-    assert_int_equal(n_one, fxi_guide_read(one->guide).n_bytes);
+    assert_int_equal(n_one, fxi_gram_matcher_read(one->guide).n_bytes);
     assert_true(n_one > 10000);
     fx_set_grammar_memory(eng, 2 * n_one);
     for (int i = 0; i < 8; i++) { // kept by nobody but the engine
@@ -484,7 +485,7 @@ static void test_a_grammar_belongs_to_its_engine(void **state)
     unthreaded_close(other);
 }
 
-int main(void)
+FX_SUITE(test_guided)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_choice_is_a_text_of_the_grammar),

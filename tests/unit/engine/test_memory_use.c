@@ -1,6 +1,7 @@
 // test_memory_use.c - memory follows the load: the memory of a cancelled request is free at once,
 // whatever its state; a new budget, or a limit of the system, holds from the next step on and
 // changes no answer; idle memory goes back to the system.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <stdio.h>
@@ -576,7 +577,7 @@ static void test_prompt_is_computed_to_be_kept(void **state)
     unthreaded_close(eng);
 }
 
-int main(void)
+FX_SUITE(test_memory_use)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cancelled_requests_hold_nothing),

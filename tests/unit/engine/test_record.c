@@ -1,5 +1,6 @@
 // test_record.c - the flight recorder: what an engine notes, in which order, and what a full ring
 // drops.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "engine/record/recorder.h"
@@ -413,7 +414,7 @@ static void test_it_can_be_off(void **state)
     unthreaded_close(eng);
 }
 
-int main(void)
+FX_SUITE(test_record)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_oldest_are_dropped_and_counted),

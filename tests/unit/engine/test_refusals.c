@@ -1,5 +1,6 @@
 // test_refusals.c - a request that cannot be served is refused at once, with one line that says
 // what and where; other requests are not affected.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/support/bits.h"
@@ -215,7 +216,7 @@ static void test_queues_are_bounded(void **state)
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) check_queue(&row[i]);
 }
 
-int main(void)
+FX_SUITE(test_refusals)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bad_requests),

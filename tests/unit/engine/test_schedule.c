@@ -2,6 +2,7 @@
 // for long ones; order and priorities; who is preempted and how; groups do not move in and out.
 //
 // The test runs the engine's turns and its clock.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/support/company.h"
@@ -14,15 +15,30 @@ enum { N_CLIENT = 6 };
 
 static client c[N_CLIENT];
 static prompt p[N_CLIENT];
-static fx_engine *open_here(fx_options opt)
+static uint64_t clock_us;
+
+static uint64_t our_clock(void *ud)
 {
-    return unthreaded_set_clock(unthreaded_open(MODEL, opt));
+    (void)ud;
+    return clock_us;
 }
 
-// Swapping continues in iterations.
+static fx_engine *with_our_clock(fx_engine *eng)
+{
+    clock_us = 1000000000;
+    eng->journal.now_us = our_clock;
+    return eng;
+}
+
+static fx_engine *open_here(fx_options opt)
+{
+    return with_our_clock(unthreaded_open(MODEL, opt));
+}
+
+// Swapping goes on in turns.
 static fx_engine *open_single(fx_options opt)
 {
-    return unthreaded_set_clock(unthreaded_open_single(MODEL, opt));
+    return with_our_clock(unthreaded_open_single(MODEL, opt));
 }
 
 // Request i with n_prompt tokens of its own; greedy.
@@ -43,7 +59,7 @@ static fxi_live_request *group_of(const fx_engine *eng, int i)
 static void turns(fx_engine *eng, int n)
 {
     for (int i = 0; i < n; i++) {
-        unthreaded_clock_us += 10000;
+        clock_us += 10000;
         (void)fxi_iteration_run(eng);
     }
 }
@@ -173,7 +189,7 @@ static void test_order_and_priority(void **state)
     for (int i = 0; i < 5; i++) {
         submit(eng, i, 5, 6, priority[i]);
         if (!i) turns(eng, 2); // the first one runs
-        unthreaded_clock_us += 1000;
+        clock_us += 1000;
     }
     expect_order(eng, (const int[]){0, 2, 4, 1, 3}, 5);
     close_here(eng, 5);
@@ -187,9 +203,9 @@ static void test_nobody_starves(void **state)
     submit(eng, 0, 5, 6, 0);
     turns(eng, 2);
     submit(eng, 1, 5, 6, -2);
-    unthreaded_clock_us += 19 * 1000000;
+    clock_us += 19 * 1000000;
     submit(eng, 2, 5, 6, 0);
-    unthreaded_clock_us += 2 * 1000000;
+    clock_us += 2 * 1000000;
     submit(eng, 3, 5, 6, 0);
     expect_order(eng, (const int[]){0, 2, 1, 3}, 4);
     close_here(eng, 4);
@@ -270,7 +286,7 @@ static void test_victims(void **state)
         c[i].req.priority = priority[i];
         c[i].req.n_choice = 2;
         assert_int_equal(client_submit(&c[i], NULL), FX_OK);
-        unthreaded_clock_us += 1000;
+        clock_us += 1000;
     }
     turns(eng, 3);
     static const int victims[] = {2, 3, 0};
@@ -416,7 +432,7 @@ static void test_a_copy_takes_its_share(void **state)
                                                   .swap_bytes = 16 << 20,
                                                   .kv_memory_bytes = 8 << 20,
                                                   .kv_manager = fxi_kv_manager_name(i)});
-        assert_true(eng->memory.copy_share == (fxi_kv_can(eng->kv, FXI_KV_BESIDE) ? 0.5 : 1));
+        assert_true(eng->memory.copy_share == (fxi_kv_can(eng->kv, FXI_KV_ASYNC_SWAP) ? 0.5 : 1));
         submit(eng, 0, 100, 60, 0);
         submit(eng, 1, 100, 60, 0);
         turns(eng, 10);
@@ -426,7 +442,7 @@ static void test_a_copy_takes_its_share(void **state)
         eng->memory.us_per_tok =
             0.9 * 2 * 0.001 * bytes / n_tok; // half of it would do beside the engine
         fxi_preempt_request(&eng->memory, g, FXI_PREEMPT_CHEAPER);
-        assert_int_equal(eng->stats.now.n_preempt_swap, fxi_kv_can(eng->kv, FXI_KV_BESIDE));
+        assert_int_equal(eng->stats.now.n_preempt_swap, fxi_kv_can(eng->kv, FXI_KV_ASYNC_SWAP));
         run_all(eng, 2);
         close_here(eng, 2);
     }
@@ -574,7 +590,7 @@ static void test_a_budget_too_small_for_all_choices(void **state)
     close_here(eng, 1);
 }
 
-int main(void)
+FX_SUITE(test_schedule)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_prompts_do_not_stall_streams),

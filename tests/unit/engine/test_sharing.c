@@ -1,5 +1,6 @@
 // test_sharing.c - what requests share, counted in tokens and in chunks: equal prompts that arrive
 // together, beams, the turns of a chat; and what stays when memory is short.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/support/bits.h"
@@ -343,7 +344,7 @@ static void test_kept_from_the_end_on(void **state)
     unthreaded_close(eng);
 }
 
-int main(void)
+FX_SUITE(test_sharing)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_equal_prompts_are_computed_once),

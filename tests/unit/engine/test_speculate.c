@@ -5,6 +5,7 @@
 //
 // The engine's clock advances with each look at it, so that what drafting is thought to take does
 // not depend on the machine.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "engine/forward.h"
@@ -442,7 +443,7 @@ static void test_drafts_fit_what_was_promised(void **state)
     }
 }
 
-int main(void)
+FX_SUITE(test_speculate)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_repetition_takes_fewer_passes),

@@ -1,5 +1,6 @@
 // test_spelling.c - tokens and text: where the text of each token begins, control tokens that are
 // shown, ids back to text, and runs of tokens that an answer must not have.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "base/text/utf8.h"
@@ -236,7 +237,7 @@ static void test_banned_runs(void **state)
     fxi_buf_free(&plain.text);
 }
 
-int main(void)
+FX_SUITE(test_spelling)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_text_begins_where_the_event_says),

@@ -4,6 +4,7 @@
 // itself.
 //
 // The test is the engine's thread: it runs the turns. The manager's own thread waits at the gate.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/support/bits.h"
@@ -230,12 +231,12 @@ static bool swaps_beside(const char *name)
 {
     manager = name;
     eng = open_over_fault();
-    const bool can = fxi_kv_can(eng->kv, FXI_KV_BESIDE);
+    const bool can = fxi_kv_can(eng->kv, FXI_KV_ASYNC_SWAP);
     unthreaded_close(eng);
     return can;
 }
 
-int main(void)
+FX_SUITE(test_swap_beside)
 {
     int n_failed = 0;
     for (int i = 0; fxi_kv_manager_name(i); i++)

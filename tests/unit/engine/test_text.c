@@ -1,5 +1,6 @@
 // test_text.c - text is shown as early as is safe, and never wrongly, however its bytes are split
 // into tokens.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "engine/iteration.h"
@@ -183,7 +184,7 @@ static void test_first_space_is_dropped(void **state)
     fxi_text_free(&t);
 }
 
-int main(void)
+FX_SUITE(test_text)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_any_cut_shows_the_same),

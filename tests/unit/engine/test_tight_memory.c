@@ -1,8 +1,10 @@
 // test_tight_memory.c - for every manager: a request whose memory just fits says what it says where
 // there is plenty. Beams go on together; choices that do not fit together, with a manager that
 // cannot share a prompt, are computed one after another.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
+#include "lab/kv_reserve.h"
 #include "unit/engine/support/bits.h"
 #include "unit/engine/support/unthreaded.h"
 
@@ -20,6 +22,7 @@ static fx_engine *open_managed(const char *manager, uint64_t kv_bytes)
     return unthreaded_open_single(MODEL, (fx_options){.n_thread = 1,
                                                       .ctx_tok = 256,
                                                       .kv_manager = manager,
+                                                      .kv_ops = fxi_kv_reserve_find(manager),
                                                       .kv_memory_bytes = kv_bytes,
                                                       .max_seq = 8});
 }
@@ -92,9 +95,9 @@ static void check_manager_with(const char *manager, make_request *make, int expe
 
 static void check_every_manager(make_request *make)
 {
-    for (int i = 0; fxi_kv_manager_name(i); i++)
+    for (int i = 0; fxi_lab_manager_name(i); i++)
         for (int expect_tok = 0; expect_tok <= N_GEN; expect_tok += N_GEN / 2)
-            check_manager_with(fxi_kv_manager_name(i), make, expect_tok);
+            check_manager_with(fxi_lab_manager_name(i), make, expect_tok);
 }
 
 static void test_beams_fit_what_they_cost(void **state)
@@ -122,10 +125,10 @@ static void test_choices_take_turns(void **state)
 {
     (void)state;
     static bits_answer other;
-    for (int i = 0; fxi_kv_manager_name(i); i++) {
-        const uint64_t bytes = ask_with_plenty(fxi_kv_manager_name(i), choices_of, N_GEN);
+    for (int i = 0; fxi_lab_manager_name(i); i++) {
+        const uint64_t bytes = ask_with_plenty(fxi_lab_manager_name(i), choices_of, N_GEN);
         for (int n = 1; n <= 2; n++) {
-            fx_engine *eng = open_tight(fxi_kv_manager_name(i), (uint64_t)n * bytes);
+            fx_engine *eng = open_tight(fxi_lab_manager_name(i), (uint64_t)n * bytes);
             const fx_request r = choices_of(N_GEN, &got), late = request_of(N_GEN, &other);
             const int at_once = fxi_request_at_once(&eng->service, &r, N_GEN);
             int most = 0;
@@ -149,7 +152,7 @@ static void test_choices_take_turns(void **state)
     }
 }
 
-int main(void)
+FX_SUITE(test_tight_memory)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_beams_fit_what_they_cost),

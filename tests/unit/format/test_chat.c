@@ -11,6 +11,7 @@
 #include <jansson.h>
 
 #include "format/chat.h"
+#include "suite.h"
 #include "unit/format/small_vocab.h"
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
@@ -273,11 +274,11 @@ static void test_what_cannot_be_continued(void **state)
         const char *messages, *text;
     } cases[] = {
         {"[" SAYS("user", "a") "," SAYS("assistant", " \\n") "]",
-         "messages: the last one has no text to continue"},
+         "messages: the last message has no text to continue"},
         {"[{\"role\":\"assistant\",\"content\":null}]",
-         "messages: the last one has no text to continue"},
+         "messages: the last message has no text to continue"},
         {"[" SAYS("user", "ab") "," SAYS("assistant", "xab") "]",
-         "messages: the chat template changes the last one, so that it cannot be continued"},
+         "messages: the chat template changes the last message, so it cannot be continued"},
         {"[]", "messages: at least one is needed"},
     };
     (void)state;
@@ -520,7 +521,7 @@ static void test_plain_messages(void **state)
     assert_int_equal(encode_plain(&c, bad, 1, &ids, &err), FX_EINVAL);
     assert_string_equal(err.text, "messages[0]: bad UTF-8 at byte 2");
     assert_int_equal(encode_plain(&c, zero, 1, &ids, &err), FX_EINVAL);
-    assert_string_equal(err.text, "messages[0]: a character of code 0");
+    assert_string_equal(err.text, "messages[0]: contains a NUL character");
     assert_int_equal(encode_plain(&c, NULL, 0, &ids, &err), FX_EINVAL);
     assert_string_equal(err.text, "messages: at least one is needed");
     fxi_ids_free(&ids);
@@ -528,7 +529,7 @@ static void test_plain_messages(void **state)
     close_chat(&c);
 }
 
-// Null content beside tool calls becomes "", arguments in JSON text become the object; the caller's
+// Null content with tool calls becomes "", arguments in JSON text become the object; the caller's
 // values do not change.
 static void test_tool_calls_are_fitted(void **state)
 {
@@ -662,7 +663,7 @@ static void test_from_file(void **state)
     close_chat(&c);
 }
 
-int main(void)
+FX_SUITE(test_chat)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_families),

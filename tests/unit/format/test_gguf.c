@@ -1,18 +1,25 @@
-// Valid files are read as written; the error for each way of breaking one is a line that names the
-// place. Broken files are heap blocks of exactly their size, so a sanitizer detects any byte read
-// past the end.
+// test_gguf.c - GGUF files. Valid files are read as written; the error for each way of breaking one
+// is a line that names the place. Broken files are heap blocks of exactly their size, so a
+// sanitizer detects any byte read past the end. Any part of a file in parts opens all of them; what
+// is missing, foreign or twice is named with its part. Rows of a tensor that is made on demand are
+// made once, by several threads, and only those that were asked for.
 #include <ctype.h>
-#include <setjmp.h>
-#include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "format/gguf/gguf_made.h"
+#include "format/gguf_write.h"
+#include "suite.h"
+#include "unit/cmocka_all.h"
 #include "unit/format/gguf_bytes.h"
+
+// ---- one file -----------------------------------------------------------------------------------
 
 static fx_status parse_copy(const void *data, size_t n, char **copy, fxi_gguf **g, fx_error *err)
 {
@@ -187,7 +194,7 @@ static const struct {
     {AT_KEY, 0, 8, UINT64_MAX, "the file ends inside a key at byte 32"},
     {AT_KEY, 0, 8, UINT64_MAX - 31, "the file ends inside a key"},
     {AT_KEY, 0, 8, 0, "a key at byte 24 has 0 bytes"},
-    {AT_KEY, 9, 1, 0, "'k\\x00int') has a zero byte inside"},
+    {AT_KEY, 9, 1, 0, "'k\\x00int') contains a NUL byte"},
     {AT_KEY, 13, 4, 13, "key 'k.int': unknown value type 13 at byte 37"},
     {AT_KEY, 13, 4, UINT32_MAX, "key 'k.int': unknown value type 4294967295"},
     {AT_STR, 17, 8, UINT64_MAX, "the file ends inside a string value"},
@@ -419,7 +426,7 @@ static void test_open(void **state)
     write_file(path, b.p, b.n);
     expect_open(path, FX_OK, "");
     write_file(path, b.p, 10);
-    expect_open(path, FX_EFORMAT, "10 bytes are too short");
+    expect_open(path, FX_EFORMAT, "too short for a GGUF file: 10 bytes");
     write_file(path, "", 0);
     expect_open(path, FX_EFORMAT, "the file is empty");
     remove(path);
@@ -432,7 +439,231 @@ static void test_open(void **state)
     fxi_buf_free(&b);
 }
 
-int main(void)
+// ---- files in parts -----------------------------------------------------------------------------
+
+#define STEM FX_BINARY_DIR "/test_gguf_split"
+
+enum { N_PART = 3 };
+
+static const char *const path[N_PART] = {STEM "-00001-of-00003.gguf", STEM "-00002-of-00003.gguf",
+                                         STEM "-00003-of-00003.gguf"};
+
+typedef struct part_keys {
+    uint32_t no, count, n_tensor;
+    const char *tensor;
+} part_keys;
+
+static const part_keys sound[N_PART] = {{0, 3, 2, NULL}, {1, 3, 2, "b"}, {2, 3, 2, "a"}};
+
+static void write_part(const char *to, const part_keys *p)
+{
+    fx_error err;
+    fxi_gguf_writer *w;
+    const uint64_t ne[] = {4};
+    const float v[4] = {(float)p->no, 1, 2, 3};
+    assert_int_equal(fxi_gguf_writer_open(to, &w, &err), FX_OK);
+    if (!p->no) fxi_gguf_write_str(w, "general.architecture", "test");
+    fxi_gguf_write_u32(w, "split.no", p->no);
+    fxi_gguf_write_u32(w, "split.count", p->count);
+    fxi_gguf_write_u32(w, "split.tensors.count", p->n_tensor);
+    if (p->tensor) {
+        fxi_gguf_declare_tensor(w, p->tensor, FXI_F32, 1, ne);
+        fxi_gguf_begin_data(w);
+        fxi_gguf_write_data(w, v, sizeof v);
+    }
+    assert_int_equal(fxi_gguf_writer_finish(w, &err), FX_OK);
+}
+
+static int write_parts(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_PART; i++) write_part(path[i], &sound[i]);
+    return 0;
+}
+
+static int remove_parts(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_PART; i++) remove(path[i]);
+    return 0;
+}
+
+static void test_any_part_opens_all(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_PART; i++) {
+        fxi_gguf *g;
+        fx_error err;
+        fxi_str arch = {0};
+        if (fxi_gguf_open(path[i], &g, &err) != FX_OK) fail_msg("%s", err.text);
+        assert_string_equal(fxi_gguf_name(g), path[i]);
+        assert_int_equal(fxi_gguf_n_tensor(g), 2);
+        assert_int_equal(fxi_gguf_str(g, "general.architecture", true, &arch, &err), FX_OK);
+        assert_true(fxi_str_is(arch, "test"));
+        const fxi_gguf_tensor *a = fxi_gguf_find_tensor(g, "a"), *b = fxi_gguf_find_tensor(g, "b");
+        assert_true(((const float *)a->data)[0] == 2 && ((const float *)b->data)[0] == 1);
+        assert_int_equal(fxi_gguf_fetch(g, a, 0, a->size_bytes, NULL, &err), FX_OK);
+        fxi_gguf_drop(g, a->data, a->size_bytes);
+        assert_true(((const float *)a->data)[3] == 3);
+        fxi_gguf_close(g);
+    }
+}
+
+static void expect_refused(const char *open_path, fx_status st, const char *text)
+{
+    fxi_gguf *g;
+    fx_error err;
+    assert_int_equal(fxi_gguf_open(open_path, &g, &err), st);
+    if (!strstr(err.text, text)) fail_msg("'%s' lacks '%s'", err.text, text);
+}
+
+static void test_a_missing_part_is_named(void **state)
+{
+    (void)state;
+    remove(path[1]);
+    expect_refused(path[0], FX_EIO,
+                   "part 2 of 3: " STEM "-00002-of-00003.gguf: the file is missing");
+}
+
+static void test_a_broken_part_is_named(void **state)
+{
+    (void)state;
+    assert_int_equal(truncate(path[1], 40), 0);
+    expect_refused(path[2], FX_EFORMAT,
+                   "part 2 of 3: " STEM "-00002-of-00003.gguf: 3 keys do not fit");
+}
+
+static void test_wrong_keys_are_named(void **state)
+{
+    (void)state;
+    write_part(path[1], &(part_keys){1, 4, 2, "b"});
+    expect_refused(path[0], FX_EFORMAT, "its keys say part 2 of 4, its name part 2 of 3");
+    write_part(path[1], &(part_keys){2, 3, 2, "b"});
+    expect_refused(path[0], FX_EFORMAT, "its keys say part 3 of 3, its name part 2 of 3");
+    write_part(path[1], &(part_keys){7, 3, 2, "b"});
+    expect_refused(path[1], FX_EFORMAT, "'split.no' and 'split.count': 7 of 3");
+    write_part(path[1], &(part_keys){1, 3, 2, "a"});
+    expect_refused(path[0], FX_EFORMAT, "part 3 of 3: tensor 'a' is in part 2 already");
+    write_part(path[1], &(part_keys){1, 3, 2, "b"});
+    write_part(path[0], &(part_keys){0, 3, 5, NULL});
+    expect_refused(path[0], FX_EFORMAT,
+                   "the 3 parts hold 2 tensors, key 'split.tensors.count' says 5");
+}
+
+static void test_a_renamed_part_is_named(void **state)
+{
+    (void)state;
+    assert_int_equal(rename(path[1], STEM ".gguf"), 0);
+    expect_refused(STEM ".gguf", FX_EFORMAT,
+                   "is part 2 of 3, but its name does not end in -00002-of-00003.gguf");
+    remove(STEM ".gguf");
+}
+
+// ---- tensors made on demand ---------------------------------------------------------------------
+
+enum { N_COL = 96, N_ROW = 20000, N_THREAD = 3 };
+
+typedef struct counts {
+    const fxi_gguf *g;
+    atomic_int of_row[N_ROW];
+    atomic_int n_call;
+    int n_made, n_closed;
+} counts;
+
+static const void *no_place(void *ud, uint64_t i)
+{
+    (void)ud, (void)i;
+    return NULL;
+}
+
+static float number_of(uint64_t row, uint64_t col)
+{
+    return (float)(row * N_COL + col);
+}
+
+static void make_numbers(void *ud, uint64_t i, uint64_t row, uint64_t n_row, void *dst)
+{
+    counts *c = ud;
+    float *to = dst;
+    assert_int_equal(i, 0);
+    atomic_fetch_add(&c->n_call, 1);
+    for (uint64_t r = row; r < row + n_row; r++) {
+        atomic_fetch_add(&c->of_row[r], 1);
+        for (uint64_t k = 0; k < N_COL; k++) *to++ = number_of(r, k);
+    }
+}
+
+static void count_made(void *ud, uint64_t i)
+{
+    counts *c = ud;
+    assert_int_equal(i, 0);
+    c->n_made++;
+}
+
+static void count_closed(void *ud)
+{
+    ((counts *)ud)->n_closed++;
+}
+
+static fxi_gguf *present_numbers(counts *c)
+{
+    const fxi_gguf_maker maker = {.ud = c,
+                                  .place = no_place,
+                                  .make = make_numbers,
+                                  .made = count_made,
+                                  .close = count_closed};
+    fxi_gguf_writer *w;
+    fxi_buf head = {0};
+    fxi_gguf *g;
+    fx_error err;
+    assert_int_equal(fxi_gguf_writer_open_memory("made", &w, &err), FX_OK);
+    fxi_gguf_declare_tensor(w, "numbers", FXI_F32, 2, (const uint64_t[]){N_COL, N_ROW});
+    assert_int_equal(fxi_gguf_writer_take_head(w, &head, &err), FX_OK);
+    if (fxi_gguf_present("made", &head, &maker, &g, &err) != FX_OK) fail_msg("%s", err.text);
+    return g;
+}
+
+// Rows [from, end) are made once, the others not; then they are forgotten.
+static void fetch_rows(counts *c, fxi_gguf *g, uint64_t from, uint64_t end, fxi_pool *pool)
+{
+    const fxi_gguf_tensor *t = fxi_gguf_tensor_at(g, 0);
+    const uint64_t row_bytes = N_COL * sizeof(float), n_bytes = (end - from) * row_bytes;
+    const float *v = t->data;
+    fx_error err;
+    c->n_made = 0;
+    assert_int_equal(fxi_gguf_fetch(g, t, from * row_bytes, n_bytes, pool, &err), FX_OK);
+    for (uint64_t r = 0; r < N_ROW; r++) {
+        assert_int_equal(c->of_row[r], r >= from && r < end);
+        c->of_row[r] = 0;
+    }
+    for (uint64_t r = from; r < end; r++)
+        for (uint64_t k = 0; k < N_COL; k++)
+            if (v[r * N_COL + k] != number_of(r, k)) fail_msg("row %d", (int)r);
+    assert_int_equal(c->n_made, 1);
+    fxi_gguf_drop(g, (const char *)t->data + from * row_bytes, n_bytes);
+}
+
+static void test_threads_make_each_row_once(void **state)
+{
+    (void)state;
+    static counts c;
+    fxi_pool *pool;
+    fx_error err;
+    fxi_gguf *g = present_numbers(&c);
+    assert_int_equal(fxi_pool_create(N_THREAD, &pool, &err), FX_OK);
+    fetch_rows(&c, g, 0, N_ROW, pool);
+    assert_true(c.n_call > N_THREAD); // tasks for all of them
+    fetch_rows(&c, g, 7, 1234, pool);
+    fetch_rows(&c, g, N_ROW - 1, N_ROW, pool);
+    c.n_call = 0;
+    fetch_rows(&c, g, 3, N_ROW - 5, NULL);
+    assert_int_equal(c.n_call, 1);
+    fxi_pool_destroy(pool);
+    fxi_gguf_close(g);
+    assert_int_equal(c.n_closed, 1);
+}
+
+FX_SUITE(test_gguf)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sound_files),
@@ -446,6 +677,12 @@ int main(void)
         cmocka_unit_test(test_absent_keys),
         cmocka_unit_test(test_strings_and_arrays),
         cmocka_unit_test(test_open),
+        cmocka_unit_test_setup_teardown(test_any_part_opens_all, write_parts, remove_parts),
+        cmocka_unit_test_setup_teardown(test_a_missing_part_is_named, write_parts, remove_parts),
+        cmocka_unit_test_setup_teardown(test_a_broken_part_is_named, write_parts, remove_parts),
+        cmocka_unit_test_setup_teardown(test_wrong_keys_are_named, write_parts, remove_parts),
+        cmocka_unit_test_setup_teardown(test_a_renamed_part_is_named, write_parts, remove_parts),
+        cmocka_unit_test(test_threads_make_each_row_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-// The reader reads what the writer writes; a failure leaves no file behind.
+// The reader reads what the writer writes; a failure leaves no file.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "format/gguf_write.h"
+#include "suite.h"
 
 static const char path[] = FX_BINARY_DIR "/test_gguf_write.tmp";
 
@@ -233,7 +234,7 @@ static void test_no_room(void **state)
     assert_int_equal(access("/dev/full", F_OK), 0); // a device is not removed
 }
 
-int main(void)
+FX_SUITE(test_gguf_write)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip),    cmocka_unit_test(test_every_64th_is_refused),

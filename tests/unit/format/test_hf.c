@@ -1,8 +1,7 @@
 // test_hf.c - Hugging Face folders as GGUF: every family's tensors and keys are those of a file
 // that was made independently (tests/vectors/make_model_vectors.py), and what cannot be read is
-// named in one line.
-#include "unit/vector_folders.h"
-
+// named in one line. Safetensors files: what is there is read, and each way to be broken is named
+// in one line.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +9,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/text/buf.h"
+#include "format/hf/hf_files.h"
 #include "format/model_file.h"
+#include "suite.h"
+#include "unit/cmocka_all.h"
+#include "unit/vector_folders.h"
+
+// ---- folders ------------------------------------------------------------------------------------
 
 #define SCRATCH FX_BINARY_DIR "/test_hf.tmp"
 
@@ -201,12 +207,12 @@ static void test_broken_configs_are_named(void **state)
         {"[]", "config.json: not a JSON object"},
         {"{}", "config.json: model_type: missing"},
         {"{\"model_type\": 3}", "model_type: not a string"},
-        {"{\"model_type\": \"x\"}", "model_type: 'x' is not one of llama, "},
+        {"{\"model_type\": \"x\"}", "model_type: 'x' is not supported, only llama, "},
         {"{\"model_type\": \"llama\"}", "num_hidden_layers: missing"},
-        {"{\"model_type\": \"llama\", \"num_hidden_layers\": 1e9}", "is not from 1 to 1024"},
+        {"{\"model_type\": \"llama\", \"num_hidden_layers\": 1e9}", "is out of range (1 to 1024)"},
         {"{\"model_type\": \"llama\", \"num_hidden_layers\": 0.5}", "not a whole number"},
         {CONFIG ", \"num_hidden_layers\": 1}", "duplicate object key"},
-        {CONFIG ", \"num_key_value_heads\": 3}", "1 heads for 3 KV heads"},
+        {CONFIG ", \"num_key_value_heads\": 3}", "1 heads are not a multiple of 3 KV heads"},
         {CONFIG ", \"quantization_config\": {\"quant_method\": \"gptq\"}}",
          "quantization_config.quant_method: 'gptq' is not supported"},
         {CONFIG ", \"hidden_act\": \"tanh\"}", "hidden_act: 'tanh' is not supported"},
@@ -242,7 +248,7 @@ static void test_missing_files_are_named(void **state)
     write_text("config.json", CONFIG "}");
     expect_refused("a directory without model.safetensors or model.safetensors.index.json");
     write_text("pytorch_model.bin", "x");
-    expect_refused("pytorch_model.bin holds programs and is not read");
+    expect_refused("pytorch_model.bin can hold programs and is never read");
     empty_scratch();
 }
 
@@ -255,8 +261,9 @@ static void test_broken_indexes_are_named(void **state)
         const char *index, *error;
     } cases[] = {
         {"{}", "weight_map: not an object"},
-        {"{\"weight_map\": {\"x\": 3}}", "the file of 'x' is not a file's name"},
-        {"{\"weight_map\": {\"x\": \"../a.safetensors\"}}", "the file of 'x' is not a file's name"},
+        {"{\"weight_map\": {\"x\": 3}}", "weight_map: 'x' is not mapped to a file name"},
+        {"{\"weight_map\": {\"x\": \"../a.safetensors\"}}",
+         "weight_map: 'x' is not mapped to a file name"},
         {"{\"weight_map\": {\"x\": \"c.safetensors\"}}", "c.safetensors: the file is missing"},
         {"{\"weight_map\": {\"x\": \"a.safetensors\"}}", "tensor 'x' is not in a.safetensors"},
         {"{\"weight_map\": {\"model.embed_tokens.weight\": \"b.safetensors\", "
@@ -275,7 +282,7 @@ static void test_broken_indexes_are_named(void **state)
     write_text("model.safetensors.index.json",
                "{\"weight_map\": {\"model.embed_tokens.weight\": \"a.safetensors\", "
                "\"y\": \"b.safetensors\"}}");
-    expect_refused("b.safetensors: tensor 'model.embed_tokens.weight' is in ");
+    expect_refused("b.safetensors: tensor 'model.embed_tokens.weight' is also in ");
     empty_scratch();
 }
 
@@ -293,12 +300,12 @@ static void test_foreign_tensors_are_named(void **state)
     write_tensors("model.safetensors", twice, 2);
     expect_refused("tensor 'output_norm.weight' appears twice");
     write_tensors("model.safetensors", expert, 1);
-    expect_refused("the config has no number of experts");
+    expect_refused("config.json does not give the number of experts");
     write_text("config.json", CONFIG ", \"num_experts\": 2}");
     expect_refused("part 1 of 2 of 'blk.0.ffn_up_exps.weight' is missing");
     write_text("config.json", CONFIG ", \"head_dim\": 4}");
     write_tensors("model.safetensors", query, 1);
-    expect_refused("2 rows are not heads of 4");
+    expect_refused("2 rows are not a multiple of the head size 4");
     empty_scratch();
 }
 
@@ -376,7 +383,7 @@ static void test_pooling_of_sentence_transformers(void **state)
     expect_refused("only mean, cls and lasttoken are supported");
     write_text("1_Pooling/config.json",
                "{\"pooling_mode_cls_token\": true, \"pooling_mode_lasttoken\": true}");
-    expect_refused("a second mode of pooling");
+    expect_refused("more than one pooling mode");
     write_text("1_Pooling/config.json", "{\"pooling_mode_cls_token\": true}");
     write_text("modules.json", "[{\"type\": \"sentence_transformers.models.Dense\"}]");
     expect_refused("modules.json: type: module 'Dense' is not supported");
@@ -386,7 +393,140 @@ static void test_pooling_of_sentence_transformers(void **state)
     empty_scratch();
 }
 
-int main(void)
+// ---- safetensors files --------------------------------------------------------------------------
+
+static const char sound[] =
+    "{\"__metadata__\": {\"format\": \"pt\"}, "
+    "\"b\": {\"dtype\": \"BF16\", \"shape\": [2, 3], \"data_offsets\": [4, 16]}, "
+    "\"a\": {\"dtype\": \"F32\", \"shape\": [], \"data_offsets\": [0, 4]}, "
+    "\"c\": {\"dtype\": \"F8_E4M3\", \"shape\": [0, 7], \"data_offsets\": [16, 16]}}    ";
+
+enum { N_DATA = 16 };
+
+static fxi_buf file_of(const char *header, size_t n_data)
+{
+    fxi_buf b = {0};
+    const uint64_t n = strlen(header);
+    assert_true(fxi_buf_add(&b, &n, sizeof n) && fxi_buf_add(&b, header, n));
+    for (size_t i = 0; i < n_data; i++) {
+        const char c = (char)i;
+        assert_true(fxi_buf_add(&b, &c, 1));
+    }
+    return b;
+}
+
+static void test_what_is_there_is_read(void **state)
+{
+    (void)state;
+    fxi_safetensors s;
+    fx_error err;
+    fxi_buf b = file_of(sound, N_DATA);
+    if (fxi_safetensors_parse(b.p, b.n, "x", &s, &err) != FX_OK) fail_msg("%s", err.text);
+    assert_int_equal(s.n_tensor, 3);
+    assert_string_equal(s.tensor[0].name, "a");
+    assert_int_equal(s.tensor[0].n_elem, 1);
+    assert_int_equal(s.tensor[0].n_dim, 0);
+    const fxi_st_tensor *t = &s.tensor[1];
+    assert_string_equal(t->name, "b");
+    assert_int_equal(t->type, FXI_ST_BF16);
+    assert_true(t->n_dim == 2 && t->dim[0] == 2 && t->dim[1] == 3 && t->size_bytes == 12);
+    assert_int_equal(t->data[0], 4);
+    fxi_safetensors_close(&s);
+    fxi_buf_free(&b);
+}
+
+static void expect_broken(const char *header, size_t n_data, const char *text)
+{
+    fxi_safetensors s;
+    fx_error err = {0};
+    fxi_buf b = file_of(header, n_data);
+    assert_int_equal(fxi_safetensors_parse(b.p, b.n, "x", &s, &err), FX_EFORMAT);
+    if (strncmp(err.text, "x: ", 3) || !strstr(err.text, text) || strchr(err.text, '\n'))
+        fail_msg("'%s' lacks '%s'", err.text, text);
+    fxi_safetensors_close(&s);
+    fxi_buf_free(&b);
+}
+
+#define ONE(dtype, shape, offsets) \
+    "{\"t\": {\"dtype\": " dtype ", \"shape\": " shape ", \"data_offsets\": " offsets "}}"
+#define TWO(offsets)                                                           \
+    "{\"t\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [0, 4]}, " \
+    "\"u\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": " offsets "}}"
+
+static void test_broken_headers_are_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *header;
+        size_t n_data;
+        const char *error;
+    } cases[] = {
+        {"", 0, "the header is not JSON"},
+        {"[]", 0, "the header is not an object"},
+        {"{\"t\": 1}", 0, "tensor 't': is not an object"},
+        {"{\"t\": {}}", 0, "tensor 't': has no dtype"},
+        {"{\"t\": {\"dtype\": \"F32\"}}", 0, "tensor 't': has no shape"},
+        {ONE("\"Q4\"", "[1]", "[0, 4]"), 4, "has the unknown type 'Q4'"},
+        {ONE("\"F32\"", "[1.5]", "[0, 4]"), 4, "dimension 0 is not a count"},
+        {ONE("\"F32\"", "[-1]", "[0, 4]"), 4, "dimension 0 is not a count"},
+        {ONE("\"F32\"", "[1,1,1,1,1,1,1,1,1]", "[0, 4]"), 4, "has 9 dimensions"},
+        {ONE("\"F32\"", "[4294967296, 4294967296]", "[0, 4]"), 4, "product is too large"},
+        {ONE("\"F32\"", "[4611686018427387904]", "[0, 4]"), 4, "is not a count"},
+        {ONE("\"F32\"", "[1]", "[0]"), 4, "data_offsets are not two counts"},
+        {ONE("\"F32\"", "[1]", "[4, 0]"), 4, "bytes 4 to 0 are not within the 4 bytes"},
+        {ONE("\"F32\"", "[1]", "[0, 8]"), 4, "bytes 0 to 8 are not within the 4 bytes"},
+        {ONE("\"F32\"", "[2]", "[0, 4]"), 4, "4 bytes of data for 2 numbers of type F32"},
+        {ONE("\"F32\"", "[1]", "[0, 4]"), 6, "the last 2 bytes belong to no tensor"},
+        {TWO("[2, 6]"), 6, "tensor 'u': overlaps tensor 't'"},
+        {TWO("[6, 10]"), 10, "tensor 'u': 2 bytes before it belong to no tensor"},
+        {"{\"t\": {}, \"t\": {}}", 0, "duplicate object key"},
+        {"{\"t\\u0000\": {}}", 0, "the header is not JSON"},
+        {"{\"\": {\"dtype\": \"F32\"}}", 0, "a name of 0 bytes"},
+        {"{\"t\": [[[[[[[[[]]]]]]]]]}", 0, "deep"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        expect_broken(cases[i].header, cases[i].n_data, cases[i].error);
+}
+
+static void test_cut_anywhere(void **state)
+{
+    (void)state;
+    fxi_buf b = file_of(sound, N_DATA);
+    for (size_t n = 0; n < b.n; n++) {
+        fxi_safetensors s;
+        fx_error err = {0};
+        char *part = malloc(n + 1); // so that reading past it is caught
+        memcpy(part, b.p, n);
+        assert_int_equal(fxi_safetensors_parse(part, n, "cut", &s, &err), FX_EFORMAT);
+        assert_true(!strncmp(err.text, "cut: ", 5) && !strchr(err.text, '\n'));
+        fxi_safetensors_close(&s);
+        free(part);
+    }
+    fxi_buf_free(&b);
+}
+
+static void test_huge_headers(void **state)
+{
+    (void)state;
+    fxi_safetensors s;
+    fx_error err;
+    const uint64_t huge[2] = {UINT64_MAX, 0}, large[2] = {1000, 0};
+    assert_int_equal(fxi_safetensors_parse(huge, 16, "x", &s, &err), FX_EFORMAT);
+    assert_non_null(strstr(err.text, "a header of 18446744073709551615 bytes"));
+    fxi_safetensors_close(&s);
+    assert_int_equal(fxi_safetensors_parse(large, 16, "x", &s, &err), FX_EFORMAT);
+    assert_non_null(strstr(err.text, "ends inside the header of 1000 bytes (8 left)"));
+    fxi_safetensors_close(&s);
+    enum { N = 3000000 };
+    char *commas = malloc(N + 1); // would become a tree of hundreds of megabytes
+    memset(commas, ',', N);
+    commas[0] = '[';
+    commas[N] = 0;
+    expect_broken(commas, 0, "values");
+    free(commas);
+}
+
+FX_SUITE(test_hf)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_family_is_as_converters_make_it),
@@ -397,6 +537,10 @@ int main(void)
         cmocka_unit_test(test_foreign_tensors_are_named),
         cmocka_unit_test(test_members_left_out),
         cmocka_unit_test(test_pooling_of_sentence_transformers),
+        cmocka_unit_test(test_what_is_there_is_read),
+        cmocka_unit_test(test_broken_headers_are_named),
+        cmocka_unit_test(test_cut_anywhere),
+        cmocka_unit_test(test_huge_headers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 // test_hf_recipe.c - tensors that are made: FP8 with scales, gpt-oss's MXFP4, and the orders of
 // rows, against the definitions spelled out.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <math.h>
@@ -227,7 +228,7 @@ static void test_numbers_at_odd_bytes_are_copied(void **state)
     }
 }
 
-int main(void)
+FX_SUITE(test_hf_recipe)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_fp8_number),

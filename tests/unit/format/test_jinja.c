@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "format/jinja/jinja.h"
+#include "suite.h"
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
@@ -28,15 +29,15 @@ static fx_status render(const char *template, size_t n, const fxi_jinja_limits *
                         fxi_marked *out, fx_error *err)
 {
     json_t *vars = json_loads(context_json, 0, NULL), *mark = json_string("<|im|>"), *value;
-    fxi_jinja_var var[32] = {{"own_", mark, FXI_JINJA_OWN}};
+    fxi_jinja_var var[32] = {{"own_", mark, FXI_JINJA_TEMPLATE}};
     fxi_jinja_context c = {.var = var, .n_var = 1, .limits = lim};
     const char *name;
     fxi_jinja *t;
     assert_non_null(vars);
     json_object_foreach(vars, name, value)
     {
-        fxi_jinja_whose whose = strcmp(name, "messages") ? FXI_JINJA_CALLERS : FXI_JINJA_MESSAGES;
-        var[c.n_var++] = (fxi_jinja_var){name, value, whose};
+        fxi_jinja_owner owner = strcmp(name, "messages") ? FXI_JINJA_CALLER : FXI_JINJA_MESSAGES;
+        var[c.n_var++] = (fxi_jinja_var){name, value, owner};
     }
     c.now.tm_year = 126;
     c.now.tm_mday = 3;
@@ -222,23 +223,23 @@ static void test_refused(void **state)
         {"{{ open('x') }}", AT(1) "the function 'open' is not supported"},
         {"{% for x in l recursive %}{% endfor %}", AT(1) "recursive loops are not supported"},
         {"{% for x in l %}{{ loop(x) }}{% endfor %}", AT(1) "recursive loops are not supported"},
-        {"{{ dict(*l) }}", AT(1) "'*' before an argument is not supported"},
+        {"{{ dict(*l) }}", AT(1) "'*' in front of an argument is not supported"},
         {"{% break %}", AT(1) "'break' outside of a loop"},
         {"{% if t %}\n\n", AT(1) "a block has no 'endif'"},
         {"{{ 1 +\n}}", AT(2) "expected an expression, got '}}'"},
         {"{{ 1 2 }}", AT(1) "expected '}}', got '2'"},
         {"{{ (1 }}", AT(1) "unexpected '}'"},
-        {"x\n{{ 'abc }}", AT(2) "a string does not end"},
-        {"\n{{ 1", AT(2) "a '{{' does not end"},
-        {"{# x", AT(1) "a comment does not end"},
+        {"x\n{{ 'abc }}", AT(2) "unterminated string"},
+        {"\n{{ 1", AT(2) "unterminated '{{'"},
+        {"{# x", AT(1) "unterminated comment"},
         {"{% raw %}x", AT(1) "'raw' has no 'endraw'"},
         {"{{ a ! b }}", AT(1) "unexpected character '!'"},
-        {"{{ '\\ud800' }}", AT(1) "an escape that is not a character"},
+        {"{{ '\\ud800' }}", AT(1) "invalid escape sequence"},
         {"{{ 99999999999999999999 }}", AT(1) "the number 99999999999999999999 is too large"},
         {"{% set 1 = 2 %}", AT(1) "expected a name to assign to, got '1'"},
         {"a\xFF", "chat template: bad UTF-8 at byte 1"},
         {"{% macro m(a=1, b) %}{% endmacro %}",
-         AT(1) "a parameter without default follows one that has one"},
+         AT(1) "a parameter without a default follows one with a default"},
     };
     for (size_t i = 0; i < COUNT(cases); i++)
         expect_error(cases[i].template, FX_EFORMAT, cases[i].text);
@@ -307,7 +308,7 @@ static void test_failures(void **state)
         {"{% for a, b in l %}{% endfor %}", AT(1) "a int cannot be looped over"},
         {"{{ s.upper(1) }}", AT(1) "upper: takes 0 arguments at most, got 1"},
         {"{{ s | trim(x=1) }}", AT(1) "trim: has no argument 'x'"},
-        {"{{ missing | tojson }}", AT(1) "tojson: a Undefined is not JSON"},
+        {"{{ missing | tojson }}", AT(1) "tojson: a Undefined cannot be converted"},
         {"{% set d.x = 1 %}", AT(1) "cannot assign to an attribute of a dict, only of a namespace"},
         {"{{ raise_exception('no ' + s) }}", AT(1) "no Hello"},
         {"{{ raise_exception('a\\nb\\x07c') }}", AT(1) "a b c"},
@@ -486,7 +487,7 @@ static void test_long_texts(void **state)
     fxi_marked_free(&out);
 }
 
-int main(void)
+FX_SUITE(test_jinja)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rendering),

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "format/vocab.h"
+#include "suite.h"
 
 #define SMALL "--layers 2 --dim 64 --ffn 96 --heads 4 --kv-heads 2 --vocab 2048 --ctx 128 "
 
@@ -335,7 +336,7 @@ static int remove_log(void **state)
     return remove(err_path);
 }
 
-int main(void)
+FX_SUITE(test_make_model)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_experts),       cmocka_unit_test(test_types),

@@ -1,5 +1,6 @@
 // test_quantize.c - mixtures of types, importance matrices, and files that are rewritten: the error
 // of each type, the same bytes whatever the threads, and numbers that no type holds.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <math.h>
@@ -425,7 +426,7 @@ static void test_a_matrix_moves_the_error(void **state)
     assert_true(error[1][0] < 1.5 * error[0][0]);
 }
 
-int main(void)
+FX_SUITE(test_quantize)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_mixtures_are_the_published_ones),

@@ -16,11 +16,12 @@
 #include <jansson.h>
 
 #include "format/chat.h"
-#include "format/hf.h"
+#include "format/model_file.h"
 #include "format/quantize.h"
 #include "format/vocab.h"
 #include "format/vocab/build/vocab_build.h"
 #include "format/vocab/read/vocab_read.h"
+#include "suite.h"
 
 #define FOLDER       FX_SOURCE_DIR "/tests/vectors/tokenizers/"
 #define COUNT(table) (sizeof(table) / sizeof *(table))
@@ -45,6 +46,11 @@ static const char words_json[] =
     "\"replacement\": \"\xE2\x96\x81\"}, \"model\": {\"type\": \"WordPiece\", \"unk_token\": "
     "\"h\", "
     "\"vocab\": {\"h\": 0, \"\xE2\x96\x81h\": 1, \"##i\": 2, \"##\\u0000\": 3}}}";
+
+static const char unigram_json[] =
+    "{\"normalizer\": {\"type\": \"NFKC\"}, \"decoder\": {\"type\": \"Fuse\"}, \"model\": "
+    "{\"type\": "
+    "\"Unigram\", \"unk_id\": 0, \"vocab\": [[\"h\", -1.5], [\"i\", -2], [\"hi\", -1]]}}";
 
 static const char template[] =
     "{% if tools %}{{ tools|tojson(indent=2) }}{% endif %}{% set ns = namespace(a=1) %}"
@@ -76,6 +82,8 @@ void *__real_realloc(void *p, size_t n);
 void *__wrap_malloc(size_t n);
 void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *p, size_t n);
+void *__real_reallocarray(void *p, size_t n, size_t size);
+void *__wrap_reallocarray(void *p, size_t n, size_t size);
 
 void *__wrap_malloc(size_t n)
 {
@@ -90,6 +98,11 @@ void *__wrap_calloc(size_t n, size_t size)
 void *__wrap_realloc(void *p, size_t n)
 {
     return fails() ? NULL : __real_realloc(p, n);
+}
+
+void *__wrap_reallocarray(void *p, size_t n, size_t size)
+{
+    return fails() ? NULL : __real_reallocarray(p, n, size);
 }
 
 // What libc allocates for its callers; the names with _chk are those of fortified builds.
@@ -309,8 +322,7 @@ static void test_each_allocation(void **state)
         {open_json, "tokenizer.json", tokenizer_json},
         {open_json, "words.json", words_json},
         {open_file, FOLDER "ranks.tiktoken", "gpt-2"},
-        {open_file, FOLDER "bpe.model", NULL},
-        {open_file, FOLDER "unigram.model", NULL},
+        {open_json, "unigram.json", unigram_json},
         {open_file, FX_SOURCE_DIR "/tests/vectors/logits/tiny-f32.gguf", NULL},
         {open_folder, FX_SOURCE_DIR "/tests/vectors/folders/qwen3moe", NULL},
         {open_folder, FX_SOURCE_DIR "/tests/vectors/folders/phi3-long", NULL},
@@ -327,7 +339,7 @@ static void test_each_allocation(void **state)
     free_said();
 }
 
-int main(void)
+FX_SUITE(test_short_memory)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_each_allocation)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 
 #include "format/chat.h"
+#include "suite.h"
 #include "unit/cmocka_all.h"
 #include "unit/format/small_spec.h"
 
@@ -130,7 +131,7 @@ static void test_of_patterns(void **state)
     }
 }
 
-int main(void)
+FX_SUITE(test_threads)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_of_a_model),
                                        cmocka_unit_test(test_of_patterns)};

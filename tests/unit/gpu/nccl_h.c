@@ -7,7 +7,7 @@ typedef ncclResult_t fxi_nccl_status;
 typedef ncclDataType_t fxi_nccl_number;
 typedef ncclRedOp_t fxi_nccl_op;
 typedef ncclComm_t fxi_nccl_comm;
-#include "gpu/library/nccl_api.h"
+#include "gpu/comm/nccl_api.h"
 
 #define SAME_TYPE(member, result, symbol, parameters)                                    \
     _Static_assert(__builtin_types_compatible_p(__typeof__(((fxi_nccl_api *)0)->member), \

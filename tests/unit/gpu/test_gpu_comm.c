@@ -1,12 +1,13 @@
 // test_gpu_comm.c - several GPUs that add and gather together, on the stand-ins for the driver and
 // for NCCL: what comes out, in which order it happens, and every call failing once.
 #include "gpu_missing.h"
+#include "suite.h"
 
 #include "unit/cmocka_all.h"
 
 #include <string.h>
 
-#include "gpu/library/comm.h"
+#include "gpu/comm/comm.h"
 #include "standin/nccl/standin_nccl.h"
 #include "standin/standin.h"
 
@@ -367,7 +368,7 @@ static void test_the_stand_in_finds_what_would_hang(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin_test, end_test)
 
-int main(void)
+FX_SUITE(test_gpu_comm)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_every_rank_gets_the_sum),

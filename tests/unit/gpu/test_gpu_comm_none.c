@@ -1,7 +1,8 @@
 // test_gpu_comm_none.c - several GPUs in a build without NCCL.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
-#include "gpu/library/comm.h"
+#include "gpu/comm/comm.h"
 
 static void test_a_build_without_nccl_says_so_in_one_line(void **state)
 {
@@ -30,7 +31,7 @@ static void test_one_gpu_needs_none(void **state)
     assert_false(fxi_comm_is_open(&comm));
 }
 
-int main(void)
+FX_SUITE(test_gpu_comm_none)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_build_without_nccl_says_so_in_one_line),

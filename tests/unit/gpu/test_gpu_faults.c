@@ -5,6 +5,7 @@
 // Whatever fails, one line says so, a pass that succeeds afterwards is right, and all is given back
 // but what the driver refused to take.
 #include "gpu_model_rig.h"
+#include "suite.h"
 
 #include "unit/cmocka_all.h"
 
@@ -435,7 +436,7 @@ static void test_a_call_that_fails_at_the_end_breaks_nothing(void **state)
     }
 }
 
-int main(void)
+FX_SUITE(test_gpu_faults)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_call_that_fails_while_loading),

@@ -5,6 +5,7 @@
 // It runs on the stand-in for the driver, with the kernels compiled for the CPU. Each family runs
 // in one way, in turn; one model runs in all of them.
 #include "gpu_model_rig.h"
+#include "suite.h"
 
 #include "unit/cmocka_all.h"
 
@@ -125,7 +126,7 @@ static void test_the_storyteller(void **state)
     check_way((runner_model){path, "q8_0"}, &ways[2], N_TOK);
 }
 
-int main(void)
+FX_SUITE(test_gpu_models)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_family_gives_the_hosts_bits),

@@ -1,12 +1,12 @@
 // test_gpu_pack.c - what goes to a device in large pieces: bytes arrive whatever their number,
 // matrices arrive packed, through two buffers and no more; memory is taken from few allocations.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/pack/gpu_heap.h"
-#include "gpu/pack/gpu_stage.h"
+#include "gpu/gpu_memory.h"
 #include "kernels/cuda/cuda_pack.h"
 #include "standin/standin.h"
 
@@ -200,7 +200,7 @@ static void test_an_estimate_is_no_demand(void **state)
     close_rig(&r);
 }
 
-int main(void)
+FX_SUITE(test_gpu_pack)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bytes_of_any_number_arrive),

@@ -5,6 +5,7 @@
 // It runs on the stand-ins for the driver, which has four devices, and for NCCL, whose order of
 // three addends depends on how many numbers there are, as the library's does.
 #include "gpu_model_rig.h"
+#include "suite.h"
 
 #include "unit/cmocka_all.h"
 
@@ -142,12 +143,12 @@ static void test_one_rank_is_that_gpu_alone(void **state)
     }
 }
 
-// ---- law ---------------------------------------------------------------------------------------
+// ---- batch-invariant ---------------------------------------------------------------------------
 
-static float *run_law(runner_model m, const char *ranks, gpu_way way)
+static float *run_mma(runner_model m, const char *ranks, gpu_way way)
 {
     gpu_model_rig g;
-    way.math = "law";
+    way.math = "batch-invariant";
     way.ranks = ranks;
     gpu_model_open(&g, m, &way);
     gpu_model_run(&g, &way, N_TOK);
@@ -157,12 +158,12 @@ static float *run_law(runner_model m, const char *ranks, gpu_way way)
     return out;
 }
 
-static void check_law(const char *ranks, int n_vocab)
+static void check_mma(const char *ranks, int n_vocab)
 {
     const runner_model m = {"gpu-ranks.gguf", NULL};
-    float *want = run_law(m, ranks, ways[0]);
+    float *want = run_mma(m, ranks, ways[0]);
     for (int i = 1; i < N_WAY; i++) {
-        float *got = run_law(m, ranks, ways[i]);
+        float *got = run_mma(m, ranks, ways[i]);
         if (memcmp(got, want, (size_t)n_vocab * sizeof *got) != 0)
             fail_msg("%s: %s gives other bits", ranks ? ranks : "cuda:0", ways[i].what);
         free(got);
@@ -174,8 +175,8 @@ static void test_the_law_depends_on_nothing_but_the_ranks(void **state)
 {
     (void)state;
     small_model_write("gpu-ranks.gguf", &halves);
-    check_law("cuda:0,cuda:1", 300);
-    check_law("cuda:0,cuda:1,cuda:2,cuda:3", 300);
+    check_mma("cuda:0,cuda:1", 300);
+    check_mma("cuda:0,cuda:1,cuda:2,cuda:3", 300);
     remove("gpu-ranks.gguf");
 }
 
@@ -183,11 +184,11 @@ static void test_two_add_by_the_library_and_four_by_a_kernel(void **state)
 {
     (void)state;
     small_model_write("gpu-ranks.gguf", &halves);
-    free(run_law((runner_model){"gpu-ranks.gguf", NULL}, "cuda:0,cuda:1", ways[0]));
+    free(run_mma((runner_model){"gpu-ranks.gguf", NULL}, "cuda:0,cuda:1", ways[0]));
     const standin_nccl_report two = standin_nccl_look();
     assert_true(two.n_sum > 0 && two.n_gather == 0);
     standin_nccl_reset();
-    free(run_law((runner_model){"gpu-ranks.gguf", NULL}, lists[4], ways[0]));
+    free(run_mma((runner_model){"gpu-ranks.gguf", NULL}, lists[4], ways[0]));
     const standin_nccl_report four = standin_nccl_look();
     assert_true(four.n_sum == 0 && four.n_gather > 0);
     remove("gpu-ranks.gguf");
@@ -321,7 +322,7 @@ static void test_bad_lists_are_refused(void **state)
 
 #define RANKS_TEST(name) cmocka_unit_test_setup_teardown(name, begin_test, end_test)
 
-int main(void)
+FX_SUITE(test_gpu_ranks)
 {
     const struct CMUnitTest tests[] = {
         RANKS_TEST(test_models_of_many_kinds),

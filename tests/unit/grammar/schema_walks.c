@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/number/rng.h"
-#include "grammar/run/gram_auto.h"
+#include "grammar/automaton/gram_auto.h"
 #include "grammar/schema/schema.h"
 
 enum { MAX_TEXT = 2000 };

@@ -1,16 +1,17 @@
 // test_gram_allocation.c - every allocation of the compilers, of the automaton and of the masks
 // fails once: the error is FX_ENOMEM, nothing leaks (with LeakSanitizer), and what was made before
 // stays usable. And what a schema may make the compiler allocate.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <jansson.h>
 #include <stdlib.h>
 
-#include "grammar/guide/gram_guide.h"
-#include "grammar/read/gram_regex.h"
-#include "grammar/read/gram_without.h"
-#include "grammar/rules/rules.h"
+#include "grammar/matcher/gram_matcher.h"
 #include "grammar/schema/schema.h"
+#include "grammar/syntax/gram_parts.h"
+#include "grammar/syntax/gram_regex.h"
+#include "grammar/syntax/gram_rules.h"
 
 // The linker passes allocations of the grammar room through these.
 void *__real_malloc(size_t n);
@@ -103,16 +104,16 @@ static bool spell_byte(void *ud, fxi_str text, int32_t *tok, size_t *n_tok)
 
 // ---- the sweep ----------------------------------------------------------------------------------
 
-static fx_status follow_guide(fxi_guide *guide, fx_error *err)
+static fx_status follow_matcher(fxi_gram_matcher *matcher, fx_error *err)
 {
     uint64_t mask[8];
     int32_t tok[12], forced[4];
     size_t n_forced;
-    fxi_guide_place at = {0};
+    fxi_match_state at = {0};
     for (size_t n = 0; n < 12; n++) {
         int32_t next = 0;
-        FX_TRY(fxi_guide_forced(guide, tok, n, &at, forced, 4, &n_forced, err));
-        FX_TRY(fxi_guide_mask(guide, tok, n, &at, mask, err));
+        FX_TRY(fxi_gram_matcher_forced(matcher, tok, n, &at, forced, 4, &n_forced, err));
+        FX_TRY(fxi_gram_matcher_mask(matcher, tok, n, &at, mask, err));
         while (next < 256 && !(mask[next / 64] >> (next % 64) & 1)) next++;
         if (next == 256) return FX_OK;
         tok[n] = next;
@@ -126,7 +127,7 @@ static fx_status run_all(compiler *compile, const void *source, fx_error *err)
     fxi_str token[256];
     fxi_gram_tokens tokens;
     fxi_gram g = {0};
-    fxi_guide *guide = NULL;
+    fxi_gram_matcher *matcher = NULL;
     uint32_t node = 0;
     for (int i = 0; i < 256; i++) {
         bytes[i] = (char)i;
@@ -135,14 +136,14 @@ static fx_status run_all(compiler *compile, const void *source, fx_error *err)
     FX_TRY(fxi_gram_tokens_make(&tokens, token, 256, err));
     fx_status st = compile(&g, source, &node, err);
     if (!st) st = fxi_gram_finish(&g, node, err);
-    const fxi_guide_limits limits = {.max_set = 4096, .max_mask = 4};
+    const fxi_matcher_limits limits = {.max_set = 4096, .max_mask = 4};
     if (!st)
-        st = fxi_guide_make(&g, &tokens, (fxi_guide_speller){.first = spell_byte}, limits, &guide,
-                            err);
-    if (!st) st = follow_guide(guide, err);
+        st = fxi_gram_matcher_make(&g, &tokens, (fxi_matcher_speller){.first = spell_byte}, limits,
+                                   &matcher, err);
+    if (!st) st = follow_matcher(matcher, err);
     n_left = -1;
-    if (guide && st) assert_int_equal(follow_guide(guide, err), FX_OK); // usable again
-    fxi_guide_free(guide);
+    if (matcher && st) assert_int_equal(follow_matcher(matcher, err), FX_OK); // usable again
+    fxi_gram_matcher_free(matcher);
     fxi_gram_free(&g);
     fxi_gram_tokens_free(&tokens);
     return st;
@@ -182,7 +183,7 @@ static void test_compilers_survive_every_failure(void **state)
     json_decref(schema);
 }
 
-// What a schema makes the compiler allocate beside the form, for each of its parts.
+// What the compiler allocates for a schema, for each of its parts.
 static void check_schema_bytes(const json_t *schema, size_t n_part)
 {
     enum { PART_BYTES = 1000 };
@@ -216,7 +217,7 @@ static void test_parts_of_a_schema_take_little_memory(void **state)
     json_decref(members);
 }
 
-int main(void)
+FX_SUITE(test_gram_allocation)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_compilers_survive_every_failure),

@@ -1,15 +1,16 @@
 // test_gram_auto.c - the automaton beside a naive matcher, on every short string of two letters,
-// for forms made at random and for some by hand; and what a form is refused for.
+// for grammars made at random and for some by hand; and what a grammar is refused for.
 //
 // The naive matcher knows no stacks: for each node and each position it finds the positions at
 // which a match may end.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <stdlib.h>
 
 #include "base/number/rng.h"
-#include "grammar/form/gram_form.h"
-#include "grammar/run/gram_auto.h"
+#include "grammar/automaton/gram_auto.h"
+#include "grammar/syntax/gram.h"
 
 enum { MAX_TEXT = 7, MAX_NODE = 64, MAX_SET = 1 << 16 };
 
@@ -113,7 +114,7 @@ static void walk_strings(walk *w, uint32_t state, uint32_t n)
 {
     check_state(w, state, n);
     if (n == MAX_TEXT) return;
-    for (char c = 'a'; c <= 'c'; c++) { // c is in no form
+    for (char c = 'a'; c <= 'c'; c++) { // c is in no grammar
         w->s[n] = c;
         const uint32_t next = step_state(w->a, state, c);
         fxi_byte_set may = fxi_auto_bytes(w->a, state);
@@ -133,7 +134,7 @@ static size_t count_matches(const fxi_gram *g)
     return w.n_match;
 }
 
-// ---- forms at random ----------------------------------------------------------------------------
+// ---- grammars at random -------------------------------------------------------------------------
 
 typedef struct dice {
     uint64_t seed, i;
@@ -203,7 +204,7 @@ static void test_random_forms_match_as_the_naive_matcher_says(void **state)
     assert_true(n_match > 10 * n_form); // not all of them nearly empty
 }
 
-// ---- forms by hand ------------------------------------------------------------------------------
+// ---- grammars by hand ---------------------------------------------------------------------------
 
 static uint32_t text_node(fxi_gram *g, const char *s)
 {
@@ -391,7 +392,7 @@ static void test_a_form_has_a_limit(void **state)
     expect_refused(&g, 1, "the grammar has more than 1048576 parts");
 }
 
-int main(void)
+FX_SUITE(test_gram_auto)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_forms_match_as_the_naive_matcher_says),

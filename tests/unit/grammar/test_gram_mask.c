@@ -1,14 +1,15 @@
 // test_gram_mask.c - masks beside brute force: each token of a small vocabulary, byte by byte, from
 // every state that a walk of tokens reaches, and along answers of the schemas that are measured
 // (bench/grammar); forced text; and walks that end in a match.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <jansson.h>
 
 #include "base/number/rng.h"
-#include "grammar/mask/gram_mask.h"
-#include "grammar/read/gram_regex.h"
+#include "grammar/matcher/mask_cache.h"
 #include "grammar/schema/schema.h"
+#include "grammar/syntax/gram_regex.h"
 
 enum { N_VOCAB = 700, MAX_TOKEN = 48, N_LONG = 8, MAX_PIECE = 5 };
 
@@ -16,7 +17,7 @@ typedef struct small_world {
     char bytes[N_VOCAB][MAX_TOKEN];
     fxi_str token[N_VOCAB];
     fxi_gram_tokens tokens;
-    fxi_gram form;
+    fxi_gram g;
     fxi_auto *a;
     fxi_gram_masks *masks;
 } small_world;
@@ -98,8 +99,8 @@ static void open_world(small_world *w, const char *pattern, size_t max_mask)
     fx_error err = {0};
     *w = (small_world){0};
     make_vocab(w);
-    if (fxi_gram_regex(&w->form, fxi_str_of(pattern), 0, FXI_SPELL_UTF8, &node, &err) ||
-        fxi_gram_finish(&w->form, node, &err) || fxi_auto_make(&w->form, 1 << 16, &w->a, &err))
+    if (fxi_gram_regex(&w->g, fxi_str_of(pattern), 0, FXI_SPELL_UTF8, &node, &err) ||
+        fxi_gram_finish(&w->g, node, &err) || fxi_auto_make(&w->g, 1 << 16, &w->a, &err))
         fail_msg("%s: %s", pattern, err.text);
     assert_int_equal(fxi_gram_masks_make(&w->tokens, w->a, max_mask, &w->masks, NULL), FX_OK);
 }
@@ -108,7 +109,7 @@ static void close_world(small_world *w)
 {
     fxi_gram_masks_free(w->masks);
     fxi_auto_free(w->a);
-    fxi_gram_free(&w->form);
+    fxi_gram_free(&w->g);
     fxi_gram_tokens_free(&w->tokens);
 }
 
@@ -121,7 +122,7 @@ static uint32_t state_after(small_world *w, uint32_t state, fxi_str s)
 
 static fx_status masks_of(fxi_gram_masks *m, uint32_t state, const uint64_t **mask)
 {
-    size_t left = FXI_PAY_NO_LIMIT;
+    size_t left = FXI_MASK_NO_LIMIT;
     return fxi_gram_masks_of(m, state, &left, mask, NULL);
 }
 
@@ -210,9 +211,9 @@ static void open_schema(small_world *w, const json_t *schema)
     fx_error err = {0};
     *w = (small_world){0};
     make_vocab(w);
-    if (fxi_gram_json_add(&w->form, &json, &err) ||
-        fxi_schema_add(&w->form, &json, schema, &node, &err) ||
-        fxi_gram_finish(&w->form, node, &err) || fxi_auto_make(&w->form, 1 << 18, &w->a, &err))
+    if (fxi_gram_json_add(&w->g, &json, &err) ||
+        fxi_schema_add(&w->g, &json, schema, &node, &err) || fxi_gram_finish(&w->g, node, &err) ||
+        fxi_auto_make(&w->g, 1 << 18, &w->a, &err))
         fail_msg("%s", err.text);
     assert_int_equal(fxi_gram_masks_make(&w->tokens, w->a, 1000, &w->masks, NULL), FX_OK);
 }
@@ -291,7 +292,7 @@ static void test_forced_text_stops_where_there_is_a_choice_or_an_end(void **stat
         open_world(&w, row[i].pattern, 1);
         uint32_t at = state_after(&w, fxi_auto_start(w.a), fxi_str_of(row[i].before));
         const uint32_t want = state_after(&w, at, fxi_str_of(row[i].forced));
-        assert_int_equal(fxi_gram_forced_text(w.a, &at, row[i].max, &out, NULL), FX_OK);
+        assert_int_equal(fxi_auto_forced_text(w.a, &at, row[i].max, &out, NULL), FX_OK);
         assert_int_equal(out.n, strlen(row[i].forced));
         if (out.n) assert_memory_equal(out.p, row[i].forced, out.n);
         assert_int_equal(at, want);
@@ -317,7 +318,7 @@ static void test_a_vocabulary_may_be_empty(void **state)
     close_world(&w);
 }
 
-int main(void)
+FX_SUITE(test_gram_mask)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_masks_allow_what_the_bytes_allow),

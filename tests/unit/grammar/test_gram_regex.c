@@ -1,33 +1,27 @@
-// test_gram_regex.c - regular expressions beside PCRE2, on every short string of a small alphabet:
-// the constructs one by one, and patterns made at random; characters, one by one, beside the
-// definition of their class; and what is refused, with its name and its place.
+// test_gram_regex.c - regular expressions compared with PCRE2, on every short string of a small
+// alphabet: the constructs one by one, and patterns made at random; characters, one by one,
+// compared with the definition of their class; and what is refused, with its name and its place.
 #define PCRE2_CODE_UNIT_WIDTH 8
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <pcre2.h>
 #include <stdio.h>
 
 #include "base/number/rng.h"
-#include "grammar/read/gram_regex.h"
-#include "grammar/run/gram_auto.h"
+#include "grammar/syntax/gram_regex.h"
+#include "unit/grammar/gram_machine.h"
 
-typedef struct machine {
-    fxi_gram form;
-    fxi_auto *a;
-} machine;
-
-static fx_status make_machine(machine *m, fxi_str pattern, unsigned flags,
+static fx_status make_machine(gram_machine *m, fxi_str pattern, unsigned flags,
                               fxi_gram_spelling spelling, fx_error *err)
 {
-    uint32_t node;
-    *m = (machine){0};
-    fx_status st = fxi_gram_regex(&m->form, pattern, flags, spelling, &node, err);
-    if (!st) st = fxi_gram_finish(&m->form, node, err);
-    if (!st) st = fxi_auto_make(&m->form, 1 << 16, &m->a, err);
-    return st;
+    uint32_t node = 0;
+    *m = (gram_machine){0};
+    const fx_status st = fxi_gram_regex(&m->g, pattern, flags, spelling, &node, err);
+    return start_machine(m, st, node, err);
 }
 
-static void open_machine(machine *m, const char *pattern, unsigned flags,
+static void open_machine(gram_machine *m, const char *pattern, unsigned flags,
                          fxi_gram_spelling spelling)
 {
     fx_error err = {0};
@@ -35,25 +29,11 @@ static void open_machine(machine *m, const char *pattern, unsigned flags,
         fail_msg("%s: %s", pattern, err.text);
 }
 
-static void close_machine(machine *m)
-{
-    fxi_auto_free(m->a);
-    fxi_gram_free(&m->form);
-}
-
-static bool accepts_text(const machine *m, const char *s, size_t n)
-{
-    uint32_t at = fxi_auto_start(m->a);
-    for (size_t i = 0; i < n; i++)
-        assert_int_equal(fxi_auto_step(m->a, at, (uint8_t)s[i], &at, NULL), FX_OK);
-    return fxi_auto_is_final(m->a, at);
-}
-
-// ---- beside PCRE2 -------------------------------------------------------------------------------
+// ---- compared with PCRE2 ------------------------------------------------------------------------
 
 typedef struct peer {
     const char *pattern;
-    machine m;
+    gram_machine m;
     pcre2_code *re;
     pcre2_match_data *match;
     pcre2_match_context *limits;
@@ -68,7 +48,7 @@ static void compare_text(peer *p, const char *s, size_t n)
         return;
     }
     p->n_match += rc >= 0;
-    if (accepts_text(&p->m, s, n) != (rc >= 0))
+    if (machine_accepts(&p->m, s, n) != (rc >= 0))
         fail_msg("%s: \"%.*s\": PCRE2 says %d", p->pattern, (int)n, s, rc);
 }
 
@@ -239,17 +219,17 @@ static void test_characters_are_those_of_their_class(void **state)
                {".", is_dot},
                {"[~-\\u{12345}\\uD83D\\uDE00-\\u{10ffff}]", is_odd_range}};
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-        machine m;
+        gram_machine m;
         open_machine(&m, row[i].pattern, 0, FXI_SPELL_UTF8);
         for (uint32_t c = 0; c <= 0x1FFFFF; c += c < 0x12400 ? 1 : 251) { // beyond Unicode, too
             char s[4];
             const size_t n = encode_char(c, s);
             const bool is_char = c <= 0x10FFFF && (c < 0xD800 || c > 0xDFFF);
-            if (accepts_text(&m, s, n) != (is_char && row[i].has(c)))
+            if (machine_accepts(&m, s, n) != (is_char && row[i].has(c)))
                 fail_msg("%s: U+%04X", row[i].pattern, c);
         }
-        assert_false(accepts_text(&m, "\xC1\xA0", 2)); // overlong
-        assert_false(accepts_text(&m, "\xE0\x81\xA0", 3));
+        assert_false(machine_accepts(&m, "\xC1\xA0", 2)); // overlong
+        assert_false(machine_accepts(&m, "\xE0\x81\xA0", 3));
         close_machine(&m);
     }
 }
@@ -264,10 +244,10 @@ static void test_characters_are_spelled_as_in_json(void **state)
                {"[^a]", "\\\"", "\""},      {"[^a]", "\xC3\xA9", "a"},
                {".*", "x\\ty/", "x\\ny"},   {"\xC3\xA9\"", "\xC3\xA9\\\"", "\\u00e9\\\""}};
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-        machine m;
+        gram_machine m;
         open_machine(&m, row[i].pattern, 0, FXI_SPELL_JSON);
-        if (!accepts_text(&m, row[i].yes, strlen(row[i].yes))) fail_msg("%s", row[i].yes);
-        if (accepts_text(&m, row[i].no, strlen(row[i].no))) fail_msg("%s", row[i].no);
+        if (!machine_accepts(&m, row[i].yes, strlen(row[i].yes))) fail_msg("%s", row[i].yes);
+        if (machine_accepts(&m, row[i].no, strlen(row[i].no))) fail_msg("%s", row[i].no);
         close_machine(&m);
     }
 }
@@ -291,14 +271,14 @@ static void test_what_is_not_supported_is_named_with_its_place(void **state)
         {"\\p{L}", "a Unicode property (\\p) at byte 0"},
         {"\\y", "an unknown escape (\\y) at byte 0"},
         {"a\\", "a backslash without a character at byte 1"},
-        {"\\x1", "an incomplete code of a character at byte 0"},
-        {"\\uD800", "a code that is no character at byte 0"},
-        {"\\x{110000}", "a code that is no character at byte 0"},
+        {"\\x1", "an incomplete character code at byte 0"},
+        {"\\uD800", "a code that is not a character at byte 0"},
+        {"\\x{110000}", "a code that is not a character at byte 0"},
         {"[a", "a class without \"]\" at byte 2"},
         {"[]", "an empty class, on which dialects disagree, at byte 1"},
-        {"[[:alpha:]]", "a class of POSIX at byte 1"},
+        {"[[:alpha:]]", "a POSIX class at byte 1"},
         {"[b-a]", "a range that ends before it begins at byte 1"},
-        {"[a-\\d]", "a range of what is not one character at byte 1"},
+        {"[a-\\d]", "a range whose end is not one character at byte 1"},
         {"*a", "a repeat of nothing at byte 0"},
         {"{2}a", "a repeat of nothing at byte 0"},
         {"a|+", "a repeat of nothing at byte 2"},
@@ -339,11 +319,11 @@ static void test_groups_have_a_depth(void **state)
     assert_int_equal(
         fxi_gram_regex(&g, (fxi_str){pattern, sizeof pattern}, 0, FXI_SPELL_UTF8, &node, &err),
         FX_EINVAL);
-    assert_non_null(strstr(err.text, "a group inside more than 100 others at byte 100"));
+    assert_non_null(strstr(err.text, "a group nested deeper than 100 at byte 100"));
     fxi_gram_free(&g);
 }
 
-int main(void)
+FX_SUITE(test_gram_regex)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_construct_matches_as_in_pcre2),

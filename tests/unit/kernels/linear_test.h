@@ -36,9 +36,9 @@ static inline size_t row_bytes(fxi_dtype type, int n_in)
 static inline void layer_quantise(layer *l)
 {
     size_t n_in = (size_t)l->w.n_in, n_tok = (size_t)l->n_tok;
-    l->act.q = malloc(n_tok * n_in);
+    l->act.q = guarded_new(n_tok * n_in);
     l->act.d = floats(n_tok * n_in / 32);
-    l->act.sum = calloc(n_tok * n_in / 16, sizeof(int32_t));
+    l->act.sum = guarded_new(n_tok * n_in / 16 * sizeof(int32_t));
     for (size_t at = 0; at < n_tok * n_in; at += n_in)
         ref_path()->quant_q8(l->x + at, l->w.n_in, l->act.q + at, l->act.d + at / 32,
                              l->act.sum + at / 16);
@@ -53,12 +53,12 @@ static inline layer layer_make(plan p, char *raw, float *x)
                .raw = raw,
                .x = x};
     size_t n_byte = row_bytes(p.type, p.n_in) * (size_t)p.n_out;
-    char *odd = malloc(n_byte + 1); // rows at an odd address, as in a file
+    char *odd = guarded_new(n_byte + 1); // rows at an odd address, as in a file
     memcpy(odd + 1, raw, n_byte);
-    l.w.data = aligned_alloc(64, fxi_linear_bytes(&l.w));
+    l.w.data = guarded_new(fxi_linear_bytes(&l.w));
     int n_panel = fxi_linear_n_panel(p.n_out);
     for (int i = 0; i < n_panel; i++) fxi_linear_pack_panel(&l.w, odd + 1, i);
-    free(odd);
+    guarded_free(odd);
     if (fxi_linear_reads_q8(&l.w)) layer_quantise(&l);
     l.want = floats((size_t)p.n_tok * (size_t)p.n_out);
     ref_path()->linear[p.type](&l.w, &l.act, p.n_tok, 0, n_panel, l.want, (size_t)p.n_out);
@@ -67,8 +67,8 @@ static inline layer layer_make(plan p, char *raw, float *x)
 
 static inline void layer_free(layer *l)
 {
-    free(l->w.data), free(l->raw), free(l->x), free(l->want);
-    free(l->act.q), free(l->act.d), free(l->act.sum);
+    guarded_free(l->w.data), guarded_free(l->raw), guarded_free(l->x), guarded_free(l->want);
+    guarded_free(l->act.q), guarded_free(l->act.d), guarded_free(l->act.sum);
 }
 
 // The activations from token t on.
@@ -100,7 +100,7 @@ static inline void same_bits(const fxi_kernels *k, const layer *l, int n_tok)
         assert_same(k->name, y + t * ldy, l->want + t * n_out, n_out);
         for (size_t o = n_out; o < ldy; o++) assert_true(y[t * ldy + o] == 12345);
     }
-    free(y);
+    guarded_free(y);
 }
 
 // Every path with every number of tokens that a tile can have, and some that need several tiles.

@@ -2,6 +2,7 @@
 // against ref, bit by bit.
 #include "kernels/ref/mathf.h"
 #include "kernels_test.h"
+#include "suite.h"
 
 // The distance of a result from the exact one, in units in the last place.
 static double ulps(float got, double exact)
@@ -177,7 +178,7 @@ static void row_same_bits(const fxi_kernels *k, int n, spread s, float scale)
     ref_path()->softcap(want, 50, n);
     k->softcap(y, 50, n);
     assert_same(k->name, y, want, len);
-    free(a), free(b), free(want), free(y);
+    guarded_free(a), guarded_free(b), guarded_free(want), guarded_free(y);
 }
 
 static void test_rows_have_refs_bits(void **state)
@@ -192,7 +193,7 @@ static void test_rows_have_refs_bits(void **state)
                 for (int m = 0; m < 4; m++) row_same_bits(k, sizes[i], (spread)s, scales[m]);
 }
 
-int main(void)
+FX_SUITE(test_act)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_expf_is_near),

@@ -1,5 +1,6 @@
 // test_dispatch.c - the choice of a path, and that every path's table is complete.
 #include "kernels_test.h"
+#include "suite.h"
 
 static void test_ref_is_always_there(void **state)
 {
@@ -62,7 +63,7 @@ static void test_every_table_is_full(void **state)
     }
 }
 
-int main(void)
+FX_SUITE(test_dispatch)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ref_is_always_there),

@@ -1,6 +1,7 @@
 // test_linear.c - linear layers: ref against double precision; every path against ref, bit by bit;
 // and that dividing the work changes nothing. Extreme numbers: test_linear_extreme.c.
 #include "linear_test.h"
+#include "suite.h"
 
 enum { MAX_TOK = 40 };
 
@@ -34,9 +35,9 @@ static layer layer_random(plan p, spread sp)
     size_t n = (size_t)p.n_in * (size_t)p.n_out;
     bool narrow = p.type == FXI_F16 || fxi_qformat_find(p.type);
     float *weight = random_floats(n, narrow ? EVEN : sp, 1);
-    char *raw = malloc(row_bytes(p.type, p.n_in) * (size_t)p.n_out);
+    char *raw = guarded_new(row_bytes(p.type, p.n_in) * (size_t)p.n_out);
     fxi_row_from_f32(p.type, weight, n, raw);
-    free(weight);
+    guarded_free(weight);
     return layer_make(p, raw, random_floats((size_t)p.n_tok * (size_t)p.n_in, sp, 2));
 }
 
@@ -52,7 +53,7 @@ static void layers_add(layers *all, fxi_dtype type, int i)
 
 static int layers_make(void **state)
 {
-    layers *all = calloc(1, sizeof *all);
+    layers *all = guarded_new(sizeof *all);
     for (int t = 0; t < N_TYPE; t++)
         for (int i = 0; i < N_SHAPE; i++) layers_add(all, types[t], i);
     *state = all;
@@ -63,7 +64,7 @@ static int layers_free(void **state)
 {
     layers *all = *state;
     for (int i = 0; i < all->n; i++) layer_free(&all->of[i]);
-    free(all);
+    guarded_free(all);
     return 0;
 }
 
@@ -96,7 +97,7 @@ static void test_ref_is_near_double(void **state)
             fxi_row_to_f32(l->w.type, l->raw + o * n_byte, (size_t)l->w.n_in, weight);
             output_is_near(l, weight, o);
         }
-        free(weight);
+        guarded_free(weight);
     }
 }
 
@@ -111,11 +112,11 @@ static void check_rows(fxi_dtype type, shape s, int group)
 {
     const size_t n_in = (size_t)s.n_in, n_byte = row_bytes(type, s.n_in);
     fxi_linear w = {.type = type, .n_in = s.n_in, .n_out = s.n_out, .group = group};
-    unsigned char *raw = malloc(n_byte * (size_t)s.n_out);
+    unsigned char *raw = guarded_new(n_byte * (size_t)s.n_out);
     float *want = floats(n_in), *got = floats(n_in);
     for (size_t i = 0; i < n_byte * (size_t)s.n_out; i++)
         raw[i] = (unsigned char)fxi_rng_u64(type, 0, i);
-    w.data = aligned_alloc(64, fxi_linear_bytes(&w));
+    w.data = guarded_new(fxi_linear_bytes(&w));
     for (int p = 0; p < fxi_linear_n_panel(s.n_out); p++) fxi_linear_pack_panel(&w, raw, p);
     for (int row = 0; row < s.n_out; row++) {
         fxi_row_to_f32(type, raw + (size_t)row * n_byte, n_in, want);
@@ -124,7 +125,7 @@ static void check_rows(fxi_dtype type, shape s, int group)
             if (!isnan(want[k]) || !isnan(got[k]))
                 assert_same(fxi_dtype_find(type)->name, got + k, want + k, 1);
     }
-    free(w.data), free(raw), free(want), free(got);
+    guarded_free(w.data), guarded_free(raw), guarded_free(want), guarded_free(got);
 }
 
 static void test_rows_come_back(void **state)
@@ -153,7 +154,7 @@ static void random_cuts(const fxi_kernels *k, const layer *l, int n_tok, uint64_
         }
     }
     assert_same(k->name, y, l->want, (size_t)n_tok * n_out);
-    free(y);
+    guarded_free(y);
 }
 
 static void test_cuts_change_no_bit(void **state)
@@ -182,7 +183,7 @@ static void parts_same_bits(const fxi_kernels *k, const layer *l)
                          fxi_linear_panel(&l->w, o / FXI_PANEL + (n > FXI_PANEL)));
     }
     assert_same(k->name, y, l->want, (size_t)l->n_tok * (size_t)n_out);
-    free(y);
+    guarded_free(y);
 }
 
 static void test_parts_are_layers(void **state)
@@ -201,7 +202,7 @@ static void test_parts_are_layers(void **state)
 static char *random_blocks(const fxi_qformat *f, size_t n_block)
 {
     size_t block_bytes = fxi_dtype_find(f->type)->block_bytes;
-    char *raw = malloc(n_block * block_bytes);
+    char *raw = guarded_new(n_block * block_bytes);
     uint64_t draw = 0;
     for (size_t b = 0; b < n_block; b++) {
         fxi_qblock blk = {.d = (uint16_t)(0x3000 + fxi_rng_u64(7, 0, draw++) % 0x1000),
@@ -287,7 +288,7 @@ static void test_sizes_are_whole_lines(void **state)
         }
 }
 
-int main(void)
+FX_SUITE(test_linear)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sizes_are_whole_lines),

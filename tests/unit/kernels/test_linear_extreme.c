@@ -3,6 +3,7 @@
 // largest possible; activations of +-127, zeros, and some that make products vanish. No sum may
 // saturate, and no sign of a zero may differ.
 #include "linear_test.h"
+#include "suite.h"
 
 enum { N_IN = 512, N_OUT = 100, N_TOK = 40 };
 
@@ -52,7 +53,7 @@ static fxi_qblock extreme_block(const fxi_qformat *f)
 static char *extreme_rows(const fxi_qformat *f)
 {
     size_t block_bytes = fxi_dtype_find(f->type)->block_bytes, n = N_OUT * N_IN / (size_t)f->n;
-    char *raw = malloc(n * block_bytes);
+    char *raw = guarded_new(n * block_bytes);
     for (size_t i = 0; i < n; i++) {
         fxi_qblock b = extreme_block(f);
         f->write(&b, raw + i * block_bytes);
@@ -165,7 +166,7 @@ static void test_rows_come_back(void **state)
     for_each_type(rows_same_bits);
 }
 
-int main(void)
+FX_SUITE(test_linear_extreme)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ref_is_near_exact),

@@ -1,6 +1,7 @@
 // test_ops.c - operations on rows: ref against double precision, every path against ref, bit by
 // bit.
 #include "kernels_test.h"
+#include "suite.h"
 
 static const int sizes[] = {1, 5, 15, 16, 17, 31, 32, 64, 100, 288, 2048, 2051};
 enum { N_SIZE = sizeof sizes / sizeof sizes[0] };
@@ -61,11 +62,11 @@ static void op_store_kv(const fxi_kernels *k, const float *a, const float *b, in
     for (int i = 0; i < 4; i++) {
         if (types[i] == FXI_Q8_0 && n % 32) continue;
         size_t n_byte = fxi_kv_bytes(types[i], n);
-        uint8_t *h = calloc(n_byte ? n_byte : 1, 1);
+        uint8_t *h = guarded_new(n_byte);
         k->store_kv[types[i]](a, n, h);
         for (size_t j = 0; j < n_byte; j++)
             y[j % (size_t)n] += (float)(h[j] * (1 + 3 * j / (size_t)n));
-        free(h);
+        guarded_free(h);
     }
 }
 
@@ -79,7 +80,7 @@ static void row_same_bits(row_op *op, int n, spread s)
         op(k, a, b, n, y);
         assert_same(k->name, y, want, (size_t)n);
     }
-    free(a), free(b), free(want), free(y);
+    guarded_free(a), guarded_free(b), guarded_free(want), guarded_free(y);
 }
 
 static void test_rows_have_refs_bits(void **state)
@@ -126,7 +127,7 @@ static void test_rms_norm_is_near(void **state)
             double want = (double)x[k] * scale * (double)w[k];
             assert_true(fabs((double)y[k] - want) <= 1e-5 * fabs(want));
         }
-        free(x), free(w), free(y);
+        guarded_free(x), guarded_free(w), guarded_free(y);
     }
 }
 
@@ -144,7 +145,7 @@ static void layer_norm_is_near(int n, bool with_bias)
         if (with_bias) want += (double)b[k];
         assert_true(fabs((double)y[k] - want) <= 1e-5);
     }
-    free(x), free(w), free(b), free(y);
+    guarded_free(x), guarded_free(w), guarded_free(b), guarded_free(y);
 }
 
 static void test_layer_norm_is_near(void **state)
@@ -160,7 +161,7 @@ static void test_store_f16_every_number(void **state)
     (void)state;
     enum { N = 2 * 0x7c00 };
     float *x = floats(N);
-    uint16_t *want = calloc(N, sizeof *want), *h = calloc(N, sizeof *h);
+    uint16_t *want = guarded_new(N * sizeof *want), *h = guarded_new(N * sizeof *h);
     for (int i = 0; i < N; i++) {
         float f = fxi_f16_to_f32((uint16_t)(i / 2));
         x[i] = i % 2 ? (f + fxi_f16_to_f32((uint16_t)(i / 2 + 1))) / 2 : -f;
@@ -171,7 +172,7 @@ static void test_store_f16_every_number(void **state)
         k->store_kv[FXI_F16](x, N, h);
         assert_memory_equal(h, want, N * sizeof *h);
     }
-    free(x), free(want), free(h);
+    guarded_free(x), guarded_free(want), guarded_free(h);
 }
 
 // ---- rope --------------------------------------------------------------------------------------
@@ -191,7 +192,7 @@ static void rope_same_bits(int head_dim, int n_pair)
         k->rope(y, N_HEAD, head_dim, n_pair, cos_, sin_);
         assert_same(k->name, y, want, n);
     }
-    free(x), free(want), free(y), free(cos_), free(sin_);
+    guarded_free(x), guarded_free(want), guarded_free(y), guarded_free(cos_), guarded_free(sin_);
 }
 
 static void test_rope_has_refs_bits(void **state)
@@ -236,7 +237,7 @@ static float *q8_input(int scale)
 static void test_quant_has_refs_bits(void **state)
 {
     (void)state;
-    q8_row *want = calloc(1, sizeof *want), *got = calloc(1, sizeof *got);
+    q8_row *want = guarded_new(sizeof *want), *got = guarded_new(sizeof *got);
     const fxi_kernels *k;
     for (int scale = -145; scale < 80; scale++) {
         float *x = q8_input(scale);
@@ -245,15 +246,15 @@ static void test_quant_has_refs_bits(void **state)
             k->quant_q8(x, Q_N, got->q, got->d, got->sum);
             assert_memory_equal(got, want, sizeof *got);
         }
-        free(x);
+        guarded_free(x);
     }
-    free(want), free(got);
+    guarded_free(want), guarded_free(got);
 }
 
 static void test_quant_is_near(void **state)
 {
     (void)state;
-    q8_row *r = calloc(1, sizeof *r);
+    q8_row *r = guarded_new(sizeof *r);
     for (int scale = -100; scale < 80; scale += 9) {
         float *x = q8_input(scale);
         ref_path()->quant_q8(x, Q_N, r->q, r->d, r->sum);
@@ -266,12 +267,12 @@ static void test_quant_is_near(void **state)
             }
             assert_memory_equal(sum, r->sum + 2 * b, sizeof sum);
         }
-        free(x);
+        guarded_free(x);
     }
-    free(r);
+    guarded_free(r);
 }
 
-int main(void)
+FX_SUITE(test_ops)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows_have_refs_bits),

@@ -2,6 +2,7 @@
 // probe rely on; and the figures follow from the clock and the number of threads.
 #include "kernels/probe.h"
 #include "kernels_test.h"
+#include "suite.h"
 
 enum { N_FLOAT = 4096, N_ROUND = 1000 };
 
@@ -9,10 +10,10 @@ static void test_loops_answer_positive_numbers(void **state)
 {
     (void)state;
     const fxi_probe_loops *loops = fxi_probe_loops_get();
-    float *ones = malloc(N_FLOAT * sizeof *ones);
+    float *ones = guarded_new(N_FLOAT * sizeof *ones);
     for (int i = 0; i < N_FLOAT; i++) ones[i] = 1;
     const float read = loops->read(ones, N_FLOAT), fma = loops->fma(1, N_ROUND);
-    free(ones);
+    guarded_free(ones);
     assert_true(read > 0 && isfinite(read));
     assert_true(fma > 0 && isfinite(fma));
     for (int i = 0; loops->int8 && i < FXI_PROBE_N_RUN; i++) {
@@ -56,7 +57,7 @@ static void test_figures_follow_the_clock(void **state)
     check_figures(2);
 }
 
-int main(void)
+FX_SUITE(test_probe)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_loops_answer_positive_numbers),
                                        cmocka_unit_test(test_figures_follow_the_clock)};

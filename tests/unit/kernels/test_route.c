@@ -1,5 +1,6 @@
 // test_route.c - the choice of experts: against double precision, and its rule for ties.
 #include "kernels_test.h"
+#include "suite.h"
 
 enum { MOST = 256 };
 
@@ -47,7 +48,7 @@ static void test_route_is_near_double(void **state)
                     for (int e = 0; e < sizes[i]; e++) logits[e] = rintf(logits[e]);
                 check_route(logits, sizes[i], n_used, FXI_ROUTE_ALL);
                 check_route(logits, sizes[i], n_used, FXI_ROUTE_CHOSEN);
-                free(logits);
+                guarded_free(logits);
             }
 }
 
@@ -74,7 +75,7 @@ static void test_sigmoid_is_near_double(void **state)
     assert_true(fxi_sigmoid(0) == 0.5f && fxi_sigmoid(1000) == 1 && fxi_sigmoid(-1000) == 0);
 }
 
-int main(void)
+FX_SUITE(test_route)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sigmoid_is_near_double),

@@ -1,6 +1,7 @@
 // test_kv_beside.c - pages of `paged` that the manager's thread is at: while it stands still in the
 // middle of one, at a gate, their sequences turn round, grow, are matched with and end. Nobody
 // waits for it, and what it reads or writes is nobody else's until it is done.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "unit/kv/support/kv_world.h"
@@ -189,7 +190,7 @@ static void test_closing_on_the_way(void **state)
     }
 }
 
-int main(void)
+FX_SUITE(test_kv_beside)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {

@@ -1,6 +1,7 @@
 // test_kv_fault.c - for every manager, every call of kv.h and every i: the i-th call of the backend
 // fails, with VT_NOSPACE and with VT_EDEVICE. Afterwards all sequences are as before, the manager's
 // invariants hold, the call succeeds in the next step, and at the end nothing is left.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "unit/kv/support/kv_world.h"
@@ -206,9 +207,9 @@ static const struct call_row {
     {"part", FXI_KV_FORK, make_two, do_part},
     {"swap out", FXI_KV_SWAP, make_two, do_swap_out},
     {"swap in", FXI_KV_SWAP, make_swapped, do_swap_in},
-    {"swap out and back", FXI_KV_BESIDE, make_two, do_turn_in},
-    {"swap in and back", FXI_KV_BESIDE, make_long_swapped, do_turn_out},
-    {"swap what is shared", FXI_KV_BESIDE, make_forked, do_swap_both},
+    {"swap out and back", FXI_KV_ASYNC_SWAP, make_two, do_turn_in},
+    {"swap in and back", FXI_KV_ASYNC_SWAP, make_long_swapped, do_turn_out},
+    {"swap what is shared", FXI_KV_ASYNC_SWAP, make_forked, do_swap_both},
     {"grow into what was released", FXI_KV_ELASTIC, make_tight, do_replace},
     {"trim", FXI_KV_ELASTIC, make_full, do_trim},
     {"shrink", FXI_KV_ELASTIC, make_full, do_shrink},
@@ -276,17 +277,17 @@ static void test_every_call_of_a_devices_backend_fails(void **state)
 {
     (void)state;
     make_texts();
-    for (int m = 0; fxi_kv_manager_name(m); m++)
-        for (int n = 2; n <= MAX_RANK; n++) sweep_devices(fxi_kv_manager_name(m), n);
+    for (int m = 0; fxi_lab_manager_name(m); m++)
+        for (int n = 2; n <= MAX_RANK; n++) sweep_devices(fxi_lab_manager_name(m), n);
 }
 
 static void test_every_call_of_the_backend_fails(void **state)
 {
     (void)state;
     make_texts();
-    for (int m = 0; fxi_kv_manager_name(m); m++)
+    for (int m = 0; fxi_lab_manager_name(m); m++)
         for (size_t k = 0; k < sizeof calls / sizeof *calls; k++)
-            sweep_call(fxi_kv_manager_name(m), &calls[k]);
+            sweep_call(fxi_lab_manager_name(m), &calls[k]);
 }
 
 // ---- opening and closing -----------------------------------------------------------------------
@@ -310,7 +311,7 @@ static bool open_over(const char *manager, int n_rank, memory *m, fxi_kv **kv, f
     shape.n_rank = n_rank;
     for (int k = 0; k < n_rank; k++) shape.rank_vmm[k] = m[k].fault;
     if (!n_rank) shape.vmm = m[0].fault;
-    return fxi_kv_open(manager, &shape, kv, err) == FX_OK;
+    return kv_world_open_kv(manager, &shape, kv, err) == FX_OK;
 }
 
 // A manager that does not open leaves the backends to the caller, with nothing in them.
@@ -350,8 +351,8 @@ static void sweep_open_on_devices(const char *manager)
 static void test_opening_fails_well(void **state)
 {
     (void)state;
-    for (int m = 0; fxi_kv_manager_name(m); m++) {
-        const char *manager = fxi_kv_manager_name(m);
+    for (int m = 0; fxi_lab_manager_name(m); m++) {
+        const char *manager = fxi_lab_manager_name(m);
         sweep_open(manager, 0, 0);
         sweep_open_on_devices(manager);
     }
@@ -364,8 +365,8 @@ static void test_devices_share_out_whole_bytes(void **state)
     fx_error err = {0};
     fxi_kv *kv;
     shape.n_rank = 5;
-    for (int m = 0; fxi_kv_manager_name(m); m++) {
-        assert_int_equal(fxi_kv_open(fxi_kv_manager_name(m), &shape, &kv, &err), FX_EINVAL);
+    for (int m = 0; fxi_lab_manager_name(m); m++) {
+        assert_int_equal(kv_world_open_kv(fxi_lab_manager_name(m), &shape, &kv, &err), FX_EINVAL);
         assert_string_equal(err.text, "KV cache: 5 devices cannot share out rows of 192 bytes");
     }
 }
@@ -374,8 +375,8 @@ static void test_devices_share_out_whole_bytes(void **state)
 static void test_devices_with_two_page_sizes_are_refused(void **state)
 {
     (void)state;
-    for (int m = 0; fxi_kv_manager_name(m); m++) {
-        const char *manager = fxi_kv_manager_name(m);
+    for (int m = 0; fxi_lab_manager_name(m); m++) {
+        const char *manager = fxi_lab_manager_name(m);
         memory mem[2] = {{0}};
         fx_error err = {0};
         fxi_kv *kv;
@@ -440,9 +441,9 @@ static void expect_bad_swap_found(const char *manager, int n_rank)
 static void test_other_bytes_do_not_come_back(void **state)
 {
     (void)state;
-    for (int i = 0; fxi_kv_manager_name(i); i++)
-        for (int n = 0; n <= MAX_RANK && kv_world_can(fxi_kv_manager_name(i), FXI_KV_SWAP); n++)
-            expect_bad_swap_found(fxi_kv_manager_name(i), n);
+    for (int i = 0; fxi_lab_manager_name(i); i++)
+        for (int n = 0; n <= MAX_RANK && kv_world_can(fxi_lab_manager_name(i), FXI_KV_SWAP); n++)
+            expect_bad_swap_found(fxi_lab_manager_name(i), n);
 }
 
 // ---- block copies ------------------------------------------------------------------------------
@@ -474,7 +475,7 @@ static void test_a_block_is_copied_in_one_call(void **state)
     fxi_kv_close(kv);
 }
 
-int main(void)
+FX_SUITE(test_kv_fault)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_call_of_the_backend_fails),

@@ -1,6 +1,7 @@
 // test_kv_mappings.c - 80 layers for 1,000 conversations of up to 8K tokens under Linux's default
 // limit of mappings: all of them fit beside each other, as admission counts and as the system does,
 // whatever they share, record and grow; and the host's mappings are those that were counted.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "kv/kv.h"
@@ -361,7 +362,7 @@ static void test_a_batch_has_its_share_of_the_mappings(void **state)
     }
 }
 
-int main(void)
+FX_SUITE(test_kv_mappings)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_thousand_conversations_have_their_mappings),

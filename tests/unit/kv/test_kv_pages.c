@@ -1,4 +1,5 @@
 // test_kv_pages.c - the table of recorded pages: prompts that were chosen to collide do not.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "kv/paged/paged.h"
@@ -47,7 +48,7 @@ static void test_chosen_prompts_do_not_collide(void **state)
     fxi_page_store_close(&k);
 }
 
-int main(void)
+FX_SUITE(test_kv_pages)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_chosen_prompts_do_not_collide)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,6 +3,7 @@
 // backend fail at random. Whatever fails, nothing that the reference knows has changed.
 //
 //   KV_TRACE_STEPS=n test_kv_trace   more steps for each seed
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "unit/kv/support/kv_world.h"
@@ -120,7 +121,7 @@ static void do_extend_many(int i)
 static void do_truncate(int i)
 {
     kv_world_seq *s = &t.w.seq[i];
-    if (!fxi_kv_can(t.w.kv, FXI_KV_TRUNCATE) || !is_in(i)) return;
+    if (!is_in(i)) return;
     const bool is_step = !one_in(4);
     const int least = is_step ? s->was_tok : 0, shared = t.faults ? s->shared_tok : 0;
     const int len = draw(least > shared ? least : shared, s->len_tok);
@@ -251,8 +252,8 @@ static void run_traces(bool windows, bool faults)
     static const uint64_t budgets[] = {300 << 10, 700 << 10, 4 << 20};
     t.windows = windows;
     t.faults = faults;
-    for (int i = 0; (t.manager = fxi_kv_manager_name(i)) != NULL; i++)
-        for (uint64_t seed = 1; seed <= 6; seed++) {
+    for (int i = 0; (t.manager = fxi_lab_manager_name(i)) != NULL; i++)
+        for (uint64_t seed = 1; seed <= (suite_is_long() ? 6 : 3); seed++) {
             t.budget_bytes = budgets[seed % 3] * (kv_world_page_bytes ? 8 : 1);
             run_trace(seed, n_steps());
         }
@@ -300,8 +301,8 @@ static void test_random_calls_beside_a_thread(void **state)
 {
     (void)state;
     t.threaded = true;
-    for (int i = 0; (t.manager = fxi_kv_manager_name(i)) != NULL; i++)
-        for (uint64_t seed = 1; seed <= 6 && kv_world_can(t.manager, FXI_KV_BESIDE); seed++) {
+    for (int i = 0; (t.manager = fxi_lab_manager_name(i)) != NULL; i++)
+        for (uint64_t seed = 1; seed <= 6 && kv_world_can(t.manager, FXI_KV_ASYNC_SWAP); seed++) {
             t.windows = seed % 2;
             t.faults = seed > 3;
             t.budget_bytes = seed % 3 ? 300 << 10 : 700 << 10;
@@ -314,7 +315,7 @@ static void test_random_calls_beside_a_thread(void **state)
 static void test_random_calls_on_several_devices(void **state)
 {
     (void)state;
-    for (int i = 0; (t.manager = fxi_kv_manager_name(i)) != NULL; i++)
+    for (int i = 0; (t.manager = fxi_lab_manager_name(i)) != NULL; i++)
         for (int n = 2; n <= 3; n++) run_traces_on(n);
 }
 
@@ -340,7 +341,7 @@ static void test_random_calls_with_other_blocks(void **state)
     t.block_tok = 0;
 }
 
-int main(void)
+FX_SUITE(test_kv_trace)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_calls),

@@ -1,4 +1,5 @@
 // test_kv_vtensor.c - the KV manager over libvtensor, as the engine uses it.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "kv/kv.h"
@@ -155,7 +156,7 @@ static void test_planes_share_views_where_many_sequences_run(void **state)
     assert_int_equal(n_together, 32);
 }
 
-int main(void)
+FX_SUITE(test_kv_vtensor)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_unknown_manager),

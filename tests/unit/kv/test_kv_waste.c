@@ -1,5 +1,6 @@
 // test_kv_waste.c - what managers promise beyond kv.h: how much the reserving ones keep, and of
 // which kind their waste is; what sequences share in blocks, and when they get a copy.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "unit/kv/support/kv_world.h"
@@ -247,7 +248,7 @@ static void test_blocks_are_matched_by_their_tokens(void **state)
     kv_world_close(&w);
 }
 
-int main(void)
+FX_SUITE(test_kv_waste)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_planes_side_by_side_waste_less),

@@ -11,6 +11,7 @@
 
 #include "base/number/rng.h"
 #include "model/host/compute.h"
+#include "suite.h"
 
 enum { N_HEAD = 6, N_KV_HEAD = 2, HEAD_DIM = 20, CTX_TOK = 4096, MAX_TOK = 64, MAX_SEQ = 32 };
 
@@ -183,7 +184,7 @@ static void test_cuts_where_it_helps(void **state)
     world_close(&w);
 }
 
-int main(void)
+FX_SUITE(test_compute_attention)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_threads_do_not_matter),

@@ -1,6 +1,7 @@
 // test_device.c - the decoder over a device whose memory the host cannot read: the same bits as
 // over the plain host; and whatever call fails, loading or a pass ends with the device's line, and
 // what comes next works.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "format/model_file.h"
@@ -285,7 +286,7 @@ static void test_lost_device_says_so_again(void **state)
     close_rig(&r);
 }
 
-int main(void)
+FX_SUITE(test_device)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_decoder_reads_no_device_memory),

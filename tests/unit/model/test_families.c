@@ -6,6 +6,7 @@
 // are, so the bound is that of sums in another order. Layers of block types round their activations
 // to 8 bits: such a model has a bound of its own (test_vectors.c derives one), and its tokens are
 // those of the reference.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "model/pooling.h"
@@ -231,7 +232,7 @@ static void test_same_bits(void **state)
     for_each_case(same_bits_of);
 }
 
-int main(void)
+FX_SUITE(test_families)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_reference_logits_and_tokens),
                                        cmocka_unit_test(test_reference_embeddings),

@@ -1,5 +1,6 @@
 // test_folders.c - a Hugging Face folder, the GGUF file that it is converted to, and the file that
 // was made independently give the same logits, for every family.
+#include "suite.h"
 #include "unit/vector_folders.h"
 
 #include <stdio.h>
@@ -73,7 +74,7 @@ static void test_quantized_folder(void **state)
     check_quantized(VECTORS "folders/opt-post-norm"); // embeddings of another width
 }
 
-int main(void)
+FX_SUITE(test_folders)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_loaded_directly_or_converted),
                                        cmocka_unit_test(test_quantized_folder)};

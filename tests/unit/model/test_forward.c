@@ -1,6 +1,7 @@
 // test_forward.c - the law of order in a whole model: a token's logits have the same bits whatever
 // the chunking of the prompt, the other sequences of the batch, the number of threads, and the
 // instruction set.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "unit/model/runner.h"
@@ -107,7 +108,7 @@ static void test_kv_types_refused(void **state)
     expect_refused((runner_model){VECTORS "tiny-f32.gguf", ""}, "'' is none of");
 }
 
-int main(void)
+FX_SUITE(test_forward)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_bits), cmocka_unit_test(test_other_tokens_other_logits),

@@ -1,5 +1,6 @@
 // test_keys.c - no key is silently ignored: what is applied changes the logits, what is neutral
 // does not change a bit, and what is not understood is refused by name.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "unit/model/runner.h"
@@ -173,7 +174,7 @@ static void test_longrope_needs_a_context(void **state)
     expect_refused(&longrope, &one);
 }
 
-int main(void)
+FX_SUITE(test_keys)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_keys_change_the_logits),
                                        cmocka_unit_test(test_neutral_values_change_nothing),

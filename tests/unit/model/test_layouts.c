@@ -3,6 +3,7 @@
 // up together. All give the same bits.
 //
 // Each case writes a model again with its tensors joined or split.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "format/gguf_write.h"
@@ -196,7 +197,7 @@ static void test_experts_gate_and_up_together(void **state)
     same_when("gpt-oss-mxfp4", joints);
 }
 
-int main(void)
+FX_SUITE(test_layouts)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_heads_together),
                                        cmocka_unit_test(test_gate_and_up_together),

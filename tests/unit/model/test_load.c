@@ -2,6 +2,7 @@
 // that says why.
 //
 // Each case writes a complete small model with one flaw.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "format/gguf_write.h"
@@ -196,7 +197,7 @@ static void test_types_we_do_not_run(void **state)
     unlink(path);
 }
 
-int main(void)
+FX_SUITE(test_load)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_whole_model_loads),
                                        cmocka_unit_test(test_flaws_are_named),

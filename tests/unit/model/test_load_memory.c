@@ -2,6 +2,7 @@
 // progress in small steps.
 //
 // The model is loaded in a process of its own, whose peak the system records.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "model/model.h"
@@ -116,7 +117,7 @@ static void test_peak(void **state)
     check_load("--layers 1 --dim 512 --ffn 1024 --heads 8 --kv-heads 8 --vocab 32000 --type f16");
 }
 
-int main(void)
+FX_SUITE(test_load_memory)
 {
 #if defined(__SANITIZE_THREAD__)
     print_message("skipped: the thread sanitizer's own memory is many times the model\n");

@@ -5,7 +5,8 @@
 
 #include <cmocka.h>
 
-#include "model/host/panel_ranges.h"
+#include "model/host/compute.h"
+#include "suite.h"
 
 enum { MAX_PANEL = 4096, MOST = 16, N_THREAD = 4 };
 
@@ -99,7 +100,7 @@ static void test_threads_share_a_layer(void **state)
     fxi_pool_destroy(pool);
 }
 
-int main(void)
+FX_SUITE(test_panel_ranges)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_covers_every_panel_once),

@@ -3,6 +3,7 @@
 //
 // Sums in parts are other bits than sums in one go, so they are compared within a bound, but only
 // where several devices add: of one rank, and whatever the batch and the chunks, with ==.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <glob.h>
@@ -410,7 +411,7 @@ static void test_what_cannot_be_shared_out_is_refused(void **state)
                   "columns of it would cut blocks of 256 numbers");
 }
 
-int main(void)
+FX_SUITE(test_ranks)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_family_is_shared_out),

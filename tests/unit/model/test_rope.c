@@ -1,9 +1,10 @@
 // test_rope.c - angles are made where positions are used: a table for millions of positions costs
 // memory and work only for the blocks that were reached, and a position's angles are the same
 // whichever order it was reached in.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
-#include "model/plan/rope.h"
+#include "model/plan.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -98,7 +99,7 @@ static void test_any_order_gives_the_same_bits(void **state)
     fxi_pool_destroy(pool);
 }
 
-int main(void)
+FX_SUITE(test_rope)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_only_what_is_reached),
                                        cmocka_unit_test(test_any_order_gives_the_same_bits)};

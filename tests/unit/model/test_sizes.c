@@ -1,5 +1,6 @@
 // test_sizes.c - models of published sizes from their header alone: what they are and what a token
 // costs in the cache is right, and no tensor's data is read.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "format/gguf/gguf_made.h"
@@ -193,7 +194,7 @@ static void test_published_sizes(void **state)
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) check_published(&models[i]);
 }
 
-int main(void)
+FX_SUITE(test_sizes)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_published_sizes)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,6 +10,7 @@
 //     so the error of a number, and of a sum of products, is 2.5 / 127 / sqrt(12) = 0.57 % of
 //     sigma. About 15 such roundings follow each other through two layers and the output: 0.57 % x
 //     sqrt(15) = 2.2 % (measured: 2.4 %). The bound is 3 %, and twice that for the largest.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "kv/kv.h"
@@ -179,7 +180,7 @@ static void test_plain_c(void **state)
     check_file(&files[0], "ref");
 }
 
-int main(void)
+FX_SUITE(test_vectors)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_all_files),
                                        cmocka_unit_test(test_plain_c)};

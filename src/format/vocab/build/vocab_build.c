@@ -1,5 +1,5 @@
-// vocab_build.c - builds an immutable vocabulary from a spec: tokens and their indexes, then the
-// model and the steps before it.
+// vocab_build.c - builds an immutable vocabulary from a spec: tokens and their indexes, special
+// tokens, the model, and the steps before it.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,153 @@
 #include "base/text/utf8.h"
 #include "format/show.h"
 #include "format/vocab/build/vocab_build.h"
-#include "format/vocab/encode/norm/vocab_norm.h"
+#include "format/vocab/encode/vocab_norm.h"
+
+// ---- special tokens: a trie of their spellings for each fxi_special_set -------------------------
+
+typedef struct set_maker {
+    fxi_vocab *v;
+    const fxi_vocab_spec *s;
+    fx_error *err;
+    fxi_norm_work work;
+    fxi_trie_entry *entry; // [v->n]
+    fxi_buf spelled;       // the keys of the entries, one after the other
+} set_maker;
+
+static bool in_set(fxi_special_set set, uint8_t type, bool normalized)
+{
+    bool control = type == FXI_TOKEN_CONTROL;
+    if (!control && type != FXI_TOKEN_USER) return false;
+    if (set == FXI_NORM_USER || set == FXI_NORM_CONTROL)
+        return normalized && (!control || set == FXI_NORM_CONTROL);
+    if (!control) return !normalized;
+    return set == FXI_RAW_ANY || (set == FXI_RAW_CONTROL && !normalized);
+}
+
+// How a token is spelled in a text before the norm steps.
+static fxi_str spelled_raw(const set_maker *m, int32_t id)
+{
+    const fxi_token *t = &m->v->token[id];
+    bool marks = t->type == FXI_TOKEN_USER && m->s->user_marks;
+    return marks ? (fxi_str){t->text, t->n_text} : (fxi_str){t->piece, t->n_piece};
+}
+
+// Appends the spelling that the set searches for; *n is its length.
+static fx_status spell_token(set_maker *m, fxi_special_set set, int32_t id, size_t *n)
+{
+    fxi_str key = spelled_raw(m, id);
+    if (set >= FXI_NORM_USER)
+        FX_TRY(
+            fxi_norm_run(&m->v->norms, (fxi_norm_how){.space = true}, key, &m->work, &key, m->err));
+    *n = key.n;
+    if (fxi_buf_add(&m->spelled, key.p, key.n)) return FX_OK;
+    return fxi_spec_fail_memory(m->s, m->err);
+}
+
+static fx_status make_trie(set_maker *m, fxi_special_set set, size_t n)
+{
+    fxi_specials *sp = calloc(1, sizeof *sp);
+    m->v->special[set] = sp;
+    if (!sp || !fxi_trie_make(&sp->trie, m->entry, n)) return fxi_spec_fail_memory(m->s, m->err);
+    for (size_t i = 0; i < n; i++)
+        if (m->entry[i].key.n) {
+            unsigned first = (unsigned char)m->entry[i].key.p[0];
+            for (unsigned next = 0; next < 256; next++) {
+                if (m->entry[i].key.n > 1 && (unsigned char)m->entry[i].key.p[1] != next) continue;
+                unsigned pair = first << 8 | next;
+                sp->pair[pair >> 3] |= (uint8_t)(1 << (pair & 7));
+            }
+        }
+    return FX_OK;
+}
+
+static fx_status make_set(set_maker *m, fxi_special_set set)
+{
+    size_t n = 0, at = 0;
+    fxi_buf_clear(&m->spelled);
+    for (int32_t id = 0; id < m->v->n; id++) {
+        const uint8_t type = m->v->token[id].type;
+        if (!in_set(set, type, m->s->tok[id].normalized)) continue;
+        m->entry[n].id = id;
+        FX_TRY(spell_token(m, set, id, &m->entry[n].key.n));
+        const size_t key_n = m->entry[n].key.n;
+        const char *key = m->spelled.p + m->spelled.n - key_n;
+        if (key_n && fxi_utf8_check(key, key_n) == key_n)
+            n++;
+        else
+            m->spelled.n -= key_n; // occurs in no text
+    }
+    for (size_t i = 0; i < n; at += m->entry[i++].key.n) m->entry[i].key.p = m->spelled.p + at;
+    return n ? make_trie(m, set, n) : FX_OK;
+}
+
+// v->special. Pre: tokens and norm steps are made. Errors: FX_EINVAL (a norm step fails on a
+// token's spelling), FX_ENOMEM.
+static fx_status make_specials(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err)
+{
+    set_maker m = {.v = v, .s = s, .err = err};
+    m.entry = malloc((size_t)v->n * sizeof *m.entry);
+    fx_status st = m.entry ? FX_OK : fxi_spec_fail_memory(s, err);
+    for (int set = 0; st == FX_OK && set < FXI_N_SPECIAL_SET; set++)
+        st = make_set(&m, (fxi_special_set)set);
+    free(m.entry);
+    fxi_buf_free(&m.spelled);
+    fxi_norm_work_free(&m.work);
+    return st;
+}
+
+static void free_specials(fxi_vocab *v)
+{
+    for (int set = 0; set < FXI_N_SPECIAL_SET; set++) {
+        if (v->special[set]) fxi_trie_free(&v->special[set]->trie);
+        free(v->special[set]);
+    }
+}
+
+// ---- tries of models that look pieces up --------------------------------------------------------
+
+enum { UNKNOWN_PENALTY = 10 };
+
+// v->words and the score of an unknown character.
+static fx_status make_unigram(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err)
+{
+    size_t n = 0;
+    double min = INFINITY;
+    fxi_trie_entry *e = malloc((size_t)v->n * sizeof *e);
+    if (!e) return fxi_spec_fail_memory(s, err);
+    for (int32_t id = 0; id < v->n; id++) {
+        const fxi_token *t = &v->token[id];
+        if (t->merges && t->type != FXI_TOKEN_UNUSED)
+            e[n++] = (fxi_trie_entry){fxi_token_word(v, id), id};
+        if (t->type != FXI_TOKEN_NORMAL && v->sums_float) continue; // `tokenizers` counts all
+        min = fmin(min, t->score);
+    }
+    bool ok = fxi_trie_make(&v->words, e, n);
+    free(e);
+    v->unknown_score = min - UNKNOWN_PENALTY;
+    if (v->sums_float) v->unknown_score = (double)(float)v->unknown_score;
+    return ok ? FX_OK : fxi_spec_fail_memory(s, err);
+}
+
+// Pieces that begin with the prefix may continue a word; like all others they may begin one, too.
+static fx_status make_pieces(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err)
+{
+    size_t n = 0, n_inside = 0;
+    fxi_trie_entry *e = malloc(2 * (size_t)v->n * sizeof *e), *inside = e ? e + v->n : NULL;
+    if (!e) return fxi_spec_fail_memory(s, err);
+    for (int32_t id = 0; id < v->n; id++) {
+        const fxi_str w = fxi_token_word(v, id);
+        if (!v->token[id].merges) continue;
+        e[n++] = (fxi_trie_entry){w, id};
+        if (!s->inside.p || w.n < s->inside.n) continue;
+        if (s->inside.n && memcmp(w.p, s->inside.p, s->inside.n)) continue;
+        inside[n_inside++] = (fxi_trie_entry){{w.p + s->inside.n, w.n - s->inside.n}, id};
+    }
+    bool ok = fxi_trie_make(&v->words, e, n) && fxi_trie_make(&v->inside, inside, n_inside);
+    free(e);
+    v->max_word = s->max_word;
+    return ok ? FX_OK : fxi_spec_fail_memory(s, err);
+}
 
 // Published vocabularies have pieces of at most a few hundred bytes, a few megabytes in all.
 // Special tokens are searched for at every byte of a text, so their length costs time.
@@ -19,9 +165,7 @@ enum {
     MAX_STEPS = 64
 };
 
-//
-// Tokens
-//
+// ---- tokens -------------------------------------------------------------------------------------
 
 static fx_status check_token(const fxi_vocab_spec *s, size_t id, fx_error *err)
 {
@@ -29,8 +173,8 @@ static fx_status check_token(const fxi_vocab_spec *s, size_t id, fx_error *err)
     const bool special = t->type == FXI_TOKEN_USER || t->type == FXI_TOKEN_CONTROL;
     const int most = special ? MAX_SPECIAL_BYTES : MAX_PIECE_BYTES;
     if (t->piece.n > (size_t)most)
-        return fxi_fail(err, FX_EFORMAT, "%s: token %zu has %zu bytes (%d are allowed)", s->name,
-                        id, t->piece.n, most);
+        return fxi_fail(err, FX_EFORMAT, "%s: token %zu has %zu bytes (at most %d)", s->name, id,
+                        t->piece.n, most);
     if (t->type >= FXI_TOKEN_N_TYPE)
         return fxi_fail(err, FX_EFORMAT, "%s: token %zu has the unknown type %d", s->name, id,
                         (int)t->type);
@@ -45,7 +189,7 @@ static fx_status check_token(const fxi_vocab_spec *s, size_t id, fx_error *err)
 static fx_status check_spec_tokens(const fxi_vocab_spec *s, size_t *pool_bytes, fx_error *err)
 {
     if (!s->n_tok || s->n_tok > MAX_TOKENS)
-        return fxi_fail(err, FX_EFORMAT, "%s: there are %zu tokens (1 to %d are allowed)", s->name,
+        return fxi_fail(err, FX_EFORMAT, "%s: there are %zu tokens (1 to %d allowed)", s->name,
                         s->n_tok, MAX_TOKENS);
     for (size_t i = 0; i < s->n_tok; i++) {
         FX_TRY(check_token(s, i, err));
@@ -81,11 +225,8 @@ static void make_token(fxi_vocab *v, const fxi_vocab_spec *s, int32_t id, char *
                      .eats_left = from->eats_left,
                      .eats_right = from->eats_right,
                      .whole_word = from->whole_word};
-    t->merges =
-        t->type == FXI_TOKEN_NORMAL || t->type == FXI_TOKEN_UNUSED ||
-        (t->type == FXI_TOKEN_USER && (s->user_marks || s->user_in_model || from->in_model));
-    // As in SentencePiece, whose other pieces have logarithms of probabilities: it always wins.
-    if (t->type == FXI_TOKEN_USER && s->user_in_model) t->score = ((double)t->n_piece - 1) * 0.1;
+    t->merges = t->type == FXI_TOKEN_NORMAL || t->type == FXI_TOKEN_UNUSED ||
+                (t->type == FXI_TOKEN_USER && (s->user_marks || from->in_model));
     fxi_token_decode(v, t, *pool);
     *pool += t->n_text;
 }
@@ -113,14 +254,6 @@ static bool make_indexes(fxi_vocab *v)
     return ok;
 }
 
-static void find_bytes(fxi_vocab *v)
-{
-    memset(v->byte_id, -1, sizeof v->byte_id);
-    for (int32_t id = 0; id < v->n; id++)
-        if (v->token[id].type == FXI_TOKEN_BYTE)
-            v->byte_id[(unsigned char)v->token[id].text[0]] = id;
-}
-
 static fx_status make_tokens(fxi_vocab *v, const fxi_vocab_spec *s, char **pool, fx_error *err)
 {
     size_t pool_bytes = 0;
@@ -131,15 +264,16 @@ static fx_status make_tokens(fxi_vocab *v, const fxi_vocab_spec *s, char **pool,
     if (!v->token || !v->pool) return fxi_spec_fail_memory(s, err);
     for (int32_t id = 0; id < v->n; id++) make_token(v, s, id, pool);
     if (!make_indexes(v) || !fxi_join_make(v, s, pool)) return fxi_spec_fail_memory(s, err);
-    find_bytes(v);
+    memset(v->byte_id, -1, sizeof v->byte_id);
+    for (int32_t id = 0; id < v->n; id++)
+        if (v->token[id].type == FXI_TOKEN_BYTE)
+            v->byte_id[(unsigned char)v->token[id].text[0]] = id;
     v->warning = keep_string(pool, s->warning);
     *(*pool)++ = 0; // it is a C string
     return FX_OK;
 }
 
-//
-// Special ids
-//
+// ---- special ids --------------------------------------------------------------------------------
 
 static fx_status check_id(const fxi_vocab_spec *s, const char *what, int32_t id, fx_error *err)
 {
@@ -167,32 +301,26 @@ static fx_status mark_ends(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err)
     return FX_OK;
 }
 
-//
-// Steps
-//
+// ---- steps --------------------------------------------------------------------------------------
 
 static fx_status check_norm(const fxi_vocab_spec *s, const fxi_norm *n, fx_error *err)
 {
     if (n->kind < 0 || n->kind >= FXI_NORM_N_KIND)
-        return fxi_fail(err, FX_EFORMAT, "%s: unknown norm step %d", s->name, (int)n->kind);
+        return fxi_fail(err, FX_EFORMAT, "%s: unknown normalization step %d", s->name,
+                        (int)n->kind);
     if (n->kind == FXI_NORM_CHARSMAP && !fxi_charsmap_check(n->from))
         return fxi_fail(err, FX_EFORMAT, "%s: the precompiled character map is broken", s->name);
     bool text = n->kind != FXI_NORM_CHARSMAP;
     if ((text && fxi_utf8_check(n->from.p, n->from.n) < n->from.n) ||
         fxi_utf8_check(n->to.p, n->to.n) < n->to.n)
-        return fxi_fail(err, FX_EFORMAT, "%s: a norm step has bad UTF-8", s->name);
+        return fxi_fail(err, FX_EFORMAT, "%s: a normalization step has bad UTF-8", s->name);
     if (n->to.n > MAX_PIECE_BYTES)
-        return fxi_fail(err, FX_EFORMAT, "%s: a norm step puts in %zu bytes (%d are allowed)",
+        return fxi_fail(err, FX_EFORMAT, "%s: a normalization step inserts %zu bytes (at most %d)",
                         s->name, n->to.n, MAX_PIECE_BYTES);
     if (n->kind == FXI_NORM_REPLACE && !n->from.n)
-        return fxi_fail(err, FX_EFORMAT, "%s: a norm step replaces nothing", s->name);
+        return fxi_fail(err, FX_EFORMAT, "%s: a normalization step replaces an empty text",
+                        s->name);
     return FX_OK;
-}
-
-static bool is_prepend(fxi_norm_kind kind)
-{
-    return kind == FXI_NORM_PREPEND || kind == FXI_NORM_PREPEND_FIRST ||
-           kind == FXI_NORM_PREPEND_OTHER;
 }
 
 static fx_status compile_step(const fxi_vocab_spec *s, fxi_str pattern, bool bytes, fxi_regex **out,
@@ -211,7 +339,8 @@ static fx_status make_norm(fxi_vocab *v, const fxi_vocab_spec *s, const fxi_norm
                             .from = keep_string(pool, from->from),
                             .to = keep_string(pool, from->to),
                             .late = from->late};
-    v->adds_space |= is_prepend(step->kind);
+    v->adds_space |= step->kind == FXI_NORM_PREPEND || step->kind == FXI_NORM_PREPEND_FIRST ||
+                     step->kind == FXI_NORM_PREPEND_OTHER;
     v->norms.looks_front |= step->kind == FXI_NORM_PREPEND_FIRST;
     if (step->kind != FXI_NORM_REPLACE_REGEX) return FX_OK;
     return compile_step(s, step->from, false, &step->regex, err);
@@ -226,23 +355,6 @@ static fx_status make_norms(fxi_vocab *v, const fxi_vocab_spec *s, char **pool, 
     for (; norms->n < s->n_norm; norms->n++)
         FX_TRY(make_norm(v, s, &s->norm[norms->n], &norms->step[norms->n], pool, err));
     return FX_OK;
-}
-
-// The words that the map of characters leaves alone: user-defined tokens looked for as stored.
-static fx_status make_kept(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err)
-{
-    size_t n = 0;
-    bool has_map = false;
-    for (size_t i = 0; i < s->n_norm; i++) has_map |= s->norm[i].kind == FXI_NORM_CHARSMAP;
-    if (!has_map || s->norms_tokens) return FX_OK;
-    fxi_trie_entry *e = malloc((size_t)v->n * sizeof *e);
-    if (!e) return fxi_spec_fail_memory(s, err);
-    for (int32_t id = 0; id < v->n; id++)
-        if (v->token[id].type == FXI_TOKEN_USER && s->tok[id].normalized)
-            e[n++] = (fxi_trie_entry){token_piece(v, id), id};
-    bool ok = !n || fxi_trie_make(&v->norms.kept, e, n);
-    free(e);
-    return ok ? FX_OK : fxi_spec_fail_memory(s, err);
 }
 
 static fx_status make_change(fxi_vocab *v, const fxi_vocab_spec *s, const fxi_split *from,
@@ -272,7 +384,8 @@ static fx_status make_split(fxi_vocab *v, const fxi_vocab_spec *s, size_t i, cha
     p->bytes = from->bytes || (i && p[-1].bytes);
     if (p->how != FXI_SPLIT_CHANGE) return compile_step(s, from->pattern, p->bytes, &p->regex, err);
     if (p->bytes)
-        return fxi_fail(err, FX_EFORMAT, "%s: a step changes parts of characters", s->name);
+        return fxi_fail(err, FX_EFORMAT, "%s: a pre-tokenizer step changes parts of characters",
+                        s->name);
     return make_change(v, s, from, p, pool, err);
 }
 
@@ -289,15 +402,16 @@ static fx_status check_steps(const fxi_vocab_spec *s, fx_error *err)
 {
     for (size_t i = 0; i < s->n_split; i++)
         if (s->split[i].bytes && !s->unit_bytes)
-            return fxi_fail(err, FX_EFORMAT,
-                            "%s: a step cuts characters that the model wants whole", s->name);
+            return fxi_fail(
+                err, FX_EFORMAT,
+                "%s: a pre-tokenizer step splits characters, but the model takes whole ones",
+                s->name);
     if (s->n_norm <= MAX_STEPS && s->n_split <= MAX_STEPS) return FX_OK;
-    return fxi_fail(err, FX_EFORMAT, "%s: more than %d steps before the model", s->name, MAX_STEPS);
+    return fxi_fail(err, FX_EFORMAT, "%s: more than %d steps of normalization or pre-tokenization",
+                    s->name, MAX_STEPS);
 }
 
-//
-// The model
-//
+// ---- the model ----------------------------------------------------------------------------------
 
 static fx_status make_model(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err)
 {
@@ -305,8 +419,8 @@ static fx_status make_model(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err
                                                        fx_error *) = {
         [FXI_VOCAB_SCORES] = fxi_merges_make,
         [FXI_VOCAB_MERGES] = fxi_merges_make,
-        [FXI_VOCAB_UNIGRAM] = fxi_unigram_make,
-        [FXI_VOCAB_WORDS] = fxi_pieces_make,
+        [FXI_VOCAB_UNIGRAM] = make_unigram,
+        [FXI_VOCAB_WORDS] = make_pieces,
     };
     FX_TRY(models[v->kind](v, s, err));
     for (int i = 0; i < 256; i++) {
@@ -321,26 +435,6 @@ static fx_status check_kind(const fxi_vocab_spec *s, fx_error *err)
     if (s->kind < FXI_VOCAB_N_KIND && s->spelling < FXI_SPELL_N && s->join < FXI_JOIN_N)
         return FX_OK;
     return fxi_fail(err, FX_EFORMAT, "%s: unknown kind of vocabulary", s->name);
-}
-
-static void copy_flags(fxi_vocab *v, const fxi_vocab_spec *s)
-{
-    v->kind = s->kind;
-    v->spelling = s->spelling;
-    v->unit_bytes = s->unit_bytes;
-    v->byte_fallback = s->byte_fallback;
-    v->fuse_unknown = s->fuse_unknown;
-    v->whole_words = s->whole_words;
-    v->sums_float = s->sums_float;
-    v->adds_bos = s->adds_bos;
-    v->adds_eos = s->adds_eos;
-    v->strips_space = s->strips_space;
-    v->strips_spaces = s->strips_spaces;
-    v->join = s->join;
-    v->drops_unknown = s->kind == FXI_VOCAB_MERGES && s->unk < 0;
-    v->bos = s->bos;
-    v->eos = s->eos;
-    v->unk = s->unk;
 }
 
 // Whether every character becomes a token of its own at least: none vanishes, none fuses with the
@@ -377,15 +471,28 @@ static fx_status build_parts(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *er
     char *pool;
     FX_TRY(check_kind(s, err));
     FX_TRY(check_steps(s, err));
-    copy_flags(v, s);
+    v->kind = s->kind;
+    v->spelling = s->spelling;
+    v->unit_bytes = s->unit_bytes;
+    v->byte_fallback = s->byte_fallback;
+    v->fuse_unknown = s->fuse_unknown;
+    v->whole_words = s->whole_words;
+    v->sums_float = s->sums_float;
+    v->adds_bos = s->adds_bos;
+    v->adds_eos = s->adds_eos;
+    v->strips_space = s->strips_space;
+    v->join = s->join;
+    v->drops_unknown = s->kind == FXI_VOCAB_MERGES && s->unk < 0;
+    v->bos = s->bos;
+    v->eos = s->eos;
+    v->unk = s->unk;
     FX_TRY(make_tokens(v, s, &pool, err));
     FX_TRY(mark_ends(v, s, err));
     FX_TRY(make_model(v, s, err));
     FX_TRY(make_norms(v, s, &pool, err));
-    FX_TRY(make_kept(v, s, err));
     FX_TRY(make_splits(v, s, &pool, err));
     measure_tokens(v);
-    return fxi_specials_make(v, s, err);
+    return make_specials(v, s, err);
 }
 
 fx_status fxi_vocab_build(const fxi_vocab_spec *s, fxi_vocab **out, fx_error *err)
@@ -404,25 +511,19 @@ static void free_norms(fxi_norms *norms)
 {
     for (size_t i = 0; i < norms->n; i++) fxi_regex_free(norms->step[i].regex);
     free(norms->step);
-    fxi_trie_free(&norms->kept);
 }
 
-// Numbers of steps count finished steps; a failed one holds nothing.
-static void free_steps(fxi_vocab *v)
+void fxi_vocab_free(fxi_vocab *v)
 {
+    if (!v) return;
+    // Numbers of steps count finished steps; a failed one holds nothing.
     free_norms(&v->norms);
     for (size_t i = 0; i < v->n_split; i++) {
         fxi_regex_free(v->split[i].regex);
         free_norms(&v->split[i].change);
     }
     free(v->split);
-}
-
-void fxi_vocab_free(fxi_vocab *v)
-{
-    if (!v) return;
-    free_steps(v);
-    fxi_specials_free(v);
+    free_specials(v);
     fxi_index_free(&v->by_piece);
     fxi_index_free(&v->by_word);
     fxi_trie_free(&v->words);

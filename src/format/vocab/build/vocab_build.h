@@ -9,7 +9,7 @@
 // refuses, no tokens, ..), FX_ENOMEM. A character that no token can spell fails when it is encoded.
 fx_status fxi_vocab_build(const fxi_vocab_spec *s, fxi_vocab **out, fx_error *err);
 
-// ---- vocab_token.c: one token -------------------------------------------------------------------
+// ---- vocab_tokens.c -----------------------------------------------------------------------------
 
 int fxi_piece_byte(fxi_str piece); // the byte that <0xNN> stands for, -1 for other pieces
 // The type a token is used as, given the declared one.
@@ -25,25 +25,13 @@ static inline fxi_str fxi_token_word(const fxi_vocab *v, int32_t id)
                                               : (fxi_str){t->piece, t->n_piece};
 }
 
-// vocab_join.c: v->start_text, and the texts of tokens that are no beginning. Takes at most twice
+// Makes v->start_text, and the texts of tokens that are not the first. Takes at most twice
 // the bytes of all pieces and one more for each from the pool. Pre: tokens are made. False: out of
 // memory.
 bool fxi_join_make(fxi_vocab *v, const fxi_vocab_spec *s, char **pool);
 
-// ---- the parts of a vocabulary ------------------------------------------------------------------
-
-// vocab_merges.c: v->merges, and symbols for characters that are no token. Pre: tokens and by_word
+// Makes v->merges, and symbols for characters that are no token. Pre: tokens and by_word
 // are made. Errors: FX_EFORMAT (a merge of unknown ids, too many long tokens), FX_ENOMEM.
 fx_status fxi_merges_make(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err);
-
-// vocab_tries.c: v->words and the score of an unknown character; v->words and v->inside. Pre:
-// tokens are made. Errors: FX_ENOMEM.
-fx_status fxi_unigram_make(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err);
-fx_status fxi_pieces_make(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err);
-
-// vocab_specials.c: v->special. Pre: tokens and norm steps are made. Errors: FX_EINVAL (a norm
-// step fails on a token's spelling), FX_ENOMEM.
-fx_status fxi_specials_make(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err);
-void fxi_specials_free(fxi_vocab *v);
 
 #endif

@@ -1,4 +1,4 @@
-// vocab_decode.c - ids to valid UTF-8.
+// vocab_decode.c - queries about a vocabulary and its tokens, and ids to valid UTF-8.
 //
 // A token may hold only a part of a character. Bytes wait until their character is complete; bytes
 // that can never become one are replaced by U+FFFD: one per longest prefix of a character, as in
@@ -6,13 +6,86 @@
 #include "base/text/utf8.h"
 #include "format/vocab/encode/vocab_tables.h"
 
+// ---- queries ------------------------------------------------------------------------------------
+
+int fxi_vocab_size(const fxi_vocab *v)
+{
+    return v->n;
+}
+
+int32_t fxi_vocab_bos(const fxi_vocab *v)
+{
+    return v->bos;
+}
+
+int32_t fxi_vocab_eos(const fxi_vocab *v)
+{
+    return v->eos;
+}
+
+bool fxi_vocab_adds_bos(const fxi_vocab *v)
+{
+    return v->adds_bos && v->bos >= 0;
+}
+
+bool fxi_vocab_adds_eos(const fxi_vocab *v)
+{
+    return v->adds_eos && v->eos >= 0;
+}
+
+bool fxi_vocab_adds_space(const fxi_vocab *v)
+{
+    return v->adds_space;
+}
+
+const char *fxi_vocab_warning(const fxi_vocab *v)
+{
+    return v->warning.n ? v->warning.p : NULL;
+}
+
+int32_t fxi_vocab_find(const fxi_vocab *v, const char *piece, size_t n_bytes)
+{
+    return fxi_index_find(&v->by_piece, piece, n_bytes);
+}
+
+// A model may have more rows than the vocabulary has tokens; the extra ids add no text.
+static const fxi_token *token_at(const fxi_vocab *v, int32_t id)
+{
+    static const fxi_token none = {.piece = "", .text = ""};
+    return id >= 0 && id < v->n ? &v->token[id] : &none;
+}
+
+bool fxi_vocab_ends(const fxi_vocab *v, int32_t id)
+{
+    return token_at(v, id)->ends;
+}
+
+bool fxi_vocab_control(const fxi_vocab *v, int32_t id)
+{
+    const uint8_t type = token_at(v, id)->type;
+    return type == FXI_TOKEN_CONTROL || type == FXI_TOKEN_UNKNOWN;
+}
+
+const char *fxi_vocab_bytes(const fxi_vocab *v, int32_t id, size_t *n_bytes)
+{
+    *n_bytes = token_at(v, id)->n_text;
+    return token_at(v, id)->text;
+}
+
+const char *fxi_vocab_piece(const fxi_vocab *v, int32_t id, size_t *n_bytes)
+{
+    *n_bytes = token_at(v, id)->n_piece;
+    return token_at(v, id)->piece;
+}
+
+// ---- decoding -----------------------------------------------------------------------------------
+
 static const char replacement[] = "\xEF\xBF\xBD"; // U+FFFD
 
 fxi_decoder fxi_decoder_begin(const fxi_vocab *v, bool at_start)
 {
     return (fxi_decoder){.first = at_start,
                          .strip_space = at_start && v->strips_space,
-                         .strip_again = v->strips_spaces,
                          .each_byte = v->spelling == FXI_SPELL_MARKS};
 }
 
@@ -56,7 +129,7 @@ bool fxi_decoder_add(fxi_decoder *d, const char *bytes, size_t n, fxi_buf *out)
     size_t n_done = 0;
     if (d->strip_space && n) {
         if (*bytes == ' ') bytes++, n--;
-        d->strip_space = d->strip_again && !n;
+        d->strip_space = false;
     }
     if (!d->raw.n) {
         if (!decode_bytes(d, bytes, n, out, &n_done)) return false;

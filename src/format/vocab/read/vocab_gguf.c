@@ -24,21 +24,6 @@ typedef struct gguf_reader {
 // Tokens
 //
 
-static fx_status read_tokens(gguf_reader *r)
-{
-    const fxi_gguf_kv *kv;
-    FX_TRY(fxi_gguf_array(r->g, KEY("tokens"), true, FXI_GGUF_STR, &kv, r->err));
-    if (!kv->n_elem || kv->n_elem > INT32_MAX)
-        return fxi_fail(r->err, FX_EFORMAT, "%s: key '" KEY("tokens") "' has %" PRIu64 " elements",
-                        fxi_gguf_name(r->g), kv->n_elem);
-    const unsigned char *at = kv->value;
-    for (uint64_t i = 0; i < kv->n_elem; i++) {
-        fxi_spec_token t = {.piece = fxi_gguf_next_str(&at), .type = FXI_TOKEN_NORMAL};
-        if (!fxi_spec_add_token(r->s, t)) return fxi_spec_fail_memory(r->s, r->err);
-    }
-    return FX_OK;
-}
-
 static fx_status check_n_elem(const gguf_reader *r, const fxi_gguf_kv *kv)
 {
     if (kv->n_elem == r->s->n_tok) return FX_OK;
@@ -98,7 +83,7 @@ static fx_status read_ids(gguf_reader *r)
     static const struct {
         const char *key;
         const char *piece; // the default of kinds other than MERGES; NULL: none
-        size_t field;      // of fxi_vocab_spec; 0: none
+        size_t field;      // offset in fxi_vocab_spec; 0: none
         fxi_token_type type;
         bool ends;
     } ids[] = {
@@ -148,7 +133,8 @@ static fx_status read_merge(gguf_reader *r, const fxi_index *x, uint64_t i, fxi_
     fxi_spec_merge m = {fxi_index_find(x, text.p, n_left), fxi_index_find(x, space + 1, n_right),
                         fxi_index_find(x, both->p, both->n)};
     if (m.left < 0 || m.right < 0 || m.to < 0)
-        return fxi_fail(r->err, FX_EFORMAT, "%s: merge %" PRIu64 " '%s' is not of tokens",
+        return fxi_fail(r->err, FX_EFORMAT,
+                        "%s: merge %" PRIu64 " '%s' has a part that is not a token",
                         fxi_gguf_name(r->g), i, fxi_show_text(text.p, text.n).s);
     return fxi_spec_add_merge(r->s, m) ? FX_OK : fxi_spec_fail_memory(r->s, r->err);
 }
@@ -240,9 +226,8 @@ static fx_status read_llama(gguf_reader *r)
 static fx_status warn_of_pre(const gguf_reader *r)
 {
     if (fxi_gguf_find(r->g, KEY("pre"))) return FX_OK;
-    return fxi_spec_warn(r->s,
-                         "key '" KEY("pre") "' is missing: words are cut by the pre-tokenizer "
-                                            "'default', maybe not as in training")
+    return fxi_spec_warn(r->s, "key '" KEY("pre") "' is missing: the pre-tokenizer 'default' is "
+                                                  "used, which may differ from training")
                ? FX_OK
                : fxi_spec_fail_memory(r->s, r->err);
 }
@@ -325,7 +310,7 @@ static fx_status read_bert_ids(gguf_reader *r)
 {
     static const struct {
         const char *key, *piece;
-        size_t field; // of fxi_vocab_spec
+        size_t field; // offset in fxi_vocab_spec
     } ids[] = {
         {KEY("cls_token_id"), "[CLS]", offsetof(fxi_vocab_spec, bos)},
         {KEY("seperator_token_id"), "[SEP]", offsetof(fxi_vocab_spec, eos)}, // their spelling
@@ -421,7 +406,16 @@ fx_status fxi_vocab_read_gguf(const fxi_gguf *g, fxi_vocab_spec *s, fx_error *er
         return fxi_fail(err, FX_EFORMAT, "%s: tokenizer kind '%s' is not supported by this version",
                         fxi_gguf_name(g), fxi_show_text(name.p, name.n).s);
     s->kind = models[i].kind;
-    FX_TRY(read_tokens(&r));
+    const fxi_gguf_kv *kv;
+    FX_TRY(fxi_gguf_array(r.g, KEY("tokens"), true, FXI_GGUF_STR, &kv, r.err));
+    if (!kv->n_elem || kv->n_elem > INT32_MAX)
+        return fxi_fail(r.err, FX_EFORMAT, "%s: key '" KEY("tokens") "' has %" PRIu64 " elements",
+                        fxi_gguf_name(r.g), kv->n_elem);
+    const unsigned char *at = kv->value;
+    for (uint64_t id = 0; id < kv->n_elem; id++) {
+        fxi_spec_token t = {.piece = fxi_gguf_next_str(&at), .type = FXI_TOKEN_NORMAL};
+        if (!fxi_spec_add_token(r.s, t)) return fxi_spec_fail_memory(r.s, r.err);
+    }
     FX_TRY(read_types(&r));
     FX_TRY(models[i].read(&r));
     return read_flags(&r);

@@ -11,7 +11,6 @@
 #include "base/fail.h"
 #include "base/text/base64.h"
 #include "format/show.h"
-#include "format/vocab/read/vocab_ranks.h"
 #include "format/vocab/read/vocab_read.h"
 
 enum { MAX_RANKS = 1 << 24, MAX_TOKEN_BYTES = 65535 };
@@ -108,13 +107,15 @@ static const rank_family *find_family(const char *pre)
     return NULL;
 }
 
-fx_status fxi_ranks_finish(fxi_vocab_spec *s, const char *pre, fx_error *err)
+// What the pre-tokenizer's name implies: how text is cut into words, and the special tokens.
+static fx_status apply_pre(fxi_vocab_spec *s, const char *pre, fx_error *err)
 {
     if (!pre)
-        return fxi_fail(err, FX_EFORMAT,
-                        "%s: does not say how text is cut into words: the name of a pre-tokenizer "
-                        "must be given (like llama-bpe or qwen2)",
-                        s->name);
+        return fxi_fail(
+            err, FX_EFORMAT,
+            "%s: a rank file does not name its pre-tokenizer: the name of a pre-tokenizer "
+            "must be given (such as llama-bpe or qwen2)",
+            s->name);
     s->unit_bytes = s->whole_words = true;
     FX_TRY(fxi_spec_add_pre(s, (fxi_str){pre, strlen(pre)}, err));
     const rank_family *f = find_family(pre);
@@ -126,23 +127,6 @@ fx_status fxi_ranks_finish(fxi_vocab_spec *s, const char *pre, fx_error *err)
 //
 // Lines
 //
-
-typedef struct line_reader {
-    const char *p, *end;
-    size_t number; // of the line last taken, from 1
-} line_reader;
-
-static bool next_line(line_reader *l, fxi_str *line)
-{
-    if (l->p == l->end) return false;
-    const char *nl = memchr(l->p, '\n', (size_t)(l->end - l->p));
-    const char *stop = nl ? nl : l->end;
-    *line = (fxi_str){l->p, (size_t)(stop - l->p)};
-    if (line->n && line->p[line->n - 1] == '\r') line->n--;
-    l->p = nl ? nl + 1 : l->end;
-    l->number++;
-    return true;
-}
 
 // Cuts "BASE64 RANK"; false: the line is something else.
 static bool cut_rank_line(fxi_str line, fxi_str *code, uint64_t *rank)
@@ -161,20 +145,18 @@ static bool cut_rank_line(fxi_str line, fxi_str *code, uint64_t *rank)
 
 bool fxi_ranks_begin(const char *text, size_t n)
 {
-    line_reader l = {text, text + n, 0};
-    fxi_str line, code;
+    fxi_str rest = {text, n}, line, code;
     uint64_t rank;
-    return next_line(&l, &line) && cut_rank_line(line, &code, &rank);
+    return fxi_str_next_line(&rest, &line) && cut_rank_line(line, &code, &rank);
 }
 
 // Counts the lines that are long enough for a token: an upper bound on the tokens.
-static size_t count_token_lines(const char *text, size_t n)
+static size_t count_token_lines(fxi_str text)
 {
     enum { SHORTEST = sizeof "YQ== 0" - 1 };
-    line_reader l = {text, text + n, 0};
     fxi_str line;
     size_t count = 0;
-    while (next_line(&l, &line)) count += line.n >= SHORTEST;
+    while (fxi_str_next_line(&text, &line)) count += line.n >= SHORTEST;
     return count;
 }
 
@@ -182,8 +164,7 @@ static size_t count_token_lines(const char *text, size_t n)
 static fx_status add_empty_tokens(fxi_vocab_spec *s, size_t n, fx_error *err)
 {
     if (!n || n > MAX_RANKS)
-        return fxi_fail(err, FX_EFORMAT, "%s: %zu ranks (1 to %d are allowed)", s->name, n,
-                        MAX_RANKS);
+        return fxi_fail(err, FX_EFORMAT, "%s: %zu ranks (1 to %d allowed)", s->name, n, MAX_RANKS);
     for (size_t i = 0; i < n; i++) {
         const fxi_spec_token t = {.score = -(float)i, .type = FXI_TOKEN_NORMAL};
         if (!fxi_spec_add_token(s, t)) return fxi_spec_fail_memory(s, err);
@@ -191,25 +172,25 @@ static fx_status add_empty_tokens(fxi_vocab_spec *s, size_t n, fx_error *err)
     return FX_OK;
 }
 
-static fx_status take_rank_line(fxi_vocab_spec *s, const line_reader *l, fxi_str line,
-                                fxi_buf *room, fx_error *err)
+static fx_status take_rank_line(fxi_vocab_spec *s, size_t number, fxi_str line, fxi_buf *room,
+                                fx_error *err)
 {
     fxi_str code;
     uint64_t rank;
     size_t n;
     if (!cut_rank_line(line, &code, &rank) || code.n > MAX_TOKEN_BYTES)
         return fxi_fail(err, FX_EFORMAT, "%s: line %zu is not a token in base64 and its rank",
-                        s->name, l->number);
+                        s->name, number);
     if (rank >= s->n_tok)
         return fxi_fail(err, FX_EFORMAT, "%s: line %zu: rank %" PRIu64 ", but there are %zu tokens",
-                        s->name, l->number, rank, s->n_tok);
+                        s->name, number, rank, s->n_tok);
     if (s->tok[rank].piece.n)
-        return fxi_fail(err, FX_EFORMAT, "%s: line %zu: rank %" PRIu64 " a second time", s->name,
-                        l->number, rank);
+        return fxi_fail(err, FX_EFORMAT, "%s: line %zu: duplicate rank %" PRIu64, s->name, number,
+                        rank);
     fxi_buf_clear(room);
     if (!fxi_buf_reserve(room, fxi_base64_room(code.n))) return fxi_spec_fail_memory(s, err);
     if (!fxi_base64_decode(code.p, code.n, (unsigned char *)room->p, &n) || !n)
-        return fxi_fail(err, FX_EFORMAT, "%s: line %zu: '%s' is not base64", s->name, l->number,
+        return fxi_fail(err, FX_EFORMAT, "%s: line %zu: '%s' is not base64", s->name, number,
                         fxi_show_text(code.p, code.n).s);
     return fxi_spec_str(s, room->p, n, &s->tok[rank].piece) ? FX_OK : fxi_spec_fail_memory(s, err);
 }
@@ -218,15 +199,14 @@ static fx_status take_rank_line(fxi_vocab_spec *s, const line_reader *l, fxi_str
 fx_status fxi_vocab_read_ranks(const char *text, size_t n, const char *pre, fxi_vocab_spec *s,
                                fx_error *err)
 {
-    line_reader l = {text, text + n, 0};
-    fxi_str line;
+    fxi_str rest = {text, n}, line;
     fxi_buf room = {0};
-    fx_status st = add_empty_tokens(s, count_token_lines(text, n), err);
-    while (st == FX_OK && next_line(&l, &line))
-        if (line.n) st = take_rank_line(s, &l, line, &room, err);
+    fx_status st = add_empty_tokens(s, count_token_lines(rest), err);
+    for (size_t number = 1; st == FX_OK && fxi_str_next_line(&rest, &line); number++)
+        if (line.n) st = take_rank_line(s, number, line, &room, err);
     fxi_buf_free(&room);
     FX_TRY(st);
     s->kind = FXI_VOCAB_SCORES;
     s->spelling = FXI_SPELL_PLAIN;
-    return fxi_ranks_finish(s, pre, err);
+    return apply_pre(s, pre, err);
 }

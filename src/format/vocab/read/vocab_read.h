@@ -11,9 +11,8 @@
 fx_status fxi_vocab_read_gguf(const fxi_gguf *g, fxi_vocab_spec *s, fx_error *err);
 // The special tokens alone, into a spec that another reader filled.
 fx_status fxi_vocab_read_gguf_ids(const fxi_gguf *g, fxi_vocab_spec *s, fx_error *err);
+// A tokenizer.json.
 fx_status fxi_vocab_read_hf(const char *json, size_t n, fxi_vocab_spec *s, fx_error *err);
-fx_status fxi_vocab_read_sentencepiece(const void *p, size_t n, fxi_vocab_spec *s, fx_error *err);
-
 // A rank file (tiktoken). `pre` names the pre-tokenizer, which the file does not: how text is cut
 // into words, and which special tokens follow the ranks. Also FX_EFORMAT: no name, or an unknown
 // one.
@@ -21,18 +20,7 @@ fx_status fxi_vocab_read_ranks(const char *text, size_t n, const char *pre, fxi_
                                fx_error *err);
 bool fxi_ranks_begin(const char *text, size_t n); // whether a file begins as a rank file does
 
-// encoder.json and vocab.bpe; `pre` as for rank files. complete: special tokens come from elsewhere
-// (tokenizer_config.json), otherwise the name implies them.
-fx_status fxi_vocab_read_pair(fxi_str vocab, fxi_str merges, const char *pre, bool complete,
-                              fxi_vocab_spec *s, fx_error *err);
-
-// The pre-tokenizer that tokenizer_config.json implies for the pair of files beside it; *pre is
-// NULL if it names no class of tokenizers that is known to read such pairs.
-fx_status fxi_vocab_read_class(const char *json, size_t n, fxi_vocab_spec *s, const char **pre,
-                               fx_error *err);
-
-// tokenizer_config.json, after the file beside it: BOS, EOS and the chat template; added tokens, if
-// that file is no tokenizer.json.
+// tokenizer_config.json, after the tokenizer.json next to it: BOS, EOS and the chat template.
 fx_status fxi_vocab_read_config(const char *json, size_t n, fxi_vocab_spec *s, fx_error *err);
 
 #endif

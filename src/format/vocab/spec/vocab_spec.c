@@ -1,11 +1,12 @@
 // vocab_spec.c - a spec's memory: strings in blocks that never move, growing arrays; searching it.
+#include "format/vocab/spec/vocab_spec.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/vocab/spec/vocab_spec.h"
-
+#include "base/system/grow.h"
 #include "base/text/utf8.h" // defines: fxi_utf8_vprint
 
 enum { BLOCK_BYTES = 1 << 16 };
@@ -73,56 +74,36 @@ bool fxi_spec_str(fxi_vocab_spec *s, const char *p, size_t n, fxi_str *out)
     return true;
 }
 
-// Makes room for one more element in an array of n.
-static bool grow_array(void **array, size_t n, size_t *cap, size_t elem_bytes)
-{
-    if (n < *cap) return true;
-    size_t more = *cap ? 2 * *cap : 16;
-    void *p = realloc(*array, more * elem_bytes);
-    if (!p) return false;
-    *array = p;
-    *cap = more;
-    return true;
-}
-
 bool fxi_spec_add_token(fxi_vocab_spec *s, fxi_spec_token t)
 {
-    void *a = s->tok;
-    bool ok = grow_array(&a, s->n_tok, &s->cap_tok, sizeof *s->tok) &&
+    bool ok = fxi_grow(&s->tok, sizeof *s->tok, s->n_tok, &s->cap_tok) &&
               fxi_spec_str(s, t.piece.p, t.piece.n, &t.piece);
-    s->tok = a;
     if (ok) s->tok[s->n_tok++] = t;
     return ok;
 }
 
 bool fxi_spec_add_merge(fxi_vocab_spec *s, fxi_spec_merge m)
 {
-    void *a = s->merge;
-    bool ok = grow_array(&a, s->n_merge, &s->cap_merge, sizeof *s->merge);
-    s->merge = a;
+    bool ok = fxi_grow(&s->merge, sizeof *s->merge, s->n_merge, &s->cap_merge);
     if (ok) s->merge[s->n_merge++] = m;
     return ok;
 }
 
 bool fxi_spec_add_norm(fxi_vocab_spec *s, fxi_norm n)
 {
-    void *a = s->norm;
-    bool ok = grow_array(&a, s->n_norm, &s->cap_norm, sizeof *s->norm) &&
+    bool ok = fxi_grow(&s->norm, sizeof *s->norm, s->n_norm, &s->cap_norm) &&
               fxi_spec_str(s, n.from.p, n.from.n, &n.from) &&
               fxi_spec_str(s, n.to.p, n.to.n, &n.to);
-    s->norm = a;
     if (ok) s->norm[s->n_norm++] = n;
     return ok;
 }
 
 bool fxi_spec_add_split(fxi_vocab_spec *s, fxi_split p)
 {
-    void *a = s->split;
-    bool ok = grow_array(&a, s->n_split, &s->cap_split, sizeof *s->split) &&
+    bool ok = fxi_grow(&s->split, sizeof *s->split, s->n_split, &s->cap_split) &&
               fxi_spec_str(s, p.pattern.p, p.pattern.n, &p.pattern) &&
               fxi_spec_str(s, p.change.from.p, p.change.from.n, &p.change.from) &&
               fxi_spec_str(s, p.change.to.p, p.change.to.n, &p.change.to);
-    s->split = a;
     if (ok) s->split[s->n_split++] = p;
     return ok;
 }
@@ -151,4 +132,34 @@ bool fxi_spec_index(const fxi_vocab_spec *s, fxi_index *x)
         }
     if (!ok) fxi_index_free(x);
     return ok;
+}
+
+// ---- BERT's steps: what they do to a text, and how they cut it ----------------------------------
+
+bool fxi_spec_add_bert_norms(fxi_vocab_spec *s, fxi_bert how)
+{
+    const struct {
+        bool wanted;
+        fxi_norm_kind kind;
+    } steps[] = {
+        {how.cleans, FXI_NORM_CLEAN},     {how.pads_han, FXI_NORM_PAD_HAN},
+        {how.strips, FXI_NORM_NFD},       {how.strips, FXI_NORM_STRIP_MN},
+        {how.lowers, FXI_NORM_LOWERCASE},
+    };
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
+        if (steps[i].wanted && !fxi_spec_add_norm(s, (fxi_norm){.kind = steps[i].kind}))
+            return false;
+    return true;
+}
+
+bool fxi_spec_add_bert_splits(fxi_vocab_spec *s)
+{
+    const fxi_split spaces = {.pattern = fxi_str_of("\\p{White_Space}"), .how = FXI_SPLIT_REMOVED},
+                    marks = {.pattern = fxi_str_of("[!-/:-@\\[-`{-~\\p{P}]")};
+    return fxi_spec_add_split(s, spaces) && fxi_spec_add_split(s, marks);
+}
+
+bool fxi_spec_add_bert(fxi_vocab_spec *s, fxi_bert how)
+{
+    return fxi_spec_add_bert_norms(s, how) && fxi_spec_add_bert_splits(s);
 }

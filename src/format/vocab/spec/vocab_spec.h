@@ -10,18 +10,18 @@
 #define FXI_FORMAT_VOCAB_SPEC_H
 
 #include "format/vocab.h"
-#include "format/vocab/lookup/vocab_index.h"
+#include "format/vocab/lookup/vocab_lookup.h"
 #include "format/vocab/spec/vocab_kinds.h"
 
 typedef struct fxi_spec_token {
-    fxi_str piece; // as stored; of several tokens with the same piece, the last is found
-    double score;  // of kinds SCORES and UNIGRAM; never NaN
+    fxi_str piece; // as stored; a lookup finds the last of several tokens with the same piece
+    double score;  // kinds SCORES and UNIGRAM; never NaN
     uint8_t type;  // fxi_token_type
-    // Of added tokens (types USER and CONTROL), as in tokenizer.json:
+    // For added tokens (types USER and CONTROL), as in tokenizer.json:
     bool eats_left, eats_right; // adjacent white space belongs to it (lstrip, rstrip)
     bool whole_word;            // found only where no letter, digit or '_' is adjacent
-    // Looked for in the text after the norm steps that are not `late` (spelled as these steps leave
-    // it, if norms_tokens is set); otherwise before all norm steps.
+    // Looked for in the text after the norm steps that are not `late`, spelled as these steps leave
+    // it; otherwise before all norm steps.
     bool normalized;
     bool in_model; // the model may produce it, too (type USER)
 } fxi_spec_token;
@@ -40,26 +40,23 @@ typedef struct fxi_norm {
 // Each step cuts, or changes, every word that the steps before it made.
 typedef struct fxi_split {
     fxi_str pattern; // PCRE2 with UTF and UCP; a literal is quoted by the reader
-    fxi_norm change; // of FXI_SPLIT_CHANGE, which has no pattern
+    fxi_norm change; // FXI_SPLIT_CHANGE only, which has no pattern
     fxi_split_how how;
     bool invert; // what lies between matches counts as match, and the other way round
     bool bytes;  // the pattern sees each byte as a character (no UTF): words may cut a character
 } fxi_split;
 
 typedef struct fxi_vocab_spec {
-    const char *name; // of the file, for errors; not owned
+    const char *name; // the file's name, for errors; not owned
     fxi_vocab_kind kind;
     fxi_spelling spelling;
     bool unit_bytes;    // merging starts from single bytes, otherwise from characters
     bool byte_fallback; // a character without a piece becomes byte tokens, otherwise unk
     bool fuse_unknown;  // adjacent unknown tokens become one
     bool whole_words;   // a word that is a piece is not merged (ignore_merges)
-    // User-defined tokens are looked for with spaces where their piece has U+2581 (GGUF,
-    // SentencePiece); otherwise as they are spelled.
+    // User-defined tokens are looked for with spaces where their piece has U+2581 (GGUF);
+    // otherwise as they are spelled.
     bool user_marks;
-    // Kind UNIGRAM: user-defined tokens are pieces of the model with a score that makes them win
-    // (SentencePiece); otherwise they are split off.
-    bool user_in_model;
     bool sums_float; // kind UNIGRAM: sums have single precision (SentencePiece), otherwise double
     // Kind WORDS: pieces that begin with it continue a word. p = NULL: none does (WordLevel).
     fxi_str inside;
@@ -70,22 +67,19 @@ typedef struct fxi_vocab_spec {
     size_t n_merge, cap_merge;
     fxi_norm *norm;
     size_t n_norm, cap_norm;
-    bool norms_tokens; // `normalized` tokens are looked for as the steps that are not late leave
-                       // their spelling (tokenizer.json); otherwise as stored (SentencePiece)
     fxi_split *split;
     size_t n_split, cap_split;
     int32_t bos, eos, unk;   // -1: none
     bool adds_bos, adds_eos; // around a text
-    bool adds_sep;           // of GGUF: eos goes after a text whatever adds_eos says
+    bool adds_sep;           // GGUF only: eos goes after a text whatever adds_eos says
     fxi_join_kind join;
-    fxi_str join_inside;         // of JOIN_WORDS: pieces that begin with it continue a word
-    bool tidies;                 // of JOIN_WORDS: no space before marks and contractions
+    fxi_str join_inside;         // JOIN_WORDS: pieces that begin with it continue a word
+    bool tidies;                 // JOIN_WORDS: no space before marks and contractions
     bool strips_space;           // decoding drops one space at the very beginning of a text
-    bool strips_spaces;          // with it: one of each token until there is text (SentencePiece)
     fxi_ids ends;                // ids that end a generation, besides eos and known spellings
-    fxi_str chat_template;       // from the file or one beside it; n = 0: none
+    fxi_str chat_template;       // from the file or one next to it; n = 0: none
     fxi_str warning;             // one line about the file; n = 0: none
-    struct fxi_spec_block *pool; // of fxi_spec_str
+    struct fxi_spec_block *pool; // memory of fxi_spec_str
 } fxi_vocab_spec;
 
 // Empty, ids of -1. Never fails.
@@ -117,7 +111,7 @@ typedef struct fxi_bert {
     bool cleans, pads_han, strips, lowers;
 } fxi_bert;
 
-// vocab_bert.c: its norm steps, and its pre-tokenizer (white space is dropped, marks are words).
+// Its norm steps, and its pre-tokenizer (white space is dropped, marks are words).
 // False: out of memory.
 bool fxi_spec_add_bert_norms(fxi_vocab_spec *s, fxi_bert how);
 bool fxi_spec_add_bert_splits(fxi_vocab_spec *s);

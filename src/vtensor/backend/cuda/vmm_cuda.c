@@ -1,13 +1,9 @@
 // vmm_cuda.c - the backend on a GPU: the driver's virtual memory management.
 //
-//   vmm_cuda.c          opening and closing, and the calls of the port
-//   vmm_cuda_chunk.c    physical memory: create, destroy, and the table of chunks
-//   vmm_cuda_map.c      addresses: reserve, map, unmap
-//   vmm_cuda_window.c   addresses of our own, for fetch
-//   vmm_cuda_copy.c     fetch, copy_each, zero
+//   vmm_cuda.c          opening and closing, and the other calls of the port
+//   vmm_cuda_memory.c   entering the driver; chunks, addresses, mapping
+//   vmm_cuda_copy.c     fetch, copy_each, zero, and the swap
 //   vmm_cuda_fence.c    tickets
-//   vmm_cuda_swap.c     the swap in host memory
-//   vmm_cuda_context.c  the current context, the capture mode, and the driver's results
 //   cuda_driver.c       loads libcuda.so.1
 //
 //   reserve    cuMemAddressReserve
@@ -44,8 +40,8 @@
 // - What is VT_VMM_QUEUED goes into the first of the user's streams and is not waited for. If that
 //   stream is being captured into a graph, the call would become a part of the graph; it is
 //   refused with VT_EDEVICE before anything changes.
-// - What is VT_VMM_NOW goes into a stream of our own, which is not ordered against the user's, and
-//   is waited for there. There is a stream for each of the two threads that call a backend, so
+// - What is VT_VMM_NOW goes into a stream of the backend, which is not ordered against the user's,
+//   and is waited for there. There is a stream for each of the two threads that call a backend, so
 //   that neither waits for the other.
 // - swap_write reads bytes that queued kernels may still write, so it waits for a ticket first.
 // - All other calls wait for nothing. The documentation of cuMemUnmap leaves open whether it
@@ -83,26 +79,19 @@ static bool cuda_creates_zeroed(vt_vmm *vmm)
     return false;
 }
 
-static void add_class(vti_cuda *c, const vt_vmm_class *cls)
-{
-    assert(cls->n_slice > 0 && cls->n_index > 0 && cls->slice_bytes > 0);
-    assert(cls->slice_bytes % c->granularity == 0);
-    c->cls[c->n_class] = *cls;
-    c->first_index[c->n_class + 1] = c->first_index[c->n_class] + cls->n_index;
-    c->n_class++;
-    if (c->windows.each_bytes < cls->slice_bytes) c->windows.each_bytes = cls->slice_bytes;
-}
-
-static void set_geometry(vti_cuda *c, const vt_vmm_geometry *geo)
-{
-    assert(geo->n_class > 0 && geo->n_class <= VT_VMM_MAX_CLASS);
-    c->n_class = 0;
-    for (uint32_t k = 0; k < geo->n_class; k++) add_class(c, &geo->cls[k]);
-}
-
 static vt_status cuda_configure(vt_vmm *vmm, const vt_vmm_geometry *geo)
 {
-    set_geometry(vti_cuda_of(vmm), geo);
+    vti_cuda *c = vti_cuda_of(vmm);
+    assert(geo->n_class > 0 && geo->n_class <= VT_VMM_MAX_CLASS);
+    c->n_class = geo->n_class;
+    for (uint32_t k = 0; k < geo->n_class; k++) {
+        const vt_vmm_class *cls = &geo->cls[k];
+        assert(cls->n_slice > 0 && cls->n_index > 0 && cls->slice_bytes > 0);
+        assert(cls->slice_bytes % c->granularity == 0);
+        c->cls[k] = *cls;
+        c->first_index[k + 1] = c->first_index[k] + cls->n_index;
+        if (c->windows.each_bytes < cls->slice_bytes) c->windows.each_bytes = cls->slice_bytes;
+    }
     return VT_OK;
 }
 
@@ -222,12 +211,6 @@ static vt_status cuda_mapped(vt_vmm *vmm, uint64_t *size_bytes, uint64_t *n_mapp
     return VT_OK;
 }
 
-static void close_streams(vti_cuda *c)
-{
-    for (int i = 0; i < VTI_CUDA_N_OWN; i++)
-        if (c->own[i].stream) (void)c->cu.stream_destroy(c->own[i].stream);
-}
-
 // If our context cannot be made current, it may be so already.
 static void close_device_side(vti_cuda *c)
 {
@@ -238,7 +221,8 @@ static void close_device_side(vti_cuda *c)
     vti_cuda_swap_close(c);
     vti_cuda_fence_close(c);
     vti_cuda_chunks_close(c);
-    close_streams(c);
+    for (int i = 0; i < VTI_CUDA_N_OWN; i++)
+        if (c->own[i].stream) (void)c->cu.stream_destroy(c->own[i].stream);
     if (entered) (void)vti_cuda_leave(c, &scope, VT_OK);
 }
 
@@ -321,7 +305,7 @@ static vt_status open_streams(vti_cuda *c)
 
 static vt_status open_device(vti_cuda *c, const char **why)
 {
-    VT_TRY(vti_cu_load(&c->cu, why));
+    VT_TRY(vti_cu_load(&c->cu, false, why));
     VT_TRY(find_device(c, why));
     vti_cu_prop prop = vti_cuda_prop(c);
     if (c->cu.mem_get_granularity(&c->granularity, &prop, VTI_CU_GRANULARITY_MINIMUM) !=

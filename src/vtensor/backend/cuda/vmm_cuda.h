@@ -10,7 +10,7 @@
 #include <sys/types.h>
 
 #include "cuda_driver.h"
-#include "vtensor/common/try.h"
+#include "vtensor/core/common.h"
 #include "vtensor/vmm.h"
 
 typedef struct vti_cuda_slice {
@@ -36,7 +36,7 @@ typedef struct vti_cuda_chunks {
 
 enum { VTI_CUDA_N_MARK = 64 };
 
-// An event behind the work that its tickets wait for.
+// An event after the work that its tickets wait for.
 typedef struct vti_cuda_mark {
     vti_cu_event event; // NULL: never needed yet
     uint64_t ticket;    // the last that it covers
@@ -76,7 +76,7 @@ enum { VTI_CUDA_N_STAGE = 2, VTI_CUDA_N_OWN = 2 };
 // A pinned buffer through which the swap moves.
 typedef struct vti_cuda_stage {
     unsigned char *bytes;
-    vti_cu_event event; // behind its last transfer
+    vti_cu_event event; // after its last transfer
 } vti_cuda_stage;
 
 typedef struct vti_cuda_swap {
@@ -122,7 +122,7 @@ static inline vti_cuda *vti_cuda_of(vt_vmm *vmm)
     return (vti_cuda *)vmm;
 }
 
-// vmm_cuda_context.c
+// vmm_cuda_memory.c
 // What a call changes in its thread, to be put back.
 typedef struct vti_cuda_scope {
     bool pushed;
@@ -150,7 +150,6 @@ VT_NODISCARD bool vti_cuda_runs(vti_cuda *c, vti_cu_stream stream);
 VT_NODISCARD vti_cu_stream vti_cuda_own_take(vti_cuda *c);
 VT_NODISCARD vt_status vti_cuda_own_finish(vti_cuda *c, vti_cu_stream stream, vt_status st);
 
-// vmm_cuda_chunk.c
 vti_cu_prop vti_cuda_prop(const vti_cuda *c); // the kind of memory that is created
 const vt_vmm_class *vti_cuda_class(const vti_cuda *c, uint64_t index);
 void vti_cuda_assert_class(const vti_cuda *c, uint64_t index, uint64_t n); // all are of one
@@ -159,7 +158,6 @@ vt_status vti_cuda_create(vti_cuda *c, uint64_t index, uint64_t n);
 vt_status vti_cuda_destroy(vti_cuda *c, uint64_t index, uint64_t n);
 void vti_cuda_chunks_close(vti_cuda *c); // releases whatever is left
 
-// vmm_cuda_map.c
 VT_NODISCARD vt_status vti_cuda_reserve(vti_cuda *c, size_t size_bytes, vti_cu_ptr *addr);
 VT_NODISCARD vt_status vti_cuda_map(vti_cuda *c, vti_cu_ptr addr, uint32_t slice, uint64_t index,
                                     uint64_t n);
@@ -172,29 +170,19 @@ VT_NODISCARD vt_status vti_cuda_fence_open(vti_cuda *c);
 // Later tickets wait for what is recorded in the event now.
 VT_NODISCARD vt_status vti_cuda_fence_await(vti_cuda *c, vti_cu_event event);
 uint64_t vti_cuda_fence_take(vti_cuda *c); // a new ticket; calls no driver
-void vti_cuda_fence_mark(vti_cuda *c);     // behind the work that all tickets wait for
+void vti_cuda_fence_mark(vti_cuda *c);     // after the work that all tickets wait for
 VT_NODISCARD vt_status vti_cuda_fence_passed(vti_cuda *c, uint64_t ticket, bool wait,
                                              bool *is_passed);
 void vti_cuda_fence_close(vti_cuda *c);
 
-// vmm_cuda_window.c
-// A slice mapped in a window, for one reader. After a reader that is done: end; after one that was
-// queued in the user's first stream: fly.
-VT_NODISCARD vt_status vti_cuda_window_begin(vti_cuda *c, uint32_t slice, uint64_t index,
-                                             vti_cuda_window **window);
-void vti_cuda_window_end(vti_cuda *c, vti_cuda_window *w);
-void vti_cuda_window_fly(vti_cuda *c, vti_cuda_window *w);
+// vmm_cuda_copy.c
 // Unmaps the chunks from all windows. Pre: copies from them are done.
 VT_NODISCARD vt_status vti_cuda_windows_leave(vti_cuda *c, uint64_t index, uint64_t n);
 void vti_cuda_windows_close(vti_cuda *c);
-
-// vmm_cuda_copy.c
 vt_status vti_cuda_fetch(vt_vmm *vmm, uintptr_t dst, uint32_t slice, uint64_t index, size_t offset,
                          size_t size_bytes, vt_vmm_order order);
 vt_status vti_cuda_copy_each(vt_vmm *vmm, const vt_vmm_copy *copy, uint64_t n, vt_vmm_order order);
 vt_status vti_cuda_zero(vt_vmm *vmm, uintptr_t addr, size_t size_bytes, vt_vmm_order order);
-
-// vmm_cuda_swap.c
 vt_status vti_cuda_swap_open(vt_vmm *vmm, const char *dir, uint64_t size_bytes);
 vt_status vti_cuda_swap_write(vt_vmm *vmm, uint64_t offset, uintptr_t src, size_t size_bytes,
                               uint64_t *sum);

@@ -1,4 +1,4 @@
-// vmm_cuda_fence.c - tickets: marks behind the work that the user has submitted, in a ring.
+// vmm_cuda_fence.c - tickets: marks after the work that the user has submitted, in a ring.
 //
 //   one stream:           stream --work--work--[mark]--
 //
@@ -17,7 +17,7 @@
 // A stream that is being captured into a graph runs nothing, and an event that is recorded in it
 // belongs to the graph. So a stream is asked before and after the event is recorded, and if it was
 // captured, no mark is set. Tickets without a mark, for this reason or because the driver failed,
-// are not passed; whoever asks for one tries to set a mark for it. So fence never fails.
+// are not passed; a call that asks for one tries to set a mark for it. So fence never fails.
 #include "vmm_cuda.h"
 
 static vti_cu_result create_event(vti_cuda *c, vti_cu_event *event)
@@ -53,24 +53,20 @@ vt_status vti_cuda_fence_await(vti_cuda *c, vti_cu_event event)
     return st;
 }
 
-// False if the event did not get behind the work of the stream.
+// False if the event was not recorded after the work of the stream.
 static bool record_event(vti_cuda *c, vti_cu_event event, vti_cu_stream stream)
 {
     return vti_cuda_runs(c, stream) && c->cu.event_record(event, stream) == VTI_CU_SUCCESS &&
            vti_cuda_runs(c, stream);
 }
 
-static bool join_stream(vti_cuda *c, vti_cu_stream stream)
-{
-    return record_event(c, c->fence.relay, stream) &&
-           c->cu.stream_wait_event(c->fence.join, c->fence.relay, 0) == VTI_CU_SUCCESS;
-}
-
 static bool record_mark(vti_cuda *c, vti_cu_event event)
 {
     if (!c->fence.join) return record_event(c, event, c->stream[0]);
     for (uint32_t i = 0; i < c->n_stream; i++)
-        if (!join_stream(c, c->stream[i])) return false;
+        if (!record_event(c, c->fence.relay, c->stream[i]) ||
+            c->cu.stream_wait_event(c->fence.join, c->fence.relay, 0) != VTI_CU_SUCCESS)
+            return false;
     return c->cu.event_record(event, c->fence.join) == VTI_CU_SUCCESS;
 }
 

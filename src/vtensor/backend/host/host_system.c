@@ -1,4 +1,4 @@
-// host_system.c - see host_system.h.
+// host_system.c - what the system reports about memory; see vmm_host.h.
 //
 // All files are read with plain read() into the stack, so that counting mappings makes none.
 //
@@ -9,18 +9,15 @@
 // The name at its end may contain anything, so only the front is read: addresses, permissions,
 // offset, device and inode. Between two reads the system may have moved the borders of a mapping
 // that was read already; addresses count only once.
-#include "host_system.h"
+#include "vmm_host.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
-
-#include "vtensor/vmm.h"
 
 #define THP "/sys/kernel/mm/transparent_hugepage/"
 

@@ -1,5 +1,4 @@
-// vmm_host.c - the backend on host memory: one sparse memfd (chunk_file.h) mapped into reserved
-// addresses.
+// vmm_host.c - the backend on host memory: one sparse memfd mapped into reserved addresses.
 //
 //   reserve    mmap PROT_NONE, anonymous, MAP_NORESERVE
 //   map        mmap the memfd over it, MAP_FIXED; populated where it will be written
@@ -11,10 +10,10 @@
 //   copy_each  memcpy for each copy
 //   store      pwrite; hugetlbfs has no write, so on reserved huge pages through a mapping
 //   resident   st_blocks
-//   mapped     /proc/self/maps, see host_system.h
-//   swap       see swap_file.h
+//   mapped     /proc/self/maps, see host_system.c
+//   swap       a file without a name, see host_file.c
 //
-// - Nothing runs beside the caller, so calls with VT_VMM_QUEUED take effect at once.
+// - Nothing runs concurrently with the caller, so calls with VT_VMM_QUEUED take effect at once.
 // - Populating: touching pages one by one later costs 5 to 12 times more than populating at map
 //   time, and MADV_POPULATE_WRITE costs two thirds of MAP_POPULATE, which reads first (pages of
 //   fallocate are cleared at the first touch). But pages that others have mapped and that are only
@@ -35,6 +34,8 @@
 //   store and swap_write are VT_EDEVICE, swap_drop does nothing, and close closes descriptors only.
 //
 // After configure only the swap's fields change, so calls on different chunks may run at once.
+#include "vmm_host.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,13 +43,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "chunk_file.h"
-#include "host_file.h"
-#include "host_system.h"
-#include "swap_file.h"
-#include "vtensor/common/try.h"
-#include "vtensor/vmm.h"
 
 #ifndef MFD_HUGE_SHIFT
 #    define MFD_HUGE_SHIFT 26
@@ -77,8 +71,7 @@ static size_t host_granularity(vt_vmm *vmm)
 
 static vt_status host_configure(vt_vmm *vmm, const vt_vmm_geometry *geo)
 {
-    vmm_host *h = host_of(vmm);
-    return vti_chunk_file_configure(&h->file, geo);
+    return vti_chunk_file_configure(&host_of(vmm)->file, geo);
 }
 
 static uint64_t host_max_runs(vt_vmm *vmm)
@@ -138,23 +131,10 @@ static vt_status host_destroy(vt_vmm *vmm, uint64_t index, uint64_t n)
 
 // mmap of a file with MAP_FIXED may have removed the reservation before it failed. If so, this
 // tries to reserve the hole again before another thread's mapping is placed there.
-static vt_status put_reservation_back(uintptr_t addr, size_t size_bytes, vt_status st)
+static void restore_reservation(uintptr_t addr, size_t size_bytes)
 {
     int flags = VTI_RESERVED_FLAGS | MAP_FIXED_NOREPLACE;
     (void)mmap((void *)addr, size_bytes, PROT_NONE, flags, -1, 0);
-    return st;
-}
-
-// Lets the system replace small pages by huge ones later.
-static void advise_huge(const vmm_host *h, uintptr_t addr, size_t size_bytes)
-{
-    if (addr % h->file.thp_bytes == 0) (void)madvise((void *)addr, size_bytes, MADV_HUGEPAGE);
-}
-
-// A failure is ignored: the range is mapped all the same.
-static void populate_range(const vmm_host *h, uintptr_t addr, size_t size_bytes)
-{
-    if (h->populate_flag == 0) (void)madvise((void *)addr, size_bytes, MADV_POPULATE_WRITE);
 }
 
 static int access_of_use(vt_vmm_use use)
@@ -162,6 +142,7 @@ static int access_of_use(vt_vmm_use use)
     return use == VT_VMM_READ ? PROT_READ : PROT_READ | PROT_WRITE;
 }
 
+// Advice that fails is ignored: the range is mapped all the same.
 static vt_status host_map(vt_vmm *vmm, uintptr_t addr, uint32_t slice, uint64_t index, uint64_t n,
                           vt_vmm_use use)
 {
@@ -172,9 +153,15 @@ static vt_status host_map(vt_vmm *vmm, uintptr_t addr, uint32_t slice, uint64_t 
     int flags = MAP_SHARED | MAP_FIXED | (use == VT_VMM_WRITE ? h->populate_flag : 0);
     void *p = mmap((void *)addr, size_bytes, access_of_use(use), flags, h->file.fd,
                    vti_chunk_offset(c, slice, index));
-    if (p == MAP_FAILED) return put_reservation_back(addr, size_bytes, vti_system_status());
-    if (c->is_huge) advise_huge(h, addr, size_bytes);
-    if (use == VT_VMM_WRITE) populate_range(h, addr, size_bytes);
+    if (p == MAP_FAILED) {
+        vt_status st = vti_system_status();
+        restore_reservation(addr, size_bytes);
+        return st;
+    }
+    if (c->is_huge && addr % h->file.thp_bytes == 0)
+        (void)madvise((void *)addr, size_bytes, MADV_HUGEPAGE);
+    if (use == VT_VMM_WRITE && h->populate_flag == 0)
+        (void)madvise((void *)addr, size_bytes, MADV_POPULATE_WRITE);
     return VT_OK;
 }
 
@@ -258,7 +245,6 @@ static vt_status host_zero(vt_vmm *vmm, uintptr_t addr, size_t size_bytes, vt_vm
     return VT_OK;
 }
 
-// On the host, nothing runs concurrently with the caller.
 static vt_status host_fence(vt_vmm *vmm, uint64_t *ticket)
 {
     (void)vmm;

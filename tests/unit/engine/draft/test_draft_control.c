@@ -1,6 +1,7 @@
 // test_draft_control.c - what drafting costs and saves, on machines that are a formula: passes take
 // what their rows and the caches that they read say, drafts are accepted as a seed says, and all
 // time is virtual.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "base/number/rng.h"
@@ -458,7 +459,7 @@ static void test_an_overdrawn_account_fills_again(void **state)
     assert_in_range(n_step, 50, 200);
 }
 
-int main(void)
+FX_SUITE(test_draft_control)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_wrong_drafts_cost_little),

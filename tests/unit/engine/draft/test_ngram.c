@@ -1,4 +1,5 @@
 // test_ngram.c - the index finds what a search through the whole text finds, however the text grew.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "base/number/rng.h"
@@ -116,7 +117,7 @@ static void test_short_texts_have_nothing(void **state)
     assert_int_equal(fxi_ngram_find(&x, tok, 4, &same), 0);
 }
 
-int main(void)
+FX_SUITE(test_ngram)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_finds_what_a_search_finds),

@@ -6,6 +6,7 @@
 // levels; a long prompt crosses chunks; one request with several sequences is compared with
 // separate requests that are forced along the same tokens; and the ledger is shown to find one
 // wrong byte. All combinations: test_same_bits_all.c.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/same_bits/variants.h"
@@ -180,7 +181,7 @@ static void test_long_prompt(void **state)
     rig_close(r);
 }
 
-int main(void)
+FX_SUITE(test_same_bits)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ledger_finds_a_byte),

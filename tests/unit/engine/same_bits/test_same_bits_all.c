@@ -1,5 +1,6 @@
 // test_same_bits_all.c - all combinations of {chunks of each size, a warm prefix}, batch, threads
 // and preemption on a small model; see test_same_bits.c.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/same_bits/variants.h"
@@ -35,7 +36,7 @@ static void test_all_combinations(void **state)
     rig_close(r);
 }
 
-int main(void)
+FX_SUITE(test_same_bits_all)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_all_combinations)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
 // test_same_bits_families.c - every family of models under what the engine does to a request:
 // chunks, company, threads, preemption, prefixes, forks; see test_same_bits.c.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/same_bits/variants.h"
@@ -44,7 +45,7 @@ static void test_every_family(void **state)
     assert_true(n >= 30);
 }
 
-int main(void)
+FX_SUITE(test_same_bits_families)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_family)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,6 +5,7 @@
 // Under what the engine does to a request: choices and beams are forked, sequences preempted,
 // swapped and computed again, prefixes found; see test_same_bits.c. The GPU is the stand-in for the
 // driver, with the kernels compiled for the CPU.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "standin/standin.h"
@@ -42,7 +43,7 @@ static void test_an_engine_gives_the_hosts_answers(void **state)
 {
     (void)state;
     char what[128];
-    rig *host = rig_open(TINY, N_PROMPT, N_GEN), *r = open_gpu(TINY, "exact");
+    rig *host = rig_open(TINY, N_PROMPT, N_GEN), *r = open_gpu(TINY, "cpu-exact");
     for (int kind = 0; kind < N_KIND; kind++)
         if (!bits_same_answer(rig_want(r, kind), rig_want(host, kind), what))
             fail_msg("%s, kind %d: %s", r->name, kind, what);
@@ -55,7 +56,7 @@ static void test_windows_give_the_hosts_answers(void **state)
 {
     (void)state;
     char what[128];
-    rig *host = rig_open(WINDOWED, N_PROMPT, N_GEN), *r = open_gpu(WINDOWED, "exact");
+    rig *host = rig_open(WINDOWED, N_PROMPT, N_GEN), *r = open_gpu(WINDOWED, "cpu-exact");
     if (!bits_same_answer(rig_want(r, BEAMS), rig_want(host, BEAMS), what))
         fail_msg("%s: %s", r->name, what);
     for (int i = 0; i < N_LEVEL; i++) // chunks, company and preemptions of its own
@@ -68,7 +69,7 @@ static void test_windows_give_the_hosts_answers(void **state)
 static void test_law_gives_the_same_answers(void **state)
 {
     (void)state;
-    rig *r = open_gpu(TINY_BF16, "law");
+    rig *r = open_gpu(TINY_BF16, "batch-invariant");
     rig_compare_pairs(r, N_LEVEL);
     rig_compare(r, &(variant){.kind = BEAMS, .chunk = 2, .batch = 1, .preempt = 2});
     close_gpu(r);
@@ -80,15 +81,16 @@ static void test_two_devices_give_the_same_answers(void **state)
 {
     (void)state;
     char what[128];
-    rig *alone = open_gpu(TINY_BF16, "law"), *one = open_gpus(TINY_BF16, "cuda:1", "law");
+    rig *alone = open_gpu(TINY_BF16, "batch-invariant"),
+        *one = open_gpus(TINY_BF16, "cuda:1", "batch-invariant");
     if (!bits_same_answer(rig_want(one, BEAMS), rig_want(alone, BEAMS), what)) fail_msg("%s", what);
     rig_close(one);
     close_gpu(alone);
-    rig *r = open_gpus(TINY_BF16, "cuda:0,cuda:1", "law");
+    rig *r = open_gpus(TINY_BF16, "cuda:0,cuda:1", "batch-invariant");
     rig_compare_pairs(r, N_LEVEL);
     rig_compare(r, &(variant){.kind = BEAMS, .chunk = 2, .batch = 1, .preempt = 2});
     close_gpu(r);
-    r = open_gpus(TINY, "cuda:0,cuda:1", "exact");
+    r = open_gpus(TINY, "cuda:0,cuda:1", "cpu-exact");
     for (int i = 0; i < N_LEVEL; i++)
         rig_compare(r, &(variant){.kind = BEAMS, .start = i, .chunk = i, .preempt = i + 1});
     close_gpu(r);
@@ -100,11 +102,12 @@ static void test_managers_give_the_same_answers_on_two_devices(void **state)
 {
     (void)state;
     static const char *const managers[] = {"vattention", "vattention-mega", "vattention-start",
-                                           "paged", "reserve-pow2"};
+                                           "paged"};
     char what[128];
-    rig *reference = open_gpus(TINY_BF16, "cuda:0,cuda:1", "law");
+    rig *reference = open_gpus(TINY_BF16, "cuda:0,cuda:1", "batch-invariant");
     for (size_t i = 0; i < sizeof managers / sizeof *managers; i++) {
-        rig *r = open_managed(TINY_BF16, &(rig_device){"cuda:0,cuda:1", "law", managers[i]});
+        rig *r =
+            open_managed(TINY_BF16, &(rig_device){"cuda:0,cuda:1", "batch-invariant", managers[i]});
         for (int kind = 0; kind < N_KIND; kind++)
             if (!bits_same_answer(rig_want(r, kind), rig_want(reference, kind), what))
                 fail_msg("%s, kind %d: %s", managers[i], kind, what);
@@ -115,7 +118,7 @@ static void test_managers_give_the_same_answers_on_two_devices(void **state)
     close_gpu(reference);
 }
 
-int main(void)
+FX_SUITE(test_same_bits_gpu)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_an_engine_gives_the_hosts_answers),

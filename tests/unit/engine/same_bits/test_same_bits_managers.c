@@ -1,6 +1,7 @@
 // test_same_bits_managers.c - the same bits whoever manages the KV cache: the answers of every
 // manager, under what the engine does to a request, are those of the first one; see
 // test_same_bits.c.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/same_bits/variants.h"
@@ -72,7 +73,7 @@ static void test_large_pages(void **state)
     }
 }
 
-int main(void)
+FX_SUITE(test_same_bits_managers)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_manager),

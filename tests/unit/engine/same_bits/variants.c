@@ -269,7 +269,7 @@ static void renew_grammar(rig *r, int thread)
     fx_grammar_release(r->grammar[thread]);
     fxi_grammars_forget(&eng->grammars);
     r->grammar[thread] = make_grammar(eng);
-    eng->sched.mask_spend = thread ? 0 : FXI_GUIDE_NO_LIMIT;
+    eng->sched.mask_spend = thread ? 0 : FXI_MATCHER_NO_LIMIT;
 }
 
 static void run(rig *r, const variant *v, bits_answer *out)

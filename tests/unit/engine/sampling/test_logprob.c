@@ -1,5 +1,6 @@
 // test_logprob.c - log-softmax, ranks and the likeliest tokens, against long double and a full
 // sort.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "base/number/rng.h"
@@ -295,7 +296,7 @@ static void test_max_of(void **state)
     for (int n = 0; n <= 5; n++) assert_true(fxi_logits_max(none, n) == -INFINITY);
 }
 
-int main(void)
+FX_SUITE(test_logprob)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_logprob_of),

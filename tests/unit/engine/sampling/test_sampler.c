@@ -1,5 +1,6 @@
 // test_sampler.c - the rules and the sampler against a simple, slow reference on random requests;
 // and one example by hand for each rule, which fails if the rule is dropped or moved.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "base/number/rng.h"
@@ -596,14 +597,15 @@ static void test_random_requests(void **state)
     (void)state;
     static random_case c;
     int n_null = 0, n_itself = 0;
-    for (uint64_t i = 0; i < N_CASE; i++) {
+    const int n_case = suite_is_long() ? N_CASE : N_CASE / 8;
+    for (uint64_t i = 0; i < (uint64_t)n_case; i++) {
         make_case(&c, i);
         const float *got = check_case(&c);
         n_null += got == NULL;
         n_itself += got == c.logits;
     }
-    assert_in_range(n_null, N_CASE / 200, N_CASE / 4); // the cases are as intended
-    assert_in_range(n_itself, N_CASE / 200, N_CASE / 4);
+    assert_in_range(n_null, n_case / 200, n_case / 4); // the cases are as intended
+    assert_in_range(n_itself, n_case / 200, n_case / 4);
 }
 
 // ---- rows on the edges of the sampler's buckets and blocks --------------------------------------
@@ -729,7 +731,7 @@ static void test_large_vocabularies(void **state)
     check_ways(20000, 1, 2);
 }
 
-int main(void)
+FX_SUITE(test_sampler)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_rule),

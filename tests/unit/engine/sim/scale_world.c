@@ -5,7 +5,7 @@
 
 #include "base/number/rng.h"
 #include "engine/iteration.h"
-#include "vtensor/common/mapper.h"
+#include "vtensor/core/mapper.h"
 
 #include <stdlib.h>
 
@@ -41,13 +41,13 @@ uint64_t scale_work(void)
 
 static int32_t token_of(uint64_t text, int i)
 {
-    return (int32_t)(1 + fxi_rng_u64(text, 0, (uint64_t)i) % (FXI_PAPER_VOCAB - 1));
+    return (int32_t)(1 + fxi_rng_u64(text, 0, (uint64_t)i) % (FXI_SIMULATED_VOCAB - 1));
 }
 
-// What the paper's model says after a token at a position.
+// What the simulated model says after a token at a position.
 static int32_t token_after(int32_t tok, int pos)
 {
-    return (int32_t)(fxi_rng_u64((uint64_t)pos << 32 | (uint32_t)tok, 0, 0) % FXI_PAPER_VOCAB);
+    return (int32_t)(fxi_rng_u64((uint64_t)pos << 32 | (uint32_t)tok, 0, 0) % FXI_SIMULATED_VOCAB);
 }
 
 static void note_wrong(scale_world *w, bool is_right, const char *what)

@@ -1,7 +1,7 @@
 // scale_world.h - the engine at any size: the real scheduler and the real manager over memory that
-// is only counted and a model that computes nothing (replay/paper), so that 10,000 sequences live
-// beside a prefix tree of 1,000,000 nodes and contexts of 1,000,000 tokens. The clock is a counter,
-// and nothing depends on how long something takes.
+// is only counted and a model that computes nothing (lab/simulated_memory.h), so that 10,000
+// sequences live beside a prefix tree of 1,000,000 nodes and contexts of 1,000,000 tokens. The
+// clock is a counter, and nothing depends on how long something takes.
 //
 // What a turn costs is counted: the manager and what a turn consists of are compiled once more for
 // this test, with a call in each block of code (-fsanitize-coverage=trace-pc).
@@ -10,7 +10,7 @@
 #ifndef TESTS_ENGINE_SCALE_WORLD_H
 #define TESTS_ENGINE_SCALE_WORLD_H
 
-#include "replay/replay_parts.h"
+#include "lab/replay.h"
 
 enum { SCALE_BLOCK_TOK = 64 }; // tokens of a node of the prefix tree, which fill a chunk
 
@@ -41,7 +41,7 @@ struct scale_world {
     fxi_replay_options opt;
     fxi_replay_figures out;
     fxi_geometry geometry;
-    fxi_paper_device device;
+    fxi_simulated_device device;
     fxi_trace trace;
     scale_size size;
     int n_doc; // documents that the prefix cache has

@@ -5,6 +5,7 @@
 //   FX_SIM_TURNS=n test_sim                 runs worlds until n turns have passed
 //   FX_SIM_FIRST=n                          from that seed on
 //   FX_SIM_SEED=n FX_SIM_TURNS=m test_sim   one world, m turns before it ends
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/sim/sim.h"
@@ -73,7 +74,7 @@ static void test_wrong_rows_are_found(void **state)
     for (uint64_t seed = 1; seed < 12; seed += 2) assert_false(sim_run(seed, 0, true, &t, what));
 }
 
-int main(void)
+FX_SUITE(test_sim)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_worlds_that_went_wrong),
                                        cmocka_unit_test(test_worlds),

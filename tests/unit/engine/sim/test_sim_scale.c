@@ -5,6 +5,7 @@
 // then, ends each of them once, with the right tokens, and in time.
 //
 //   FX_SIM_SCALE=1 test_sim_scale     10,000 sequences, 1,000,000 nodes, 1,000,000 tokens
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/sim/scale_world.h"
@@ -12,7 +13,7 @@
 
 #include "engine/iteration.h"
 #include "engine/memory/kv_memory.h"
-#include "vtensor/structure/manager.h"
+#include "vtensor/core/manager.h"
 
 #include <stdlib.h>
 
@@ -33,7 +34,7 @@ static bool is_full_size(void)
 // Blocks of code: of a turn in which all decode, and beyond that. Of several the least: now and
 // then memory is made ready for others.
 typedef struct costs {
-    uint64_t turn, newcomer, end, cancel, swap, budget, stats;
+    uint64_t turn, arrival, end, cancel, swap, budget, stats;
     uint64_t looks; // of the manager's step, at sequences
 } costs;
 
@@ -64,7 +65,7 @@ static void measure_one(costs *c)
     fx_stats st;
     measure_turn(c);
     const uint64_t id = scale_ask_for(&w, 0, SCALE_BLOCK_TOK, 30, ENDLESS);
-    keep_least(&c->newcomer, beyond(scale_turn(&w), c->turn));
+    keep_least(&c->arrival, beyond(scale_turn(&w), c->turn));
     (void)scale_ask_for(&w, 0, SCALE_BLOCK_TOK, 30, 1);
     keep_least(&c->end, beyond(scale_turn(&w), c->turn));
     fx_cancel(w.r.eng, id);
@@ -111,7 +112,7 @@ static void print_costs(const char *what, int n, const costs *c)
 {
     print_message("%s %d: a turn %llu, newcomer %llu, end %llu, cancel %llu, swap %llu, "
                   "budget %llu, stats %llu; looks %llu\n",
-                  what, n, (unsigned long long)c->turn, (unsigned long long)c->newcomer,
+                  what, n, (unsigned long long)c->turn, (unsigned long long)c->arrival,
                   (unsigned long long)c->end, (unsigned long long)c->cancel,
                   (unsigned long long)c->swap, (unsigned long long)c->budget,
                   (unsigned long long)c->stats, (unsigned long long)c->looks);
@@ -129,7 +130,7 @@ static void assert_no_more(const char *what, uint64_t is, uint64_t was, uint64_t
 static void assert_alike(const costs *is, const costs *was, uint64_t more)
 {
     assert_no_more("a turn", is->turn, was->turn, 200);
-    assert_no_more("a newcomer", is->newcomer, was->newcomer, more);
+    assert_no_more("a newcomer", is->arrival, was->arrival, more);
     assert_no_more("an end", is->end, was->end, more);
     assert_no_more("a cancelled request", is->cancel, was->cancel, more);
     assert_no_more("a swap", is->swap, was->swap, more);
@@ -172,7 +173,7 @@ static uint64_t turn_behind(size_t chunk, int ctx_tok)
     const int n_chunk = ctx_tok / SCALE_BLOCK_TOK; // of which a turn makes some hundreds ready
     for (int i = 0; i < 20 + n_chunk / 100; i++) (void)scale_turn(&w);
     measure_turn(&c);
-    assert_true(manager()->vset.n_warm_bytes[VTI_SPAN_IDLE] >= (uint64_t)n_chunk * chunk);
+    assert_true(manager()->vset.mapped_free_bytes[VTI_SPAN_IDLE] >= (uint64_t)n_chunk * chunk);
     scale_close(&w);
     return c.turn;
 }
@@ -240,7 +241,7 @@ static void test_a_turn_costs_so_much_for_each_sequence(void **state)
     print_costs("sequences", 100, &was);
     print_costs("sequences", most, &is);
     assert_no_more("a turn", is.turn, times * was.turn, 0);
-    assert_no_more("a newcomer", is.newcomer, was.newcomer, more);
+    assert_no_more("a newcomer", is.arrival, was.arrival, more);
     assert_no_more("an end", is.end, was.end, more);
     assert_no_more("a cancelled request", is.cancel, was.cancel, 2000);
     assert_no_more("fx_engine_stats", is.stats, was.stats, 0);
@@ -329,7 +330,7 @@ static void test_a_world_of_that_size(void **state)
     scale_close(&w);
 }
 
-int main(void)
+FX_SUITE(test_sim_scale)
 {
     static size_t small = KIB_64, large = MIB_2;
 #define OF(test, chunk)                                                  \

@@ -1,16 +1,14 @@
 // Text to ids and back: hand-derived cases on a small vocabulary, a naive implementation of the
 // same rule on random vocabularies, and the vectors of a real one if it is available.
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/number/rng.h"
 #include "base/text/utf8.h"
+#include "suite.h"
+#include "unit/cmocka_all.h"
 #include "unit/format/small_vocab.h"
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
@@ -595,7 +593,7 @@ static void test_real_vectors(void **state)
     check_real("deepseek-llm");
 }
 
-int main(void)
+FX_SUITE(test_vocab)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_merge_order),

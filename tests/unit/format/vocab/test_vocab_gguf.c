@@ -1,8 +1,14 @@
-// The kinds of vocabularies in GGUF files besides "llama" (test_vocab.c): gpt2, t5 and bert, valid
-// and broken.
+// test_vocab_gguf.c - the kinds of vocabularies in GGUF files besides "llama" (test_vocab.c): gpt2,
+// t5 and bert, valid and broken. Pre-tokenizers by name, compared with the `tokenizers` package on
+// the models' own patterns (tests/vectors/pretokenizers.json, by make_pretokenizer_vectors.py).
+#include <jansson.h>
+
+#include "suite.h"
 #include "unit/cmocka_all.h"
 #include "unit/format/gguf_bytes.h"
 #include "unit/format/small_spec.h"
+
+// ---- kinds --------------------------------------------------------------------------------------
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 #define KEY(name)    "tokenizer.ggml." name
@@ -159,8 +165,8 @@ static void test_missing_pre(void **state)
         if (cases[i].pre)
             assert_null(warning);
         else
-            assert_string_equal(warning, "mem.gguf: key 'tokenizer.ggml.pre' is missing: words are "
-                                         "cut by the pre-tokenizer 'default', maybe not as in "
+            assert_string_equal(warning, "mem.gguf: key 'tokenizer.ggml.pre' is missing: the "
+                                         "pre-tokenizer 'default' is used, which may differ from "
                                          "training");
         fxi_vocab_free(v);
     }
@@ -271,9 +277,10 @@ static void test_broken(void **state)
     } cases[] = {
         {{.model = "gpt2", .merges = {"ab"}, .more = {"ab"}}, "merge 0 'ab' is not a pair"},
         {{.model = "gpt2", .merges = {""}}, "merge 0 '' is not a pair"},
-        {{.model = "gpt2", .merges = {"a b"}}, "merge 0 'a b' is not of tokens"},
-        {{.model = "gpt2", .merges = {"a ab"}, .more = {"aab"}}, "merge 0 'a ab' is not of tokens"},
-        {{.model = "gpt2", .pre = "none"}, "mem.gguf: the pre-tokenizer 'none' is not known"},
+        {{.model = "gpt2", .merges = {"a b"}}, "merge 0 'a b' has a part that is not a token"},
+        {{.model = "gpt2", .merges = {"a ab"}, .more = {"aab"}},
+         "merge 0 'a ab' has a part that is not a token"},
+        {{.model = "gpt2", .pre = "none"}, "mem.gguf: unknown pre-tokenizer 'none'"},
         {{.model = "t5", .more = {"a"}, .map_type = FXI_GGUF_I8},
          "mem.gguf: the precompiled character map is broken"},
         {{.model = "t5", .more = {"a"}, .map_type = FXI_GGUF_U16},
@@ -292,7 +299,68 @@ static void test_broken(void **state)
     }
 }
 
-int main(void)
+// ---- pre-tokenizers by name ---------------------------------------------------------------------
+
+static json_t *load_vectors(void)
+{
+    json_error_t e;
+    json_t *all =
+        json_load_file(FX_SOURCE_DIR "/tests/vectors/pretokenizers.json", JSON_ALLOW_NUL, &e);
+    if (!all) fail_msg("pretokenizers.json: %s", e.text);
+    return all;
+}
+
+static fxi_vocab *make_vocab(const json_t *merges, const char *pre)
+{
+    fxi_vocab_spec s;
+    fx_error err = {.text = ""};
+    fxi_vocab_spec_init(&s, "test");
+    s.kind = FXI_VOCAB_MERGES;
+    add_printable_bytes(&s);
+    for (size_t i = 0; i < json_array_size(merges); i++) {
+        const json_t *m = json_array_get(merges, i);
+        add_pair_of(&s, json_string_value(json_array_get(m, 0)),
+                    json_string_value(json_array_get(m, 1)));
+    }
+    if (fxi_spec_add_pre(&s, str_of(pre), &err) != FX_OK) fail_msg("%s", err.text);
+    return build_and_free(&s);
+}
+
+static void check_text(const char *pre, const fxi_vocab *v, const json_t *text, const char *want)
+{
+    fxi_ids ids = {0};
+    fxi_buf got = {0};
+    assert_int_equal(
+        fxi_vocab_encode(v, json_string_value(text), json_string_length(text), 0, &ids, NULL),
+        FX_OK);
+    for (size_t i = 0; i < ids.n; i++)
+        assert_true(fxi_buf_fmt(&got, i ? " %d" : "%d", (int)ids.id[i]));
+    if (strcmp(got.p ? got.p : "", want))
+        fail_msg("%s: '%s'\n%s\n%s", pre, json_string_value(text), want, got.p ? got.p : "");
+    fxi_buf_free(&got);
+    fxi_ids_free(&ids);
+}
+
+static void test_pre_tokenizers(void **state)
+{
+    (void)state;
+    json_t *all = load_vectors();
+    const json_t *texts = json_object_get(all, "texts"), *merges = json_object_get(all, "merges");
+    json_t *ids = json_object_get(all, "ids"), *of_pre;
+    const char *pre;
+    assert_true(json_object_size(ids) >= 30 && json_array_size(texts) >= 20);
+    json_object_foreach(ids, pre, of_pre)
+    {
+        fxi_vocab *v = make_vocab(merges, pre);
+        for (size_t i = 0; i < json_array_size(texts); i++)
+            check_text(pre, v, json_array_get(texts, i),
+                       json_string_value(json_array_get(of_pre, i)));
+        fxi_vocab_free(v);
+    }
+    json_decref(all);
+}
+
+FX_SUITE(test_vocab_gguf)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gpt2),
@@ -305,6 +373,7 @@ int main(void)
         cmocka_unit_test(test_phi3),
         cmocka_unit_test(test_space_schemes),
         cmocka_unit_test(test_broken),
+        cmocka_unit_test(test_pre_tokenizers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,7 +6,8 @@
 
 #include "base/number/rng.h"
 #include "base/text/utf8.h"
-#include "format/vocab/encode/norm/vocab_norm.h"
+#include "format/vocab/encode/vocab_norm.h"
+#include "suite.h"
 #include "unit/cmocka_all.h"
 #include "unit/format/small_spec.h"
 
@@ -240,14 +241,13 @@ static void test_charsmap(void **state)
 static void test_broken_charsmaps(void **state)
 {
     (void)state;
-    const fxi_trie none = {0};
     fxi_buf map = small_charsmap(0);
     for (size_t n = 0; n < map.n; n++) {
         char *cut = malloc(n ? n : 1); // exact size: reading past it is detected
         fxi_buf out = {0};
         memcpy(cut, map.p, n);
         if (fxi_charsmap_check((fxi_str){cut, n}))
-            assert_true(fxi_charsmap_append((fxi_str){cut, n}, &none, (fxi_str){"xAAB", 4}, &out));
+            assert_true(fxi_charsmap_append((fxi_str){cut, n}, (fxi_str){"xAAB", 4}, &out));
         fxi_buf_free(&out);
         free(cut);
     }
@@ -264,7 +264,6 @@ static void test_late_steps(void **state)
     begin_bytes(&s);
     const int32_t mark = add_piece(&s, "<M>", 0, FXI_TOKEN_USER);
     s.tok[mark].normalized = true;
-    s.norms_tokens = true;
     add_norm_of(&s, FXI_NORM_LOWERCASE, "", "");
     add_norm_of(&s, FXI_NORM_PREPEND_OTHER, "", "_");
     s.norm[1].late = true;
@@ -384,7 +383,6 @@ static void test_special_tokens(void **state)
     (void)state;
     fxi_vocab_spec s;
     begin_bytes(&s);
-    s.norms_tokens = true;
     new_piece(&s, "<l>", FXI_TOKEN_USER)->eats_left = true;
     new_piece(&s, "<r>", FXI_TOKEN_CONTROL)->eats_right = true;
     new_piece(&s, "word", FXI_TOKEN_USER)->whole_word = true;
@@ -423,24 +421,21 @@ static void test_decoder(void **state)
 {
     (void)state;
     static const struct {
-        bool marks, strips, again;
+        bool marks, strips;
         const char *token[6], *want;
     } cases[] = {
         {false,
          false,
-         false,
          {"\xE2\x82", "\xAC", "x"},
          "\u20AC"
          "x"},
-        {false, false, false, {"\xE2\x82", "x", "\xFF\xFE"}, "\uFFFDx\uFFFD\uFFFD"},
-        {true, false, false, {"\xE2\x82", "x"}, "\uFFFD\uFFFDx"},
-        {false, false, false, {"a\xF0\x9F\x98"}, "a\uFFFD"},
-        {true, false, false, {"a\xF0\x9F\x98"}, "a\uFFFD\uFFFD\uFFFD"},
-        {false, false, false, {"\xED\xA0\x80"}, "\uFFFD\uFFFD\uFFFD"},
-        {true, true, false, {" ", " a", " b"}, " a b"},
-        {true, true, false, {"", " a"}, "a"},
-        {true, true, true, {" ", " a", " b"}, "a b"},
-        {true, true, true, {"  a", " b"}, " a b"},
+        {false, false, {"\xE2\x82", "x", "\xFF\xFE"}, "\uFFFDx\uFFFD\uFFFD"},
+        {true, false, {"\xE2\x82", "x"}, "\uFFFD\uFFFDx"},
+        {false, false, {"a\xF0\x9F\x98"}, "a\uFFFD"},
+        {true, false, {"a\xF0\x9F\x98"}, "a\uFFFD\uFFFD\uFFFD"},
+        {false, false, {"\xED\xA0\x80"}, "\uFFFD\uFFFD\uFFFD"},
+        {true, true, {" ", " a", " b"}, " a b"},
+        {true, true, {"", " a"}, "a"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         fxi_vocab_spec s;
@@ -448,7 +443,6 @@ static void test_decoder(void **state)
         begin_bytes(&s);
         s.spelling = cases[i].marks ? FXI_SPELL_MARKS : FXI_SPELL_PLAIN;
         s.strips_space = cases[i].strips;
-        s.strips_spaces = cases[i].again;
         fxi_vocab *v = build_and_free(&s);
         fxi_decoder d = fxi_decoder_begin(v, true), copy = {0};
         for (const char *const *t = cases[i].token; *t; t++) {
@@ -514,7 +508,7 @@ static void test_decode_control_tokens(void **state)
 // Pre-tokenizers
 //
 
-// Names of tokenizer.ggml.pre besides those of test_vocab_pre.c.
+// Names of tokenizer.ggml.pre besides those of test_vocab_gguf.c.
 static const char *const known_pre[] = {
     "gpt-2",
     "llama-bpe",
@@ -581,7 +575,7 @@ static void test_pre_names(void **state)
         fx_error err;
         begin_bytes(&s);
         assert_int_equal(fxi_spec_add_pre(&s, str_of(unknown[i]), &err), FX_EFORMAT);
-        assert_non_null(strstr(err.text, "' is not known"));
+        assert_non_null(strstr(err.text, "unknown pre-tokenizer '"));
         fxi_vocab_spec_free(&s);
     }
 }
@@ -702,14 +696,14 @@ static void test_broken_specs(void **state)
         {bad_pattern, "test: the pattern 'a(b': missing closing parenthesis"},
         {bad_regex, "test: the pattern '[': missing terminating ]"},
         {bad_map, "test: the precompiled character map is broken"},
-        {bad_replace, "test: a norm step replaces nothing"},
-        {bad_text, "test: a norm step has bad UTF-8"},
-        {bad_bytes, "test: a step cuts characters that the model wants whole"},
+        {bad_replace, "test: a normalization step replaces an empty text"},
+        {bad_text, "test: a normalization step has bad UTF-8"},
+        {bad_bytes, "test: a pre-tokenizer step splits characters, but the model takes whole ones"},
         {no_tokens, "test: there are 0 tokens"},
-        {long_token, "test: token 256 has 4097 bytes (4096 are allowed)"},
-        {long_user_token, "test: token 256 has 513 bytes (512 are allowed)"},
+        {long_token, "test: token 256 has 4097 bytes (at most 4096)"},
+        {long_user_token, "test: token 256 has 513 bytes (at most 512)"},
         {many_long_tokens, "test: too many long tokens"},
-        {long_text, "test: a norm step puts in 4097 bytes (4096 are allowed)"},
+        {long_text, "test: a normalization step inserts 4097 bytes (at most 4096)"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         fxi_vocab_spec s;
@@ -765,7 +759,7 @@ static void test_threads_share_a_vocabulary(void **state)
     fxi_vocab_free(v);
 }
 
-int main(void)
+FX_SUITE(test_vocab_steps)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_norm_steps),

@@ -68,7 +68,7 @@ void gpu_model_open(gpu_model_rig *g, runner_model m, const gpu_way *way)
     g->v = (variant){.what = way->what, .n_thread = 1, .n_other = way->n_other};
     assert_int_equal(fxi_pool_create(1, &g->r.pool, &err), FX_OK);
     const fxi_gpu_options opt = {.name = way->ranks ? way->ranks : "cuda:0",
-                                 .math = way->math ? way->math : "exact",
+                                 .math = way->math ? way->math : "cpu-exact",
                                  .pool = g->r.pool,
                                  .no_graphs = way->no_graphs};
     if ((way->ranks ? fxi_gpu_ranks_open : fxi_gpu_open)(&opt, &g->device, &err) != FX_OK)

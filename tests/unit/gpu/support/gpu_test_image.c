@@ -1,6 +1,6 @@
 // gpu_test_image.c - an image of kernels that the stand-in for the driver takes: it has the kernels
 // themselves, compiled for the CPU.
-#include "gpu/image/gpu_image.h"
+#include "gpu/gpu_image.h"
 
 #include <stddef.h>
 

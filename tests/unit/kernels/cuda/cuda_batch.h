@@ -72,7 +72,7 @@ static inline void fill_cache(const batch *b, int i)
                 x[k] = spread_number(EVEN, 20 + (uint64_t)p, (uint64_t)(t * n + k + 31 * i));
             ref_path()->store_kv[s->type](x, n, fxi_kv_row(&b->seq[i].view[1], p, t));
         }
-    free(x);
+    guarded_free(x);
 }
 
 static inline batch batch_new(const batch_shape *s)
@@ -91,7 +91,7 @@ static inline batch batch_new(const batch_shape *s)
 
 static inline void batch_free(batch *b)
 {
-    for (int i = 0; i < b->s->n_seq; i++) free(b->mem[i]), free(b->table[i]);
+    for (int i = 0; i < b->s->n_seq; i++) guarded_free(b->mem[i]), guarded_free(b->table[i]);
 }
 
 // A batch's queries, what attention makes of them, and the plan of it.
@@ -166,7 +166,8 @@ static inline void attn_call_run(const attn_call *c, const batch_shape *s, fxi_c
 
 static inline void attn_call_free(attn_call *c)
 {
-    free(c->q), free(c->out), free(c->sink), free(c->part), free(c->tile);
+    guarded_free(c->q), guarded_free(c->out), guarded_free(c->sink), guarded_free(c->part),
+        guarded_free(c->tile);
 }
 
 #endif

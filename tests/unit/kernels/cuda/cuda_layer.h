@@ -20,7 +20,7 @@ static inline char *random_rows(fxi_dtype type, int n_in, int n_out, uint64_t st
     for (int o = 0; o < n_out; o++) {
         float *x = random_floats((size_t)n_in, EVEN, stream + (uint64_t)o);
         fxi_row_from_f32(type, x, (size_t)n_in, raw + row_bytes(type, n_in) * (size_t)o);
-        free(x);
+        guarded_free(x);
     }
     return raw;
 }

@@ -53,7 +53,8 @@ static inline fxi_cuda_act act_new(size_t n_row, size_t n)
 
 static inline void act_release(fxi_cuda_act *a)
 {
-    free(a->x), free(a->f16), free(a->b16), free(a->q), free(a->d), free(a->sum);
+    guarded_free(a->x), guarded_free(a->f16), guarded_free(a->b16), guarded_free(a->q),
+        guarded_free(a->d), guarded_free(a->sum);
 }
 
 static inline void assert_quantised(const fxi_cuda_act *a, const float *want, size_t n)
@@ -65,7 +66,7 @@ static inline void assert_quantised(const fxi_cuda_act *a, const float *want, si
     assert_memory_equal(a->q, q, n);
     assert_memory_equal(a->d, d, n / 32 * sizeof *d);
     assert_memory_equal(a->sum, sum, n / 16 * sizeof *sum);
-    free(q), free(d), free(sum);
+    guarded_free(q), guarded_free(d), guarded_free(sum);
 }
 
 // Every form of `a` has these n numbers, rounded as it is.

@@ -2,6 +2,7 @@
 // bits of kernels/ref: every type of cache, contiguous and paged, windows, caps and sinks, tiles of
 // any number of tokens, segments walked by one block or spread over many.
 #include "cuda_batch.h"
+#include "suite.h"
 
 // ---- attention ---------------------------------------------------------------------------------
 
@@ -29,7 +30,7 @@ static void host_token(const batch *b, int i, int tok, float *sink, float *q, fl
                         .scale = 0.3f,
                         .scratch = scratch};
     ref_path()->attention(&a);
-    free(scratch);
+    guarded_free(scratch);
 }
 
 // n_block: as of the plan; n_want: of each sequence's last tokens.
@@ -38,12 +39,12 @@ static void check_attention(const batch_shape *s, int n_block, int n_want)
     batch b = batch_new(s);
     attn_call c = attn_call_new(&b, n_block, n_want);
     float *want = floats(c.n);
-    attn_call_run(&c, s, FXI_CUDA_EXACT);
+    attn_call_run(&c, s, FXI_CUDA_CPU_EXACT);
     for (int i = 0; i < s->n_seq; i++)
         for (int t = s->n_tok - n_want; t < s->n_tok; t++)
             host_token(&b, i, t, s->sinks ? c.sink : NULL, c.q, want);
     assert_same(n_block ? "spread" : "walked", c.out, want, c.n);
-    free(want);
+    guarded_free(want);
     attn_call_free(&c);
     batch_free(&b);
 }
@@ -163,7 +164,7 @@ static heads heads_new(const batch *b)
 
 static void heads_free(heads *h)
 {
-    free(h->q), free(h->k), free(h->v);
+    guarded_free(h->q), guarded_free(h->k), guarded_free(h->v);
 }
 
 // What is done to the heads of a row, and whether any of it is absent.
@@ -234,7 +235,7 @@ static void gpu_store(const batch *b, const head_work *w, heads *h, int32_t n_li
                                         .kv_layer = LAYER,
                                         .live = n_live < b->n_row ? &n_live : NULL};
     launch(FXI_CUDA_ROPE_STORE, &a);
-    free(of);
+    guarded_free(of);
 }
 
 static void check_store(const batch_shape *s, int bits, int n_idle)
@@ -256,7 +257,8 @@ static void check_store(const batch_shape *s, int bits, int n_idle)
             for (int t = 0; t < cached_tok(s, i); t++)
                 assert_memory_equal(fxi_kv_row(&gpu.seq[i].view[1], p, t),
                                     fxi_kv_row(&host.seq[i].view[1], p, t), kv_row_bytes(s));
-    free(w.bias), free(w.w), free(w.cos), free(w.sin), free(w.gain);
+    guarded_free(w.bias), guarded_free(w.w), guarded_free(w.cos), guarded_free(w.sin),
+        guarded_free(w.gain);
     heads_free(&want), heads_free(&got);
     batch_free(&host), batch_free(&gpu);
 }
@@ -275,7 +277,7 @@ static void test_live_rows_alone_are_stored(void **state)
     for (int i = 0; i < 4; i++) check_store(&shapes[i], 31, 1);
 }
 
-int main(void)
+FX_SUITE(test_cuda_attention)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_attention_has_the_bits_of_ref),

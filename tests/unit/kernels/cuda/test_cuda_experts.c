@@ -1,6 +1,7 @@
 // test_cuda_experts.c - the router's choice, the places of chosen rows and the sum of the experts'
 // results are those of the host.
 #include "cuda_test.h"
+#include "suite.h"
 
 typedef struct mixture {
     int n_row, n_expert, n_used;
@@ -34,7 +35,8 @@ static void check_route(mixture m, fxi_route_norm norm, bool has_ties)
     }
     assert_memory_equal(chosen, want, used * sizeof *want);
     assert_same("share", share, want_share, used);
-    free(x), free(bias), free(chosen), free(want), free(share), free(want_share);
+    guarded_free(x), guarded_free(bias), guarded_free(chosen), guarded_free(want),
+        guarded_free(share), guarded_free(want_share);
 }
 
 static void test_the_router_chooses_as_the_host(void **state)
@@ -73,7 +75,7 @@ static void check_places(mixture m)
         }
     }
     assert_int_equal(a.range[m.n_expert], n);
-    free(all);
+    guarded_free(all);
 }
 
 static void test_choices_are_placed_by_expert_and_row(void **state)
@@ -100,7 +102,7 @@ static void test_rows_are_gathered_in_all_forms(void **state)
     assert_act("gather", &a.to, want, N_PLACE * N);
     act_release(&from);
     act_release(&a.to);
-    free(x), free(want);
+    guarded_free(x), guarded_free(want);
 }
 
 // ---- the sum -----------------------------------------------------------------------------------
@@ -158,8 +160,9 @@ static void check_sum(bool has_bias, bool has_shared)
     launch(FXI_CUDA_COMBINE, &a);
     for (int row = 0; row < ROWS; row++) host_sum(&d, row, has_bias, has_shared, want + row * DIM);
     assert_same("combine", a.y, want, ROWS * DIM);
-    free(d.ex), free(d.bias), free(d.share), free(d.shared), free(d.shared_bias), free(d.gate);
-    free(want), free(a.y);
+    guarded_free(d.ex), guarded_free(d.bias), guarded_free(d.share), guarded_free(d.shared),
+        guarded_free(d.shared_bias), guarded_free(d.gate);
+    guarded_free(want), guarded_free(a.y);
 }
 
 static void test_results_are_summed_in_the_order_of_choice(void **state)
@@ -168,7 +171,7 @@ static void test_results_are_summed_in_the_order_of_choice(void **state)
     for (int bits = 0; bits < 4; bits++) check_sum(bits & 1, bits & 2);
 }
 
-int main(void)
+FX_SUITE(test_cuda_experts)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_router_chooses_as_the_host),

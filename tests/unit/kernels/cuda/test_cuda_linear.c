@@ -1,6 +1,7 @@
 // test_cuda_linear.c - linear layers and look-ups of rows on a GPU have the bits of kernels/ref,
 // for every type of weights.
 #include "cuda_layer.h"
+#include "suite.h"
 
 static layer random_layer(plan p)
 {
@@ -22,9 +23,9 @@ static void check_layer(plan p)
                               .a = act_of(&l),
                               .n_row = p.n_tok,
                               .y = floats(n)};
-    launch(fxi_cuda_linear_find(p.type, FXI_CUDA_EXACT, p.n_tok), &a);
+    launch(fxi_cuda_linear_find(p.type, FXI_CUDA_CPU_EXACT, p.n_tok), &a);
     assert_same(fxi_dtype_find(p.type)->name, a.y, l.want, n);
-    free((void *)a.w.data), free(a.y);
+    guarded_free((void *)a.w.data), guarded_free(a.y);
     layer_free(&l);
 }
 
@@ -66,7 +67,7 @@ static void test_live_rows_alone_are_written(void **state)
     launch(FXI_CUDA_LINEAR_Q5_1, &a);
     assert_same("live", a.y, l.want, 9 * 20);
     for (int i = 9 * 20; i < 12 * 20; i++) assert_true(a.y[i] == 0);
-    free((void *)a.w.data), free(a.y);
+    guarded_free((void *)a.w.data), guarded_free(a.y);
     layer_free(&l);
 }
 
@@ -97,10 +98,10 @@ static void check_experts(fxi_dtype type)
         memcpy(want + (size_t)row0 * N_OUT, l.want, (size_t)n_tok * N_OUT * sizeof *want);
         layer_free(&l);
     }
-    launch(fxi_cuda_linear_find(type, FXI_CUDA_EXACT, N_ROW), &a);
+    launch(fxi_cuda_linear_find(type, FXI_CUDA_CPU_EXACT, N_ROW), &a);
     assert_same("experts", a.y, want, (size_t)N_ROW * N_OUT);
     act_release(&a.a);
-    free(all), free(x), free(want), free(a.y);
+    guarded_free(all), guarded_free(x), guarded_free(want), guarded_free(a.y);
 }
 
 static void test_experts_read_their_rows(void **state)
@@ -129,9 +130,9 @@ static void check_table(fxi_dtype type, bool is_packed)
         fxi_row_to_f32(type, raw + bytes * (size_t)token[r], (size_t)n, want + r * n);
     launch(FXI_CUDA_EMBED, &a);
     assert_act(fxi_dtype_find(type)->name, &a.out, want, (size_t)N_ROW * (size_t)n);
-    if (is_packed) free((void *)table.data);
+    if (is_packed) guarded_free((void *)table.data);
     act_release(&a.out);
-    free(raw), free(want);
+    guarded_free(raw), guarded_free(want);
 }
 
 static void test_rows_of_tables(void **state)
@@ -143,7 +144,7 @@ static void test_rows_of_tables(void **state)
     }
 }
 
-int main(void)
+FX_SUITE(test_cuda_linear)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_type_has_the_bits_of_ref),

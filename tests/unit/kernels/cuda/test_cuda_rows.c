@@ -1,6 +1,7 @@
 // test_cuda_rows.c - what is done to rows on a GPU has the bits of kernels/ref: the residual stream
 // and its norms, activations, logits.
 #include "cuda_test.h"
+#include "suite.h"
 
 enum { N_ROW = 3 };
 
@@ -44,8 +45,10 @@ static stream_data stream_new(int dim)
 
 static void stream_free(stream_data *d)
 {
-    free(d->x), free(d->h), free(d->held), free(d->bias), free(d->type), free(d->w), free(d->b);
-    free(d->branch_w), free(d->branch_b), free(d->positions), free(d->pos), free(d->x_row);
+    guarded_free(d->x), guarded_free(d->h), guarded_free(d->held), guarded_free(d->bias),
+        guarded_free(d->type), guarded_free(d->w), guarded_free(d->b);
+    guarded_free(d->branch_w), guarded_free(d->branch_b), guarded_free(d->positions),
+        guarded_free(d->pos), guarded_free(d->x_row);
 }
 
 static void norm_row_of(const stream_case *c, const float *w, const float *b, float *x, float *y)
@@ -135,7 +138,7 @@ static void check_stream(const stream_case *c)
     assert_same("x", gpu.x, host.x, 2 * N_ROW * n);
     if (a.held) assert_same("held", gpu.held, host.held, N_ROW * n);
     act_release(&a.out);
-    free(want);
+    guarded_free(want);
     stream_free(&host);
     stream_free(&gpu);
 }
@@ -179,7 +182,7 @@ static void test_the_branch_may_be_overwritten(void **state)
     a.out = (fxi_cuda_act){.x = gpu.h};
     launch(FXI_CUDA_ADD_NORM, &a);
     assert_same("h", gpu.h, want, (size_t)N_ROW * N);
-    free(want);
+    guarded_free(want);
     stream_free(&host);
     stream_free(&gpu);
 }
@@ -200,7 +203,7 @@ static void test_rows_are_rounded_as_by_ref(void **state)
         launch(FXI_CUDA_ROWS, &a);
         assert_act("rows", &a.out, want, (size_t)N_ROW * N);
         act_release(&a.out);
-        free(x), free(want);
+        guarded_free(x), guarded_free(want);
     }
 }
 
@@ -234,7 +237,8 @@ static void check_join(fxi_activation act, bool has_gate, int n, spread s)
     }
     assert_act("join", &a.out, want, all);
     act_release(&a.out);
-    free(gate), free(up), free(want), free(gate_bias), free(up_bias);
+    guarded_free(gate), guarded_free(up), guarded_free(want), guarded_free(gate_bias),
+        guarded_free(up_bias);
 }
 
 static void test_activations_have_the_bits_of_ref(void **state)
@@ -266,7 +270,7 @@ static void test_logits_are_finished_as_by_ref(void **state)
         ref_path()->softcap(want + row * N, 1.5f, N);
     }
     assert_same("logits", y, want, (size_t)N_ROW * N);
-    free(y), free(bias), free(want);
+    guarded_free(y), guarded_free(bias), guarded_free(want);
 }
 
 static void test_ranks_are_added_in_their_order(void **state)
@@ -280,7 +284,7 @@ static void test_ranks_are_added_in_their_order(void **state)
     fxi_cuda_add_ranks_args a = {.from = from, .n_rank = N_RANK, .n_row = N_ROW, .n = N, .y = y};
     launch(FXI_CUDA_ADD_RANKS, &a);
     assert_same("ranks", y, want, ALL);
-    free(from), free(y), free(want);
+    guarded_free(from), guarded_free(y), guarded_free(want);
 }
 
 static void test_the_first_of_the_largest_is_best(void **state)
@@ -303,10 +307,10 @@ static void test_the_first_of_the_largest_is_best(void **state)
         assert_int_equal(best[row], want[row]);
         if (want[row] >= 0) assert_true(value[row] == y[row * N + want[row]]);
     }
-    free(y);
+    guarded_free(y);
 }
 
-int main(void)
+FX_SUITE(test_cuda_rows)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_stream_has_the_bits_of_ref),

@@ -1,8 +1,8 @@
 // kv_look.c - see kv_look.h.
 #include "unit/kv/support/kv_look.h"
 
+#include "kv/kv_snapshot.h"
 #include "unit/cmocka_all.h"
-#include "unit/kv/support/kv_nodes.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +12,7 @@ enum { N_PLACE = 16384, MAX_GROUP = 8, MAX_AT = 1024 };
 typedef struct seen_chunk {
     uint64_t name;
     bool is_shown, is_taken; // taken: the place in the table
-    fxi_kv_chunk_state state;
+    unsigned state;
     int group;
     const fxi_kv_seq *of; // a sequence that has it; NULL: none so far
 } seen_chunk;
@@ -23,13 +23,13 @@ typedef struct kv_look {
     int n_group;
     uint64_t chunk_bytes[MAX_GROUP];
     int device[MAX_GROUP];
-    uint64_t bytes[FXI_KV_N_CHUNK_STATE];
+    uint64_t bytes[FX_N_CHUNK_STATE];
     seen_chunk chunk[N_PLACE]; // by a hash of the name
     int n_chunk;
     bool has[KV_WORLD_MAX_SEQ][MAX_GROUP][MAX_AT];
-    bool is_told[KV_WORLD_MAX_SEQ];
+    uint64_t node_bytes;
     int seq, last_group, last_at; // of the last segment; seq -1: none
-    char wrong[128];              // what was found first, while it was painted
+    char wrong[128];              // what was found first
 } kv_look;
 
 static kv_look look; // too large for a stack
@@ -38,15 +38,6 @@ static kv_look look; // too large for a stack
     do {                                                                                     \
         if (!(holds) && !look.wrong[0]) snprintf(look.wrong, sizeof look.wrong, "%s", what); \
     } while (0)
-
-static void see_group(void *ud, uint64_t chunk_bytes, int chunk_tok, int device)
-{
-    (void)ud;
-    (void)chunk_tok;
-    assert_in_range(look.n_group, 0, MAX_GROUP - 1);
-    look.chunk_bytes[look.n_group] = chunk_bytes;
-    look.device[look.n_group++] = device;
-}
 
 static seen_chunk *chunk_of(uint64_t name)
 {
@@ -59,12 +50,12 @@ static seen_chunk *chunk_of(uint64_t name)
     return c;
 }
 
-static void see_one_chunk(int group, uint64_t chunk, fxi_kv_chunk_state state)
+static void see_one_chunk(int group, uint64_t chunk, unsigned state)
 {
     seen_chunk *c = chunk_of(chunk);
     EXPECT(group >= 0 && group < look.n_group, "a chunk of no group");
     EXPECT(!c->is_shown, "a chunk is shown twice");
-    EXPECT((state == FXI_KV_CHUNK_SWAPPED) == (chunk >= FXI_KV_SWAP_CHUNK),
+    EXPECT((state == FX_CHUNK_swapped) == (chunk >= FX_SWAP_CHUNK),
            "a chunk has not the name of its state");
     c->is_shown = true;
     c->state = state;
@@ -72,40 +63,23 @@ static void see_one_chunk(int group, uint64_t chunk, fxi_kv_chunk_state state)
     look.bytes[state] += look.chunk_bytes[group];
 }
 
-static void see_chunk(void *ud, int group, uint64_t chunk, uint32_t n, fxi_kv_chunk_state state)
-{
-    (void)ud;
-    for (uint32_t i = 0; i < n; i++) see_one_chunk(group, chunk + i, state);
-}
-
-static int number_of(const fxi_kv_seq *s)
-{
-    for (int i = 0; i < KV_WORLD_MAX_SEQ; i++)
-        if (look.w->seq[i].kv == s) return i;
-    return -1;
-}
-
 static void see_order(int seq, int group, int at)
 {
-    EXPECT(seq == look.seq || !look.is_told[seq], "a sequence is shown in two parts");
     EXPECT(seq != look.seq || group > look.last_group ||
                (group == look.last_group && at > look.last_at),
            "segments are not in order");
-    look.is_told[seq] = true;
     look.seq = seq;
     look.last_group = group;
     look.last_at = at;
 }
 
-static void see_position(const fxi_kv_seq *s, int group, int at, uint64_t chunk)
+// seq: its number in the world.
+static void see_position(int seq, int group, int at, uint64_t chunk)
 {
     seen_chunk *c = chunk_of(chunk);
-    const int seq = number_of(s);
-    if (seq < 0 && !look.is_exact) return; // memory that waits for the next one
-    EXPECT(seq >= 0, "a segment of no sequence");
+    const fxi_kv_seq *s = look.w->seq[seq].kv;
     EXPECT(c->is_shown, "a segment by a chunk that is not shown");
-    EXPECT(!c->of || c->of == s || c->state == FXI_KV_CHUNK_SHARED ||
-               c->state == FXI_KV_CHUNK_SWAPPED,
+    EXPECT(!c->of || c->of == s || c->state == FX_CHUNK_shared || c->state == FX_CHUNK_swapped,
            "a chunk of two sequences is not shared");
     EXPECT(at >= 0 && at < MAX_AT && look.device[c->group] == look.device[group],
            "a segment by another device's chunk");
@@ -115,11 +89,43 @@ static void see_position(const fxi_kv_seq *s, int group, int at, uint64_t chunk)
     look.has[seq][group][at] = true;
 }
 
-static void see_segment(void *ud, const fxi_kv_seq *s, int group, int at, uint64_t chunk,
-                        uint32_t n)
+// A parent comes before its children, unless it has been evicted.
+static void see_nodes(const fxi_kv_snapshot *s)
 {
-    (void)ud;
-    for (uint32_t i = 0; i < n; i++) see_position(s, group, at + (int)i, chunk + i);
+    const fx_prefix_node *node = (const fx_prefix_node *)(const void *)s->node.p;
+    const size_t n = s->node.n / sizeof *node;
+    look.node_bytes = 0;
+    EXPECT(n == s->n_all_node, "nodes are missing");
+    for (size_t i = 0; i < n; i++) {
+        EXPECT(!i || node[i].id > node[i - 1].id, "nodes are not in order");
+        EXPECT(node[i].parent < node[i].id, "a node is older than its parent");
+        EXPECT(node[i].n_tok && node[i].held_bytes, "a node holds nothing");
+        look.node_bytes += node[i].held_bytes;
+    }
+}
+
+static void see_all(const fxi_kv_snapshot *s, const int *number)
+{
+    const fx_chunk_run *chunk = (const fx_chunk_run *)(const void *)s->chunk.p;
+    const fx_segment_run *run = (const fx_segment_run *)(const void *)s->segment.p;
+    look.n_group = (int)s->n_group;
+    assert_in_range(look.n_group, 0, MAX_GROUP);
+    for (int g = 0; g < look.n_group; g++) {
+        look.chunk_bytes[g] = s->group[g].chunk_bytes;
+        look.device[g] = (int)s->group[g].device;
+    }
+    uint64_t n_chunk[FX_N_CHUNK_STATE] = {0};
+    for (size_t i = 0; i < s->chunk.n / sizeof *chunk; i++)
+        for (uint32_t k = 0; k < chunk[i].n; k++) {
+            see_one_chunk(chunk[i].group, chunk[i].first + k, chunk[i].state);
+            n_chunk[chunk[i].state]++;
+        }
+    assert_memory_equal(n_chunk, s->n_chunk, sizeof n_chunk);
+    for (int i = 0; i < s->n_seq; i++)
+        for (uint32_t r = 0; r < s->n_run[i]; r++, run++)
+            for (uint32_t k = 0; k < run->n; k++)
+                see_position(number[i], (int)run->group, (int)(run->at + k), run->chunk + k);
+    see_nodes(s);
 }
 
 // ---- what must be there ------------------------------------------------------------------------
@@ -128,14 +134,14 @@ static void see_segment(void *ud, const fxi_kv_seq *s, int group, int at, uint64
 static void verify_bytes(const fxi_kv_stats *st)
 {
     uint64_t sum = 0;
-    assert_int_equal(look.bytes[FXI_KV_CHUNK_CACHED], st->cached_bytes);
+    assert_int_equal(look.bytes[FX_CHUNK_cached], st->cached_bytes);
     if (fxi_kv_can(look.w->kv, FXI_KV_FORK))
-        assert_int_equal(look.bytes[FXI_KV_CHUNK_SHARED], st->shared_bytes);
-    for (int i = 0; i < FXI_KV_CHUNK_SWAPPED; i++) sum += look.bytes[i];
+        assert_int_equal(look.bytes[FX_CHUNK_shared], st->shared_bytes);
+    for (int i = 0; i < FX_CHUNK_swapped; i++) sum += look.bytes[i];
     if (fxi_kv_can(look.w->kv, FXI_KV_ELASTIC)) assert_int_equal(sum, st->mapped_bytes);
     if (!look.is_exact) return;
     assert_int_equal(sum, st->mapped_bytes);
-    assert_int_equal(look.bytes[FXI_KV_CHUNK_SPARE], st->spare_bytes);
+    assert_int_equal(look.bytes[FX_CHUNK_spare], st->spare_bytes);
 }
 
 // Each has as many groups as the others.
@@ -164,30 +170,40 @@ static void verify_positions(int i, int n_device)
     }
 }
 
+static void collect_world(const kv_world *w)
+{
+    const fxi_kv_seq *seq[KV_WORLD_MAX_SEQ];
+    uint32_t n_run[KV_WORLD_MAX_SEQ] = {0};
+    int number[KV_WORLD_MAX_SEQ];
+    fxi_kv_snapshot s = {.seq = seq, .n_run = n_run};
+    for (int i = 0; i < KV_WORLD_MAX_SEQ; i++) {
+        if (!w->seq[i].kv) continue;
+        seq[s.n_seq] = w->seq[i].kv;
+        number[s.n_seq++] = i;
+    }
+    fxi_kv_collect(w->kv, &s);
+    assert_false(s.has_failed);
+    fxi_kv_snapshot_sort(&s);
+    see_all(&s, number);
+    fxi_kv_snapshot_free(&s);
+}
+
 void kv_look_verify(const kv_world *w)
 {
-    const fxi_kv_painter painter = {.group = see_group,
-                                    .chunk = see_chunk,
-                                    .segment = see_segment,
-                                    .nodes_anew = kv_nodes_anew,
-                                    .gone_node = kv_nodes_gone,
-                                    .node = kv_nodes_learn};
     const int n_device = kv_world_n_rank ? kv_world_n_rank : 1;
     fxi_kv_stats st;
     memset(&look, 0, sizeof look);
     look.w = w;
     look.seq = -1;
     look.is_exact = !strcmp(w->kv->ops->name, "vtensor");
-    assert_int_equal(fxi_kv_paint(w->kv, &painter), FX_OK);
-    if (look.wrong[0]) fail_msg("%s: the picture: %s", w->kv->ops->name, look.wrong);
-    const uint64_t node_bytes = kv_nodes_held_bytes();
-    kv_nodes_verify(w->kv);
+    collect_world(w);
+    if (look.wrong[0]) fail_msg("%s: the snapshot: %s", w->kv->ops->name, look.wrong);
     fxi_kv_get_stats(w->kv, &st);
     verify_devices(n_device);
     if (!st.retired_bytes) verify_bytes(&st);
     if (!look.is_exact) return;
     assert_int_equal(look.n_group, w->layout.n_group * n_device);
-    if (n_device == 1) assert_true(node_bytes >= st.cached_bytes); // others evict on their own
+    if (n_device == 1) assert_true(look.node_bytes >= st.cached_bytes); // others evict on their own
     for (int i = 0; i < KV_WORLD_MAX_SEQ; i++)
         if (w->seq[i].kv && !w->seq[i].is_moving) verify_positions(i, n_device);
 }

@@ -3,7 +3,6 @@
 
 #include "unit/cmocka_all.h"
 #include "unit/kv/support/kv_look.h"
-#include "unit/kv/support/kv_nodes.h"
 
 #include <sched.h>
 #include <string.h>
@@ -136,11 +135,18 @@ fxi_kv_shape kv_world_shape(uint64_t budget_bytes, bool windows)
     return s;
 }
 
+fx_status kv_world_open_kv(const char *manager, const fxi_kv_shape *shape, fxi_kv **out,
+                           fx_error *err)
+{
+    const fxi_kv_ops *ops = fxi_kv_reserve_find(manager);
+    return ops ? fxi_kv_open_with(ops, shape, out, err) : fxi_kv_open(manager, shape, out, err);
+}
+
 bool kv_world_can(const char *manager, fxi_kv_cap cap)
 {
     const fxi_kv_shape shape = kv_world_shape(1 << 20, false);
     fxi_kv *kv;
-    assert_int_equal(fxi_kv_open(manager, &shape, &kv, NULL), FX_OK);
+    assert_int_equal(kv_world_open_kv(manager, &shape, &kv, NULL), FX_OK);
     const bool can = fxi_kv_can(kv, cap);
     fxi_kv_close(kv);
     return can;
@@ -159,8 +165,7 @@ void kv_world_open(kv_world *w, const char *manager, const fxi_kv_shape *shape)
         s.vmm = w->fault = open_memory();
     w->layout = s.layout;
     w->is_single = s.single_thread;
-    if (fxi_kv_open(manager, &s, &w->kv, &err) != FX_OK) fail_msg("%s: %s", manager, err.text);
-    kv_nodes_open(w->kv);
+    if (kv_world_open_kv(manager, &s, &w->kv, &err) != FX_OK) fail_msg("%s: %s", manager, err.text);
     if (!fxi_kv_can(w->kv, FXI_KV_PREFIX)) return;
     for (int d = 0; d < KV_WORLD_N_DOMAIN; d++) {
         const char key = (char)('a' + d);

@@ -11,6 +11,7 @@
 #define TESTS_KV_WORLD_H
 
 #include "kv/kv.h"
+#include "lab/kv_reserve.h" // defines: fxi_lab_manager_name
 
 #include "vmm_fault.h"
 
@@ -55,6 +56,10 @@ extern size_t kv_world_page_bytes;
 // fault backend of one of them is the world's.
 extern int kv_world_n_rank, kv_world_faulty_rank;
 
+// fxi_kv_open for any manager of fxi_lab_manager_name.
+fx_status kv_world_open_kv(const char *manager, const fxi_kv_shape *shape, fxi_kv **out,
+                           fx_error *err);
+
 bool kv_world_can(const char *manager, fxi_kv_cap cap);
 
 // Opens the manager; errors end the test.
@@ -86,7 +91,7 @@ fx_status kv_world_forget(kv_world *w);
 // Length of the longest prefix ever recorded, and not forgotten since.
 int kv_world_longest(const kv_world *w, int domain, const int32_t *tok, int n_tok);
 
-// Every row of every sequence in memory; the sums of the statistics; fxi_kv_check; the picture
+// Every row of every sequence in memory; the sums of the statistics; fxi_kv_check; the snapshot
 // (kv_look.h).
 void kv_world_verify(kv_world *w);
 

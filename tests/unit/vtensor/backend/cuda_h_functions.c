@@ -1,12 +1,14 @@
-// cuda_h_functions.c - compares the names and signatures of cuda_driver.h with the toolkit's
-// cuda.h: the list is compiled with the toolkit's types, and each function must have the same
-// declaration.
+// cuda_h_functions.c - compares the names and signatures of cuda_driver.h, and of what the stand-in
+// declares beyond it, with the toolkit's cuda.h: the lists are compiled with the toolkit's types,
+// and each function must have the same declaration.
 #include <cuda.h>
 
 #define VTI_CU_TYPES
 typedef CUresult vti_cu_result;
 typedef CUdevice vti_cu_device;
 typedef CUdevice_attribute vti_cu_attribute;
+typedef CUfunction_attribute vti_cu_func_attribute;
+typedef CUmemorytype vti_cu_memory_type;
 typedef CUmemAllocationGranularity_flags vti_cu_granularity;
 typedef CUstreamCaptureStatus vti_cu_capture_status;
 typedef CUstreamCaptureMode vti_cu_capture_mode;
@@ -15,12 +17,25 @@ typedef CUmemGenericAllocationHandle vti_cu_handle;
 typedef CUcontext vti_cu_context;
 typedef CUstream vti_cu_stream;
 typedef CUevent vti_cu_event;
+typedef CUmodule vti_cu_module;
+typedef CUfunction vti_cu_function;
+typedef CUgraph vti_cu_graph;
+typedef CUgraphNode vti_cu_node;
+typedef CUgraphExec vti_cu_exec;
 typedef CUmemAllocationProp vti_cu_prop;
 typedef CUmemAccessDesc vti_cu_access;
+typedef CUDA_KERNEL_NODE_PARAMS vti_cu_kernel_node;
+typedef CUDA_MEMCPY2D vti_cu_copy_2d;
 #include "vtensor/backend/cuda/cuda_driver.h"
 
-#define SAME_TYPE(member, symbol, parameters)                                             \
-    _Static_assert(__builtin_types_compatible_p(__typeof__(((vti_cu_driver *)0)->member), \
-                                                __typeof__(&symbol)),                     \
+#define STANDIN_KERNEL_TYPES
+typedef CUDA_MEMCPY3D standin_copy_params;
+typedef CUDA_MEMSET_NODE_PARAMS standin_fill_params;
+#include "standin/standin_kernel_calls.h"
+
+#define SAME_TYPE(member, symbol, parameters)                                                      \
+    _Static_assert(__builtin_types_compatible_p(vti_cu_result(*) parameters, __typeof__(&symbol)), \
                    #symbol);
 VTI_CU_FUNCTIONS(SAME_TYPE)
+VTI_CU_KERNEL_FUNCTIONS(SAME_TYPE)
+STANDIN_KERNEL_FUNCTIONS(SAME_TYPE)

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "cuda_rig.h"
+#include "suite.h"
 #include "unit/in_child.h"
 
 // The system can read there (without dying of it when it cannot).
@@ -378,7 +379,7 @@ static void test_a_child_leaves_the_parents_memory(void **state)
     assert_ok(vmm->ops->destroy(vmm, 0, 1));
 }
 
-int main(void)
+FX_SUITE(test_vt_cuda)
 {
     const struct CMUnitTest tests[] = {
         ON_STANDIN(test_tells_what_it_is),

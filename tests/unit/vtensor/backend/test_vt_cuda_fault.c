@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cuda_rig.h"
+#include "suite.h"
 
 static const char *missing_symbol;
 static bool library_is_missing;
@@ -449,9 +450,9 @@ static void test_open_says_what_is_missing(void **state)
     expect_refusal("libcuda.so.1, NVIDIA's driver, cannot be loaded");
     library_is_missing = false;
     missing_symbol = "cuMemSetAccess";
-    expect_refusal("libcuda.so.1 has no function cuMemSetAccess");
+    expect_refusal("NVIDIA's driver is too old: libcuda.so.1 has no function cuMemSetAccess");
     missing_symbol = "cuMemcpyDtoHAsync_v2";
-    expect_refusal("libcuda.so.1 has no function cuMemcpyDtoHAsync_v2");
+    expect_refusal("NVIDIA's driver is too old: libcuda.so.1 has no function cuMemcpyDtoHAsync_v2");
     missing_symbol = NULL;
     standin_set_vmm(false);
     expect_refusal("the CUDA device has no virtual memory management");
@@ -545,7 +546,7 @@ static void test_what_is_done_once_may_fail_at_every_call(void **state)
     }
 }
 
-int main(void)
+FX_SUITE(test_vt_cuda_fault)
 {
     const struct CMUnitTest tests[] = {
         ON_STANDIN(test_every_call_of_the_driver_may_fail),

@@ -4,6 +4,7 @@
 //
 // The stand-in does queued work as late as it may: what a test sees is done was waited for.
 #include "cuda_rig.h"
+#include "suite.h"
 
 static uint64_t awaited;
 
@@ -628,7 +629,7 @@ static void test_no_call_breaks_a_capture(void **state)
     close_side(&r);
 }
 
-int main(void)
+FX_SUITE(test_vt_cuda_order)
 {
     const struct CMUnitTest tests[] = {
         ON_STANDIN(test_the_owner_waits_for_nothing),

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "cuda_rig.h"
+#include "suite.h"
 
 static unsigned char *swap_bytes; // what the library mapped last
 static bool no_memory;
@@ -261,7 +262,7 @@ static void test_a_swap_may_find_no_memory(void **state)
 
 #define ON_LONG(test) cmocka_unit_test_setup_teardown(test, long_setup, long_teardown)
 
-int main(void)
+FX_SUITE(test_vt_cuda_swap)
 {
     const struct CMUnitTest tests[] = {
         ON_LONG(test_long_ranges_go_round_the_ring),

@@ -1,6 +1,7 @@
 // test_vt_fake.c - the fake backend itself: it finds every breach of the contract of vmm.h (a test
 // for each). What depends on access and order is in test_vt_fake_order.c.
 #include "fake_rig.h"
+#include "suite.h"
 
 #define BREACH(name, call, what)   \
     static void name(void **state) \
@@ -371,7 +372,7 @@ static void test_many_chunks_far_apart(void **state)
 
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-int main(void)
+FX_SUITE(test_vt_fake)
 {
     const struct CMUnitTest tests[] = {
         T(configured_twice),

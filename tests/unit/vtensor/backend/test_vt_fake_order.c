@@ -1,6 +1,7 @@
 // test_vt_fake_order.c - the fake backend as a device that runs beside the caller, and what it says
 // to writing where only reading is allowed.
 #include "fake_rig.h"
+#include "suite.h"
 
 #include <pthread.h>
 
@@ -321,7 +322,7 @@ static void test_only_the_owner_queues(void **state)
 
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-int main(void)
+FX_SUITE(test_vt_fake_order)
 {
     const struct CMUnitTest tests[] = {
         T(touch_read_only),

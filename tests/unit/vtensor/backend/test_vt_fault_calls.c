@@ -1,6 +1,7 @@
 // test_vt_fault_calls.c - the fault backend itself: it fails, delays and holds the calls that it
 // should.
 #include "fake_rig.h"
+#include "suite.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -148,7 +149,7 @@ static void test_two_threads_may_call_at_once(void **state)
 
 #define T(name) cmocka_unit_test_setup_teardown(name, setup_fault, teardown)
 
-int main(void)
+FX_SUITE(test_vt_fault_calls)
 {
     const struct CMUnitTest tests[] = {
         T(test_every_call_can_be_made_to_fail),

@@ -1,5 +1,6 @@
 // test_vt_host.c - the host backend by itself, call by call, against what the system says.
 #include "assert_vt.h"
+#include "suite.h"
 
 #include <fcntl.h>
 #include <setjmp.h>
@@ -647,7 +648,7 @@ static void test_pages_set_aside_serve(void **state)
 
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-int main(void)
+FX_SUITE(test_vt_host)
 {
     const struct CMUnitTest tests[] = {
         T(test_memory_comes_and_goes),

@@ -7,6 +7,7 @@
 #include "maps.h"
 #include "standin/state.h"
 #include "standin_assert.h"
+#include "suite.h"
 
 #define G ((size_t)STANDIN_GRANULARITY)
 
@@ -399,7 +400,7 @@ static void test_the_default_stream_suffers_from_blocking_captures(void **state)
 
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-int main(void)
+FX_SUITE(test_vt_standin)
 {
     const struct CMUnitTest tests[] = {
         T(test_odd_sizes_and_flags),

@@ -3,6 +3,7 @@
 // a system without O_TMPFILE. The file is in memory (/dev/shm) if possible, else in the working
 // directory.
 #include "assert_vt.h"
+#include "suite.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +17,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "vtensor/backend/host/swap_file.h"
+#include "vtensor/backend/host/vmm_host.h"
 #include "vtensor/vmm.h"
 
 enum { SIZE = 3 << 20, FAR = 1 << 30 };
@@ -251,7 +252,7 @@ static void test_a_limit_on_files_is_no_space(void **state)
 
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-int main(void)
+FX_SUITE(test_vt_swapfile)
 {
     const struct CMUnitTest tests[] = {
         T(test_what_was_written_comes_back),

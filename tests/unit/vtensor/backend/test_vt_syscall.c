@@ -2,6 +2,7 @@
 // to this file, where a chosen one fails with an errno. open returns files of this test, so that it
 // can simulate a system with other settings.
 #include "assert_vt.h"
+#include "suite.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -549,7 +550,7 @@ static void test_trouble_is_named_in_a_line(void **state)
 
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-int main(void)
+FX_SUITE(test_vt_syscall)
 {
     const struct CMUnitTest tests[] = {
         T(test_create_is_all_or_nothing),

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "assert_vt.h"
-#include "vtensor/structure/manager.h"
+#include "vtensor/core/manager.h"
 
 uint32_t fuzz_draw(fuzz_world *w, uint32_t below)
 {
@@ -216,7 +216,7 @@ static void look_at_run(void *ud, uint32_t group, uint32_t position, uint64_t at
 static void look_at_all(const fuzz_world *w, uint32_t i)
 {
     fuzz_looker looker = {w, i};
-    if (!vti_span_is_lent(&w->m->vset, w->seq[i].s->span))
+    if (!vti_span_in_flight(&w->m->vset, w->seq[i].s->span))
         vt_seq_map(w->seq[i].s, look_at_run, &looker);
 }
 

@@ -8,11 +8,11 @@
 // (how many seeds), VT_FUZZ_CALLS (of each), VT_FUZZ_S (seconds: seeds until they have passed, each
 // told, since a sanitizer may end the program).
 #include "assert_vt.h"
+#include "suite.h"
 
 #include <stdio.h>
 #include <time.h>
 
-#include "env_or.h"
 #include "fuzz_world.h"
 
 enum { N_WORLD = 48, N_CALL = 400, CHECK_EACH = 64 };
@@ -55,7 +55,7 @@ static void test_worlds_that_went_wrong(void **state)
     for (size_t i = 0; i < sizeof seed / sizeof *seed; i++) run_world(seed[i], N_CALL);
 }
 
-int main(void)
+FX_SUITE(test_vt_fuzz)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_worlds_that_went_wrong),

@@ -3,13 +3,14 @@
 // and with the mapper thread, held at a gate where order matters.
 
 #include "assert_vt.h"
+#include "suite.h"
 
 #include <sched.h>
 #include <string.h>
 
 #include "family.h"
 #include "standin/standin.h"
-#include "vtensor/structure/manager.h"
+#include "vtensor/core/manager.h"
 
 enum { CHUNK_TOK = 32, N_PLANE = 2 };
 
@@ -381,11 +382,11 @@ static void test_memory_comes_first_from_where_no_job_is_on_its_way(void **state
     assert_ok(vt_step(f.m, VT_AHEAD_NONE, 0, 0));
     assert_int_equal(work(1), 1); // the newer one is wiped, the older one waits
     const vti_span *older = f.m->vset.in[VTI_SPAN_IDLE].oldest;
-    assert_true(older->lane[0].is_lent);
+    assert_true(older->lane[0].in_flight);
     assert_ok(family_grow(&f, 0, 2 * CHUNK_TOK));
-    assert_true(older->lane[0].is_lent);
-    assert_int_equal(older->lane[0].n_warm, 4);
-    assert_int_equal(older->newer->lane[0].n_warm, 2);
+    assert_true(older->lane[0].in_flight);
+    assert_int_equal(older->lane[0].n_mapped_free, 4);
+    assert_int_equal(older->newer->lane[0].n_mapped_free, 2);
     assert_int_equal(work(9), 0);
 }
 
@@ -600,7 +601,7 @@ static void test_a_span_that_is_lost_beside_the_copy_of_a_tail(void **state)
 #define READY(name)    cmocka_unit_test_setup_teardown(name, ready_for_three, teardown)
 #define MARKS(name)    cmocka_unit_test_setup_teardown(name, with_marks, teardown)
 
-int main(void)
+FX_SUITE(test_vt_ahead)
 {
     const struct CMUnitTest tests[] = {
         OWNER(test_what_is_prepared_costs_no_call),

@@ -2,6 +2,7 @@
 // allocated, stays within the bounds that docs/libvtensor.md states, whatever the context; and the
 // names of chunks do not run out before the budget does.
 #include "assert_vt.h"
+#include "suite.h"
 
 #include <malloc.h>
 #include <stdlib.h>
@@ -172,7 +173,7 @@ static void test_names_do_not_run_out_before_the_budget(void **state)
     close_manager();
 }
 
-int main(void)
+FX_SUITE(test_vt_books)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_recorded_prompts_cost_little),

@@ -1,9 +1,9 @@
 // test_vt_check.c - vt_check finds what is broken: each invariant and each count is broken by hand,
-// found, told in its words, and restored. (The prefix tree's own: tree/test_vt_rtree.c.)
+// found, told in its words, and restored. (The prefix tree's own: tree/test_vt_radix.c.)
 #include "assert_vt.h"
+#include "suite.h"
 
-#include "swap_now.h"
-#include "vtensor/structure/manager.h"
+#include "vtensor/core/manager.h"
 #include "world.h"
 
 static world w;
@@ -115,8 +115,8 @@ FLIP(none_for_memory, record_of(LANE(2).at[1])->is_created)
 BREAK(end_too_soon, LANE(2).n_end, uint32_t, -1)
 BREAK(held_too_late, LANE(0).held0, uint32_t, 1)
 BREAK(held_too_little, LANE(0).held1, uint32_t, -1)
-BREAK(warm_read_only, LANE(1).n_ro, uint32_t, 1)
-BREAK(warm_count, LANE(2).n_warm, uint32_t, 1)
+BREAK(mapped_free_read_only, LANE(1).n_ro, uint32_t, 1)
+BREAK(mapped_free_count, LANE(2).n_mapped_free, uint32_t, 1)
 BREAK(run_count_of_lane, LANE(0).n_run, uint32_t, 1)
 BREAK(end_of_map, LANE(2).n_end, uint32_t, 1)
 BREAK(dirty_beyond, LANE(2).dirty_end, size_t, 1 << 20)
@@ -130,18 +130,18 @@ BREAK(span_id, SPAN(1)->id, uint32_t, 1)
 BREAK(span_state, SPAN(1)->state, vti_span_state, 7)
 BREAK(waits_for_no_job, SPAN(2)->state, vti_span_state, VTI_SPAN_CLEARING)
 BREAK(sound_in_quarantine, SPAN(2)->state, vti_span_state, VTI_SPAN_QUARANTINED)
-FLIP(lent, LANE(2).is_lent)
+FLIP(lent, LANE(2).in_flight)
 BREAK(owned_by_idle, LANE(2).n_owned, uint32_t, 1)
 BREAK(idle_count, w.m->vset.in[VTI_SPAN_IDLE].n, uint32_t, 1)
 BREAK(idle_count_low, w.m->vset.in[VTI_SPAN_IDLE].n, uint32_t, -1)
 BREAK(retired_count, w.m->vset.in[VTI_SPAN_RETIRED].n, uint32_t, 1)
-BREAK(warm_bytes, w.m->vset.n_warm_bytes[VTI_SPAN_IDLE], uint64_t, 1)
-FLIP(warm_not_listed, SPAN(2)->is_listed_warm)
-BREAK(warm_listed_count, w.m->vset.warm_idle.n, uint32_t, 1)
+BREAK(mapped_free_bytes, w.m->vset.mapped_free_bytes[VTI_SPAN_IDLE], uint64_t, 1)
+FLIP(mapped_free_not_listed, SPAN(2)->is_listed_mapped)
+BREAK(mapped_free_listed_count, w.m->vset.idle_mapped.n, uint32_t, 1)
 BREAK(gap_not_known, LANE(2).solid1, uint32_t, 1)
 BREAK(guard_forgotten, LANE(0).guard_end, uint32_t, 1)
-BREAK(stirred_count, w.m->vset.n_stirred, uint32_t, 1)
-FLIP(home_unmarked, region_of(LANE(0).home)->is_home)
+BREAK(due_count, w.m->vset.n_due, uint32_t, 1)
+FLIP(region_unmarked, region_of(LANE(0).region)->is_preferred)
 BREAK(users, record_of(LANE(0).at[1])->n_user, uint32_t, 1)
 BREAK(nodes, record_of(LANE(0).at[1])->n_node, uint32_t, 1)
 BREAK(gone, record_of(LANE(0).at[1])->n_gone, uint32_t, 1)
@@ -182,7 +182,7 @@ static void seq_length(int by)
     SEQ(0)->live_bytes -= (uint64_t)(by * 40) * 2 * 128;
 }
 
-static void warm_twice(int by)
+static void mapped_free_twice(int by)
 {
     static uint32_t was;
     if (by > 0) was = LANE(3).at[0];
@@ -210,17 +210,17 @@ static void idle_has_seq(int by)
     SPAN(2)->seq = by > 0 ? SEQ(0) : NULL;
 }
 
-static void home_of_another(int by)
+static void region_of_another(int by)
 {
     static uint32_t was;
-    if (by > 0) was = LANE(2).home;
-    LANE(2).home = by > 0 ? LANE(0).home : was;
+    if (by > 0) was = LANE(2).region;
+    LANE(2).region = by > 0 ? LANE(0).region : was;
 }
 
-static void stirred_is_another(int by)
+static void due_is_another(int by)
 {
-    SPAN(0)->is_stirred = by > 0;
-    SPAN(1)->is_stirred = by < 0;
+    SPAN(0)->is_due = by > 0;
+    SPAN(1)->is_due = by < 0;
 }
 
 static void memory_lost(int by)
@@ -293,10 +293,10 @@ static const broken breaks[] = {
     {none_for_memory, "a mapped chunk has no memory"},
     {end_too_soon, "a lane maps beyond its end"},
     {held_too_late, "a lane maps a chunk before those it holds"},
-    {held_too_little, "a warm chunk is not spare"},
-    {warm_twice, "a warm chunk is mapped twice"},
-    {warm_read_only, "a warm chunk is mapped for reading only"},
-    {warm_count, "the count of warm chunks is wrong"},
+    {held_too_little, "a mapped-free chunk is not spare"},
+    {mapped_free_twice, "a mapped-free chunk is mapped twice"},
+    {mapped_free_read_only, "a mapped-free chunk is mapped for reading only"},
+    {mapped_free_count, "the count of mapped-free chunks is wrong"},
     {run_count_of_lane, "a lane's count of runs is wrong"},
     {end_of_map, "a lane's end is not at its last mapped chunk"},
     {dirty_beyond, "a lane is dirty beyond its end"},
@@ -323,15 +323,15 @@ static const broken breaks[] = {
     {idle_count, "the length of a list of spans is wrong"},
     {idle_count_low, "the length of a list of spans is wrong"},
     {retired_count, "the length of a list of spans is wrong"},
-    {warm_bytes, "the count of warm bytes is wrong"},
-    {warm_not_listed, "the list of warm idle spans has others, or lacks one"},
-    {warm_listed_count, "the length of the list of warm idle spans is wrong"},
+    {mapped_free_bytes, "the count of mapped-free bytes is wrong"},
+    {mapped_free_not_listed, "the list of idle spans with mapped chunks has others, or lacks one"},
+    {mapped_free_listed_count, "the length of the list of idle spans with mapped chunks is wrong"},
     {gap_not_known, "a lane has a gap where it should have none"},
     {guard_forgotten, "a step forgets a span"},
-    {stirred_count, "the count of stirred spans is wrong"},
-    {stirred_is_another, "a span that is not stirred is in their list"},
-    {home_unmarked, "a lane's home is not marked as one"},
-    {home_of_another, "two lanes have one home"},
+    {due_count, "the count of due spans is wrong"},
+    {due_is_another, "a span that is not due is in their list"},
+    {region_unmarked, "a lane's preferred region is not marked as one"},
+    {region_of_another, "two lanes prefer one region"},
     {users, "a chunk's count of users is wrong"},
     {users_of_absent, "a chunk's count of users is wrong"},
     {nodes, "a chunk's count of nodes is wrong"},
@@ -419,7 +419,7 @@ static void test_a_backend_that_cannot_tell_is_no_broken_invariant(void **state)
     vt_fault_disarm(w.fault);
 }
 
-int main(void)
+FX_SUITE(test_vt_check)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_each_broken_invariant_is_found, setup, teardown),

@@ -3,11 +3,12 @@
 // holds, a retry succeeds and nothing leaks. Then the same with calls that keep failing, so that
 // undoing fails as well; and with every allocation of the library's bookkeeping.
 #include "assert_vt.h"
+#include "failing_calloc.h"
+#include "suite.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "gauges.h"
 #include "world.h"
 
 static world w;
@@ -120,7 +121,7 @@ static const act acts[] = {
     {"create, all spans warm", all_spans_idle, do_create, true, UINT64_MAX},
     {"extend from nothing", one_empty, do_extend, true, UINT64_MAX},
     {"extend", one_grown, do_extend, true, UINT64_MAX},
-    {"extend into warm chunks and beyond", one_warm_in_use, do_extend, true, UINT64_MAX},
+    {"extend into mapped-free chunks and beyond", one_warm_in_use, do_extend, true, UINT64_MAX},
     {"extend, idle spans give back", idle_in_the_way, do_extend, false, UINT64_MAX},
     {"extend, a live span gives back", lender_in_the_way, do_extend, false, UINT64_MAX},
     {"release, spare kept", one_grown, do_release, false, UINT64_MAX},
@@ -292,19 +293,6 @@ static void test_a_backend_that_fails_to_start_stays_the_callers(void **state)
     vt_manager_destroy(m);
 }
 
-// The linker sends the library's and this file's calls of calloc here.
-static uint64_t n_alloc_left = UINT64_MAX;
-
-void *__real_calloc(size_t n, size_t size_bytes);
-void *__wrap_calloc(size_t n, size_t size_bytes);
-
-void *__wrap_calloc(size_t n, size_t size_bytes)
-{
-    if (n_alloc_left == 0) return NULL;
-    if (n_alloc_left != UINT64_MAX) n_alloc_left--;
-    return __real_calloc(n, size_bytes);
-}
-
 static vt_status live_a_little(void)
 {
     vt_manager *m;
@@ -399,7 +387,7 @@ static void test_a_state_copied_in_part_is_shown_to_nobody(void **state)
     vt_manager_destroy(m);
 }
 
-int main(void)
+FX_SUITE(test_vt_fault)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_call_fails_once_on_the_fake),

@@ -1,6 +1,7 @@
 // test_vt_guard.c - what is shared cannot be written: a stray write faults at the instruction that
 // makes it, through whatever sequence it goes. Whoever is alone may write again.
 #include "assert_vt.h"
+#include "suite.h"
 
 #include <signal.h>
 #include <string.h>
@@ -8,7 +9,6 @@
 #include <unistd.h>
 
 #include "family.h"
-#include "swap_now.h"
 
 enum { CHUNK_TOK = 32, N_PLANE = 2 };
 
@@ -242,7 +242,7 @@ static void test_no_guard_turns_it_off(void **state)
 #        name ", packed", name, setup, teardown, (void *)1 \
     }
 
-int main(void)
+FX_SUITE(test_vt_guard)
 {
     const struct CMUnitTest tests[] = {
         BOTH(test_what_nobody_shares_can_be_written),

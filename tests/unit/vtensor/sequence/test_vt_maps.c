@@ -1,6 +1,7 @@
 // test_vt_maps.c - a manager on the host compared with the system's list of mappings: how many
 // there are, where reading faults, and what happens at the limit.
 #include "assert_vt.h"
+#include "suite.h"
 
 #include <sys/mman.h>
 
@@ -171,7 +172,7 @@ static void test_without_mappings_left_the_answer_says_so(void **state)
     world_close(&w);
 }
 
-int main(void)
+FX_SUITE(test_vt_maps)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_growing_sequences_cost_a_run_a_plane),

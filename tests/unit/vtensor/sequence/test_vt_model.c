@@ -7,10 +7,10 @@
 //
 // VT_TEST_SEED and VT_TEST_STEPS (environment) repeat a failure or make the run longer.
 #include "assert_vt.h"
+#include "suite.h"
 
 #include <stdlib.h>
 
-#include "env_or.h"
 #include "world.h"
 
 // Mostly a little more, sometimes a lot, sometimes less or too much.
@@ -203,7 +203,7 @@ static void test_faulty_fake(void **state)
     run_all(VT_LAYOUT_PACKED, false, true, 2500);
 }
 
-int main(void)
+FX_SUITE(test_vt_model)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_host_split),  cmocka_unit_test(test_host_packed),

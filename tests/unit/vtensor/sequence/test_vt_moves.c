@@ -4,6 +4,7 @@
 //
 // Where the owner works itself, vt_work moves one slice at a time.
 #include "assert_vt.h"
+#include "suite.h"
 
 #include <string.h>
 
@@ -244,7 +245,7 @@ static void test_the_owner_moves_no_rows(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-int main(void)
+FX_SUITE(test_vt_moves)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_memory_comes_while_it_is_written),

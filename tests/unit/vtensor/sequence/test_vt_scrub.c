@@ -3,12 +3,12 @@
 // last page of its spans and not only to its length, is searched for it.
 
 #include "assert_vt.h"
+#include "suite.h"
 
 #include <string.h>
 
 #include "family.h"
-#include "swap_now.h"
-#include "vtensor/structure/manager.h"
+#include "vtensor/core/manager.h"
 
 enum { CHUNK_TOK = 32, N_PLANE = 2, CANARY = 0xA5 };
 
@@ -262,7 +262,7 @@ static void test_in_chunks_that_could_not_be_wiped(void **state)
 #        name ", packed", name, setup, teardown, (void *)1 \
     }
 
-int main(void)
+FX_SUITE(test_vt_scrub)
 {
     const struct CMUnitTest tests[] = {
         BOTH(test_in_a_warm_span),

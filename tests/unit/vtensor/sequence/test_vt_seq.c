@@ -1,5 +1,6 @@
 // test_vt_seq.c - the manager's operations one by one: what each answers, costs and leaves behind.
 #include "assert_vt.h"
+#include "suite.h"
 
 #include <string.h>
 
@@ -394,7 +395,7 @@ static void test_every_status_has_a_name(void **state)
     assert_string_equal(vt_status_name((vt_status)99), "VT_?");
 }
 
-int main(void)
+FX_SUITE(test_vt_seq)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_sequence_starts_empty),

@@ -1,13 +1,13 @@
 // test_vt_share.c - what sharing costs and what it must not do: forks, matches, records and cuts,
 // with exact counts of chunks and calls.
 #include "assert_vt.h"
+#include "suite.h"
 
 #include <string.h>
 
 #include "family.h"
-#include "swap_now.h"
-#include "vtensor/structure/manager.h"
-#include "vtensor/tree/rtree.h"
+#include "vtensor/core/manager.h"
+#include "vtensor/tree/radix.h"
 
 static family f;
 
@@ -665,9 +665,9 @@ static void test_a_match_that_lacks_room_evicts_nothing(void **state)
     record_prompt(m, d, wanted, CHUNK_TOK + 8);
     assert_ok(vt_seq_create(m, 0, &live));
     assert_ok(vt_seq_extend(live, 1)); // in the place of the older one's end
-    const vti_rtree_stats had = vti_rtree_look(m->rtree);
+    const vti_radix_stats had = vti_radix_look(m->radix);
     assert_status(VT_NOSPACE, vt_seq_match(d, wanted, CHUNK_TOK + 8, 0, &s, &n_hit));
-    const vti_rtree_stats has = vti_rtree_look(m->rtree);
+    const vti_radix_stats has = vti_radix_look(m->radix);
     assert_memory_equal(&has, &had, sizeof had);
     assert_ok(vt_check(m, NULL));
     vt_seq_release(live);
@@ -706,7 +706,7 @@ static void test_a_match_whose_node_gives_up_the_tail_copies_it(void **state)
     assert_ok(vt_set_budget(m, (6 + 2 + 1) * PAIR_BYTES)); // one is left, for the first group
     assert_ok(vt_seq_match(d, tok, TOK, 0, &s, &n_hit));
     assert_int_equal(n_hit, TOK);
-    assert_int_equal(vti_rtree_look(m->rtree).n_beside, 1);
+    assert_int_equal(vti_radix_look(m->radix).n_window, 1);
     assert_ok(vt_check(m, NULL));
     vt_seq_release(s);
     vt_seq_release(live);
@@ -714,7 +714,7 @@ static void test_a_match_whose_node_gives_up_the_tail_copies_it(void **state)
     vt_manager_destroy(m);
 }
 
-int main(void)
+FX_SUITE(test_vt_share)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_a_fork_of_whole_chunks_costs_a_call_a_plane_and_no_memory),

@@ -3,7 +3,7 @@
 
 #include "assert_vt.h"
 #include "family.h"
-#include "swap_now.h"
+#include "suite.h"
 #include "walk.h"
 
 enum { CHUNK_TOK = 32, N_PLANE = 2 };
@@ -110,13 +110,13 @@ static void test_spans_are_shown(void **state)
     assert_int_equal(a->n_run, 2); // three for reading only, and its own
     assert_true(c->is_live && c->is_swapped);
     assert_int_equal(c->n_mapped, 0);
-    uint32_t n_idle = 0, n_warm = 0;
+    uint32_t n_idle = 0, n_mapped_free = 0;
     for (uint32_t k = 0; k < snap->n_span; k++) {
         n_idle += !snap->span[k].is_live;
-        n_warm += snap->span[k].is_live ? 0 : snap->span[k].n_mapped;
+        n_mapped_free += snap->span[k].is_live ? 0 : snap->span[k].n_mapped;
     }
     assert_int_equal(n_idle, 1);
-    assert_int_equal(n_warm, 2);
+    assert_int_equal(n_mapped_free, 2);
 }
 
 // Each chunk of a sequence that is out has a slot of its own; beyond its tokens there is nothing.
@@ -141,7 +141,7 @@ static void test_calls_show_the_same(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-int main(void)
+FX_SUITE(test_vt_snapshot)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_chunks_are_counted_by_state),

@@ -3,6 +3,7 @@
 // to the growing: none is created, none destroyed, and no operation waits for the device. And the
 // load of a server that keeps no prefixes: memory follows it.
 #include "assert_vt.h"
+#include "suite.h"
 
 #include "standin_assert.h"
 #include "vmm_fake.h"
@@ -221,7 +222,7 @@ static void test_memory_follows_the_load_on_cuda(void **state)
     run_by_turns(true);
 }
 
-int main(void)
+FX_SUITE(test_vt_steady)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nothing_is_created_or_destroyed_on_the_fake),

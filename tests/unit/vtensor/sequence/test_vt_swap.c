@@ -2,12 +2,12 @@
 // happens if the swap or the budget is full, or the bytes in the swap have changed.
 
 #include "assert_vt.h"
+#include "suite.h"
 
 #include <string.h>
 
 #include "family.h"
 #include "maps.h"
-#include "swap_now.h"
 
 enum { CHUNK_TOK = 32, N_PLANE = 2 };
 
@@ -296,7 +296,7 @@ static void test_nothing_is_asked_ahead_for_who_is_out(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-int main(void)
+FX_SUITE(test_vt_swap)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_was_written_comes_back),

@@ -6,13 +6,13 @@
 // single sequence.)
 
 #include "assert_vt.h"
+#include "failing_calloc.h"
+#include "suite.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "family.h"
-#include "gauges.h"
-#include "swap_now.h"
 
 static family f;
 static uint32_t story[FAMILY_MAX_TOK]; // a prompt that is recorded in places
@@ -415,19 +415,6 @@ static void test_what_is_lost_goes_as_well(void **state)
                     assert_true(i < 1000);
 }
 
-// The linker sends the library's, the tests' and the stand-in's calls of calloc here.
-static uint64_t n_alloc_left = UINT64_MAX;
-
-void *__real_calloc(size_t n, size_t size_bytes);
-VT_API void *__wrap_calloc(size_t n, size_t size_bytes);
-
-void *__wrap_calloc(size_t n, size_t size_bytes)
-{
-    if (n_alloc_left == 0) return NULL;
-    if (n_alloc_left != UINT64_MAX) n_alloc_left--;
-    return __real_calloc(n, size_bytes);
-}
-
 // Runs an act with the i-th allocation failing; false when it makes no i-th.
 static bool run_without_memory(const act *a, uint64_t i)
 {
@@ -459,7 +446,7 @@ static void test_every_allocation_may_fail(void **state)
         for (uint64_t i = 0; run_without_memory(&acts[k], i); i++) assert_true(i < 100);
 }
 
-int main(void)
+FX_SUITE(test_vt_sweep)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_call_fails_once_on_the_fake),

@@ -5,11 +5,12 @@
 // be answered but nothing may be lost, mixed up or read by others.
 //
 // VT_TEST_SEED and VT_TEST_STEPS (environment) repeat a failure or make the run longer.
+#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <stdlib.h>
 
-#include "env_or.h"
+#include "assert_vt.h"
 #include "family.h"
 
 static family f;
@@ -137,7 +138,7 @@ static void test_on_a_faulty_cuda(void **state)
     run_all(ON_CUDA, false, true, 120);
 }
 
-int main(void)
+FX_SUITE(test_vt_trace)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_on_the_host),      cmocka_unit_test(test_on_the_fake),

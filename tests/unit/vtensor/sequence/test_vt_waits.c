@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "standin_assert.h"
+#include "suite.h"
 #include "vtensor/vtensor.h"
 
 enum { N_SEQ = 8, N_STEP = 1500, MAX_TOK = 2048, N_PLANE = 2, ROW = 1024, LAG = 3 };
@@ -197,7 +198,7 @@ static void test_no_operation_waits_when_the_owner_works(void **state)
     run_trace(VT_MAPPER_OWNER);
 }
 
-int main(void)
+FX_SUITE(test_vt_waits)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_no_operation_waits_beside_a_mapper_thread),

@@ -2,6 +2,7 @@
 // what the formula says, to the byte, at every step of a long sequence. On the host, by st_blocks.
 // And what a router learns of it: which prefixes can no longer serve, and which can again.
 #include "assert_vt.h"
+#include "suite.h"
 
 #include "router.h"
 #include "vtensor/vtensor.h"
@@ -276,7 +277,7 @@ static void test_a_record_of_rows_that_no_window_needs(void **state)
     vt_manager_destroy(m);
 }
 
-int main(void)
+FX_SUITE(test_vt_window)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_memory_is_the_formula_at_every_step),

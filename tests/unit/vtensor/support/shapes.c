@@ -7,7 +7,6 @@
 #include "shapes.h"
 #include "standin_assert.h"
 #include "walk.h"
-#include "watcher.h"
 
 typedef struct one_seq {
     vt_seq *s; // NULL: none
@@ -237,7 +236,6 @@ void shapes_open(const shape_setup *sh, shape_where at, vt_layout layout, vt_map
     cfg.vmm = w.fault;
     assert_ok(vt_manager_create(&cfg, &w.m));
     router_open(w.m, sh->n_group, sh->group);
-    watcher_open(w.m);
     assert_ok(vt_domain_open(w.m, "shapes", 6, &w.d));
 }
 
@@ -280,7 +278,6 @@ void shapes_verify(void)
     vt_fault_disarm(w.fault);
     shapes_look();
     router_verify(w.d);
-    watcher_verify();
     vt_snapshot *snap;
     assert_ok(vt_snapshot_take(w.m, &snap));
     walk_verify(w.m, snap);

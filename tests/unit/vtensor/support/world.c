@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "vtensor/structure/manager.h"
+#include "vtensor/core/manager.h"
 #include "world.h"
 
 // splitmix64
@@ -106,7 +106,7 @@ static void verify_clean_at(world *w, const vti_span *sp, uint32_t position)
 static void verify_clean(world *w, const world_seq *q, uint32_t first)
 {
     const vti_lane *l = &q->s->span->lane[0];
-    if (vt_seq_is_lost(q->s) || l->is_foul) return;
+    if (vt_seq_is_lost(q->s) || l->needs_zeroing) return;
     for (uint32_t p = first; p < l->n_end; p++)
         if (l->at[p] != VTI_NO_CHUNK) verify_clean_at(w, q->s->span, p);
 }
@@ -261,7 +261,7 @@ vt_stats world_stats(const world *w)
 uint64_t world_spare(const world *w)
 {
     vt_stats st = world_stats(w);
-    return st.chunks_spare - w->m->vset.n_warm_bytes[VTI_SPAN_LIVE] / st.chunk_bytes;
+    return st.chunks_spare - w->m->vset.mapped_free_bytes[VTI_SPAN_LIVE] / st.chunk_bytes;
 }
 
 vt_config world_small_config(void)

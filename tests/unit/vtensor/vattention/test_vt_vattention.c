@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "maps.h"
+#include "suite.h"
 #include "va_world.h"
 #include "vtensor/vattention/vattention_internal.h"
 
@@ -656,7 +657,7 @@ static void test_bug_13_the_bytes_of_another(void **state)
     va_close(&w);
 }
 
-int main(void)
+FX_SUITE(test_vt_vattention)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sizes_that_make_no_sense_are_refused),

@@ -1,5 +1,6 @@
 // test_vt_vattention_ahead.c - what the worker of vattention.h does while the caller goes on:
 // memory for the next tokens, the next request, and reclamation when little is free.
+#include "suite.h"
 #include "va_world.h"
 
 static va_world w;
@@ -311,7 +312,7 @@ static void test_the_worker_works_in_slices(void **state)
     va_close(&w);
 }
 
-int main(void)
+FX_SUITE(test_vt_vattention_ahead)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_next_token_is_ready),

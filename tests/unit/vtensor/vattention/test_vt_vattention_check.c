@@ -2,6 +2,7 @@
 // vattention_internal.h lists.
 #include <string.h>
 
+#include "suite.h"
 #include "va_world.h"
 #include "vtensor/vattention/vattention_internal.h"
 
@@ -39,12 +40,12 @@ static void test_check_finds_wrong_groups(void **state)
     (void)state;
     va_open_small(&w, false, false);
     vti_va_req *r = &w.va->req[va_begin(&w, 2 * VA_PAGE_TOK)];
-    uint32_t n_home = w.va->geo.n_home;
+    uint32_t n_preferred = w.va->geo.n_preferred;
     va_leave_behind(&w, 1);
     assert_ok(va_step(&w, true)); // one is spare
     r->name[1] = 0, expect_broken("twice"), r->name[1] = 1;
-    r->name[1] = 2 * n_home, expect_broken("does not exist"), r->name[1] = 1;
-    r->name[1] = n_home, expect_broken("another position"), r->name[1] = 1;
+    r->name[1] = 2 * n_preferred, expect_broken("does not exist"), r->name[1] = 1;
+    r->name[1] = n_preferred, expect_broken("another position"), r->name[1] = 1;
     w.va->state[1] = VTI_VA_SPARE, expect_broken("twice"), w.va->state[1] = VTI_VA_MAPPED;
     w.va->state[5] = VTI_VA_MAPPED, expect_broken("nowhere"), w.va->state[5] = VTI_VA_NONE;
     w.va->state[5] = VTI_VA_SPARE, expect_broken("spare"), w.va->state[5] = VTI_VA_NONE;
@@ -98,7 +99,7 @@ static void test_check_finds_too_many_runs(void **state)
     va_close(&w);
 }
 
-int main(void)
+FX_SUITE(test_vt_vattention_check)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_check_finds_wrong_requests),

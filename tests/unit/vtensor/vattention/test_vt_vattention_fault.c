@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "suite.h"
 #include "va_world.h"
 #include "vtensor/vtensor.h"
 
@@ -501,7 +502,7 @@ static void test_step_async_without_a_thread(void **state)
     va_close(&w);
 }
 
-int main(void)
+FX_SUITE(test_vt_vattention_fault)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_backend_call_fails_once),

@@ -5,7 +5,8 @@
 // VT_TEST_SEED and VT_TEST_STEPS (per trace) can be set in the environment.
 #include <stdlib.h>
 
-#include "env_or.h"
+#include "assert_vt.h"
+#include "suite.h"
 #include "va_world.h"
 #include "vtensor/vtensor.h"
 
@@ -282,7 +283,7 @@ static void test_faulty_fake(void **state)
     run_all((mode){.device = true, .faulty = true, .async = true}, 400);
 }
 
-int main(void)
+FX_SUITE(test_vt_vattention_model)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_host_sync),   cmocka_unit_test(test_host_async),

@@ -2,6 +2,7 @@
 // create and no destroy in steady state, and no wait for the device; where mappings are limited, as
 // few runs as possible, and always enough.
 #include "standin/standin.h"
+#include "suite.h"
 #include "va_world.h"
 #include "vtensor/vattention/vattention_internal.h"
 
@@ -236,11 +237,11 @@ static void test_a_run_ends_with_the_names_that_serve_anywhere(void **state)
     assert_ok(va_step(&w, false));
     w.len[a] = 6 * VA_PAGE_TOK;
     assert_ok(va_step(&w, false));
-    assert_int_equal(w.va->req[a].name[5], w.va->geo.n_home - 1);
+    assert_int_equal(w.va->req[a].name[5], w.va->geo.n_preferred - 1);
     assert_ok(va_set_budget(&w, 20));
     w.len[a] = 7 * VA_PAGE_TOK;
     assert_ok(va_step(&w, false));
-    assert_true(w.va->req[a].name[6] < w.va->geo.n_home);
+    assert_true(w.va->req[a].name[6] < w.va->geo.n_preferred);
     va_verify(&w);
     va_close(&w);
 }
@@ -308,7 +309,7 @@ static void test_what_the_system_lacks_is_taken_from_others(void **state)
     va_close(&w);
 }
 
-int main(void)
+FX_SUITE(test_vt_vattention_remap)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_trim_returns_spare_memory),

@@ -1,0 +1,325 @@
+// trace.c - a trace from a file, CSV or JSONL: rows from columns, sorted by arrival.
+#include "lab/trace.h"
+#include "base/system/grow.h"
+#include "base/system/mapping.h"
+#include "base/text/str.h"
+#include "base/text/utf8.h" // defines: fxi_utf8_vprint
+
+#include <jansson.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum trace_column {
+    COLUMN_ARRIVAL,
+    COLUMN_PROMPT,
+    COLUMN_OUTPUT,
+    COLUMN_HASHES,
+    N_COLUMN // another column
+} trace_column;
+
+typedef struct trace_reader {
+    fxi_trace *t;
+    const char *name; // of the trace
+    int line;         // being read, from 1
+    unsigned seen;    // columns of the row, a bit each
+    fxi_trace_row row;
+    fx_error *err;
+} trace_reader;
+
+enum { MAX_ROW = 1 << 24, MAX_HASH = 1 << 28 };
+
+static const struct column_name {
+    const char *name;
+    trace_column column;
+} column_names[] = {
+    {"arrival_ms", COLUMN_ARRIVAL},   {"timestamp", COLUMN_ARRIVAL},
+    {"prompt_tokens", COLUMN_PROMPT}, {"input_length", COLUMN_PROMPT},
+    {"output_tokens", COLUMN_OUTPUT}, {"output_length", COLUMN_OUTPUT},
+    {"hash_ids", COLUMN_HASHES},
+};
+
+static trace_column column_named(fxi_str name)
+{
+    for (size_t i = 0; i < sizeof column_names / sizeof *column_names; i++)
+        if (fxi_str_is(name, column_names[i].name)) return column_names[i].column;
+    return N_COLUMN;
+}
+
+// Fails with FX_EFORMAT: "NAME:LINE: ..".
+__attribute__((format(printf, 2, 3))) static fx_status fail_row(const trace_reader *r,
+                                                                const char *fmt, ...)
+{
+    char what[200];
+    va_list ap;
+    va_start(ap, fmt);
+    fxi_utf8_vprint(what, sizeof what, fmt, ap);
+    va_end(ap);
+    return fxi_fail(r->err, FX_EFORMAT, "%s:%d: %s", r->name, r->line, what);
+}
+
+// ---- rows --------------------------------------------------------------------------------------
+
+static fx_status no_memory(const trace_reader *r)
+{
+    return fxi_fail(r->err, FX_ENOMEM, "%s: out of memory for the trace", r->name);
+}
+
+static void start_row(trace_reader *r)
+{
+    r->seen = 0;
+    r->row = (fxi_trace_row){.hash = r->t->n_hash};
+}
+
+static fx_status set_count(const trace_reader *r, const char *what, int least, double v, int *out)
+{
+    if (!(v >= least && v <= FXI_TRACE_MAX_TOK) || v != floor(v))
+        return fail_row(r, "%s: %g is not a number of tokens from %d to %d", what, v, least,
+                        FXI_TRACE_MAX_TOK);
+    *out = (int)v;
+    return FX_OK;
+}
+
+static fx_status set_number(trace_reader *r, trace_column c, double v)
+{
+    if (c < N_COLUMN) r->seen |= 1u << c;
+    if (c == COLUMN_PROMPT) return set_count(r, "prompt", 1, v, &r->row.n_prompt);
+    if (c == COLUMN_OUTPUT) return set_count(r, "output", 0, v, &r->row.n_output);
+    if (c != COLUMN_ARRIVAL) return FX_OK;
+    if (!(v >= 0 && v <= 1e15)) return fail_row(r, "arrival: %g is not a time in ms", v);
+    r->row.arrival_ms = v;
+    return FX_OK;
+}
+
+static fx_status take_hash(trace_reader *r, uint64_t id)
+{
+    fxi_trace *t = r->t;
+    if (t->n_hash == MAX_HASH) return fail_row(r, "more than %d hash ids", MAX_HASH);
+    if (!fxi_grow(&t->hash, sizeof *t->hash, t->n_hash, &t->cap_hash)) return no_memory(r);
+    t->hash[t->n_hash++] = id;
+    return FX_OK;
+}
+
+static fx_status check_row(trace_reader *r)
+{
+    const fxi_trace *t = r->t;
+    const bool arrives = r->seen & 1u << COLUMN_ARRIVAL;
+    if (!(r->seen & 1u << COLUMN_PROMPT)) return fail_row(r, "no prompt_tokens");
+    if (!(r->seen & 1u << COLUMN_OUTPUT)) return fail_row(r, "no output_tokens");
+    if (t->n_row > 0 && arrives != t->has_arrivals)
+        return fail_row(r, "%s arrival, unlike the rows before", arrives ? "an" : "no");
+    const size_t want = ((size_t)r->row.n_prompt + FXI_TRACE_BLOCK_TOK - 1) / FXI_TRACE_BLOCK_TOK;
+    r->row.n_hash = t->n_hash - r->row.hash;
+    if (r->row.n_hash > 0 && r->row.n_hash != want)
+        return fail_row(r, "%zu hash ids for %d prompt tokens, expected %zu", r->row.n_hash,
+                        r->row.n_prompt, want);
+    return FX_OK;
+}
+
+static fx_status end_row(trace_reader *r)
+{
+    fxi_trace *t = r->t;
+    FX_TRY(check_row(r));
+    if (t->n_row == MAX_ROW) return fail_row(r, "more than %d rows", MAX_ROW);
+    if (!fxi_grow(&t->row, sizeof *t->row, t->n_row, &t->cap_row)) return no_memory(r);
+    t->has_arrivals = r->seen & 1u << COLUMN_ARRIVAL;
+    t->row[t->n_row++] = r->row;
+    return FX_OK;
+}
+
+// ---- CSV: a line of column names, then a line for each request. Fields may stand in double quotes
+// no field holds a quote or a line break.
+
+enum { MAX_FIELD = 64, NUMBER_BYTES = 40 };
+
+// The next field of line[*at .. n); false: there are no more.
+static bool next_field(fxi_str line, size_t *at, fxi_str *field)
+{
+    if (*at > line.n) return false;
+    const char *p = line.p + *at, *end = memchr(p, ',', line.n - *at);
+    *field = (fxi_str){p, end ? (size_t)(end - p) : line.n - *at};
+    *at += field->n + 1;
+    while (field->n > 0 && field->p[0] == ' ') field->p++, field->n--;
+    while (field->n > 0 && field->p[field->n - 1] == ' ') field->n--;
+    if (field->n >= 2 && field->p[0] == '"' && field->p[field->n - 1] == '"')
+        *field = (fxi_str){field->p + 1, field->n - 2};
+    return true;
+}
+
+static fx_status parse_double(const trace_reader *r, fxi_str s, double *v)
+{
+    char text[NUMBER_BYTES], *end;
+    if (s.n == 0 || s.n >= sizeof text || !strchr("0123456789.", s.p[0]))
+        return fail_row(r, "a number is expected");
+    memcpy(text, s.p, s.n);
+    text[s.n] = 0;
+    *v = strtod(text, &end);
+    return end == text + s.n ? FX_OK : fail_row(r, "'%s' is not a number", text);
+}
+
+static fx_status read_hashes(trace_reader *r, fxi_str field)
+{
+    for (size_t i = 0, n; i < field.n; i += n + 1) {
+        uint64_t id = 0;
+        for (n = 0; i + n < field.n && field.p[i + n] != ' '; n++) {
+            const unsigned digit = (unsigned char)field.p[i + n] - (unsigned)'0';
+            if (digit > 9 || __builtin_mul_overflow(id, 10, &id) ||
+                __builtin_add_overflow(id, digit, &id))
+                return fail_row(r, "a hash id is not a number below 2^64");
+        }
+        if (n > 0) FX_TRY(take_hash(r, id));
+    }
+    return FX_OK;
+}
+
+static fx_status read_field(trace_reader *r, trace_column c, fxi_str field)
+{
+    double v = 0;
+    if (c == N_COLUMN) return FX_OK;
+    if (c == COLUMN_HASHES) return read_hashes(r, field);
+    FX_TRY(parse_double(r, field, &v));
+    return set_number(r, c, v);
+}
+
+static fx_status read_row(trace_reader *r, fxi_str line, const trace_column *column, int n_column)
+{
+    fxi_str field;
+    size_t at = 0;
+    int n = 0;
+    start_row(r);
+    while (next_field(line, &at, &field)) {
+        if (n == n_column) return fail_row(r, "more than %d fields", n_column);
+        FX_TRY(read_field(r, column[n++], field));
+    }
+    return end_row(r);
+}
+
+static fx_status read_names(trace_reader *r, fxi_str line, trace_column column[MAX_FIELD], int *n)
+{
+    fxi_str field;
+    unsigned seen = 0;
+    size_t at = 0;
+    for (*n = 0; next_field(line, &at, &field); (*n)++) {
+        if (*n == MAX_FIELD) return fail_row(r, "more than %d columns", MAX_FIELD);
+        const trace_column c = column[*n] = column_named(field);
+        if (c < N_COLUMN && seen & 1u << c) return fail_row(r, "a column comes twice");
+        if (c < N_COLUMN) seen |= 1u << c;
+    }
+    return FX_OK;
+}
+
+static fx_status read_csv_rows(trace_reader *r, const char *text, size_t n_bytes)
+{
+    trace_column column[MAX_FIELD];
+    int n_column = 0;
+    fxi_str line;
+    for (fxi_str rest = {text, n_bytes}; fxi_str_next_line(&rest, &line);) {
+        r->line++;
+        if (r->line == 1)
+            FX_TRY(read_names(r, line, column, &n_column));
+        else if (line.n > 0)
+            FX_TRY(read_row(r, line, column, n_column));
+    }
+    return FX_OK;
+}
+
+// ---- JSONL: an object for each request, one a line
+
+static fx_status read_hash_ids(trace_reader *r, const json_t *ids)
+{
+    const json_t *id;
+    size_t i;
+    if (!json_is_array(ids)) return fail_row(r, "hash_ids is not an array");
+    json_array_foreach(ids, i, id)
+    {
+        if (!json_is_integer(id) || json_integer_value(id) < 0)
+            return fail_row(r, "hash id %zu is not a number", i);
+        FX_TRY(take_hash(r, (uint64_t)json_integer_value(id)));
+    }
+    return FX_OK;
+}
+
+static fx_status read_member(trace_reader *r, const char *name, const json_t *v)
+{
+    const trace_column c = column_named(fxi_str_of(name));
+    if (c == N_COLUMN) return FX_OK;
+    if (c == COLUMN_HASHES) return read_hash_ids(r, v);
+    if (!json_is_number(v)) return fail_row(r, "%s is not a number", name);
+    return set_number(r, c, json_number_value(v));
+}
+
+static fx_status read_object(trace_reader *r, json_t *object)
+{
+    const char *name;
+    json_t *v;
+    start_row(r);
+    json_object_foreach(object, name, v) FX_TRY(read_member(r, name, v));
+    return end_row(r);
+}
+
+static fx_status read_json_rows(trace_reader *r, const char *text, size_t n_bytes)
+{
+    fxi_str line;
+    for (fxi_str rest = {text, n_bytes}; fxi_str_next_line(&rest, &line);) {
+        json_error_t e;
+        r->line++;
+        if (line.n == 0) continue;
+        json_t *object = json_loadb(line.p, line.n, JSON_REJECT_DUPLICATES, &e);
+        if (!json_is_object(object)) {
+            json_decref(object);
+            return fail_row(r, "not a JSON object");
+        }
+        fx_status st = read_object(r, object);
+        json_decref(object);
+        FX_TRY(st);
+    }
+    return FX_OK;
+}
+
+// ---- either -------------------------------------------------------------------------------------
+
+// Rows that arrive together stay in the order of the file.
+static int by_arrival(const void *a, const void *b)
+{
+    const fxi_trace_row *x = a, *y = b;
+    if (x->arrival_ms != y->arrival_ms) return x->arrival_ms < y->arrival_ms ? -1 : 1;
+    return x->hash != y->hash ? (x->hash < y->hash ? -1 : 1) : 0;
+}
+
+static bool is_sorted(const fxi_trace *t)
+{
+    for (size_t i = 1; i < t->n_row; i++)
+        if (t->row[i].arrival_ms < t->row[i - 1].arrival_ms) return false;
+    return true;
+}
+
+fx_status fxi_trace_read(const char *text, size_t n_bytes, const char *name, fxi_trace *out,
+                         fx_error *err)
+{
+    *out = (fxi_trace){0};
+    trace_reader r = {.t = out, .name = name, .err = err};
+    const bool is_json = n_bytes > 0 && text[0] == '{';
+    FX_TRY((is_json ? read_json_rows : read_csv_rows)(&r, text, n_bytes));
+    if (out->n_row == 0) return fxi_fail(err, FX_EFORMAT, "%s: no requests", name);
+    if (!is_sorted(out)) qsort(out->row, out->n_row, sizeof *out->row, by_arrival);
+    return FX_OK;
+}
+
+fx_status fxi_trace_open(const char *path, fxi_trace *out, fx_error *err)
+{
+    fxi_mapping m = {0};
+    *out = (fxi_trace){0};
+    FX_TRY(fxi_mapping_open(path, &m, err));
+    fx_status st = fxi_trace_read((const char *)m.data, m.size_bytes, path, out, err);
+    fxi_mapping_close(&m);
+    return st;
+}
+
+void fxi_trace_free(fxi_trace *t)
+{
+    free(t->row);
+    free(t->hash);
+    *t = (fxi_trace){0};
+}

@@ -1,0 +1,66 @@
+// json_write.c - strings and numbers; text that needs no escape is copied in whole runs.
+#include "base/json/json_write.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text/utf8.h" // defines: fxi_utf8_check
+
+// The escape of an ASCII byte, or NULL if it stands for itself. buf holds at least 7 bytes.
+static const char *escape_of(unsigned char c, char *buf)
+{
+    if (c >= 0x20 && c != '"' && c != '\\' && c != 0x7f) return NULL;
+    static const char short_of[] = "b\bf\fn\nr\rt\t\"\"\\\\"; // pairs: letter, byte
+    for (size_t i = 0; i + 2 < sizeof short_of; i += 2) {
+        if ((unsigned char)short_of[i + 1] != c) continue;
+        buf[0] = '\\', buf[1] = short_of[i], buf[2] = 0;
+        return buf;
+    }
+    static const char hex[] = "0123456789abcdef";
+    memcpy(buf, "\\u00", 4);
+    buf[4] = hex[c >> 4], buf[5] = hex[c & 15], buf[6] = 0;
+    return buf;
+}
+
+// s[0..n) is valid UTF-8.
+static bool add_valid(fxi_buf *b, const char *s, size_t n)
+{
+    size_t from = 0;
+    for (size_t i = 0; i < n; i++) {
+        char buf[8];
+        const char *esc = escape_of((unsigned char)s[i], buf);
+        if (!esc) continue;
+        if (!fxi_buf_add(b, s + from, i - from) || !fxi_buf_str(b, esc)) return false;
+        from = i + 1;
+    }
+    return fxi_buf_add(b, s + from, n - from);
+}
+
+bool fxi_json_str(fxi_buf *b, const char *s, size_t n_bytes)
+{
+    if (!fxi_buf_add(b, "\"", 1)) return false;
+    while (n_bytes) {
+        size_t good = fxi_utf8_check(s, n_bytes);
+        if (!add_valid(b, s, good)) return false;
+        s += good, n_bytes -= good;
+        if (!n_bytes) break;
+        if (!fxi_buf_str(b, "\xef\xbf\xbd")) return false;
+        s++, n_bytes--;
+    }
+    return fxi_buf_add(b, "\"", 1);
+}
+
+bool fxi_json_cstr(fxi_buf *b, const char *s)
+{
+    return s ? fxi_json_str(b, s, strlen(s)) : fxi_buf_str(b, "null");
+}
+
+bool fxi_json_float(fxi_buf *b, float v)
+{
+    char text[32];
+    if (isnan(v)) return fxi_buf_str(b, "null");
+    if (isinf(v)) return fxi_buf_str(b, v < 0 ? "-9999.0" : "9999.0");
+    snprintf(text, sizeof text, "%.9g", (double)v);
+    return fxi_buf_str(b, text) && (strpbrk(text, ".e") || fxi_buf_str(b, ".0"));
+}

@@ -1,0 +1,196 @@
+// http_client.c - a handle of libcurl, driven in a loop that also sees stop_fd.
+#include "base/net/http_client.h"
+
+#include <curl/curl.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "base/fail.h" // defines: fxi_fail, FX_TRY
+
+#define CONNECT_S 5l
+
+struct fxi_http_client {
+    CURLM *multi;
+    CURL *easy;
+    char *ca_file;
+    int stop_fd;
+    char reason[CURL_ERROR_SIZE];
+};
+
+// Where the bytes of an answer go.
+typedef struct answer_sink {
+    fxi_buf *body;
+    size_t max_bytes;
+    bool is_full, has_no_memory;
+} answer_sink;
+
+fx_status fxi_http_url_check(const char *url, fx_error *err)
+{
+    const size_t n_scheme = !strncasecmp(url, "https://", 8) ? 8 : 7;
+    if ((n_scheme == 7 && strncasecmp(url, "http://", 7) != 0) || url[n_scheme] == '/')
+        return fxi_fail(err, FX_EINVAL, "'%.100s' is not a URL like http://HOST:PORT/PATH", url);
+    for (const char *p = url; *p; p++)
+        if (*p <= ' ' || *p > '~' || *p == '#')
+            return fxi_fail(err, FX_EINVAL, "the URL has a character that is not allowed at %zu",
+                            (size_t)(p - url));
+    CURLU *u = curl_url();
+    if (!u) return fxi_fail(err, FX_ENOMEM, "out of memory");
+    char *port = NULL;
+    CURLUcode rc = curl_url_set(u, CURLUPART_URL, url, CURLU_DISALLOW_USER);
+    if (!rc) rc = curl_url_get(u, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT);
+    if (!rc && !strcmp(port, "0")) rc = CURLUE_BAD_PORT_NUMBER;
+    curl_free(port);
+    curl_url_cleanup(u);
+    if (rc == CURLUE_USER_NOT_ALLOWED)
+        return fxi_fail(err, FX_EINVAL, "the URL must not have a user's name");
+    return rc ? fxi_fail(err, FX_EINVAL, "'%.100s': %s", url, curl_url_strerror(rc)) : FX_OK;
+}
+
+static fx_status open_handles(fxi_http_client *c, const char *ca_file, fx_error *err)
+{
+    c->multi = curl_multi_init();
+    c->easy = curl_easy_init();
+    c->ca_file = ca_file ? strdup(ca_file) : NULL;
+    if (!c->multi || !c->easy || (ca_file && !c->ca_file))
+        return fxi_fail(err, FX_ENOMEM, "out of memory");
+    if (ca_file && access(ca_file, R_OK))
+        return fxi_fail(err, FX_EIO, "%s: %s", ca_file, strerror(errno));
+    return FX_OK;
+}
+
+fx_status fxi_http_client_open(const char *ca_file, int stop_fd, fxi_http_client **out,
+                               fx_error *err)
+{
+    *out = NULL;
+    fxi_http_client *c = calloc(1, sizeof *c);
+    if (!c) return fxi_fail(err, FX_ENOMEM, "out of memory");
+    c->stop_fd = stop_fd;
+    const fx_status st = open_handles(c, ca_file, err);
+    if (st == FX_OK)
+        *out = c;
+    else
+        fxi_http_client_close(c);
+    return st;
+}
+
+void fxi_http_client_close(fxi_http_client *c)
+{
+    if (!c) return;
+    curl_easy_cleanup(c->easy);
+    curl_multi_cleanup(c->multi);
+    free(c->ca_file);
+    free(c);
+}
+
+// ---- one call ----------------------------------------------------------------------------------
+
+static size_t take_body_bytes(char *p, size_t size, size_t n, void *ud)
+{
+    answer_sink *to = ud;
+    to->is_full = to->body->n + size * n > to->max_bytes;
+    if (to->is_full) return 0;
+    to->has_no_memory = !fxi_buf_add(to->body, p, size * n);
+    return to->has_no_memory ? 0 : size * n;
+}
+
+// libcurl would wait for "100 Continue" before a large body.
+static bool make_headers(const fxi_http_call *call, struct curl_slist **out)
+{
+    struct curl_slist *list = curl_slist_append(NULL, "Expect:");
+    for (int i = 0; list && i < call->n_header; i++) {
+        struct curl_slist *more = curl_slist_append(list, call->header[i]);
+        if (!more) curl_slist_free_all(list);
+        list = more;
+    }
+    *out = list;
+    return list != NULL;
+}
+
+static void set_call_options(fxi_http_client *c, const fxi_http_call *call,
+                             struct curl_slist *headers, answer_sink *to)
+{
+    CURL *e = c->easy;
+    curl_easy_reset(e);
+    curl_easy_setopt(e, CURLOPT_URL, call->url);
+    curl_easy_setopt(e, CURLOPT_PROXY, "");
+    curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1l);
+#if LIBCURL_VERSION_NUM >= 0x075700
+    curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1l); // an end does not wait for the resolver
+#endif
+    curl_easy_setopt(e, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+    curl_easy_setopt(e, CURLOPT_USERAGENT, "flexinfer");
+    curl_easy_setopt(e, CURLOPT_HTTPHEADER, headers);
+    curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT, CONNECT_S);
+    curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, (long)(call->timeout_s * 1e3));
+    curl_easy_setopt(e, CURLOPT_ERRORBUFFER, c->reason);
+    curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, take_body_bytes);
+    curl_easy_setopt(e, CURLOPT_WRITEDATA, to);
+    if (c->ca_file) curl_easy_setopt(e, CURLOPT_CAINFO, c->ca_file);
+    if (!call->body) return;
+    curl_easy_setopt(e, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)call->body->n);
+    curl_easy_setopt(e, CURLOPT_POSTFIELDS, call->body->p ? call->body->p : "");
+}
+
+// Runs the transfer to its end, or until stop_fd can be read.
+static CURLcode run_transfer(fxi_http_client *c)
+{
+    struct curl_waitfd stop = {.fd = c->stop_fd, .events = CURL_WAIT_POLLIN};
+    int n_running = 1, n_left;
+    curl_multi_add_handle(c->multi, c->easy);
+    while (!stop.revents) {
+        if (curl_multi_perform(c->multi, &n_running) || !n_running) break;
+        if (curl_multi_poll(c->multi, &stop, c->stop_fd >= 0, 1000, NULL)) break;
+    }
+    const CURLMsg *done = curl_multi_info_read(c->multi, &n_left);
+    const CURLcode rc =
+        done && done->msg == CURLMSG_DONE ? done->data.result : CURLE_ABORTED_BY_CALLBACK;
+    curl_multi_remove_handle(c->multi, c->easy);
+    return rc;
+}
+
+static fx_status fail_transfer(fxi_http_client *c, CURLcode rc, const answer_sink *to,
+                               fx_error *err)
+{
+    const char *reason = c->reason[0] ? c->reason : curl_easy_strerror(rc);
+    long os_errno = 0;
+    curl_easy_getinfo(c->easy, CURLINFO_OS_ERRNO, &os_errno);
+    if (to->has_no_memory || rc == CURLE_OUT_OF_MEMORY)
+        return fxi_fail(err, FX_ENOMEM, "out of memory");
+    if (to->is_full) return fxi_fail(err, FX_EIO, "its answer is too long");
+    if (rc == CURLE_ABORTED_BY_CALLBACK) return fxi_fail(err, FX_EIO, "given up");
+    if (rc == CURLE_OPERATION_TIMEDOUT) return fxi_fail(err, FX_EIO, "no answer in time");
+    if (rc == CURLE_COULDNT_CONNECT && os_errno)
+        return fxi_fail(err, FX_EIO, "%s", strerror((int)os_errno));
+    if (rc == CURLE_UNSUPPORTED_PROTOCOL || rc == CURLE_WEIRD_SERVER_REPLY)
+        return fxi_fail(err, FX_EIO, "it does not answer in HTTP");
+    if (rc == CURLE_GOT_NOTHING) return fxi_fail(err, FX_EIO, "it closed the connection");
+    if (rc == CURLE_PEER_FAILED_VERIFICATION)
+        return fxi_fail(err, FX_EIO, "its certificate is not trusted: %.200s", reason);
+    return fxi_fail(err, FX_EIO, "%.200s", reason);
+}
+
+fx_status fxi_http_client_call(fxi_http_client *c, const fxi_http_call *call, fxi_http_answer *out,
+                               fx_error *err)
+{
+    *out = (fxi_http_answer){0};
+    answer_sink to = {.body = &out->body, .max_bytes = call->max_bytes};
+    struct curl_slist *headers;
+    if (!make_headers(call, &headers)) return fxi_fail(err, FX_ENOMEM, "out of memory");
+    c->reason[0] = 0;
+    set_call_options(c, call, headers, &to);
+    const CURLcode rc = run_transfer(c);
+    const fx_status st = rc ? fail_transfer(c, rc, &to, err) : FX_OK;
+    long status = 0;
+    curl_off_t retry_after_s = 0;
+    curl_easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
+    curl_easy_getinfo(c->easy, CURLINFO_RETRY_AFTER, &retry_after_s);
+    out->status = (int)status;
+    out->retry_after_s = retry_after_s > 0 && retry_after_s < 86400 ? (int)retry_after_s : 0;
+    curl_slist_free_all(headers);
+    if (st != FX_OK) fxi_buf_free(&out->body);
+    return st;
+}

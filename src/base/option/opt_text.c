@@ -1,0 +1,322 @@
+// opt_text.c - options as text: a file of options to entries; help, and the values in effect.
+#include "base/option/opt.h"
+#include "base/system/grow.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// ---- a file of options: lines "key = value" and "[section]" ------------------------------------
+//
+// A value is the rest of its line without the white space around it, or a text in double quotes.
+// "#" begins a comment at the start of a line, or after white space that follows a value without
+// quotes. The text is cut in place: entries point into it.
+
+#define MAX_ENTRY (4 * FXI_OPT_MAX_ROW)
+
+typedef struct file_scan {
+    fxi_opt_file *f;
+    const char *section;
+    int line;
+    fx_error *err;
+} file_scan;
+
+static fx_status fail_line(const file_scan *s, const char *what, const char *text)
+{
+    return fxi_fail(s->err, FX_EINVAL, "%.80s:%d: %s%s%.60s%s", s->f->name, s->line, what,
+                    text ? " '" : "", text ? text : "", text ? "'" : "");
+}
+
+// ---- one line -----------------------------------------------------------------------------------
+
+static char *skip_blanks(char *s)
+{
+    return s + strspn(s, " \t");
+}
+
+static void trim_end(char *s)
+{
+    size_t n = strlen(s);
+    while (n && strchr(" \t", s[n - 1])) s[--n] = 0;
+}
+
+static bool is_option_name(const char *s)
+{
+    return *s && s[strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789-")] == 0;
+}
+
+static fx_status take_section(file_scan *s, char *line)
+{
+    char *end = strchr(line, ']');
+    if (!end) return fail_line(s, "missing ']'", NULL);
+    *end = 0;
+    char *rest = skip_blanks(end + 1);
+    if (*rest && *rest != '#') return fail_line(s, "unexpected text after ']':", rest);
+    if (!is_option_name(line + 1)) return fail_line(s, "not a section name:", line + 1);
+    s->section = line + 1;
+    return FX_OK;
+}
+
+// Cuts the comment off a value without quotes.
+static void cut_comment(char *value)
+{
+    for (char *c = value; (c = strchr(c, '#')); c++) {
+        if (c != value && !strchr(" \t", c[-1])) continue;
+        *c = 0;
+        break;
+    }
+    trim_end(value);
+}
+
+// Undoes quotes in place; *value stands on the opening one.
+static fx_status take_quoted(const file_scan *s, char **value)
+{
+    static const char escapes[] = "\"\"\\\\n\nt\t"; // pairs: letter, byte
+    char *to = *value, *from = *value + 1;
+    for (; *from && *from != '"'; from++) {
+        if (*from != '\\') {
+            *to++ = *from;
+            continue;
+        }
+        size_t i = 0;
+        from++;
+        while (i + 2 < sizeof escapes && escapes[i] != *from) i += 2;
+        if (i + 2 >= sizeof escapes)
+            return fail_line(s, "unknown escape sequence in the quoted text", NULL);
+        *to++ = escapes[i + 1];
+    }
+    if (!*from) return fail_line(s, "missing closing '\"'", NULL);
+    char *rest = skip_blanks(from + 1);
+    if (*rest && *rest != '#') return fail_line(s, "unexpected text after the quotes:", rest);
+    *to = 0;
+    return FX_OK;
+}
+
+// ---- entries ------------------------------------------------------------------------------------
+
+static const fxi_opt_entry *find_entry(const file_scan *s, const char *key)
+{
+    for (size_t i = 0; i < s->f->n_entry; i++) {
+        const fxi_opt_entry *e = &s->f->entry[i];
+        if (strcmp(e->section, s->section) == 0 && strcmp(e->key, key) == 0) return e;
+    }
+    return NULL;
+}
+
+static fx_status append_entry(file_scan *s, const char *key, const char *value)
+{
+    fxi_opt_file *f = s->f;
+    const fxi_opt_entry *before = find_entry(s, key);
+    if (before)
+        return fxi_fail(s->err, FX_EINVAL, "%.80s:%d: '%.60s' is set twice, first in line %d",
+                        f->name, s->line, key, before->line);
+    if (f->n_entry == MAX_ENTRY) return fail_line(s, "more entries than options", NULL);
+    if (!fxi_grow(&f->entry, sizeof *f->entry, f->n_entry, &f->cap_entry))
+        return fxi_fail(s->err, FX_ENOMEM, "out of memory for the options");
+    f->entry[f->n_entry++] = (fxi_opt_entry){s->section, key, value, s->line};
+    return FX_OK;
+}
+
+static fx_status take_entry(file_scan *s, char *line)
+{
+    char *equals = strchr(line, '=');
+    if (!equals) return fail_line(s, "not 'key = value':", line);
+    *equals = 0;
+    trim_end(line);
+    if (!is_option_name(line)) return fail_line(s, "not an option name:", line);
+    char *value = skip_blanks(equals + 1);
+    if (*value == '"')
+        FX_TRY(take_quoted(s, &value));
+    else
+        cut_comment(value);
+    if (!*value) return fail_line(s, "no value for", line);
+    return append_entry(s, line, value);
+}
+
+static bool has_control(const char *s)
+{
+    for (; *s; s++)
+        if ((unsigned char)*s < ' ' && *s != '\t') return true;
+    return false;
+}
+
+static fx_status take_line(file_scan *s, char *line)
+{
+    const size_t n = strlen(line);
+    if (n && line[n - 1] == '\r') line[n - 1] = 0;
+    if (has_control(line)) return fail_line(s, "control character", NULL);
+    line = skip_blanks(line);
+    if (!*line || *line == '#') return FX_OK;
+    return *line == '[' ? take_section(s, line) : take_entry(s, line);
+}
+
+static fx_status take_lines(file_scan *s, size_t n_bytes)
+{
+    char *p = s->f->text, *end = p + n_bytes;
+    for (; p < end; s->line++) {
+        char *stop = memchr(p, '\n', (size_t)(end - p));
+        if (!stop) stop = end;
+        *stop = 0;
+        if (strlen(p) < (size_t)(stop - p)) return fail_line(s, "zero byte", NULL);
+        FX_TRY(take_line(s, p));
+        p = stop + 1;
+    }
+    return FX_OK;
+}
+
+// ---- the file -----------------------------------------------------------------------------------
+
+fx_status fxi_opt_file_parse(const char *name, const char *text, size_t n_bytes, fxi_opt_file *out,
+                             fx_error *err)
+{
+    *out = (fxi_opt_file){.name = strdup(name), .text = malloc(n_bytes + 1)};
+    file_scan s = {out, "", 1, err};
+    fx_status st = FX_OK;
+    if (!out->name || !out->text) {
+        st = fxi_fail(err, FX_ENOMEM, "out of memory for the options");
+    } else {
+        if (n_bytes) memcpy(out->text, text, n_bytes);
+        out->text[n_bytes] = 0;
+        st = take_lines(&s, n_bytes);
+    }
+    if (st != FX_OK) fxi_opt_file_free(out);
+    return st;
+}
+
+fx_status fxi_opt_file_read(const char *path, fxi_opt_file *out, fx_error *err)
+{
+    fxi_buf text = {0};
+    fx_status st = FX_OK;
+    *out = (fxi_opt_file){0};
+    FILE *f = fopen(path, "rbe");
+    if (!f) return fxi_fail(err, FX_EIO, "cannot open %.200s: %s", path, strerror(errno));
+    if (!fxi_buf_reserve(&text, FXI_OPT_MAX_FILE_BYTES + 1))
+        st = fxi_fail(err, FX_ENOMEM, "out of memory for the options");
+    else
+        text.n = fread(text.p, 1, FXI_OPT_MAX_FILE_BYTES + 1, f);
+    if (st == FX_OK && ferror(f))
+        st = fxi_fail(err, FX_EIO, "cannot read %.200s: %s", path, strerror(errno));
+    if (st == FX_OK && text.n > FXI_OPT_MAX_FILE_BYTES)
+        st = fxi_fail(err, FX_EINVAL, "%.200s: the file is larger than 1 MiB", path);
+    if (st == FX_OK) st = fxi_opt_file_parse(path, text.p, text.n, out, err);
+    fclose(f);
+    fxi_buf_free(&text);
+    return st;
+}
+
+void fxi_opt_file_free(fxi_opt_file *f)
+{
+    free(f->name);
+    free(f->text);
+    free(f->entry);
+    *f = (fxi_opt_file){0};
+}
+
+// ---- the variable of each option, help, and the values in effect -------------------------------
+
+void fxi_opt_env_name(const fxi_opt_table *t, const char *option, char name[FXI_OPT_ENV_BYTES])
+{
+    size_t n = 0;
+    for (const char *s = t->env_prefix; *s && n < FXI_OPT_ENV_BYTES - 1; s++) name[n++] = *s;
+    for (const char *s = option; *s && n < FXI_OPT_ENV_BYTES - 1; s++)
+        name[n++] = *s == '-' ? '_' : (char)toupper((unsigned char)*s);
+    name[n] = 0;
+}
+
+enum { HELP_COLUMN = 28, HELP_COLUMNS = 100 };
+
+// Appends the text in lines that begin at HELP_COLUMN; `used` columns of the first are taken.
+static bool add_wrapped(fxi_buf *out, int used, const char *text)
+{
+    bool ok = true;
+    while (ok && *text) {
+        const size_t room = HELP_COLUMNS - HELP_COLUMN;
+        size_t n = strlen(text);
+        if (n > room)
+            for (n = room; n > 0 && text[n] != ' '; n--) {
+            }
+        if (n == 0) n = strcspn(text, " ");
+        ok = used < HELP_COLUMN || fxi_buf_str(out, "\n");
+        if (used >= HELP_COLUMN) used = 0;
+        ok = ok && fxi_buf_fmt(out, "%*s%.*s", HELP_COLUMN - used, "", (int)n, text);
+        used = HELP_COLUMNS;
+        text += n + strspn(text + n, " ");
+    }
+    return ok && fxi_buf_str(out, "\n");
+}
+
+static bool help_row(const fxi_opt *o, fxi_buf *out)
+{
+    char letter[8] = "    ", text[512];
+    if (o->letter) memcpy(letter, (char[]){'-', o->letter, ',', ' ', 0}, 5);
+    size_t start = out->n;
+    if (!fxi_buf_fmt(out, "  %s--%s %s", letter, o->name, o->arg ? o->arg : "")) return false;
+    snprintf(text, sizeof text, "%s%s%s%s", o->help, o->preset ? " (default " : "",
+             o->preset ? o->preset : "", o->preset ? ")" : "");
+    return add_wrapped(out, (int)(out->n - start), text);
+}
+
+bool fxi_opt_help(const fxi_opt_table *t, unsigned command, fxi_buf *out)
+{
+    for (size_t i = 0; i < t->n_opt; i++) {
+        const fxi_opt *o = &t->opt[i];
+        if ((o->commands & command) && o->help && !help_row(o, out)) return false;
+    }
+    return true;
+}
+
+// ---- values in effect ---------------------------------------------------------------------------
+
+// As a file of options would have it.
+static bool add_quoted(fxi_buf *out, const char *s)
+{
+    bool ok = fxi_buf_str(out, "\"");
+    for (; ok && *s; s++) {
+        if (*s == '\n' || *s == '\t')
+            ok = fxi_buf_str(out, *s == '\n' ? "\\n" : "\\t");
+        else
+            ok = fxi_buf_fmt(out, *s == '"' || *s == '\\' ? "\\%c" : "%c", *s);
+    }
+    return ok && fxi_buf_str(out, "\"");
+}
+
+static bool is_text(const fxi_opt *o)
+{
+    return o->type == FXI_OPT_STR || o->type == FXI_OPT_CHOICE;
+}
+
+static bool show_origin(const fxi_opt_table *t, const fxi_opt *o, const fxi_opt_set *set,
+                        const fxi_opt_rest *rest, fxi_buf *out)
+{
+    char name[FXI_OPT_ENV_BYTES];
+    fxi_opt_env_name(t, o->name, name);
+    switch (set->from) {
+    case FXI_OPT_FROM_FILE: return fxi_buf_fmt(out, "  # %s:%d\n", rest->file.name, set->line);
+    case FXI_OPT_FROM_ENVIRONMENT: return fxi_buf_fmt(out, "  # %s\n", name);
+    case FXI_OPT_FROM_FLAG: return fxi_buf_fmt(out, "  # --%s\n", o->name);
+    default: return fxi_buf_str(out, "\n");
+    }
+}
+
+static bool show_row(const fxi_opt_table *t, const fxi_opt *o, const fxi_opt_set *set,
+                     const fxi_opt_rest *rest, fxi_buf *out)
+{
+    if (o->type == FXI_OPT_CONFIG) return true;
+    if (!set->text && o->type != FXI_OPT_FLAG) return fxi_buf_fmt(out, "# %s =\n", o->name);
+    const char *text = set->text ? set->text : "no";
+    bool ok = fxi_buf_fmt(out, "%s = ", o->name);
+    ok = ok && (is_text(o) ? add_quoted(out, text) : fxi_buf_str(out, text));
+    return ok && show_origin(t, o, set, rest, out);
+}
+
+bool fxi_opt_show(const fxi_opt_table *t, unsigned command, const fxi_opt_rest *rest, fxi_buf *out)
+{
+    bool ok = true;
+    for (size_t i = 0; ok && i < t->n_opt; i++) {
+        const fxi_opt *o = &t->opt[i];
+        if ((o->commands & command) && o->help) ok = show_row(t, o, &rest->set[i], rest, out);
+    }
+    return ok;
+}

@@ -1,0 +1,344 @@
+// cmd_bench.c - prompt and decode speed through the engine, against the limits of the machine.
+//
+// The machine is measured before and after the runs, and the larger of the two figures counts:
+// other load can make a machine look slower than it is, not faster.
+#include "base/number/dtype.h"
+#include "cli/bench.h"
+#include "cli/command.h"
+#include "cli/terminal/terminal.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// ---- limits ------------------------------------------------------------------------------------
+//
+// The least time that this machine needs for the work of a row.
+//
+//     operations   two for each multiply-add of the linear layers (a prompt needs one row of
+//                  logits), at the arithmetic peak of the type that most weights are computed in
+//     bytes        the weights once per step, and when decoding the contents of the caches, at the
+//                  bandwidth of memory
+//
+// The longer of the two is the limit, as if it fully hid the other. Work between the
+// linear layers counts as free. A second limit counts what the scales of blocks cost the ports that
+// multiply: int8_scaled_gop_s is the peak there.
+
+// Quantised blocks are computed in int8 if the kernels have the instruction, all else in f32.
+static bool uses_int8(const fxi_bench *b)
+{
+    const fxi_dtype_info *type = fxi_dtype_by_name(b->model.type);
+    const bool is_block = type && type->block_elems > 1;
+    return is_block && strstr(b->model.kernel_path, "vnni") && b->machine.int8_gop_s > 0;
+}
+
+// n_tok tokens need n_mul multiply-adds and n_bytes of reading in all.
+static void set_limit(const fxi_bench *b, fxi_bench_row *r, double n_tok, double n_mul,
+                      double n_bytes)
+{
+    const fx_machine *m = &b->machine;
+    const bool int8 = uses_int8(b);
+    const double op_s = 2e-9 * n_mul / (int8 ? m->int8_gop_s : m->fma_gflop_s);
+    const double scaled_s = 2e-9 * n_mul / (int8 ? m->int8_scaled_gop_s : m->fma_gflop_s);
+    const double byte_s = 1e-9 * n_bytes / m->read_gb_s;
+    r->by_memory = byte_s > op_s;
+    r->limit_tok_s = n_tok / fmax(byte_s, op_s);
+    r->scaled_limit_tok_s = n_tok / fmax(byte_s, scaled_s);
+}
+
+static void limit_prompt(const fxi_bench *b, fxi_bench_row *r)
+{
+    const fx_model_info *m = &b->model;
+    const double n_tok = (double)r->batch * r->n_tok;
+    set_limit(b, r, n_tok,
+              n_tok * (double)m->mul_per_prompt_tok + r->batch * (double)m->mul_per_logit_row,
+              (double)m->weight_bytes_per_pass);
+}
+
+// The limit of one step.
+static void limit_decode(const fxi_bench *b, fxi_bench_row *r)
+{
+    const fx_model_info *m = &b->model;
+    const double kv_bytes = r->batch * r->mean_ctx * (double)m->kv_bytes_per_tok;
+    set_limit(b, r, r->batch, r->batch * (double)(m->mul_per_prompt_tok + m->mul_per_logit_row),
+              (double)m->weight_bytes_per_pass + kv_bytes);
+}
+
+static void set_all_limits(fxi_bench *b)
+{
+    for (int i = 0; i < b->n_prompt; i++) limit_prompt(b, &b->prompt_row[i]);
+    for (int i = 0; i < b->n_decode; i++) limit_decode(b, &b->decode_row[i]);
+}
+
+// ---- printing ----------------------------------------------------------------------------------
+
+static double share_of_limit(const fxi_bench_row *r)
+{
+    return r->tok_s / r->limit_tok_s;
+}
+
+static double share_of_scaled(const fxi_bench_row *r)
+{
+    return r->tok_s / r->scaled_limit_tok_s;
+}
+
+static const char *limit_name(const fxi_bench_row *r)
+{
+    return r->by_memory ? "memory" : "arithmetic";
+}
+
+// ---- table --------------------------------------------------------------------------------------
+
+static void print_row(const fxi_bench_row *r, int length)
+{
+    printf("%14d %8d %11.1f %11.1f %6.0f %% %6.0f %%  %s\n", r->batch, length, r->tok_s,
+           r->limit_tok_s, 100 * share_of_limit(r), 100 * share_of_scaled(r), limit_name(r));
+}
+
+static void print_heading(const char *phase, const char *length)
+{
+    printf("\n%-6s %7s %8s %11s %11s %8s %8s  %s\n", phase, "batch", length, "tokens/s", "limit",
+           "share", "scaled", "limited by");
+}
+
+static int print_bench_table(const fxi_bench *b)
+{
+    const fx_model_info *m = &b->model;
+    char params[FXI_SIZE_TEXT_BYTES], size[FXI_SIZE_TEXT_BYTES];
+    printf("model    %s, %s, %s parameters, %s\n", m->name, m->type,
+           fxi_cli_count(m->n_param, params), fxi_cli_size(m->file_bytes, size));
+    printf("machine  %d threads, %s: reads %.1f GB/s, f32 FMA %.0f GFLOP/s, int8 %.0f GOP/s, "
+           "%.0f scaled\n",
+           m->n_thread, m->kernel_path, b->machine.read_gb_s, b->machine.fma_gflop_s,
+           b->machine.int8_gop_s, b->machine.int8_scaled_gop_s);
+    printf("run      %d tokens generated after each prompt, median of %d, flexinfer %s\n",
+           b->o->n_gen, b->o->n_repeat, fx_version());
+    print_heading("prompt", "tokens");
+    for (int i = 0; i < b->n_prompt; i++) print_row(&b->prompt_row[i], b->prompt_row[i].n_tok);
+    print_heading("decode", "context");
+    for (int i = 0; i < b->n_decode; i++) print_row(&b->decode_row[i], b->decode_row[i].context);
+    return 0;
+}
+
+// ---- CSV ----------------------------------------------------------------------------------------
+
+static void print_quoted(const char *text)
+{
+    putchar('"');
+    for (; *text; text++) {
+        if (*text == '"') putchar('"');
+        putchar((unsigned char)*text < ' ' ? ' ' : *text);
+    }
+    putchar('"');
+}
+
+static void print_csv_row(const fxi_bench *b, const char *phase, const fxi_bench_row *r)
+{
+    printf("%s,%d,%d,%d,%.6g,%.6g,%.6g,%.6g,%s,", phase, r->batch, r->n_tok, r->context, r->tok_s,
+           r->limit_tok_s, share_of_limit(r), share_of_scaled(r), limit_name(r));
+    printf("%.6g,%.6g,%.6g,%.6g,%d,%s,", b->machine.read_gb_s, b->machine.fma_gflop_s,
+           b->machine.int8_gop_s, b->machine.int8_scaled_gop_s, b->model.n_thread,
+           b->model.kernel_path);
+    print_quoted(b->model.name);
+    printf(",%s,%s\n", b->model.type, fx_version());
+}
+
+static int print_bench_csv(const fxi_bench *b)
+{
+    printf("phase,batch,tokens,context,tokens_per_s,limit_tokens_per_s,share_of_limit,"
+           "share_of_scaled_limit,limited_by,read_gbps,fp32_gflops,int8_gops,int8_scaled_gops,"
+           "threads,kernel_path,model,type,version\n");
+    for (int i = 0; i < b->n_prompt; i++) print_csv_row(b, "prompt", &b->prompt_row[i]);
+    for (int i = 0; i < b->n_decode; i++) print_csv_row(b, "decode", &b->decode_row[i]);
+    return 0;
+}
+
+// ---- JSON ---------------------------------------------------------------------------------------
+
+static json_t *row_json(const fxi_bench_row *r)
+{
+    return json_pack("{s:i, s:i, s:f, s:f, s:f, s:f, s:s}", "batch", r->batch, "tokens", r->n_tok,
+                     "tokens_per_s", r->tok_s, "share_of_limit", share_of_limit(r),
+                     "share_of_scaled_limit", share_of_scaled(r), "limit_tokens_per_s",
+                     r->limit_tok_s, "limited_by", limit_name(r));
+}
+
+static json_t *prompt_json(const fxi_bench *b)
+{
+    json_t *rows = json_array();
+    for (int i = 0; i < b->n_prompt; i++) json_array_append_new(rows, row_json(&b->prompt_row[i]));
+    return rows;
+}
+
+static json_t *decode_json(const fxi_bench *b)
+{
+    json_t *rows = json_array();
+    for (int i = 0; i < b->n_decode; i++) {
+        json_t *row = row_json(&b->decode_row[i]);
+        json_object_set_new(row, "context", json_integer(b->decode_row[i].context));
+        json_object_set_new(row, "mean_context", json_real(b->decode_row[i].mean_ctx));
+        json_array_append_new(rows, row);
+    }
+    return rows;
+}
+
+static json_t *machine_json(const fxi_bench *b)
+{
+    const fx_machine *m = &b->machine;
+    return json_pack("{s:f, s:f, s:f, s:f, s:i, s:s}", "read_gbps", m->read_gb_s, "fp32_gflops",
+                     m->fma_gflop_s, "int8_gops", m->int8_gop_s, "int8_scaled_gops",
+                     m->int8_scaled_gop_s, "threads", b->model.n_thread, "kernel_path",
+                     b->model.kernel_path);
+}
+
+static json_t *model_json(const fx_model_info *m)
+{
+    return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:i, s:i, s:i, s:i, s:i, s:i}", "name",
+                     m->name, "arch", m->arch, "type", m->type, "file_bytes",
+                     (json_int_t)m->file_bytes, "n_param", (json_int_t)m->n_param,
+                     "kv_bytes_per_tok", (json_int_t)m->kv_bytes_per_tok, "ctx_tok", m->ctx_tok,
+                     "n_layer", m->n_layer, "dim", m->dim, "n_head", m->n_head, "n_kv_head",
+                     m->n_kv_head, "head_dim", m->head_dim);
+}
+
+static int print_bench_json(const fxi_bench *b)
+{
+    json_t *all = json_pack("{s:s, s:o, s:o, s:i, s:o, s:o}", "version", fx_version(), "model",
+                            model_json(&b->model), "machine", machine_json(b), "repeat",
+                            b->o->n_repeat, "prompt", prompt_json(b), "decode", decode_json(b));
+    if (!all) return fxi_cli_fail("out of memory for the JSON text");
+    json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
+    printf("\n");
+    json_decref(all);
+    return 0;
+}
+
+// ---- the command -------------------------------------------------------------------------------
+
+#define DEFAULT_PROMPT 512 // or half of the context if that is less
+
+static int largest_of(const fxi_opt_ints *list, int least)
+{
+    for (int i = 0; i < list->n; i++)
+        if (list->v[i] > least) least = list->v[i];
+    return least;
+}
+
+static fxi_opt_ints without_repeats(const fxi_opt_ints *list)
+{
+    fxi_opt_ints out = {.n = 0};
+    for (int i = 0; i < list->n; i++) {
+        int k = 0;
+        while (k < out.n && out.v[k] != list->v[i]) k++;
+        if (k == out.n) out.v[out.n++] = list->v[i];
+    }
+    return out;
+}
+
+static void fill_lists(fxi_bench *b)
+{
+    const int half = b->model.ctx_tok / 2;
+    const fxi_opt_ints preset = {{half < DEFAULT_PROMPT ? half : DEFAULT_PROMPT}, 1};
+    b->batch = without_repeats(&b->o->batch);
+    b->prompt = without_repeats(b->o->prompts.n ? &b->o->prompts : &preset);
+    b->context = without_repeats(b->o->contexts.n ? &b->o->contexts : &b->prompt);
+}
+
+static fx_status check_fits(const fxi_bench *b, const char *option, int n_tok, fx_error *err)
+{
+    if ((int64_t)n_tok + b->o->n_gen + 1 <= b->model.ctx_tok) return FX_OK;
+    return fxi_fail(err, FX_EINVAL, "%s %d and --gen %d do not fit the context of %d tokens",
+                    option, n_tok, b->o->n_gen, b->model.ctx_tok);
+}
+
+static fx_status check_all_fit(const fxi_bench *b, fx_error *err)
+{
+    FX_TRY(check_fits(b, "--prompt", largest_of(&b->prompt, 0), err));
+    return check_fits(b, "--context", largest_of(&b->context, 0), err);
+}
+
+// The options with room for the largest batch, and with no time cap on prompt work while others
+// decode.
+static fxi_cli_options with_room(const fxi_cli_options *o)
+{
+    fxi_cli_options with = *o;
+    const int longest = largest_of(&o->contexts, largest_of(&o->prompts, DEFAULT_PROMPT));
+    with.max_seq = largest_of(&o->batch, o->max_seq);
+    with.max_queue_tok = (uint64_t)with.max_seq * (uint64_t)longest + 1;
+    if (!o->step_ms) with.step_ms = 1 << 20;
+    return with;
+}
+
+static fx_status measure_machine(fxi_bench *b, fx_error *err)
+{
+    fx_machine now, *most = &b->machine;
+    FX_TRY(fx_measure_machine(b->o->n_thread, &now, err));
+    most->n_thread = now.n_thread;
+    most->read_gb_s = fmax(most->read_gb_s, now.read_gb_s);
+    most->fma_gflop_s = fmax(most->fma_gflop_s, now.fma_gflop_s);
+    most->int8_gop_s = fmax(most->int8_gop_s, now.int8_gop_s);
+    most->int8_scaled_gop_s = fmax(most->int8_scaled_gop_s, now.int8_scaled_gop_s);
+    return FX_OK;
+}
+
+static fx_status run_engine(fxi_bench *b, fx_engine *eng, fx_error *err)
+{
+    b->model = *fx_engine_info(eng);
+    fill_lists(b);
+    FX_TRY(check_all_fit(b, err));
+    FX_TRY(measure_machine(b, err));
+    if (!fxi_signals_catch()) return fxi_fail(err, FX_EINTERNAL, "out of file descriptors");
+    return fxi_bench_run(b, eng, err);
+}
+
+// With a trace of whatever was run, even where a run failed.
+static fx_status run_traced(fxi_bench *b, fx_error *err)
+{
+    fx_engine *eng = NULL;
+    FILE *trace;
+    const fxi_cli_options with = with_room(b->o);
+    FX_TRY(fxi_cli_trace_open(b->o->trace, &trace, err));
+    fx_status st = fxi_cli_open_generator(&with, &eng, err);
+    if (st == FX_OK) st = run_engine(b, eng, err);
+    const fx_status written =
+        fxi_cli_trace_write(b->o->trace, trace, eng, st == FX_OK ? err : NULL);
+    fx_engine_close(eng);
+    return st == FX_OK ? written : st;
+}
+
+static fx_status measure_all(fxi_bench *b, fx_error *err)
+{
+    FX_TRY(run_traced(b, err));
+    FX_TRY(measure_machine(b, err));
+    set_all_limits(b);
+    return FX_OK;
+}
+
+static int print_results(const fxi_bench *b)
+{
+    if (b->o->json) return print_bench_json(b);
+    return b->o->csv ? print_bench_csv(b) : print_bench_table(b);
+}
+
+int fxi_cmd_bench(const fxi_cli_options *o, const fxi_opt_rest *rest)
+{
+    (void)rest;
+    fx_error err;
+    if (o->json && o->csv) {
+        fxi_cli_fail("--json and --csv: one of them (see 'flexinfer help bench')");
+        return FXI_EXIT_USAGE;
+    }
+    fxi_bench *b = calloc(1, sizeof *b);
+    if (!b) return fxi_cli_fail("out of memory for the results");
+    b->o = o;
+    int rc;
+    if (measure_all(b, &err) == FX_OK)
+        rc = print_results(b);
+    else
+        rc = fxi_signals_stop() ? FXI_EXIT_SIGNAL + fxi_signals_stop()
+                                : fxi_cli_fail("%s", err.text);
+    free(b);
+    return rc;
+}

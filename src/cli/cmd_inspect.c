@@ -1,0 +1,282 @@
+// cmd_inspect.c - what a model is: header, metadata, tensors, totals, the size of a token in the KV
+// cache, and whether it runs.
+#include "cli/command.h"
+#include "cli/terminal/terminal.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "format/model_file.h"
+#include "format/vocab.h"
+
+#define STR_SHOWN  60 // bytes of a string
+#define ELEM_SHOWN 6  // elements of an array
+
+// Control characters are escaped: a file must not steer the terminal. UTF-8 passes.
+static void print_str(fxi_str s)
+{
+    size_t n = s.n;
+    if (n > STR_SHOWN)
+        for (n = STR_SHOWN; n > 0 && ((unsigned char)s.p[n] & 0xC0) == 0x80;)
+            n--; // whole characters
+    putchar('"');
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)s.p[i];
+        bool c1 = c == 0xC2 && i + 1 < n &&
+                  (unsigned char)s.p[i + 1] < 0xA0; // U+0080 .. U+009F are control characters
+        if (c < 0x20 || c == 0x7F || c1)
+            printf("\\x%02x", c);
+        else
+            putchar(c);
+    }
+    printf(n < s.n ? "\"... (%zu bytes)" : "\"", s.n);
+}
+
+// Names are shown in full, in columns; anything but printable ASCII is escaped.
+static void print_name(fxi_str s, int width)
+{
+    int used = 0;
+    for (size_t i = 0; i < s.n; i++) {
+        unsigned char c = (unsigned char)s.p[i];
+        bool plain = c >= 0x20 && c < 0x7F;
+        used += plain ? printf("%c", c) : printf("\\x%02x", c);
+    }
+    printf("%*s", used < width ? width - used : 1, "");
+}
+
+// ---- metadata -----------------------------------------------------------------------------------
+
+static const char *const type_name[FXI_GGUF_N_TYPE] = {
+    [FXI_GGUF_U8] = "u8",       [FXI_GGUF_I8] = "i8",     [FXI_GGUF_U16] = "u16",
+    [FXI_GGUF_I16] = "i16",     [FXI_GGUF_U32] = "u32",   [FXI_GGUF_I32] = "i32",
+    [FXI_GGUF_F32] = "f32",     [FXI_GGUF_BOOL] = "bool", [FXI_GGUF_STR] = "str",
+    [FXI_GGUF_ARRAY] = "array", [FXI_GGUF_U64] = "u64",   [FXI_GGUF_I64] = "i64",
+    [FXI_GGUF_F64] = "f64",
+};
+
+static void print_scalar(const fxi_gguf_kv *kv, fxi_gguf_type type, uint64_t i,
+                         const unsigned char **cursor)
+{
+    if (type == FXI_GGUF_STR)
+        print_str(fxi_gguf_next_str(cursor));
+    else if (type == FXI_GGUF_F32 || type == FXI_GGUF_F64)
+        printf("%g", fxi_gguf_float_at(kv, i));
+    else if (type == FXI_GGUF_BOOL)
+        printf("%s", fxi_gguf_int_at(kv, i) ? "true" : "false");
+    else if (type == FXI_GGUF_U64)
+        printf("%" PRIu64, (uint64_t)fxi_gguf_int_at(kv, i));
+    else
+        printf("%" PRId64, fxi_gguf_int_at(kv, i));
+}
+
+static void print_array(const fxi_gguf_kv *kv)
+{
+    const unsigned char *cursor = kv->value;
+    printf("%" PRIu64 " x %s: [", kv->n_elem, type_name[kv->elem_type]);
+    for (uint64_t i = 0; i < kv->n_elem && i < ELEM_SHOWN; i++) {
+        if (i) printf(", ");
+        print_scalar(kv, kv->elem_type, i, &cursor);
+    }
+    printf(kv->n_elem > ELEM_SHOWN ? ", ...]" : "]");
+}
+
+static void print_metadata(const fxi_gguf *g)
+{
+    printf("\nmetadata\n");
+    for (uint64_t i = 0; i < fxi_gguf_n_kv(g); i++) {
+        const fxi_gguf_kv *kv = fxi_gguf_kv_at(g, i);
+        const unsigned char *cursor = kv->value;
+        printf("  ");
+        print_name(kv->key, 42);
+        printf("%-6s", type_name[kv->type]);
+        if (kv->type == FXI_GGUF_ARRAY)
+            print_array(kv);
+        else
+            print_scalar(kv, kv->type, 0, &cursor);
+        printf("\n");
+    }
+}
+
+// ---- tensors ------------------------------------------------------------------------------------
+
+static uint64_t n_elem(const fxi_gguf_tensor *t)
+{
+    return t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3];
+}
+
+static void print_tensor(const fxi_gguf_tensor *t)
+{
+    char shape[96] = "";
+    size_t at = 0;
+    for (uint32_t d = 0; d < t->n_dim; d++)
+        at += (size_t)snprintf(shape + at, sizeof shape - at, d ? " x %" PRIu64 : "%" PRIu64,
+                               t->ne[d]);
+    printf("  ");
+    print_name(t->name, 32);
+    printf("%-8s%-20s%14" PRIu64 " bytes at %" PRIu64 "\n", t->type->name, shape, t->size_bytes,
+           t->offset);
+}
+
+static void print_tensors(const fxi_gguf *g)
+{
+    if (fxi_gguf_n_tensor(g) == 0) return;
+    printf(
+        "\ntensors (numbers along each dimension, fastest first; offsets into the tensor data)\n");
+    for (uint64_t i = 0; i < fxi_gguf_n_tensor(g); i++) print_tensor(fxi_gguf_tensor_at(g, i));
+}
+
+// ---- totals -------------------------------------------------------------------------------------
+
+#define MAX_TYPES 64
+
+typedef struct type_sum {
+    const char *name;
+    uint64_t n_tensor, bytes;
+} type_sum;
+
+static int sum_types(const fxi_gguf *g, type_sum sum[MAX_TYPES], uint64_t *n_param)
+{
+    int n = 0;
+    for (uint64_t i = 0; i < fxi_gguf_n_tensor(g); i++) {
+        const fxi_gguf_tensor *t = fxi_gguf_tensor_at(g, i);
+        *n_param += n_elem(t);
+        int s = 0;
+        while (s < n && strcmp(sum[s].name, t->type->name) != 0) s++;
+        if (s == MAX_TYPES) continue;
+        if (s == n) sum[n++] = (type_sum){.name = t->type->name};
+        sum[s].n_tensor++;
+        sum[s].bytes += t->size_bytes;
+    }
+    return n;
+}
+
+static void print_totals(const fxi_gguf *g)
+{
+    type_sum sum[MAX_TYPES];
+    uint64_t n_param = 0;
+    int n = sum_types(g, sum, &n_param);
+    char text[FXI_SIZE_TEXT_BYTES];
+    printf("\ntotals\n  parameters    %" PRIu64 " (%s)\n", n_param, fxi_cli_count(n_param, text));
+    for (int i = 0; i < n; i++)
+        printf("  %-14s%" PRIu64 " tensors, %s\n", sum[i].name, sum[i].n_tensor,
+               fxi_cli_size(sum[i].bytes, text));
+}
+
+// ---- KV cache -----------------------------------------------------------------------------------
+
+// "<architecture>.<key>" as a number; `otherwise` if it is absent or not a number.
+static uint32_t arch_u32(const fxi_gguf *g, fxi_str arch, const char *key, uint32_t otherwise)
+{
+    char name[128];
+    uint32_t v = otherwise;
+    snprintf(name, sizeof name, "%.*s.%s", arch.n < 64 ? (int)arch.n : 64, arch.p, key);
+    return fxi_gguf_u32(g, name, false, &v, NULL) == FX_OK ? v : otherwise;
+}
+
+static void print_kv(const fxi_gguf *g)
+{
+    fxi_str arch = {NULL, 0};
+    if (fxi_gguf_str(g, "general.architecture", false, &arch, NULL) != FX_OK || !arch.n) return;
+    uint64_t n_layer = arch_u32(g, arch, "block_count", 0);
+    uint32_t n_head = arch_u32(g, arch, "attention.head_count", 0);
+    uint32_t n_kv = arch_u32(g, arch, "attention.head_count_kv", n_head);
+    uint32_t width = arch_u32(g, arch, "embedding_length", 0);
+    uint64_t k = arch_u32(g, arch, "attention.key_length", n_head ? width / n_head : 0);
+    uint64_t v = arch_u32(g, arch, "attention.value_length", (uint32_t)k);
+    uint32_t n_ctx = arch_u32(g, arch, "context_length", 0);
+    if (!n_layer || !n_kv || !k) return;
+    double bytes = (double)n_layer * n_kv * (double)(k + v) * 2;
+    char text[FXI_SIZE_TEXT_BYTES];
+    printf("  KV cache      %.0f bytes per token in f16 (%" PRIu64
+           " layers x %u KV heads x (%" PRIu64 " + %" PRIu64 ") x 2)\n",
+           bytes, n_layer, n_kv, k, v);
+    printf("                %s per 1024 tokens", fxi_cli_size((uint64_t)(bytes * 1024), text));
+    if (n_ctx)
+        printf(", %s for the trained context of %u",
+               fxi_cli_size((uint64_t)(bytes * (double)n_ctx), text), n_ctx);
+    printf("\n");
+}
+
+// ---- whether it runs ----------------------------------------------------------------------------
+
+static void print_error_text(const char *text)
+{
+    for (; *text; text++) // a file's words must not steer the terminal
+        if ((unsigned char)*text >= 0x20 && *text != 0x7F) putchar(*text);
+}
+
+static void print_abilities(const fx_model_info *info)
+{
+    if (info->embeds)
+        printf("  embeds texts of up to %d tokens: %d numbers, pooling %s\n", info->embd_tok,
+               info->n_embd, info->pooling);
+    if (!info->generates) printf("  generates no text\n");
+}
+
+static void print_runs(const char *path)
+{
+    fx_error err;
+    fx_model_info info;
+    char n[FXI_SIZE_TEXT_BYTES];
+    if (fx_model_inspect(path, NULL, &info, &err) == FX_OK) {
+        printf("\nruns: %s, %s parameters, weights in %s\n", info.arch,
+               fxi_cli_count(info.n_param, n), info.type);
+        print_abilities(&info);
+        return;
+    }
+    printf("\ndoes not run: ");
+    print_error_text(err.text);
+    printf("\n");
+}
+
+// ---- the whole ----------------------------------------------------------------------------------
+
+static void print_form(const fxi_gguf *g, const char *path)
+{
+    char text[FXI_SIZE_TEXT_BYTES];
+    struct stat st;
+    printf("%s\n  ", path);
+    if (!stat(path, &st) && S_ISDIR(st.st_mode))
+        printf("Hugging Face folder, shown as GGUF, ");
+    else
+        printf("GGUF version %" PRIu32 ", ", fxi_gguf_version(g));
+    printf("%" PRIu64 " bytes (%s), %" PRIu64 " metadata keys, %" PRIu64 " tensors\n",
+           fxi_gguf_size(g), fxi_cli_size(fxi_gguf_size(g), text), fxi_gguf_n_kv(g),
+           fxi_gguf_n_tensor(g));
+}
+
+// A file that is cut off after its header still says what it is.
+static fx_status open_or_head(const char *path, fxi_gguf **g, fx_error *err)
+{
+    const fx_status st = fxi_model_file_open(path, g, err);
+    if (st != FX_EFORMAT) return st;
+    return fxi_gguf_open_head(path, g, NULL) == FX_OK ? FX_OK : st;
+}
+
+// What a user should know of the vocabulary, if the file has one that can be read.
+static void print_vocab_warning(const fxi_gguf *g)
+{
+    fxi_vocab *vocab;
+    if (fxi_vocab_load(g, &vocab, NULL) != FX_OK) return;
+    if (fxi_vocab_warning(vocab)) printf("\nwarning: %s\n", fxi_vocab_warning(vocab));
+    fxi_vocab_free(vocab);
+}
+
+int fxi_cmd_inspect(const fxi_cli_options *o, const fxi_opt_rest *rest)
+{
+    (void)o;
+    fx_error err;
+    fxi_gguf *g;
+    if (open_or_head(rest->arg[0], &g, &err) != FX_OK) return fxi_cli_fail("%s", err.text);
+    print_form(g, rest->arg[0]);
+    print_metadata(g);
+    print_tensors(g);
+    print_totals(g);
+    print_kv(g);
+    print_vocab_warning(g);
+    print_runs(rest->arg[0]);
+    fxi_gguf_close(g);
+    return 0;
+}

@@ -1,0 +1,58 @@
+// commands.c - the commands of flexinfer, as help and the manual page show them.
+#include "cli/command.h"
+
+static const char bench_note[] =
+    "Each batch runs with prompts of each length; rates are of all sequences together.\n"
+    "Every prompt is new, so no cached prefix helps. The limit follows from:\n\n"
+    "  prompt  the longer of: operations of the linear layers at the arithmetic peak (int8\n"
+    "          where the kernels use it for most weights, else f32); weights read once\n"
+    "  decode  the longer of, for a step: weights and KV cache read; operations at the peak\n\n"
+    "Peaks and memory bandwidth are measured before and after the runs; the larger counts.\n";
+
+static const char types_note[] =
+    "Types: f32, f16, bf16; quantized: q8_0, q6_k, q5_k_m, q5_1, q5_0, q4_k_m, q4_1, q4_0.\n"
+    "The _m types are mixtures: tensors whose errors cost most get more bits.\n";
+
+static const char top_note[] =
+    "URL: of the server, http://127.0.0.1:8080 if none is given. Of another machine, forward a "
+    "port:\n"
+    "ssh -L 8080:127.0.0.1:8080 HOST. https needs a proxy that speaks http. A server with keys "
+    "wants\n"
+    "an admin's. The key ? shows what the letters mean. NO_COLOR turns colours off.\n";
+
+static const fxi_cli_command commands[] = {
+    {"serve", FXI_CMD_SERVE, 0, 0, true, "-m FILE [options]",
+     "answer OpenAI-compatible requests over HTTP", NULL, fxi_cmd_serve},
+    {"run", FXI_CMD_RUN, 0, 0, true, "-m FILE [-p TEXT] [options]",
+     "complete a text; without -p, chat in the terminal", NULL, fxi_cmd_run},
+    {"tokenize", FXI_CMD_TOKENIZE, 0, 0, true, "-m FILE [--decode] < TEXT",
+     "text on stdin to token ids on one line, or back", NULL, fxi_cmd_tokenize},
+    {"inspect", FXI_CMD_INSPECT, 1, 1, false, "MODEL",
+     "show what a model is, whether it runs, and what its cache costs", NULL, fxi_cmd_inspect},
+    {"convert", FXI_CMD_CONVERT, 1, 1, false, "MODEL -o FILE [--type TYPE]",
+     "a Hugging Face folder to a GGUF file", types_note, fxi_cmd_convert},
+    {"quantize", FXI_CMD_QUANTIZE, 3, 3, false, "MODEL FILE TYPE",
+     "a model to a GGUF file of smaller numbers", types_note, fxi_cmd_quantize},
+    {"bench", FXI_CMD_BENCH, 0, 0, true, "-m FILE [options]",
+     "measure prompt and decode speed against the machine's limits", bench_note, fxi_cmd_bench},
+    {"top", FXI_CMD_TOP, 0, 1, false, "[URL] [options]",
+     "watch a server's requests and memory on the terminal", top_note, fxi_cmd_top},
+    {"help", FXI_CMD_HELP, 0, 1, false, "[COMMAND]", "show the commands, or a command's options",
+     NULL, NULL},
+};
+
+static const fxi_cli_moved moved[] = {
+    {"bench", "replay", "'bench replay' is now 'flexinfer-lab replay'"},
+    {"bench", "serve", "'bench serve' is now 'flexinfer-lab serve'"},
+    {"bench", "figures", "'bench figures' is now 'bench/figures.py', next to flexinfer-lab"},
+};
+
+const fxi_cli_program fxi_cli_flexinfer = {
+    .name = "flexinfer",
+    .about = "serves language models from a KV cache in virtual memory",
+    .command = commands,
+    .n_command = sizeof commands / sizeof *commands,
+    .options = &fxi_cli_table,
+    .moved = moved,
+    .n_moved = sizeof moved / sizeof *moved,
+};

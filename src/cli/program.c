@@ -1,0 +1,257 @@
+// program.c - what all commands of a program share: options, help, completion, and the check of
+// stdout at the end.
+#include "cli/cli.h"
+#include "cli/terminal/terminal.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+static const fxi_cli_command *find_command(const fxi_cli_program *p, const char *name)
+{
+    for (int i = 0; i < p->n_command; i++)
+        if (strcmp(p->command[i].name, name) == 0) return &p->command[i];
+    return NULL;
+}
+
+// ---- help ---------------------------------------------------------------------------------------
+
+static void print_overview(const fxi_cli_program *p, FILE *to)
+{
+    fprintf(to, "%s %s - %s\n\n", p->name, fx_version(), p->about);
+    for (int i = 0; i < p->n_command; i++)
+        fprintf(to, "  %s %-10s%-29s%s\n", p->name, p->command[i].name, p->command[i].synopsis,
+                p->command[i].about);
+    fprintf(to, "\n'%s help COMMAND' lists a command's options.\n", p->name);
+}
+
+static int print_command(const fxi_cli_program *p, const fxi_cli_command *cmd)
+{
+    fxi_buf rows = {0};
+    if (!fxi_opt_help(p->options, cmd->bit, &rows))
+        return fxi_cli_fail("out of memory for the help text");
+    printf("%s %s %s\n%s\n", p->name, cmd->name, cmd->synopsis, cmd->about);
+    if (rows.n)
+        printf("\n%s\nEach can also be set in the environment (--kv-memory is FLEXINFER_KV_MEMORY) "
+               "and in\n"
+               "the file that --config names. A flag wins, then the environment.\n",
+               rows.p);
+    fxi_buf_free(&rows);
+    if (cmd->note) printf("\n%s", cmd->note);
+    return 0;
+}
+
+static int usage_error(const fxi_cli_program *p, const char *command, const char *text)
+{
+    fxi_cli_fail("%s (see '%s help%s%s')", text, p->name, command ? " " : "",
+                 command ? command : "");
+    return FXI_EXIT_USAGE;
+}
+
+static int unknown_command(const fxi_cli_program *p, const char *name)
+{
+    char text[128];
+    snprintf(text, sizeof text, "unknown command '%.60s'", name);
+    return usage_error(p, NULL, text);
+}
+
+static int run_help(const fxi_cli_program *p, const fxi_opt_rest *rest)
+{
+    if (rest->n == 0) {
+        print_overview(p, stdout);
+        return 0;
+    }
+    const fxi_cli_command *cmd = find_command(p, rest->arg[0]);
+    return cmd ? print_command(p, cmd) : unknown_command(p, rest->arg[0]);
+}
+
+// ---- completion: `PROGRAM complete WORD...` prints what may take the place of the last word -----
+//
+// Lines are WORD, or WORD and what it means, with a tab between; an option that takes a value ends
+// with '='. ":files" and ":folders" stand for names of files. The scripts in dist/completion show
+// them in the shells' ways.
+
+static void offer_word(const char *prefix, const char *before, const char *word, size_t n,
+                       const char *end, const char *about)
+{
+    char all[128];
+    snprintf(all, sizeof all, "%s%.*s%s", before, (int)n, word, end);
+    if (strncmp(all, prefix, strlen(prefix)) != 0) return;
+    printf("%s%s%s\n", all, about ? "\t" : "", about ? about : "");
+}
+
+static void offer_commands(const fxi_cli_program *p, const char *prefix)
+{
+    for (int i = 0; i < p->n_command; i++)
+        offer_word(prefix, "", p->command[i].name, strlen(p->command[i].name), "",
+                   p->command[i].about);
+}
+
+static void offer_options(const fxi_cli_program *p, const fxi_cli_command *cmd, const char *prefix)
+{
+    for (size_t i = 0; i < p->options->n_opt; i++) {
+        const fxi_opt *o = &p->options->opt[i];
+        if ((o->commands & cmd->bit) && o->help)
+            offer_word(prefix, "--", o->name, strlen(o->name), o->type == FXI_OPT_FLAG ? "" : "=",
+                       o->help);
+    }
+    offer_word(prefix, "", "--help", 6, "", "show the options");
+}
+
+// The values of an option; `before` precedes each of them in the word that is completed.
+static void offer_values(const fxi_opt *o, const char *prefix, const char *before)
+{
+    if (o->type == FXI_OPT_CHOICE)
+        for (const char *word = o->arg; *word; word += strcspn(word, "|"), word += *word == '|')
+            offer_word(prefix, before, word, strcspn(word, "|"), "", NULL);
+    else if (strcmp(o->arg, "DIR") == 0)
+        printf(":folders\n");
+    else if (strcmp(o->arg, "FILE") == 0)
+        printf(":files\n");
+}
+
+// The option of cmd that the word names, "--name", "-x" or "--name=..."; NULL: none that takes a
+// value.
+static const fxi_opt *option_with_value(const fxi_cli_program *p, const fxi_cli_command *cmd,
+                                        const char *word)
+{
+    const bool is_long = word[0] == '-' && word[1] == '-';
+    const size_t n = is_long ? strcspn(word + 2, "=") : 0;
+    for (size_t i = 0; i < p->options->n_opt; i++) {
+        const fxi_opt *o = &p->options->opt[i];
+        if (!(o->commands & cmd->bit) || o->type == FXI_OPT_FLAG) continue;
+        if (is_long && strlen(o->name) == n && memcmp(o->name, word + 2, n) == 0) return o;
+        if (o->letter && word[0] == '-' && word[1] == o->letter && !word[2]) return o;
+    }
+    return NULL;
+}
+
+static void complete_argument(const fxi_cli_program *p, const fxi_cli_command *cmd,
+                              const char *before, const char *word)
+{
+    const fxi_opt *o = option_with_value(p, cmd, before);
+    const char *equals = strchr(word, '=');
+    if (o) {
+        offer_values(o, word, "");
+    } else if (equals && word[0] == '-' && (o = option_with_value(p, cmd, word))) {
+        char name[64];
+        snprintf(name, sizeof name, "%.*s", (int)(equals + 1 - word), word);
+        offer_values(o, word, name);
+    } else if (!cmd->call) {
+        offer_commands(p, word);
+    } else if (word[0] != '-' && cmd->max_rest) {
+        printf(":files\n");
+    } else {
+        offer_options(p, cmd, word);
+    }
+}
+
+// bash gives --name=value as three words.
+static int run_complete(const fxi_cli_program *p, int n, char **word)
+{
+    const bool after_equals = n > 1 && strcmp(word[n - 1], "=") == 0;
+    const bool has_equals = n > 2 && strcmp(word[n - 2], "=") == 0;
+    if (n == 0) return 0;
+    const char *last = after_equals ? "" : word[n - 1];
+    const char *before = n < 2 ? "" : word[n - 2 - has_equals];
+    if (n == 1) {
+        offer_commands(p, last);
+        offer_word(last, "", "--help", 6, "", "show the commands");
+        offer_word(last, "", "--version", 9, "", "show the version");
+        return 0;
+    }
+    const fxi_cli_command *cmd = find_command(p, word[0]);
+    if (cmd) complete_argument(p, cmd, before, last);
+    return 0;
+}
+
+// ---- one command --------------------------------------------------------------------------------
+
+// What is wrong with the arguments as a whole; NULL: nothing.
+static const char *find_complaint(const fxi_cli_command *cmd, const fxi_cli_options *o,
+                                  const fxi_opt_rest *rest, char text[128])
+{
+    if (cmd->needs_model && (!o->model || !o->model[0])) return "missing model: -m FILE";
+    if (rest->n < cmd->min_rest) return "missing file";
+    if (rest->n <= cmd->max_rest) return NULL;
+    snprintf(text, 128, "unexpected argument '%.60s'", rest->arg[cmd->max_rest]);
+    return text;
+}
+
+// Once for each old spelling.
+static void print_notes(const fxi_cli_program *p, const fxi_opt_rest *rest)
+{
+    char text[200];
+    for (size_t i = 0; i < p->options->n_renamed; i++)
+        if (fxi_opt_note(p->options, rest, i, text, sizeof text))
+            fprintf(stderr, "note: %s\n", text);
+}
+
+static int run_command(const fxi_cli_program *p, const fxi_cli_command *cmd, int argc, char **argv,
+                       fxi_cli_options *o)
+{
+    fx_error err;
+    fxi_opt_rest rest;
+    const char *wrong;
+    char text[128];
+    int rc;
+    if (fxi_opt_parse(p->options, cmd->bit, argc, argv, o, &rest, &err) != FX_OK)
+        rc = usage_error(p, cmd->name, err.text);
+    else if (rest.help)
+        rc = print_command(p, cmd);
+    else if ((wrong = find_complaint(cmd, o, &rest, text)))
+        rc = usage_error(p, cmd->name, wrong);
+    else {
+        print_notes(p, &rest);
+        rc = cmd->call ? cmd->call(o, &rest) : run_help(p, &rest);
+    }
+    fxi_opt_rest_free(&rest);
+    return rc;
+}
+
+// A spelling of former versions; NULL: it is none.
+static const fxi_cli_moved *find_moved(const fxi_cli_program *p, int argc, char **argv)
+{
+    for (int i = 0; i < p->n_moved && argc > 2; i++)
+        if (!strcmp(argv[1], p->moved[i].word) && !strcmp(argv[2], p->moved[i].next))
+            return &p->moved[i];
+    return NULL;
+}
+
+static bool is_one_of(const char *arg, const char *a, const char *b)
+{
+    return strcmp(arg, a) == 0 || strcmp(arg, b) == 0;
+}
+
+static int run_arguments(const fxi_cli_program *p, int argc, char **argv, fxi_cli_options *o)
+{
+    if (argc < 2) {
+        print_overview(p, stderr);
+        return FXI_EXIT_USAGE;
+    }
+    if (is_one_of(argv[1], "--version", "version")) {
+        printf("%s %s\n", p->name, fx_version());
+        return 0;
+    }
+    if (is_one_of(argv[1], "--help", "-h")) {
+        print_overview(p, stdout);
+        return 0;
+    }
+    if (strcmp(argv[1], "complete") == 0) return run_complete(p, argc - 2, argv + 2);
+    const fxi_cli_moved *moved = find_moved(p, argc, argv);
+    if (moved) return usage_error(p, NULL, moved->now);
+    const fxi_cli_command *cmd = find_command(p, argv[1]);
+    return cmd ? run_command(p, cmd, argc - 2, argv + 2, o) : unknown_command(p, argv[1]);
+}
+
+int fxi_cli_main(const fxi_cli_program *p, int argc, char **argv, fxi_cli_options *o)
+{
+    if (!fxi_console_open(p->name)) return FXI_EXIT_FAILURE;
+    signal(SIGPIPE, SIG_DFL); // `flexinfer ... | head -1` ends quietly, whatever was inherited
+    int rc = run_arguments(p, argc, argv, o);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        if (rc == 0) rc = fxi_cli_fail("cannot write to stdout: %s", strerror(errno));
+    }
+    return rc;
+}

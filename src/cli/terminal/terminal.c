@@ -1,0 +1,191 @@
+// terminal.c - lines for people, a progress bar, and signals as flags.
+#include "cli/terminal/terminal.h"
+#include "flexinfer/error.h" // defines: FX_ERROR_TEXT_BYTES
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+// ---- lines -------------------------------------------------------------------------------------
+
+static const char *program = "flexinfer"; // its name in error lines; set once, at the start
+
+bool fxi_console_open(const char *name)
+{
+    program = name;
+    static const int modes[] = {O_RDONLY, O_RDONLY, O_WRONLY};
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", modes[fd]) != fd) return false;
+    return true;
+}
+
+int fxi_cli_fail(const char *fmt, ...)
+{
+    char line[FX_ERROR_TEXT_BYTES + 64];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(line, sizeof line, fmt, ap);
+    va_end(ap);
+    for (char *c = line; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7f)
+            *c = '?'; // stays one line, whatever a file or a user wrote
+    fprintf(stderr, "%s: %s\n", program, line);
+    return FXI_EXIT_FAILURE;
+}
+
+static const char *scale_text(double v, double step, const char *const *unit,
+                              char text[FXI_SIZE_TEXT_BYTES])
+{
+    int u = 0;
+    for (; v >= step && unit[u + 1]; u++) v /= step;
+    snprintf(text, FXI_SIZE_TEXT_BYTES, u == 0 || v >= 99.95 ? "%.0f%s" : "%.1f%s", v, unit[u]);
+    return text;
+}
+
+const char *fxi_cli_size(uint64_t bytes, char text[FXI_SIZE_TEXT_BYTES])
+{
+    static const char *const unit[] = {" B", " KiB", " MiB", " GiB", " TiB", NULL};
+    return scale_text((double)bytes, 1024, unit, text);
+}
+
+const char *fxi_cli_count(uint64_t n, char text[FXI_SIZE_TEXT_BYTES])
+{
+    static const char *const unit[] = {"", " K", " M", " B", " T", NULL};
+    return scale_text((double)n, 1000, unit, text);
+}
+
+// ---- progress ----------------------------------------------------------------------------------
+
+#define BAR_FROM_BYTES (64ull << 20) // less is done before anyone could read a bar
+#define BAR_WIDTH      40
+
+fxi_progress fxi_progress_begin(const char *what)
+{
+    return (fxi_progress){what, -1, isatty(STDERR_FILENO)};
+}
+
+void fxi_progress_draw(fxi_progress *p, uint64_t done, uint64_t total)
+{
+    if (!p->visible || total < BAR_FROM_BYTES) return;
+    const int now = (int)((double)done / (double)total * 100.0);
+    if (now == p->shown) return;
+    p->shown = now;
+    char bar[BAR_WIDTH + 1];
+    for (int i = 0; i < BAR_WIDTH; i++) bar[i] = i * 100 < now * BAR_WIDTH ? '#' : '.';
+    bar[BAR_WIDTH] = 0;
+    fprintf(stderr, "\r%s [%s] %3d %%", p->what, bar, now);
+}
+
+void fxi_progress_end(fxi_progress *p)
+{
+    if (p->shown >= 0) fprintf(stderr, "\r\033[K");
+    p->shown = -1;
+}
+
+// ---- signals -----------------------------------------------------------------------------------
+//
+// A handler reaches nothing but static data, so this file has some: the flag and an eventfd.
+// Writing to an eventfd is one of the few things a handler may do. Signals and the events of other
+// threads go through the same counter, so neither is missed between checking the flag and going to
+// sleep.
+
+static atomic_int caught; // the signal, 0 if none came
+static atomic_bool hung_up;
+static int wake_fd = -1;
+
+void fxi_signals_wake(void)
+{
+    const uint64_t one = 1;
+    ssize_t n = write(wake_fd, &one, sizeof one);
+    (void)n; // fails only if the count is full, and then the sleeper wakes too
+}
+
+static void on_signal(int number)
+{
+    int saved = errno;
+    atomic_store(&caught, number);
+    fxi_signals_wake();
+    errno = saved;
+}
+
+static void set_handler(void (*handler)(int))
+{
+    struct sigaction act = {.sa_handler = handler}; // no SA_RESTART: a read of stdin must return
+    sigaction(SIGINT, &act, NULL);
+    sigaction(SIGTERM, &act, NULL);
+}
+
+bool fxi_signals_catch(void)
+{
+    wake_fd = eventfd(0, EFD_CLOEXEC);
+    if (wake_fd < 0) return false;
+    set_handler(on_signal);
+    return true;
+}
+
+void fxi_signals_stop_on_hup(void)
+{
+    struct sigaction act;
+    if (sigaction(SIGHUP, NULL, &act) || act.sa_handler == SIG_IGN) return;
+    act = (struct sigaction){.sa_handler = on_signal};
+    sigaction(SIGHUP, &act, NULL);
+}
+
+static void on_hup(int number)
+{
+    int saved = errno;
+    (void)number;
+    atomic_store(&hung_up, true);
+    fxi_signals_wake();
+    errno = saved;
+}
+
+void fxi_signals_catch_hup(void)
+{
+    struct sigaction act = {.sa_handler = on_hup};
+    sigaction(SIGHUP, &act, NULL);
+}
+
+bool fxi_signals_take_hup(void)
+{
+    return atomic_exchange(&hung_up, false);
+}
+
+void fxi_signals_let_kill(void)
+{
+    set_handler(SIG_DFL);
+}
+
+int fxi_signals_stop(void)
+{
+    return atomic_load(&caught);
+}
+
+void fxi_signals_clear(void)
+{
+    atomic_store(&caught, 0);
+}
+
+void fxi_signals_wait(void)
+{
+    uint64_t count;
+    ssize_t n = read(wake_fd, &count, sizeof count);
+    (void)n; // EINTR is a reason to wake too
+}
+
+bool fxi_signals_wait_input(int fd)
+{
+    struct pollfd fds[] = {{.fd = fd, .events = POLLIN}, {.fd = wake_fd, .events = POLLIN}};
+    while (!fxi_signals_stop()) {
+        if (poll(fds, 2, -1) < 0) continue;
+        if (fds[1].revents) fxi_signals_wait(); // resets the counter
+        if (fds[0].revents) return true;
+    }
+    return false;
+}

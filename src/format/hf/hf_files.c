@@ -1,0 +1,605 @@
+// hf_files.c - opens the files of a Hugging Face folder: reads JSON, indexes the tensors.
+#include "format/hf/hf_files.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/json/json_shape.h"
+#include "base/system/mapping.h"
+#include "base/text/utf8.h" // defines: fxi_utf8_vprint
+#include "format/json_text.h"
+#include "format/show.h"
+
+// ---- a safetensors file -------------------------------------------------------------------------
+
+// Limits of a header: a model of a terabyte has some 10^5 tensors, with 8 values each.
+enum { MAX_HEADER_BYTES = 100000000, MAX_HEADER_VALUES = 2000000, MAX_HEADER_DEPTH = 8 };
+
+enum { LENGTH_BYTES = 8, MAX_NAME_BYTES = 512 };
+
+static const struct st_type {
+    const char *name;
+    uint32_t elem_bytes;
+    fxi_st_type type;
+} st_types[] = {
+    {"F32", 4, FXI_ST_F32},         {"F16", 2, FXI_ST_F16},    {"BF16", 2, FXI_ST_BF16},
+    {"F8_E4M3", 1, FXI_ST_F8_E4M3}, {"U8", 1, FXI_ST_U8},      {"F64", 8, FXI_ST_OTHER},
+    {"I64", 8, FXI_ST_OTHER},       {"U64", 8, FXI_ST_OTHER},  {"I32", 4, FXI_ST_OTHER},
+    {"U32", 4, FXI_ST_OTHER},       {"I16", 2, FXI_ST_OTHER},  {"U16", 2, FXI_ST_OTHER},
+    {"I8", 1, FXI_ST_OTHER},        {"BOOL", 1, FXI_ST_OTHER}, {"F8_E5M2", 1, FXI_ST_OTHER},
+    {"F8_E8M0", 1, FXI_ST_OTHER},
+};
+
+static const struct st_type *find_st_type(const char *name)
+{
+    for (size_t i = 0; i < sizeof st_types / sizeof *st_types; i++)
+        if (!strcmp(st_types[i].name, name)) return &st_types[i];
+    return NULL;
+}
+
+typedef struct st_cursor {
+    fxi_safetensors *s;
+    const unsigned char *data; // where the tensors' data begins
+    uint64_t data_bytes;
+    fx_error *err;
+} st_cursor;
+
+fx_status fxi_st_fail(fx_error *err, const fxi_st_tensor *t, const char *fmt, ...)
+{
+    char what[256];
+    va_list ap;
+    va_start(ap, fmt);
+    fxi_utf8_vprint(what, sizeof what, fmt, ap);
+    va_end(ap);
+    return fxi_fail(err, FX_EFORMAT, "%s: tensor '%s': %s", t->file,
+                    fxi_show_text(t->name, strlen(t->name)).s, what);
+}
+
+// ---- safetensors: one tensor --------------------------------------------------------------------
+
+// A whole number from 0 to 2^53, which JSON's numbers hold exactly.
+static bool read_count(const json_t *v, uint64_t *out)
+{
+    if (!json_is_integer(v)) return false;
+    const json_int_t n = json_integer_value(v);
+    *out = (uint64_t)n;
+    return n >= 0 && n <= (json_int_t)1 << 53;
+}
+
+static fx_status read_st_shape(const st_cursor *c, const json_t *of, fxi_st_tensor *t)
+{
+    const json_t *shape = json_object_get(of, "shape");
+    if (!json_is_array(shape)) return fxi_st_fail(c->err, t, "has no shape");
+    const size_t n = json_array_size(shape);
+    if (n > FXI_ST_MAX_DIM)
+        return fxi_st_fail(c->err, t, "has %zu dimensions (at most %d)", n, FXI_ST_MAX_DIM);
+    t->n_dim = (int)n;
+    t->n_elem = 1;
+    for (size_t i = 0; i < FXI_ST_MAX_DIM; i++) t->dim[i] = 1;
+    for (size_t i = 0; i < n; i++) {
+        if (!read_count(json_array_get(shape, i), &t->dim[i]))
+            return fxi_st_fail(c->err, t, "dimension %zu is not a count", i);
+        if (__builtin_mul_overflow(t->n_elem, t->dim[i], &t->n_elem))
+            return fxi_st_fail(c->err, t, "its dimensions' product is too large");
+    }
+    return FX_OK;
+}
+
+static fx_status read_st_type(const st_cursor *c, const json_t *of, fxi_st_tensor *t)
+{
+    const char *name = json_string_value(json_object_get(of, "dtype"));
+    if (!name) return fxi_st_fail(c->err, t, "has no dtype");
+    const struct st_type *type = find_st_type(name);
+    if (!type)
+        return fxi_st_fail(c->err, t, "has the unknown type '%s'",
+                           fxi_show_text(name, strlen(name)).s);
+    t->type = type->type;
+    t->type_name = type->name;
+    t->elem_bytes = type->elem_bytes;
+    return FX_OK;
+}
+
+static fx_status read_range(const st_cursor *c, const json_t *of, fxi_st_tensor *t)
+{
+    const json_t *range = json_object_get(of, "data_offsets");
+    uint64_t from, to, want;
+    if (json_array_size(range) != 2 || !read_count(json_array_get(range, 0), &from) ||
+        !read_count(json_array_get(range, 1), &to))
+        return fxi_st_fail(c->err, t, "data_offsets are not two counts");
+    if (from > to || to > c->data_bytes)
+        return fxi_st_fail(c->err, t,
+                           "bytes %" PRIu64 " to %" PRIu64 " are not within the %" PRIu64
+                           " bytes of tensor data",
+                           from, to, c->data_bytes);
+    if (__builtin_mul_overflow(t->n_elem, t->elem_bytes, &want) || want != to - from)
+        return fxi_st_fail(c->err, t,
+                           "%" PRIu64 " bytes of data for %" PRIu64 " numbers of type %s",
+                           to - from, t->n_elem, t->type_name);
+    t->data = c->data + from;
+    t->size_bytes = to - from;
+    return FX_OK;
+}
+
+static fx_status read_entry(const st_cursor *c, const char *name, const json_t *of,
+                            fxi_st_tensor *t)
+{
+    *t = (fxi_st_tensor){.name = name, .file = c->s->path};
+    const size_t n = strlen(name);
+    if (!n || n > MAX_NAME_BYTES)
+        return fxi_st_fail(c->err, t, "a name of %zu bytes (1 to %d allowed)", n, MAX_NAME_BYTES);
+    if (!json_is_object(of)) return fxi_st_fail(c->err, t, "is not an object");
+    FX_TRY(read_st_type(c, of, t));
+    FX_TRY(read_st_shape(c, of, t));
+    return read_range(c, of, t);
+}
+
+// ---- safetensors: all tensors -------------------------------------------------------------------
+
+static int compare_st_names(const void *a, const void *b)
+{
+    return strcmp(((const fxi_st_tensor *)a)->name, ((const fxi_st_tensor *)b)->name);
+}
+
+static int compare_data(const void *a, const void *b)
+{
+    const fxi_st_tensor *x = *(const fxi_st_tensor *const *)a,
+                        *y = *(const fxi_st_tensor *const *)b;
+    if (x->data != y->data) return x->data < y->data ? -1 : 1;
+    return (x->size_bytes > y->size_bytes) - (x->size_bytes < y->size_bytes);
+}
+
+static fx_status check_gaps(const st_cursor *c, const fxi_st_tensor *const *by_data)
+{
+    const unsigned char *at = c->data;
+    for (size_t i = 0; i < c->s->n_tensor; i++) {
+        const fxi_st_tensor *t = by_data[i];
+        if (t->data < at)
+            return fxi_st_fail(c->err, t, "overlaps tensor '%s'",
+                               fxi_show_text(by_data[i - 1]->name, strlen(by_data[i - 1]->name)).s);
+        if (t->data > at)
+            return fxi_st_fail(c->err, t, "%zu bytes before it belong to no tensor",
+                               (size_t)(t->data - at));
+        at = t->data + t->size_bytes;
+    }
+    const size_t rest = (size_t)(c->data + c->data_bytes - at);
+    if (!rest) return FX_OK;
+    return fxi_fail(c->err, FX_EFORMAT, "%s: the last %zu bytes belong to no tensor", c->s->path,
+                    rest);
+}
+
+static fx_status read_entries(const st_cursor *c)
+{
+    fxi_safetensors *s = c->s;
+    const char *name;
+    json_t *of;
+    s->tensor = calloc(json_object_size(s->header) + 1, sizeof *s->tensor);
+    if (!s->tensor) return fxi_fail(c->err, FX_ENOMEM, "%s: no memory", s->path);
+    json_object_foreach(s->header, name, of) if (strcmp(name, "__metadata__"))
+        FX_TRY(read_entry(c, name, of, &s->tensor[s->n_tensor++]));
+    qsort(s->tensor, s->n_tensor, sizeof *s->tensor, compare_st_names);
+    const fxi_st_tensor **by_data = malloc((c->s->n_tensor + 1) * sizeof *by_data);
+    if (!by_data) return fxi_fail(c->err, FX_ENOMEM, "%s: no memory", c->s->path);
+    for (size_t i = 0; i < c->s->n_tensor; i++) by_data[i] = &c->s->tensor[i];
+    qsort(by_data, c->s->n_tensor, sizeof *by_data, compare_data);
+    fx_status st = check_gaps(c, by_data);
+    free(by_data);
+    return st;
+}
+
+// ---- safetensors: the file ----------------------------------------------------------------------
+
+static fx_status parse_header(fxi_safetensors *s, const char *text, size_t n, fx_error *err)
+{
+    json_error_t e;
+    bool no_memory;
+    const fxi_json_shape shape = fxi_json_measure(text, n);
+    if (shape.max_depth > MAX_HEADER_DEPTH || shape.n_value > MAX_HEADER_VALUES)
+        return fxi_fail(
+            err, FX_EFORMAT, "%s: the header has %zu values, %zu deep (%d, %d deep are allowed)",
+            s->path, shape.n_value, shape.max_depth, MAX_HEADER_VALUES, MAX_HEADER_DEPTH);
+    s->header = fxi_json_text(text, n, JSON_REJECT_DUPLICATES, &no_memory, &e);
+    if (no_memory) return fxi_fail(err, FX_ENOMEM, "%s: no memory for the header", s->path);
+    if (!s->header)
+        return fxi_fail(err, FX_EFORMAT, "%s: the header is not JSON: %s at byte %d", s->path,
+                        fxi_show_text(e.text, strlen(e.text)).s, LENGTH_BYTES + e.position);
+    if (json_is_object(s->header)) return FX_OK;
+    return fxi_fail(err, FX_EFORMAT, "%s: the header is not an object", s->path);
+}
+
+static fx_status parse_st_bytes(fxi_safetensors *s, const unsigned char *p, size_t n, fx_error *err)
+{
+    uint64_t head;
+    if (n < LENGTH_BYTES)
+        return fxi_fail(err, FX_EFORMAT, "%s: too short for a safetensors file: %zu bytes", s->path,
+                        n);
+    memcpy(&head, p, sizeof head);
+    if (head > MAX_HEADER_BYTES)
+        return fxi_fail(err, FX_EFORMAT,
+                        "%s: a header of %" PRIu64 " bytes (at most %d): not a safetensors file",
+                        s->path, head, MAX_HEADER_BYTES);
+    if (head > n - LENGTH_BYTES)
+        return fxi_fail(err, FX_EFORMAT,
+                        "%s: the file ends inside the header of %" PRIu64 " bytes (%zu left)",
+                        s->path, head, n - LENGTH_BYTES);
+    FX_TRY(parse_header(s, (const char *)p + LENGTH_BYTES, head, err));
+    const st_cursor c = {s, p + LENGTH_BYTES + head, n - LENGTH_BYTES - head, err};
+    return read_entries(&c);
+}
+
+fx_status fxi_safetensors_parse(const void *data, size_t n_bytes, const char *name,
+                                fxi_safetensors *out, fx_error *err)
+{
+    *out = (fxi_safetensors){.path = strdup(name)};
+    if (!out->path) return fxi_fail(err, FX_ENOMEM, "%s: no memory", name);
+    return parse_st_bytes(out, data, n_bytes, err);
+}
+
+fx_status fxi_safetensors_open(const char *path, fxi_safetensors *out, fx_error *err)
+{
+    *out = (fxi_safetensors){.path = strdup(path)};
+    if (!out->path) return fxi_fail(err, FX_ENOMEM, "%s: no memory", path);
+    FX_TRY(fxi_mapping_open(path, &out->map, err));
+    return parse_st_bytes(out, out->map.data, out->map.size_bytes, err);
+}
+
+void fxi_safetensors_close(fxi_safetensors *s)
+{
+    free(s->tensor);
+    json_decref(s->header);
+    fxi_mapping_close(&s->map);
+    free(s->path);
+    *s = (fxi_safetensors){0};
+}
+
+// ---- JSON files ---------------------------------------------------------------------------------
+
+enum { MAX_CONFIG_BYTES = 64 << 20, MAX_CONFIG_VALUES = 2000000 };
+
+static fx_status parse_config(const char *text, size_t n, fxi_config *out, fx_error *err)
+{
+    json_error_t e;
+    bool no_memory;
+    const fxi_json_shape shape = fxi_json_measure(text, n);
+    if (n > MAX_CONFIG_BYTES || shape.max_depth > FXI_JSON_MAX_DEPTH ||
+        shape.n_value > MAX_CONFIG_VALUES)
+        return fxi_fail(err, FX_EFORMAT, "%s: too large: %zu bytes, %zu values, nested %zu deep",
+                        out->path, n, shape.n_value, shape.max_depth);
+    out->root =
+        fxi_json_text(text, n, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &no_memory, &e);
+    if (no_memory) return fxi_fail(err, FX_ENOMEM, "%s: no memory", out->path);
+    if (!out->root)
+        return fxi_fail(err, FX_EFORMAT, "%s: line %d: %s", out->path, e.line,
+                        fxi_show_text(e.text, strlen(e.text)).s);
+    if (json_is_object(out->root) || (json_is_array(out->root) && out->may_be_list)) return FX_OK;
+    return fxi_fail(err, FX_EFORMAT, "%s: not a JSON object", out->path);
+}
+
+fx_status fxi_config_parse(const char *text, size_t n, const char *name, fxi_config *out,
+                           fx_error *err)
+{
+    *out = (fxi_config){.path = strdup(name), .part = "", .err = err};
+    if (!out->path) return fxi_fail(err, FX_ENOMEM, "%s: no memory", name);
+    return parse_config(text, n, out, err);
+}
+
+static fx_status open_config(const char *folder, const char *name, bool must, fxi_config *out,
+                             fx_error *err)
+{
+    if (asprintf(&out->path, "%s/%s", folder, name) < 0) {
+        out->path = NULL;
+        return fxi_fail(err, FX_ENOMEM, "%s: no memory", folder);
+    }
+    if (!must && access(out->path, F_OK)) {
+        out->root = json_object();
+        return out->root ? FX_OK : fxi_fail(err, FX_ENOMEM, "%s: no memory", folder);
+    }
+    if (access(out->path, F_OK))
+        return fxi_fail(err, FX_EIO, "%s: a directory without %s", folder, name);
+    fxi_mapping map;
+    FX_TRY(fxi_mapping_open(out->path, &map, err));
+    fx_status st = parse_config((const char *)map.data, map.size_bytes, out, err);
+    fxi_mapping_close(&map);
+    return st;
+}
+
+fx_status fxi_config_open(const char *folder, const char *name, bool must, fxi_config *out,
+                          fx_error *err)
+{
+    *out = (fxi_config){.part = "", .err = err};
+    return open_config(folder, name, must, out, err);
+}
+
+fx_status fxi_config_open_list(const char *folder, const char *name, fxi_config *out, fx_error *err)
+{
+    *out = (fxi_config){.part = "", .may_be_list = true, .err = err};
+    return open_config(folder, name, false, out, err);
+}
+
+void fxi_config_close(fxi_config *c)
+{
+    json_decref(c->root);
+    free(c->path);
+    *c = (fxi_config){0};
+}
+
+fxi_config fxi_config_part(const fxi_config *c, const char *name, const char *part)
+{
+    json_t *of = json_object_get(c->root, name);
+    fxi_config out = *c;
+    out.root = json_is_object(of) ? of : NULL;
+    out.part = part;
+    return out;
+}
+
+const json_t *fxi_config_get(const fxi_config *c, const char *key)
+{
+    const json_t *v = json_object_get(c->root, key);
+    return json_is_null(v) ? NULL : v;
+}
+
+fx_status fxi_config_fail(const fxi_config *c, const char *key, const char *fmt, ...)
+{
+    char what[256];
+    va_list ap;
+    va_start(ap, fmt);
+    fxi_utf8_vprint(what, sizeof what, fmt, ap);
+    va_end(ap);
+    return fxi_fail(c->err, FX_EFORMAT, "%s: %s%s: %s", c->path, c->part, key, what);
+}
+
+// *v is NULL if the member is absent and not `must`.
+static fx_status find_member(const fxi_config *c, const char *key, bool must, const json_t **v)
+{
+    *v = fxi_config_get(c, key);
+    return *v || !must ? FX_OK : fxi_config_fail(c, key, "missing");
+}
+
+fx_status fxi_config_f64(const fxi_config *c, const char *key, bool must, double *out)
+{
+    const json_t *v;
+    FX_TRY(find_member(c, key, must, &v));
+    if (!v) return FX_OK;
+    const double d = json_number_value(v);
+    if (!json_is_number(v) || !isfinite(d)) return fxi_config_fail(c, key, "not a number");
+    *out = d;
+    return FX_OK;
+}
+
+fx_status fxi_config_u32(const fxi_config *c, const char *key, bool must, uint32_t *out)
+{
+    double d = -1;
+    FX_TRY(fxi_config_f64(c, key, must, &d));
+    if (!must && !fxi_config_get(c, key)) return FX_OK;
+    if (!(d >= 0 && d <= (double)UINT32_MAX && d == floor(d)))
+        return fxi_config_fail(c, key, "%g is not a whole number from 0 to 2^32 - 1", d);
+    *out = (uint32_t)d;
+    return FX_OK;
+}
+
+fx_status fxi_config_bool(const fxi_config *c, const char *key, bool *out)
+{
+    const json_t *v = fxi_config_get(c, key);
+    if (!v) return FX_OK;
+    if (!json_is_boolean(v)) return fxi_config_fail(c, key, "not true or false");
+    *out = json_is_true(v);
+    return FX_OK;
+}
+
+fx_status fxi_config_str(const fxi_config *c, const char *key, bool must, const char **out)
+{
+    const json_t *v;
+    FX_TRY(find_member(c, key, must, &v));
+    if (!v) return FX_OK;
+    if (!json_is_string(v)) return fxi_config_fail(c, key, "not a string");
+    *out = json_string_value(v);
+    return FX_OK;
+}
+
+#define INDEX_NAME  "model.safetensors.index.json"
+#define SINGLE_NAME "model.safetensors"
+
+enum { MAX_FILES = 4096 };
+
+typedef struct folder_reader {
+    const char *folder;
+    fxi_hf_files *f;
+} folder_reader;
+
+static fx_status files_memory(const char *path, fx_error *err)
+{
+    return fxi_fail(err, FX_ENOMEM, "%s: no memory", path);
+}
+
+// ---- the index of a folder's safetensors files --------------------------------------------------
+
+static int compare_texts(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+// A name in the folder itself: an index must not lead elsewhere.
+static bool is_plain_name(const char *name)
+{
+    const size_t n = strlen(name);
+    return n > 0 && n < 256 && name[0] != '.' && !strchr(name, '/');
+}
+
+static fx_status list_names(const fxi_config *index, const json_t *map, const char **name,
+                            fx_error *err)
+{
+    const char *tensor;
+    json_t *file;
+    size_t n = 0;
+    json_object_foreach((json_t *)map, tensor, file)
+    {
+        const char *text = json_string_value(file);
+        if (!text || !is_plain_name(text))
+            return fxi_fail(err, FX_EFORMAT, "%s: weight_map: '%s' is not mapped to a file name",
+                            index->path, fxi_show_text(tensor, strlen(tensor)).s);
+        name[n++] = text;
+    }
+    return FX_OK;
+}
+
+static fx_status each_name(const fxi_config *index, const char **name, size_t n, fxi_hf_file_fn *fn,
+                           void *ud, fx_error *err)
+{
+    size_t n_file = 0;
+    qsort(name, n, sizeof *name, compare_texts);
+    for (size_t i = 0; i < n; i++) {
+        if (i && !strcmp(name[i], name[i - 1])) continue;
+        if (++n_file > MAX_FILES)
+            return fxi_fail(err, FX_EFORMAT, "%s: more than %d files", index->path, MAX_FILES);
+        FX_TRY(fn(ud, name[i], err));
+    }
+    return FX_OK;
+}
+
+fx_status fxi_hf_index_each(const fxi_config *index, fxi_hf_file_fn *fn, void *ud, fx_error *err)
+{
+    const json_t *map = fxi_config_get(index, "weight_map");
+    if (!json_is_object(map) || !json_object_size(map))
+        return fxi_config_fail(index, "weight_map", "not an object that maps tensors to files");
+    const size_t n = json_object_size(map);
+    const char **name = calloc(n, sizeof *name);
+    if (!name) return files_memory(index->path, err);
+    fx_status st = list_names(index, map, name, err);
+    if (st == FX_OK) st = each_name(index, name, n, fn, ud, err);
+    free(name);
+    return st;
+}
+
+// ---- opening them -------------------------------------------------------------------------------
+
+static fx_status add_file(folder_reader *r, const char *name, fx_error *err)
+{
+    fxi_hf_files *f = r->f;
+    char *path;
+    fxi_safetensors *file = realloc(f->file, (f->n_file + 1) * sizeof *file);
+    if (!file) return files_memory(r->folder, err);
+    f->file = file;
+    if (asprintf(&path, "%s/%s", r->folder, name) < 0) return files_memory(r->folder, err);
+    fx_status st = fxi_safetensors_open(path, &file[f->n_file++], err);
+    free(path);
+    FX_TRY(st);
+    f->n_tensor += file[f->n_file - 1].n_tensor;
+    f->size_bytes += file[f->n_file - 1].map.size_bytes;
+    return FX_OK;
+}
+
+static fx_status find_file(const char *folder, const char *name, bool *there, fx_error *err)
+{
+    char *path;
+    if (asprintf(&path, "%s/%s", folder, name) < 0) return files_memory(folder, err);
+    *there = !access(path, F_OK);
+    free(path);
+    return FX_OK;
+}
+
+static fx_status open_listed(void *ud, const char *name, fx_error *err)
+{
+    folder_reader *r = ud;
+    bool there;
+    FX_TRY(find_file(r->folder, name, &there, err));
+    if (!there)
+        return fxi_fail(err, FX_EIO, "%s/%s: the file is missing, but listed in %s", r->folder,
+                        fxi_show_text(name, strlen(name)).s, INDEX_NAME);
+    return add_file(r, name, err);
+}
+
+static int compare_st_tensors(const void *a, const void *b)
+{
+    return strcmp((*(const fxi_st_tensor *const *)a)->name,
+                  (*(const fxi_st_tensor *const *)b)->name);
+}
+
+static fx_status index_files(fxi_hf_files *f, const char *folder, fx_error *err)
+{
+    size_t n = 0;
+    f->tensor = calloc(f->n_tensor + 1, sizeof *f->tensor);
+    if (!f->tensor) return files_memory(folder, err);
+    for (size_t i = 0; i < f->n_file; i++)
+        for (size_t k = 0; k < f->file[i].n_tensor; k++) f->tensor[n++] = &f->file[i].tensor[k];
+    qsort(f->tensor, n, sizeof *f->tensor, compare_st_tensors);
+    for (size_t i = 1; i < n; i++)
+        if (!strcmp(f->tensor[i]->name, f->tensor[i - 1]->name))
+            return fxi_fail(err, FX_EFORMAT, "%s: tensor '%s' is also in %s", f->tensor[i]->file,
+                            fxi_show_text(f->tensor[i]->name, strlen(f->tensor[i]->name)).s,
+                            f->tensor[i - 1]->file);
+    return FX_OK;
+}
+
+const fxi_st_tensor *fxi_hf_files_find(const fxi_hf_files *f, const char *name)
+{
+    const fxi_st_tensor want = {.name = name}, *key = &want;
+    const fxi_st_tensor **hit =
+        f->n_tensor ? bsearch(&key, f->tensor, f->n_tensor, sizeof *f->tensor, compare_st_tensors)
+                    : NULL;
+    return hit ? *hit : NULL;
+}
+
+// Every tensor of the index must be in the file that it names.
+static fx_status check_index(const fxi_config *index, const fxi_hf_files *f, fx_error *err)
+{
+    const char *name;
+    json_t *file;
+    json_object_foreach(json_object_get(index->root, "weight_map"), name, file)
+    {
+        const fxi_st_tensor *t = fxi_hf_files_find(f, name);
+        const char *slash = t ? strrchr(t->file, '/') : NULL;
+        if (slash && !strcmp(slash + 1, json_string_value(file))) continue;
+        return fxi_fail(err, FX_EFORMAT, "%s: tensor '%s' is not in %s", index->path,
+                        fxi_show_text(name, strlen(name)).s, json_string_value(file));
+    }
+    return FX_OK;
+}
+
+static fx_status open_indexed(folder_reader *r, const fxi_config *index, fx_error *err)
+{
+    FX_TRY(fxi_hf_index_each(index, open_listed, r, err));
+    FX_TRY(index_files(r->f, r->folder, err));
+    return check_index(index, r->f, err);
+}
+
+static fx_status refuse_no_weights(const char *folder, fx_error *err)
+{
+    bool one, many;
+    FX_TRY(find_file(folder, "pytorch_model.bin", &one, err));
+    FX_TRY(find_file(folder, "pytorch_model.bin.index.json", &many, err));
+    return fxi_fail(err, FX_EIO, "%s: a directory without %s%s", folder, SINGLE_NAME,
+                    one || many ? "; pytorch_model.bin can hold programs and is never read"
+                                : " or " INDEX_NAME);
+}
+
+fx_status fxi_hf_files_open(const char *folder, fxi_hf_files *out, fx_error *err)
+{
+    *out = (fxi_hf_files){0};
+    folder_reader r = {.folder = folder, .f = out};
+    bool indexed, single;
+    FX_TRY(find_file(folder, INDEX_NAME, &indexed, err));
+    if (indexed) {
+        fxi_config index;
+        fx_status st = fxi_config_open(folder, INDEX_NAME, true, &index, err);
+        if (st == FX_OK) st = open_indexed(&r, &index, err);
+        fxi_config_close(&index);
+        return st;
+    }
+    FX_TRY(find_file(folder, SINGLE_NAME, &single, err));
+    if (!single) return refuse_no_weights(folder, err);
+    FX_TRY(add_file(&r, SINGLE_NAME, err));
+    return index_files(out, folder, err);
+}
+
+void fxi_hf_files_close(fxi_hf_files *f)
+{
+    for (size_t i = 0; i < f->n_file; i++) fxi_safetensors_close(&f->file[i]);
+    free(f->file);
+    free(f->tensor);
+    *f = (fxi_hf_files){0};
+}

@@ -1,0 +1,421 @@
+// vocab_models.c - a word through the model: merges, unigram, longest pieces.
+//
+// Merging joins a word's symbols pair by pair until no pair merges. The next pair is always the one
+// of lowest rank, the leftmost of equals. In short words a linear search finds it. For long ones,
+// pairs wait in a heap as (rank, index of the left symbol); an entry is valid if the symbol there
+// still has a pair of that rank with its right neighbour. A word of n symbols takes at most n - 1
+// merges, each of which removes one entry and adds two, so the heap never holds more than 3n.
+//
+// A text that no split step cuts is one word. fxi_merge_cut cuts it between characters that no
+// merge ever joins (fxi_merges.meets); this saves time and memory and changes no id.
+//
+// A character without a symbol is one that no merge joins, or, where the vocabulary has no token
+// for such characters, none at all: its neighbours are neighbours then, as in `tokenizers`.
+//
+// A unigram model takes the segmentation with the highest sum of scores (Viterbi), from left to
+// right. best[i] is the best path to byte i: every piece that begins at a reachable byte may
+// improve the bytes where it ends. A character that no piece spells alone may be passed at the
+// score of the worst piece minus 10. Of equal sums the path found first stays, and sums have the
+// precision of the reference: both decide between paths that are nearly equal.
+//
+// WordPiece, and WordLevel, in which no piece continues a word, take the longest piece each time. A
+// word that pieces cannot spell to its end is the unknown token.
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text/utf8.h"
+#include "format/vocab/encode/vocab_encode.h"
+
+// ---- characters that no piece spells ------------------------------------------------------------
+
+static bool has_byte_tokens(const fxi_vocab *v, const char *p, size_t n)
+{
+    bool all = v->byte_fallback;
+    for (size_t i = 0; i < n && all; i++) all = v->byte_id[(unsigned char)p[i]] >= 0;
+    return all;
+}
+
+// A character without a piece: its byte tokens, or the unknown token. A vocabulary that has neither
+// drops the character. Errors: FX_ENOMEM.
+static fx_status put_unknown(fxi_encode_job *j, const char *p, size_t n)
+{
+    const fxi_vocab *v = j->v;
+    if (has_byte_tokens(v, p, n)) {
+        for (size_t i = 0; i < n; i++) FX_TRY(fxi_encode_put(j, v->byte_id[(unsigned char)p[i]]));
+        return FX_OK;
+    }
+    if (v->unk < 0) return FX_OK; // dropped, as in the library
+    if (v->fuse_unknown && j->after_unknown) return FX_OK;
+    FX_TRY(fxi_encode_put(j, v->unk));
+    j->after_unknown = true;
+    return FX_OK;
+}
+
+#define NONE UINT32_MAX
+#define DEAD (-2)
+
+enum { SHORT = 32 }; // symbols
+
+struct fxi_merge_symbol {
+    int32_t id; // -1: none; DEAD: joined to the one on its left
+    int32_t to; // the result of merging with the next
+    uint32_t rank, prev, next, at;
+};
+
+static int32_t symbol_at(const fxi_vocab *v, const char *p, size_t n)
+{
+    return n == 1 ? v->unit[(unsigned char)*p] : fxi_index_find(&v->by_word, p, n);
+}
+
+static size_t unit_bytes(const fxi_vocab *v, const char *p)
+{
+    return v->unit_bytes ? 1 : (size_t)fxi_utf8_len((unsigned char)*p);
+}
+
+// The symbol that two merge into, -1 (and *rank NONE) if they do not.
+static int32_t find_pair(const fxi_vocab *v, int32_t left, int32_t right, uint32_t *rank)
+{
+    *rank = NONE;
+    const uint64_t key = fxi_merge_key(left, right);
+    if (left < 0 || right < 0 || !fxi_merge_sieve(&v->merges, key)) return -1;
+    const fxi_merge_pair *pair = fxi_merge_slot(&v->merges, key);
+    if (pair->to >= 0) *rank = pair->rank;
+    return pair->to;
+}
+
+// Whether the character p[0..n) becomes a symbol.
+static bool is_kept(const fxi_vocab *v, int32_t id, const char *p, size_t n)
+{
+    return id >= 0 || !v->drops_unknown || has_byte_tokens(v, p, n);
+}
+
+// What has no token is a single character.
+static fx_status put_piece(fxi_encode_job *j, int32_t id, const char *p)
+{
+    if (id >= 0 && id < j->v->n) return fxi_encode_put(j, id);
+    return put_unknown(j, p, unit_bytes(j->v, p));
+}
+
+// ---- short words --------------------------------------------------------------------------------
+
+typedef struct short_word {
+    uint32_t n;
+    uint32_t rank[SHORT + 1]; // rank of the merge with the next; NONE for the last
+    int32_t id[SHORT + 1], to[SHORT + 1];
+    uint32_t at[SHORT + 1];
+} short_word; // entries after the last symbol have no meaning
+
+// False if the word has more than SHORT symbols.
+static bool cut_short_word(const fxi_vocab *v, const char *p, size_t n, short_word *w)
+{
+    w->n = 0;
+    for (size_t at = 0, len; at < n; at += len) {
+        if (w->n == SHORT) return false;
+        len = unit_bytes(v, p + at);
+        const int32_t id = symbol_at(v, p + at, len);
+        if (!is_kept(v, id, p + at, len)) continue;
+        w->id[w->n] = id;
+        w->at[w->n++] = (uint32_t)at;
+    }
+    for (uint32_t i = 0; i + 1 < w->n; i++)
+        w->to[i] = find_pair(v, w->id[i], w->id[i + 1], &w->rank[i]);
+    if (w->n) w->rank[w->n - 1] = NONE;
+    return true;
+}
+
+static uint32_t find_lowest(const short_word *w)
+{
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < w->n; i++)
+        if (w->rank[i] < w->rank[best]) best = i;
+    return best;
+}
+
+// Joins symbol i with the one after it.
+static void join_short_pair(const fxi_vocab *v, short_word *w, uint32_t i)
+{
+    const size_t n_move = w->n - i - 1; // as many of each: the moves take the same turns
+    w->id[i] = w->to[i];
+    memmove(&w->id[i + 1], &w->id[i + 2], n_move * sizeof *w->id);
+    memmove(&w->at[i + 1], &w->at[i + 2], n_move * sizeof *w->at);
+    memmove(&w->rank[i], &w->rank[i + 1], n_move * sizeof *w->rank);
+    memmove(&w->to[i], &w->to[i + 1], n_move * sizeof *w->to);
+    w->n--;
+    if (i + 1 < w->n) w->to[i] = find_pair(v, w->id[i], w->id[i + 1], &w->rank[i]);
+    if (i) w->to[i - 1] = find_pair(v, w->id[i - 1], w->id[i], &w->rank[i - 1]);
+}
+
+static fx_status merge_short_word(fxi_encode_job *j, const char *p, short_word *w)
+{
+    if (!w->n) return FX_OK;
+    for (uint32_t i; w->rank[i = find_lowest(w)] != NONE;) join_short_pair(j->v, w, i);
+    for (uint32_t i = 0; i < w->n; i++) FX_TRY(put_piece(j, w->id[i], p + w->at[i]));
+    return FX_OK;
+}
+
+// ---- long words ---------------------------------------------------------------------------------
+
+static uint64_t entry_of(const fxi_encode_job *j, uint32_t i)
+{
+    return (uint64_t)j->sym[i].rank << 32 | i;
+}
+
+static void sift_entry_up(fxi_encode_job *j, size_t i, uint64_t entry)
+{
+    for (size_t up; i && entry < j->heap[up = (i - 1) / 4]; i = up) j->heap[i] = j->heap[up];
+    j->heap[i] = entry;
+}
+
+static void push_pair(fxi_encode_job *j, uint32_t i)
+{
+    if (j->sym[i].rank != NONE) sift_entry_up(j, j->n_heap++, entry_of(j, i));
+}
+
+static void sift_entry_down(fxi_encode_job *j, size_t i, uint64_t entry)
+{
+    for (size_t down; (down = 4 * i + 1) < j->n_heap; i = down) {
+        size_t end = down + 4 < j->n_heap ? down + 4 : j->n_heap;
+        for (size_t k = down + 1; k < end; k++)
+            if (j->heap[k] < j->heap[down]) down = k;
+        if (j->heap[down] >= entry) break;
+        j->heap[i] = j->heap[down];
+    }
+    j->heap[i] = entry;
+}
+
+static uint64_t pop_pair(fxi_encode_job *j)
+{
+    uint64_t top = j->heap[0];
+    if (--j->n_heap) sift_entry_down(j, 0, j->heap[j->n_heap]);
+    return top;
+}
+
+static bool reserve_symbols(fxi_encode_job *j, size_t n)
+{
+    if (n <= j->cap_sym) return true;
+    fxi_merge_symbol *sym = realloc(j->sym, n * sizeof *sym);
+    if (sym) j->sym = sym;
+    uint64_t *heap = realloc(j->heap, 3 * n * sizeof *heap);
+    if (heap) j->heap = heap;
+    if (!sym || !heap) return false;
+    j->cap_sym = n;
+    return true;
+}
+
+static void cut_long_word(fxi_encode_job *j, const char *p, size_t n)
+{
+    j->n_sym = 0;
+    j->n_heap = 0;
+    for (size_t at = 0, len; at < n; at += len) {
+        len = unit_bytes(j->v, p + at);
+        const int32_t id = symbol_at(j->v, p + at, len);
+        if (!is_kept(j->v, id, p + at, len)) continue;
+        j->sym[j->n_sym] = (fxi_merge_symbol){
+            .id = id, .prev = j->n_sym - 1, .next = j->n_sym + 1, .at = (uint32_t)at};
+        j->n_sym++;
+    }
+    if (!j->n_sym) return;
+    j->sym[0].prev = NONE;
+    j->sym[j->n_sym - 1].next = NONE;
+    j->sym[j->n_sym - 1].rank = NONE;
+    for (uint32_t i = 0; i + 1 < j->n_sym; i++) {
+        j->sym[i].to = find_pair(j->v, j->sym[i].id, j->sym[i + 1].id, &j->sym[i].rank);
+        push_pair(j, i);
+    }
+}
+
+static void update_pair(fxi_encode_job *j, uint32_t i)
+{
+    fxi_merge_symbol *s = &j->sym[i];
+    s->rank = NONE;
+    if (s->next != NONE) s->to = find_pair(j->v, s->id, j->sym[s->next].id, &s->rank);
+    push_pair(j, i);
+}
+
+static fx_status merge_long_word(fxi_encode_job *j, const char *p, size_t n)
+{
+    if (!reserve_symbols(j, j->v->unit_bytes ? n : fxi_utf8_count(p, n)))
+        return fxi_fail(j->err, FX_ENOMEM, "no memory to tokenize the text");
+    cut_long_word(j, p, n);
+    while (j->n_heap) {
+        uint64_t entry = pop_pair(j);
+        uint32_t i = (uint32_t)entry;
+        if (entry == entry_of(j, i)) {
+            // Joins symbol i with its right neighbour.
+            fxi_merge_symbol *left = &j->sym[i], *right = &j->sym[left->next];
+            left->id = left->to;
+            left->next = right->next;
+            right->id = DEAD;
+            right->rank = NONE;
+            if (left->next != NONE) j->sym[left->next].prev = i;
+            update_pair(j, i);
+            if (left->prev != NONE) update_pair(j, left->prev);
+        }
+    }
+    for (uint32_t i = j->n_sym ? 0 : NONE; i != NONE; i = j->sym[i].next)
+        FX_TRY(put_piece(j, j->sym[i].id, p + j->sym[i].at));
+    return FX_OK;
+}
+
+static bool may_meet(const fxi_merges *m, uint32_t a, uint32_t b)
+{
+    uint64_t bit = fxi_merge_meets_bit(m, a, b);
+    return m->meets[bit >> 6] >> (bit & 63) & 1;
+}
+
+static uint32_t character_at(const char *p, size_t n, size_t *len)
+{
+    if ((signed char)*p < 0) return (uint32_t)fxi_utf8_at(p, n, len);
+    *len = 1;
+    return (uint32_t)*p;
+}
+
+size_t fxi_merge_cut(const fxi_vocab *v, const char *p, size_t n)
+{
+    size_t len, at;
+    uint32_t a = character_at(p, n, &at);
+    for (; at < n; at += len) {
+        uint32_t b = character_at(p + at, n - at, &len);
+        if (!may_meet(&v->merges, a, b)) break;
+        a = b;
+    }
+    return at;
+}
+
+fx_status fxi_merge_word(fxi_encode_job *j, const char *p, size_t n)
+{
+    short_word w;
+    return cut_short_word(j->v, p, n, &w) ? merge_short_word(j, p, &w) : merge_long_word(j, p, n);
+}
+
+// ---- unigram ------------------------------------------------------------------------------------
+
+struct fxi_unigram_best { // the best path to a byte of the text
+    double score;
+    uint32_t from; // where its last piece begins
+    int32_t id;    // that piece's id; -1: a character without one
+};
+
+static void offer_path(const fxi_vocab *v, fxi_unigram_best *target, uint32_t from, double score,
+                       int32_t id)
+{
+    if (v->sums_float) score = (double)(float)score;
+    if (target->from != UINT32_MAX && !(score > target->score)) return;
+    *target = (fxi_unigram_best){score, from, id};
+}
+
+// Restarts sums of single precision before they lose the differences between paths: below the same
+// sum as in SentencePiece, so that rounding is the same. Paths were offered to best[at..end] so
+// far.
+static void restart_sums(fxi_encode_job *j, size_t at, size_t end)
+{
+    static const double lowest = -100000;
+    const double base = j->best[at].score;
+    if (!j->v->sums_float || base >= lowest) return;
+    for (size_t i = at; i <= end; i++) j->best[i].score = (double)(float)(j->best[i].score - base);
+}
+
+// Offers the paths through all pieces that begin at byte `at`; *end: the last byte with an offer.
+static void offer_pieces(fxi_encode_job *j, const char *p, size_t n, size_t at, size_t *end)
+{
+    const fxi_vocab *v = j->v;
+    restart_sums(j, at, *end);
+    const double so_far = j->best[at].score;
+    const size_t n_char = (size_t)fxi_utf8_len((unsigned char)p[at]);
+    bool single = false;
+    uint32_t node = 0;
+    for (size_t i = at; i < n && (node = fxi_trie_step(&v->words, node, (uint8_t)p[i])); i++) {
+        int32_t id = v->words.node[node].id;
+        if (id < 0) continue;
+        offer_path(v, &j->best[i + 1], (uint32_t)at, v->token[id].score + so_far, id);
+        single |= i + 1 - at == n_char;
+        if (i + 1 > *end) *end = i + 1;
+    }
+    if (at + n_char > *end) *end = at + n_char;
+    if (!single) offer_path(v, &j->best[at + n_char], (uint32_t)at, v->unknown_score + so_far, -1);
+}
+
+static bool reserve_best(fxi_encode_job *j, size_t n)
+{
+    if (n <= j->cap_best) return true;
+    fxi_unigram_best *p = realloc(j->best, n * sizeof *p);
+    if (!p) return false;
+    j->best = p;
+    j->cap_best = n;
+    return true;
+}
+
+// Reverses the best path: best[i].from becomes the end of the piece that begins at i, best[i].id
+// its id.
+static void reverse_path(fxi_unigram_best *best, size_t n)
+{
+    uint32_t end = (uint32_t)n;
+    int32_t id = best[n].id;
+    for (uint32_t at = best[n].from;;) {
+        fxi_unigram_best here = best[at];
+        best[at].from = end;
+        best[at].id = id;
+        if (!at) break;
+        end = at;
+        id = here.id;
+        at = here.from;
+    }
+}
+
+fx_status fxi_unigram_word(fxi_encode_job *j, const char *p, size_t n)
+{
+    const fxi_vocab *v = j->v;
+    if (!reserve_best(j, n + 1))
+        return fxi_fail(j->err, FX_ENOMEM, "no memory to tokenize the text");
+    for (size_t i = 0; i <= n; i++) j->best[i] = (fxi_unigram_best){0, UINT32_MAX, -1};
+    size_t end = 0;
+    for (size_t at = 0; at < n; at += (size_t)fxi_utf8_len((unsigned char)p[at]))
+        offer_pieces(j, p, n, at, &end);
+    reverse_path(j->best, n);
+    for (size_t at = 0, to; at < n; at = to) {
+        const int32_t id = j->best[at].id;
+        to = j->best[at].from;
+        while (id < 0 && v->fuse_unknown && to < n && j->best[to].id < 0) to = j->best[to].from;
+        FX_TRY(id < 0 ? put_unknown(j, p + at, to - at) : fxi_encode_put(j, id));
+    }
+    return FX_OK;
+}
+
+// ---- longest pieces -----------------------------------------------------------------------------
+
+// The length of the longest piece of the trie that s begins with, and its id; 0: none.
+static size_t longest_piece(const fxi_trie *trie, const char *s, size_t n, int32_t *id)
+{
+    size_t best = 0;
+    uint32_t node = 0;
+    for (size_t i = 0; trie->n && i < n; i++) {
+        node = fxi_trie_step(trie, node, (uint8_t)s[i]);
+        if (!node) break;
+        if (trie->node[node].id < 0) continue;
+        best = i + 1;
+        *id = trie->node[node].id;
+    }
+    return best;
+}
+
+static bool is_too_long(const fxi_vocab *v, const char *p, size_t n)
+{
+    return v->max_word && n > v->max_word && fxi_utf8_count(p, n) > v->max_word;
+}
+
+fx_status fxi_pieces_word(fxi_encode_job *j, const char *p, size_t n)
+{
+    const fxi_vocab *v = j->v;
+    const size_t n_before = j->out->n;
+    size_t at = 0, end = is_too_long(v, p, n) ? 0 : n;
+    while (at < end) {
+        int32_t id;
+        const size_t len = longest_piece(at ? &v->inside : &v->words, p + at, n - at, &id);
+        if (!len) break;
+        FX_TRY(fxi_encode_put(j, id));
+        at += len;
+    }
+    if (at == n) return FX_OK;
+    j->out->n = n_before;
+    return put_unknown(j, p, n);
+}

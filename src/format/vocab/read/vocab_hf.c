@@ -1,0 +1,480 @@
+// vocab_hf.c - tokenizer.json, as the library `tokenizers` writes it.
+//
+//   {"truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer", "post_processor",
+//    "decoder", "model"}
+//
+// A step that is not supported is an error that names it; none is skipped. "truncation" and
+// "padding" say how the file's last user made batches, and are left to ours.
+// tokenizer_config.json next to it names BOS, EOS and the chat template.
+//
+// The models:
+//
+//   BPE        {"vocab": {piece: id}, "merges": ["a b"] or [["a", "b"]], unk_token, fuse_unk,
+//               byte_fallback, ignore_merges}
+//   Unigram    {"vocab": [[piece, score]], unk_id, byte_fallback}
+//   WordPiece  {"vocab": {piece: id}, unk_token, continuing_subword_prefix,
+//               max_input_chars_per_word}
+//   WordLevel  {"vocab": {piece: id}, unk_token}
+//
+// Files older than the key "type" are recognized by their other keys, as in the library.
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "format/show.h"
+#include "format/vocab/read/vocab_hf.h"
+
+// ---- pieces of BPE: an object with ids in any order ---------------------------------------------
+
+static fx_status largest_id(const fxi_hf *h, json_t *vocab, size_t *n)
+{
+    const char *piece;
+    json_t *value;
+    *n = 0;
+    json_object_foreach(vocab, piece, value)
+    {
+        int32_t id;
+        FX_TRY(fxi_hf_need_id(h, value, "model.vocab", &id));
+        if ((size_t)id >= *n) *n = (size_t)id + 1;
+    }
+    const size_t n_piece = json_object_size(vocab);
+    if (!n_piece) return fxi_hf_fail(h, "model.vocab", "empty");
+    if (*n > n_piece + (1 << 16))
+        return fxi_hf_fail(h, "model.vocab", "%zu pieces with ids up to %zu", n_piece, *n - 1);
+    return FX_OK;
+}
+
+static fx_status put_piece(const fxi_hf *h, fxi_str piece, size_t id)
+{
+    fxi_spec_token *t = &h->s->tok[id];
+    if (!piece.n) return FX_OK; // no text has it
+    if (t->piece.n)
+        return fxi_hf_fail(h, "model.vocab", "'%s' and '%s' both have id %zu",
+                           fxi_show_text(t->piece.p, t->piece.n).s,
+                           fxi_show_text(piece.p, piece.n).s, id);
+    t->type = FXI_TOKEN_NORMAL;
+    return fxi_spec_str(h->s, piece.p, piece.n, &t->piece) ? FX_OK : fxi_hf_fail_memory(h);
+}
+
+static fx_status add_pieces(fxi_hf *h, json_t *vocab)
+{
+    size_t n;
+    FX_TRY(largest_id(h, vocab, &n));
+    for (size_t i = 0; i < n; i++)
+        if (!fxi_spec_add_token(h->s, (fxi_spec_token){.type = FXI_TOKEN_UNUSED}))
+            return fxi_hf_fail_memory(h);
+    const char *key;
+    size_t n_bytes;
+    json_t *value;
+    fxi_buf room = {0};
+    fx_status st = FX_OK;
+    json_object_keylen_foreach(vocab, key, n_bytes, value)
+    {
+        fxi_str piece = {key, n_bytes};
+        const bool good = fxi_hf_show_nul(h->nul, &piece, &room);
+        st = good ? put_piece(h, piece, (size_t)json_integer_value(value)) : fxi_hf_fail_memory(h);
+        if (st != FX_OK) break;
+    }
+    fxi_buf_free(&room);
+    FX_TRY(st);
+    return fxi_spec_index(h->s, &h->pieces) ? FX_OK : fxi_hf_fail_memory(h);
+}
+
+// ---- merges of BPE ------------------------------------------------------------------------------
+
+static fx_status find_piece(const fxi_hf *h, fxi_str piece, const char *path, int32_t *id)
+{
+    *id = piece.n ? fxi_index_find(&h->pieces, piece.p, piece.n) : -1;
+    if (*id >= 0) return FX_OK;
+    return fxi_hf_fail(h, path, "'%s' is not in the vocabulary", fxi_show_text(piece.p, piece.n).s);
+}
+
+// Both parts joined, in *room; NULL: out of memory.
+static fxi_str join_parts(fxi_buf *room, const fxi_str part[2])
+{
+    fxi_buf_clear(room);
+    const bool good =
+        fxi_buf_add(room, part[0].p, part[0].n) && fxi_buf_add(room, part[1].p, part[1].n);
+    return good ? (fxi_str){room->p, room->n} : (fxi_str){NULL, 0};
+}
+
+static fx_status add_merge(const fxi_hf *h, const fxi_str part[2], fxi_buf *room, const char *path)
+{
+    fxi_spec_merge m;
+    const fxi_str both = join_parts(room, part);
+    if (!both.p) return fxi_hf_fail_memory(h);
+    FX_TRY(find_piece(h, part[0], path, &m.left));
+    FX_TRY(find_piece(h, part[1], path, &m.right));
+    FX_TRY(find_piece(h, both, path, &m.to));
+    return fxi_spec_add_merge(h->s, m) ? FX_OK : fxi_hf_fail_memory(h);
+}
+
+static bool is_piece(const fxi_hf *h, fxi_str piece)
+{
+    return piece.n && fxi_index_find(&h->pieces, piece.p, piece.n) >= 0;
+}
+
+static bool is_merge(const fxi_hf *h, const fxi_str part[2], fxi_buf *room)
+{
+    return is_piece(h, part[0]) && is_piece(h, part[1]) && is_piece(h, join_parts(room, part));
+}
+
+// Cuts a line at its one space. Pieces may contain spaces: in a line with several, the cut is where
+// both sides and the whole are pieces. False: there is no such place or more than one.
+static bool cut_merge_line(const fxi_hf *h, fxi_str line, fxi_str part[2], fxi_buf *room)
+{
+    size_t n_space = 0, n_good = 0;
+    for (size_t i = 0; i < line.n; i++) n_space += line.p[i] == ' ';
+    for (size_t i = 0; i < line.n; i++) {
+        const fxi_str cut[2] = {{line.p, i}, {line.p + i + 1, line.n - i - 1}};
+        if (line.p[i] != ' ' || (n_space > 1 && !is_merge(h, cut, room))) continue;
+        memcpy(part, cut, sizeof cut);
+        n_good++;
+    }
+    return n_good == 1 && part[0].n && part[1].n;
+}
+
+static fx_status add_merge_line(const fxi_hf *h, fxi_str line, fxi_buf *room, const char *path)
+{
+    enum { MAX_LINE_BYTES = 1 << 16 }; // every space in it is tried
+    fxi_str part[2];
+    if (line.n > MAX_LINE_BYTES || !cut_merge_line(h, line, part, room))
+        return fxi_hf_fail(h, path, "not two pieces");
+    return add_merge(h, part, room, path);
+}
+
+static fxi_str string_of(const json_t *value)
+{
+    return (fxi_str){json_string_value(value), json_string_length(value)};
+}
+
+static fx_status read_merge(const fxi_hf *h, const json_t *merge, fxi_buf *room, const char *path)
+{
+    if (!json_is_array(merge)) return add_merge_line(h, string_of(merge), room, path);
+    const fxi_str part[2] = {string_of(json_array_get(merge, 0)),
+                             string_of(json_array_get(merge, 1))};
+    if (json_array_size(merge) != 2 || !part[0].n || !part[1].n)
+        return fxi_hf_fail(h, path, "not two pieces");
+    return add_merge(h, part, room, path);
+}
+
+// A file's first line may have become a merge: "#version: 0.2".
+static bool is_version_line(const json_t *merge)
+{
+    const char *text = json_string_value(merge);
+    return text && !strncmp(text, "#version", 8);
+}
+
+static fx_status read_merges(const fxi_hf *h, const json_t *list)
+{
+    fxi_buf both = {0};
+    fx_status st = FX_OK;
+    for (size_t i = 0; i < json_array_size(list) && st == FX_OK; i++) {
+        const json_t *merge = json_array_get(list, i);
+        if (!is_version_line(merge))
+            st = read_merge(h, merge, &both, fxi_hf_path_at("model.merges", i).s);
+    }
+    fxi_buf_free(&both);
+    return st;
+}
+
+// ---- the model ----------------------------------------------------------------------------------
+
+static fx_status check_affix(const fxi_hf *h, const json_t *model, const char *key)
+{
+    fxi_str affix;
+    FX_TRY(fxi_hf_get_str(h, model, "model", key, &affix));
+    return affix.n ? fxi_hf_fail(h, fxi_hf_path_key("model", key).s,
+                                 "not supported, must be null or \"\"")
+                   : FX_OK;
+}
+
+static fx_status read_bpe(fxi_hf *h, const json_t *model)
+{
+    fxi_vocab_spec *s = h->s;
+    const json_t *vocab, *merges;
+    fxi_str unk;
+    s->kind = FXI_VOCAB_MERGES;
+    const json_t *dropout = json_object_get(model, "dropout");
+    if (dropout && !json_is_null(dropout) && json_number_value(dropout) != 0)
+        return fxi_hf_fail(h, "model.dropout", "not supported, must be null");
+    FX_TRY(check_affix(h, model, "continuing_subword_prefix"));
+    FX_TRY(check_affix(h, model, "end_of_word_suffix"));
+    FX_TRY(fxi_hf_get_bool(h, model, "model", "byte_fallback", false, &s->byte_fallback));
+    FX_TRY(fxi_hf_get_bool(h, model, "model", "fuse_unk", false, &s->fuse_unknown));
+    FX_TRY(fxi_hf_get_bool(h, model, "model", "ignore_merges", false, &s->whole_words));
+    FX_TRY(fxi_hf_get_str(h, model, "model", "unk_token", &unk));
+    FX_TRY(fxi_hf_need_object(h, model, "model", "vocab", &vocab));
+    FX_TRY(fxi_hf_need_array(h, model, "model", "merges", &merges));
+    FX_TRY(add_pieces(h, (json_t *)vocab));
+    if (unk.p) FX_TRY(find_piece(h, unk, "model.unk_token", &s->unk));
+    return read_merges(h, merges);
+}
+
+static fx_status read_scored_piece(const fxi_hf *h, const json_t *pair, const char *path)
+{
+    const json_t *piece = json_array_get(pair, 0), *score = json_array_get(pair, 1);
+    if (!json_is_string(piece) || !json_is_number(score) || json_array_size(pair) != 2)
+        return fxi_hf_fail(h, path, "expected a piece and its score");
+    const fxi_spec_token t = {
+        .piece = {json_string_value(piece), json_string_length(piece)},
+        .score = json_number_value(score),
+        .type = json_string_length(piece) ? FXI_TOKEN_NORMAL : FXI_TOKEN_UNUSED,
+    };
+    if (!(fabs(t.score) <= (double)FLT_MAX)) return fxi_hf_fail(h, path, "score out of range");
+    return fxi_spec_add_token(h->s, t) ? FX_OK : fxi_hf_fail_memory(h);
+}
+
+static fx_status read_unigram(fxi_hf *h, const json_t *model)
+{
+    fxi_vocab_spec *s = h->s;
+    const json_t *vocab, *unk = json_object_get(model, "unk_id");
+    s->kind = FXI_VOCAB_UNIGRAM;
+    s->fuse_unknown = true;
+    FX_TRY(fxi_hf_get_bool(h, model, "model", "byte_fallback", false, &s->byte_fallback));
+    FX_TRY(fxi_hf_need_array(h, model, "model", "vocab", &vocab));
+    for (size_t i = 0; i < json_array_size(vocab); i++)
+        FX_TRY(read_scored_piece(h, json_array_get(vocab, i), fxi_hf_path_at("model.vocab", i).s));
+    if (unk && !json_is_null(unk)) FX_TRY(fxi_hf_need_id(h, unk, "model.unk_id", &s->unk));
+    if (s->unk < (int64_t)s->n_tok) return FX_OK;
+    return fxi_hf_fail(h, "model.unk_id", "%d, but there are %zu pieces", (int)s->unk, s->n_tok);
+}
+
+// The unknown token may be missing: such words are dropped then.
+static fx_status read_words(fxi_hf *h, const json_t *model)
+{
+    fxi_vocab_spec *s = h->s;
+    const json_t *vocab;
+    fxi_str unk;
+    s->kind = FXI_VOCAB_WORDS;
+    FX_TRY(fxi_hf_get_str(h, model, "model", "unk_token", &unk));
+    FX_TRY(fxi_hf_need_object(h, model, "model", "vocab", &vocab));
+    FX_TRY(add_pieces(h, (json_t *)vocab));
+    if (unk.n) s->unk = fxi_index_find(&h->pieces, unk.p, unk.n);
+    return FX_OK;
+}
+
+static fx_status read_wordpiece(fxi_hf *h, const json_t *model)
+{
+    enum { USUAL_CHARS = 100, MOST_CHARS = 1 << 20 };
+    fxi_vocab_spec *s = h->s;
+    const json_t *most = json_object_get(model, "max_input_chars_per_word");
+    FX_TRY(fxi_hf_get_str(h, model, "model", "continuing_subword_prefix", &s->inside));
+    if (!s->inside.p) s->inside = fxi_str_of("##");
+    if (!fxi_spec_str(s, s->inside.p, s->inside.n, &s->inside)) return fxi_hf_fail_memory(h);
+    s->max_word = USUAL_CHARS;
+    if (!fxi_hf_is_absent(most)) {
+        const json_int_t n = json_integer_value(most);
+        if (n < 1 || n > MOST_CHARS)
+            return fxi_hf_fail(h, "model.max_input_chars_per_word", "not a number from 1 to %d",
+                               MOST_CHARS);
+        s->max_word = (size_t)n;
+    }
+    return read_words(h, model);
+}
+
+// The kind of a file without one, by its other keys.
+static const char *guess_model(const json_t *model)
+{
+    if (json_object_get(model, "merges")) return "BPE";
+    if (json_object_get(model, "unk_id")) return "Unigram";
+    return json_object_get(model, "max_input_chars_per_word") ? "WordPiece" : NULL;
+}
+
+static fx_status read_hf_model(fxi_hf *h, const json_t *root)
+{
+    static const struct {
+        const char *type;
+        fx_status (*read)(fxi_hf *h, const json_t *model);
+    } models[] = {
+        {"BPE", read_bpe},
+        {"Unigram", read_unigram},
+        {"WordPiece", read_wordpiece},
+        {"WordLevel", read_words},
+    };
+    const json_t *model;
+    fxi_str type;
+    FX_TRY(fxi_hf_need_object(h, root, "", "model", &model));
+    FX_TRY(fxi_hf_get_str(h, model, "model", "type", &type));
+    if (!type.p && guess_model(model)) type = fxi_str_of(guess_model(model));
+    if (!type.p) return fxi_hf_fail(h, "model.type", "missing");
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+        if (fxi_str_is(type, models[i].type)) return models[i].read(h, model);
+    return fxi_hf_fail(h, "model.type",
+                       "'%s' is not supported, only BPE, Unigram, WordPiece and WordLevel",
+                       fxi_show_text(type.p, type.n).s);
+}
+
+// ---- added tokens -------------------------------------------------------------------------------
+
+// Fills the ids up to n with unused tokens.
+static fx_status fill_ids_up_to(const fxi_hf *h, size_t n, const char *path)
+{
+    enum { MAX_GAP = 1 << 16 };
+    if (n > h->s->n_tok + MAX_GAP)
+        return fxi_hf_fail(h, path, "id %zu leaves a gap of more than %d ids", n, MAX_GAP);
+    while (h->s->n_tok < n)
+        if (!fxi_spec_add_token(h->s, (fxi_spec_token){.type = FXI_TOKEN_UNUSED}))
+            return fxi_hf_fail_memory(h);
+    return FX_OK;
+}
+
+static fx_status put_added_token(const fxi_hf *h, fxi_spec_token t, int32_t id, const char *path)
+{
+    fxi_vocab_spec *s = h->s;
+    FX_TRY(fill_ids_up_to(h, (size_t)id, path));
+    if ((size_t)id == s->n_tok) return fxi_spec_add_token(s, t) ? FX_OK : fxi_hf_fail_memory(h);
+    fxi_spec_token *old = &s->tok[id];
+    if (old->piece.n && fxi_str_compare(old->piece, t.piece))
+        return fxi_hf_fail(h, path, "id %d is '%s' already", (int)id,
+                           fxi_show_text(old->piece.p, old->piece.n).s);
+    if (!old->piece.n && !fxi_spec_str(s, t.piece.p, t.piece.n, &t.piece))
+        return fxi_hf_fail_memory(h);
+    if (old->piece.n) t.piece = old->piece;
+    t.score = old->score;
+    t.in_model = old->type == FXI_TOKEN_NORMAL;
+    *old = t;
+    return FX_OK;
+}
+
+// Empty tokens are skipped, as in the library.
+static fx_status put_new_token(const fxi_hf *h, const json_t *of, const char *path, int32_t id)
+{
+    fxi_spec_token t = {.score = 0};
+    bool special;
+    FX_TRY(fxi_hf_need_str(h, of, path, "content", &t.piece));
+    FX_TRY(fxi_hf_get_bool(h, of, path, "special", false, &special));
+    FX_TRY(fxi_hf_get_bool(h, of, path, "single_word", false, &t.whole_word));
+    FX_TRY(fxi_hf_get_bool(h, of, path, "lstrip", false, &t.eats_left));
+    FX_TRY(fxi_hf_get_bool(h, of, path, "rstrip", false, &t.eats_right));
+    FX_TRY(fxi_hf_get_bool(h, of, path, "normalized", !special, &t.normalized));
+    t.type = special ? FXI_TOKEN_CONTROL : FXI_TOKEN_USER;
+    return t.piece.n ? put_added_token(h, t, id, path) : FX_OK;
+}
+
+static fx_status read_added_tokens(const fxi_hf *h, const json_t *root)
+{
+    const json_t *list = json_object_get(root, "added_tokens");
+    if (fxi_hf_is_absent(list)) return FX_OK;
+    if (!json_is_array(list)) return fxi_hf_fail(h, "added_tokens", "not an array");
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        int32_t id = -1;
+        const json_t *token = json_array_get(list, i);
+        const fxi_hf_path path = fxi_hf_path_at("added_tokens", i);
+        FX_TRY(
+            fxi_hf_need_id(h, json_object_get(token, "id"), fxi_hf_path_key(path.s, "id").s, &id));
+        FX_TRY(put_new_token(h, token, path.s, id));
+    }
+    return FX_OK;
+}
+
+// ---- steps --------------------------------------------------------------------------------------
+
+static bool is_byte_piece(fxi_str piece)
+{
+    static const char digits[] = "0123456789ABCDEF";
+    return piece.n == 6 && !memcmp(piece.p, "<0x", 3) && piece.p[5] == '>' &&
+           memchr(digits, piece.p[3], 16) && memchr(digits, piece.p[4], 16);
+}
+
+static fx_status read_all_steps(fxi_hf *h, const json_t *root)
+{
+    static const fxi_hf_step_table *const parts[] = {&fxi_hf_normalizers, &fxi_hf_pre_tokenizers,
+                                                     &fxi_hf_decoders, &fxi_hf_processors};
+    fxi_vocab_spec *s = h->s;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        FX_TRY(fxi_hf_read_steps(h, root, parts[i]));
+        if (h->byte_level) s->spelling = FXI_SPELL_PRINTABLE;
+    }
+    s->unit_bytes = h->byte_level;
+    if (h->joins_bytes) {
+        for (size_t i = 0; i < s->n_tok; i++)
+            if (s->tok[i].type == FXI_TOKEN_NORMAL && is_byte_piece(s->tok[i].piece))
+                s->tok[i].type = FXI_TOKEN_BYTE;
+    }
+    return fxi_hf_check_decoder(h);
+}
+
+// ---- the file -----------------------------------------------------------------------------------
+
+static fx_status read_root(fxi_hf *h, const json_t *root)
+{
+    h->has_decoder = !fxi_hf_is_absent(json_object_get(root, "decoder"));
+    FX_TRY(read_hf_model(h, root));
+    FX_TRY(read_added_tokens(h, root));
+    return read_all_steps(h, root);
+}
+
+fx_status fxi_vocab_read_hf(const char *json, size_t n, fxi_vocab_spec *s, fx_error *err)
+{
+    json_t *root;
+    fxi_hf h = {.s = s, .err = err};
+    FX_TRY(fxi_hf_parse(&h, json, n, 0, &root));
+    fx_status st = read_root(&h, root);
+    fxi_index_free(&h.pieces);
+    json_decref(root);
+    return st;
+}
+
+// ---- tokenizer_config.json ----------------------------------------------------------------------
+
+// A token, as a string or an object with its content; *id is unchanged if there is none.
+static fx_status read_config_token(const fxi_hf *h, const json_t *root, const char *key,
+                                   int32_t *id)
+{
+    const json_t *token = json_object_get(root, key);
+    if (json_is_object(token)) token = json_object_get(token, "content");
+    if (!token || json_is_null(token)) return FX_OK;
+    const fxi_str piece = {json_string_value(token), json_string_length(token)};
+    if (!piece.n) return fxi_hf_fail(h, key, "not a token");
+    *id = fxi_spec_find(h->s, piece);
+    if (*id < 0)
+        return fxi_hf_fail(h, key, "'%s' is not in the vocabulary",
+                           fxi_show_text(piece.p, piece.n).s);
+    return FX_OK;
+}
+
+// What stands for the named tokens is no text of a message.
+static void mark_named_token(const fxi_hf *h, int32_t id)
+{
+    if (id >= 0 && h->s->tok[id].type == FXI_TOKEN_NORMAL) h->s->tok[id].type = FXI_TOKEN_CONTROL;
+}
+
+static fx_status read_config_root(const fxi_hf *h, const json_t *root)
+{
+    fxi_vocab_spec *s = h->s;
+    FX_TRY(read_config_token(h, root, "bos_token", &s->bos));
+    FX_TRY(read_config_token(h, root, "eos_token", &s->eos));
+    mark_named_token(h, s->bos);
+    mark_named_token(h, s->eos);
+    FX_TRY(fxi_hf_get_bool(h, root, "", "add_bos_token", s->adds_bos, &s->adds_bos));
+    FX_TRY(fxi_hf_get_bool(h, root, "", "add_eos_token", s->adds_eos, &s->adds_eos));
+    if (s->adds_bos && s->bos < 0)
+        return fxi_hf_fail(h, "add_bos_token", "true, but there is none");
+    if (s->adds_eos && s->eos < 0)
+        return fxi_hf_fail(h, "add_eos_token", "true, but there is none");
+    // A string, or a list of {"name", "template"}, of which "default" is taken.
+    const json_t *t = json_object_get(root, "chat_template");
+    for (size_t i = 0; i < json_array_size(t); i++) {
+        const json_t *entry = json_array_get(t, i);
+        const char *name = json_string_value(json_object_get(entry, "name"));
+        if (!name || strcmp(name, "default")) continue;
+        t = json_object_get(entry, "template");
+        break;
+    }
+    if (!json_is_string(t)) return FX_OK;
+    return fxi_spec_str(h->s, json_string_value(t), json_string_length(t), &h->s->chat_template)
+               ? FX_OK
+               : fxi_hf_fail_memory(h);
+}
+
+fx_status fxi_vocab_read_config(const char *json, size_t n, fxi_vocab_spec *s, fx_error *err)
+{
+    json_t *root;
+    fxi_hf h = {.s = s, .err = err};
+    // Integers as real numbers: model_max_length is 10^30 by default.
+    FX_TRY(fxi_hf_parse(&h, json, n, JSON_DECODE_INT_AS_REAL, &root));
+    fx_status st = read_config_root(&h, root);
+    json_decref(root);
+    return st;
+}

@@ -1,0 +1,284 @@
+// vocab_write.c - writes a spec as tokenizer.ggml.* keys.
+//
+// GGUF has names for pre-tokenizers. A tokenizer.json spells its patterns differently from the
+// table of names, so they are compared by what they do: both cut a text that has every kind of
+// case.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/vocab/lookup/vocab_lookup.h"
+#include "format/vocab/vocab_write.h"
+
+// ---- the name of a pre-tokenizer ----------------------------------------------------------------
+
+// Contractions in both cases, numbers of one to seven digits, letters of many scripts, marks, runs
+// of spaces and lines, punctuation next to everything.
+static const char probe[] =
+    "I'm you'RE it's They'LL can'T we'd'v 'tis x'x  a  b   c\td \n e\n\n  f\r\n\r\n g \n"
+    "1 12 123 1234 12345 1234567 a1b22c333 3.14 1,000,000 $5 50% #1 v2.0 "
+    "\xC2\xB2\xC2\xBD\xE2\x85\xA7 "
+    "HelloWorld camelCase XMLHttp ABCdef iPhone USA's O'Neil \xC3\x89t\xC3\xA9 na\xC3\xAFve "
+    "stra\xC3\x9F"
+    "e \xCE\xB1\xCE\xB2\xCE\x93 \xD0\x9F\xD1\x80\xD0\xB8 "
+    "\xE4\xBD\xA0\xE5\xA5\xBD\xE4\xB8\x96\xE7\x95\x8C\xE3\x80\x82\xE3\x81\x93\xE3\x82\x93\xE3\x83"
+    "\x8A"
+    "\xED\x95\x9C\xEA\xB5\xAD \xE0\xA4\x95\xE0\xA4\xBE\xE0\xA4\xB2 e\xCC\x81 \xD8\xA7\xD9\x84 "
+    "\xF0\x9F\x98\x80\xF0\x9F\x91\x8D\xF0\x9F\x8F\xBD !!! ... ?! (a) [b]{c} <d/> a/b a//b \\n_x_ "
+    "--y "
+    "f(x)=y; \"q\" 'r' `s` ~t^u| \xE2\x80\x94 \xE2\x80\xA6 \xC2\xA0z\xC2\xA0\xC2\xA0 .\n,\n\n;/\n "
+    "end  ";
+
+enum { N_PROBE = sizeof probe - 1 };
+
+typedef struct probe_cuts {
+    bool at[N_PROBE + 1]; // a word begins here
+} probe_cuts;
+
+// Marks where words begin within the word probe[from, to).
+static bool cut_word(const fxi_regex *re, fxi_matcher *m, size_t from, size_t to, probe_cuts *cuts)
+{
+    fxi_regex_match hit = {0, 0};
+    for (size_t at = 0; at < to - from; at = hit.to + (hit.to == hit.from)) {
+        if (fxi_regex_next(re, m, probe + from, to - from, at, &hit, NULL) != FX_OK) return false;
+        if (hit.from == SIZE_MAX) break;
+        cuts->at[from + hit.from] = true;
+        cuts->at[from + hit.to] = true;
+    }
+    return true;
+}
+
+// Cuts each word of the text by one pattern. False: the pattern cannot be used.
+static bool cut_step(const fxi_split *split, fxi_matcher *m, probe_cuts *cuts)
+{
+    fxi_regex *re;
+    if (fxi_regex_compile(split->pattern, split->bytes, &re, NULL) != FX_OK) return false;
+    const probe_cuts before = *cuts;
+    bool ok = true;
+    for (size_t from = 0, to; ok && from < N_PROBE; from = to) {
+        for (to = from + 1; to < N_PROBE && !before.at[to]; to++) continue;
+        ok = cut_word(re, m, from, to, cuts);
+    }
+    fxi_regex_free(re);
+    return ok;
+}
+
+// False: the spec has steps that no named pre-tokenizer has.
+static bool cut_probe(const fxi_vocab_spec *s, fxi_matcher *m, probe_cuts *cuts)
+{
+    *cuts = (probe_cuts){{true}};
+    for (size_t i = 0; i < s->n_split; i++) {
+        const fxi_split *p = &s->split[i];
+        if (p->how != FXI_SPLIT_ISOLATED || p->invert || !cut_step(p, m, cuts)) return false;
+    }
+    return true;
+}
+
+static bool same_norms(const fxi_vocab_spec *a, const fxi_vocab_spec *b)
+{
+    if (a->n_norm != b->n_norm) return false;
+    for (size_t i = 0; i < a->n_norm; i++)
+        if (a->norm[i].kind != b->norm[i].kind) return false;
+    return true;
+}
+
+static bool is_like(const fxi_vocab_spec *s, const probe_cuts *cuts, const char *name,
+                    fxi_matcher *m)
+{
+    fxi_vocab_spec known;
+    probe_cuts other;
+    fxi_vocab_spec_init(&known, name);
+    const bool like = fxi_spec_add_pre(&known, fxi_str_of(name), NULL) == FX_OK &&
+                      same_norms(s, &known) && known.whole_words == s->whole_words &&
+                      cut_probe(&known, m, &other) && !memcmp(&other, cuts, sizeof other);
+    fxi_vocab_spec_free(&known);
+    return like;
+}
+
+const char *fxi_spec_pre_name(const fxi_vocab_spec *s)
+{
+    static const char *const names[] = {
+        "llama-bpe",   "qwen2",  "gpt-2",     "smollm",       "tekken",
+        "gpt-4o",      "gpt-4",  "stablelm2", "deepseek-llm", "deepseek-coder",
+        "deepseek-v3", "falcon", "bloom",     "viking",       "qwen35"};
+    probe_cuts cuts;
+    const char *hit = NULL;
+    fxi_matcher *m = fxi_matcher_new();
+    if (m && cut_probe(s, m, &cuts))
+        for (size_t i = 0; !hit && i < sizeof names / sizeof *names; i++)
+            if (is_like(s, &cuts, names[i], m)) hit = names[i];
+    fxi_matcher_free(m);
+    return hit;
+}
+
+#define KEY(name) "tokenizer.ggml." name
+
+// ---- tokens ------------------------------------------------------------------------------------
+
+// A name for a row of the embedding that no token has.
+static bool pad_piece(size_t id, fxi_buf *names, fxi_str *out)
+{
+    const size_t at = names->n;
+    if (!fxi_buf_fmt(names, "[PAD%zu]", id)) return false;
+    *out = (fxi_str){(const char *)(uintptr_t)at, names->n - at}; // the buffer may move
+    return true;
+}
+
+static bool list_pieces(const fxi_vocab_spec *s, size_t n, fxi_str *piece, fxi_buf *names)
+{
+    for (size_t i = 0; i < n; i++) {
+        const bool named = i < s->n_tok && s->tok[i].piece.n;
+        if (named) piece[i] = s->tok[i].piece;
+        if (!named && !pad_piece(i, names, &piece[i])) return false;
+        if (!named) piece[i].p = NULL;
+    }
+    const char *at = names->p;
+    for (size_t i = 0; i < n; i++) {
+        if (piece[i].p) continue;
+        piece[i].p = at;
+        at += piece[i].n;
+    }
+    return true;
+}
+
+static fx_status write_tokens(const fxi_vocab_spec *s, size_t n, fxi_gguf_writer *w, fx_error *err)
+{
+    fxi_str *piece = calloc(n + 1, sizeof *piece);
+    int32_t *type = calloc(n + 1, sizeof *type);
+    fxi_buf names = {0};
+    const bool ok = piece && type && list_pieces(s, n, piece, &names);
+    if (ok) {
+        fxi_gguf_write_strs(w, KEY("tokens"), piece, n);
+        for (size_t i = 0; i < n; i++)
+            type[i] = i < s->n_tok && s->tok[i].piece.n ? s->tok[i].type : FXI_TOKEN_UNUSED;
+        fxi_gguf_write_i32s(w, KEY("token_type"), type, n);
+    }
+    free(piece);
+    free(type);
+    fxi_buf_free(&names);
+    return ok ? FX_OK : fxi_spec_fail_memory(s, err);
+}
+
+// ---- scores and merges -------------------------------------------------------------------------
+
+static fx_status write_scores(const fxi_vocab_spec *s, size_t n, fxi_gguf_writer *w, fx_error *err)
+{
+    float *score = calloc(n + 1, sizeof *score);
+    if (!score) return fxi_spec_fail_memory(s, err);
+    for (size_t i = 0; i < s->n_tok && i < n; i++) score[i] = (float)s->tok[i].score;
+    if (s->kind == FXI_VOCAB_MERGES) {
+        // A vocabulary with merges and U+2581 for spaces is SentencePiece's: its score is the rank
+        // of the merge that makes a piece.
+        for (size_t i = s->n_merge; i > 0; i--) score[s->merge[i - 1].to] = -(float)i;
+    }
+    fxi_gguf_write_f32s(w, KEY("scores"), score, n);
+    free(score);
+    return FX_OK;
+}
+
+// "left right" for each merge, one after the other.
+static bool list_merges(const fxi_vocab_spec *s, fxi_buf *text, fxi_str *line)
+{
+    for (size_t i = 0; i < s->n_merge; i++) {
+        const fxi_str a = s->tok[s->merge[i].left].piece, b = s->tok[s->merge[i].right].piece;
+        if (!fxi_buf_add(text, a.p, a.n) || !fxi_buf_add(text, " ", 1) ||
+            !fxi_buf_add(text, b.p, b.n))
+            return false;
+        line[i].n = a.n + 1 + b.n;
+    }
+    const char *at = text->p;
+    for (size_t i = 0; i < s->n_merge; i++) {
+        line[i].p = at;
+        at += line[i].n;
+    }
+    return true;
+}
+
+// ---- ids ---------------------------------------------------------------------------------------
+
+static void write_id(fxi_gguf_writer *w, const char *key, int32_t id)
+{
+    if (id >= 0) fxi_gguf_write_u32(w, key, (uint32_t)id);
+}
+
+// Readers take the ids under these keys for control tokens.
+static bool is_control(const fxi_vocab_spec *s, int32_t id)
+{
+    return (size_t)id < s->n_tok && s->tok[id].type == FXI_TOKEN_CONTROL;
+}
+
+// EOS and two more have keys that other programs know.
+static void write_ends(const fxi_vocab_spec *s, const fxi_ids *ends, fxi_gguf_writer *w)
+{
+    static const char *const key[] = {KEY("eot_token_id"), KEY("eom_token_id")};
+    const bool first = s->eos < 0 && ends->n && is_control(s, ends->id[0]);
+    const int32_t eos = first ? ends->id[0] : s->eos;
+    size_t n_key = 0;
+    write_id(w, KEY("eos_token_id"), eos);
+    for (size_t i = 0; i < ends->n && n_key < sizeof key / sizeof *key; i++)
+        if (ends->id[i] != eos && is_control(s, ends->id[i]))
+            write_id(w, key[n_key++], ends->id[i]);
+    if (ends->n) fxi_gguf_write_i32s(w, FXI_KEY_ENDS, ends->id, ends->n);
+}
+
+static bool has_norm(const fxi_vocab_spec *s, fxi_norm_kind kind)
+{
+    for (size_t i = 0; i < s->n_norm; i++)
+        if (s->norm[i].kind == kind) return true;
+    return false;
+}
+
+static bool prepends_space(const fxi_vocab_spec *s)
+{
+    return has_norm(s, FXI_NORM_PREPEND) || has_norm(s, FXI_NORM_PREPEND_OTHER) ||
+           has_norm(s, FXI_NORM_PREPEND_FIRST);
+}
+
+// ---- kinds of vocabularies ----------------------------------------------------------------------
+
+static fx_status write_kind(const fxi_vocab_spec *s, size_t n, fxi_gguf_writer *w, fx_error *err)
+{
+    if (s->kind == FXI_VOCAB_UNIGRAM) {
+        fxi_gguf_write_str(w, KEY("model"), "t5");
+        fxi_gguf_write_bool(w, KEY("add_space_prefix"), prepends_space(s));
+        fxi_gguf_write_bool(w, KEY("remove_extra_whitespaces"), has_norm(s, FXI_NORM_COLLAPSE));
+        for (size_t i = 0; i < s->n_norm; i++)
+            if (s->norm[i].kind == FXI_NORM_CHARSMAP)
+                fxi_gguf_write_array(w, KEY("precompiled_charsmap"), FXI_GGUF_U8, s->norm[i].from.p,
+                                     s->norm[i].from.n);
+        return write_scores(s, n, w, err);
+    }
+    if (s->kind == FXI_VOCAB_MERGES && s->spelling == FXI_SPELL_PRINTABLE) {
+        const char *pre = fxi_spec_pre_name(s);
+        fxi_gguf_write_str(w, KEY("model"), "gpt2");
+        if (pre) fxi_gguf_write_str(w, KEY("pre"), pre);
+        fxi_str *line = calloc(s->n_merge + 1, sizeof *line);
+        fxi_buf text = {0};
+        const bool ok = line && list_merges(s, &text, line);
+        if (ok) fxi_gguf_write_strs(w, KEY("merges"), line, s->n_merge);
+        free(line);
+        fxi_buf_free(&text);
+        return ok ? FX_OK : fxi_spec_fail_memory(s, err);
+    }
+    if (s->spelling == FXI_SPELL_MARKS && s->kind != FXI_VOCAB_WORDS) {
+        fxi_gguf_write_str(w, KEY("model"), "llama");
+        fxi_gguf_write_bool(w, KEY("add_space_prefix"), prepends_space(s));
+        return write_scores(s, n, w, err);
+    }
+    fxi_gguf_write_str(w, KEY("model"), "huggingface"); // not one that GGUF's keys can say
+    return FX_OK;
+}
+
+fx_status fxi_vocab_write_gguf(const fxi_vocab_spec *s, size_t n_row, const fxi_ids *ends,
+                               fxi_gguf_writer *w, fx_error *err)
+{
+    const size_t n = n_row > s->n_tok ? n_row : s->n_tok;
+    FX_TRY(write_kind(s, n, w, err));
+    FX_TRY(write_tokens(s, n, w, err));
+    write_id(w, KEY("bos_token_id"), s->bos);
+    write_id(w, KEY("unknown_token_id"), s->unk);
+    write_ends(s, ends, w);
+    fxi_gguf_write_bool(w, KEY("add_bos_token"), s->adds_bos);
+    fxi_gguf_write_bool(w, KEY("add_eos_token"), s->adds_eos);
+    return FX_OK;
+}

@@ -1,0 +1,256 @@
+// gpu_open.c - a GPU as a device of models: its table, how it is opened and closed, its kernels.
+#include "gpu/gpu_image.h"
+#include "gpu/gpu_impl.h"
+#include "vtensor/vmm.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// ---- names -------------------------------------------------------------------------------------
+
+bool fxi_gpu_is_name(const char *name)
+{
+    return strcmp(name, "cuda") == 0 || strncmp(name, "cuda:", 5) == 0;
+}
+
+static fx_status read_ordinal(const char *name, int *out, fx_error *err)
+{
+    const char *digits = name + 5;
+    *out = 0;
+    if (strcmp(name, "cuda") == 0) return FX_OK;
+    const size_t n = strspn(digits, "0123456789");
+    if (n == 0 || n > 4 || digits[n])
+        return fxi_fail(err, FX_EINVAL, "device '%.40s' is not cuda:N with a number N", name);
+    *out = atoi(digits);
+    return FX_OK;
+}
+
+typedef struct gpu_math {
+    const char *name, *old_name;
+    fxi_cuda_math kernels;
+} gpu_math;
+
+static fx_status read_math(const char *name, const gpu_math **out, fx_error *err)
+{
+    static const gpu_math known[] = {{"batch-invariant", "law", FXI_CUDA_BATCH_INVARIANT},
+                                     {"cpu-exact", "exact", FXI_CUDA_CPU_EXACT}};
+    *out = &known[0];
+    if (!name) return FX_OK;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        *out = &known[i];
+        if (strcmp(name, known[i].name) == 0 || strcmp(name, known[i].old_name) == 0) return FX_OK;
+    }
+    return fxi_fail(err, FX_EINVAL,
+                    "GPU arithmetic '%.40s' is neither batch-invariant nor cpu-exact", name);
+}
+
+// ---- the table ---------------------------------------------------------------------------------
+
+// What lies on the host is freed even if the context cannot be entered any more; the driver's calls
+// are then refused, and the end of the context frees what is its own.
+static void free_all(fxi_gpu *g)
+{
+    const bool entered = fxi_cu_enter(&g->cu, NULL) == FX_OK;
+    (void)fxi_cu_wait(&g->cu, g->cu.compute, NULL);
+    (void)fxi_cu_wait(&g->cu, g->cu.copy, NULL);
+    fxi_gpu_graphs_free(g);
+    fxi_gpu_tables_free(g);
+    fxi_gpu_stage_free(&g->cu, &g->stage);
+    fxi_gpu_pinned_free(&g->cu, &g->pinned);
+    fxi_gpu_heap_free(&g->cu, &g->scratch);
+    fxi_gpu_heap_free(&g->cu, &g->weights);
+    fxi_gpu_kernels_free(g);
+    if (entered) fxi_cu_leave(&g->cu);
+}
+
+static void close_gpu(fxi_device *d)
+{
+    fxi_gpu *g = fxi_gpu_of(d);
+    if (g->cu.context) free_all(g);
+    fxi_cu_close(&g->cu);
+    free(g);
+}
+
+static void read_memory(fxi_device *d, fxi_device_memory *out)
+{
+    fxi_gpu *g = fxi_gpu_of(d);
+    *out = (fxi_device_memory){0};
+    if (fxi_cu_enter(&g->cu, NULL) != FX_OK) return;
+    (void)fxi_cu_memory(&g->cu, &out->free_bytes, &out->total_bytes, NULL);
+    fxi_cu_leave(&g->cu);
+}
+
+static fx_status open_memory(fxi_device *d, struct vt_vmm **out, fx_error *err)
+{
+    fxi_gpu *g = fxi_gpu_of(d);
+    const vt_vmm_cuda_config cfg = {.device = g->cu.ordinal, .stream = g->cu.compute};
+    const char *why = NULL;
+    *out = NULL;
+    FX_TRY(fxi_cu_enter(&g->cu, err));
+    const vt_status st = vt_vmm_cuda_open(&cfg, out, &why);
+    fxi_cu_leave(&g->cu);
+    if (st == VT_OK) return FX_OK;
+    return fxi_fail(err, st == VT_ENOMEM ? FX_ENOMEM : FX_EINTERNAL, "%s: %s", g->cu.label,
+                    why ? why : "no memory for caches can be opened");
+}
+
+static bool check_lost(const fxi_device *d)
+{
+    return ((const fxi_gpu *)d)->lost.status != FX_OK;
+}
+
+static const fxi_device_ops gpu_ops = {
+    .close = close_gpu,
+    .memory = read_memory,
+    .open_vmm = open_memory,
+    .take_host = fxi_gpu_take_host,
+    .is_lost = check_lost,
+    .take = fxi_gpu_take,
+    .upload = fxi_gpu_upload,
+    .take_linear = fxi_gpu_take_linear,
+    .put_linear = fxi_gpu_put_linear,
+    .view_rows = fxi_gpu_view_rows,
+    .prepare = fxi_gpu_prepare,
+    .begin = fxi_gpu_begin,
+    .embed = fxi_gpu_embed,
+    .add_norm = fxi_gpu_add_norm,
+    .linear = fxi_gpu_linear,
+    .rope_store = fxi_gpu_rope_store,
+    .keep_rows = fxi_gpu_keep_rows,
+    .attention = fxi_gpu_attention,
+    .ffn = fxi_gpu_ffn,
+    .experts = fxi_gpu_experts,
+    .rows = fxi_gpu_rows,
+    .logits = fxi_gpu_logits,
+    .best = fxi_gpu_best,
+    .submit = fxi_gpu_submit,
+    .wait = fxi_gpu_wait,
+};
+
+// ---- open --------------------------------------------------------------------------------------
+
+static fx_status open_driver(fxi_gpu *g, int ordinal, const gpu_math *math, fx_error *err)
+{
+    FX_TRY(fxi_cu_open(&g->cu, ordinal, err));
+    snprintf(g->path, sizeof g->path, "sm_%d %s", g->cu.cc, math->name);
+    g->device.name = g->cu.label;
+    g->device.path = g->path;
+    g->device.prefers_best = true; // fewer bytes to the host
+    FX_TRY(fxi_cu_enter(&g->cu, err));
+    fx_status st = fxi_gpu_kernels_load(g, err);
+    fxi_cu_leave(&g->cu);
+    return st;
+}
+
+fx_status fxi_gpu_open(const fxi_gpu_options *opt, fxi_device **out, fx_error *err)
+{
+    int ordinal;
+    const gpu_math *math;
+    *out = NULL;
+    FX_TRY(read_ordinal(opt->name, &ordinal, err));
+    FX_TRY(read_math(opt->math, &math, err));
+    fxi_gpu *g = calloc(1, sizeof *g);
+    if (!g) return fxi_fail(err, FX_ENOMEM, "%s: no host memory", opt->name);
+    g->device.ops = &gpu_ops;
+    g->math = math->kernels;
+    g->pool = opt->pool;
+    g->no_graphs = opt->no_graphs;
+    fx_status st = open_driver(g, ordinal, math, err);
+    if (st == FX_OK)
+        *out = &g->device;
+    else
+        close_gpu(&g->device);
+    return st;
+}
+
+// ---- kernels, found by name when the device is opened and launched by id ------------------------
+
+// More must be allowed; a kernel's own shared memory counts, too.
+enum { PLAIN_SHARED_BYTES = (48 << 10) - FXI_CUDA_OWN_SHARED_BYTES };
+
+static int count_images(void)
+{
+    int n = 0;
+    while (fxi_gpu_images[n].name) n++;
+    return n;
+}
+
+static fx_status load_modules(fxi_gpu *g, fx_error *err)
+{
+    fxi_gpu_kernels *k = &g->kernels;
+    const int n = count_images();
+    if (!n)
+        return fxi_fail(err, FX_EINVAL, "%s: this build has no CUDA kernels (cmake --preset cuda)",
+                        g->cu.label);
+    k->module = calloc((size_t)n, sizeof *k->module);
+    if (!k->module) return fxi_fail(err, FX_ENOMEM, "%s: no host memory", g->cu.label);
+    for (; k->n_module < n; k->n_module++)
+        FX_TRY(fxi_cu_module_load(&g->cu, fxi_gpu_images[k->n_module].bytes,
+                                  &k->module[k->n_module], err));
+    return FX_OK;
+}
+
+static fx_status find_kernel(fxi_gpu *g, fxi_cuda_kernel_id id, fx_error *err)
+{
+    const fxi_gpu_kernels *k = &g->kernels;
+    for (int i = 0; i < k->n_module && !k->function[id]; i++)
+        FX_TRY(fxi_cu_module_find(&g->cu, k->module[i], fxi_cuda_kernel_find(id)->name,
+                                  &g->kernels.function[id], err));
+    return FX_OK;
+}
+
+fx_status fxi_gpu_kernels_load(fxi_gpu *g, fx_error *err)
+{
+    FX_TRY(load_modules(g, err));
+    for (int id = 0; id < FXI_CUDA_KERNEL_END; id++)
+        FX_TRY(find_kernel(g, (fxi_cuda_kernel_id)id, err));
+    return FX_OK;
+}
+
+void fxi_gpu_kernels_free(fxi_gpu *g)
+{
+    for (int i = 0; i < g->kernels.n_module; i++) fxi_cu_module_free(&g->cu, g->kernels.module[i]);
+    free(g->kernels.module);
+    g->kernels = (fxi_gpu_kernels){0};
+}
+
+// Lets a kernel have so much shared memory, once.
+static fx_status allow_shared(fxi_gpu *g, fxi_cuda_kernel_id id, unsigned size_bytes, fx_error *err)
+{
+    unsigned *allowed = &g->kernels.shared_bytes[id];
+    if (size_bytes <= PLAIN_SHARED_BYTES || size_bytes <= *allowed) return FX_OK;
+    FX_TRY(fxi_cu_allow_shared(&g->cu, g->kernels.function[id], (int)size_bytes, err));
+    *allowed = size_bytes;
+    return FX_OK;
+}
+
+static fx_status run_kernel(fxi_gpu *g, fxi_cuda_kernel_id id, const fxi_cu_launch *l,
+                            fx_error *err)
+{
+    FX_TRY(fxi_cu_enter(&g->cu, err));
+    fx_status st = allow_shared(g, id, l->shared_bytes, err);
+    if (st == FX_OK)
+        st = g->pass.mode == FXI_GPU_RECORD ? fxi_gpu_graph_add(g, l, err)
+                                            : fxi_cu_run(&g->cu, l, err);
+    fxi_cu_leave(&g->cu);
+    return fxi_gpu_failed(g, st, err);
+}
+
+fx_status fxi_gpu_launch(fxi_gpu *g, fxi_cuda_kernel_id id, const void *args, fx_error *err)
+{
+    const fxi_cuda_kernel *k = fxi_cuda_kernel_find(id);
+    fxi_cuda_grid at;
+    if (g->pass.mode == FXI_GPU_REPLAY) return FX_OK;
+    k->shape(args, &at);
+    if (!at.grid[0] || !at.grid[1] || !at.grid[2]) return FX_OK;
+    const fxi_cu_launch l = {.function = g->kernels.function[id],
+                             .name = k->name,
+                             .grid = {at.grid[0], at.grid[1], at.grid[2]},
+                             .block = {at.block[0], at.block[1], at.block[2]},
+                             .shared_bytes = at.shared_bytes,
+                             .args = args};
+    if (!l.function)
+        return fxi_fail(err, FX_EINVAL, "%s: this build has no kernel %s", g->cu.label, k->name);
+    return run_kernel(g, id, &l, err);
+}

@@ -1,0 +1,497 @@
+// host_steps.c - the steps of a pass, but for experts: a batch as rows and as blocks of attention;
+// the residual stream; queries, keys and values; linear layers; the output.
+#include <math.h>
+#include <string.h>
+
+#include "model/host/host.h"
+
+void fxi_host_rows(fxi_host *h, fxi_row_fn *fn)
+{
+    fxi_compute_rows(&h->compute, h->n_row, fn, h);
+}
+
+static void quant_row(const fxi_host *h, const float *x, int n_elem, int row)
+{
+    const fxi_host_buffers *s = &h->s;
+    size_t at = (size_t)row * (size_t)n_elem;
+    h->compute.k->quant_q8(x, n_elem, s->act_q + at, s->act_d + at / FXI_Q8_0_ELEMS,
+                           s->act_sum + at / 16);
+}
+
+static void norm_row_runs(const fxi_host *h, const fxi_rownorm *norm, const float *x, int n_run,
+                          float *y)
+{
+    const fxi_rules *r = &h->m->rules;
+    const fxi_kernels *k = h->compute.k;
+    for (int i = 0; i < n_run; i++) {
+        const size_t at = (size_t)i * (size_t)norm->n, w = (size_t)i * (size_t)norm->step;
+        if (r->norm == FXI_NORM_RMS)
+            k->rms_norm(x + at, norm->w + w, norm->n, r->eps, y + at);
+        else
+            k->layer_norm(x + at, norm->w + w, norm->b ? norm->b + w : NULL, norm->n, r->eps,
+                          y + at);
+    }
+}
+
+// ---- the batch ---------------------------------------------------------------------------------
+
+// Records the sequence and position of each row, and divides the sequences' tokens into blocks of
+// attention. Returns the number of blocks.
+static int index_batch(fxi_host *h, int kv_group, fxi_attn_block *block)
+{
+    const fxi_batch *batch = h->batch;
+    const fxi_model_shape *shape = &h->m->model.shape;
+    const int most = fxi_compute_attn_block_tok(&h->compute, batch->n_tok, shape->n_kv_head);
+    int row = 0, n_block = 0;
+    for (int i = 0; i < batch->n_seq; i++) {
+        const fxi_batch_seq *seq = &batch->seq[i];
+        for (int t = 0; t < seq->n_tok; t++) {
+            h->s.tok_seq[row + t] = seq;
+            h->s.tok_pos[row + t] = seq->pos + t;
+        }
+        for (int t = 0; t < seq->n_tok; t += most) {
+            int left = seq->n_tok - t;
+            block[n_block++] = (fxi_attn_block){
+                .view = seq->views.group[kv_group],
+                .row = row + t,
+                .n_tok = left < most ? left : most,
+                .pos = seq->pos + t,
+                .n_pos = shape->is_causal ? 0 : seq->pos + seq->n_tok,
+            };
+        }
+        row += seq->n_tok;
+    }
+    return n_block;
+}
+
+// The parameters of attention that all layers share.
+static fxi_attn_pass make_attn_pass(fxi_host *h, bool windowed)
+{
+    const fxi_transformer *m = h->m;
+    const fxi_model_shape *s = &m->model.shape;
+    const int kv_group = windowed ? s->kv.n_group - 1 : 0;
+    fxi_attn_pass a = {
+        .n_block = index_batch(h, kv_group, h->s.block[windowed]),
+        .n_head = s->n_head,
+        .n_kv_head = s->n_kv_head,
+        .head_dim = s->head_dim,
+        .ctx_tok = m->ctx_tok,
+        .window = windowed ? m->rules.window : 0,
+        .kv_type = m->model.kv_type,
+        .scale = m->rules.attn_scale,
+        .softcap = m->rules.attn_cap,
+        .q = h->s.q,
+        .out = h->s.att,
+        .scratch = h->s.attn,
+    };
+    fxi_compute_attn_plan(&h->compute, &a, h->s.block[windowed]);
+    return a;
+}
+
+fx_status fxi_host_begin(fxi_device *d, const fxi_batch *batch, float *logits, fx_error *err)
+{
+    (void)err;
+    fxi_host *h = fxi_host_of(d);
+    h->batch = batch;
+    h->logits = logits;
+    h->n_row = batch->n_tok;
+    h->x_row = NULL;
+    h->holds = false;
+    for (int w = 0; w <= (h->m->rules.window > 0); w++) h->attn[w] = make_attn_pass(h, w);
+    return FX_OK;
+}
+
+// ---- rows that are wanted ---------------------------------------------------------------------
+
+// Limits attention to the remaining rows: each block begins at the first of them.
+static void keep_attn_rows(fxi_host *h, fxi_attn_pass *attn, fxi_attn_block *block)
+{
+    int n = 0, next = 0;
+    for (int i = 0; i < attn->n_block; i++) {
+        fxi_attn_block b = block[i];
+        while (next < h->n_row && h->x_row[next] < b.row) next++;
+        const int skip = next < h->n_row ? h->x_row[next] - b.row : b.n_tok;
+        if (skip >= b.n_tok) continue;
+        block[n++] = (fxi_attn_block){.view = b.view,
+                                      .row = b.row + skip,
+                                      .n_tok = b.n_tok - skip,
+                                      .pos = b.pos + skip,
+                                      .n_pos = b.n_pos};
+    }
+    attn->n_block = n;
+    fxi_compute_attn_plan(&h->compute, attn, block);
+}
+
+fx_status fxi_host_keep_rows(fxi_device *d, fx_error *err)
+{
+    (void)err;
+    fxi_host *h = fxi_host_of(d);
+    const bool w = h->m->layer[h->m->model.shape.n_layer - 1].is_windowed;
+    int n_logit;
+    h->n_row = fxi_batch_wanted(h->batch, h->s.wanted, &n_logit);
+    h->x_row = h->s.wanted;
+    keep_attn_rows(h, &h->attn[w], h->s.block[w]);
+    return FX_OK;
+}
+
+// ---- the residual stream: embeddings, what branches add to it, and its norms -------------------
+
+static bool reads_q8(const fxi_host *h, const fxi_next_norm *next)
+{
+    return (next->read_by & h->q8_types) != 0;
+}
+
+// In post-norm models the norm's result is the stream itself.
+static void norm_row(const fxi_host *h, float *x, int row)
+{
+    const fxi_rownorm *norm = h->next->norm;
+    const int dim = h->m->model.shape.dim;
+    const bool is_post = h->m->rules.is_post_norm;
+    float *y = h->s.h + (size_t)row * (size_t)dim;
+    if (norm->w) norm_row_runs(h, norm, x, 1, is_post ? x : y);
+    if (!norm->w || is_post) memcpy(y, x, (size_t)dim * sizeof *y);
+    if (h->has_q8) quant_row(h, y, dim, row);
+}
+
+static void scale_numbers(const fxi_host *h, float *x, int n, float by)
+{
+    if (by != 1) h->compute.k->scale(x, by, n);
+}
+
+// ---- embeddings --------------------------------------------------------------------------------
+
+static void add_position(const fxi_host *h, int row, float *x)
+{
+    const fxi_rows *r = &h->m->positions;
+    const size_t at = (size_t)h->s.tok_pos[row];
+    float *wide = h->s.h + (size_t)row * (size_t)r->n_elem; // free until the norm
+    fxi_row_to_f32(r->type, r->data + at * r->row_bytes, (size_t)r->n_elem, wide);
+    h->compute.k->add(x, wide, r->n_elem);
+}
+
+static void look_up_row(const fxi_host *h, int row, float *x)
+{
+    const fxi_rows *e = &h->m->embd;
+    const size_t token = (size_t)h->batch->token[row];
+    if (e->data)
+        fxi_row_to_f32(e->type, e->data + token * e->row_bytes, (size_t)e->n_elem, x);
+    else
+        fxi_linear_row(&h->m->tied, (int)token, x);
+}
+
+static void narrow_row(void *arg, int row)
+{
+    const fxi_host *h = arg;
+    const fxi_linear *w = &h->m->embd_in;
+    float *x = h->s.narrow + (size_t)row * (size_t)w->n_in;
+    look_up_row(h, row, x);
+    if (fxi_linear_reads_q8(w)) quant_row(h, x, w->n_in, row);
+}
+
+static void embed_row(void *arg, int row)
+{
+    const fxi_host *h = arg;
+    const fxi_transformer *m = h->m;
+    const size_t dim = (size_t)m->model.shape.dim;
+    float *x = h->s.x + (size_t)row * dim;
+    if (!m->embd_in.data) look_up_row(h, row, x);
+    scale_numbers(h, x, (int)dim, m->rules.embd_scale);
+    if (m->token_type) h->compute.k->add(x, m->token_type, (int)dim);
+    if (m->positions.data) add_position(h, row, x);
+    norm_row(h, x, row);
+}
+
+fx_status fxi_host_embed(fxi_device *d, const fxi_next_norm *next, fx_error *err)
+{
+    (void)err;
+    fxi_host *h = fxi_host_of(d);
+    const fxi_linear *in = &h->m->embd_in;
+    h->next = next;
+    h->has_q8 = reads_q8(h, next);
+    if (in->data) {
+        const fxi_act a = fxi_host_act(h, h->s.narrow);
+        fxi_host_rows(h, narrow_row);
+        fxi_compute_linear(&h->compute, &a, &(fxi_linear_job){in, h->s.x, 0, h->n_row}, 1);
+    }
+    fxi_host_rows(h, embed_row);
+    return FX_OK;
+}
+
+// ---- branches ----------------------------------------------------------------------------------
+
+// Completes the branch's row of h.
+static float *finish_branch(const fxi_host *h, int row)
+{
+    const fxi_branch_end *e = h->end;
+    const int dim = h->m->model.shape.dim;
+    float *y = h->s.h + (size_t)row * (size_t)dim;
+    if (e->bias) h->compute.k->add(y, e->bias, dim);
+    if (e->norm && e->norm->w) norm_row_runs(h, e->norm, y, 1, y);
+    scale_numbers(h, y, dim, h->m->rules.residual_scale);
+    return y;
+}
+
+// Adds the branch to the residual stream.
+static void residual_row(void *arg, int row)
+{
+    const fxi_host *h = arg;
+    const fxi_kernels *k = h->compute.k;
+    const size_t dim = (size_t)h->m->model.shape.dim;
+    float *x = h->s.x + fxi_host_x_row(h, row) * dim;
+    const float *y = finish_branch(h, row);
+    if (h->holds) k->add(x, h->s.held + (size_t)row * dim, (int)dim);
+    k->add(x, y, (int)dim);
+    norm_row(h, x, row);
+}
+
+static void hold_row(void *arg, int row)
+{
+    const fxi_host *h = arg;
+    const fxi_host_buffers *s = &h->s;
+    const size_t dim = (size_t)h->m->model.shape.dim;
+    memcpy(s->held + (size_t)row * dim, finish_branch(h, row), dim * sizeof *s->held);
+    norm_row(h, s->x + fxi_host_x_row(h, row) * dim, row);
+}
+
+fx_status fxi_host_add_norm(fxi_device *d, const fxi_branch_end *end, fx_error *err)
+{
+    (void)err;
+    fxi_host *h = fxi_host_of(d);
+    h->end = end;
+    h->next = &end->next;
+    h->has_q8 = reads_q8(h, &end->next);
+    fxi_host_rows(h, end->holds ? hold_row : residual_row);
+    h->holds = end->holds;
+    return FX_OK;
+}
+
+// ---- embeddings of texts -----------------------------------------------------------------------
+
+fx_status fxi_host_return_rows(fxi_device *d, int n_row, fx_error *err)
+{
+    (void)err;
+    const fxi_host *h = fxi_host_of(d);
+    const size_t dim = (size_t)h->m->model.shape.dim;
+    memcpy(h->batch->rows, h->s.h + (size_t)(h->n_row - n_row) * dim,
+           (size_t)n_row * dim * sizeof(float));
+    return FX_OK;
+}
+
+// ---- around attention --------------------------------------------------------------------------
+
+// A row's heads, as they come from a linear layer, made ready: bias, norm, rotation.
+static void finish_heads(const fxi_host *h, const fxi_affine *w, const fxi_rownorm *norm, float *x,
+                         int pos)
+{
+    const fxi_kernels *k = h->compute.k;
+    const fxi_rope *r = h->layer->rope;
+    const int n = w->w.n_out, head_dim = h->m->model.shape.head_dim;
+    if (w->b) k->add(x, w->b, n);
+    if (norm->w) norm_row_runs(h, norm, x, n / norm->n, x);
+    if (!r) return;
+    const size_t at = (size_t)pos * (size_t)r->n_pair;
+    k->rope(x, n / head_dim, head_dim, r->n_pair, r->cos + at, r->sin + at);
+}
+
+// Completes a row's queries, keys and values, and stores its keys and values in the cache.
+static void cache_row(void *arg, int row)
+{
+    const fxi_host *h = arg;
+    const fxi_layer *l = h->layer;
+    const fxi_kernels *k = h->compute.k;
+    const fxi_dtype type = h->m->model.kv_type;
+    const int pos = h->s.tok_pos[row], n_q = l->q.w.n_out, n_kv = l->k.w.n_out;
+    const fxi_kv_view *view = &h->s.tok_seq[row]->views.group[l->kv_group];
+    const float gain = fxi_query_gain(&h->m->rules, pos);
+    float *query = h->s.q + (size_t)row * (size_t)n_q;
+    float *key = h->s.k + (size_t)row * (size_t)n_kv, *value = h->s.v + (size_t)row * (size_t)n_kv;
+
+    finish_heads(h, &l->q, &l->q_norm, query, pos);
+    if (gain != 1) k->scale(query, gain, n_q);
+    finish_heads(h, &l->k, &l->k_norm, key, pos);
+    if (l->v.b) k->add(value, l->v.b, n_kv);
+    k->store_kv[type](key, n_kv, fxi_kv_row(view, 2 * l->kv_layer, pos));
+    k->store_kv[type](value, n_kv, fxi_kv_row(view, 2 * l->kv_layer + 1, pos));
+}
+
+fx_status fxi_host_rope_store(fxi_device *d, const fxi_layer *l, fx_error *err)
+{
+    (void)err;
+    fxi_host *h = fxi_host_of(d);
+    h->layer = l;
+    fxi_host_rows(h, cache_row);
+    return FX_OK;
+}
+
+// A row as Wo reads it: rounded to Q8, or copied into q's buffer, which is free by now.
+static void attn_out_row(void *arg, int row)
+{
+    const fxi_host *h = arg;
+    const fxi_host_buffers *s = &h->s;
+    const fxi_linear *o = &h->layer->o.w;
+    const size_t n = (size_t)o->n_in;
+    const float *att = s->att + fxi_host_x_row(h, row) * n;
+    if (fxi_linear_reads_q8(o))
+        quant_row(h, att, (int)n, row);
+    else
+        memcpy(s->q + (size_t)row * n, att, n * sizeof *att);
+}
+
+fx_status fxi_host_attention(fxi_device *d, const fxi_layer *l, fx_error *err)
+{
+    (void)err;
+    fxi_host *h = fxi_host_of(d);
+    fxi_attn_pass *a = &h->attn[l->is_windowed];
+    h->layer = l;
+    a->layer = l->kv_layer;
+    a->sink = l->sink;
+    fxi_compute_attention(&h->compute, a);
+    if (h->x_row || fxi_linear_reads_q8(&l->o.w)) fxi_host_rows(h, attn_out_row);
+    return FX_OK;
+}
+
+// ---- linear layers -----------------------------------------------------------------------------
+
+// After keep_rows, the rows of attention that are left lie in q's buffer.
+static fxi_act read_operand(const fxi_host *h, fxi_operand a)
+{
+    if (a == FXI_OPERAND_MID) return fxi_host_mid(h);
+    if (a == FXI_OPERAND_ATT) return fxi_host_act(h, h->x_row ? h->s.q : h->s.att);
+    return fxi_host_act(h, h->s.h);
+}
+
+static float *written_operand(const fxi_host *h, fxi_operand y)
+{
+    float *const all[FXI_OPERAND_END] = {[FXI_OPERAND_H] = h->s.h,
+                                         [FXI_OPERAND_Q] = h->s.q,
+                                         [FXI_OPERAND_K] = h->s.k,
+                                         [FXI_OPERAND_V] = h->s.v};
+    return all[y];
+}
+
+fx_status fxi_host_linear(fxi_device *d, fxi_operand a, const fxi_device_linear *job, int n_job,
+                          fx_error *err)
+{
+    (void)err;
+    const fxi_host *h = fxi_host_of(d);
+    const fxi_act act = read_operand(h, a);
+    fxi_linear_job all[FXI_DEVICE_MAX_LINEAR];
+    for (int i = 0; i < n_job; i++)
+        all[i] = (fxi_linear_job){job[i].w, written_operand(h, job[i].y), 0, h->n_row};
+    fxi_compute_linear(&h->compute, &act, all, n_job);
+    return FX_OK;
+}
+
+// ---- feed-forward ------------------------------------------------------------------------------
+
+void fxi_host_feed(fxi_host *h, const fxi_ffn *f, const fxi_act *a)
+{
+    const fxi_act mid = fxi_host_mid(h);
+    const fxi_ffn_part part = {.gate = f->gate.w.data ? &f->gate.w : NULL,
+                               .up = &f->up.w,
+                               .gate_bias = f->gate.b,
+                               .up_bias = f->up.b,
+                               .n_tok = h->n_row};
+    fxi_compute_ffn(&h->compute, &(fxi_ffn_pass){
+                                     .a = a,
+                                     .part = &part,
+                                     .n_part = 1,
+                                     .n_tok = h->n_row,
+                                     .act = h->m->rules.act,
+                                     .y = fxi_linear_reads_q8(&f->down.w) ? NULL : h->s.mid,
+                                     .q8 = &mid,
+                                     .scratch = h->s.ffn,
+                                 });
+}
+
+fx_status fxi_host_ffn(fxi_device *d, const fxi_ffn *f, fx_error *err)
+{
+    (void)err;
+    fxi_host *h = fxi_host_of(d);
+    const fxi_act a = fxi_host_act(h, h->s.h);
+    fxi_host_feed(h, f, &a);
+    return FX_OK;
+}
+
+// ---- logits ------------------------------------------------------------------------------------
+
+static void finish_logits(void *arg, int row)
+{
+    const fxi_host *h = arg;
+    const fxi_transformer *m = h->m;
+    const fxi_kernels *k = h->compute.k;
+    const int n = m->output.w.n_out;
+    float *y = h->logits + (size_t)row * (size_t)n;
+    if (m->output.b) k->add(y, m->output.b, n);
+    if (m->rules.logit_scale != 1) k->scale(y, m->rules.logit_scale, n);
+    if (m->rules.logit_cap != 0) k->softcap(y, m->rules.logit_cap, n);
+}
+
+static void quant_narrow(void *arg, int row)
+{
+    const fxi_host *h = arg;
+    const int n = h->m->embd_out.n_out;
+    quant_row(h, h->s.narrow + (size_t)row * (size_t)n, n, row);
+}
+
+// What the output reads: h, made as wide as embeddings.
+static fxi_act narrow_rows(fxi_host *h)
+{
+    const fxi_transformer *m = h->m;
+    const fxi_act a = fxi_host_act(h, h->s.h);
+    if (!m->embd_out.data) return a;
+    fxi_compute_linear(&h->compute, &a, &(fxi_linear_job){&m->embd_out, h->s.narrow, 0, h->n_row},
+                       1);
+    if (fxi_linear_reads_q8(&m->output.w)) fxi_host_rows(h, quant_narrow);
+    return fxi_host_act(h, h->s.narrow);
+}
+
+// Copies the logits of a part of the vocabulary to their places among the others.
+static void place_logits(const fxi_host *h, float *dst, int n_row)
+{
+    const size_t n = (size_t)h->m->output.w.n_out, n_vocab = (size_t)h->m->model.shape.n_vocab;
+    for (size_t row = 0; row < (size_t)n_row; row++)
+        memcpy(dst + row * n_vocab, h->logits + row * n, n * sizeof *dst);
+}
+
+fx_status fxi_host_logits(fxi_device *d, int n_row, fx_error *err)
+{
+    (void)err;
+    fxi_host *h = fxi_host_of(d);
+    const fxi_transformer *m = h->m;
+    float *dst = h->logits;
+    const bool is_part = m->output.w.n_out < m->model.shape.n_vocab;
+    if (!dst || is_part) h->logits = h->s.logits;
+    h->n_row = n_row;
+    const fxi_act a = narrow_rows(h);
+    fxi_compute_linear(&h->compute, &a, &(fxi_linear_job){&m->output.w, h->logits, 0, n_row}, 1);
+    if (m->output.b || m->rules.logit_scale != 1 || m->rules.logit_cap != 0)
+        fxi_host_rows(h, finish_logits);
+    if (dst && is_part) place_logits(h, dst, n_row);
+    return FX_OK;
+}
+
+// ---- the likeliest tokens ----------------------------------------------------------------------
+
+static void best_of_row(void *arg, int row)
+{
+    const fxi_host *h = arg;
+    const int n = h->m->output.w.n_out;
+    const float *y = h->logits + (size_t)row * (size_t)n;
+    int best = 0;
+    bool is_finite = true;
+    for (int i = 0; i < n; i++) {
+        is_finite &= isfinite(y[i]) != 0;
+        if (y[i] > y[best]) best = i;
+    }
+    h->batch->best[row] = is_finite ? best : -1;
+    if (h->batch->best_logit) h->batch->best_logit[row] = y[best];
+}
+
+fx_status fxi_host_best(fxi_device *d, int n_row, fx_error *err)
+{
+    (void)err;
+    fxi_host *h = fxi_host_of(d);
+    fxi_compute_rows(&h->compute, n_row, best_of_row, h);
+    return FX_OK;
+}

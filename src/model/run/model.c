@@ -1,0 +1,349 @@
+// model.c - loads a transformer, runs it, and reports what it is.
+//
+// A forward pass runs the layers one after the other, as plan.h states them, in the steps of a
+// device (device.h). If several devices share the model, each half of a layer is done by all of
+// them and ends with the sum of what they have computed. At the end each has the logits of a part
+// of the vocabulary, and the best token of all is chosen here.
+#include "model/model.h"
+
+#include "model/device.h"
+#include "model/load/loading.h"
+
+typedef struct pass {
+    const fxi_transformer *m;
+    fxi_device *dev;
+    int n_row, n_logit;    // rows that are wanted; of them, the first ones want logits
+    fxi_branch_end branch; // what is left to do with h; has_begun: there is one
+    bool has_begun;
+    fx_error *err;
+} pass;
+
+// ---- the readers of h --------------------------------------------------------------------------
+
+static uint64_t type_bit(const fxi_linear *w)
+{
+    return w && w->data ? (uint64_t)1 << w->type : 0;
+}
+
+static uint64_t read_by_ffn(const fxi_ffn *f)
+{
+    return type_bit(&f->up.w) | type_bit(&f->gate.w);
+}
+
+static uint64_t read_by_feed(const fxi_layer *l)
+{
+    const fxi_experts *e = l->experts;
+    if (!e) return read_by_ffn(&l->ffn);
+    return type_bit(&e->router.w) | type_bit(e->up.w) | type_bit(e->gate.w) |
+           read_by_ffn(&e->shared) | type_bit(&e->sh_gate);
+}
+
+// ---- steps -------------------------------------------------------------------------------------
+
+// x = the embedding, or x += the last branch; h = norm(x).
+static fx_status next_norm(pass *p, const fxi_rownorm *norm, uint64_t read_by)
+{
+    const fxi_next_norm next = {norm, read_by};
+    p->branch.next = next;
+    if (p->has_begun) return p->dev->ops->add_norm(p->dev, &p->branch, p->err);
+    p->has_begun = true;
+    return p->dev->ops->embed(p->dev, &next, p->err);
+}
+
+// Keeps the last branch for the next call of next_norm; h = norm(x).
+static fx_status hold_branch(pass *p, const fxi_rownorm *norm, uint64_t read_by)
+{
+    p->branch.holds = true;
+    return next_norm(p, norm, read_by);
+}
+
+static fx_status run_linear(pass *p, fxi_operand a, const fxi_affine *w)
+{
+    const fxi_device_linear job = {&w->w, FXI_OPERAND_H};
+    return p->dev->ops->linear(p->dev, a, &job, 1, p->err);
+}
+
+// q, k, v of all rows; the cache has k and v.
+static fx_status project_layer(pass *p, const fxi_layer *l)
+{
+    const fxi_device_linear job[] = {
+        {&l->q.w, FXI_OPERAND_Q}, {&l->k.w, FXI_OPERAND_K}, {&l->v.w, FXI_OPERAND_V}};
+    const uint64_t read_by = type_bit(&l->q.w) | type_bit(&l->k.w) | type_bit(&l->v.w);
+    FX_TRY(next_norm(p, &l->attn_in, read_by));
+    FX_TRY(p->dev->ops->linear(p->dev, FXI_OPERAND_H, job, 3, p->err));
+    return p->dev->ops->rope_store(p->dev, l, p->err);
+}
+
+static fx_status attend_layer(pass *p, const fxi_layer *l)
+{
+    FX_TRY(p->dev->ops->attention(p->dev, l, p->err));
+    FX_TRY(run_linear(p, FXI_OPERAND_ATT, &l->o));
+    p->branch = (fxi_branch_end){.bias = l->o.b, .norm = &l->attn_out};
+    return FX_OK;
+}
+
+static fx_status feed_layer(pass *p, const fxi_layer *l)
+{
+    if (l->experts) {
+        FX_TRY(p->dev->ops->experts(p->dev, l->experts, p->err));
+    } else {
+        FX_TRY(p->dev->ops->ffn(p->dev, &l->ffn, p->err));
+        FX_TRY(run_linear(p, FXI_OPERAND_MID, &l->ffn.down));
+    }
+    p->branch = (fxi_branch_end){.bias = l->experts ? NULL : l->ffn.down.b, .norm = &l->ffn_out};
+    return FX_OK;
+}
+
+// ---- all devices -------------------------------------------------------------------------------
+
+// A pass on each of the devices that compute the model: one, or several that each have a part.
+typedef struct crew {
+    pass on[FXI_MAX_RANK];
+    int n;
+    fxi_device *all; // all of them; NULL: one has the whole model
+    fx_error *err;
+} crew;
+
+// What a device does in layer i up to the end of attention, and from there on. Each end leaves in h
+// what the branch adds to x, or this device's addend of it.
+typedef fx_status layer_half(pass *p, int i);
+
+static fx_status run_attention(pass *p, int i)
+{
+    const fxi_layer *l = &p->m->layer[i];
+    FX_TRY(project_layer(p, l));
+    if (i == p->m->model.shape.n_layer - 1) {
+        if (!p->n_row) return FX_OK;
+        FX_TRY(p->dev->ops->keep_rows(p->dev, p->err));
+    }
+    return attend_layer(p, l);
+}
+
+static fx_status run_feed(pass *p, int i)
+{
+    const fxi_layer *l = &p->m->layer[i];
+    FX_TRY((p->m->rules.is_parallel ? hold_branch : next_norm)(p, &l->ffn_in, read_by_feed(l)));
+    return feed_layer(p, l);
+}
+
+static fx_status run_half(crew *c, layer_half *half, int i)
+{
+    for (int k = 0; k < c->n; k++) FX_TRY(half(&c->on[k], i));
+    return FX_OK;
+}
+
+static fx_status add_up(crew *c)
+{
+    return c->all ? c->all->ranks->sum(c->all, c->err) : FX_OK;
+}
+
+// After the K and V of the last layer, only the rows that are wanted are computed.
+static fx_status run_layers(crew *c)
+{
+    const int n_layer = c->on[0].m->model.shape.n_layer;
+    for (int i = 0; i < n_layer; i++) {
+        FX_TRY(run_half(c, run_attention, i));
+        if (i == n_layer - 1 && !c->on[0].n_row) return FX_OK;
+        FX_TRY(add_up(c));
+        FX_TRY(run_half(c, run_feed, i));
+        FX_TRY(add_up(c));
+    }
+    return FX_OK;
+}
+
+// The last norm: logits of the first rows that are wanted, the other rows as they are.
+static fx_status finish_rows(pass *p, bool wants_rows, bool wants_best)
+{
+    const int n_embd = wants_rows ? p->n_row - p->n_logit : 0;
+    const int n_logit = p->m->output.w.data ? p->n_logit : 0;
+    if (!n_embd && !n_logit) return FX_OK;
+    const fxi_linear *reader = p->m->embd_out.data ? &p->m->embd_out : &p->m->output.w;
+    FX_TRY(next_norm(p, &p->m->out_norm, n_logit ? type_bit(reader) : 0));
+    if (n_embd) FX_TRY(p->dev->ops->rows(p->dev, n_embd, p->err));
+    if (!n_logit) return FX_OK;
+    FX_TRY(p->dev->ops->logits(p->dev, n_logit, p->err));
+    return wants_best ? p->dev->ops->best(p->dev, n_logit, p->err) : FX_OK;
+}
+
+// Each of several devices has a part of the vocabulary; the first one alone returns other rows.
+static fx_status finish_crew(crew *c, bool wants_best)
+{
+    for (int k = 0; c->on[0].n_row && k < c->n; k++)
+        FX_TRY(finish_rows(&c->on[k], k == 0, wants_best));
+    return FX_OK;
+}
+
+// ---- the pass ----------------------------------------------------------------------------------
+
+// The sequences as device k of several sees them: with the addresses of its part of the caches.
+static const fxi_batch_seq *rank_seqs(fxi_model_ranks *r, int k, const fxi_batch *batch)
+{
+    if (!k) return batch->seq;
+    fxi_batch_seq *seq = r->seq + (size_t)(k - 1) * (size_t)r->max_seq;
+    for (int i = 0; i < batch->n_seq; i++) {
+        seq[i] = batch->seq[i];
+        for (int g = 0; g < FXI_KV_MAX_GROUP; g++)
+            seq[i].views.group[g].base = batch->seq[i].views.rank_base[k - 1][g];
+    }
+    return seq;
+}
+
+// The batch of device k; what each finds best is compared when all have (join_best).
+static const fxi_batch *rank_batch(fxi_model_ranks *r, int k, const fxi_batch *batch)
+{
+    fxi_batch *own = &r->batch[k];
+    *own = *batch;
+    own->seq = rank_seqs(r, k, batch);
+    if (k) own->rows = NULL;
+    own->best = batch->best ? r->best[k] : NULL;
+    own->best_logit = batch->best ? r->best_logit[k] : NULL;
+    return own;
+}
+
+static fx_status begin_all(crew *c, fxi_transformer *m, const fxi_batch *batch, float *logits)
+{
+    int n_logit;
+    const int n_row = fxi_batch_wanted(batch, NULL, &n_logit);
+    c->n = c->all ? m->ranks.n : 1;
+    m->ranks.all = batch;
+    for (int k = 0; k < c->n; k++) {
+        fxi_transformer *part = c->all ? m->ranks.part[k] : m;
+        c->on[k] =
+            (pass){.m = part, .dev = part->dev, .n_row = n_row, .n_logit = n_logit, .err = c->err};
+        for (int r = 0; r < 2; r++)
+            for (int i = 0; part->rope[r].n_pair && i < batch->n_seq; i++)
+                fxi_rope_reach(part->model.pool, &part->rope[r], batch->seq[i].pos,
+                               batch->seq[i].n_tok);
+        float *dst = logits && part->output.w.data ? logits + part->vocab0 : NULL;
+        FX_TRY(part->dev->ops->begin(part->dev, c->all ? rank_batch(&m->ranks, k, batch) : batch,
+                                     dst, c->err));
+    }
+    return FX_OK;
+}
+
+static fx_status give_steps(crew *c, fxi_transformer *m, const fxi_batch *batch, float *logits)
+{
+    FX_TRY(begin_all(c, m, batch, logits));
+    FX_TRY(run_layers(c));
+    FX_TRY(finish_crew(c, batch->best != NULL));
+    for (int k = 0; k < c->n; k++) FX_TRY(c->on[k].dev->ops->submit(c->on[k].dev, c->err));
+    return FX_OK;
+}
+
+static fx_status submit_decoder(fxi_model *model, const fxi_batch *batch, float *logits,
+                                fx_error *err)
+{
+    fxi_transformer *m = (fxi_transformer *)model;
+    crew c = {.all = m->ranks.n ? m->dev : NULL, .err = err};
+    const fx_status st = give_steps(&c, m, batch, logits);
+    if (st != FX_OK && c.all) c.all->ranks->give_up(c.all);
+    return st;
+}
+
+// ---- the best of all parts of the vocabulary ---------------------------------------------------
+
+// Row i: the largest of the ranks' best, the first among equals; -1 if a logit is not finite.
+static void join_best_row(const fxi_model_ranks *r, int i)
+{
+    int best = -1;
+    float logit = 0;
+    for (int k = 0; k < r->n && r->part[k]->output.w.data; k++) {
+        const int own = r->best[k][i];
+        if (own >= 0 && k && r->best_logit[k][i] <= logit) continue;
+        logit = r->best_logit[k][i];
+        best = own < 0 ? -1 : r->part[k]->vocab0 + own;
+        if (best < 0) break;
+    }
+    r->all->best[i] = best;
+    if (r->all->best_logit) r->all->best_logit[i] = logit;
+}
+
+static void join_best(const fxi_model_ranks *r)
+{
+    int n_logit;
+    (void)fxi_batch_wanted(r->all, NULL, &n_logit);
+    for (int i = 0; r->all->best && i < n_logit; i++) join_best_row(r, i);
+}
+
+static fx_status wait_decoder(fxi_model *model, fx_error *err)
+{
+    const fxi_transformer *m = (const fxi_transformer *)model;
+    FX_TRY(m->dev->ops->wait(m->dev, err));
+    if (m->ranks.n) join_best(&m->ranks);
+    return FX_OK;
+}
+
+// ---- the model ---------------------------------------------------------------------------------
+
+static void free_decoder(fxi_model *m)
+{
+    fxi_transformer_free((fxi_transformer *)m);
+}
+
+static const fxi_model_ops decoder_ops = {free_decoder, submit_decoder, wait_decoder};
+
+fx_status fxi_model_load(const fxi_gguf *g, const fxi_model_options *opt, fxi_model **out,
+                         fx_error *err)
+{
+    fxi_transformer *m;
+    *out = NULL;
+    if (opt->device && opt->device->ranks)
+        FX_TRY(fxi_ranks_load(g, opt, &m, err));
+    else
+        FX_TRY(fxi_transformer_load(g, opt, (fxi_cut){0, 1}, false, &m, err));
+    m->model.ops = &decoder_ops;
+    *out = &m->model;
+    return FX_OK;
+}
+
+fx_status fxi_model_inspect(const fxi_gguf *g, const fxi_model_options *opt, fxi_model **out,
+                            fx_error *err)
+{
+    fxi_transformer *m;
+    *out = NULL;
+    FX_TRY(fxi_transformer_load(g, opt, (fxi_cut){0, 1}, true, &m, err));
+    m->model.ops = &decoder_ops;
+    *out = &m->model;
+    return FX_OK;
+}
+
+void fxi_model_free(fxi_model *m)
+{
+    if (m) m->ops->free(m);
+}
+
+fx_status fxi_model_submit(fxi_model *m, const fxi_batch *batch, float *logits, fx_error *err)
+{
+    return m->ops->submit(m, batch, logits, err);
+}
+
+fx_status fxi_model_wait(fxi_model *m, fx_error *err)
+{
+    return m->ops->wait ? m->ops->wait(m, err) : FX_OK;
+}
+
+fx_status fxi_model_forward(fxi_model *m, const fxi_batch *batch, float *logits, fx_error *err)
+{
+    FX_TRY(fxi_model_submit(m, batch, logits, err));
+    return fxi_model_wait(m, err);
+}
+
+const fxi_model_shape *fxi_model_get_shape(const fxi_model *m)
+{
+    return &m->shape;
+}
+
+const char *fxi_model_kernel_path(const fxi_model *m)
+{
+    return m->path;
+}
+
+const char *fxi_model_kv_type_name(const fxi_model *m)
+{
+    return fxi_dtype_find(m->kv_type)->name;
+}
+
+size_t fxi_model_kv_row_bytes(const fxi_model *m)
+{
+    return m->shape.kv.group[0].row_bytes;
+}

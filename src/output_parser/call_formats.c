@@ -1,0 +1,385 @@
+// call_formats.c - the table of formats. If a template contains the marks of several formats, the
+// first row wins: rows with longer or rarer marks come first.
+#include "output_parser/call_formats.h"
+
+#include <string.h>
+
+#define DS(word)       "<\xef\xbd\x9ctool\xe2\x96\x81" word "\xef\xbd\x9c>" // of DeepSeek
+#define DS_CALLS(word) DS("calls\xe2\x96\x81" word)
+#define DS_CALL(word)  DS("call\xe2\x96\x81" word)
+
+static const fxi_call_format call_rows[] = {
+    {.name = "harmony",
+     .about = "gpt-oss",
+     .hint = {"<|channel|>", "to=functions."},
+     .body = FXI_BODY_CHANNELS,
+     .skip = {"<|call|>", "<|end|>"},
+     .spelling = {"", "<|channel|>commentary to=functions.", " <|constrain|>json<|message|>",
+                  "<|call|>", "<|start|>assistant", ""}},
+    {.name = "deepseek_v3",
+     .about = "DeepSeek-V3, R1",
+     .hint = {DS("sep"), "```json"},
+     .body = FXI_BODY_HEAD,
+     .open = {DS_CALLS("begin")},
+     .again = {DS_CALL("begin") "function" DS("sep")},
+     .skip = {"```", DS_CALL("end")},
+     .close = {DS_CALLS("end")},
+     .name_end = {"\n```json\n"},
+     .spelling = {DS_CALLS("begin"), DS_CALL("begin") "function" DS("sep"), "\n```json\n",
+                  "\n```" DS_CALL("end"), "\n", DS_CALLS("end")}},
+    {.name = "deepseek_v31",
+     .about = "DeepSeek-V3.1",
+     .hint = {DS("sep")},
+     .body = FXI_BODY_HEAD,
+     .open = {DS_CALLS("begin")},
+     .again = {DS_CALL("begin")},
+     .skip = {DS_CALL("end")},
+     .close = {DS_CALLS("end")},
+     .name_end = {DS("sep")},
+     .spelling = {DS_CALLS("begin"), DS_CALL("begin"), DS("sep"), DS_CALL("end"), "",
+                  DS_CALLS("end")}},
+    {.name = "kimi_k2",
+     .about = "Kimi-K2",
+     .hint = {"<|tool_calls_section_begin|>"},
+     .body = FXI_BODY_HEAD,
+     .open = {"<|tool_calls_section_begin|>"},
+     .again = {"<|tool_call_begin|>"},
+     .skip = {"<|tool_call_end|>"},
+     .close = {"<|tool_calls_section_end|>"},
+     .head_is_id = true,
+     .name_end = {"<|tool_call_argument_begin|>"},
+     .spelling = {"<|tool_calls_section_begin|>", "<|tool_call_begin|>functions.",
+                  "<|tool_call_argument_begin|>", "<|tool_call_end|>", "",
+                  "<|tool_calls_section_end|>"}},
+    {.name = "mistral_v11",
+     .about = "Mistral since version 11 of its tokenizers",
+     .hint = {"[TOOL_CALLS]", "[ARGS]"},
+     .body = FXI_BODY_HEAD,
+     .open = {"[TOOL_CALLS]"},
+     .object_too = true,
+     .short_ids = true,
+     .name_end = {"[ARGS]", "{"},
+     .spelling = {"", "[TOOL_CALLS]", "[ARGS]", "", "", ""}},
+    {.name = "mistral",
+     .about = "Mistral before that",
+     .hint = {"[TOOL_CALLS]"},
+     .body = FXI_BODY_HEAD,
+     .open = {"[TOOL_CALLS]"},
+     .object_too = true,
+     .short_ids = true,
+     .name_end = {"[ARGS]", "{"},
+     .spelling = {"[TOOL_CALLS][", "{\"name\": \"", "\", \"arguments\": ", "}", ", ", "]"}},
+    {.name = "seed_oss",
+     .about = "Seed-OSS",
+     .hint = {"<seed:tool_call>"},
+     .body = FXI_BODY_TAGS,
+     .open = {"<seed:tool_call>"},
+     .again = {"<function="},
+     .close = {"</seed:tool_call>"},
+     .name_end = {">"},
+     .key_open = "<parameter=",
+     .key_end = ">",
+     .value_end = "</parameter>",
+     .call_end = "</function>",
+     .spelling = {"", "<seed:tool_call>\n<function=", ">\n", "</function>\n</seed:tool_call>", "\n",
+                  "", "<parameter=", ">", "</parameter>\n"}},
+    {.name = "minimax_m2",
+     .about = "MiniMax-M2",
+     .hint = {"<minimax:tool_call>"},
+     .body = FXI_BODY_TAGS,
+     .open = {"<minimax:tool_call>"},
+     .again = {"<invoke name=\""},
+     .close = {"</minimax:tool_call>"},
+     .name_end = {"\">"},
+     .key_open = "<parameter name=\"",
+     .key_end = "\">",
+     .value_end = "</parameter>",
+     .call_end = "</invoke>",
+     .spelling = {"<minimax:tool_call>\n", "<invoke name=\"", "\">\n", "</invoke>\n", "",
+                  "</minimax:tool_call>", "<parameter name=\"", "\">", "</parameter>\n"}},
+    {.name = "qwen3_coder",
+     .about = "Qwen3-Coder, Nemotron 3",
+     .hint = {"<tool_call>", "<function=", "<parameter="},
+     .body = FXI_BODY_TAGS,
+     .open = {"<tool_call>"},
+     .again = {"<function="},
+     .close = {"</tool_call>"},
+     .name_end = {">"},
+     .key_open = "<parameter=",
+     .key_end = ">",
+     .value_end = "</parameter>",
+     .call_end = "</function>",
+     .spelling = {"", "<tool_call>\n<function=", ">\n", "</function>\n</tool_call>", "\n", "",
+                  "<parameter=", ">\n", "\n</parameter>\n"}},
+    {.name = "glm45",
+     .about = "GLM-4.5 to 4.7",
+     .hint = {"<tool_call>", "<arg_key>"},
+     .body = FXI_BODY_TAGS,
+     .open = {"<tool_call>"},
+     .name_end = {"\n", "<arg_key>", "</tool_call>"},
+     .key_open = "<arg_key>",
+     .key_end = "</arg_key>",
+     .value_open = "<arg_value>",
+     .value_end = "</arg_value>",
+     .call_end = "</tool_call>",
+     .spelling = {"", "<tool_call>", "\n", "</tool_call>", "\n", "", "<arg_key>",
+                  "</arg_key>\n<arg_value>", "</arg_value>\n"}},
+    {.name = "phi4_mini",
+     .about = "Phi-4-mini",
+     .hint = {"<|tool|>", "<|/tool|>"},
+     .body = FXI_BODY_OBJECT,
+     .open = {"functools", "<|tool_call|>"},
+     .close = {"<|/tool_call|>"},
+     .spelling = {"functools[", "{\"name\": \"", "\", \"arguments\": ", "}", ", ", "]"}},
+    {.name = "granite",
+     .about = "Granite 3",
+     .hint = {"<|tool_call|>"},
+     .body = FXI_BODY_OBJECT,
+     .open = {"<|tool_call|>"},
+     .spelling = {"<|tool_call|>[", "{\"name\": \"", "\", \"arguments\": ", "}", ", ", "]"}},
+    {.name = "lfm2",
+     .about = "LFM2",
+     .hint = {"<|tool_call_start|>"},
+     .body = FXI_BODY_PYTHON,
+     .open = {"<|tool_call_start|>"},
+     .close = {"<|tool_call_end|>"},
+     .spelling = {"<|tool_call_start|>[", "", "(", ")", ", ", "]<|tool_call_end|>"}},
+    {.name = "nemotron",
+     .about = "Nemotron Nano 2",
+     .hint = {"<TOOLCALL>"},
+     .body = FXI_BODY_OBJECT,
+     .open = {"<TOOLCALL>"},
+     .close = {"</TOOLCALL>"},
+     .spelling = {"<TOOLCALL>[", "{\"name\": \"", "\", \"arguments\": ", "}", ", ",
+                  "]</TOOLCALL>"}},
+    {.name = "hermes",
+     .about = "Hermes 2 Pro and 3, Qwen 2.5 and 3, Granite 4, SmolLM3 and many others",
+     .hint = {"<tool_call>"},
+     .body = FXI_BODY_OBJECT,
+     .open = {"<tool_call>"},
+     .close = {"</tool_call>"},
+     .spelling = {"", "<tool_call>\n{\"name\": \"", "\", \"arguments\": ", "}\n</tool_call>", "\n",
+                  ""}},
+    {.name = "llama4_pythonic",
+     .about = "Llama 4",
+     .hint = {"<|python_start|>"},
+     .body = FXI_BODY_PYTHON,
+     .bare = '[',
+     .open = {"<|python_start|>"},
+     .close = {"<|python_end|>"},
+     .spelling = {"[", "", "(", ")", ", ", "]"}},
+    {.name = "llama3_json",
+     .about = "Llama 3.1 to 3.3",
+     .hint = {"<|start_header_id|>", "\"parameters\""},
+     .body = FXI_BODY_OBJECT,
+     .bare = '{',
+     .open = {"<|python_tag|>"},
+     .skip = {";"},
+     .spelling = {"", "{\"name\": \"", "\", \"parameters\": ", "}", "; ", ""}},
+    {.name = "pythonic",
+     .about = "Llama 3.2 with a system prompt that says so, ToolACE, xLAM",
+     .hint = {"[func_name1(params_name1="},
+     .body = FXI_BODY_PYTHON,
+     .bare = '[',
+     .open = {"<|python_tag|>"},
+     .spelling = {"[", "", "(", ")", ", ", "]"}},
+};
+
+static const fxi_call_format plain_row = {
+    .name = "json",
+    .about = "any",
+    .body = FXI_BODY_OBJECT,
+    .bare = '[',
+    .spelling = {"[", "{\"name\": \"", "\", \"parameters\": ", "}", ", ", "]"}};
+
+static const fxi_reason_format reason_rows[] = {
+    {.name = "harmony",
+     .about = "gpt-oss",
+     .hint = {"<|channel|>", "analysis"},
+     .channels = true,
+     .spelled_open = "<|channel|>analysis<|message|>",
+     .spelled_close = "<|end|><|start|>assistant",
+     .spelled_text = "<|channel|>final<|message|>"},
+    {.name = "mistral",
+     .about = "Magistral",
+     .hint = {"[THINK]"},
+     .open = {"[THINK]"},
+     .close = {"[/THINK]"},
+     .spelled_open = "[THINK]",
+     .spelled_close = "[/THINK]"},
+    {.name = "seed_oss",
+     .about = "Seed-OSS",
+     .hint = {"<seed:think>"},
+     .open = {"<seed:think>"},
+     .close = {"</seed:think>"},
+     .spelled_open = "<seed:think>",
+     .spelled_close = "</seed:think>"},
+    {.name = "gemma4",
+     .about = "Gemma 4",
+     .hint = {"<|channel>", "<channel|>"},
+     .open = {"<|channel>thought"},
+     .close = {"<channel|>"},
+     .spelled_open = "<|channel>thought\n",
+     .spelled_close = "<channel|>"},
+    {.name = "cohere",
+     .about = "Command A Reasoning",
+     .hint = {"<|START_THINKING|>"},
+     .open = {"<|START_THINKING|>"},
+     .close = {"<|END_THINKING|>"},
+     .text_open = {"<|START_RESPONSE|>"},
+     .text_close = {"<|END_RESPONSE|>"},
+     .spelled_open = "<|START_THINKING|>",
+     .spelled_close = "<|END_THINKING|>"},
+    {.name = "apriel",
+     .about = "Apriel Thinker",
+     .hint = {"[BEGIN FINAL RESPONSE]"},
+     .open = {"Here are my reasoning steps:"},
+     .close = {"[BEGIN FINAL RESPONSE]"},
+     .text_close = {"[END FINAL RESPONSE]"},
+     .spelled_open = "Here are my reasoning steps:\n",
+     .spelled_close = "[BEGIN FINAL RESPONSE]"},
+    {.name = "exaone_deep",
+     .about = "EXAONE Deep",
+     .hint = {"<thought>"},
+     .open = {"<thought>"},
+     .close = {"</thought>"},
+     .spelled_open = "<thought>",
+     .spelled_close = "</thought>"},
+    {.name = "granite33",
+     .about = "Granite 3.3, ERNIE 4.5 Thinking",
+     .hint = {"<response>", "<think>"},
+     .open = {"<think>"},
+     .close = {"</think>"},
+     .text_open = {"<response>"},
+     .text_close = {"</response>"},
+     .spelled_open = "<think>",
+     .spelled_close = "</think>"},
+    {.name = "hunyuan",
+     .about = "Hunyuan-A13B",
+     .hint = {"<answer>", "<think>"},
+     .open = {"<think>"},
+     .close = {"</think>"},
+     .text_open = {"<answer>"},
+     .text_close = {"</answer>"},
+     .spelled_open = "<think>",
+     .spelled_close = "</think>"},
+    {.name = "granite",
+     .about = "Granite 3.2",
+     .hint = {"Here is my thought process"},
+     .open = {"Here is my thought process:", "Here's my thought process:"},
+     .close = {"Here is my response:", "Here's my response:"},
+     .spelled_open = "Here is my thought process:",
+     .spelled_close = "Here is my response:"},
+    {.name = "kimi_vl",
+     .about = "Kimi-VL",
+     .hint = {"\xe2\x97\x81think\xe2\x96\xb7"},
+     .open = {"\xe2\x97\x81think\xe2\x96\xb7"},
+     .close = {"\xe2\x97\x81/think\xe2\x96\xb7"},
+     .spelled_open = "\xe2\x97\x81think\xe2\x96\xb7",
+     .spelled_close = "\xe2\x97\x81/think\xe2\x96\xb7"},
+    {.name = "think",
+     .about = "DeepSeek-R1 and V3.1, Qwen3, QwQ, GLM-4.5, MiniMax-M2, SmolLM3 and many others",
+     .hint = {"</think>"},
+     .open = {"<think>"},
+     .close = {"</think>"},
+     .spelled_open = "<think>",
+     .spelled_close = "</think>"},
+};
+
+#define COUNT(list) (sizeof(list) / sizeof(list)[0])
+
+const fxi_call_format *fxi_call_format_at(size_t i)
+{
+    return i < COUNT(call_rows) ? &call_rows[i] : NULL;
+}
+
+const fxi_reason_format *fxi_reason_format_at(size_t i)
+{
+    return i < COUNT(reason_rows) ? &reason_rows[i] : NULL;
+}
+
+const fxi_call_format *fxi_call_format_plain(void)
+{
+    return &plain_row;
+}
+
+const fxi_call_format *fxi_call_format_named(const char *name)
+{
+    for (size_t i = 0; i < COUNT(call_rows); i++)
+        if (!strcmp(call_rows[i].name, name)) return &call_rows[i];
+    return NULL;
+}
+
+const fxi_reason_format *fxi_reason_format_named(const char *name)
+{
+    for (size_t i = 0; i < COUNT(reason_rows); i++)
+        if (!strcmp(reason_rows[i].name, name)) return &reason_rows[i];
+    return NULL;
+}
+
+static bool has_hints(const char *const *hint, size_t max, const char *text, size_t n)
+{
+    for (size_t i = 0; i < max && hint[i]; i++)
+        if (!memmem(text, n, hint[i], strlen(hint[i]))) return false;
+    return true;
+}
+
+const fxi_call_format *fxi_call_format_of(const char *jinja, size_t n_bytes)
+{
+    for (size_t i = 0; i < COUNT(call_rows); i++)
+        if (has_hints(call_rows[i].hint, COUNT(call_rows[i].hint), jinja, n_bytes))
+            return &call_rows[i];
+    return NULL;
+}
+
+const fxi_reason_format *fxi_reason_format_of(const char *jinja, size_t n_bytes)
+{
+    for (size_t i = 0; i < COUNT(reason_rows); i++)
+        if (has_hints(reason_rows[i].hint, COUNT(reason_rows[i].hint), jinja, n_bytes))
+            return &reason_rows[i];
+    return NULL;
+}
+
+// ---- marks --------------------------------------------------------------------------------------
+
+typedef struct mark_list {
+    const char **mark;
+    size_t n, max;
+} mark_list;
+
+static void add_marks(mark_list *l, const char *const *mark, size_t n)
+{
+    for (size_t i = 0; i < n && mark[i]; i++)
+        if (l->n < l->max) l->mark[l->n++] = mark[i];
+}
+
+static void add_call_marks(mark_list *l, const fxi_call_format *f)
+{
+    const char *const tags[] = {f->key_open, f->key_end, f->value_open, f->value_end, f->call_end};
+    add_marks(l, f->open, COUNT(f->open));
+    add_marks(l, f->again, COUNT(f->again));
+    add_marks(l, f->skip, COUNT(f->skip));
+    add_marks(l, f->close, COUNT(f->close));
+    add_marks(l, f->name_end, COUNT(f->name_end));
+    for (size_t i = 0; i < COUNT(tags); i++) add_marks(l, &tags[i], 1);
+}
+
+size_t fxi_format_marks(const fxi_call_format *calls, const fxi_reason_format *reasoning,
+                        const char **mark, size_t max)
+{
+    static const char *const inner[] = {"[CALL_ID]", DS("sep"), DS_CALL("begin")};
+    static const char *const channels[] = {"<|channel|>", "<|message|>", "<|start|>",    "<|end|>",
+                                           "<|call|>",    "<|return|>",  "<|constrain|>"};
+    static const char *const thought[] = {"<|channel>"}; // part of a mark
+    mark_list l = {mark, 0, max};
+    if (calls) add_call_marks(&l, calls);
+    if (calls) add_marks(&l, inner, COUNT(inner));
+    if (reasoning) add_marks(&l, thought, COUNT(thought));
+    if (reasoning) add_marks(&l, reasoning->open, COUNT(reasoning->open));
+    if (reasoning) add_marks(&l, reasoning->close, COUNT(reasoning->close));
+    if (reasoning) add_marks(&l, reasoning->text_open, COUNT(reasoning->text_open));
+    if (reasoning) add_marks(&l, reasoning->text_close, COUNT(reasoning->text_close));
+    if ((calls && calls->body == FXI_BODY_CHANNELS) || (reasoning && reasoning->channels))
+        add_marks(&l, channels, COUNT(channels));
+    return l.n;
+}

@@ -1,0 +1,555 @@
+// output_parser.c - where reasoning and calls begin and end: a state takes a byte, or waits for the
+// bytes that decide whether a mark stands there.
+//
+//   START   white space, or nothing, has come: reasoning or a call without a mark may begin
+//   TEXT    what is emitted as text
+//   REASON  reasoning, up to its closing mark
+//   FIRST   a section was opened: `again` must come, if the format has one
+//   OPEN    the first byte of a call, or the bracket of a list of calls
+//   CALL    a body takes the bytes
+//   LIST    between two calls of a list
+//   BETWEEN after a call: marks that continue or close the section, or text
+//   HEADER  of a message of harmony
+//
+// START -> REASON -> START -> TEXT -> FIRST -> OPEN -> CALL -> LIST, BETWEEN -> OPEN, TEXT.
+// What turns out not to be a call goes back to TEXT. In START and TEXT, marks around the text after
+// reasoning are skipped.
+#include <stdlib.h>
+#include <string.h>
+
+#include "output_parser/parser_impl.h"
+
+#define COUNT(list) (sizeof(list) / sizeof(list)[0])
+
+enum { MAX_HEADER = 512 };
+
+enum {
+    STATE_START,
+    STATE_TEXT,
+    STATE_REASON,
+    STATE_FIRST,
+    STATE_OPEN,
+    STATE_CALL,
+    STATE_LIST,
+    STATE_BETWEEN,
+    STATE_HEADER,
+};
+
+// ---- events -------------------------------------------------------------------------------------
+//
+// Neighbouring bytes of one kind are emitted together, at the end of the current bytes, or before
+// an event of another kind. Functions that return false are out of memory.
+
+static bool flush_output(fxi_output_parser *o)
+{
+    const fxi_output_event ev = {.kind = o->kind, .p = o->out.p, .n = o->out.n};
+    bool ok = !o->out.n || o->fn(o->ud, &ev);
+    fxi_buf_clear(&o->out);
+    return ok;
+}
+
+// TEXT, REASONING, ARGS.
+static bool emit_run(fxi_output_parser *o, fxi_output_kind kind, const char *p, size_t n)
+{
+    if (o->kind != kind && !flush_output(o)) return false;
+    o->kind = kind;
+    return !n || fxi_buf_add(&o->out, p, n);
+}
+
+// A byte of text or reasoning; white space waits.
+static bool emit_byte(fxi_output_parser *o, fxi_output_kind kind, char c)
+{
+    if (fxi_is_blank(c) && o->trim) return true;
+    if (fxi_is_blank(c)) return fxi_buf_add(&o->space, &c, 1);
+    o->trim = false;
+    bool ok = emit_run(o, kind, o->space.p, o->space.n) && emit_run(o, kind, &c, 1);
+    fxi_buf_clear(&o->space);
+    return ok;
+}
+
+fxi_body_step fxi_emit_call(fxi_output_parser *o)
+{
+    fxi_call_draft *d = &o->call;
+    const fxi_output_event ev = {FXI_OUTPUT_CALL, d->name.p, d->name.n, d->id.p, d->id.n, 0};
+    if (d->begun) return FXI_BODY_MORE;
+    if (o->bare && o->spec.has_tool && !o->spec.has_tool(o->spec.tools, d->name.p, d->name.n))
+        return fxi_body_bad(o, 0); // only marks make a call of any name
+    if (!flush_output(o) || !o->fn(o->ud, &ev)) return FXI_BODY_NO_MEMORY;
+    d->begun = true;
+    o->emitted = d->args.n ? o->at + 1 : o->at;
+    const bool ok = emit_run(o, FXI_OUTPUT_ARGS, d->args.p, d->args.n);
+    fxi_buf_clear(&d->args);
+    return ok ? FXI_BODY_MORE : FXI_BODY_NO_MEMORY;
+}
+
+bool fxi_emit_args(fxi_output_parser *o, const char *p, size_t n)
+{
+    o->call.has_args = true;
+    if (!o->call.begun) return fxi_buf_add(&o->call.args, p, n);
+    o->emitted = o->at + 1;
+    return emit_run(o, FXI_OUTPUT_ARGS, p, n);
+}
+
+// The bytes from o->from to `to` are not a call.
+static bool emit_broken(fxi_output_parser *o, size_t to)
+{
+    o->trim = false;
+    if (!o->call.begun) {
+        for (size_t i = o->from; i < to; i++)
+            if (!emit_byte(o, FXI_OUTPUT_TEXT, o->in.p[i])) return false;
+        return true;
+    }
+    const size_t emitted = o->emitted > to ? to : o->emitted > o->from ? o->emitted : o->from;
+    fxi_buf *raw = &o->space; // with the white space before it
+    fxi_output_event ev = {.kind = FXI_OUTPUT_BROKEN, .n_emitted = raw->n + emitted - o->from};
+    if (!fxi_buf_add(raw, o->in.p + o->from, to - o->from) || !flush_output(o)) return false;
+    ev.p = raw->p;
+    ev.n = raw->n;
+    const bool ok = o->fn(o->ud, &ev);
+    fxi_buf_clear(raw);
+    return ok;
+}
+
+// All before `at` is decided.
+static void settle_at(fxi_output_parser *o, size_t at)
+{
+    o->from = o->mark = o->at = at;
+}
+
+// The next byte may complete a mark.
+static bool wait_byte(fxi_output_parser *o)
+{
+    o->at++;
+    return true;
+}
+
+// The byte is part of something else than a mark, or of nothing.
+static bool skip_byte(fxi_output_parser *o)
+{
+    o->mark = ++o->at;
+    return true;
+}
+
+// Enters a state after what came before it is complete: white space between is not emitted.
+static void enter_state(fxi_output_parser *o, int state)
+{
+    o->state = state;
+    o->trim = true;
+    fxi_buf_clear(&o->space);
+}
+
+// What was being read is not a call: its bytes up to `to` are text.
+static bool break_call(fxi_output_parser *o, size_t to)
+{
+    if (to <= o->from) to = o->from + 1;
+    const bool ok = emit_broken(o, to);
+    o->call.begun = false;
+    settle_at(o, to);
+    o->state = STATE_TEXT;
+    return ok;
+}
+
+// ---- marks --------------------------------------------------------------------------------------
+
+enum { NO_MARK = -1, MAYBE_MARK = -2 };
+
+typedef struct mark_set { // marks with one meaning
+    const char *const *mark;
+    size_t max;
+    int meaning;
+} mark_set;
+
+enum {
+    OPENS_CALLS,
+    OPENS_REASONING,
+    OPENS_TEXT,
+    CLOSES_TEXT,
+    ENDS_MESSAGE,
+    BEGINS_HEADER,
+    CLOSES,
+    AGAIN,
+    SKIP,
+};
+
+static const char *const message_ends[] = {"<|end|>", "<|return|>", "<|call|>"};
+static const char *const header_begins[] = {"<|start|>", "<|channel|>"};
+
+// Whether the bytes from o->mark up to and including o->at are a mark, or may become one.
+static int find_mark(const fxi_output_parser *o, const mark_set *set, size_t n_set)
+{
+    const char *p = o->in.p + o->mark;
+    const size_t n = o->at + 1 - o->mark;
+    int found = NO_MARK;
+    for (size_t k = 0; k < n_set; k++)
+        for (size_t i = 0; i < set[k].max && set[k].mark[i]; i++) {
+            const size_t n_mark = strlen(set[k].mark[i]);
+            if (n_mark < n || memcmp(set[k].mark[i], p, n) != 0) continue;
+            if (n_mark == n) return set[k].meaning;
+            found = MAYBE_MARK;
+        }
+    const bool is_last = o->ending && o->at + 1 == o->in.n;
+    return found == MAYBE_MARK && is_last ? NO_MARK : found;
+}
+
+// ---- text and reasoning -------------------------------------------------------------------------
+
+// Emits the byte at o->mark, which begins no mark.
+static bool pass_byte(fxi_output_parser *o, fxi_output_kind kind)
+{
+    const char c = o->in.p[o->mark];
+    const bool waits = o->spec.calls || o->channels || kind != FXI_OUTPUT_TEXT || o->space.n ||
+                       o->state == STATE_START || o->in_marks;
+    settle_at(o, o->mark + 1);
+    return waits || o->trim ? emit_byte(o, kind, c) : emit_run(o, kind, &c, 1);
+}
+
+static bool open_section(fxi_output_parser *o, bool bare)
+{
+    o->bare = bare;
+    o->in_list = false;
+    o->state = o->spec.calls->again[0] && !bare ? STATE_FIRST : STATE_OPEN;
+    return true;
+}
+
+static bool act_on_mark(fxi_output_parser *o, int meaning)
+{
+    const size_t begin = o->mark;
+    o->mark = ++o->at;
+    if (meaning == OPENS_CALLS) return open_section(o, false);
+    settle_at(o, meaning == BEGINS_HEADER ? begin : o->at);
+    if (meaning == CLOSES) { // if text has only a closing mark, what closes the reasoning opens it
+        const fxi_reason_format *r = o->spec.reasoning;
+        o->has_reasoned = true;
+        o->in_marks = r->text_close[0] && !r->text_open[0];
+    }
+    if (meaning == OPENS_TEXT) o->in_marks = true;
+    if (meaning == CLOSES_TEXT) o->in_marks = o->has_reasoned = false;
+    enter_state(o, meaning == OPENS_REASONING                     ? STATE_REASON
+                   : meaning >= ENDS_MESSAGE && meaning != CLOSES ? STATE_HEADER
+                                                                  : STATE_START);
+    return true;
+}
+
+static size_t text_marks(const fxi_output_parser *o, mark_set set[6])
+{
+    const fxi_call_format *f = o->spec.calls;
+    const fxi_reason_format *r = o->spec.reasoning;
+    size_t n = 0;
+    const bool is_text = o->spec.either && o->state == STATE_TEXT && !o->has_called;
+    if (f && !is_text) set[n++] = (mark_set){f->open, COUNT(f->open), OPENS_CALLS};
+    if (r && o->state == STATE_START)
+        set[n++] = (mark_set){r->open, COUNT(r->open), OPENS_REASONING};
+    if (r && o->state == STATE_START && o->has_reasoned && !o->in_marks)
+        set[n++] = (mark_set){r->text_open, COUNT(r->text_open), OPENS_TEXT};
+    if (r && o->in_marks) set[n++] = (mark_set){r->text_close, COUNT(r->text_close), CLOSES_TEXT};
+    if (o->channels) set[n++] = (mark_set){message_ends, COUNT(message_ends), ENDS_MESSAGE};
+    if (o->channels) set[n++] = (mark_set){header_begins, COUNT(header_begins), BEGINS_HEADER};
+    return n;
+}
+
+static bool state_text(fxi_output_parser *o)
+{
+    mark_set set[6];
+    const int found = find_mark(o, set, text_marks(o, set));
+    if (found == MAYBE_MARK) return wait_byte(o);
+    if (found != NO_MARK) return act_on_mark(o, found);
+    const char c = o->in.p[o->mark];
+    const bool may_be_bare = o->state == STATE_START && o->spec.calls && !o->spec.either;
+    if (may_be_bare && c == o->spec.calls->bare && c) {
+        o->at = o->mark;
+        return open_section(o, true);
+    }
+    if (!fxi_is_blank(c)) o->state = STATE_TEXT;
+    return pass_byte(o, FXI_OUTPUT_TEXT);
+}
+
+static bool state_reasoning(fxi_output_parser *o)
+{
+    const fxi_reason_format *r = o->spec.reasoning;
+    const mark_set set[] = {{r->close, COUNT(r->close), CLOSES},
+                            {message_ends, o->channels ? COUNT(message_ends) : 0, ENDS_MESSAGE},
+                            {header_begins, o->channels ? COUNT(header_begins) : 0, BEGINS_HEADER}};
+    const int found = find_mark(o, set, COUNT(set));
+    if (found == MAYBE_MARK) return wait_byte(o);
+    return found == NO_MARK ? pass_byte(o, FXI_OUTPUT_REASONING) : act_on_mark(o, found);
+}
+
+// ---- sections -----------------------------------------------------------------------------------
+
+static bool state_first(fxi_output_parser *o)
+{
+    const fxi_call_format *f = o->spec.calls;
+    const mark_set set = {f->again, COUNT(f->again), AGAIN};
+    if (o->mark == o->at && fxi_is_blank(o->in.p[o->at])) return skip_byte(o);
+    const int found = find_mark(o, &set, 1);
+    if (found == NO_MARK) return break_call(o, o->mark);
+    o->at++;
+    if (found == MAYBE_MARK) return true;
+    o->mark = o->at;
+    o->state = STATE_OPEN;
+    return true;
+}
+
+static bool begin_call_body(fxi_output_parser *o, fxi_call_body body)
+{
+    fxi_call_begin(&o->call, body);
+    o->emitted = o->from;
+    o->state = STATE_CALL;
+    return true;
+}
+
+static bool state_open(fxi_output_parser *o)
+{
+    const fxi_call_format *f = o->spec.calls;
+    const char c = o->in.p[o->at];
+    const bool objects = f->body == FXI_BODY_OBJECT || f->object_too;
+    const bool lists = objects || f->body == FXI_BODY_PYTHON;
+    if (fxi_is_blank(c)) return skip_byte(o);
+    if (c == '[' && lists && !o->in_list) {
+        o->in_list = true;
+        return skip_byte(o);
+    }
+    if (f->body == FXI_BODY_PYTHON && !o->in_list) return break_call(o, o->at);
+    return begin_call_body(o, c == '{' && objects ? FXI_BODY_OBJECT : f->body);
+}
+
+static bool end_call(fxi_output_parser *o)
+{
+    settle_at(o, o->at + 1);
+    o->state = o->in_list ? STATE_LIST : STATE_BETWEEN;
+    o->trim = true;
+    o->call.begun = false;
+    const fxi_output_event ev = {.kind = FXI_OUTPUT_DONE};
+    o->has_called = true;
+    fxi_buf_clear(&o->space);
+    return flush_output(o) && o->fn(o->ud, &ev);
+}
+
+static bool state_call(fxi_output_parser *o)
+{
+    static fxi_body_step (*const bodies[])(fxi_output_parser *, char) = {
+        [FXI_BODY_OBJECT] = fxi_call_object,
+        [FXI_BODY_HEAD] = fxi_call_head,
+        [FXI_BODY_TAGS] = fxi_call_tags,
+        [FXI_BODY_PYTHON] = fxi_call_python,
+    };
+    switch (bodies[o->call.body](o, o->in.p[o->at])) {
+    case FXI_BODY_MORE: return skip_byte(o);
+    case FXI_BODY_DONE: return end_call(o);
+    case FXI_BODY_AGAIN: o->mark = o->at = o->at + 1 - o->n_back; return true;
+    case FXI_BODY_BAD: return break_call(o, o->at + 1 - o->n_back);
+    default: return false;
+    }
+}
+
+// Leaves the calls; o->at stays.
+static bool leave_section(fxi_output_parser *o)
+{
+    settle_at(o, o->mark);
+    enter_state(o, o->channels ? STATE_HEADER : STATE_TEXT);
+    return true;
+}
+
+static bool state_list(fxi_output_parser *o)
+{
+    const char c = o->in.p[o->at];
+    if (c != ',' && c != ']' && !fxi_is_blank(c)) return leave_section(o);
+    o->mark = ++o->at;
+    if (c == ',') o->state = STATE_OPEN;
+    if (c == ']') o->state = STATE_BETWEEN;
+    return true;
+}
+
+static bool state_between(fxi_output_parser *o)
+{
+    const fxi_call_format *f = o->spec.calls;
+    const mark_set set[] = {{f->again, COUNT(f->again), AGAIN},
+                            {f->skip, COUNT(f->skip), SKIP},
+                            {f->close, COUNT(f->close), CLOSES}};
+    const char first = o->in.p[o->mark];
+    if (o->mark == o->at && fxi_is_blank(first)) return skip_byte(o);
+    if (o->mark == o->at && first == '{' && f->body == FXI_BODY_OBJECT)
+        return begin_call_body(o, FXI_BODY_OBJECT);
+    const int found = find_mark(o, set, COUNT(set));
+    if (found == NO_MARK) return leave_section(o);
+    o->at++;
+    if (found == MAYBE_MARK) return true;
+    o->mark = o->at;
+    if (found == AGAIN) o->state = STATE_OPEN;
+    return found != CLOSES || leave_section(o);
+}
+
+// ---- harmony ------------------------------------------------------------------------------------
+//
+// Messages of OpenAI's format, as gpt-oss writes them:
+//
+//   <|start|>assistant<|channel|>CHANNEL [to=RECIPIENT] [<|constrain|>json]<|message|>..<|end|>
+//
+// The prompt ends with "<|start|>assistant". A message to "functions.NAME" is a call (a recipient
+// may also stand before the channel); channel "analysis" is reasoning, others are text. Messages
+// end with <|end|>, <|call|> or <|return|>, or where the next one begins.
+
+// The value after `key` in the header, up to white space or the next mark.
+static size_t find_value(const fxi_output_parser *o, const char *key, const char **value)
+{
+    const char *p = o->in.p + o->from, *end = o->in.p + o->at;
+    const char *at = memmem(p, (size_t)(end - p), key, strlen(key));
+    if (!at) return 0;
+    *value = at += strlen(key);
+    while (at < end && *at != '<' && !fxi_is_blank(*at)) at++;
+    return (size_t)(at - *value);
+}
+
+static bool begin_message_call(fxi_output_parser *o, const char *name, size_t n)
+{
+    static const char front[] = "functions.";
+    const size_t n_front = sizeof front - 1;
+    const bool has_front = n > n_front && !memcmp(name, front, n_front);
+    fxi_call_begin(&o->call, FXI_BODY_HEAD);
+    fxi_call_head_named(&o->call);
+    o->emitted = o->from;
+    o->mark = o->at;
+    o->state = STATE_CALL;
+    o->bare = o->in_list = false;
+    return fxi_buf_add(&o->call.name, has_front ? name + n_front : name,
+                       has_front ? n - n_front : n);
+}
+
+// A line break separates messages of one kind.
+static bool begin_message(fxi_output_parser *o, int state)
+{
+    const unsigned bit = 1u << state;
+    const bool again = o->begun & bit;
+    o->begun |= bit;
+    settle_at(o, o->at);
+    enter_state(o, state);
+    return !again || fxi_buf_add(&o->space, "\n", 1);
+}
+
+static bool decide_header(fxi_output_parser *o)
+{
+    const char *name = NULL, *channel = NULL;
+    const size_t n_name = find_value(o, "to=", &name);
+    const size_t n_channel = find_value(o, "<|channel|>", &channel);
+    const bool thinks = n_channel == 8 && !memcmp(channel, "analysis", 8);
+    if (n_name && o->spec.calls) return begin_message_call(o, name, n_name);
+    const bool split = thinks && o->spec.reasoning && o->spec.reasoning->channels;
+    return begin_message(o, split ? STATE_REASON : STATE_TEXT);
+}
+
+static bool state_header(fxi_output_parser *o)
+{
+    static const char header_end[] = "<|message|>";
+    const char c = o->in.p[o->at];
+    if (o->at == o->from && fxi_is_blank(c)) {
+        settle_at(o, o->at + 1);
+        return true;
+    }
+    if (o->at == o->from && c != '<') {
+        o->state = STATE_TEXT;
+        return true;
+    }
+    o->mark = ++o->at;
+    const size_t n_read = o->at - o->from, n_end = sizeof header_end - 1;
+    if (n_read >= n_end && !memcmp(o->in.p + o->at - n_end, header_end, n_end))
+        return decide_header(o);
+    return n_read < MAX_HEADER || break_call(o, o->at);
+}
+
+// ---- the parser ---------------------------------------------------------------------------------
+
+static bool run_states(fxi_output_parser *o)
+{
+    static bool (*const take[])(fxi_output_parser *) = {
+        [STATE_START] = state_text,       [STATE_TEXT] = state_text,
+        [STATE_REASON] = state_reasoning, [STATE_FIRST] = state_first,
+        [STATE_OPEN] = state_open,        [STATE_CALL] = state_call,
+        [STATE_LIST] = state_list,        [STATE_BETWEEN] = state_between,
+        [STATE_HEADER] = state_header,
+    };
+    while (o->at < o->in.n)
+        if (!take[o->state](o)) return false;
+    return true;
+}
+
+bool fxi_output_parser_add(fxi_output_parser *o, const char *p, size_t n, fxi_output_fn fn,
+                           void *ud)
+{
+    o->fn = fn;
+    o->ud = ud;
+    if (!n) return true;
+    if (!fxi_buf_add(&o->in, p, n) || !run_states(o) || !flush_output(o)) return false;
+    const size_t n_decided = o->from;
+    fxi_buf_drop_front(&o->in, n_decided);
+    o->emitted = o->emitted > n_decided ? o->emitted - n_decided : 0;
+    o->mark -= n_decided;
+    o->at -= n_decided;
+    o->from = 0;
+    return true;
+}
+
+bool fxi_output_parser_end(fxi_output_parser *o, fxi_output_fn fn, void *ud)
+{
+    o->fn = fn;
+    o->ud = ud;
+    o->ending = true;
+    if (o->state != STATE_CALL && o->state != STATE_HEADER) o->at = o->mark;
+    if (!run_states(o)) return false;
+    // What waits: a section that is not complete, or white space after a text.
+    const bool opened = o->state == STATE_FIRST || o->state == STATE_OPEN ||
+                        o->state == STATE_CALL || o->state == STATE_HEADER;
+    if (opened && o->from < o->in.n && !break_call(o, o->in.n)) return false;
+    const bool is_text = o->state == STATE_TEXT || o->state == STATE_START;
+    if (is_text && !o->has_called && !emit_run(o, FXI_OUTPUT_TEXT, o->space.p, o->space.n))
+        return false;
+    return flush_output(o);
+}
+
+fxi_output_parser *fxi_output_parser_new(const fxi_output_spec *spec)
+{
+    fxi_output_parser *o = calloc(1, sizeof *o);
+    if (!o) return NULL;
+    o->spec = *spec;
+    o->channels = (spec->calls && spec->calls->body == FXI_BODY_CHANNELS) ||
+                  (spec->reasoning && spec->reasoning->channels);
+    o->state = o->channels ? STATE_HEADER : STATE_START;
+    return o;
+}
+
+void fxi_output_parser_free(fxi_output_parser *o)
+{
+    if (!o) return;
+    fxi_buf_free(&o->in);
+    fxi_buf_free(&o->space);
+    fxi_buf_free(&o->out);
+    fxi_call_free(&o->call);
+    free(o);
+}
+
+void fxi_output_parser_open_reasoning(fxi_output_parser *o)
+{
+    enter_state(o, STATE_REASON);
+}
+
+bool fxi_output_parser_opens_reasoning(const fxi_output_spec *spec, const char *tail, size_t n)
+{
+    const fxi_reason_format *r = spec->reasoning;
+    while (n && fxi_is_blank(tail[n - 1])) n--;
+    for (size_t i = 0; r && i < COUNT(r->open) && r->open[i]; i++) {
+        const size_t len = strlen(r->open[i]);
+        if (len <= n && !memcmp(tail + n - len, r->open[i], len)) return true;
+    }
+    return false;
+}
+
+bool fxi_output_parser_is_reasoning(const fxi_output_parser *o)
+{
+    return o->state == STATE_REASON;
+}
+
+size_t fxi_output_parser_bytes(const fxi_output_parser *o)
+{
+    const fxi_call_draft *d = &o->call;
+    return sizeof *o + o->in.cap + o->space.cap + o->out.cap + d->name.cap + d->id.cap +
+           d->args.cap + d->word.cap + d->key.cap;
+}

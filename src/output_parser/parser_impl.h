@@ -1,0 +1,106 @@
+// parser_impl.h - the state of a parser, and what its files share.
+#ifndef FXI_OUTPUT_PARSER_IMPL_H
+#define FXI_OUTPUT_PARSER_IMPL_H
+
+#include <stdint.h>
+
+#include "base/text/buf.h"
+#include "output_parser/json_scan.h"
+#include "output_parser/output_parser.h"
+
+// What a byte did to a call.
+typedef enum fxi_body_step {
+    FXI_BODY_MORE,  // it continues
+    FXI_BODY_DONE,  // it ends with this byte
+    FXI_BODY_AGAIN, // it continues; the last o->n_back bytes are read again
+    FXI_BODY_BAD,   // it is not a call; the last o->n_back bytes are not part of it
+    FXI_BODY_NO_MEMORY,
+} fxi_body_step;
+
+enum { FXI_NAME_BYTES = 256, FXI_VALUE_DEPTH = 64 };
+
+typedef struct fxi_call_draft {
+    fxi_call_body body;
+    int step; // of its machine
+    fxi_buf name, id;
+    fxi_buf args; // those that wait for the name
+    fxi_buf word; // what is being read: a key, a mark, a value
+    fxi_buf key;  // TAGS: of the value that is being read
+    bool begun;   // FXI_OUTPUT_CALL has been emitted
+    bool has_args, escaped, is_first;
+    bool wants_name, wants_args; // OBJECT: what the next value is
+    fxi_param_kind kind;         // TAGS: of the value,
+    bool in_json;                // which is a JSON value so far, and continues
+    fxi_json_scan scan;
+    char quote;           // PYTHON: of the string
+    uint8_t n_hex, depth; // PYTHON
+    char level[FXI_VALUE_DEPTH];
+    bool comma; // PYTHON: a comma waits for what follows it
+} fxi_call_draft;
+
+struct fxi_output_parser {
+    fxi_output_spec spec;
+    int state;         // of output_parser.c
+    bool channels;     // harmony
+    bool ending;       // there are no more bytes
+    bool bare;         // the section was opened without a mark
+    bool in_list;      // the calls stand in a list
+    bool trim;         // drop white space that comes now
+    bool has_called;   // a call is complete
+    bool has_reasoned; // reasoning has closed: text may come between its own marks,
+    bool in_marks;     // and it does
+    unsigned begun;    // harmony: states of messages that have begun, as bits
+    fxi_buf in;        // bytes that are not decided yet, and those after them
+    size_t from;       // where the undecided bytes begin; all before it is emitted
+    size_t mark;       // where a mark may have begun; from <= mark <= at
+    size_t at;         // the next byte
+    size_t emitted;    // of a call: all before it has been
+    size_t n_back;
+    fxi_buf space;        // white space that waits for what follows it
+    fxi_output_kind kind; // of `out`
+    fxi_buf out;          // to be emitted at the end of the current bytes
+    fxi_output_fn fn;
+    void *ud;
+    fxi_call_draft call;
+};
+
+static inline bool fxi_is_blank(char c)
+{
+    return c == ' ' || c == '\n' || c == '\r' || c == '\t';
+}
+
+static inline fxi_body_step fxi_body_bad(fxi_output_parser *o, size_t n_back)
+{
+    o->n_back = n_back;
+    return FXI_BODY_BAD;
+}
+
+// ---- output_parser.c: events; false: out of memory ----------------------------------------------
+
+// The call's name is known, and its arguments begin.
+fxi_body_step fxi_emit_call(fxi_output_parser *o);
+// Arguments of the call: emitted, or kept until its name is known.
+bool fxi_emit_args(fxi_output_parser *o, const char *p, size_t n);
+
+// ---- call_bodies.c, call_python.c: one byte of a call -------------------------------------------
+
+// An empty call; what was read of the one before is forgotten.
+void fxi_call_begin(fxi_call_draft *d, fxi_call_body body);
+void fxi_call_free(fxi_call_draft *d);
+fxi_body_step fxi_call_object(fxi_output_parser *o, char c);
+fxi_body_step fxi_call_head(fxi_output_parser *o, char c);
+fxi_body_step fxi_call_tags(fxi_output_parser *o, char c);
+fxi_body_step fxi_call_python(fxi_output_parser *o, char c);
+// HEAD: as if the name had been read.
+void fxi_call_head_named(fxi_call_draft *d);
+
+// Reads into d->word until one of marks[0..max) has been read, which is cut off. *which: its
+// number; -1: not yet. BAD after FXI_NAME_BYTES.
+fxi_body_step fxi_read_until(fxi_output_parser *o, char c, const char *const *marks, size_t max,
+                             int *which);
+// What JSON writes for Python's True, False or None; NULL: it is none of them.
+const char *fxi_json_word(const char *p, size_t n);
+// d->name = d->word, without white space around it. BAD: it is not a name.
+fxi_body_step fxi_take_name(fxi_output_parser *o);
+
+#endif

@@ -1,0 +1,64 @@
+// kv_stream.h - /kv/stream and /kv/snapshot: the publisher of snapshots, and its subscribers.
+//
+//   engine thread   fxi_kv_stream_on_snapshot: there is a newer snapshot; posts a round
+//   a worker        the round: makes the text of the newest snapshot once, and gives it to every
+//                   subscriber that has sent all before. Others skip it
+//   the watcher     a subscriber that skipped, and has sent all now, gets another round
+//
+// The seam to HTTP is five calls of http.h: fxi_http_job_watch makes a job a subscriber,
+// fxi_http_job_waits says whether its stream has sent everything, fxi_http_job_add and
+// fxi_http_send_added give it a text, fxi_http_job_answer ends a poll with one. `look` is called
+// from time to time and returns when to be called again, `leave` once when the connection is gone.
+#ifndef FXI_SERVER_KV_STREAM_H
+#define FXI_SERVER_KV_STREAM_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/text/buf.h"
+#include "server/work/workers.h"
+
+#define FXI_MAX_SUBSCRIBER 64
+
+struct fxi_http_job;
+
+typedef struct fxi_subscriber { // guarded by fxi_publisher.mu
+    struct fxi_http_job *job;
+    struct fxi_subscriber *prev, *next;
+    uint64_t seen; // number of the snapshot that it has been sent; 0: none
+    bool is_listed, has_left;
+    bool is_poll; // wants one snapshot as a whole answer
+} fxi_subscriber;
+
+// So far, but for n_subscriber.
+typedef struct fxi_publisher_counts {
+    uint64_t n_subscriber;
+    uint64_t n_made, n_sent; // texts made, and sent to a subscriber
+    uint64_t n_bytes;        // of those sent
+    uint64_t ns;             // CPU time of workers for both
+} fxi_publisher_counts;
+
+typedef struct fxi_publisher {
+    pthread_mutex_t mu; // taken after server.mu, before job.mu
+    // guarded by mu
+    fxi_subscriber *first;
+    uint64_t number; // of the snapshot in `text`; 0: there is none
+    bool is_stale;   // there is a newer snapshot
+    bool is_busy;    // a worker runs a round, or will
+    fxi_publisher_counts count;
+    // the round's own
+    fxi_buf text;  // a server-sent event
+    fxi_work work; // the workers' queue's own
+} fxi_publisher;
+
+struct fxi_http_error;
+
+// The work of the two routes. False: *err says why.
+bool fxi_kv_stream_begin(struct fxi_http_job *job, struct fxi_http_error *err);
+bool fxi_kv_stream_poll(struct fxi_http_job *job, struct fxi_http_error *err);
+
+// There is a new snapshot. ud: the server. On the engine's thread.
+void fxi_kv_stream_on_snapshot(void *ud);
+
+#endif

@@ -1,0 +1,259 @@
+// responses_out.c - an answer as OpenAI's responses have it, whole and streamed.
+//
+//   response.created, .in_progress
+//   per item: .output_item.added, [.content_part.added], deltas, .done, [.content_part.done],
+//             .output_item.done
+//   response.completed, .incomplete or .failed
+//
+// Each event has its type, also in its `event:` line, and a sequence number.
+#include <string.h>
+
+#include "base/json/json_write.h"
+#include "base/number/rng.h"
+#include "server/reply/api_reply.h"
+
+// How the kinds of parts are called.
+static const struct item_words {
+    const char *item, *id, *part, *delta, *done, *text;
+} item_words[] = {
+    [FXI_OUTPUT_TEXT] = {"message", "msg", "output_text", "response.output_text.delta",
+                         "response.output_text.done", "text"},
+    [FXI_OUTPUT_REASONING] = {"reasoning", "rs", "reasoning_text", "response.reasoning_text.delta",
+                              "response.reasoning_text.done", "text"},
+    [FXI_OUTPUT_CALL] = {"function_call", "fc", NULL, "response.function_call_arguments.delta",
+                         "response.function_call_arguments.done", "arguments"},
+};
+
+// ---- items --------------------------------------------------------------------------------------
+
+static bool add_item_id(fxi_buf *b, const fxi_reply *r, size_t i)
+{
+    const uint64_t v = fxi_rng_u64(r->seed, 3, i), w = fxi_rng_u64(r->seed, 4, i);
+    return fxi_buf_fmt(b, "\"%s_%016llx%08x\"", item_words[r->choice[0].content[i].kind].id,
+                       (unsigned long long)v, (unsigned)w);
+}
+
+// text NULL: nothing has come.
+static bool add_text_part(fxi_buf *b, const fxi_content_part *p, bool whole)
+{
+    const bool text = p->kind == FXI_OUTPUT_TEXT;
+    return fxi_buf_fmt(b, "{\"type\":\"%s\",\"text\":", item_words[p->kind].part) &&
+           fxi_json_str(b, p->text.p, whole ? p->text.n : 0) &&
+           fxi_buf_str(b, text ? ",\"annotations\":[],\"logprobs\":[]}" : "}");
+}
+
+static bool add_call_members(fxi_buf *b, const fxi_content_part *p, bool whole)
+{
+    return fxi_buf_fmt(b, ",\"call_id\":\"%s\",\"name\":", p->id) &&
+           fxi_json_str(b, p->name.p, p->name.n) && fxi_buf_str(b, ",\"arguments\":") &&
+           fxi_json_str(b, p->text.p, whole ? p->text.n : 0);
+}
+
+static bool add_list_members(fxi_buf *b, const fxi_content_part *p, bool whole)
+{
+    const char *more = p->kind == FXI_OUTPUT_TEXT ? ",\"role\":\"assistant\"" : ",\"summary\":[]";
+    return fxi_buf_str(b, more) && fxi_buf_str(b, ",\"content\":[") &&
+           (!whole || add_text_part(b, p, true)) && fxi_buf_str(b, "]");
+}
+
+static bool add_output_item(fxi_buf *b, const fxi_reply *r, size_t i, const char *status)
+{
+    const fxi_content_part *p = &r->choice[0].content[i];
+    const bool whole = strcmp(status, "in_progress") != 0;
+    return fxi_buf_str(b, "{\"id\":") && add_item_id(b, r, i) &&
+           fxi_buf_fmt(b, ",\"type\":\"%s\",\"status\":\"%s\"", item_words[p->kind].item,
+                       p->is_broken && whole ? "incomplete" : status) &&
+           (p->kind == FXI_OUTPUT_CALL ? add_call_members(b, p, whole)
+                                       : add_list_members(b, p, whole)) &&
+           fxi_buf_str(b, "}");
+}
+
+// ---- the response -------------------------------------------------------------------------------
+
+static bool add_response_usage(fxi_buf *b, const fxi_reply *r)
+{
+    const fxi_usage use = fxi_usage_of(r);
+    return fxi_buf_fmt(b,
+                       "{\"input_tokens\":%d,\"input_tokens_details\":{\"cached_tokens\":%d,"
+                       "\"cache_write_tokens\":0},"
+                       "\"output_tokens\":%d,\"output_tokens_details\":{\"reasoning_tokens\":%d},"
+                       "\"total_tokens\":%d}",
+                       use.n_prompt, use.n_cached, use.n_generated, use.n_reasoning,
+                       use.n_prompt + use.n_generated);
+}
+
+static const char *response_status(const fxi_reply *r)
+{
+    const fx_finish f = r->choice[0].finish;
+    if (r->err.status) return "failed";
+    return f == FX_FINISH_LENGTH ? "incomplete" : f == FX_FINISH_STOP ? "completed" : "in_progress";
+}
+
+static bool add_failure(fxi_buf *b, const fxi_reply *r)
+{
+    if (!r->err.status) return fxi_buf_str(b, "null");
+    return fxi_buf_str(b, "{\"code\":\"server_error\",\"message\":") &&
+           fxi_json_cstr(b, r->err.message) && fxi_buf_str(b, "}");
+}
+
+static bool add_output(fxi_buf *b, const fxi_reply *r, const char *status)
+{
+    const fxi_choice *c = &r->choice[0];
+    const bool cut = strcmp(status, "completed") != 0;
+    bool ok = fxi_buf_str(b, ",\"output\":[");
+    for (size_t i = 0; ok && i < c->n_content; i++)
+        ok = fxi_buf_str(b, i ? "," : "") &&
+             add_output_item(b, r, i, cut && i + 1 == c->n_content ? "incomplete" : "completed");
+    return ok && fxi_buf_str(b, "]");
+}
+
+static bool add_response(fxi_buf *b, const fxi_reply *r)
+{
+    const char *status = response_status(r);
+    const bool over = strcmp(status, "in_progress") != 0;
+    return fxi_buf_fmt(b,
+                       "{\"id\":\"%s\",\"object\":\"response\",\"created_at\":%lld,\"status\":"
+                       "\"%s\",\"background\":false,\"error\":",
+                       r->id, (long long)r->created, status) &&
+           add_failure(b, r) && fxi_buf_str(b, ",\"incomplete_details\":") &&
+           fxi_buf_str(b, strcmp(status, "incomplete") ? "null"
+                                                       : "{\"reason\":\"max_output_tokens\"}") &&
+           fxi_buf_str(b, ",\"model\":") && fxi_json_cstr(b, r->model) &&
+           (over ? add_output(b, r, status) : fxi_buf_str(b, ",\"output\":[]")) &&
+           fxi_buf_add(b, r->mirror.p, r->mirror.n) &&
+           fxi_buf_str(b, ",\"previous_response_id\":null,\"store\":false,\"truncation\":"
+                          "\"disabled\",\"user\":null,\"usage\":") &&
+           (over ? add_response_usage(b, r) : fxi_buf_str(b, "null")) && fxi_buf_str(b, "}");
+}
+
+bool fxi_responses_whole(fxi_buf *b, const fxi_reply *r)
+{
+    return add_response(b, r);
+}
+
+// ---- events -------------------------------------------------------------------------------------
+
+static bool begin_event(fxi_reply *r, const char *type)
+{
+    r->begun = true;
+    return fxi_buf_fmt(&r->out, "event: %s\ndata: {\"type\":\"%s\",\"sequence_number\":%d", type,
+                       type, r->n_event++);
+}
+
+static bool end_event(fxi_reply *r)
+{
+    return fxi_buf_str(&r->out, "}\n\n");
+}
+
+static bool add_response_event(fxi_reply *r, const char *type)
+{
+    return begin_event(r, type) && fxi_buf_str(&r->out, ",\"response\":") &&
+           add_response(&r->out, r) && end_event(r);
+}
+
+static bool add_item_event(fxi_reply *r, const char *type, size_t i, const char *status)
+{
+    return begin_event(r, type) && fxi_buf_fmt(&r->out, ",\"output_index\":%zu,\"item\":", i) &&
+           add_output_item(&r->out, r, i, status) && end_event(r);
+}
+
+// The start of an event of item i's inside.
+static bool begin_inner(fxi_reply *r, const char *type, size_t i)
+{
+    const bool call = r->choice[0].content[i].kind == FXI_OUTPUT_CALL;
+    return begin_event(r, type) && fxi_buf_str(&r->out, ",\"item_id\":") &&
+           add_item_id(&r->out, r, i) && fxi_buf_fmt(&r->out, ",\"output_index\":%zu", i) &&
+           fxi_buf_str(&r->out, call ? "" : ",\"content_index\":0");
+}
+
+static bool add_part_event(fxi_reply *r, const char *type, size_t i, bool whole)
+{
+    const fxi_content_part *p = &r->choice[0].content[i];
+    return p->kind == FXI_OUTPUT_CALL ||
+           (begin_inner(r, type, i) && fxi_buf_str(&r->out, ",\"part\":") &&
+            add_text_part(&r->out, p, whole) && end_event(r));
+}
+
+static bool open_item(fxi_reply *r, size_t i)
+{
+    r->n_item = i + 1;
+    r->item_open = true;
+    return add_item_event(r, "response.output_item.added", i, "in_progress") &&
+           add_part_event(r, "response.content_part.added", i, false);
+}
+
+static bool add_text_done(fxi_reply *r, size_t i)
+{
+    const fxi_content_part *p = &r->choice[0].content[i];
+    const struct item_words *w = &item_words[p->kind];
+    return begin_inner(r, w->done, i) &&
+           (p->kind != FXI_OUTPUT_CALL ||
+            (fxi_buf_str(&r->out, ",\"name\":") && fxi_json_str(&r->out, p->name.p, p->name.n))) &&
+           fxi_buf_fmt(&r->out, ",\"%s\":", w->text) &&
+           fxi_json_str(&r->out, p->text.p, p->text.n) &&
+           fxi_buf_str(&r->out, p->kind == FXI_OUTPUT_TEXT ? ",\"logprobs\":[]" : "") &&
+           end_event(r);
+}
+
+static bool close_item(fxi_reply *r, const char *status)
+{
+    const size_t i = r->n_item - 1;
+    if (!r->item_open) return true;
+    r->item_open = false;
+    return add_text_done(r, i) && add_part_event(r, "response.content_part.done", i, true) &&
+           add_item_event(r, "response.output_item.done", i, status);
+}
+
+static bool begin_response(fxi_reply *r, int k)
+{
+    if (r->choice[k].begun) return true;
+    r->choice[k].begun = true;
+    return add_response_event(r, "response.created") &&
+           add_response_event(r, "response.in_progress");
+}
+
+static bool add_delta(fxi_reply *r, size_t i, const fxi_output_event *ev)
+{
+    const fxi_output_kind kind = r->choice[0].content[i].kind;
+    return begin_inner(r, item_words[kind].delta, i) && fxi_buf_str(&r->out, ",\"delta\":") &&
+           fxi_json_str(&r->out, ev->p, ev->n) &&
+           fxi_buf_str(&r->out, kind == FXI_OUTPUT_TEXT ? ",\"logprobs\":[]" : "") && end_event(r);
+}
+
+static bool write_content(fxi_reply *r, int k, const fxi_output_event *ev)
+{
+    const size_t i = r->choice[k].n_content - 1;
+    if (ev->kind == FXI_OUTPUT_DONE || ev->kind == FXI_OUTPUT_BROKEN)
+        return close_item(r, "completed");
+    if (i == r->n_item && (!close_item(r, "completed") || !open_item(r, i))) return false;
+    return ev->kind == FXI_OUTPUT_CALL || add_delta(r, i, ev);
+}
+
+static bool write_finish(fxi_reply *r, int k, fx_finish finish)
+{
+    const bool cut = finish == FX_FINISH_LENGTH;
+    r->choice[k].finish = finish; // the last event tells it
+    return close_item(r, cut ? "incomplete" : "completed") &&
+           add_response_event(r, cut ? "response.incomplete" : "response.completed");
+}
+
+static bool write_end(fxi_reply *r)
+{
+    (void)r;
+    return true;
+}
+
+static bool write_error(fxi_reply *r, const fxi_http_error *e)
+{
+    (void)e; // r->err
+    return add_response_event(r, "response.failed");
+}
+
+const fxi_writer fxi_responses_writer = {.keeps = true,
+                                         .ping = ": ping\n\n",
+                                         .head = write_end,
+                                         .begin = begin_response,
+                                         .content = write_content,
+                                         .finish = write_finish,
+                                         .end = write_end,
+                                         .error = write_error};

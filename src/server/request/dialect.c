@@ -1,0 +1,256 @@
+// dialect.c - see dialect.h: a chat while it is written.
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/json/json_write.h"
+#include "base/text/utf8.h" // defines: fxi_utf8_vprint
+#include "server/request/dialect.h"
+
+fxi_place fxi_place_at(const char *fmt, ...)
+{
+    fxi_place at;
+    va_list ap;
+    va_start(ap, fmt);
+    fxi_utf8_vprint(at.text, sizeof at.text, fmt, ap);
+    va_end(ap);
+    return at;
+}
+
+static bool draft_written(fxi_chat_draft *d, bool ok)
+{
+    return ok || fxi_no_memory(d->p);
+}
+
+static int add_dumped(const char *p, size_t n, void *ud)
+{
+    return fxi_buf_add(ud, p, n) ? 0 : -1;
+}
+
+bool fxi_json_value(fxi_buf *b, const json_t *v)
+{
+    return !json_dump_callback(v, add_dumped, b, JSON_COMPACT | JSON_ENCODE_ANY);
+}
+
+// ---- text ---------------------------------------------------------------------------------------
+
+static bool add_line(fxi_chat_draft *d, fxi_buf *out, const char *text, size_t n)
+{
+    return draft_written(d, (!out->n || fxi_buf_str(out, "\n")) && fxi_buf_add(out, text, n));
+}
+
+static bool add_text_of_part(fxi_chat_draft *d, const fxi_place *at, const json_t *v,
+                             const char *types, fxi_buf *out)
+{
+    char word[40];
+    const char *type = json_string_value(json_object_get(v, "type"));
+    const json_t *text = json_object_get(v, "text");
+    if (!type) return fxi_bad_type(d->p, at->text, "a string or parts that have a 'type'");
+    snprintf(word, sizeof word, " %.36s ", type);
+    if (strchr(type, ' ') || !strstr(types, word))
+        return fxi_part_not_supported(d->p, at->text, type);
+    if (!strcmp(type, "refusal")) text = json_object_get(v, "refusal");
+    if (!json_is_string(text)) return fxi_bad_type(d->p, at->text, "parts with a text");
+    return add_line(d, out, json_string_value(text), json_string_length(text));
+}
+
+bool fxi_chat_draft_text(fxi_chat_draft *d, const fxi_place *at, const json_t *v, const char *types,
+                         fxi_buf *out)
+{
+    if (json_is_string(v)) return add_line(d, out, json_string_value(v), json_string_length(v));
+    if (!json_is_array(v)) return fxi_bad_type(d->p, at->text, "a string or an array of parts");
+    for (size_t i = 0; i < json_array_size(v); i++)
+        if (!add_text_of_part(d, at, json_array_get(v, i), types, out)) return false;
+    return true;
+}
+
+// ---- messages -----------------------------------------------------------------------------------
+
+static bool begin_draft_message(fxi_buf *b, const char *role)
+{
+    return (!b->n || fxi_buf_str(b, ",")) && fxi_buf_str(b, "{\"role\":") &&
+           fxi_json_cstr(b, role) && fxi_buf_str(b, ",\"content\":");
+}
+
+bool fxi_chat_draft_message(fxi_chat_draft *d, const char *role, const char *id,
+                            const fxi_buf *text)
+{
+    fxi_buf *b = &d->messages;
+    return fxi_chat_draft_close(d) &&
+           draft_written(
+               d, begin_draft_message(b, role) && fxi_json_str(b, text->p, text->n) &&
+                      (!id || (fxi_buf_str(b, ",\"tool_call_id\":") && fxi_json_cstr(b, id))) &&
+                      fxi_buf_str(b, "}"));
+}
+
+bool fxi_chat_draft_say(fxi_chat_draft *d, fxi_buf *to, const fxi_buf *text)
+{
+    d->open = true;
+    return !text->n || add_line(d, to, text->p, text->n);
+}
+
+bool fxi_chat_draft_call(fxi_chat_draft *d, const json_t *id, const json_t *name,
+                         const json_t *args)
+{
+    fxi_buf *b = &d->calls;
+    d->open = true;
+    return draft_written(d, fxi_buf_str(b, b->n ? ",{\"id\":" : "{\"id\":") &&
+                                fxi_json_value(b, id) &&
+                                fxi_buf_str(b, ",\"type\":\"function\",\"function\":{\"name\":") &&
+                                fxi_json_value(b, name) && fxi_buf_str(b, ",\"arguments\":") &&
+                                fxi_json_value(b, args) && fxi_buf_str(b, "}}"));
+}
+
+static bool add_assistant(fxi_chat_draft *d)
+{
+    fxi_buf *b = &d->messages;
+    const bool empty = !d->text.n && d->calls.n;
+    return begin_draft_message(b, "assistant") &&
+           (empty ? fxi_buf_str(b, "null") : fxi_json_str(b, d->text.p, d->text.n)) &&
+           (!d->reasoning.n || (fxi_buf_str(b, ",\"reasoning_content\":") &&
+                                fxi_json_str(b, d->reasoning.p, d->reasoning.n))) &&
+           (!d->calls.n || (fxi_buf_str(b, ",\"tool_calls\":[") &&
+                            fxi_buf_add(b, d->calls.p, d->calls.n) && fxi_buf_str(b, "]"))) &&
+           fxi_buf_str(b, "}");
+}
+
+bool fxi_chat_draft_close(fxi_chat_draft *d)
+{
+    const bool ok = !d->open || add_assistant(d);
+    d->open = false;
+    fxi_buf_clear(&d->text);
+    fxi_buf_clear(&d->reasoning);
+    fxi_buf_clear(&d->calls);
+    return draft_written(d, ok);
+}
+
+// ---- tools --------------------------------------------------------------------------------------
+
+bool fxi_chat_draft_tool(fxi_chat_draft *d, const json_t *name, const json_t *about,
+                         const json_t *parameters, bool strict)
+{
+    fxi_buf *b = &d->tools;
+    bool ok = fxi_buf_str(b, b->n ? "," : "") &&
+              fxi_buf_str(b, "{\"type\":\"function\",\"function\":{\"name\":") &&
+              fxi_json_value(b, name);
+    if (json_is_string(about))
+        ok = ok && fxi_buf_str(b, ",\"description\":") && fxi_json_value(b, about);
+    if (json_is_object(parameters))
+        ok = ok && fxi_buf_str(b, ",\"parameters\":") && fxi_json_value(b, parameters);
+    return draft_written(d, ok && fxi_buf_str(b, strict ? ",\"strict\":true}}" : "}}"));
+}
+
+// ---- the whole ----------------------------------------------------------------------------------
+
+static bool join_draft(fxi_chat_draft *d, fxi_buf *all)
+{
+    return fxi_buf_str(all, "{\"messages\":[") && fxi_buf_add(all, d->messages.p, d->messages.n) &&
+           fxi_buf_str(all, "],\"tools\":[") &&
+           (!d->tools.n || fxi_buf_add(all, d->tools.p, d->tools.n)) && fxi_buf_str(all, "]}");
+}
+
+bool fxi_chat_draft_end(fxi_chat_draft *d, const char *input)
+{
+    fxi_params *par = d->p->par;
+    fxi_buf all = {0};
+    if (!fxi_chat_draft_close(d)) return false;
+    if (!d->messages.n) return fxi_bad_value(d->p, input, "'%s' is empty", input);
+    bool ok = draft_written(d, join_draft(d, &all)) && fxi_bill_list(d->p, 2 * all.cap) &&
+              fxi_json_body(&par->made, par->bill, all.p, all.n, d->p->err);
+    fxi_buf_free(&all);
+    if (!ok) return false;
+    par->messages = json_object_get(par->made.root, "messages");
+    par->tools = json_object_get(par->made.root, "tools");
+    if (!json_array_size(par->tools)) par->tools = NULL;
+    par->input = input;
+    par->n_prompt = 1;
+    return true;
+}
+
+void fxi_chat_draft_free(fxi_chat_draft *d)
+{
+    fxi_buf_free(&d->messages);
+    fxi_buf_free(&d->tools);
+    fxi_buf_free(&d->text);
+    fxi_buf_free(&d->reasoning);
+    fxi_buf_free(&d->calls);
+}
+
+// ---- fields that stand for variables of the chat template ---------------------------------------
+
+// Fields that stand for variables of the chat template: how much the model should
+// reason. Each family reads a name of its own; templates ignore what they do not know.
+
+static bool take_effort(fxi_parse *p, const char *param, const char *effort)
+{
+    static const char *const words[] = {"none", "minimal", "low", "medium", "high", "xhigh"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (!strcmp(words[i], effort)) p->par->effort = words[i];
+    return p->par->effort ||
+           fxi_bad_value(p, param, "'%s' must be one of: none minimal low medium high xhigh",
+                         param);
+}
+
+// {"effort": "low" ..}; "none": the model should not reason.
+bool fxi_set_reasoning(fxi_parse *p, const fxi_field *f, const json_t *v)
+{
+    const json_t *effort = json_object_get(v, "effort");
+    (void)f;
+    if (!effort || json_is_null(effort)) return true;
+    if (!json_is_string(effort)) return fxi_bad_type(p, "reasoning.effort", "a string");
+    return take_effort(p, "reasoning.effort", json_string_value(effort));
+}
+
+// {"type": "enabled" | "adaptive" | "disabled"}.
+bool fxi_set_thinking(fxi_parse *p, const fxi_field *f, const json_t *v)
+{
+    static const char *const words[] = {"disabled", "enabled", "adaptive"};
+    const char *type = json_string_value(json_object_get(v, "type"));
+    for (size_t i = 0; type && i < sizeof words / sizeof words[0]; i++)
+        if (!strcmp(words[i], type)) p->par->thinking = i ? 1 : -1;
+    return p->par->thinking ||
+           fxi_bad_value(p, f->name, "the type of '%s' must be one of: enabled adaptive disabled",
+                         f->name);
+}
+
+static bool add_own(fxi_buf *b, const json_t *kwargs)
+{
+    const char *key;
+    json_t *v;
+    json_object_foreach((json_t *)kwargs, key, v)
+    {
+        json_t *const name = json_string(key);
+        const bool ok = name && fxi_json_value(b, name) && fxi_buf_str(b, ":") &&
+                        fxi_json_value(b, v) && fxi_buf_str(b, ",");
+        json_decref(name);
+        if (!ok) return false;
+    }
+    return true;
+}
+
+// The client's own variables come last: of equal names they count.
+static bool write_variables(const fxi_params *par, fxi_buf *b)
+{
+    const bool thinks = par->thinking > 0;
+    bool ok = fxi_buf_str(b, "{");
+    if (par->effort) ok = ok && fxi_buf_fmt(b, "\"reasoning_effort\":\"%s\",", par->effort);
+    if (par->thinking)
+        ok = ok && fxi_buf_fmt(b, "\"enable_thinking\":%s,\"thinking\":%s,",
+                               thinks ? "true" : "false", thinks ? "true" : "false");
+    ok = ok && add_own(b, par->kwargs);
+    if (ok) b->p[b->n - 1] = '}';
+    return ok;
+}
+
+bool fxi_variables_convert(fxi_parse *p)
+{
+    fxi_params *par = p->par;
+    fxi_buf b = {0};
+    if (par->effort && !strcmp(par->effort, "none") && !par->thinking) par->thinking = -1;
+    if (!par->effort && !par->thinking) return true;
+    bool ok = write_variables(par, &b) || fxi_no_memory(p);
+    ok = ok && fxi_json_body(&par->made_kwargs, par->bill, b.p, b.n, p->err);
+    if (ok) par->kwargs = par->made_kwargs.root;
+    fxi_buf_free(&b);
+    return ok;
+}

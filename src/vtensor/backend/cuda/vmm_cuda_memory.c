@@ -1,0 +1,322 @@
+// vmm_cuda_memory.c - memory of the GPU: handles for the slices of chunks, addresses, and mapping;
+// and how a call of this backend enters the driver: the current context, the thread's capture mode,
+// and the streams of the backend itself.
+//
+// While some thread captures a stream into a graph, the driver forbids others to make "potentially
+// unsafe" calls, such as allocating, and breaks the capture if they do; which calls these are is
+// not documented. A thread in relaxed mode may make them. So every call of this backend runs in
+// relaxed mode, which concerns the calling thread alone, and then restores the mode it found.
+//
+// There are far more indices than chunks, so the created chunks are in a hash table with chaining.
+// A record does not move: it may be used without the lock while no thread destroys that chunk.
+#include "vmm_cuda.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+// ---- Entering the driver
+
+bool vti_cuda_is_foreign(const vti_cuda *c)
+{
+    return getpid() != c->pid;
+}
+
+vt_status vti_cuda_enter(vti_cuda *c, vti_cuda_scope *scope)
+{
+    vti_cu_context now = NULL;
+    if (vti_cuda_is_foreign(c) || c->cu.ctx_get_current(&now) != VTI_CU_SUCCESS) return VT_EDEVICE;
+    scope->pushed = now != c->context;
+    if (scope->pushed && c->cu.ctx_push_current(c->context) != VTI_CU_SUCCESS) return VT_EDEVICE;
+    scope->mode = VTI_CU_CAPTURE_MODE_RELAXED;
+    if (c->cu.exchange_capture_mode(&scope->mode) == VTI_CU_SUCCESS) return VT_OK;
+    if (scope->pushed) (void)c->cu.ctx_pop_current(&now);
+    return VT_EDEVICE;
+}
+
+vt_status vti_cuda_leave(vti_cuda *c, const vti_cuda_scope *scope, vt_status st)
+{
+    vti_cu_capture_mode mode = scope->mode;
+    vti_cu_context ours;
+    (void)c->cu.exchange_capture_mode(&mode);
+    if (scope->pushed) (void)c->cu.ctx_pop_current(&ours);
+    return st;
+}
+
+vt_status vti_cuda_status(vti_cu_result r)
+{
+    if (r == VTI_CU_SUCCESS) return VT_OK;
+    return r == VTI_CU_OUT_OF_MEMORY ? VT_NOSPACE : VT_EDEVICE;
+}
+
+vt_status vti_cuda_hard(vt_status st)
+{
+    return st == VT_NOSPACE ? VT_EDEVICE : st;
+}
+
+// The default stream answers with an error while a stream that it is ordered with is captured.
+bool vti_cuda_runs(vti_cuda *c, vti_cu_stream stream)
+{
+    vti_cu_capture_status status = VTI_CU_CAPTURE_NONE;
+    return c->cu.stream_is_capturing(stream, &status) == VTI_CU_SUCCESS &&
+           status == VTI_CU_CAPTURE_NONE;
+}
+
+vti_cu_stream vti_cuda_own_take(vti_cuda *c)
+{
+    pthread_mutex_lock(&c->mu);
+    vti_cuda_own *least = &c->own[0];
+    for (int i = 1; i < VTI_CUDA_N_OWN; i++)
+        if (c->own[i].n_user < least->n_user) least = &c->own[i];
+    least->n_user++;
+    pthread_mutex_unlock(&c->mu);
+    return least->stream;
+}
+
+vt_status vti_cuda_own_finish(vti_cuda *c, vti_cu_stream stream, vt_status st)
+{
+    vti_cu_result r = c->cu.stream_synchronize(stream);
+    pthread_mutex_lock(&c->mu);
+    for (int i = 0; i < VTI_CUDA_N_OWN; i++) c->own[i].n_user -= c->own[i].stream == stream;
+    pthread_mutex_unlock(&c->mu);
+    return st != VT_OK ? st : vti_cuda_status(r);
+}
+
+// ---- Chunks
+
+enum { FIRST_BUCKETS = 64 };
+
+// Indices are mostly neighbours: a multiplication spreads them, and its upper bits do so best.
+static size_t bucket_for_index(uint64_t index, size_t n_bucket)
+{
+    return (size_t)((index * 0x9e3779b97f4a7c15ULL) >> 32) & (n_bucket - 1);
+}
+
+static void link_chunk(vti_cuda_chunks *t, vti_cuda_chunk *chunk)
+{
+    vti_cuda_chunk **at = &t->bucket[bucket_for_index(chunk->index, t->n_bucket)];
+    chunk->next = *at;
+    *at = chunk;
+}
+
+// Without memory for more buckets the chains become longer.
+static void grow_table(vti_cuda_chunks *t)
+{
+    vti_cuda_chunks more = {.n_bucket = 2 * t->n_bucket, .n = t->n};
+    more.bucket = calloc(more.n_bucket, sizeof(vti_cuda_chunk *));
+    if (!more.bucket) return;
+    for (size_t i = 0; i < t->n_bucket; i++)
+        for (vti_cuda_chunk *chunk = t->bucket[i], *next; chunk; chunk = next) {
+            next = chunk->next;
+            link_chunk(&more, chunk);
+        }
+    free(t->bucket);
+    *t = more;
+}
+
+vti_cuda_chunk *vti_cuda_chunk_find(vti_cuda *c, uint64_t index)
+{
+    const vti_cuda_chunks *t = &c->chunks;
+    vti_cuda_chunk *chunk = NULL;
+    pthread_mutex_lock(&c->mu);
+    if (t->bucket) chunk = t->bucket[bucket_for_index(index, t->n_bucket)];
+    while (chunk && chunk->index != index) chunk = chunk->next;
+    pthread_mutex_unlock(&c->mu);
+    assert(chunk);
+    return chunk;
+}
+
+// Makes sure that there is a table.
+static vt_status chunks_open(vti_cuda *c)
+{
+    vti_cuda_chunks *t = &c->chunks;
+    pthread_mutex_lock(&c->mu);
+    if (!t->bucket) t->bucket = calloc(FIRST_BUCKETS, sizeof(vti_cuda_chunk *));
+    if (t->bucket && t->n_bucket == 0) t->n_bucket = FIRST_BUCKETS;
+    vt_status st = t->bucket ? VT_OK : VT_ENOMEM;
+    pthread_mutex_unlock(&c->mu);
+    return st;
+}
+
+// Takes over a list of records.
+static void chunks_add(vti_cuda *c, vti_cuda_chunk *list)
+{
+    pthread_mutex_lock(&c->mu);
+    for (vti_cuda_chunk *next; list; list = next) {
+        next = list->next;
+        link_chunk(&c->chunks, list);
+        if (++c->chunks.n > c->chunks.n_bucket) grow_table(&c->chunks);
+    }
+    pthread_mutex_unlock(&c->mu);
+}
+
+static vti_cuda_chunk *chunks_take(vti_cuda *c, uint64_t index)
+{
+    pthread_mutex_lock(&c->mu);
+    vti_cuda_chunk **at = &c->chunks.bucket[bucket_for_index(index, c->chunks.n_bucket)];
+    while (*at && (*at)->index != index) at = &(*at)->next;
+    vti_cuda_chunk *chunk = *at;
+    if (chunk) {
+        *at = chunk->next;
+        c->chunks.n--;
+    }
+    pthread_mutex_unlock(&c->mu);
+    return chunk;
+}
+
+vti_cu_prop vti_cuda_prop(const vti_cuda *c)
+{
+    return (vti_cu_prop){
+        .type = VTI_CU_ALLOCATION_PINNED,
+        .location = {.type = VTI_CU_LOCATION_DEVICE, .id = c->device},
+    };
+}
+
+const vt_vmm_class *vti_cuda_class(const vti_cuda *c, uint64_t index)
+{
+    uint32_t k = 0;
+    while (index >= c->first_index[k + 1]) k++;
+    return &c->cls[k];
+}
+
+void vti_cuda_assert_class(const vti_cuda *c, uint64_t index, uint64_t n)
+{
+    uint64_t end = c->first_index[c->n_class];
+    assert(n > 0 && index < end && n <= end - index);
+    assert(vti_cuda_class(c, index) == vti_cuda_class(c, index + n - 1));
+    (void)c, (void)index, (void)n, (void)end;
+}
+
+// Gives each slice that has none a handle; those before a failing one keep theirs.
+static vt_status fill_chunk(vti_cuda *c, vti_cuda_chunk *chunk)
+{
+    vti_cu_prop prop = vti_cuda_prop(c);
+    for (uint32_t s = 0; s < chunk->cls->n_slice; s++) {
+        vti_cuda_slice *slice = &chunk->slice[s];
+        if (slice->exists) continue;
+        vti_cu_result r = c->cu.mem_create(&slice->handle, chunk->cls->slice_bytes, &prop, 0);
+        VT_TRY(vti_cuda_status(r));
+        slice->exists = true;
+        c->resident_bytes += chunk->cls->slice_bytes;
+    }
+    return VT_OK;
+}
+
+// Releases the chunk's handles, up to the first that cannot be released.
+static vt_status empty_chunk(vti_cuda *c, vti_cuda_chunk *chunk)
+{
+    for (uint32_t s = 0; s < chunk->cls->n_slice; s++) {
+        vti_cuda_slice *slice = &chunk->slice[s];
+        if (!slice->exists) continue;
+        if (c->cu.mem_release(slice->handle) != VTI_CU_SUCCESS) return VT_EDEVICE;
+        slice->exists = false;
+        c->resident_bytes -= chunk->cls->slice_bytes;
+    }
+    return VT_OK;
+}
+
+static void discard_chunks(vti_cuda *c, vti_cuda_chunk *list)
+{
+    for (vti_cuda_chunk *next; list; list = next) {
+        next = list->next;
+        (void)empty_chunk(c, list);
+        free(list);
+    }
+}
+
+// Puts a new chunk before the others of *list, also if filling it fails.
+static vt_status make_chunk(vti_cuda *c, uint64_t index, vti_cuda_chunk **list)
+{
+    const vt_vmm_class *cls = vti_cuda_class(c, index);
+    vti_cuda_chunk *chunk = calloc(1, sizeof *chunk + cls->n_slice * sizeof(vti_cuda_slice));
+    if (!chunk) return VT_ENOMEM;
+    chunk->index = index;
+    chunk->cls = cls;
+    chunk->next = *list;
+    *list = chunk;
+    return fill_chunk(c, chunk);
+}
+
+vt_status vti_cuda_create(vti_cuda *c, uint64_t index, uint64_t n)
+{
+    vti_cuda_chunk *list = NULL;
+    vt_status st = chunks_open(c);
+    for (uint64_t i = 0; i < n && st == VT_OK; i++) st = make_chunk(c, index + i, &list);
+    if (st == VT_OK)
+        chunks_add(c, list);
+    else
+        discard_chunks(c, list);
+    return st;
+}
+
+// If a handle cannot be released, those that are gone are created again, with any bytes.
+vt_status vti_cuda_destroy(vti_cuda *c, uint64_t index, uint64_t n)
+{
+    uint64_t i = 0;
+    while (i < n && empty_chunk(c, vti_cuda_chunk_find(c, index + i)) == VT_OK) i++;
+    if (i < n) {
+        for (uint64_t k = 0; k <= i; k++) (void)!fill_chunk(c, vti_cuda_chunk_find(c, index + k));
+        return VT_EDEVICE;
+    }
+    for (i = 0; i < n; i++) free(chunks_take(c, index + i));
+    return VT_OK;
+}
+
+void vti_cuda_chunks_close(vti_cuda *c)
+{
+    for (size_t i = 0; i < c->chunks.n_bucket; i++) discard_chunks(c, c->chunks.bucket[i]);
+    free(c->chunks.bucket);
+    c->chunks = (vti_cuda_chunks){0};
+}
+
+// ---- Addresses. A run is mapped handle by handle, and opened by one cuMemSetAccess.
+
+vt_status vti_cuda_reserve(vti_cuda *c, size_t size_bytes, vti_cu_ptr *addr)
+{
+    return vti_cuda_status(c->cu.mem_address_reserve(addr, size_bytes, c->granularity, 0, 0));
+}
+
+vt_status vti_cuda_unmap(vti_cuda *c, vti_cu_ptr addr, size_t size_bytes)
+{
+    return c->cu.mem_unmap(addr, size_bytes) == VTI_CU_SUCCESS ? VT_OK : VT_EDEVICE;
+}
+
+static vt_status map_slice(vti_cuda *c, vti_cu_ptr addr, uint32_t slice, uint64_t index)
+{
+    const vti_cuda_slice *s = &vti_cuda_chunk_find(c, index)->slice[slice];
+    if (!s->exists) return VT_EDEVICE; // lost: it could be neither destroyed nor created again
+    const size_t size_bytes = vti_cuda_class(c, index)->slice_bytes;
+    return vti_cuda_status(c->cu.mem_map(addr, size_bytes, 0, s->handle, 0));
+}
+
+// The first n_mapped of n slices are mapped, with this status: opens all of them, or unmaps them.
+static vt_status end_map(vti_cuda *c, vti_cu_ptr addr, size_t each, uint64_t n_mapped, vt_status st)
+{
+    const vti_cu_access access = {
+        .location = {.type = VTI_CU_LOCATION_DEVICE, .id = c->device},
+        .flags = VTI_CU_ACCESS_READWRITE,
+    };
+    if (st == VT_OK) st = vti_cuda_status(c->cu.mem_set_access(addr, n_mapped * each, &access, 1));
+    if (st != VT_OK && n_mapped > 0) (void)!vti_cuda_unmap(c, addr, n_mapped * each);
+    return st;
+}
+
+vt_status vti_cuda_map(vti_cuda *c, vti_cu_ptr addr, uint32_t slice, uint64_t index, uint64_t n)
+{
+    const size_t each = vti_cuda_class(c, index)->slice_bytes;
+    vt_status st = VT_OK;
+    uint64_t i = 0;
+    for (; i < n && st == VT_OK; i += st == VT_OK)
+        st = map_slice(c, addr + i * each, slice, index + i);
+    return end_map(c, addr, each, i, st);
+}
+
+vt_status vti_cuda_map_each(vti_cuda *c, vti_cu_ptr addr, uint32_t slice, const uint64_t *index,
+                            uint64_t n)
+{
+    const size_t each = vti_cuda_class(c, index[0])->slice_bytes;
+    vt_status st = VT_OK;
+    uint64_t i = 0;
+    for (; i < n && st == VT_OK; i += st == VT_OK)
+        st = map_slice(c, addr + i * each, slice, index[i]);
+    return end_map(c, addr, each, i, st);
+}

@@ -1,0 +1,139 @@
+// radix.h - the radix tree over recorded prefixes (rTree of the vTensor paper): exact tokens, a
+// root for each domain, nodes that hold chunks.
+//
+// Structure only: the tree counts its references in the pSet (vti_pset_node_hold and the like) and
+// makes no backend call. Chunks that lose their last holder here are in the pool then.
+//
+// A node stands for a block of tokens after those of its parent, and holds the chunks that their
+// rows touch, in every group. Only a leaf may have fewer tokens than a block. A node may lack the
+// chunks of groups with a window, and of states ("windows" below); then no sequence can begin where
+// they would be needed.
+#ifndef VTI_RADIX_H
+#define VTI_RADIX_H
+
+#include "vtensor/core/events.h"
+#include "vtensor/core/geometry.h"
+#include "vtensor/core/pset.h"
+
+typedef struct vti_radix vti_radix;
+typedef struct vti_node vti_node;
+
+// What a lookup found: the first n_tok tokens, the last of them in node `last`; `node` is the
+// deepest node of the path that is used as a whole.
+typedef struct vti_prefix {
+    vti_node *node, *last;
+    uint32_t n_tok;
+} vti_prefix;
+
+typedef struct vti_radix_stats {
+    uint64_t n_node; // roots not counted
+    uint64_t n_tok;
+    uint64_t n_evicted; // nodes, so far
+    uint64_t n_window;  // nodes that stay, but whose windows were evicted
+    uint64_t n_domain;
+} vti_radix_stats;
+
+// What to record: tokens [start, end) after those of node `from`, the chunks that hold their rows,
+// and whether the chunks of a state are those of `end`.
+typedef struct vti_push {
+    vti_node *from;            // a root, or a node with a whole block
+    const uint32_t *tok;       // [end - start]
+    uint32_t start, end;       // start: where `from` ends
+    const uint32_t *const *at; // [n_group][n_position]
+    bool has_state;
+} vti_push;
+
+// geo and pset must outlive the tree. `owner` is what vti_domain_owner returns; events may be NULL.
+// Errors: VT_ENOMEM.
+vt_status vti_radix_new(const vti_geo *geo, vti_pset *pset, vt_manager *owner, vti_events *events,
+                        vti_radix **out);
+void vti_radix_free(vti_radix *t); // drops all references; NULL is allowed
+vti_radix_stats vti_radix_look(const vti_radix *t);
+
+// The domain with exactly this key; counts the opening. Empty domains that are not open are freed.
+// Errors: VT_ENOMEM.
+vt_status vti_radix_open(vti_radix *t, const void *key, size_t key_bytes, vt_domain **out);
+void vti_domain_reopen(vt_domain *d); // one more opening
+vt_manager *vti_domain_owner(const vt_domain *d);
+vti_radix *vti_domain_tree(const vt_domain *d);
+vti_node *vti_domain_root(const vt_domain *d);
+void vti_domain_note_match(vt_domain *d, uint32_t n_tok, uint32_t n_hit);
+
+// [rPrefixMatch] The longest recorded prefix of tok with which a sequence can begin. Changes
+// nothing.
+vti_prefix vti_radix_match(const vt_domain *d, const uint32_t *tok, uint32_t n_tok);
+
+// Up to max_n tokens that are recorded after exactly tok[0..n_tok), whatever the nodes hold, on the
+// branch recorded last where paths part. Returns how many; 0: nothing continues from there. Changes
+// nothing.
+uint32_t vti_radix_continue(const vt_domain *d, const uint32_t *tok, uint32_t n_tok, uint32_t *out,
+                            uint32_t max_n);
+
+// The chunks that a sequence of the prefix needs: at[g][p] in group g at position p, for the
+// positions that its tokens touch; VTI_NO_CHUNK where a window has passed. If two nodes of the path
+// hold a chunk for one position, the deeper one's counts.
+void vti_radix_chunks(const vti_radix *t, vti_prefix prefix, uint32_t *const *at);
+
+// [rPush] Makes the tokens a path of the tree. What is recorded already is kept, but a chunk there
+// that no sequence uses is replaced by the new one, which saves it. *out is the node in which the
+// path ends; it counts as used now. A domain's quota may end it earlier.
+// Errors: VT_ENOMEM; nothing new is recorded then.
+vt_status vti_radix_push(vti_radix *t, const vti_push *push, vti_node **out);
+// The node after which a push of tok may begin where the first n_tok of them are known to be those
+// of the path to n: nothing before it would change. Windows are looked at again as far as they
+// reach, since what was held for them may have been evicted. The root, if n is NULL or not of the
+// domain, or if its own tokens differ.
+vti_node *vti_radix_resume(const vt_domain *d, vti_node *n, const uint32_t *tok, uint32_t n_tok);
+// Removes the nodes from `end` up to `from` that were made since the mark was taken. Pre: none of
+// them has other children.
+uint64_t vti_radix_mark(const vti_radix *t);
+void vti_radix_undo_push(vti_radix *t, vti_node *end, const vti_node *from, uint64_t mark);
+
+// Makes the node hold `chunk`, which has the same rows, instead of the one it holds at `position`.
+void vti_radix_replace(vti_radix *t, vti_node *n, uint32_t group, uint32_t position,
+                       uint32_t chunk);
+
+// Marks the node as used now, and those above it as far as their windows are needed with it.
+void vti_radix_touch(vti_radix *t, vti_node *n);
+
+// The clock of ages, and what is noted just before a match uses a node.
+void vti_radix_tick(vti_radix *t, uint64_t now_ms);
+void vti_radix_note_reuse(vti_radix *t, const vti_node *n);
+const vt_prefix_ages *vti_radix_ages(const vti_radix *t);
+
+// References of sequences: a node with references is not evicted, nor is one above it.
+void vti_radix_ref(vti_radix *t, vti_node *n);
+void vti_radix_unref(vti_radix *t, vti_node *n);
+
+// Sets the node's retention to `keep`, be it more or less than before. Nodes above it are not
+// evicted before it, and inherit its retention. now_ms is the clock for keep->until_ms.
+// Errors: VT_NOPINS (pinned nodes would hold more than max_pinned_bytes).
+vt_status vti_radix_retain(vti_radix *t, vti_node *n, const vt_retention *keep,
+                           uint64_t max_pinned_bytes, uint64_t now_ms);
+
+// Evicts the least valuable block: a leaf without references that is not pinned (at now_ms), or the
+// windows of a node further up. False: there is none.
+bool vti_radix_evict(vti_radix *t, uint64_t now_ms);
+
+// After vt_domain_forget, nodes that sequences reference stay valid for vti_radix_unref, which then
+// frees them, and for vti_radix_touch, which does nothing.
+uint64_t vti_domain_epoch(const vt_domain *d); // grows with every vt_domain_forget
+bool vti_node_is_removed(const vti_node *n);
+// The deepest node up from n all of whose chunks a sequence of n_tok tokens shares: what it uses of
+// the nodes below is a copy, so they need not be kept for it.
+vti_node *vti_node_within(const vti_radix *t, vti_node *n, uint32_t n_tok);
+uint32_t vti_node_end_tok(const vti_node *n); // tokens of the path that ends in it
+// Notes that a sequence which shares the path to n was forked. NULL: it shares none.
+void vti_radix_note_fork(vti_radix *t, const vti_node *n, uint32_t n_tok);
+
+// As vt_domain_each. (The calls of vtensor.h that need the domain alone are in radix_domain.c.)
+void vti_domain_walk(const vti_radix *t,
+                     bool (*fn)(void *ud, vt_domain *d, const void *key, size_t key_bytes),
+                     void *ud);
+
+// For vt_check: calls fn for each reference of each node; returns the first broken invariant of the
+// tree itself as text, or NULL.
+const char *vti_radix_check(const vti_radix *t, void (*fn)(void *ctx, uint32_t chunk, bool is_kept),
+                            void *ctx);
+
+#endif

@@ -1,0 +1,530 @@
+// test_vocab_files.c - files of vocabularies. Small vocabularies of every form give the ids and
+// decoded texts that the libraries give (tests/vectors/tokenizers, made by
+// make_tokenizer_vectors.py). A folder's tokenizer, written as GGUF's keys and read again, gives
+// the same ids; so do the keys alone that other programs read, where they can. Rank files: special
+// tokens after the ranks, and the error line for a broken file.
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fail.h"
+#include "format/gguf_write.h"
+#include "format/vocab.h"
+#include "format/vocab/read/vocab_read.h"
+#include "format/vocab/vocab_write.h"
+#include "suite.h"
+#include "unit/cmocka_all.h"
+
+// ---- vectors ------------------------------------------------------------------------------------
+
+#define FOLDER FX_SOURCE_DIR "/tests/vectors/tokenizers/"
+
+static json_t *load_cases(void)
+{
+    json_error_t e;
+    json_t *all = json_load_file(FOLDER "cases.json", JSON_ALLOW_NUL, &e);
+    if (!all) fail_msg("cases.json: %s", e.text);
+    return all;
+}
+
+static fxi_vocab *open_vocab(const json_t *entry)
+{
+    char path[512];
+    fx_error err = {.text = ""};
+    fxi_vocab *v;
+    snprintf(path, sizeof path, FOLDER "%s", json_string_value(json_object_get(entry, "file")));
+    if (fxi_vocab_open(path, json_string_value(json_object_get(entry, "pre")), NULL, &v, &err))
+        fail_msg("%s", err.text);
+    return v;
+}
+
+typedef struct place {
+    const char *file, *text;
+} place;
+
+static void print_ids(const char *what, const int32_t *id, size_t n)
+{
+    print_message("%s", what);
+    for (size_t i = 0; i < n; i++) print_message(" %d", (int)id[i]);
+    print_message("\n");
+}
+
+static void expect_ids(place at, const json_t *want, const fxi_ids *got)
+{
+    fxi_ids ids = {0};
+    for (size_t i = 0; i < json_array_size(want); i++)
+        assert_true(fxi_ids_add(&ids, (int32_t)json_integer_value(json_array_get(want, i))));
+    if (ids.n != got->n || (ids.n && memcmp(ids.id, got->id, ids.n * sizeof *ids.id))) {
+        print_ids("want", ids.id, ids.n);
+        print_ids("got ", got->id, got->n);
+        fail_msg("%s: other ids for '%s'", at.file, at.text);
+    }
+    fxi_ids_free(&ids);
+}
+
+static void check_decoded(place at, const fxi_vocab *v, const json_t *want, const fxi_ids *ids)
+{
+    fxi_buf text = {0};
+    if (!want) return; // the library decodes unknown tokens in its own way
+    assert_true(fxi_vocab_decode(v, ids->id, ids->n, 0, &text));
+    if (text.n != json_string_length(want) ||
+        (text.n && memcmp(text.p, json_string_value(want), text.n)))
+        fail_msg("%s: '%s' decoded is '%.*s', not '%s'", at.file, at.text, (int)text.n, text.p,
+                 json_string_value(want));
+    fxi_buf_free(&text);
+}
+
+// The ids under the key, if the case has them, are those of the text with these flags.
+static bool check_ids(place at, const fxi_vocab *v, const json_t *c, const char *key,
+                      unsigned flags, bool decoded)
+{
+    const json_t *want = json_object_get(c, key);
+    fxi_ids ids = {0};
+    if (!want) return false;
+    const size_t n = json_string_length(json_object_get(c, "text"));
+    assert_int_equal(fxi_vocab_encode(v, at.text, n, flags, &ids, NULL), FX_OK);
+    expect_ids(at, want, &ids);
+    if (decoded) check_decoded(at, v, json_object_get(c, "decoded"), &ids);
+    fxi_ids_free(&ids);
+    return true;
+}
+
+static void check_case(const char *file, const fxi_vocab *v, const json_t *c)
+{
+    const place at = {file, json_string_value(json_object_get(c, "text"))};
+    const unsigned plain = FXI_ENCODE_SPACE, special = FXI_ENCODE_SPACE | FXI_ENCODE_CONTROL;
+    check_ids(at, v, c, "both", plain, true);
+    check_ids(at, v, c, "both", special, true);
+    const bool has_special = check_ids(at, v, c, "ids", special, true);
+    check_ids(at, v, c, "without_special", plain, !has_special);
+    assert_int_equal(json_integer_value(json_object_get(c, "n_around")),
+                     fxi_vocab_adds_bos(v) + fxi_vocab_adds_eos(v));
+}
+
+static void test_vectors(void **state)
+{
+    (void)state;
+    json_t *all = load_cases();
+    size_t n_case = 0;
+    for (size_t i = 0; i < json_array_size(all); i++) {
+        const json_t *entry = json_array_get(all, i), *cases = json_object_get(entry, "cases");
+        const char *file = json_string_value(json_object_get(entry, "file"));
+        fxi_vocab *v = open_vocab(entry);
+        for (size_t k = 0; k < json_array_size(cases); k++, n_case++)
+            check_case(file, v, json_array_get(cases, k));
+        fxi_vocab_free(v);
+    }
+    assert_true(n_case > 400);
+    json_decref(all);
+}
+
+//
+// Files next to a vocabulary
+//
+
+static void put_file(const char *folder, const char *name, const char *text)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_true(fputs(text, f) >= 0);
+    fclose(f);
+}
+
+static void expect_template(const char *folder, const char *want)
+{
+    fxi_buf got = {0};
+    fxi_vocab *v;
+    fx_error err = {.text = ""};
+    if (fxi_vocab_open(folder, NULL, &got, &v, &err)) fail_msg("%s", err.text);
+    assert_string_equal(got.n ? got.p : "", want);
+    fxi_buf_free(&got);
+    fxi_vocab_free(v);
+}
+
+static void remove_all(const char *folder)
+{
+    static const char *const names[] = {"tokenizer.json", "tokenizer_config.json",
+                                        "chat_template.jinja", "vocab.json", "tokenizer.model"};
+    char path[512];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        remove(path);
+    }
+    assert_int_equal(rmdir(folder), 0);
+}
+
+static void test_template(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/test-vocab-XXXXXX";
+    assert_non_null(mkdtemp(folder));
+    put_file(folder, "tokenizer.json",
+             "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]},"
+             "\"decoder\":{\"type\":\"Fuse\"}}");
+    expect_template(folder, "");
+    put_file(folder, "tokenizer_config.json", "{\"chat_template\":\"{{ a }}\"}");
+    expect_template(folder, "{{ a }}");
+    put_file(folder, "chat_template.jinja", "{{ b }}\n");
+    expect_template(folder, "{{ b }}\n");
+    remove_all(folder);
+}
+
+// A folder with nothing but formats that are not read says what to do.
+static void test_other_formats(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"tokenizer.model", "vocab.json"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char folder[] = "/tmp/test-vocab-XXXXXX", path[512];
+        fxi_vocab *v;
+        fx_error err = {.text = ""};
+        assert_non_null(mkdtemp(folder));
+        put_file(folder, names[i], i ? "{\"a\":0}" : "\n\x05<unk>");
+        assert_int_equal(fxi_vocab_open(folder, NULL, NULL, &v, &err), FX_EIO);
+        assert_non_null(strstr(err.text, "a directory without tokenizer.json; transformers makes"));
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        assert_int_equal(fxi_vocab_open(path, NULL, NULL, &v, &err), FX_EFORMAT);
+        assert_non_null(strstr(err.text, i ? "model: not an object" : "neither GGUF nor"));
+        remove_all(folder);
+    }
+}
+
+// ---- written and read again ---------------------------------------------------------------------
+
+#define VECTORS FX_SOURCE_DIR "/tests/vectors/tokenizers/"
+#define SCRATCH FX_BINARY_DIR "/test_vocab_write.tmp"
+
+static const char *const texts[] = {
+    "Hello world",
+    "  two  spaces ",
+    "don't I'M 1234567",
+    "na\xC3\xAFve \xE4\xBD\xA0\xE5\xA5\xBD",
+    "a\n\n b\t<|x|>",
+    "",
+    "x",
+    "</s><s> <unk>",
+};
+
+static void copy_as(const char *from, const char *name)
+{
+    char path[512], block[4096];
+    size_t n;
+    snprintf(path, sizeof path, VECTORS "%s", from);
+    FILE *in = fopen(path, "rb");
+    mkdir(SCRATCH, 0755);
+    snprintf(path, sizeof path, SCRATCH "/%s", name);
+    FILE *out = fopen(path, "wb");
+    assert_true(in && out);
+    while ((n = fread(block, 1, sizeof block, in))) fwrite(block, 1, n, out);
+    fclose(in);
+    fclose(out);
+}
+
+// The vocabulary in scratch as the bytes of a GGUF file.
+static fxi_buf describe_scratch(size_t n_row)
+{
+    fx_error err;
+    fxi_gguf_writer *w;
+    fxi_buf head = {0};
+    int32_t end[] = {3, 2};
+    const fxi_ids ends = {end, 2, 2, 0};
+    assert_int_equal(fxi_gguf_writer_open_memory("head", &w, &err), FX_OK);
+    if (fxi_vocab_describe(SCRATCH, n_row, &ends, w, &err) != FX_OK) fail_msg("%s", err.text);
+    if (fxi_gguf_writer_take_head(w, &head, &err) != FX_OK) fail_msg("%s", err.text);
+    return head;
+}
+
+static fxi_vocab *load_head(const fxi_buf *head)
+{
+    fx_error err;
+    fxi_gguf *g;
+    fxi_vocab *v;
+    if (fxi_gguf_parse(head->p, head->n, "head", &g, &err) != FX_OK) fail_msg("%s", err.text);
+    if (fxi_vocab_load(g, &v, &err) != FX_OK) fail_msg("%s", err.text);
+    fxi_gguf_close(g);
+    return v;
+}
+
+static fxi_ids encode_text(const fxi_vocab *v, const char *text)
+{
+    fx_error err;
+    fxi_ids ids = {0};
+    const unsigned flags = FXI_ENCODE_SPACE | FXI_ENCODE_CONTROL;
+    if (fxi_vocab_encode(v, text, strlen(text), flags, &ids, &err) != FX_OK)
+        fail_msg("%s", err.text);
+    return ids;
+}
+
+enum { N_TEXT = sizeof texts / sizeof *texts };
+
+static void expect_same_ids(const char *file, const fxi_vocab *a, const fxi_vocab *b, size_t n_text)
+{
+    assert_int_equal(fxi_vocab_adds_bos(a), fxi_vocab_adds_bos(b));
+    assert_int_equal(fxi_vocab_bos(a), fxi_vocab_bos(b));
+    for (size_t i = 0; i < n_text; i++) {
+        fxi_ids x = encode_text(a, texts[i]), y = encode_text(b, texts[i]);
+        if (x.n != y.n || (x.n && memcmp(x.id, y.id, x.n * sizeof *x.id)))
+            fail_msg("%s: other ids for '%s'", file, texts[i]);
+        fxi_ids_free(&x);
+        fxi_ids_free(&y);
+    }
+}
+
+static void test_a_tokenizer_survives_its_way_through_a_file(void **state)
+{
+    (void)state;
+    static const char *const cases[] = {
+        "after_bytes.json", "fallback.json",      "plain.json", "prefix_space.json",
+        "unigram.json",     "unigram_first.json", "words.json", "bert.json",
+        "cased.json",       "classes.json",       "gemma.json", "split_marks.json",
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        fx_error err;
+        fxi_vocab *direct;
+        copy_as(cases[i], "tokenizer.json");
+        fxi_buf head = describe_scratch(0);
+        if (fxi_vocab_open(SCRATCH, NULL, NULL, &direct, &err) != FX_OK) fail_msg("%s", err.text);
+        fxi_vocab *read = load_head(&head);
+        assert_int_equal(fxi_vocab_size(read), fxi_vocab_size(direct));
+        expect_same_ids(cases[i], direct, read, N_TEXT);
+        assert_true(fxi_vocab_ends(read, 3) && fxi_vocab_ends(read, 2));
+        fxi_vocab_free(direct);
+        fxi_vocab_free(read);
+        fxi_buf_free(&head);
+        remove(SCRATCH "/tokenizer.json");
+    }
+}
+
+// Makes the key of the file's text one that is not read.
+static void hide_text(fxi_buf *head)
+{
+    static const char key[] = "tokenizer.huggingface.json";
+    char *at = memmem(head->p, head->n, key, sizeof key - 1);
+    assert_non_null(at);
+    *at = 'X';
+}
+
+static void test_keys_that_other_programs_read(void **state)
+{
+    (void)state;
+    fx_error err;
+    fxi_vocab *direct;
+    copy_as("fallback.json", "tokenizer.json");
+    fxi_buf head = describe_scratch(0);
+    hide_text(&head);
+    if (fxi_vocab_open(SCRATCH, NULL, NULL, &direct, &err) != FX_OK) fail_msg("%s", err.text);
+    fxi_vocab *read = load_head(&head);
+    expect_same_ids("fallback.json", direct, read, N_TEXT - 1);
+    fxi_vocab_free(direct);
+    fxi_vocab_free(read);
+    fxi_buf_free(&head);
+    remove(SCRATCH "/tokenizer.json");
+}
+
+// Other programs expect a token for every row of the embedding.
+static void test_rows_without_a_token(void **state)
+{
+    (void)state;
+    fxi_gguf *g;
+    fx_error err;
+    const fxi_gguf_kv *kv, *types;
+    copy_as("plain.json", "tokenizer.json");
+    fxi_buf head = describe_scratch(5000);
+    assert_int_equal(fxi_gguf_parse(head.p, head.n, "head", &g, &err), FX_OK);
+    assert_int_equal(fxi_gguf_array(g, "tokenizer.ggml.tokens", true, FXI_GGUF_STR, &kv, &err),
+                     FX_OK);
+    assert_int_equal(
+        fxi_gguf_array(g, "tokenizer.ggml.token_type", true, FXI_GGUF_I32, &types, &err), FX_OK);
+    assert_int_equal(kv->n_elem, 5000);
+    assert_int_equal(types->n_elem, 5000);
+    const unsigned char *at = kv->value;
+    fxi_str last = {0};
+    for (int i = 0; i < 5000; i++) last = fxi_gguf_next_str(&at);
+    assert_true(fxi_str_is(last, "[PAD4999]"));
+    assert_int_equal(fxi_gguf_int_at(types, 4999), 5);
+    fxi_gguf_close(g);
+    fxi_buf_free(&head);
+    remove(SCRATCH "/tokenizer.json");
+}
+
+// ---- names of pre-tokenizers --------------------------------------------------------------------
+
+static void expect_pre(const char *pattern, bool whole_words, const char *want)
+{
+    fxi_vocab_spec s;
+    fxi_vocab_spec_init(&s, "spec");
+    s.whole_words = whole_words;
+    assert_true(fxi_spec_add_split(&s, (fxi_split){.pattern = fxi_str_of(pattern)}));
+    const char *got = fxi_spec_pre_name(&s);
+    if (want ? !got || strcmp(got, want) : got != NULL)
+        fail_msg("%s: %s, not %s", pattern, got ? got : "none", want ? want : "none");
+    fxi_vocab_spec_free(&s);
+}
+
+// As the models' tokenizer.json files spell them.
+static void test_published_patterns_are_recognised(void **state)
+{
+    (void)state;
+    expect_pre("(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| "
+               "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+               true, "llama-bpe");
+    expect_pre("(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| "
+               "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+               false, "gpt-4");
+    expect_pre("'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| "
+               "?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+",
+               false, "gpt-2");
+    expect_pre("\\p{L}+|\\s", false, NULL);
+}
+
+static void test_every_name_is_recognised(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"llama-bpe", "qwen2",          "gpt-2",       "smollm",
+                                        "tekken",    "gpt-4o",         "gpt-4",       "stablelm2",
+                                        "falcon",    "deepseek-coder", "deepseek-v3", "bloom"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        fxi_vocab_spec s;
+        fx_error err;
+        fxi_vocab_spec_init(&s, "spec");
+        assert_int_equal(fxi_spec_add_pre(&s, fxi_str_of(names[i]), &err), FX_OK);
+        const char *got = fxi_spec_pre_name(&s);
+        if (!got || strcmp(got, names[i])) fail_msg("%s: %s", names[i], got ? got : "none");
+        fxi_vocab_spec_free(&s);
+    }
+}
+
+// ---- rank files ---------------------------------------------------------------------------------
+
+#define COUNT(list) (sizeof list / sizeof *list)
+
+static const char three[] = "YQ== 0\nYg== 1\nYWI= 2\n"; // a, b, ab
+
+static fx_status read_ranks(const char *text, const char *pre, fxi_vocab_spec *s, fx_error *err)
+{
+    fxi_vocab_spec_init(s, "t.tiktoken");
+    return fxi_vocab_read_ranks(text, strlen(text), pre, s, err);
+}
+
+static void test_ranks(void **state)
+{
+    (void)state;
+    static const char *const rank_texts[] = {
+        three, "YWI= 2\r\nYQ== 0\r\n\r\nYg== 1", // another order, other line ends
+    };
+    for (size_t i = 0; i < COUNT(rank_texts); i++) {
+        fxi_vocab_spec s;
+        assert_int_equal(read_ranks(rank_texts[i], "gpt-4", &s, NULL), FX_OK);
+        assert_int_equal(s.kind, FXI_VOCAB_SCORES);
+        assert_int_equal(s.n_tok, 3);
+        assert_true(fxi_str_is(s.tok[2].piece, "ab") && s.tok[2].score == -2);
+        assert_true(s.unit_bytes && s.whole_words && s.n_split == 1);
+        assert_int_equal(s.bos, -1);
+        assert_false(s.adds_bos);
+        fxi_vocab_spec_free(&s);
+    }
+}
+
+static void expect_special(const fxi_vocab_spec *s, int32_t id, const char *piece)
+{
+    assert_true(id < (int64_t)s->n_tok && fxi_str_is(s->tok[id].piece, piece));
+    assert_int_equal(s->tok[id].type, FXI_TOKEN_CONTROL);
+}
+
+static void test_llama3(void **state)
+{
+    (void)state;
+    fxi_vocab_spec s;
+    assert_int_equal(read_ranks(three, "llama-bpe", &s, NULL), FX_OK);
+    assert_int_equal(s.n_tok, 3 + 256);
+    expect_special(&s, 3, "<|begin_of_text|>");
+    expect_special(&s, 4, "<|end_of_text|>");
+    expect_special(&s, 5, "<|reserved_special_token_0|>");
+    expect_special(&s, 9, "<|start_header_id|>");
+    expect_special(&s, 10, "<|end_header_id|>");
+    expect_special(&s, 11, "<|reserved_special_token_4|>");
+    expect_special(&s, 12, "<|eot_id|>");
+    expect_special(&s, 258, "<|reserved_special_token_250|>");
+    assert_true(s.bos == 3 && s.eos == 4 && s.adds_bos);
+    fxi_vocab_spec_free(&s);
+}
+
+static void test_qwen(void **state)
+{
+    (void)state;
+    fxi_vocab_spec s;
+    assert_int_equal(read_ranks(three, "qwen2", &s, NULL), FX_OK);
+    assert_int_equal(s.n_tok, 3 + 208);
+    expect_special(&s, 3, "<|endoftext|>");
+    expect_special(&s, 4, "<|im_start|>");
+    expect_special(&s, 5, "<|im_end|>");
+    expect_special(&s, 210, "<|extra_204|>");
+    assert_true(s.bos == -1 && s.eos == 3 && !s.adds_bos);
+    fxi_vocab_spec_free(&s);
+}
+
+// A special token that has a rank already keeps its id.
+static void test_special_among_ranks(void **state)
+{
+    (void)state;
+    fxi_vocab_spec s;
+    assert_int_equal(read_ranks("YQ== 0\nPHxlbmRvZnRleHR8Pg== 1\n", "gpt-2", &s, NULL), FX_OK);
+    assert_int_equal(s.n_tok, 2);
+    expect_special(&s, 1, "<|endoftext|>");
+    assert_int_equal(s.eos, 1);
+    fxi_vocab_spec_free(&s);
+}
+
+static void test_broken(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *pre, *error;
+    } cases[] = {
+        {three, NULL, "the name of a pre-tokenizer must be given"},
+        {three, "nobody", "unknown pre-tokenizer 'nobody'"},
+        {"", "gpt-2", "0 ranks"},
+        {"\n\n", "gpt-2", "0 ranks"},
+        {"YQ== 0\nb\n", "gpt-2", "line 2 is not a token"},
+        {"YQ== 0\nYg==\n", "gpt-2", "line 2 is not a token in base64 and its rank"},
+        {"YQ== 0\n Yg== 1\n", "gpt-2", "line 2 is not a token"},
+        {"YQ== 0\nYg== 1x\n", "gpt-2", "line 2 is not a token"},
+        {"YQ== 0\nYg== -1\n", "gpt-2", "line 2 is not a token"},
+        {"YQ== 0\nYg== 1234567890\n", "gpt-2", "line 2 is not a token"},
+        {"YQ== 0\nYg== 3\n", "gpt-2", "line 2: rank 3, but there are 2 tokens"},
+        {"YQ== 0\nYg== 0\n", "gpt-2", "line 2: duplicate rank 0"},
+        {"YQ== 0\nY!== 1\n", "gpt-2", "line 2: 'Y!==' is not base64"},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        fxi_vocab_spec s;
+        fx_error err = {.text = ""};
+        assert_int_equal(read_ranks(cases[i].text, cases[i].pre, &s, &err), FX_EFORMAT);
+        if (strncmp(err.text, "t.tiktoken: ", 12) || !strstr(err.text, cases[i].error))
+            fail_msg("'%s' is not the error '%s'", err.text, cases[i].error);
+        fxi_vocab_spec_free(&s);
+    }
+}
+
+FX_SUITE(test_vocab_files)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_vectors),
+        cmocka_unit_test(test_template),
+        cmocka_unit_test(test_other_formats),
+        cmocka_unit_test(test_a_tokenizer_survives_its_way_through_a_file),
+        cmocka_unit_test(test_keys_that_other_programs_read),
+        cmocka_unit_test(test_rows_without_a_token),
+        cmocka_unit_test(test_published_patterns_are_recognised),
+        cmocka_unit_test(test_every_name_is_recognised),
+        cmocka_unit_test(test_ranks),
+        cmocka_unit_test(test_llama3),
+        cmocka_unit_test(test_qwen),
+        cmocka_unit_test(test_special_among_ranks),
+        cmocka_unit_test(test_broken),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
