@@ -205,7 +205,7 @@ static void watch_manager(fxi_replay *r)
 {
     r->real_ops = r->eng->kv->ops;
     r->kv_ops = *r->real_ops;
-    r->kv_ops.step = step_beside;
+    if (r->real_ops->step) r->kv_ops.step = step_beside;
     if (r->real_ops->moved) r->kv_ops.moved = simulated_moved;
     r->eng->kv->ops = &r->kv_ops;
 }

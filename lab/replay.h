@@ -10,9 +10,8 @@
 #define FXI_LAB_REPLAY_H
 
 #include "engine/engine.h"
-#include "lab/arrival.h"
-#include "lab/notes.h"
 #include "lab/simulated_model.h"
+#include "lab/trace_run.h"
 
 typedef struct fxi_replay_options {
     const char *manager; // of KV memory: a name of kv_registry.c or of kv_reserve.c

@@ -3,8 +3,7 @@
 #ifndef FXI_LAB_SERVE_TRACE_H
 #define FXI_LAB_SERVE_TRACE_H
 
-#include "lab/arrival.h"
-#include "lab/notes.h"
+#include "lab/trace_run.h"
 
 typedef struct fxi_serve_options {
     fxi_load load;

@@ -18,8 +18,8 @@
 //   forward             one forward pass and what follows from it
 //   commit, sample      its results: tokens sampled and appended, beams chosen and forked
 //   output              the events of a request
+//   engine_snapshot     the state as data for subscribers, taken between iterations
 //   mailbox             what other threads leave for the engine thread
-//   engine_snapshot     the state as data for subscribers, taken between forward passes
 //
 // Everything belongs to the engine thread, except for the atomics and the fields that are marked as
 // guarded by a mutex or constant once the engine is open.

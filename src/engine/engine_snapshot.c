@@ -32,7 +32,7 @@ static void free_taken(fxi_taken_snapshot *t)
 
 // ---- requests and sequences --------------------------------------------------------------------
 
-static bool add_request_view(fxi_buf *list, const fxi_live_request *g, uint32_t place)
+static bool add_request_view(fxi_buf *list, const fxi_live_request *r, uint32_t place)
 {
     static const uint32_t states[FXI_N_STATE] = {
         [FXI_SWAPPING_OUT] = FX_REQUEST_leaving,
@@ -40,17 +40,17 @@ static bool add_request_view(fxi_buf *list, const fxi_live_request *g, uint32_t 
         [FXI_SWAPPING_IN] = FX_REQUEST_coming,
         [FXI_RUNNING] = FX_REQUEST_running,
     };
-    fx_request_view view = {.id = g->id,
-                            .submit_us = g->submit_us,
-                            .state = states[g->state],
+    fx_request_view view = {.id = r->id,
+                            .submit_us = r->submit_us,
+                            .state = states[r->state],
                             .place = place,
-                            .n_prompt = (uint32_t)g->spec.n_prompt,
-                            .n_cached = (uint32_t)g->n_cached,
-                            .n_seq = (uint32_t)g->n_seq,
-                            .max_tok = (uint32_t)g->max_tok,
-                            .priority = g->spec.priority};
-    for (int i = 0; i < g->n_seq; i++) {
-        const fxi_seq *s = &g->seq[i];
+                            .n_prompt = (uint32_t)r->spec.n_prompt,
+                            .n_cached = (uint32_t)r->n_cached,
+                            .n_seq = (uint32_t)r->n_seq,
+                            .max_tok = (uint32_t)r->max_tok,
+                            .priority = r->spec.priority};
+    for (int i = 0; i < r->n_seq; i++) {
+        const fxi_seq *s = &r->seq[i];
         if (s->state != FXI_SEQ_UNBORN) view.n_generated += (uint32_t)fxi_seq_n_generated(s);
     }
     return fxi_buf_add(list, &view, sizeof view);
@@ -62,12 +62,12 @@ static bool add_requests(fxi_taken_snapshot *t, fxi_buf *seq, const fxi_request_
     fx_snapshot *h = &t->head;
     uint32_t place = 0;
     bool ok = true;
-    for (const fxi_live_request *g = list->head; ok && g; g = g->next) {
-        if (g->state == FXI_WAITING) place++;
+    for (const fxi_live_request *r = list->head; ok && r; r = r->next) {
+        if (r->state == FXI_WAITING) place++;
         if (h->n_all_request++ < FX_MAX_REQUEST_VIEW)
-            ok = add_request_view(&t->request, g, g->state == FXI_WAITING ? place : 0);
-        for (int i = 0; ok && i < g->n_seq; i++) {
-            const fxi_seq *s = &g->seq[i];
+            ok = add_request_view(&t->request, r, r->state == FXI_WAITING ? place : 0);
+        for (int i = 0; ok && i < r->n_seq; i++) {
+            const fxi_seq *s = &r->seq[i];
             if (s->kv && h->n_all_span++ < FX_MAX_SPAN) ok = fxi_buf_add(seq, &s, sizeof s);
         }
     }

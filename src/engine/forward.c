@@ -273,7 +273,7 @@ static fx_status compute_batch(fx_engine *eng, const fxi_batch *batch)
     return fxi_model_wait(eng->model, &p->error);
 }
 
-static void note_forward(const fx_engine *eng, int kind, int n_tok, int n_seq, fx_status st)
+static void record_pass(const fx_engine *eng, int kind, int n_tok, int n_seq, fx_status st)
 {
     fxi_journal_note(&eng->journal, (fx_record){.kind = (uint8_t)kind,
                                                 .n_tok = (uint32_t)n_tok,
@@ -289,11 +289,11 @@ void fxi_forward_run(fx_engine *eng)
     const int n_prompt_tok = count_prompt_tok(p);
     if (!batch.n_tok) return; // the requests have failed
     const uint64_t start_us = fxi_now_us(eng), draft_us = x ? fxi_draft_clock_us(&x->clock) : 0;
-    note_forward(eng, FX_RECORD_step_begin, batch.n_tok, p->n_seq, FX_OK);
+    record_pass(eng, FX_RECORD_step_begin, batch.n_tok, p->n_seq, FX_OK);
     const fx_status st = compute_batch(eng, &batch);
     if (st != FX_OK) {
         fail_batch(eng);
-        note_forward(eng, FX_RECORD_step_end, 0, 0, st);
+        record_pass(eng, FX_RECORD_step_end, 0, 0, st);
         return;
     }
     const uint64_t pass_us = x ? fxi_draft_clock_us(&x->clock) - draft_us : 0;
@@ -304,5 +304,5 @@ void fxi_forward_run(fx_engine *eng)
     const int n_generated_tok = sample_rounds(eng);
     if (x) fxi_drafting_commit(x, pass_us);
     fxi_stats_count_pass(&eng->stats, batch.n_tok, n_prompt_tok, n_generated_tok);
-    note_forward(eng, FX_RECORD_step_end, n_generated_tok, 0, FX_OK);
+    record_pass(eng, FX_RECORD_step_end, n_generated_tok, 0, FX_OK);
 }

@@ -140,9 +140,10 @@ static fx_status open_manager(fx_engine *eng, fxi_kv_shape *shape, fx_error *err
             shape->vmm = opened[k];
     }
     shape->n_rank = ranks ? n : 0;
-    if (st == FX_OK)
-        st = eng->opt.kv_ops ? fxi_kv_open_with(eng->opt.kv_ops, shape, &eng->kv, err)
-                             : fxi_kv_open(eng->opt.kv_manager, shape, &eng->kv, err);
+    if (st == FX_OK && eng->opt.kv_ops)
+        st = fxi_kv_open_with(eng->opt.kv_ops, shape, &eng->kv, err);
+    else if (st == FX_OK)
+        st = fxi_kv_open(eng->opt.kv_manager, shape, &eng->kv, err);
     for (int k = 0; k < n && st != FX_OK; k++)
         if (opened[k]) opened[k]->ops->close(opened[k]);
     return st;
@@ -265,7 +266,8 @@ static fx_status open_drafting(fx_engine *eng, fx_error *err)
                       .most_tok = eng->opt.draft_tok ? eng->opt.draft_tok : PRESET_DRAFT_TOK,
                       .step_tok = eng->opt.step_tok};
     (void)fxi_drafting_sources(eng->opt.speculate, &x.sources);
-    if (!x.sources && !x.hooks->drafter && !x.model) return FX_OK;
+    const bool drafts = x.sources || x.hooks->drafter || x.model;
+    if (!drafts) return FX_OK;
     eng->drafting = fxi_drafting_make(&x, eng->opt.max_seq);
     if (eng->drafting) return FX_OK;
     return fxi_fail(err, FX_ENOMEM, "no memory for the drafts of %d sequences", eng->opt.max_seq);

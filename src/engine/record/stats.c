@@ -81,8 +81,8 @@ static void publish_details_locked(fxi_statistics *s, const fxi_kv *kv)
 {
     fxi_kv_prefix_ages ages;
     fxi_kv_get_prefix_ages(kv, &ages);
-    fxi_kv_driver_calls(kv, s->details.driver);
     memcpy(s->details.kv, kv->calls, sizeof s->details.kv);
+    fxi_kv_driver_calls(kv, s->details.driver);
     s->details.block_life_ms = ages.life;
     s->details.block_idle_ms = ages.idle;
     s->details.block_reuse_ms = ages.reuse;

@@ -87,9 +87,9 @@ fxi_live_request *fxi_sched_released(const fxi_sched *d); // one of these; NULL:
 // Finding out what a grammar allows next may take the engine thread a bounded time in each
 // iteration, for all sequences together. What takes longer is left to a worker (grammar_worker.c).
 // A sequence whose grammar is not ready when its row has been computed is late: it is not sampled,
-// its last token is computed again, and it sits out passes until the grammar is ready. Where rows
-// cannot be computed again it sits out from the beginning. When a token is sampled does not change
-// which one it is.
+// its last token is computed again, and it sits out passes until the grammar is ready. A beam,
+// and a prompt that is computed whole, sits out from the beginning. When a token is sampled does
+// not change which one it is.
 void fxi_defer_unready(fxi_sched *d,
                        fxi_live_request *r);     // which of its sequences sit out: is_deferred
 bool fxi_defer_sample(fxi_sched *d, fxi_seq *s); // whether s, all computed, is late: s->is_late

@@ -372,8 +372,12 @@ fxi_byte_set fxi_auto_bytes(const fxi_auto *a, uint32_t state)
     const fxi_gram_stack_set set = a->stacks.set[state];
     fxi_byte_set all = {{0}};
     for (uint32_t i = 0; i < set.n; i++) {
-        const fxi_byte_set of = bytes_of_top(a->g, &a->stacks.frame[set.first + i]);
-        for (int w = 0; w < 4; w++) all.word[w] |= of.word[w];
+        const fxi_gram_frame *top = &a->stacks.frame[set.first + i];
+        const fxi_gram_node *x = &a->g->node[top->node];
+        if (x->kind == FXI_GRAM_TEXT)
+            fxi_byte_put(&all, (uint8_t)a->g->text.p[x->at + top->at]);
+        else
+            for (int w = 0; w < 4; w++) all.word[w] |= a->g->set[x->at].word[w];
     }
     return all;
 }

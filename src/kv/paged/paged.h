@@ -25,11 +25,10 @@
 // pages, those before it were used later, and eviction begins at the ends of prefixes. A page whose
 // predecessor has been evicted is found no more, and leaves in its turn.
 //
-//   kv_paged.c      the manager; sequences; the invariants
+//   kv_paged.c      the manager; sequences; snapshots; the invariants
 //   page_swap.c     the swap: sequences on their way
 //   page_jobs.c     the bytes of pages on their way, in a thread
 //   page_store.c    pages, blocks and slots; eviction; recorded pages, by what they contain
-//   page_collect.c  snapshots
 #ifndef FXI_KV_PAGED_H
 #define FXI_KV_PAGED_H
 
@@ -284,9 +283,5 @@ bool fxi_page_job_withdraw(fxi_paged *k, uint32_t slot); // false: it does not w
 void fxi_page_job_end_drop(fxi_paged *k, uint32_t slot); // waits only if that one runs
 // One that is done, and FREE from now on: look at it before its slot gets another. NULL: none is.
 const fxi_page_job *fxi_page_job_take_done(fxi_paged *k);
-
-// ---- page_collect.c ----------------------------------------------------------------------------
-
-void fxi_page_collect_all(fxi_kv *kv, fxi_kv_snapshot *to);
 
 #endif

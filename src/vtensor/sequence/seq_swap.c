@@ -20,7 +20,7 @@
 //     BACK, READ     UNMAP: it stays in the swap
 //     again UNMAP    a device that fails so often: the span is quarantined
 //
-// Until a call has told the caller how it ended (DONE), the sequence stays on its way.
+// Until a call has told the caller how it ended (DONE), the sequence stays in this state.
 #include "sequence.h"
 
 #include <stdlib.h>
@@ -542,7 +542,7 @@ vt_status vt_seq_swap_out(vt_seq *s)
 
 // ---- In
 
-// Room that is still to come is waited for on the way.
+// Room that is still to come is waited for while the sequence moves.
 static vt_status begin_in(vt_seq *s)
 {
     vti_span_settle(s->m, s->span);

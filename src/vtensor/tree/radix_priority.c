@@ -24,7 +24,7 @@
 // Guarding a node walks up to the first ancestor that had a guard already, so it costs at most the
 // depth. It tells the pSet which chunks are kept now, so what may be evicted is a counter.
 //
-// The retention that a caller sets is kept with that one node, so that it can be taken back. The
+// The retention that a caller sets is kept with that one node, so that it can be removed again. The
 // nodes above need no copy of it: they cannot be evicted before the node, and when it is evicted
 // its parent inherits its last use, and its retention if that is more valuable and ends no earlier
 // than the parent's own. Every function that takes the time first drops retentions that have ended.

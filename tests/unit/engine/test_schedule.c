@@ -15,30 +15,15 @@ enum { N_CLIENT = 6 };
 
 static client c[N_CLIENT];
 static prompt p[N_CLIENT];
-static uint64_t clock_us;
-
-static uint64_t our_clock(void *ud)
-{
-    (void)ud;
-    return clock_us;
-}
-
-static fx_engine *with_our_clock(fx_engine *eng)
-{
-    clock_us = 1000000000;
-    eng->journal.now_us = our_clock;
-    return eng;
-}
-
 static fx_engine *open_here(fx_options opt)
 {
-    return with_our_clock(unthreaded_open(MODEL, opt));
+    return unthreaded_set_clock(unthreaded_open(MODEL, opt));
 }
 
-// Swapping goes on in turns.
+// Swapping continues in iterations.
 static fx_engine *open_single(fx_options opt)
 {
-    return with_our_clock(unthreaded_open_single(MODEL, opt));
+    return unthreaded_set_clock(unthreaded_open_single(MODEL, opt));
 }
 
 // Request i with n_prompt tokens of its own; greedy.
@@ -59,7 +44,7 @@ static fxi_live_request *group_of(const fx_engine *eng, int i)
 static void turns(fx_engine *eng, int n)
 {
     for (int i = 0; i < n; i++) {
-        clock_us += 10000;
+        unthreaded_clock_us += 10000;
         (void)fxi_iteration_run(eng);
     }
 }
@@ -189,7 +174,7 @@ static void test_order_and_priority(void **state)
     for (int i = 0; i < 5; i++) {
         submit(eng, i, 5, 6, priority[i]);
         if (!i) turns(eng, 2); // the first one runs
-        clock_us += 1000;
+        unthreaded_clock_us += 1000;
     }
     expect_order(eng, (const int[]){0, 2, 4, 1, 3}, 5);
     close_here(eng, 5);
@@ -203,9 +188,9 @@ static void test_nobody_starves(void **state)
     submit(eng, 0, 5, 6, 0);
     turns(eng, 2);
     submit(eng, 1, 5, 6, -2);
-    clock_us += 19 * 1000000;
+    unthreaded_clock_us += 19 * 1000000;
     submit(eng, 2, 5, 6, 0);
-    clock_us += 2 * 1000000;
+    unthreaded_clock_us += 2 * 1000000;
     submit(eng, 3, 5, 6, 0);
     expect_order(eng, (const int[]){0, 2, 1, 3}, 4);
     close_here(eng, 4);
@@ -286,7 +271,7 @@ static void test_victims(void **state)
         c[i].req.priority = priority[i];
         c[i].req.n_choice = 2;
         assert_int_equal(client_submit(&c[i], NULL), FX_OK);
-        clock_us += 1000;
+        unthreaded_clock_us += 1000;
     }
     turns(eng, 3);
     static const int victims[] = {2, 3, 0};

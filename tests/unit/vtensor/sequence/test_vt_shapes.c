@@ -30,60 +30,31 @@ static void run_trace(const shape_setup *sh, shape_where at, vt_layout layout, u
     shapes_close();
 }
 
-static void run_shapes(shape_where at, uint64_t n_step, bool faulty)
+typedef struct shapes_case {
+    const char *name;
+    shape_where at;
+    uint64_t n_step;
+    bool faulty;
+} shapes_case;
+
+static void test_trace_against_reference(void **state)
 {
+    const shapes_case *run = *state;
     for (int k = 0; k < SHAPE_N_SETUP; k++)
         for (int layout = VT_LAYOUT_SPLIT; layout <= VT_LAYOUT_PACKED; layout++)
-            run_trace(&shapes_all[k], at, (vt_layout)layout, n_step, faulty);
+            run_trace(&shapes_all[k], run->at, (vt_layout)layout, run->n_step, run->faulty);
 }
 
-static void test_on_the_host(void **state)
-{
-    (void)state;
-    run_shapes(SHAPE_ON_HOST, 250, false);
-}
+static const shapes_case runs[] = {
+    {"host", SHAPE_ON_HOST, 250, false},           {"fake", SHAPE_ON_FAKE, 600, false},
+    {"device", SHAPE_ON_DEVICE, 500, false},       {"cuda", SHAPE_ON_CUDA, 80, false},
+    {"faulty host", SHAPE_ON_HOST, 250, true},     {"faulty fake", SHAPE_ON_FAKE, 600, true},
+    {"faulty device", SHAPE_ON_DEVICE, 500, true}, {"faulty cuda", SHAPE_ON_CUDA, 80, true},
+};
 
-static void test_on_the_fake(void **state)
-{
-    (void)state;
-    run_shapes(SHAPE_ON_FAKE, 600, false);
-}
+enum { N_RUN = sizeof runs / sizeof runs[0] };
 
-static void test_on_a_device(void **state)
-{
-    (void)state;
-    run_shapes(SHAPE_ON_DEVICE, 500, false);
-}
-
-static void test_on_cuda(void **state)
-{
-    (void)state;
-    run_shapes(SHAPE_ON_CUDA, 80, false);
-}
-
-static void test_on_a_faulty_host(void **state)
-{
-    (void)state;
-    run_shapes(SHAPE_ON_HOST, 250, true);
-}
-
-static void test_on_a_faulty_fake(void **state)
-{
-    (void)state;
-    run_shapes(SHAPE_ON_FAKE, 600, true);
-}
-
-static void test_on_a_faulty_device(void **state)
-{
-    (void)state;
-    run_shapes(SHAPE_ON_DEVICE, 500, true);
-}
-
-static void test_on_a_faulty_cuda(void **state)
-{
-    (void)state;
-    run_shapes(SHAPE_ON_CUDA, 80, true);
-}
+// ---- Failing calls
 
 enum { N_PRELUDE = 60, MAX_CALL = 400 };
 
@@ -181,14 +152,17 @@ static void test_calls_go_on_failing(void **state)
     sweep_all(UINT64_MAX / 2);
 }
 
+#define RUN(test, i) cmocka_unit_test_prestate(test, (void *)&runs[i])
+
 FX_SUITE(test_vt_shapes)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_on_the_host),          cmocka_unit_test(test_on_the_fake),
-        cmocka_unit_test(test_on_a_device),          cmocka_unit_test(test_on_cuda),
-        cmocka_unit_test(test_on_a_faulty_host),     cmocka_unit_test(test_on_a_faulty_fake),
-        cmocka_unit_test(test_on_a_faulty_device),   cmocka_unit_test(test_on_a_faulty_cuda),
+    struct CMUnitTest tests[] = {
+        RUN(test_trace_against_reference, 0),        RUN(test_trace_against_reference, 1),
+        RUN(test_trace_against_reference, 2),        RUN(test_trace_against_reference, 3),
+        RUN(test_trace_against_reference, 4),        RUN(test_trace_against_reference, 5),
+        RUN(test_trace_against_reference, 6),        RUN(test_trace_against_reference, 7),
         cmocka_unit_test(test_each_call_fails_once), cmocka_unit_test(test_calls_go_on_failing),
     };
+    for (size_t i = 0; i < N_RUN; i++) tests[i].name = runs[i].name;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
