@@ -8,7 +8,8 @@
 
 #include <stdio.h>
 
-// What the host's calls cost, a thousandth of a forward pass here: docs/libvtensor.md, "In time".
+// What the host's calls cost, a thousandth of a forward pass here: docs/embed/libvtensor.md, "In
+// time".
 static const fxi_memory_costs host_costs = {.reserve_us = 5,
                                             .create_us = 1,
                                             .map_us = 2,
