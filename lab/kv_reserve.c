@@ -491,8 +491,9 @@ static void add_kept(const kv_reserve *k, const fxi_kv_need *need, int64_t begin
     if (kept > r->most) r->most = kept;
 }
 
-// What may be reserved for one of the sequences. Who rounds up reserves most where the rest of the
-// output is a power of two and one more; where nothing is left, no output is expected any longer.
+// What may be reserved for one of the sequences. A policy that rounds up reserves most where the
+// rest of the output is a power of two and one more; where nothing is left, no output is expected
+// any longer.
 static kept_range kept_range_of(const kv_reserve *k, const fxi_kv_need *need)
 {
     const int64_t output = need->each.output_tok, expected_end = need->each.begin_tok + output;
@@ -507,8 +508,8 @@ static kept_range kept_range_of(const kv_reserve *k, const fxi_kv_need *need)
     return r;
 }
 
-// Whoever moves holds two blocks. With one block more of the largest size than there are sequences,
-// one of that size is always free, however the others lie.
+// A sequence that moves holds two blocks. With one block more of the largest size than there are
+// sequences, one of that size is always free, however the others lie.
 static uint64_t reserve_cost(const fxi_kv *kv, const fxi_kv_need *need)
 {
     const kv_reserve *k = reserve_of(kv);

@@ -114,7 +114,7 @@ static fx_status write_vocab(fxi_buf *head, fx_error *err)
     return fxi_gguf_writer_take_head(w, head, err);
 }
 
-// Tokens beyond it add no text, which nobody reads here.
+// Tokens beyond it add no text, which is not read here.
 static fx_status make_vocab(fx_engine *eng, fx_error *err)
 {
     static const fxi_gguf_maker maker = {.close = close_nothing};
@@ -173,8 +173,8 @@ static fxi_replay *replay_of(const fxi_kv *kv)
     return (fxi_replay *)((char *)kv->ops - offsetof(fxi_replay, kv_ops));
 }
 
-// The manager's look ahead and its swapping run beside the forward pass, for as long as it takes:
-// about as long as the last one. What takes longer is caught up with later.
+// The manager's look ahead and its swapping run in parallel with the forward pass, for as long as
+// it takes: about as long as the last one. What takes longer is caught up with later.
 static void step_beside(fxi_kv *kv, int ahead_tok, uint64_t now_ms)
 {
     fxi_replay *r = replay_of(kv);
@@ -205,7 +205,7 @@ static void watch_manager(fxi_replay *r)
 {
     r->real_ops = r->eng->kv->ops;
     r->kv_ops = *r->real_ops;
-    r->kv_ops.step = step_beside;
+    if (r->real_ops->step) r->kv_ops.step = step_beside;
     if (r->real_ops->moved) r->kv_ops.moved = simulated_moved;
     r->eng->kv->ops = &r->kv_ops;
 }

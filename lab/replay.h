@@ -10,9 +10,8 @@
 #define FXI_LAB_REPLAY_H
 
 #include "engine/engine.h"
-#include "lab/arrival.h"
-#include "lab/notes.h"
 #include "lab/simulated_model.h"
+#include "lab/trace_run.h"
 
 typedef struct fxi_replay_options {
     const char *manager; // of KV memory: a name of kv_registry.c or of kv_reserve.c
@@ -64,7 +63,7 @@ struct fxi_replay {
     size_t n_open;    // clients not ended
 };
 
-// Virtual time: the passes so far and the memory calls that somebody waited for.
+// Virtual time: the passes so far and the memory calls that a step waited for.
 static inline double fxi_replay_now_us(const fxi_replay *r)
 {
     return r->model->clock_us + r->memory->owner_us;

@@ -1,5 +1,5 @@
 // serve_trace.c - a thread that sleeps until the next arrival, or until it is time to look at
-// memory. Events come on the engine's thread; what both note is behind one lock.
+// memory. Events come on the engine's thread; what both note is guarded by one lock.
 #include "lab/serve_trace.h"
 
 #include "base/system/clock.h"

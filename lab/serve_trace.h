@@ -3,8 +3,7 @@
 #ifndef FXI_LAB_SERVE_TRACE_H
 #define FXI_LAB_SERVE_TRACE_H
 
-#include "lab/arrival.h"
-#include "lab/notes.h"
+#include "lab/trace_run.h"
 
 typedef struct fxi_serve_options {
     fxi_load load;
@@ -14,11 +13,11 @@ typedef struct fxi_serve_options {
     void *progress_ud;
 } fxi_serve_options;
 
-// Runs beside whatever else the engine does, from one thread of the caller; returns when the last
-// request has ended. Memory and the batch are looked at every FXI_SERVE_LOOK_MS, and driver_s is 0.
-// The caller frees *out with fxi_replay_figures_free, on errors too. Errors: FX_EINVAL (an option),
-// FX_ENOMEM, FX_ECLOSED (on_progress said so, or the engine closed), FX_EINTERNAL (a request
-// failed).
+// Runs in parallel with whatever else the engine does, from one thread of the caller; returns when
+// the last request has ended. Memory and the batch are looked at every FXI_SERVE_LOOK_MS, and
+// driver_s is 0. The caller frees *out with fxi_replay_figures_free, on errors too. Errors:
+// FX_EINVAL (an option), FX_ENOMEM, FX_ECLOSED (on_progress said so, or the engine closed),
+// FX_EINTERNAL (a request failed).
 fx_status fxi_serve_run(fx_engine *eng, const fxi_trace *t, const fxi_serve_options *opt,
                         fxi_replay_figures *out, fx_error *err);
 

@@ -21,9 +21,9 @@ typedef struct fxi_simulated_memory {
     uint64_t peak_created_bytes;
     uint64_t n_create, n_destroy, n_map, n_unmap, n_protect, n_swap; // calls so far
     uint64_t swapped_bytes;                                          // so far, out and in
-    double owner_us;  // of the calls that somebody waited for
+    double owner_us;  // of the calls that a step waited for
     double beside_us; // of the others
-    bool is_beside;   // the calls from now on run beside the forward pass: nobody waits for them
+    bool is_beside;   // the calls from now on run in parallel with the pass: no step waits
 } fxi_simulated_memory;
 
 // `costs` is copied. NULL: no memory.

@@ -23,7 +23,7 @@ typedef struct fxi_simulated_device {
     double memory_gb; // 10^9 bytes
     double tflops;    // dense 16 bit, what is reached of it in large products
     double read_gb_s; // what is reached of it
-    double pass_us;   // of a forward pass beside that: launches, sampling, scheduling
+    double pass_us;   // of a forward pass in addition: launches, sampling, scheduling
     fxi_memory_costs costs;
 } fxi_simulated_device;
 

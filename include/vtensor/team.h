@@ -1,11 +1,11 @@
-// team.h - the same operation on several managers, all or nothing: one manager for each rank of a
-// tensor-parallel model, or for each device of a pipeline, driven by one thread.
+// team.h - the same operation on the managers of a tensor-parallel group ("team"), all or nothing:
+// one manager for each rank, or for each device of a pipeline, driven by one thread.
 //
 // The ranks of a team hold the same sequences, each its own part of every row (its heads, or its
 // layers). A sequence that is longer in one rank than in another cannot be computed with; so an
-// operation that fails in one rank is taken back in the others, and lengths never differ. The
-// managers may have different budgets, planes and backends: what the poorest rank can serve is what
-// the team can.
+// operation that fails in one rank is undone in the others, and lengths never differ. The managers
+// may have different budgets, planes and backends: the team can serve what the rank with the least
+// memory can.
 //
 //     vt_manager *m[2] = {...};  vt_team *t;  vt_team_domain *d;  vt_team_seq *s;  uint32_t n_hit;
 //     vt_team_create(m, 2, &t);
@@ -15,7 +15,7 @@
 //     vt_seq_plane(vt_team_seq_rank(s, 1), 0);               // rows of rank 1
 //
 // Functions are those of vtensor.h with the same name, pre-conditions and errors, unless their
-// comment says otherwise; the error is that of the first rank that failed. Where taking back fails
+// comment says otherwise; the error is that of the first rank that failed. Where undoing fails
 // as well (the device failed twice), the sequence is lost: it can only be released.
 //
 // While a team exists, sequences, domains and budgets of its managers are changed only through it.

@@ -5,12 +5,12 @@
 //     submit ............ last sequence's first token ............ its token number 1 + gen
 //            prompt phase                               decode phase
 //
-// Sequences that start earlier go on decoding until the end. So the decode phase has the full batch
+// Sequences that start earlier decode until the end. So the decode phase has the full batch
 // throughout, and every sequence makes `gen` tokens in it. How far the first is ahead of the last
 // depends on the scheduler alone, not on how fast the requests were submitted: no sequence gets its
 // second token before all requests are in. Otherwise, on a loaded machine, the first could reach
 // the end of its context while others were still to come. Every prompt is new, so no cached prefix
-// helps. Decoding is greedy and goes on after an end-of-text token.
+// helps. Decoding is greedy and continues after an end-of-text token.
 #include "cli/bench.h"
 #include "cli/terminal/terminal.h"
 

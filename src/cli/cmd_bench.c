@@ -1,4 +1,4 @@
-// cmd_bench.c - prompt and decode speed through the engine, beside the limits of the machine.
+// cmd_bench.c - prompt and decode speed through the engine, against the limits of the machine.
 //
 // The machine is measured before and after the runs, and the larger of the two figures counts:
 // other load can make a machine look slower than it is, not faster.
@@ -22,7 +22,7 @@
 //     bytes        the weights once per step, and when decoding the contents of the caches, at the
 //                  bandwidth of memory
 //
-// The longer of the two is the limit, as if the other were fully hidden behind it. Work between the
+// The longer of the two is the limit, as if it fully hid the other. Work between the
 // linear layers counts as free. A second limit counts what the scales of blocks cost the ports that
 // multiply: int8_scaled_gop_s is the peak there.
 
@@ -253,12 +253,6 @@ static fx_status check_fits(const fxi_bench *b, const char *option, int n_tok, f
                     option, n_tok, b->o->n_gen, b->model.ctx_tok);
 }
 
-static fx_status check_all_fit(const fxi_bench *b, fx_error *err)
-{
-    FX_TRY(check_fits(b, "--prompt", largest_of(&b->prompt, 0), err));
-    return check_fits(b, "--context", largest_of(&b->context, 0), err);
-}
-
 // The options with room for the largest batch, and with no time cap on prompt work while others
 // decode.
 static fxi_cli_options with_room(const fxi_cli_options *o)
@@ -287,7 +281,8 @@ static fx_status run_engine(fxi_bench *b, fx_engine *eng, fx_error *err)
 {
     b->model = *fx_engine_info(eng);
     fill_lists(b);
-    FX_TRY(check_all_fit(b, err));
+    FX_TRY(check_fits(b, "--prompt", largest_of(&b->prompt, 0), err));
+    FX_TRY(check_fits(b, "--context", largest_of(&b->context, 0), err));
     FX_TRY(measure_machine(b, err));
     if (!fxi_signals_catch()) return fxi_fail(err, FX_EINTERNAL, "out of file descriptors");
     return fxi_bench_run(b, eng, err);
@@ -316,12 +311,6 @@ static fx_status measure_all(fxi_bench *b, fx_error *err)
     return FX_OK;
 }
 
-static int print_results(const fxi_bench *b)
-{
-    if (b->o->json) return print_bench_json(b);
-    return b->o->csv ? print_bench_csv(b) : print_bench_table(b);
-}
-
 int fxi_cmd_bench(const fxi_cli_options *o, const fxi_opt_rest *rest)
 {
     (void)rest;
@@ -335,7 +324,7 @@ int fxi_cmd_bench(const fxi_cli_options *o, const fxi_opt_rest *rest)
     b->o = o;
     int rc;
     if (measure_all(b, &err) == FX_OK)
-        rc = print_results(b);
+        rc = (o->json ? print_bench_json : o->csv ? print_bench_csv : print_bench_table)(b);
     else
         rc = fxi_signals_stop() ? FXI_EXIT_SIGNAL + fxi_signals_stop()
                                 : fxi_cli_fail("%s", err.text);

@@ -247,7 +247,7 @@ static void print_form(const fxi_gguf *g, const char *path)
            fxi_gguf_n_tensor(g));
 }
 
-// A file that is cut off behind its header still says what it is.
+// A file that is cut off after its header still says what it is.
 static fx_status open_or_head(const char *path, fxi_gguf **g, fx_error *err)
 {
     const fx_status st = fxi_model_file_open(path, g, err);

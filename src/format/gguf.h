@@ -38,9 +38,9 @@ typedef enum fxi_gguf_type { // the format's numbers
 
 typedef struct fxi_gguf_kv {
     fxi_str key;
-    fxi_gguf_type type;         // of the value
-    fxi_gguf_type elem_type;    // of an array's elements (never an array); otherwise `type`
-    uint64_t n_elem;            // of an array; otherwise 1
+    fxi_gguf_type type;         // the value's type
+    fxi_gguf_type elem_type;    // an array's element type (never an array); otherwise `type`
+    uint64_t n_elem;            // an array's length; otherwise 1
     const unsigned char *value; // in the file: scalar, string's length, or first element
 } fxi_gguf_kv;
 

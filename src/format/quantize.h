@@ -44,7 +44,7 @@ typedef struct fxi_rewrite {
 } fxi_rewrite;
 
 typedef struct fxi_rewritten {
-    uint64_t in_bytes, out_bytes; // of tensors
+    uint64_t in_bytes, out_bytes; // sizes of the tensors
 } fxi_rewritten;
 
 // Errors: FX_EINVAL (path names a file that g reads), FX_EIO, FX_ENOMEM, FX_EFORMAT (a tensor holds

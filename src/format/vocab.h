@@ -119,7 +119,7 @@ typedef struct fxi_decoder {
     bool each_byte;   // every invalid byte becomes a U+FFFD, otherwise every run of them
 } fxi_decoder;
 
-fxi_decoder fxi_decoder_begin(const fxi_vocab *v, bool at_start); // at_start: of a text
+fxi_decoder fxi_decoder_begin(const fxi_vocab *v, bool at_start); // at_start: a text begins here
 // The bytes that this token adds as the next one, for fxi_decoder_add.
 const char *fxi_decoder_bytes(fxi_decoder *d, const fxi_vocab *v, int32_t id, size_t *n_bytes);
 // Appends the characters that are complete now. False: out of memory.

@@ -1,6 +1,7 @@
 // gpu_impl.h - what the files of this folder share: a GPU that computes a model's passes.
 //
-//   gpu_open       the device and its life; its kernels by id
+//   gpu_open       the device and its life
+//   gpu_kernels    kernels by id
 //   gpu_memory     memory of the device and the host; weights on their way
 //   gpu_prepare    the operands of a pass
 //   gpu_pass       begins with the batch, ends with results, the wait and errors
@@ -167,7 +168,7 @@ static inline void *fxi_gpu_array(const fxi_gpu *g, size_t at)
     return g->block + at;
 }
 
-// ---- gpu_open.c --------------------------------------------------------------------------------
+// ---- gpu_kernels.c -----------------------------------------------------------------------------
 
 fx_status fxi_gpu_kernels_load(fxi_gpu *g, fx_error *err);
 void fxi_gpu_kernels_free(fxi_gpu *g); // between enter and leave

@@ -101,12 +101,12 @@ typedef struct fxi_kv_stats {
     uint64_t mapped_bytes;   // physical memory in use
     uint64_t used_bytes;     // holds tokens of sequences, shared ones once
     uint64_t reserved_bytes; // kept for tokens that sequences are expected to get
-    uint64_t internal_bytes; // kept for sequences beyond that: nobody is expected to use it
+    uint64_t internal_bytes; // kept for sequences beyond that, and not expected to be used
     uint64_t external_bytes; // lost between sequences: the allocator's rounding
     uint64_t cached_bytes;   // held by recorded prefixes alone: evicted on demand
     uint64_t shared_bytes;   // of used and cached: what several sequences share, or some with the
                              // prefixes recorded
-    uint64_t spare_bytes;    // for whoever comes next
+    uint64_t spare_bytes;    // free for the next sequences
     uint64_t held_bytes;     // by sequences
     uint64_t live_bytes;     // bytes that hold tokens of sequences, shared ones once per sequence
     uint64_t retired_bytes;  // part of mapped_bytes out of use since the device failed
@@ -145,7 +145,7 @@ typedef enum fxi_kv_cap {
     FXI_KV_ZEROED = 64,  // rows that an extend adds read as zero, unless truncate has removed them;
                          // otherwise they hold anything
     FXI_KV_ASYNC_SWAP =
-        128,               // swapping goes on beside the caller; otherwise it waits for the copies
+        128, // swapping runs in the background; otherwise the caller waits for the copies
     FXI_KV_CONTINUE = 256, // lookup_continuation
 } fxi_kv_cap;
 
@@ -271,7 +271,7 @@ static inline int fxi_kv_peek(const fxi_kv *kv, const fxi_kv_domain *d, const in
     return kv->ops->peek(kv, d, tok, n_tok);
 }
 
-// CONTINUE. Writes to out up to max_n tokens that are recorded in the domain behind exactly
+// CONTINUE. Writes to out up to max_n tokens that are recorded in the domain after exactly
 // tok[0..n_tok), of several branches those of the one recorded last, and returns how many; 0: none
 // are. A guess at what a sequence will become; whether their rows could be matched does not matter.
 static inline int fxi_kv_lookup_continuation(const fxi_kv *kv, const fxi_kv_domain *d,
@@ -357,7 +357,7 @@ static inline void fxi_kv_prepare(fxi_kv *kv, fxi_kv_seq *s, int len_tok, int de
 }
 
 // PREFIX. Lets later sequences of the domain match the first n_tok tokens of s, whose ids are
-// tok[0..n_tok). s goes on with the same rows; its views are to be asked for again. FX_EINVAL: s is
+// tok[0..n_tok). s keeps the same rows, but get its views again. FX_EINVAL: s is
 // swapped out; or the manager has recorded it in another domain, and can do so once only.
 static inline fx_status fxi_kv_record(fxi_kv *kv, fxi_kv_seq *s, fxi_kv_domain *d,
                                       const int32_t *tok, int n_tok, const fxi_kv_keep *keep)
@@ -375,7 +375,7 @@ static inline int fxi_kv_whole_tok(const fxi_kv *kv, int n_tok)
 }
 
 // SWAP. Writes the memory that s alone holds to the swap and frees it. Returns at once; *is_moving:
-// s is on its way. Then fxi_kv_step goes on with it, memory is freed bit by bit, and this call,
+// s is on its way. Then fxi_kv_step continues it, memory is freed bit by bit, and this call,
 // again, says how far it is, or how it ended. On an error s is as before; if others have taken what
 // it gave up on its way, it stays out, and fxi_kv_swap_in brings it back. Until it is back, s may
 // only be swapped in, swapped out, which also frees what is no longer shared, and released.

@@ -14,7 +14,8 @@
 #ifndef FXI_KV_CHUNKS_H
 #define FXI_KV_CHUNKS_H
 
-#include "kv/kv.h"
+#include "kv/kv_snapshot.h"
+#include "vtensor/team.h"
 #include "vtensor/vtensor.h"
 
 typedef struct fxi_chunk_shape { // of a group
@@ -59,5 +60,17 @@ uint64_t fxi_chunks_growth(const fxi_kv_chunks *c, int len_tok, int end_tok);
 fxi_kv_stats fxi_chunks_stats(const vt_manager *m);
 uint64_t fxi_chunks_max_mapping(const vt_manager *m); // 0: any number
 fxi_kv_prefix_ages fxi_chunks_ages(const vt_manager *m);
+
+// ---- snapshots (fxi_kv_collect) ----------------------------------------------------------------
+
+// The name in a snapshot of the chunk that rank k of n calls `index`; kv_chunks.c says how they
+// are told apart. With n 1 it is index.
+uint64_t fxi_kv_rank_name(uint64_t index, uint32_t k, uint32_t n);
+
+// Of one manager: a sequence is its vt_seq.
+void fxi_chunks_collect(const fxi_kv_chunks *c, vt_manager *m, fxi_kv_snapshot *to);
+
+// Of the managers of a team: a sequence is its vt_team_seq. Group g of rank k is k x n_group + g.
+void fxi_chunks_collect_team(const fxi_kv_chunks *c, const vt_team *t, fxi_kv_snapshot *to);
 
 #endif

@@ -57,7 +57,7 @@ void fxi_kv_pool_forsake(fxi_kv_pool *p, const fxi_kv_shape *shape);
 // Of the budget: pool and scratch of all devices.
 uint64_t fxi_kv_pool_mapped_bytes(const fxi_kv_pool *p);
 
-// Where byte `at` of scratch memory is: behind a chunk that the owner's copies use.
+// Where byte `at` of scratch memory is: after a chunk that the owner's copies use.
 static inline size_t fxi_kv_pool_scratch(const fxi_kv_pool *p, size_t at)
 {
     return p->size_bytes + p->chunk_bytes + at;

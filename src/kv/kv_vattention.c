@@ -18,7 +18,7 @@
 // Mappings do not run out: a batch opens only if its rank's share of the system's suffices for one
 // in each tensor for each request (VT_NOMAPS). So max_mapping is 0. Bytes are those of all ranks
 // together.
-#include "kv/kv_collect.h"
+#include "kv/kv_chunks.h"
 #include "kv/kv_managers.h"
 #include "kv/kv_meter.h"
 
@@ -107,13 +107,6 @@ static void free_batch(kv_vattention *k)
     free(k);
 }
 
-// What the caller gave stays the caller's.
-static void cancel_batch(kv_vattention *k)
-{
-    for (int r = 0; r < k->n; r++) fxi_meter_leave(k->meter[r], k->given[r]);
-    free_batch(k);
-}
-
 static kv_vattention *make_batch(const fxi_kv_shape *shape, const fxi_kv_ops *ops)
 {
     kv_vattention *k = calloc(1, sizeof *k);
@@ -174,13 +167,6 @@ static fx_status open_rank(kv_vattention *k, const fxi_kv_shape *shape, const ba
     return adopt_pages(k, rank, err);
 }
 
-static fx_status open_ranks(kv_vattention *k, const fxi_kv_shape *shape, const batch_form *form,
-                            fx_error *err)
-{
-    while (k->n < fxi_kv_n_device(shape)) FX_TRY(open_rank(k, shape, form, err));
-    return FX_OK;
-}
-
 // Bytes of page groups, in all ranks.
 typedef struct batch_bytes {
     uint64_t created, active, lost;
@@ -213,9 +199,11 @@ static fx_status open_batch(const fxi_kv_shape *shape, const batch_form *form, f
         return fxi_fail(err, FX_EINVAL, "KV cache: vAttention has rows of one size only");
     kv_vattention *k = make_batch(shape, form->ops);
     if (!k) return fxi_fail(err, FX_ENOMEM, "KV cache: out of memory");
-    const fx_status st = open_ranks(k, shape, form, err);
+    fx_status st = FX_OK;
+    while (k->n < fxi_kv_n_device(shape) && st == FX_OK) st = open_rank(k, shape, form, err);
     if (st != FX_OK) {
-        cancel_batch(k);
+        for (int r = 0; r < k->n; r++) fxi_meter_leave(k->meter[r], k->given[r]); // the caller's
+        free_batch(k);
         return st;
     }
     note_mapped(k);

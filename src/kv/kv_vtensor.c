@@ -10,7 +10,6 @@
 #include <stdlib.h>
 
 #include "kv/kv_chunks.h"
-#include "kv/kv_collect.h"
 #include "kv/kv_managers.h"
 #include "kv/kv_meter.h"
 #include "vtensor/team.h"

@@ -18,6 +18,49 @@
 
 #define COUNT(list) (sizeof(list) / sizeof(list)[0])
 
+// ---- events -------------------------------------------------------------------------------------
+//
+// Neighbouring bytes of one kind are emitted together, at the end of the current bytes, or before
+// an event of another kind.
+
+bool fxi_emit_flush(fxi_output_parser *o)
+{
+    const fxi_output_event ev = {.kind = o->kind, .p = o->out.p, .n = o->out.n};
+    bool ok = !o->out.n || o->fn(o->ud, &ev);
+    fxi_buf_clear(&o->out);
+    return ok;
+}
+
+bool fxi_emit_run(fxi_output_parser *o, fxi_output_kind kind, const char *p, size_t n)
+{
+    if (o->kind != kind && !fxi_emit_flush(o)) return false;
+    o->kind = kind;
+    return !n || fxi_buf_add(&o->out, p, n);
+}
+
+fxi_body_step fxi_emit_call(fxi_output_parser *o)
+{
+    fxi_call_draft *d = &o->call;
+    const fxi_output_event ev = {FXI_OUTPUT_CALL, d->name.p, d->name.n, d->id.p, d->id.n, 0};
+    if (d->begun) return FXI_BODY_MORE;
+    if (o->bare && o->spec.has_tool && !o->spec.has_tool(o->spec.tools, d->name.p, d->name.n))
+        return fxi_body_bad(o, 0); // only marks make a call of any name
+    if (!fxi_emit_flush(o) || !o->fn(o->ud, &ev)) return FXI_BODY_NO_MEMORY;
+    d->begun = true;
+    o->emitted = d->args.n ? o->at + 1 : o->at;
+    const bool ok = fxi_emit_run(o, FXI_OUTPUT_ARGS, d->args.p, d->args.n);
+    fxi_buf_clear(&d->args);
+    return ok ? FXI_BODY_MORE : FXI_BODY_NO_MEMORY;
+}
+
+bool fxi_emit_args(fxi_output_parser *o, const char *p, size_t n)
+{
+    o->call.has_args = true;
+    if (!o->call.begun) return fxi_buf_add(&o->call.args, p, n);
+    o->emitted = o->at + 1;
+    return fxi_emit_run(o, FXI_OUTPUT_ARGS, p, n);
+}
+
 // ---- shared by the bodies -----------------------------------------------------------------------
 
 void fxi_call_begin(fxi_call_draft *d, fxi_call_body body)

@@ -36,58 +36,16 @@ enum {
 };
 
 // ---- events -------------------------------------------------------------------------------------
-//
-// Neighbouring bytes of one kind are emitted together, at the end of the current bytes, or before
-// an event of another kind. Functions that return false are out of memory.
 
-static bool flush_output(fxi_output_parser *o)
-{
-    const fxi_output_event ev = {.kind = o->kind, .p = o->out.p, .n = o->out.n};
-    bool ok = !o->out.n || o->fn(o->ud, &ev);
-    fxi_buf_clear(&o->out);
-    return ok;
-}
-
-// TEXT, REASONING, ARGS.
-static bool emit_run(fxi_output_parser *o, fxi_output_kind kind, const char *p, size_t n)
-{
-    if (o->kind != kind && !flush_output(o)) return false;
-    o->kind = kind;
-    return !n || fxi_buf_add(&o->out, p, n);
-}
-
-// A byte of text or reasoning; white space waits.
+// A byte of text or reasoning; white space waits. Like all that return false: out of memory.
 static bool emit_byte(fxi_output_parser *o, fxi_output_kind kind, char c)
 {
     if (fxi_is_blank(c) && o->trim) return true;
     if (fxi_is_blank(c)) return fxi_buf_add(&o->space, &c, 1);
     o->trim = false;
-    bool ok = emit_run(o, kind, o->space.p, o->space.n) && emit_run(o, kind, &c, 1);
+    bool ok = fxi_emit_run(o, kind, o->space.p, o->space.n) && fxi_emit_run(o, kind, &c, 1);
     fxi_buf_clear(&o->space);
     return ok;
-}
-
-fxi_body_step fxi_emit_call(fxi_output_parser *o)
-{
-    fxi_call_draft *d = &o->call;
-    const fxi_output_event ev = {FXI_OUTPUT_CALL, d->name.p, d->name.n, d->id.p, d->id.n, 0};
-    if (d->begun) return FXI_BODY_MORE;
-    if (o->bare && o->spec.has_tool && !o->spec.has_tool(o->spec.tools, d->name.p, d->name.n))
-        return fxi_body_bad(o, 0); // only marks make a call of any name
-    if (!flush_output(o) || !o->fn(o->ud, &ev)) return FXI_BODY_NO_MEMORY;
-    d->begun = true;
-    o->emitted = d->args.n ? o->at + 1 : o->at;
-    const bool ok = emit_run(o, FXI_OUTPUT_ARGS, d->args.p, d->args.n);
-    fxi_buf_clear(&d->args);
-    return ok ? FXI_BODY_MORE : FXI_BODY_NO_MEMORY;
-}
-
-bool fxi_emit_args(fxi_output_parser *o, const char *p, size_t n)
-{
-    o->call.has_args = true;
-    if (!o->call.begun) return fxi_buf_add(&o->call.args, p, n);
-    o->emitted = o->at + 1;
-    return emit_run(o, FXI_OUTPUT_ARGS, p, n);
 }
 
 // The bytes from o->from to `to` are not a call.
@@ -102,7 +60,7 @@ static bool emit_broken(fxi_output_parser *o, size_t to)
     const size_t emitted = o->emitted > to ? to : o->emitted > o->from ? o->emitted : o->from;
     fxi_buf *raw = &o->space; // with the white space before it
     fxi_output_event ev = {.kind = FXI_OUTPUT_BROKEN, .n_emitted = raw->n + emitted - o->from};
-    if (!fxi_buf_add(raw, o->in.p + o->from, to - o->from) || !flush_output(o)) return false;
+    if (!fxi_buf_add(raw, o->in.p + o->from, to - o->from) || !fxi_emit_flush(o)) return false;
     ev.p = raw->p;
     ev.n = raw->n;
     const bool ok = o->fn(o->ud, &ev);
@@ -200,7 +158,7 @@ static bool pass_byte(fxi_output_parser *o, fxi_output_kind kind)
     const bool waits = o->spec.calls || o->channels || kind != FXI_OUTPUT_TEXT || o->space.n ||
                        o->state == STATE_START || o->in_marks;
     settle_at(o, o->mark + 1);
-    return waits || o->trim ? emit_byte(o, kind, c) : emit_run(o, kind, &c, 1);
+    return waits || o->trim ? emit_byte(o, kind, c) : fxi_emit_run(o, kind, &c, 1);
 }
 
 static bool open_section(fxi_output_parser *o, bool bare)
@@ -322,7 +280,7 @@ static bool end_call(fxi_output_parser *o)
     const fxi_output_event ev = {.kind = FXI_OUTPUT_DONE};
     o->has_called = true;
     fxi_buf_clear(&o->space);
-    return flush_output(o) && o->fn(o->ud, &ev);
+    return fxi_emit_flush(o) && o->fn(o->ud, &ev);
 }
 
 static bool state_call(fxi_output_parser *o)
@@ -478,7 +436,7 @@ bool fxi_output_parser_add(fxi_output_parser *o, const char *p, size_t n, fxi_ou
     o->fn = fn;
     o->ud = ud;
     if (!n) return true;
-    if (!fxi_buf_add(&o->in, p, n) || !run_states(o) || !flush_output(o)) return false;
+    if (!fxi_buf_add(&o->in, p, n) || !run_states(o) || !fxi_emit_flush(o)) return false;
     const size_t n_decided = o->from;
     fxi_buf_drop_front(&o->in, n_decided);
     o->emitted = o->emitted > n_decided ? o->emitted - n_decided : 0;
@@ -500,9 +458,9 @@ bool fxi_output_parser_end(fxi_output_parser *o, fxi_output_fn fn, void *ud)
                         o->state == STATE_CALL || o->state == STATE_HEADER;
     if (opened && o->from < o->in.n && !break_call(o, o->in.n)) return false;
     const bool is_text = o->state == STATE_TEXT || o->state == STATE_START;
-    if (is_text && !o->has_called && !emit_run(o, FXI_OUTPUT_TEXT, o->space.p, o->space.n))
+    if (is_text && !o->has_called && !fxi_emit_run(o, FXI_OUTPUT_TEXT, o->space.p, o->space.n))
         return false;
-    return flush_output(o);
+    return fxi_emit_flush(o);
 }
 
 fxi_output_parser *fxi_output_parser_new(const fxi_output_spec *spec)

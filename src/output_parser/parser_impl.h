@@ -75,8 +75,11 @@ static inline fxi_body_step fxi_body_bad(fxi_output_parser *o, size_t n_back)
     return FXI_BODY_BAD;
 }
 
-// ---- output_parser.c: events; false: out of memory ----------------------------------------------
+// ---- call_bodies.c: events; false: out of memory ------------------------------------------------
 
+bool fxi_emit_flush(fxi_output_parser *o);
+// Bytes of one kind: TEXT, REASONING, ARGS.
+bool fxi_emit_run(fxi_output_parser *o, fxi_output_kind kind, const char *p, size_t n);
 // The call's name is known, and its arguments begin.
 fxi_body_step fxi_emit_call(fxi_output_parser *o);
 // Arguments of the call: emitted, or kept until its name is known.

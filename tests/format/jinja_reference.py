@@ -101,7 +101,7 @@ def outcome(side, template, context):
         return False, str(why)
 
 
-class Beside(unittest.TestCase):
+class ReferenceTest(unittest.TestCase):
     """Both sides, open while a class's tests run."""
 
     @classmethod

@@ -8,7 +8,7 @@
 //
 // or {"error": ..}. "own" has a '1' for each byte that is the template's, '0' for others. Variables
 // whose name begins with "own_" are the template's own; "messages" are messages. The second form
-// takes the vocabulary and the template that stands beside it, or the one named; "control" are
+// takes the vocabulary and the template next to it, or the one named; "control" are
 // those ids that are control tokens. The clock stands at 2026-02-03 04:05:06 UTC.
 #include <stdio.h>
 #include <stdlib.h>

@@ -366,7 +366,7 @@ def comparable(text):
     return not any(word in text for word in ("<generator", "<built-in", "<bound", "<function", "object at", "<class", "<reverse", "<list_rev"))
 
 
-class Snippets(jr.Beside):
+class Snippets(jr.ReferenceTest):
     def differs(self, template):
         want, got = (jr.outcome(side, template, CONTEXT) for side in (self.reference, self.ours))
         if want[0] and not got[0] and got[1].endswith("cannot be printed"):

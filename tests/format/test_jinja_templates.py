@@ -23,7 +23,7 @@ def templates():
 N_CONVERSATION = 80
 
 
-class Templates(jr.Beside):
+class Templates(jr.ReferenceTest):
     def test_same_text(self):
         for name, template in templates():
             n_ok = 0

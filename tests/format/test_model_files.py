@@ -1,4 +1,4 @@
-"""Model files beside the libraries that others read and write them with: gguf reads what convert and quantize write,
+"""Model files against the libraries that others read and write them with: gguf reads what convert and quantize write,
 the program reads what gguf and safetensors write."""
 import json
 import os

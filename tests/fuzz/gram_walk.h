@@ -1,4 +1,4 @@
-// gram_walk.h - what must hold of every form that a compiler makes of an input.
+// gram_walk.h - what must hold of every grammar that a compiler makes of an input.
 #ifndef TESTS_FUZZ_GRAM_WALK_H
 #define TESTS_FUZZ_GRAM_WALK_H
 
@@ -16,13 +16,14 @@ static inline int pick_walk_byte(const fxi_byte_set *may, uint64_t r)
     return -1;
 }
 
-// Bytes at random: the automaton never stops at a state which neither ends nor goes on, within its
-// limits. Texts that it writes are valid UTF-8. Returns their length if one came to an end, else 0.
-static inline size_t walk_gram(const fxi_gram *form, uint64_t seed, char s[MAX_GRAM_WALK])
+// Bytes at random: the automaton never stops at a state which neither ends nor continues, within
+// its limits. Texts that it writes are valid UTF-8. Returns their length if one came to an end,
+// else 0.
+static inline size_t walk_gram(const fxi_gram *g, uint64_t seed, char s[MAX_GRAM_WALK])
 {
     fxi_auto *a;
     size_t n_end = 0;
-    if (fxi_auto_make(form, 1 << 12, &a, NULL)) return 0;
+    if (fxi_auto_make(g, 1 << 12, &a, NULL)) return 0;
     uint32_t at = fxi_auto_start(a);
     for (size_t n = 0; n < MAX_GRAM_WALK; n++) {
         const fxi_byte_set may = fxi_auto_bytes(a, at);
@@ -40,7 +41,7 @@ static inline size_t walk_gram(const fxi_gram *form, uint64_t seed, char s[MAX_G
 }
 
 // What a compiler made of an input, with the status it returned: a refusal has a line of text, and
-// what was accepted can be walked. Frees the form.
+// what was accepted can be walked. Frees the grammar.
 static inline void check_gram(fxi_gram *g, uint32_t node, fx_status st, fx_error *err)
 {
     char s[MAX_GRAM_WALK];

@@ -110,7 +110,7 @@ static void free_large(json_parse *p, const void *piece)
     if (p->room) p->room->give(p->room->ud, n_bytes);
 }
 
-// Large pieces begin right behind the head of their block, at the start of a page.
+// Large pieces begin right after the head of their block, at the start of a page.
 static void doc_free(void *piece)
 {
     json_parse *p = parsing;

@@ -1,6 +1,6 @@
-// secret.h - a hash that nobody outside can foresee: SipHash-1-3 with a key of random bytes.
+// secret.h - a hash that clients cannot predict: SipHash-1-3 with a key of random bytes.
 //
-// For tables and trees that are filled with what clients send. Who does not know the key cannot
+// For tables and trees that are filled with what clients send. Without the key they cannot
 // choose entries that collide.
 #ifndef FXI_SECRET_H
 #define FXI_SECRET_H
@@ -19,7 +19,7 @@ fxi_secret fxi_secret_make(void);
 uint64_t fxi_secret_hash(fxi_secret secret, const void *p, size_t n);
 
 // The hash so far, and one word more: a multiplication by the key. For tables in memory whose order
-// nobody is shown; faster than the above.
+// is never shown; faster than the above.
 static inline uint64_t fxi_secret_mix(fxi_secret secret, uint64_t h, uint64_t word)
 {
     unsigned __int128 p = (unsigned __int128)(h ^ word ^ secret.key[0]) * (secret.key[1] | 1);

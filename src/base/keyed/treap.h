@@ -2,8 +2,8 @@
 //
 // The tree owns nothing: a NODE is a part of what it orders, so that nothing is allocated and no
 // call can fail. A thing may be in several trees, with a node for each. Weights follow from a seed:
-// whoever chooses the keys, but does not know it, cannot unbalance the tree. Calls take O(log n);
-// what goes behind all others is added after one comparison. Not thread-safe.
+// choosing the keys without knowing it cannot unbalance the tree. Calls take O(log n);
+// what goes after all others is added after one comparison. Not thread-safe.
 #ifndef FXI_BASE_TREAP_H
 #define FXI_BASE_TREAP_H
 

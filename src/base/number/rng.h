@@ -1,5 +1,5 @@
 // rng.h - a counter-based generator: the i-th number is a function of its key and i only, so a draw
-// does not depend on earlier draws, on who draws, or on the batch.
+// does not depend on earlier draws, on the caller, or on the batch.
 //
 // Philox 4x32 with 10 rounds (Salmon, Moraes, Dror, Shaw: Parallel Random Numbers: As Easy as 1, 2,
 // 3, SC'11).

@@ -1,6 +1,6 @@
 // opt.c - the values of options from their sources: defaults, a file, the environment, the command
 // line.
-#include "base/option/opt_impl.h"
+#include "base/option/opt.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+
+enum { MAX_NAME = 32, WHERE_BYTES = 160 };
 
 // ---- the text of a value becomes a value: one parser for each type -----------------------------
 //
@@ -193,7 +195,9 @@ static const fxi_opt_renamed *find_renamed(const fxi_opt_table *t, const char *n
     return NULL;
 }
 
-const fxi_opt *fxi_opt_find(const fxi_opt_table *t, unsigned command, const char *name, size_t n)
+// The row of the commands in the bits of `command`; NULL: none.
+static const fxi_opt *find_option(const fxi_opt_table *t, unsigned command, const char *name,
+                                  size_t n)
 {
     const fxi_opt_renamed *r = find_renamed(t, name, n);
     if (r) {
@@ -220,9 +224,9 @@ static const fxi_opt *find_letter(const fxi_opt_table *t, unsigned command, char
 // The Levenshtein distance of a[0..n) and b.
 static int edit_distance(const char *a, size_t n, const char *b)
 {
-    int row[FXI_OPT_MAX_NAME + 1];
+    int row[MAX_NAME + 1];
     size_t m = strlen(b);
-    if (n > FXI_OPT_MAX_NAME || m > FXI_OPT_MAX_NAME) return FXI_OPT_MAX_NAME;
+    if (n > MAX_NAME || m > MAX_NAME) return MAX_NAME;
     for (size_t j = 0; j <= m; j++) row[j] = (int)j;
     for (size_t i = 1; i <= n; i++) {
         int diagonal = row[0];
@@ -239,7 +243,8 @@ static int edit_distance(const char *a, size_t n, const char *b)
 }
 
 // The name most similar to a mistyped one; NULL: none is similar.
-const char *fxi_opt_nearest(const fxi_opt_table *t, unsigned command, const char *name, size_t n)
+static const char *nearest_name(const fxi_opt_table *t, unsigned command, const char *name,
+                                size_t n)
 {
     const char *best = NULL;
     int best_distance = 3; // too different
@@ -251,6 +256,43 @@ const char *fxi_opt_nearest(const fxi_opt_table *t, unsigned command, const char
         best = t->opt[i].name;
     }
     return best;
+}
+
+// ---- the entries of a file, against the table ---------------------------------------------------
+
+static void name_entry(const fxi_opt_file *f, const fxi_opt_entry *e, char where[WHERE_BYTES])
+{
+    snprintf(where, WHERE_BYTES, "%.80s:%d: %.40s", f->name, e->line, e->key);
+}
+
+static unsigned section_bit(const fxi_opt_table *t, const char *section)
+{
+    for (size_t i = 0; i < t->n_section; i++)
+        if (strcmp(t->section[i].name, section) == 0) return t->section[i].command;
+    return 0;
+}
+
+static fx_status check_entry(const fxi_opt_file *f, const fxi_opt_entry *e, const fxi_opt_table *t,
+                             fx_error *err)
+{
+    const unsigned command = e->section[0] ? section_bit(t, e->section) : ~0u;
+    if (!command)
+        return fxi_fail(err, FX_EINVAL, "%.80s:%d: unknown command '%.40s'", f->name, e->line,
+                        e->section);
+    const fxi_opt *o = find_option(t, command, e->key, strlen(e->key));
+    if (o && o->type != FXI_OPT_CONFIG) return FX_OK;
+    const char *near = o ? NULL : nearest_name(t, command, e->key, strlen(e->key));
+    if (o)
+        return fxi_fail(err, FX_EINVAL, "%.80s:%d: '%.40s' cannot be set in a file", f->name,
+                        e->line, e->key);
+    return fxi_fail(err, FX_EINVAL, "%.80s:%d: unknown option '%.40s'%s%s%s", f->name, e->line,
+                    e->key, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+}
+
+static fx_status check_file(const fxi_opt_file *f, const fxi_opt_table *t, fx_error *err)
+{
+    for (size_t i = 0; i < f->n_entry; i++) FX_TRY(check_entry(f, &f->entry[i], t, err));
+    return FX_OK;
 }
 
 // ---- sources, the last one winning -------------------------------------------------------------
@@ -315,12 +357,12 @@ static fx_status take_entries(const opt_scan *s, bool of_section)
     const fxi_opt_file *f = &s->rest->file;
     for (size_t i = 0; i < f->n_entry; i++) {
         const fxi_opt_entry *e = &f->entry[i];
-        const fxi_opt *o = fxi_opt_find(s->t, s->command, e->key, strlen(e->key));
+        const fxi_opt *o = find_option(s->t, s->command, e->key, strlen(e->key));
         const bool is_ours = !e->section[0] != of_section;
-        char where[FXI_OPT_WHERE_BYTES];
+        char where[WHERE_BYTES];
         if (!is_ours || !o) continue;
-        if (of_section && fxi_opt_section_bit(s->t, e->section) != s->command) continue;
-        fxi_opt_file_where(f, e, where);
+        if (of_section && section_bit(s->t, e->section) != s->command) continue;
+        name_entry(f, e, where);
         note_old_name(s, e->key, strlen(e->key));
         FX_TRY(set_row(s, o, where, e->value, FXI_OPT_FROM_FILE, e->line));
     }
@@ -343,7 +385,7 @@ static fx_status take_environment(const opt_scan *s)
     for (size_t i = 0; i < s->t->n_renamed; i++) {
         const fxi_opt_renamed *r = &s->t->renamed[i];
         const fxi_opt *o =
-            r->old_value ? NULL : fxi_opt_find(s->t, s->command, r->now, strlen(r->now));
+            r->old_value ? NULL : find_option(s->t, s->command, r->now, strlen(r->now));
         if (o) FX_TRY(take_variable(s, o, r->name));
     }
     for (size_t i = 0; i < s->t->n_opt; i++) {
@@ -369,7 +411,7 @@ static fx_status take_value(opt_scan *s, const fxi_opt *o, const char *source, c
 static fx_status unknown_long(const fxi_opt_table *t, unsigned command, const char *name, size_t n,
                               fx_error *err)
 {
-    const char *near = fxi_opt_nearest(t, command, name, n);
+    const char *near = nearest_name(t, command, name, n);
     if (!near)
         return fxi_fail(err, FX_EINVAL, "unknown option '--%.*s'", n < 60 ? (int)n : 60, name);
     return fxi_fail(err, FX_EINVAL, "unknown option '--%.*s'; did you mean '--%s'?", (int)n, name,
@@ -379,10 +421,10 @@ static fx_status unknown_long(const fxi_opt_table *t, unsigned command, const ch
 static fx_status take_long(opt_scan *s, const char *name)
 {
     size_t n = strcspn(name, "=");
-    const fxi_opt *o = fxi_opt_find(s->t, s->command, name, n);
+    const fxi_opt *o = find_option(s->t, s->command, name, n);
     if (!o) return unknown_long(s->t, s->command, name, n, s->err);
-    char source[FXI_OPT_MAX_NAME + 3] = "--";
-    strncat(source, o->name, FXI_OPT_MAX_NAME);
+    char source[MAX_NAME + 3] = "--";
+    strncat(source, o->name, MAX_NAME);
     note_old_name(s, name, n);
     return take_value(s, o, source, name[n] ? name + n + 1 : NULL);
 }
@@ -469,7 +511,7 @@ fx_status fxi_opt_parse(const fxi_opt_table *t, unsigned command, int argc, char
     const char *path = config_path(&s);
     if (rest->help || !path) return FX_OK;
     FX_TRY(fxi_opt_file_read(path, &rest->file, err));
-    FX_TRY(fxi_opt_file_check(&rest->file, t, err));
+    FX_TRY(check_file(&rest->file, t, err));
     return take_all(&s);
 }
 

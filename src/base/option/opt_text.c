@@ -1,5 +1,5 @@
 // opt_text.c - options as text: a file of options to entries; help, and the values in effect.
-#include "base/option/opt_impl.h"
+#include "base/option/opt.h"
 #include "base/system/grow.h"
 
 #include <ctype.h>
@@ -212,44 +212,6 @@ void fxi_opt_file_free(fxi_opt_file *f)
     free(f->text);
     free(f->entry);
     *f = (fxi_opt_file){0};
-}
-
-// ---- against the table --------------------------------------------------------------------------
-
-void fxi_opt_file_where(const fxi_opt_file *f, const fxi_opt_entry *e,
-                        char where[FXI_OPT_WHERE_BYTES])
-{
-    snprintf(where, FXI_OPT_WHERE_BYTES, "%.80s:%d: %.40s", f->name, e->line, e->key);
-}
-
-unsigned fxi_opt_section_bit(const fxi_opt_table *t, const char *section)
-{
-    for (size_t i = 0; i < t->n_section; i++)
-        if (strcmp(t->section[i].name, section) == 0) return t->section[i].command;
-    return 0;
-}
-
-static fx_status check_entry(const fxi_opt_file *f, const fxi_opt_entry *e, const fxi_opt_table *t,
-                             fx_error *err)
-{
-    const unsigned command = e->section[0] ? fxi_opt_section_bit(t, e->section) : ~0u;
-    if (!command)
-        return fxi_fail(err, FX_EINVAL, "%.80s:%d: unknown command '%.40s'", f->name, e->line,
-                        e->section);
-    const fxi_opt *o = fxi_opt_find(t, command, e->key, strlen(e->key));
-    if (o && o->type != FXI_OPT_CONFIG) return FX_OK;
-    const char *near = o ? NULL : fxi_opt_nearest(t, command, e->key, strlen(e->key));
-    if (o)
-        return fxi_fail(err, FX_EINVAL, "%.80s:%d: '%.40s' cannot be set in a file", f->name,
-                        e->line, e->key);
-    return fxi_fail(err, FX_EINVAL, "%.80s:%d: unknown option '%.40s'%s%s%s", f->name, e->line,
-                    e->key, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
-}
-
-fx_status fxi_opt_file_check(const fxi_opt_file *f, const fxi_opt_table *t, fx_error *err)
-{
-    for (size_t i = 0; i < f->n_entry; i++) FX_TRY(check_entry(f, &f->entry[i], t, err));
-    return FX_OK;
 }
 
 // ---- the variable of each option, help, and the values in effect -------------------------------

@@ -8,7 +8,7 @@
 // Since one arbitrary moment.
 double fxi_now_s(void);
 uint64_t fxi_now_ns(void);
-uint64_t fxi_monotonic_us(void *ud); // for those who take any clock; ud is not used
+uint64_t fxi_monotonic_us(void *ud); // as a replaceable clock; ud is not used
 // The CPU time that the calling thread has used: what it did, not what it waited for.
 double fxi_thread_cpu_s(void);
 uint64_t fxi_thread_cpu_ns(void);

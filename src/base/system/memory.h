@@ -21,12 +21,12 @@ uint64_t fxi_free_memory_bytes(const char *root);
 uint64_t fxi_group_left_bytes(const char *root);
 
 // The most that this process could ever have: the machine's memory and swap, or the least limit of
-// its cgroups. UINT64_MAX: nobody knows.
+// its cgroups. UINT64_MAX: unknown.
 uint64_t fxi_whole_memory_bytes(const char *root);
 
 // Leaves shared memory out of this process's core dumps: a dump would have the KV cache once for
 // each sequence that maps it, with what users wrote. A filter other than the system's preset is
-// kept: somebody chose it.
+// kept: it was chosen.
 void fxi_core_dump_shrink(const char *root);
 
 #endif

@@ -6,11 +6,11 @@
 // n_task. Success proves that the job it saw is still running (its task was not taken, so the job
 // is not done, so the caller has not started another): the job's fn and arg, read before the swap,
 // are the right ones. A worker that was descheduled finds a used-up ticket and goes back to sleep;
-// nobody waits for it. The caller waits for n_done == n_task only.
+// no thread waits for it. The caller waits for n_done == n_task only.
 //
 // Sleeping: a sleeper raises its flag under the lock and then checks the word it waits for once
-// more; whoever changes that word checks the flag afterwards. Both are sequentially consistent, so
-// one of them sees the other.
+// more; a thread that changes that word checks the flag afterwards. Both are sequentially
+// consistent, so one of them sees the other.
 #include "base/system/pool.h"
 
 #include <pthread.h>
@@ -26,7 +26,7 @@
 #define SPIN_S     50e-6  // an idle thread spins this long before it sleeps
 #define SPIN_BATCH 32     // pauses between two readings of the clock
 
-// Cache lines by who writes them: the job, its progress, what is written only when a thread sleeps
+// Cache lines by their writers: the job, its progress, what is written only when a thread sleeps
 // or the pool ends, and the lock.
 struct fxi_pool {
     _Alignas(64) _Atomic uint64_t ticket;

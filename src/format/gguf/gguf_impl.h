@@ -8,8 +8,8 @@
 struct fxi_gguf {
     char *name;
     const unsigned char *data; // what is parsed
-    size_t size_bytes;         // of it
-    uint64_t file_bytes;       // of all its files
+    size_t size_bytes;         // the size of data
+    uint64_t file_bytes;       // the size of all its files
     uint32_t version;
     uint64_t n_kv, n_tensor;
     fxi_gguf_kv *kv;         // [n_kv], in the file's order
@@ -17,7 +17,7 @@ struct fxi_gguf {
     // The names, ascending. Each is the first member of its fxi_gguf_kv or fxi_gguf_tensor.
     const fxi_str **kv_by_name, **tensor_by_name;
     // Where the bytes are; all that apply are freed by fxi_gguf_close.
-    fxi_mapping map;        // of a file
+    fxi_mapping map;        // the mapped file
     struct fxi_gguf **part; // [n_part] of a file in parts: they hold the tensors' bytes
     size_t n_part;
     fxi_gguf_maker maker; // with `head`: makes tensors

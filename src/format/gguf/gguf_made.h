@@ -12,7 +12,7 @@
 
 typedef struct fxi_gguf_maker {
     void *ud;
-    uint64_t file_bytes; // of all its files
+    uint64_t file_bytes; // the size of all its files
     // The bytes of tensor i; NULL: it is made.
     const void *(*place)(void *ud, uint64_t i);
     // Writes rows [row, row + n_row) of tensor i, runs of ne[0] numbers, to dst. Several threads at

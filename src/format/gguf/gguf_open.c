@@ -136,7 +136,7 @@ static fx_status back_pages(const fxi_gguf *g, uintptr_t from, uintptr_t to, fx_
 typedef struct make_job {
     const fxi_gguf_maker *maker;
     uint64_t i, first, end, task_rows, row_bytes;
-    char *dst; // of row `first`
+    char *dst; // where row `first` goes
 } make_job;
 
 static void make_task(void *arg, int task)
@@ -244,7 +244,7 @@ fx_status fxi_gguf_open_head(const char *path, fxi_gguf **out, fx_error *err)
 enum {
     MAX_PART = 9999,
     TAIL_BYTES = sizeof "-00001-of-00003.gguf" - 1,
-    TAIL_ROOM = sizeof "-4294967295-of-4294967295.gguf", // of any two numbers
+    TAIL_ROOM = sizeof "-4294967295-of-4294967295.gguf", // room for any two numbers
 };
 
 typedef struct part_place { // what a part's keys say

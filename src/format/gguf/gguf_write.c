@@ -26,7 +26,7 @@ struct fxi_gguf_writer {
     char *target; // the file that path is or links to; NULL: written directly
     char *temp;   // the file that is written and becomes target
     bool in_memory;
-    char *memory; // of writers that write to memory
+    char *memory; // only for writers that write to memory
     size_t memory_bytes;
     FILE *f;
     gguf_stage stage;
@@ -34,7 +34,7 @@ struct fxi_gguf_writer {
     uint64_t n_kv, n_tensor;
     uint64_t *size_bytes; // [n_tensor]
     size_t cap_tensor;
-    uint64_t data_bytes; // of all tensors declared, each padded
+    uint64_t data_bytes; // the size of all tensors declared, each padded
     uint64_t i_tensor;   // the tensor that write_data fills
     uint64_t n_written;  // bytes of it
     fx_status st;        // FX_OK until something fails

@@ -456,7 +456,7 @@ int fxi_hf_match_name(const fxi_hf_family *family, const char *name,
             "\"head_dim\": 256, \"query_pre_attn_scalar\": 256, \"sliding_window\": 4096, "
 
 static const struct family_defaults {
-    const char *model_type, *members; // of config.json
+    const char *model_type, *members; // what config.json calls it; members that it may leave out
 } family_defaults[] = {
     {"llama", EPS_1E6},
     {"mistral", EPS_1E6 ", \"num_key_value_heads\": 8, \"sliding_window\": 4096, "

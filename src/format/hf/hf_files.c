@@ -45,7 +45,7 @@ static const struct st_type *find_st_type(const char *name)
 
 typedef struct st_cursor {
     fxi_safetensors *s;
-    const unsigned char *data; // of the tensors
+    const unsigned char *data; // where the tensors' data begins
     uint64_t data_bytes;
     fx_error *err;
 } st_cursor;
@@ -61,7 +61,7 @@ fx_status fxi_st_fail(fx_error *err, const fxi_st_tensor *t, const char *fmt, ..
                     fxi_show_text(t->name, strlen(t->name)).s, what);
 }
 
-// ---- one tensor --------------------------------------------------------------------------------
+// ---- safetensors: one tensor --------------------------------------------------------------------
 
 // A whole number from 0 to 2^53, which JSON's numbers hold exactly.
 static bool read_count(const json_t *v, uint64_t *out)
@@ -139,7 +139,7 @@ static fx_status read_entry(const st_cursor *c, const char *name, const json_t *
     return read_range(c, of, t);
 }
 
-// ---- all tensors -------------------------------------------------------------------------------
+// ---- safetensors: all tensors -------------------------------------------------------------------
 
 static int compare_st_names(const void *a, const void *b)
 {
@@ -192,7 +192,7 @@ static fx_status read_entries(const st_cursor *c)
     return st;
 }
 
-// ---- the file ----------------------------------------------------------------------------------
+// ---- safetensors: the file ----------------------------------------------------------------------
 
 static fx_status parse_header(fxi_safetensors *s, const char *text, size_t n, fx_error *err)
 {
@@ -283,7 +283,7 @@ static fx_status parse_config(const char *text, size_t n, fxi_config *out, fx_er
 fx_status fxi_config_parse(const char *text, size_t n, const char *name, fxi_config *out,
                            fx_error *err)
 {
-    *out = (fxi_config){.path = strdup(name), .part = ""};
+    *out = (fxi_config){.path = strdup(name), .part = "", .err = err};
     if (!out->path) return fxi_fail(err, FX_ENOMEM, "%s: no memory", name);
     return parse_config(text, n, out, err);
 }
@@ -311,13 +311,13 @@ static fx_status open_config(const char *folder, const char *name, bool must, fx
 fx_status fxi_config_open(const char *folder, const char *name, bool must, fxi_config *out,
                           fx_error *err)
 {
-    *out = (fxi_config){.part = ""};
+    *out = (fxi_config){.part = "", .err = err};
     return open_config(folder, name, must, out, err);
 }
 
 fx_status fxi_config_open_list(const char *folder, const char *name, fxi_config *out, fx_error *err)
 {
-    *out = (fxi_config){.part = "", .may_be_list = true};
+    *out = (fxi_config){.part = "", .may_be_list = true, .err = err};
     return open_config(folder, name, false, out, err);
 }
 
@@ -331,7 +331,10 @@ void fxi_config_close(fxi_config *c)
 fxi_config fxi_config_part(const fxi_config *c, const char *name, const char *part)
 {
     json_t *of = json_object_get(c->root, name);
-    return (fxi_config){.path = c->path, .root = json_is_object(of) ? of : NULL, .part = part};
+    fxi_config out = *c;
+    out.root = json_is_object(of) ? of : NULL;
+    out.part = part;
+    return out;
 }
 
 const json_t *fxi_config_get(const fxi_config *c, const char *key)
@@ -340,64 +343,60 @@ const json_t *fxi_config_get(const fxi_config *c, const char *key)
     return json_is_null(v) ? NULL : v;
 }
 
-fx_status fxi_config_fail(const fxi_config *c, const char *key, fx_error *err, const char *fmt, ...)
+fx_status fxi_config_fail(const fxi_config *c, const char *key, const char *fmt, ...)
 {
     char what[256];
     va_list ap;
     va_start(ap, fmt);
     fxi_utf8_vprint(what, sizeof what, fmt, ap);
     va_end(ap);
-    return fxi_fail(err, FX_EFORMAT, "%s: %s%s: %s", c->path, c->part, key, what);
+    return fxi_fail(c->err, FX_EFORMAT, "%s: %s%s: %s", c->path, c->part, key, what);
 }
 
 // *v is NULL if the member is absent and not `must`.
-static fx_status find_member(const fxi_config *c, const char *key, bool must, const json_t **v,
-                             fx_error *err)
+static fx_status find_member(const fxi_config *c, const char *key, bool must, const json_t **v)
 {
     *v = fxi_config_get(c, key);
-    return *v || !must ? FX_OK : fxi_config_fail(c, key, err, "missing");
+    return *v || !must ? FX_OK : fxi_config_fail(c, key, "missing");
 }
 
-fx_status fxi_config_f64(const fxi_config *c, const char *key, bool must, double *out,
-                         fx_error *err)
+fx_status fxi_config_f64(const fxi_config *c, const char *key, bool must, double *out)
 {
     const json_t *v;
-    FX_TRY(find_member(c, key, must, &v, err));
+    FX_TRY(find_member(c, key, must, &v));
     if (!v) return FX_OK;
     const double d = json_number_value(v);
-    if (!json_is_number(v) || !isfinite(d)) return fxi_config_fail(c, key, err, "not a number");
+    if (!json_is_number(v) || !isfinite(d)) return fxi_config_fail(c, key, "not a number");
     *out = d;
     return FX_OK;
 }
 
-fx_status fxi_config_u32(const fxi_config *c, const char *key, bool must, uint32_t *out,
-                         fx_error *err)
+fx_status fxi_config_u32(const fxi_config *c, const char *key, bool must, uint32_t *out)
 {
     double d = -1;
-    FX_TRY(fxi_config_f64(c, key, must, &d, err));
+    FX_TRY(fxi_config_f64(c, key, must, &d));
     if (!must && !fxi_config_get(c, key)) return FX_OK;
     if (!(d >= 0 && d <= (double)UINT32_MAX && d == floor(d)))
-        return fxi_config_fail(c, key, err, "%g is not a whole number from 0 to 2^32 - 1", d);
+        return fxi_config_fail(c, key, "%g is not a whole number from 0 to 2^32 - 1", d);
     *out = (uint32_t)d;
     return FX_OK;
 }
 
-fx_status fxi_config_bool(const fxi_config *c, const char *key, bool *out, fx_error *err)
+fx_status fxi_config_bool(const fxi_config *c, const char *key, bool *out)
 {
     const json_t *v = fxi_config_get(c, key);
     if (!v) return FX_OK;
-    if (!json_is_boolean(v)) return fxi_config_fail(c, key, err, "not true or false");
+    if (!json_is_boolean(v)) return fxi_config_fail(c, key, "not true or false");
     *out = json_is_true(v);
     return FX_OK;
 }
 
-fx_status fxi_config_str(const fxi_config *c, const char *key, bool must, const char **out,
-                         fx_error *err)
+fx_status fxi_config_str(const fxi_config *c, const char *key, bool must, const char **out)
 {
     const json_t *v;
-    FX_TRY(find_member(c, key, must, &v, err));
+    FX_TRY(find_member(c, key, must, &v));
     if (!v) return FX_OK;
-    if (!json_is_string(v)) return fxi_config_fail(c, key, err, "not a string");
+    if (!json_is_string(v)) return fxi_config_fail(c, key, "not a string");
     *out = json_string_value(v);
     return FX_OK;
 }
@@ -417,7 +416,7 @@ static fx_status files_memory(const char *path, fx_error *err)
     return fxi_fail(err, FX_ENOMEM, "%s: no memory", path);
 }
 
-// ---- the index ---------------------------------------------------------------------------------
+// ---- the index of a folder's safetensors files --------------------------------------------------
 
 static int compare_texts(const void *a, const void *b)
 {
@@ -466,8 +465,7 @@ fx_status fxi_hf_index_each(const fxi_config *index, fxi_hf_file_fn *fn, void *u
 {
     const json_t *map = fxi_config_get(index, "weight_map");
     if (!json_is_object(map) || !json_object_size(map))
-        return fxi_config_fail(index, "weight_map", err,
-                               "not an object that maps tensors to files");
+        return fxi_config_fail(index, "weight_map", "not an object that maps tensors to files");
     const size_t n = json_object_size(map);
     const char **name = calloc(n, sizeof *name);
     if (!name) return files_memory(index->path, err);
@@ -477,7 +475,7 @@ fx_status fxi_hf_index_each(const fxi_config *index, fxi_hf_file_fn *fn, void *u
     return st;
 }
 
-// ---- opening -----------------------------------------------------------------------------------
+// ---- opening them -------------------------------------------------------------------------------
 
 static fx_status add_file(folder_reader *r, const char *name, fx_error *err)
 {

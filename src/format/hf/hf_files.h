@@ -72,10 +72,11 @@ __attribute__((format(printf, 3, 4))) fx_status fxi_st_fail(fx_error *err, const
 // ---- JSON files, and all safetensors files as one -----------------------------------------------
 
 typedef struct fxi_config {
-    char *path;       // of the file; NULL: closed
-    json_t *root;     // an object; of an absent file that may be absent: empty
+    char *path;       // the file's path; NULL: closed
+    json_t *root;     // an object; empty for an optional file that is absent
     const char *part; // "rope_scaling." in the part of that name, otherwise ""
     bool may_be_list; // the file may hold an array instead
+    fx_error *err;    // gets the errors of the functions below
 } fxi_config;
 
 // Reads FOLDER/NAME; the caller closes *out, on errors too. Numbers are read as real ones. Errors:
@@ -95,24 +96,21 @@ void fxi_config_close(fxi_config *c);
 fxi_config fxi_config_part(const fxi_config *c, const char *name, const char *part);
 
 const json_t *fxi_config_get(const fxi_config *c, const char *key); // NULL: absent or null
-fx_status fxi_config_u32(const fxi_config *c, const char *key, bool must, uint32_t *out,
-                         fx_error *err);
-fx_status fxi_config_f64(const fxi_config *c, const char *key, bool must, double *out,
-                         fx_error *err);
-fx_status fxi_config_bool(const fxi_config *c, const char *key, bool *out, fx_error *err);
-fx_status fxi_config_str(const fxi_config *c, const char *key, bool must, const char **out,
-                         fx_error *err);
+fx_status fxi_config_u32(const fxi_config *c, const char *key, bool must, uint32_t *out);
+fx_status fxi_config_f64(const fxi_config *c, const char *key, bool must, double *out);
+fx_status fxi_config_bool(const fxi_config *c, const char *key, bool *out);
+fx_status fxi_config_str(const fxi_config *c, const char *key, bool must, const char **out);
 // FX_EFORMAT: "FILE: KEY: ...".
-__attribute__((format(printf, 4, 5))) fx_status fxi_config_fail(const fxi_config *c,
-                                                                const char *key, fx_error *err,
-                                                                const char *fmt, ...);
+__attribute__((format(printf, 3, 4))) fx_status fxi_config_fail(const fxi_config *c,
+                                                                const char *key, const char *fmt,
+                                                                ...);
 
 typedef struct fxi_hf_files { // all zero: closed
     fxi_safetensors *file;    // [n_file]
     size_t n_file;
     const fxi_st_tensor **tensor; // [n_tensor] of all files, by name, ascending
     size_t n_tensor;
-    uint64_t size_bytes; // of the files
+    uint64_t size_bytes; // the size of all files
 } fxi_hf_files;
 
 // Opens them; the caller closes *out, on errors too. Errors: FX_EIO, FX_EFORMAT (a file that is

@@ -22,11 +22,11 @@
 typedef enum fxi_hf_how {
     FXI_HF_SAME,
     FXI_HF_FLAT,      // [1, n] to [n]
-    FXI_HF_STACK,     // of experts '@': [n_expert][..]
+    FXI_HF_STACK,     // stacks experts '@': [n_expert][..]
     FXI_HF_TRANSPOSE, // [n_in][n_out]
     FXI_HF_QKV,       // q, k, v of each group of heads together
     FXI_HF_FROM_2,    // without the first two rows
-    FXI_HF_EVEN,      // every other row; of a bias, every other number
+    FXI_HF_EVEN,      // every other row; every other number of a bias
     FXI_HF_ODD,
     FXI_HF_TRANSPOSE_EVEN, // every other column of [n_in][2 n_out]
     FXI_HF_TRANSPOSE_ODD,

@@ -40,19 +40,14 @@ typedef struct rope_reader {
     double theta;
 } rope_reader;
 
-static fx_status number_of(const rope_reader *r, const char *key, bool must, double *out)
-{
-    return fxi_config_f64(&r->p, key, must, out, r->f->err);
-}
-
 static fx_status need_positive(const rope_reader *r, const char *key, double v)
 {
-    return v > 0 ? FX_OK : fxi_config_fail(&r->p, key, r->f->err, "%g is not positive", v);
+    return v > 0 ? FX_OK : fxi_config_fail(&r->p, key, "%g is not positive", v);
 }
 
 static fx_status need_factor(const rope_reader *r, double *factor)
 {
-    FX_TRY(number_of(r, "factor", true, factor));
+    FX_TRY(fxi_config_f64(&r->p, "factor", true, factor));
     return need_positive(r, "factor", *factor);
 }
 
@@ -60,19 +55,12 @@ static fx_status need_factor(const rope_reader *r, double *factor)
 static fx_status read_original(const rope_reader *r, uint32_t *out)
 {
     *out = r->f->ctx_tok;
-    FX_TRY(
-        fxi_config_u32(&r->f->config, "original_max_position_embeddings", false, out, r->f->err));
-    FX_TRY(fxi_config_u32(&r->p, "original_max_position_embeddings", false, out, r->f->err));
+    FX_TRY(fxi_config_u32(&r->f->config, "original_max_position_embeddings", false, out));
+    FX_TRY(fxi_config_u32(&r->p, "original_max_position_embeddings", false, out));
     return need_positive(r, "original_max_position_embeddings", *out);
 }
 
 // ---- kinds of scaling --------------------------------------------------------------------------
-
-static fx_status write_no_scaling(rope_reader *r)
-{
-    (void)r;
-    return FX_OK;
-}
 
 static fx_status write_linear(rope_reader *r)
 {
@@ -104,11 +92,11 @@ static fx_status read_yarn_attention(const rope_reader *r, double factor, double
 {
     double mscale = 0, all_dim = 0;
     *out = yarn_scale(factor, 1);
-    FX_TRY(number_of(r, "mscale", false, &mscale));
-    FX_TRY(number_of(r, "mscale_all_dim", false, &all_dim));
+    FX_TRY(fxi_config_f64(&r->p, "mscale", false, &mscale));
+    FX_TRY(fxi_config_f64(&r->p, "mscale_all_dim", false, &all_dim));
     if (mscale != 0 && all_dim != 0)
         *out = yarn_scale(factor, mscale) / yarn_scale(factor, all_dim);
-    return number_of(r, "attention_factor", false, out);
+    return fxi_config_f64(&r->p, "attention_factor", false, out);
 }
 
 static fx_status write_yarn(rope_reader *r)
@@ -119,9 +107,9 @@ static fx_status write_yarn(rope_reader *r)
     FX_TRY(need_factor(r, &factor));
     FX_TRY(read_original(r, &original));
     FX_TRY(read_yarn_attention(r, factor, &attention));
-    FX_TRY(number_of(r, "beta_fast", false, &fast));
-    FX_TRY(number_of(r, "beta_slow", false, &slow));
-    FX_TRY(fxi_config_bool(&r->p, "truncate", &truncate, r->f->err));
+    FX_TRY(fxi_config_f64(&r->p, "beta_fast", false, &fast));
+    FX_TRY(fxi_config_f64(&r->p, "beta_slow", false, &slow));
+    FX_TRY(fxi_config_bool(&r->p, "truncate", &truncate));
     write_str(r->f, "rope.scaling.type", "yarn");
     write_f32(r->f, "rope.scaling.factor", factor);
     write_u32(r->f, "rope.scaling.original_context_length", original);
@@ -139,11 +127,11 @@ static fx_status write_llama3(rope_reader *r)
     double factor, low = 1, high = 4;
     uint32_t original;
     FX_TRY(need_factor(r, &factor));
-    FX_TRY(number_of(r, "low_freq_factor", false, &low));
-    FX_TRY(number_of(r, "high_freq_factor", false, &high));
+    FX_TRY(fxi_config_f64(&r->p, "low_freq_factor", false, &low));
+    FX_TRY(fxi_config_f64(&r->p, "high_freq_factor", false, &high));
     FX_TRY(read_original(r, &original));
     if (!(low > 0 && high > low))
-        return fxi_config_fail(&r->p, "high_freq_factor", r->f->err, "not above low_freq_factor");
+        return fxi_config_fail(&r->p, "high_freq_factor", "not above low_freq_factor");
     const uint32_t n = r->n_rot / 2;
     float *v = malloc(n * sizeof *v);
     if (!v) return fxi_fail(r->f->err, FX_ENOMEM, "%s: no memory", r->f->path);
@@ -161,11 +149,10 @@ static fx_status write_factors(rope_reader *r, const char *key, const char *name
 {
     const json_t *list = fxi_config_get(&r->p, key);
     const uint32_t n = r->n_rot / 2;
-    if (json_array_size(list) != n)
-        return fxi_config_fail(&r->p, key, r->f->err, "not a list of %u", n);
+    if (json_array_size(list) != n) return fxi_config_fail(&r->p, key, "not a list of %u", n);
     for (uint32_t i = 0; i < n; i++)
         if (!(json_number_value(json_array_get(list, i)) > 0))
-            return fxi_config_fail(&r->p, key, r->f->err, "number %u is not positive", i);
+            return fxi_config_fail(&r->p, key, "number %u is not positive", i);
     float *v = malloc(n * sizeof *v);
     if (!v) return fxi_fail(r->f->err, FX_ENOMEM, "%s: no memory", r->f->path);
     for (uint32_t i = 0; i < n; i++) v[i] = (float)json_number_value(json_array_get(list, i));
@@ -177,9 +164,9 @@ static fx_status write_longrope(rope_reader *r)
     uint32_t original;
     FX_TRY(read_original(r, &original));
     double factor = (double)r->f->ctx_tok / original;
-    FX_TRY(number_of(r, "factor", false, &factor));
+    FX_TRY(fxi_config_f64(&r->p, "factor", false, &factor));
     double attention = factor <= 1 ? 1 : sqrt(1 + log(factor) / log(original));
-    FX_TRY(number_of(r, "attention_factor", false, &attention));
+    FX_TRY(fxi_config_f64(&r->p, "attention_factor", false, &attention));
     write_str(r->f, "rope.scaling.type", "longrope");
     write_u32(r->f, "rope.scaling.original_context_length", original);
     write_f32(r->f, "rope.scaling.attn_factor", attention);
@@ -189,10 +176,10 @@ static fx_status write_longrope(rope_reader *r)
 
 static const struct rope_kind {
     const char *name;
-    fx_status (*write)(rope_reader *r);
+    fx_status (*write)(rope_reader *r); // NULL: nothing to write
 } rope_kinds[] = {
-    {"default", write_no_scaling}, {"linear", write_linear}, {"dynamic", write_dynamic},
-    {"yarn", write_yarn},          {"llama3", write_llama3}, {"longrope", write_longrope},
+    {"default", NULL},      {"linear", write_linear}, {"dynamic", write_dynamic},
+    {"yarn", write_yarn},   {"llama3", write_llama3}, {"longrope", write_longrope},
     {"su", write_longrope},
 };
 
@@ -200,11 +187,12 @@ static fx_status write_scaling(rope_reader *r)
 {
     const char *type = "default";
     if (!r->p.root) return FX_OK;
-    FX_TRY(fxi_config_str(&r->p, "type", false, &type, r->f->err));
-    FX_TRY(fxi_config_str(&r->p, "rope_type", false, &type, r->f->err));
+    FX_TRY(fxi_config_str(&r->p, "type", false, &type));
+    FX_TRY(fxi_config_str(&r->p, "rope_type", false, &type));
     for (size_t i = 0; i < sizeof rope_kinds / sizeof *rope_kinds; i++)
-        if (!strcmp(rope_kinds[i].name, type)) return rope_kinds[i].write(r);
-    return fxi_config_fail(&r->p, "rope_type", r->f->err, "'%s' is not supported",
+        if (!strcmp(rope_kinds[i].name, type))
+            return rope_kinds[i].write ? rope_kinds[i].write(r) : FX_OK;
+    return fxi_config_fail(&r->p, "rope_type", "'%s' is not supported",
                            fxi_show_text(type, strlen(type)).s);
 }
 
@@ -216,11 +204,11 @@ static fx_status read_n_rot(rope_reader *r)
                                         "partial_rotary_factor"};
     double part = 1;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        FX_TRY(fxi_config_f64(&r->f->config, names[i], false, &part, r->f->err));
-    if (r->p.root) FX_TRY(number_of(r, "partial_rotary_factor", false, &part));
+        FX_TRY(fxi_config_f64(&r->f->config, names[i], false, &part));
+    if (r->p.root) FX_TRY(fxi_config_f64(&r->p, "partial_rotary_factor", false, &part));
     r->n_rot = part > 0 && part <= 1 ? (uint32_t)(r->f->head_dim * part) : 0;
     if (r->n_rot >= 2 && r->n_rot % 2 == 0) return FX_OK;
-    return fxi_config_fail(&r->f->config, "partial_rotary_factor", r->f->err,
+    return fxi_config_fail(&r->f->config, "partial_rotary_factor",
                            "%g of %u numbers cannot be rotated in pairs", part, r->f->head_dim);
 }
 
@@ -229,9 +217,9 @@ static fx_status write_local_theta(const rope_reader *r, const fxi_config *all)
 {
     double theta = 10000;
     if (strcmp(r->f->family->arch, "gemma3")) return FX_OK;
-    FX_TRY(fxi_config_f64(&r->f->config, "rope_local_base_freq", false, &theta, r->f->err));
+    FX_TRY(fxi_config_f64(&r->f->config, "rope_local_base_freq", false, &theta));
     const fxi_config local = fxi_config_part(all, "sliding_attention", "sliding_attention.");
-    if (local.root) FX_TRY(fxi_config_f64(&local, "rope_theta", false, &theta, r->f->err));
+    if (local.root) FX_TRY(fxi_config_f64(&local, "rope_theta", false, &theta));
     write_f32(r->f, "rope.freq_base_swa", theta);
     return FX_OK;
 }
@@ -241,7 +229,7 @@ static fx_status write_temperature(const rope_reader *r)
     double beta = 0;
     uint32_t original;
     if (!r->p.root || !fxi_config_get(&r->p, "llama_4_scaling_beta")) return FX_OK;
-    FX_TRY(number_of(r, "llama_4_scaling_beta", true, &beta));
+    FX_TRY(fxi_config_f64(&r->p, "llama_4_scaling_beta", true, &beta));
     FX_TRY(read_original(r, &original));
     write_f32(r->f, "attention.temperature_scale", beta);
     write_u32(r->f, "attention.temperature_length", original);
@@ -259,10 +247,10 @@ static fx_status write_rope(fxi_folder *f)
     static const char *const names[] = {"rotary_emb_base", "rope_theta"};
     r.theta = 10000;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        FX_TRY(fxi_config_f64(&r.f->config, names[i], false, &r.theta, r.f->err));
-    if (r.p.root) FX_TRY(number_of(&r, "rope_theta", false, &r.theta));
+        FX_TRY(fxi_config_f64(&r.f->config, names[i], false, &r.theta));
+    if (r.p.root) FX_TRY(fxi_config_f64(&r.p, "rope_theta", false, &r.theta));
     if (!(r.theta > 0))
-        return fxi_config_fail(&r.f->config, "rope_theta", r.f->err, "%g is not positive", r.theta);
+        return fxi_config_fail(&r.f->config, "rope_theta", "%g is not positive", r.theta);
     FX_TRY(read_n_rot(&r));
     write_u32(r.f, "rope.dimension_count", r.n_rot);
     write_f32(r.f, "rope.freq_base", r.theta);
@@ -297,12 +285,12 @@ static fx_status read_shape_number(fxi_folder *f, const struct shape_number *n)
     uint32_t *out = (uint32_t *)(void *)((char *)f + n->offset);
     for (size_t i = 0; i < 4 && n->names[i]; i++) {
         if (!fxi_config_get(&f->config, n->names[i])) continue;
-        FX_TRY(fxi_config_u32(&f->config, n->names[i], true, out, f->err));
+        FX_TRY(fxi_config_u32(&f->config, n->names[i], true, out));
         if (*out <= n->max && (*out || !n->must)) return FX_OK;
-        return fxi_config_fail(&f->config, n->names[i], f->err, "%u is out of range (1 to %u)",
-                               *out, n->max);
+        return fxi_config_fail(&f->config, n->names[i], "%u is out of range (1 to %u)", *out,
+                               n->max);
     }
-    return n->must ? fxi_config_fail(&f->config, n->names[0], f->err, "missing") : FX_OK;
+    return n->must ? fxi_config_fail(&f->config, n->names[0], "missing") : FX_OK;
 }
 
 // Falcon has one KV head for all, unless its newer layout says how many.
@@ -310,8 +298,8 @@ static fx_status set_falcon_heads(fxi_folder *f)
 {
     bool newer = false, multi = true;
     if (strcmp(f->family->arch, "falcon")) return FX_OK;
-    FX_TRY(fxi_config_bool(&f->config, "new_decoder_architecture", &newer, f->err));
-    FX_TRY(fxi_config_bool(&f->config, "multi_query", &multi, f->err));
+    FX_TRY(fxi_config_bool(&f->config, "new_decoder_architecture", &newer));
+    FX_TRY(fxi_config_bool(&f->config, "multi_query", &multi));
     if (!newer) f->n_kv_head = multi ? 1 : f->n_head;
     return FX_OK;
 }
@@ -321,9 +309,9 @@ static fx_status cut_positions(fxi_folder *f)
 {
     uint32_t pad = 1;
     if (!(f->family->flags & FXI_HF_FROM_POSITION_2)) return FX_OK;
-    FX_TRY(fxi_config_u32(&f->config, "pad_token_id", false, &pad, f->err));
+    FX_TRY(fxi_config_u32(&f->config, "pad_token_id", false, &pad));
     if (pad != 1 || f->ctx_tok < 3)
-        return fxi_config_fail(&f->config, "pad_token_id", f->err, "only 1 is supported");
+        return fxi_config_fail(&f->config, "pad_token_id", "only 1 is supported");
     f->ctx_tok -= 2;
     return FX_OK;
 }
@@ -334,11 +322,11 @@ static fx_status check_shape_numbers(fxi_folder *f)
     if (!f->n_kv_head) f->n_kv_head = f->n_head;
     FX_TRY(set_falcon_heads(f));
     if (!f->head_dim && f->dim % f->n_head)
-        return fxi_config_fail(&f->config, "hidden_size", f->err,
-                               "%u is not a multiple of %u heads", f->dim, f->n_head);
+        return fxi_config_fail(&f->config, "hidden_size", "%u is not a multiple of %u heads",
+                               f->dim, f->n_head);
     if (!f->head_dim) f->head_dim = f->dim / f->n_head;
     if (f->n_head % f->n_kv_head)
-        return fxi_config_fail(&f->config, "num_key_value_heads", f->err,
+        return fxi_config_fail(&f->config, "num_key_value_heads",
                                "%u heads are not a multiple of %u KV heads", f->n_head,
                                f->n_kv_head);
     if (!f->ctx_tok) f->ctx_tok = 2048; // Falcon's, which its config does not say
@@ -352,10 +340,10 @@ static fx_status read_tie(fxi_folder *f)
                              fxi_hf_files_find(&f->files, "language_model.lm_head.weight") ||
                              fxi_hf_files_find(&f->files, "embed_out.weight");
     f->tied = false;
-    FX_TRY(fxi_config_bool(&f->config, "tie_word_embeddings", &f->tied, f->err));
+    FX_TRY(fxi_config_bool(&f->config, "tie_word_embeddings", &f->tied));
     if (f->tied || untied_head || !given || !fxi_hf_files_find(&f->files, "model.norm.weight"))
         return FX_OK;
-    return fxi_config_fail(&f->config, "tie_word_embeddings", f->err,
+    return fxi_config_fail(&f->config, "tie_word_embeddings",
                            "false, but there is no tensor lm_head.weight");
 }
 
@@ -380,7 +368,7 @@ static fx_status check_neutral(const fxi_folder *f, const fxi_hf_neutral *n)
     for (; n && n->key; n++) {
         const json_t *v = fxi_config_get(&f->config, n->key);
         if (v && !is_value(v, n->value))
-            return fxi_config_fail(&f->config, n->key, f->err, "only %s is supported", n->value);
+            return fxi_config_fail(&f->config, n->key, "only %s is supported", n->value);
     }
     return FX_OK;
 }
@@ -391,10 +379,10 @@ static fx_status check_quantization(const fxi_folder *f)
     const fxi_config q = fxi_config_part(&f->whole, "quantization_config", "quantization_config.");
     const char *method = "";
     if (!q.root) return FX_OK;
-    FX_TRY(fxi_config_str(&q, "quant_method", true, &method, f->err));
+    FX_TRY(fxi_config_str(&q, "quant_method", true, &method));
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!strcmp(method, known[i])) return FX_OK;
-    return fxi_config_fail(&q, "quant_method", f->err,
+    return fxi_config_fail(&q, "quant_method",
                            "'%s' is not supported (fp8, mxfp4, compressed-tensors)",
                            fxi_show_text(method, strlen(method)).s);
 }
@@ -421,9 +409,9 @@ static fx_status write_activation(const fxi_folder *f)
     const char *act = f->family->act;
     if (!act) return FX_OK;
     for (size_t i = 0; i < sizeof member / sizeof *member; i++) {
-        FX_TRY(fxi_config_str(&f->config, member[i], false, &act, f->err));
+        FX_TRY(fxi_config_str(&f->config, member[i], false, &act));
         if (!act_of(act))
-            return fxi_config_fail(&f->config, member[i], f->err, "'%s' is not supported",
+            return fxi_config_fail(&f->config, member[i], "'%s' is not supported",
                                    fxi_show_text(act, strlen(act)).s);
     }
     if (strcmp(act_of(act), act_of(f->family->act)))
@@ -439,13 +427,13 @@ enum { MAX_LAYER = 1024 };
 static fx_status read_layer_types(const fxi_folder *f, const json_t *types, uint8_t *windowed)
 {
     if (json_array_size(types) != f->n_layer)
-        return fxi_config_fail(&f->config, "layer_types", f->err, "not a list of %u", f->n_layer);
+        return fxi_config_fail(&f->config, "layer_types", "not a list of %u", f->n_layer);
     for (uint32_t i = 0; i < f->n_layer; i++) {
         const char *type = json_string_value(json_array_get(types, i));
         windowed[i] = type && !strcmp(type, "sliding_attention");
         if (windowed[i] || (type && !strcmp(type, "full_attention"))) continue;
-        return fxi_config_fail(&f->config, "layer_types", f->err, "layer %u: '%s' is not supported",
-                               i, type ? fxi_show_text(type, strlen(type)).s : "");
+        return fxi_config_fail(&f->config, "layer_types", "layer %u: '%s' is not supported", i,
+                               type ? fxi_show_text(type, strlen(type)).s : "");
     }
     return FX_OK;
 }
@@ -454,8 +442,8 @@ static fx_status guess_windows(const fxi_folder *f, uint8_t *windowed)
 {
     uint32_t first = f->n_layer, step = strcmp(f->family->arch, "gemma3") ? 2 : 6;
     if (!strcmp(f->family->model_type, "olmo3")) step = 4;
-    FX_TRY(fxi_config_u32(&f->config, "max_window_layers", false, &first, f->err));
-    FX_TRY(fxi_config_u32(&f->config, "sliding_window_pattern", false, &step, f->err));
+    FX_TRY(fxi_config_u32(&f->config, "max_window_layers", false, &first));
+    FX_TRY(fxi_config_u32(&f->config, "sliding_window_pattern", false, &step));
     for (uint32_t i = 0; i < f->n_layer; i++)
         windowed[i] = f->family->window == FXI_HF_EVERY ||
                       (f->family->window == FXI_HF_FROM_LAYER && i >= first) ||
@@ -469,8 +457,8 @@ static fx_status write_windows(const fxi_folder *f)
     uint32_t window = 0;
     bool used = f->family->window != FXI_HF_NO_WINDOW;
     if (f->family->window == FXI_HF_FROM_LAYER) used = false; // unless config.json says so
-    FX_TRY(fxi_config_bool(&f->config, "use_sliding_window", &used, f->err));
-    FX_TRY(fxi_config_u32(&f->config, "sliding_window", false, &window, f->err));
+    FX_TRY(fxi_config_bool(&f->config, "use_sliding_window", &used));
+    FX_TRY(fxi_config_u32(&f->config, "sliding_window", false, &window));
     const json_t *types = fxi_config_get(&f->config, "layer_types");
     if (!window || (!used && !types)) return FX_OK;
     FX_TRY(types ? read_layer_types(f, types, windowed) : guess_windows(f, windowed));
@@ -494,15 +482,15 @@ static fx_status write_member(const fxi_folder *f, const fxi_hf_key *k)
     if (!fxi_config_get(&f->config, k->from)) return FX_OK;
     switch (k->value) {
     case FXI_HF_U32:
-        FX_TRY(fxi_config_u32(&f->config, k->from, true, &u, f->err));
+        FX_TRY(fxi_config_u32(&f->config, k->from, true, &u));
         write_u32(f, k->to, u);
         break;
     case FXI_HF_F32:
-        FX_TRY(fxi_config_f64(&f->config, k->from, true, &d, f->err));
+        FX_TRY(fxi_config_f64(&f->config, k->from, true, &d));
         write_f32(f, k->to, d);
         break;
     case FXI_HF_BOOL:
-        FX_TRY(fxi_config_bool(&f->config, k->from, &b, f->err));
+        FX_TRY(fxi_config_bool(&f->config, k->from, &b));
         write_bool(f, k->to, b);
         break;
     }
@@ -534,7 +522,7 @@ static fx_status write_epsilon(const fxi_folder *f)
                                         "norm_epsilon"};
     double eps = 1e-5;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        FX_TRY(fxi_config_f64(&f->config, names[i], false, &eps, f->err));
+        FX_TRY(fxi_config_f64(&f->config, names[i], false, &eps));
     write_f32(f,
               f->family->flags & FXI_HF_LAYER_NORM ? "attention.layer_norm_epsilon"
                                                    : "attention.layer_norm_rms_epsilon",
@@ -548,8 +536,8 @@ static fx_status write_ffn_length(const fxi_folder *f)
                                         "ffn_hidden_size"};
     uint32_t n = f->family->flags & FXI_HF_FFN_4X ? 4 * f->dim : 0;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        FX_TRY(fxi_config_u32(&f->config, names[i], false, &n, f->err));
-    if (!n) return fxi_config_fail(&f->config, names[0], f->err, "missing");
+        FX_TRY(fxi_config_u32(&f->config, names[i], false, &n));
+    if (!n) return fxi_config_fail(&f->config, names[0], "missing");
     write_u32(f, "feed_forward_length", n);
     return FX_OK;
 }
@@ -559,10 +547,9 @@ static fx_status write_gemma_scale(const fxi_folder *f)
 {
     double scalar = 0;
     if (!fxi_config_get(&f->config, "query_pre_attn_scalar")) return FX_OK;
-    FX_TRY(fxi_config_f64(&f->config, "query_pre_attn_scalar", true, &scalar, f->err));
+    FX_TRY(fxi_config_f64(&f->config, "query_pre_attn_scalar", true, &scalar));
     if (!(scalar > 0))
-        return fxi_config_fail(&f->config, "query_pre_attn_scalar", f->err, "%g is not positive",
-                               scalar);
+        return fxi_config_fail(&f->config, "query_pre_attn_scalar", "%g is not positive", scalar);
     write_f32(f, "attention.scale", 1 / sqrt(scalar));
     return FX_OK;
 }
@@ -574,7 +561,7 @@ static fx_status write_expert_length(const fxi_folder *f)
     if (!f->n_expert || fxi_config_get(&f->config, "moe_intermediate_size") ||
         !strcmp(f->family->model_type, "gpt_oss") || !strcmp(f->family->arch, "llama"))
         return FX_OK;
-    FX_TRY(fxi_config_u32(&f->config, "intermediate_size", true, &n, f->err));
+    FX_TRY(fxi_config_u32(&f->config, "intermediate_size", true, &n));
     write_u32(f, "expert_feed_forward_length", n);
     return FX_OK;
 }
@@ -586,8 +573,7 @@ static fx_status write_no_rope_layers(const fxi_folder *f)
     const json_t *list = fxi_config_get(&f->config, "no_rope_layers");
     if (!list || strcmp(f->family->arch, "smollm3")) return FX_OK;
     if (json_array_size(list) != f->n_layer)
-        return fxi_config_fail(&f->config, "no_rope_layers", f->err, "not a list of %u",
-                               f->n_layer);
+        return fxi_config_fail(&f->config, "no_rope_layers", "not a list of %u", f->n_layer);
     bool usual = true;
     for (uint32_t i = 0; i < f->n_layer; i++) {
         has[i] = json_number_value(json_array_get(list, i)) != 0;

@@ -13,13 +13,12 @@
 #include "format/show.h"
 #include "format/vocab.h"
 
-// ---- what ends a generation --------------------------------------------------------------------
+// ---- the tokenizer: what ends a generation ------------------------------------------------------
 
 static fx_status add_end(const fxi_folder *f, const fxi_config *c, const json_t *v, fxi_ids *ends)
 {
     const double id = json_is_number(v) ? json_number_value(v) : -1;
-    if (!(id >= 0 && id < INT32_MAX))
-        return fxi_config_fail(c, "eos_token_id", f->err, "not a token's id");
+    if (!(id >= 0 && id < INT32_MAX)) return fxi_config_fail(c, "eos_token_id", "not a token's id");
     for (size_t i = 0; i < ends->n; i++)
         if (ends->id[i] == (int32_t)id) return FX_OK;
     return fxi_ids_add(ends, (int32_t)id) ? FX_OK
@@ -47,7 +46,7 @@ static fx_status read_ends(const fxi_folder *f, fxi_ids *ends)
     return st;
 }
 
-// ---- templates ---------------------------------------------------------------------------------
+// ---- the tokenizer: named templates -------------------------------------------------------------
 
 // Models may have several: tokenizer_config.json lists them by name.
 static void write_templates(const fxi_folder *f, const fxi_config *c)
@@ -74,7 +73,7 @@ static fx_status write_named_templates(const fxi_folder *f)
     return st;
 }
 
-// ---- the whole ---------------------------------------------------------------------------------
+// ---- the tokenizer: its keys --------------------------------------------------------------------
 
 static bool has_tokenizer(const fxi_folder *f)
 {
@@ -94,7 +93,7 @@ static fx_status write_tokenizer(fxi_folder *f)
     fxi_ids ends = {0};
     uint32_t n_row = 0;
     if (!has_tokenizer(f)) return FX_OK;
-    FX_TRY(fxi_config_u32(&f->config, "vocab_size", false, &n_row, f->err));
+    FX_TRY(fxi_config_u32(&f->config, "vocab_size", false, &n_row));
     fx_status st = read_ends(f, &ends);
     if (st == FX_OK) st = fxi_vocab_describe(f->path, n_row, &ends, f->w, f->err);
     if (st == FX_OK) st = write_named_templates(f);
@@ -102,10 +101,10 @@ static fx_status write_tokenizer(fxi_folder *f)
     return st;
 }
 
-// ---- pooling: how an embedding model turns the rows of a text into a vector ---------------------
+// ---- pooling: how rows become an embedding ------------------------------------------------------
 
 static const struct pooling_mode {
-    const char *member, *name; // of config.json: a flag, or the value of pooling_mode
+    const char *member, *name; // a flag of config.json, or the value of its pooling_mode
     uint32_t type;             // GGUF's number
 } pooling_modes[] = {{"pooling_mode_mean_tokens", "mean", 1},
                      {"pooling_mode_cls_token", "cls", 2},
@@ -113,45 +112,44 @@ static const struct pooling_mode {
 
 enum { N_MODE = sizeof pooling_modes / sizeof *pooling_modes };
 
-static fx_status refuse_mode(const fxi_folder *f, const fxi_config *c)
+static fx_status refuse_mode(const fxi_config *c)
 {
-    return fxi_config_fail(c, "pooling_mode", f->err, "only mean, cls and lasttoken are supported");
+    return fxi_config_fail(c, "pooling_mode", "only mean, cls and lasttoken are supported");
 }
 
-static fx_status read_flags(const fxi_folder *f, const fxi_config *c, uint32_t *type)
+static fx_status read_flags(const fxi_config *c, uint32_t *type)
 {
     for (size_t i = 0; i < N_MODE; i++) {
         bool on = false;
-        FX_TRY(fxi_config_bool(c, pooling_modes[i].member, &on, f->err));
+        FX_TRY(fxi_config_bool(c, pooling_modes[i].member, &on));
         if (on && *type)
-            return fxi_config_fail(c, pooling_modes[i].member, f->err,
-                                   "more than one pooling mode");
+            return fxi_config_fail(c, pooling_modes[i].member, "more than one pooling mode");
         if (on) *type = pooling_modes[i].type;
     }
-    return *type ? FX_OK : refuse_mode(f, c);
+    return *type ? FX_OK : refuse_mode(c);
 }
 
-static fx_status read_mode(const fxi_folder *f, const fxi_config *c, uint32_t *type)
+static fx_status read_mode(const fxi_config *c, uint32_t *type)
 {
     const char *name = "";
     if (!json_object_size(c->root)) return FX_OK;
-    if (!fxi_config_get(c, "pooling_mode")) return read_flags(f, c, type);
-    FX_TRY(fxi_config_str(c, "pooling_mode", true, &name, f->err));
+    if (!fxi_config_get(c, "pooling_mode")) return read_flags(c, type);
+    FX_TRY(fxi_config_str(c, "pooling_mode", true, &name));
     for (size_t i = 0; i < N_MODE; i++)
         if (!strcmp(name, pooling_modes[i].name)) *type = pooling_modes[i].type;
-    return *type ? FX_OK : refuse_mode(f, c);
+    return *type ? FX_OK : refuse_mode(c);
 }
 
 static fx_status read_pooling_file(const fxi_folder *f, uint32_t *type)
 {
     fxi_config c;
     fx_status st = fxi_config_open(f->path, "1_Pooling/config.json", false, &c, f->err);
-    if (st == FX_OK) st = read_mode(f, &c, type);
+    if (st == FX_OK) st = read_mode(&c, type);
     fxi_config_close(&c);
     return st;
 }
 
-// ---- the steps ---------------------------------------------------------------------------------
+// ---- pooling: modules.json ----------------------------------------------------------------------
 
 // The last word of a module's type, "sentence_transformers.models.Pooling".
 static const char *module_name(const json_t *module)
@@ -162,13 +160,13 @@ static const char *module_name(const json_t *module)
 }
 
 // Steps of other kinds, such as Dense, change the vector.
-static fx_status read_modules(const fxi_folder *f, const fxi_config *c, bool *normalizes)
+static fx_status read_modules(const fxi_config *c, bool *normalizes)
 {
     for (size_t i = 0; i < json_array_size(c->root); i++) {
         const char *name = module_name(json_array_get(c->root, i));
         *normalizes |= !strcmp(name, "Normalize");
         if (strcmp(name, "Transformer") && strcmp(name, "Pooling") && strcmp(name, "Normalize"))
-            return fxi_config_fail(c, "type", f->err, "module '%s' is not supported",
+            return fxi_config_fail(c, "type", "module '%s' is not supported",
                                    fxi_show_text(name, strlen(name)).s);
     }
     return FX_OK;
@@ -178,7 +176,7 @@ static fx_status write_modules(const fxi_folder *f, uint32_t type, const fxi_con
 {
     char key[FXI_HF_KEY_BYTES];
     bool normalizes = false;
-    FX_TRY(read_modules(f, modules, &normalizes));
+    FX_TRY(read_modules(modules, &normalizes));
     if (!type) return FX_OK;
     fxi_gguf_write_u32(f->w, fxi_hf_arch_key(f, "pooling_type", key), type);
     if (json_is_array(modules->root))
@@ -197,7 +195,7 @@ static fx_status write_pooling(const fxi_folder *f)
     return st;
 }
 
-// ---- the maker ---------------------------------------------------------------------------------
+// ---- tensors, as an fxi_gguf asks for them ------------------------------------------------------
 
 static const void *place_tensor(void *ud, uint64_t i)
 {
@@ -253,7 +251,7 @@ static fx_status fail_family(const fxi_folder *f, const char *type)
     const char *name;
     for (size_t i = 0; (name = fxi_hf_family_name(i)) && n < sizeof list - 32; i++)
         n += (size_t)snprintf(list + n, sizeof list - n, i ? ", %s" : "%s", name);
-    return fxi_config_fail(&f->whole, "model_type", f->err, "'%s' is not supported, only %s",
+    return fxi_config_fail(&f->whole, "model_type", "'%s' is not supported, only %s",
                            fxi_show_text(type, strlen(type)).s, list);
 }
 
@@ -264,7 +262,7 @@ static fx_status choose_family(fxi_folder *f)
     f->config = f->whole;
     const fxi_config text = fxi_config_part(&f->whole, "text_config", "text_config.");
     if (text.root && fxi_config_get(&text, "model_type")) f->config = text;
-    FX_TRY(fxi_config_str(&f->config, "model_type", true, &type, f->err));
+    FX_TRY(fxi_config_str(&f->config, "model_type", true, &type));
     f->family = fxi_hf_family_find(type);
     return f->family ? fxi_hf_add_defaults(f) : fail_family(f, type);
 }

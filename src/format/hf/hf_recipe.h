@@ -14,12 +14,12 @@ typedef struct fxi_recipe fxi_recipe;
 
 typedef struct fxi_recipe_src {
     const fxi_st_tensor *t;
-    const fxi_st_tensor *scale;      // of FP8 and MXFP4; NULL: none
-    uint64_t block_rows, block_cols; // of FP8: numbers that share a scale
+    const fxi_st_tensor *scale;      // FP8 and MXFP4 only; otherwise NULL
+    uint64_t block_rows, block_cols; // FP8: numbers that share a scale
 } fxi_recipe_src;
 
 struct fxi_recipe {
-    char name[96]; // of the GGUF tensor
+    char name[96]; // the GGUF tensor's name
     fxi_dtype type;
     uint32_t n_dim;
     uint64_t ne[FXI_GGUF_MAX_DIM];
@@ -27,10 +27,10 @@ struct fxi_recipe {
     size_t n_src;
     uint64_t run;
     uint64_t (*map)(const fxi_recipe *r, uint64_t unit); // NULL: unit
-    uint64_t p[4];                                       // of map
+    uint64_t p[4];                                       // parameters of map
     float plus;                                          // added to every number
     bool mxfp4;    // sources are gpt-oss's blocks and scales; a unit is a row
-    float *values; // of a tensor without sources: [ne[0]]
+    float *values; // a tensor without sources: its values, [ne[0]]
 };
 
 // The maps. A row is a run of n_in numbers, n_in = the matrix's columns.

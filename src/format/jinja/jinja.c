@@ -8,7 +8,6 @@
 #include "base/text/utf8.h"
 #include "format/jinja/jinja_parse.h"
 #include "format/jinja/jinja_run.h"
-#include "format/jinja/jinja_tree.h"
 
 // ---- JSON to values -----------------------------------------------------------------------------
 

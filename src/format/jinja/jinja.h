@@ -27,7 +27,7 @@
 
 typedef struct fxi_jinja fxi_jinja; // a compiled template
 
-enum { FXI_JINJA_MAX_BYTES = 512 << 10 }; // of a template
+enum { FXI_JINJA_MAX_BYTES = 512 << 10 }; // a template's longest text
 
 // Copies the text. Errors: FX_EFORMAT (too long, bad UTF-8, syntax, something that is not
 // supported: the line and what it is), FX_ENOMEM.
@@ -53,7 +53,7 @@ typedef struct fxi_jinja_var {
 typedef struct fxi_jinja_limits {
     uint64_t n_step;     // nodes visited, plus one for 64 bytes processed, or for 8 where each
                          // character is examined
-    size_t memory_bytes; // of all values
+    size_t memory_bytes; // limit of all values together
     size_t output_bytes;
     int depth; // nesting of expressions, statements, macro calls and values
 } fxi_jinja_limits;

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "format/jinja/jinja_run.h"
-#include "format/jinja/jinja_tree.h"
 
 // ---- scopes: chains of them, each a list of bindings --------------------------------------------
 
@@ -92,7 +91,7 @@ fx_status fxi_jroutine_call(fxi_jrun *r, const fxi_jroutine *row, fxi_jval self,
     return row->run(r, &c, out);
 }
 
-// ---- arguments ----------------------------------------------------------------------------------
+// ---- a routine's arguments ----------------------------------------------------------------------
 
 bool fxi_jcall_given(const fxi_jcall *c, int i)
 {

@@ -11,7 +11,6 @@
 
 #include "base/text/utf8.h"
 #include "format/jinja/jinja_parse.h"
-#include "format/jinja/jinja_tree.h"
 
 // ---- tokens, nodes, names, nesting: for statements too ------------------------------------------
 
@@ -529,8 +528,8 @@ static fx_status parse_unary(fxi_jparse *p, bool with_filter, fxi_jnode **out)
 }
 
 static const struct binary {
-    const char *word; // of an operator that is a name, otherwise NULL
-    int op;           // of any other operator
+    const char *word; // an operator that is a name, otherwise NULL
+    int op;           // any other operator
     level level;
     fxi_jkind kind;
     fxi_jop meaning;

@@ -13,7 +13,6 @@
 
 #include "base/text/utf8.h" // defines: fxi_utf8_vprint
 #include "format/jinja/jinja_parse.h"
-#include "format/jinja/jinja_tree.h"
 
 fx_status fxi_jlex_refuse(fx_error *err, int line, const char *fmt, ...)
 {

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "format/jinja/jinja_run.h"
-#include "format/jinja/jinja_tree.h"
 
 // ---- tojson: JSON text the way Python's json.dumps writes it ------------------------------------
 
@@ -21,7 +20,7 @@ typedef struct json_writer {
     fxi_jrun *r;
     const json_style *d;
     fxi_jout *o;
-    size_t depth; // of indentation
+    size_t depth; // levels of indentation
 } json_writer;
 
 static fx_status write_value(json_writer *w, fxi_jval v);
@@ -173,7 +172,7 @@ static fx_status write_value(json_writer *w, fxi_jval v)
     return st;
 }
 
-// ---- the filter, as transformers defines it -----------------------------------------------------
+// ---- tojson: the filter, as transformers defines it ---------------------------------------------
 
 static fx_status json_indent(fxi_jrun *r, const fxi_jcall *c, json_style *d)
 {
@@ -228,7 +227,7 @@ static fx_status say_bool(fxi_jval *out, bool yes)
     return FX_OK;
 }
 
-// ---- types --------------------------------------------------------------------------------------
+// ---- tests: types -------------------------------------------------------------------------------
 
 // row->how: a set of types
 TEST(test_type)
@@ -250,7 +249,7 @@ TEST(test_iterable)
     return say_bool(out, fxi_jval_is_iterable(c->self));
 }
 
-// ---- numbers and comparisons --------------------------------------------------------------------
+// ---- tests: numbers and comparisons -------------------------------------------------------------
 
 // odd, even: row->how is the remainder
 TEST(test_parity)
@@ -274,7 +273,7 @@ TEST(test_compare)
     return say_bool(out, yes);
 }
 
-// ---- the table ----------------------------------------------------------------------------------
+// ---- the table of tests -------------------------------------------------------------------------
 
 #define BIT(type) (1 << FXI_JVAL_##type)
 #define ONE       .n_must = 1, .param = {"-"}
@@ -314,7 +313,7 @@ static const fxi_jroutine library_tests[] = {
     {.name = NULL},
 };
 
-// ---- functions that every template can call -----------------------------------------------------
+// ---- functions ----------------------------------------------------------------------------------
 
 enum { MAX_RANGE = 100000 }; // Jinja's limit
 
@@ -404,7 +403,7 @@ static fx_status fn_strftime(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
     return fxi_jout_finish(r, &o, out);
 }
 
-// ---- the table ----------------------------------------------------------------------------------
+// ---- the table of functions ---------------------------------------------------------------------
 
 static const fxi_jroutine library_functions[] = {
     {.name = "namespace", .run = fn_namespace, .param = {"*"}},
@@ -414,7 +413,7 @@ static const fxi_jroutine library_functions[] = {
     {.name = NULL},
 };
 
-// ---- text ---------------------------------------------------------------------------------------
+// ---- filters: text ------------------------------------------------------------------------------
 
 static fx_status filter_string(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
 {
@@ -504,7 +503,7 @@ static fx_status filter_indent(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
     return fxi_jout_finish(r, &o, out);
 }
 
-// ---- numbers ------------------------------------------------------------------------------------
+// ---- filters: numbers ---------------------------------------------------------------------------
 
 // A number's text without surrounding white space and '_' between digits; false: too long, or a '_'
 // elsewhere.
@@ -590,7 +589,7 @@ static fx_status filter_abs(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
     return negative ? fxi_jop_negate(r, c->self, out) : fxi_jop_plus(r, c->self, out);
 }
 
-// ---- any value ----------------------------------------------------------------------------------
+// ---- filters: any value -------------------------------------------------------------------------
 
 static fx_status filter_default(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
 {
@@ -600,7 +599,7 @@ static fx_status filter_default(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
     return missing && out->type == FXI_JVAL_ABSENT ? fxi_jstr_copy(r, "", true, out) : FX_OK;
 }
 
-// ---- the table ----------------------------------------------------------------------------------
+// ---- the table of filters -----------------------------------------------------------------------
 
 static const fxi_jroutine library_filters[] = {
     {.name = "abs", .run = filter_abs},

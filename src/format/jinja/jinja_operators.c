@@ -7,7 +7,6 @@
 
 #include "base/text/utf8.h"
 #include "format/jinja/jinja_run.h"
-#include "format/jinja/jinja_tree.h"
 
 static const char *const op_names[FXI_JOP_N_OP] = {
     [FXI_JOP_ADD] = "+",         [FXI_JOP_SUB] = "-",       [FXI_JOP_MUL] = "*",

@@ -36,7 +36,7 @@ typedef struct fxi_jtoken {
     int op; // '+', FXI_JLEX_OP2('*', '*'), ..
 } fxi_jtoken;
 
-enum { FXI_JLEX_MAX_NEST = 100 }; // of brackets, expressions and blocks in a template's text
+enum { FXI_JLEX_MAX_NEST = 100 }; // nested brackets, expressions and blocks
 
 typedef struct fxi_jlex {
     const char *s; // newlines are \n, without the last one
@@ -44,7 +44,7 @@ typedef struct fxi_jlex {
     int line;
     enum { FXI_JLEX_IN_DATA, FXI_JLEX_IN_VAR, FXI_JLEX_IN_BLOCK } in;
     bool line_starts; // `at` is the first place of a line
-    fxi_jtoken begin; // of the tag after the data returned last
+    fxi_jtoken begin; // the tag after the data returned last
     bool has_begin;
     char open[FXI_JLEX_MAX_NEST]; // brackets not yet closed
     int n_open;
@@ -66,7 +66,7 @@ typedef struct fxi_jparse {
     fxi_jmem *mem;
     fxi_jnames **names;
     int depth;
-    int tag_line;                                // of the last tag that opened a block
+    int tag_line;                                // the line of the last tag that opened a block
     bool sees_varargs, sees_kwargs, sees_caller; // in the macro that is parsed
     int n_loop;                                  // enclosing loops, within this macro
     bool reads_parts;                            // a loop over "content" was seen

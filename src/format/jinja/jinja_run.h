@@ -27,7 +27,7 @@ struct fxi_jrun {
     fxi_jinja_limits lim;
     uint64_t n_step; // left
     int depth;
-    int line;                 // of the node that is being evaluated
+    int line;                 // the line of the node that is being evaluated
     struct fxi_jscope *scope; // innermost
     fxi_jout *out;
     fxi_jval captured; // the text that a block with filters has rendered
@@ -75,8 +75,8 @@ static inline bool fxi_jval_is_seq(fxi_jval v)
 {
     return v.type == FXI_JVAL_LIST || v.type == FXI_JVAL_TUPLE;
 }
-int64_t fxi_jval_to_int(fxi_jval v);  // of an int or bool
-double fxi_jval_to_float(fxi_jval v); // of a number
+int64_t fxi_jval_to_int(fxi_jval v);  // v is an int or bool
+double fxi_jval_to_float(fxi_jval v); // v is a number
 fx_status fxi_jval_equal(fxi_jrun *r, fxi_jval a, fxi_jval b, bool *out);
 // < 0, 0, > 0; fails for types that Python does not order. op: for the error.
 fx_status fxi_jval_compare(fxi_jrun *r, fxi_jval a, fxi_jval b, const char *op, int *out);

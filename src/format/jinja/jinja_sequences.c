@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "format/jinja/jinja_run.h"
-#include "format/jinja/jinja_tree.h"
 
 // ---- ends, lengths, copies ----------------------------------------------------------------------
 

@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "format/jinja/jinja_parse.h"
-#include "format/jinja/jinja_tree.h"
 
 // ---- bodies -------------------------------------------------------------------------------------
 

@@ -4,7 +4,6 @@
 
 #include "base/text/utf8.h"
 #include "format/jinja/jinja_run.h"
-#include "format/jinja/jinja_tree.h"
 
 // ---- splitting ----------------------------------------------------------------------------------
 
@@ -192,7 +191,7 @@ fx_status fxi_jstr_recase(fxi_jrun *r, const fxi_jstr *s, char first, char how, 
 
 #define METHOD(name) static fx_status name(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
 
-// ---- searching ----------------------------------------------------------------------------------
+// ---- methods: searching -------------------------------------------------------------------------
 
 // Bytes from .. to of the string, given in characters by arguments i and i + 1.
 static fx_status search_window(fxi_jrun *r, const fxi_jcall *c, int i, size_t *from, size_t *to)
@@ -253,7 +252,7 @@ METHOD(str_find)
     return FX_OK;
 }
 
-// ---- cutting ------------------------------------------------------------------------------------
+// ---- methods: cutting ---------------------------------------------------------------------------
 
 enum { LEFT = 1, RIGHT = 2 };
 
@@ -277,7 +276,7 @@ METHOD(str_remove)
     return fxi_jstr_part(r, s, c->row->how ? 0 : what->n, s->n - what->n, out);
 }
 
-// ---- splitting, joining, replacing --------------------------------------------------------------
+// ---- methods: splitting, joining, replacing -----------------------------------------------------
 
 // split, rsplit (row->how: 1)
 METHOD(str_split)
@@ -327,7 +326,7 @@ METHOD(str_replace)
     return fxi_jstr_replace(r, c->self.s, old, by, count < 0 ? UINT64_MAX : (uint64_t)count, out);
 }
 
-// ---- case ---------------------------------------------------------------------------------------
+// ---- methods: case ------------------------------------------------------------------------------
 
 // upper, lower, capitalize: row->how is 'u', 'l', 't'
 METHOD(str_case)
@@ -355,7 +354,7 @@ METHOD(str_title)
     return fxi_jout_finish(r, &o, out);
 }
 
-// ---- dictionaries -------------------------------------------------------------------------------
+// ---- methods of dictionaries --------------------------------------------------------------------
 
 static fx_status dict_get(fxi_jrun *r, const fxi_jcall *c, fxi_jval *out)
 {

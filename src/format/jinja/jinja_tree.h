@@ -26,7 +26,7 @@ typedef enum fxi_jtype {
     FXI_JVAL_TUPLE,
     FXI_JVAL_DICT,
     FXI_JVAL_RANGE,
-    FXI_JVAL_VIEW, // of dict.items(), .keys() or .values()
+    FXI_JVAL_VIEW, // the result of dict.items(), .keys() or .values()
     FXI_JVAL_GENERATOR,
     FXI_JVAL_NAMESPACE,
     FXI_JVAL_LOOP,
@@ -58,13 +58,13 @@ typedef struct fxi_jrange {
 
 struct fxi_jval {
     uint8_t type; // fxi_jtype
-    bool own;     // of a number: computed by the template, so its digits count as the template's;
-                  // of an undefined value: a method of Python's that is not supported
+    bool own;     // a number: computed by the template, so its digits count as the template's;
+                  // an undefined value: a method of Python's that is not supported
     union {
         bool b;
         int64_t i;
         double f;
-        const fxi_jstr *s; // of an undefined value: its name, NULL if it had none
+        const fxi_jstr *s; // an undefined value: its name, NULL if it had none
         const fxi_jseq *seq;
         const struct fxi_jdict *dict;
         const fxi_jrange *range;
@@ -88,7 +88,7 @@ typedef struct fxi_jdict {
     const fxi_jpair *e; // [n] in order
     size_t n;
     const uint32_t *by_key; // [n] strings first, sorted; NULL: few enough for a linear search
-    size_t n_str;           // of by_key
+    size_t n_str;           // size of by_key
 } fxi_jdict;
 
 typedef enum fxi_jview_kind { FXI_JVIEW_ITEMS, FXI_JVIEW_KEYS, FXI_JVIEW_VALUES } fxi_jview_kind;
@@ -227,7 +227,7 @@ typedef struct fxi_jroutine {
     int how;                                   // for run, where several rows share one
 } fxi_jroutine;
 
-typedef struct fxi_jmethods { // of one type
+typedef struct fxi_jmethods { // the methods of one type
     const fxi_jroutine *rows; // NULL: the type has no methods
     const char *others;       // methods of Python's type that are not supported, with a blank
                               // around each: their names hide items of the same name
@@ -313,7 +313,7 @@ typedef struct fxi_jnode fxi_jnode;
 struct fxi_jnode {
     uint8_t kind;
     uint8_t op;      // fxi_jop
-    bool takes_more; // of a macro: its body mentions varargs, or (takes_more_kw) kwargs
+    bool takes_more; // a macro: its body mentions varargs, or (takes_more_kw) kwargs
     bool takes_more_kw;
     int line;
     const fxi_jstr *name; // interned: equal names are one pointer

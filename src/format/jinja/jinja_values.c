@@ -10,7 +10,6 @@
 
 #include "base/text/utf8.h"
 #include "format/jinja/jinja_run.h"
-#include "format/jinja/jinja_tree.h"
 
 static const char *const type_names[FXI_JVAL_N_TYPE] = {
     [FXI_JVAL_UNDEFINED] = "Undefined", [FXI_JVAL_NONE] = "NoneType",
@@ -443,7 +442,7 @@ fx_status fxi_jval_contains(fxi_jrun *r, fxi_jval in, fxi_jval what, bool *out)
     return FX_OK;
 }
 
-// ---- numbers ------------------------------------------------------------------------------------
+// ---- text: numbers ------------------------------------------------------------------------------
 
 // The shortest "d.ddde+xx" that reads back as the same double.
 static void shortest_digits(double f, char text[FXI_JVAL_FLOAT_BYTES])
@@ -481,7 +480,7 @@ static fx_status show_number(fxi_jrun *r, fxi_jout *o, fxi_jval v)
     return fxi_jout_add_bytes(r, o, text, n, v.own);
 }
 
-// ---- strings ------------------------------------------------------------------------------------
+// ---- text: strings ------------------------------------------------------------------------------
 
 static fx_status show_escape(fxi_jrun *r, fxi_jout *o, uint32_t c, bool own)
 {
@@ -512,7 +511,7 @@ static fx_status show_quoted(fxi_jrun *r, fxi_jout *o, const fxi_jstr *s)
     return fxi_jout_add_bytes(r, o, &quote, 1, false);
 }
 
-// ---- containers ---------------------------------------------------------------------------------
+// ---- text: containers ---------------------------------------------------------------------------
 
 static fx_status show_text(fxi_jrun *r, fxi_jout *o, const char *text)
 {

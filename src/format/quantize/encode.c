@@ -158,9 +158,9 @@ void fxi_qblock_refine(const fxi_qformat *f, const float *x, const float *weight
 
 typedef struct encode_task {
     const fxi_encode_rows *job;
-    size_t src_bytes, dst_bytes; // of a row
+    size_t src_bytes, dst_bytes; // sizes of a row
     float *number;               // [n_row][n_col]
-    float limit;                 // of a number's size
+    float limit;                 // the largest magnitude of a number
     _Atomic size_t bad_row;
 } encode_task;
 

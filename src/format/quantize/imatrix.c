@@ -18,7 +18,7 @@
 enum { MAX_ENTRY = 1 << 20, MAX_ENTRY_NAME = 1024 };
 
 typedef struct matrix_entry {
-    fxi_str name; // of the tensor; owned
+    fxi_str name; // the tensor's name; owned
     size_t n_value;
     float *value;
 } matrix_entry;

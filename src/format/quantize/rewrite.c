@@ -20,8 +20,9 @@
 struct fxi_mixture {
     const char *name;
     fxi_dtype base;
-    uint32_t file_type;   // llama.cpp's number
-    fxi_dtype more, some; // of tensors that get more bits, and of fused q, k and v; base: none does
+    uint32_t file_type; // llama.cpp's number
+    // The types of tensors that get more bits, and of fused q, k and v; base: none does.
+    fxi_dtype more, some;
 };
 
 static const fxi_mixture mixtures[] = {
@@ -45,7 +46,7 @@ const char *fxi_mixture_names(void)
     return "f32, f16, bf16, q8_0, q6_k, q5_k_m, q5_1, q5_0, q4_k_m, q4_1, q4_0";
 }
 
-// ---- the model ---------------------------------------------------------------------------------
+// ---- mixtures: what they depend on --------------------------------------------------------------
 
 static uint32_t mixture_number(const fxi_gguf *g, fxi_str arch, const char *name,
                                uint32_t otherwise)
@@ -67,7 +68,7 @@ static void look_at_model(const fxi_gguf *g, bool has_imatrix, fxi_mixture_model
     out->has_output = fxi_gguf_find_tensor(g, "output.weight") != NULL;
 }
 
-// ---- one tensor --------------------------------------------------------------------------------
+// ---- mixtures: the type of one tensor -----------------------------------------------------------
 
 static bool name_has(const fxi_gguf_tensor *t, const char *part)
 {

@@ -245,7 +245,7 @@ static fxi_str trim_blanks(fxi_str s)
     return s;
 }
 
-// What the last message says; of several parts, the last one.
+// What the last message says; the last part of several.
 static fxi_str final_text(const json_t *messages)
 {
     const json_t *last = json_array_get(messages, json_array_size(messages) - 1);

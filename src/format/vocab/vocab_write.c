@@ -234,7 +234,7 @@ static bool prepends_space(const fxi_vocab_spec *s)
            has_norm(s, FXI_NORM_PREPEND_FIRST);
 }
 
-// ---- kinds -------------------------------------------------------------------------------------
+// ---- kinds of vocabularies ----------------------------------------------------------------------
 
 static fx_status write_kind(const fxi_vocab_spec *s, size_t n, fxi_gguf_writer *w, fx_error *err)
 {

@@ -308,10 +308,7 @@ static fx_status find_move(fxi_auto *a, uint32_t state, uint8_t byte, uint32_t *
 // Finds or makes the row of a state. NULL: out of memory.
 static uint32_t *moves_of(fxi_auto *a, uint32_t state)
 {
-    while (a->n_row <= state) {
-        if (!fxi_grow(&a->row, sizeof *a->row, a->n_row, &a->cap_row)) return NULL;
-        a->row[a->n_row++] = FXI_AUTO_UNKNOWN;
-    }
+    if (!fxi_grow_to(&a->row, sizeof *a->row, state, 0xff, &a->n_row, &a->cap_row)) return NULL;
     if (a->row[state] == FXI_AUTO_UNKNOWN) {
         const size_t row_bytes = a->n_class * sizeof *a->move;
         if (!fxi_grow(&a->move, row_bytes, a->n_move, &a->cap_move)) return NULL;
@@ -375,8 +372,12 @@ fxi_byte_set fxi_auto_bytes(const fxi_auto *a, uint32_t state)
     const fxi_gram_stack_set set = a->stacks.set[state];
     fxi_byte_set all = {{0}};
     for (uint32_t i = 0; i < set.n; i++) {
-        const fxi_byte_set of = bytes_of_top(a->g, &a->stacks.frame[set.first + i]);
-        for (int w = 0; w < 4; w++) all.word[w] |= of.word[w];
+        const fxi_gram_frame *top = &a->stacks.frame[set.first + i];
+        const fxi_gram_node *x = &a->g->node[top->node];
+        if (x->kind == FXI_GRAM_TEXT)
+            fxi_byte_put(&all, (uint8_t)a->g->text.p[x->at + top->at]);
+        else
+            for (int w = 0; w < 4; w++) all.word[w] |= a->g->set[x->at].word[w];
     }
     return all;
 }
@@ -448,15 +449,6 @@ void fxi_auto_normals_free(fxi_auto_normals *m)
     m->n = m->cap = 0;
 }
 
-static bool reach_normal(fxi_auto_normals *m, uint32_t set)
-{
-    while (m->n <= set) {
-        if (!fxi_grow(&m->of, sizeof *m->of, m->n, &m->cap)) return false;
-        m->of[m->n++] = 0;
-    }
-    return true;
-}
-
 static uint32_t normal_count(const fxi_gram *g, const fxi_gram_node *x, uint32_t count,
                              uint32_t reach)
 {
@@ -488,7 +480,8 @@ static fx_status normalize_set(fxi_auto *a, fxi_auto_normals *m, uint32_t set, u
     if (differs) st = fxi_gram_stacks_put(&a->stacks, frame, x.n, x.has_empty, out, err);
     free(frame);
     if (st) return st;
-    if (!reach_normal(m, *out > set ? *out : set)) return fxi_fail_memory(err);
+    const uint32_t last = *out > set ? *out : set;
+    if (!fxi_grow_to(&m->of, sizeof *m->of, last, 0, &m->n, &m->cap)) return fxi_fail_memory(err);
     m->of[set] = m->of[*out] = *out;
     return FX_OK;
 }
@@ -498,8 +491,8 @@ fx_status fxi_auto_normalize(fxi_auto *a, fxi_auto_normals *m, uint32_t set, uin
                              fx_error *err)
 {
     *out = set <= FXI_STACKS_EMPTY ? set : fxi_auto_normal_known(m, set);
-    if (!reach_normal(m, set > FXI_STACKS_EMPTY ? set : FXI_STACKS_EMPTY))
-        return fxi_fail_memory(err);
+    const uint32_t last = set > FXI_STACKS_EMPTY ? set : FXI_STACKS_EMPTY;
+    if (!fxi_grow_to(&m->of, sizeof *m->of, last, 0, &m->n, &m->cap)) return fxi_fail_memory(err);
     m->of[FXI_STACKS_EMPTY] = FXI_STACKS_EMPTY;
     if (*out || set == FXI_STACKS_NONE) return FX_OK;
     const fxi_gram_stack_set x = a->stacks.set[set];

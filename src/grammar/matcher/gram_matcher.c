@@ -25,8 +25,8 @@ enum {
     SPELL_COST = 4000,       // of a text by the tokens of the vocabulary
     AHEAD_SPEND = 4000000,   // on what was not asked for: 10 to 20 ms
 };
-#define NOT_FORCED  (-1)
-#define NOT_SPELLED INT32_MIN // yet
+#define NOT_SPELLED (-1) // yet
+#define NOT_FORCED  (-2)
 
 // States in the order in which they are reached from the start, to be computed before they are
 // needed.
@@ -285,11 +285,8 @@ static bool knows_forced(const fxi_gram_matcher *m, uint32_t state)
 // *tok: the token that must come next; NOT_FORCED: none.
 static fx_status forced_at(fxi_gram_matcher *m, uint32_t state, int32_t *tok, fx_error *err)
 {
-    while (m->n_forced <= state) {
-        if (!fxi_grow(&m->forced, sizeof *m->forced, m->n_forced, &m->cap_forced))
-            return fxi_fail_memory(err);
-        m->forced[m->n_forced++] = NOT_SPELLED;
-    }
+    if (!fxi_grow_to(&m->forced, sizeof *m->forced, state, 0xff, &m->n_forced, &m->cap_forced))
+        return fxi_fail_memory(err);
     *tok = m->forced[state];
     if (*tok != NOT_SPELLED) return FX_OK;
     FX_TRY(find_forced(m, state, tok, err));
@@ -400,10 +397,7 @@ fx_status fxi_gram_matcher_prepare(fxi_gram_matcher *m, const int32_t *tok, size
 
 static bool push_ahead(look_ahead *q, uint32_t state)
 {
-    while (q->n_seen <= state) {
-        if (!fxi_grow(&q->is_seen, 1, q->n_seen, &q->cap_seen)) return false;
-        q->is_seen[q->n_seen++] = 0;
-    }
+    if (!fxi_grow_to(&q->is_seen, 1, state, 0, &q->n_seen, &q->cap_seen)) return false;
     if (q->is_seen[state]) return true;
     if (!fxi_grow(&q->state, sizeof *q->state, q->n, &q->cap)) return false;
     q->is_seen[state] = 1;

@@ -144,15 +144,6 @@ static kept_mask *keep_mask(fxi_gram_masks *m, const uint64_t *mask)
     return k;
 }
 
-static bool reach_state(fxi_gram_masks *m, uint32_t state)
-{
-    while (m->n_of <= state) {
-        if (!fxi_grow(&m->of, sizeof *m->of, m->n_of, &m->cap_of)) return false;
-        m->of[m->n_of++] = (state_mask){.is_set = false};
-    }
-    return true;
-}
-
 fx_status fxi_gram_masks_normalize(fxi_gram_masks *m, uint32_t state, uint32_t *out, fx_error *err)
 {
     return fxi_auto_normalize(m->moves.a, &m->normals, state, out, err);
@@ -172,7 +163,9 @@ fx_status fxi_gram_masks_keep(fxi_gram_masks *m, uint32_t state, const uint64_t 
                               fx_error *err)
 {
     if (fxi_gram_masks_find(m, state)) return FX_OK;
-    const kept_mask *k = reach_state(m, state) ? keep_mask(m, mask) : NULL;
+    if (!fxi_grow_to(&m->of, sizeof *m->of, state, 0, &m->n_of, &m->cap_of))
+        return fxi_fail_memory(err);
+    const kept_mask *k = keep_mask(m, mask);
     if (!k) return fxi_fail_memory(err);
     m->of[state] = (state_mask){(uint32_t)(k - m->kept), k->turn, true};
     m->n_made++;

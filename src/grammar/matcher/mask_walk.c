@@ -131,18 +131,6 @@ static fx_status find_slice_move(fxi_slice_moves *m, size_t slice, uint32_t stat
     return FX_OK;
 }
 
-static bool reach_slices(fxi_slice_moves *m, uint32_t state)
-{
-    while (m->n_state <= state) {
-        if (!fxi_grow(&m->move, FXI_SLICE_REST * sizeof *m->move, m->n_state, &m->cap))
-            return false;
-        for (size_t i = 0; i < FXI_SLICE_REST; i++)
-            m->move[m->n_state * FXI_SLICE_REST + i] = NOT_KNOWN;
-        m->n_state++;
-    }
-    return true;
-}
-
 void fxi_slice_moves_free(fxi_slice_moves *m)
 {
     free(m->move);
@@ -163,7 +151,9 @@ static fx_status find_run(fxi_mask_walk *w, size_t slice, uint32_t state, slice_
     *out = (slice_run){.state = {state}};
     while (out->n < FXI_SLICE_CHARS) {
         FX_TRY(charge_budget(&w->budget, 2, err));
-        if (!reach_slices(m, state)) return fxi_fail_memory(err);
+        if (!fxi_grow_to(&m->move, FXI_SLICE_REST * sizeof *m->move, state, 0xff, &m->n_state,
+                         &m->cap)) // NOT_KNOWN
+            return fxi_fail_memory(err);
         const uint32_t *next = &m->move[state * FXI_SLICE_REST + slice];
         if (*next == NOT_KNOWN) FX_TRY(find_slice_move(m, slice, state, err));
         if (*next == FXI_AUTO_DEAD) return FX_OK;

@@ -1,8 +1,10 @@
 // schema_impl.h - what the files that read a schema share.
 //
-//   schema.c          sets of schemas and their rules; a set's alternatives, without $ref, allOf,
+//   schema.c          the queue of rules to define; parts of a schema, plain strings
+//   schema_set.c      sets of schemas and their rules; a set's alternatives, without $ref, allOf,
 //                     anyOf and oneOf
-//   schema_keyword.c  the keywords and what their values must be; where a schema stands; $ref
+//   schema_keyword.c  memory and work; the keywords and what their values must be; where a schema
+//                     stands; $ref
 //   schema_value.c    enum and const; whether a value is valid; whether two sets exclude each other
 //   schema_number.c, schema_string.c, schema_object.c (arrays, too)
 //
@@ -62,10 +64,13 @@ enum {
 };
 enum { FXI_SCHEMA_LOOKS = 256 }; // values that one unit of work looks at
 
-// ---- schema.c -----------------------------------------------------------------------------------
+// ---- schema_keyword.c ---------------------------------------------------------------------------
 
 // Memory of the arena, cleared; NULL: none.
 void *fxi_schema_alloc(fxi_schema *r, size_t n, size_t elem_bytes);
+// Makes room for one more after the n elements of *list, which has room for *cap, in the arena.
+// False: out of memory.
+bool fxi_schema_grow(fxi_schema *r, void *list, size_t elem_bytes, size_t n, size_t *cap);
 // Charges n units of work, of up to 10 us each. Bounded, so that a schema takes seconds at most,
 // not minutes. Error: FX_EINVAL.
 fx_status fxi_schema_charge(fxi_schema *r, size_t n);
@@ -82,25 +87,12 @@ typedef struct fxi_schema_bag {
 fx_status fxi_schema_put(fxi_schema *r, fxi_schema_bag *b, const json_t *schema);
 bool fxi_schema_has(const fxi_schema_set *s, const json_t *schema);
 
-// The values that satisfy all schemas of a set.
-fx_status fxi_schema_node(fxi_schema *r, const fxi_schema_set *set, uint32_t *node);
-
 typedef struct fxi_schema_alts { // nodes of alternatives, in the arena
     uint32_t *node;
     size_t n, cap;
 } fxi_schema_alts;
 
 fx_status fxi_schema_add_alt(fxi_schema *r, fxi_schema_alts *alts, uint32_t node);
-
-typedef struct fxi_schema_lists { // in the arena
-    fxi_schema_set *at;           // [n]
-    size_t n, cap;
-} fxi_schema_lists;
-
-// The alternatives of a set.
-fx_status fxi_schema_expand(fxi_schema *r, const fxi_schema_set *set, fxi_schema_lists *out);
-
-// ---- schema_keyword.c ---------------------------------------------------------------------------
 
 // Checks the keywords of one schema object.
 fx_status fxi_schema_check(fxi_schema *r, const json_t *schema);
@@ -122,6 +114,19 @@ uint32_t fxi_schema_most(const fxi_schema_set *list, const char *keyword);
 fx_status fxi_schema_at(fxi_schema *r, const char *pointer, const json_t **out);
 // The schema that the $ref of this one names.
 fx_status fxi_schema_resolve(fxi_schema *r, const json_t *schema, const json_t **out);
+
+// ---- schema_set.c -------------------------------------------------------------------------------
+
+// The values that satisfy all schemas of a set.
+fx_status fxi_schema_node(fxi_schema *r, const fxi_schema_set *set, uint32_t *node);
+
+typedef struct fxi_schema_lists { // in the arena
+    fxi_schema_set *at;           // [n]
+    size_t n, cap;
+} fxi_schema_lists;
+
+// The alternatives of a set.
+fx_status fxi_schema_expand(fxi_schema *r, const fxi_schema_set *set, fxi_schema_lists *out);
 
 // ---- types: each adds what one alternative allows -----------------------------------------------
 

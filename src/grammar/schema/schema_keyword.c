@@ -1,13 +1,76 @@
-// schema_keyword.c - the table of keywords, lookups in a list of schemas, and references: JSON
-// pointers (RFC 6901) after "#", and anchors.
+// schema_keyword.c - the lowest of the files that read a schema: memory and work, the table of
+// keywords, lookups in a list of schemas, and references: JSON pointers (RFC 6901) after "#", and
+// anchors.
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/text/buf.h"
 #include "base/text/utf8.h"
 #include "grammar/schema/schema_impl.h"
+
+enum { SLAB_BYTES = 16 << 10, WORK_PER_INTERSECTION = 100, PAIRS_PER_WORK = 4 };
+
+// ---- memory and work ----------------------------------------------------------------------------
+
+void *fxi_schema_alloc(fxi_schema *r, size_t n, size_t elem_bytes)
+{
+    void *p = fxi_arena_take(&r->arena, n * elem_bytes, SLAB_BYTES);
+    if (p) memset(p, 0, n * elem_bytes);
+    return p;
+}
+
+bool fxi_schema_grow(fxi_schema *r, void *list, size_t elem_bytes, size_t n, size_t *cap)
+{
+    void **at = list;
+    if (n < *cap) return true;
+    const size_t want = 2 * *cap + 4;
+    void *more = fxi_schema_alloc(r, want, elem_bytes);
+    if (!more) return false;
+    if (n) memcpy(more, *at, n * elem_bytes);
+    *at = more;
+    *cap = want;
+    return true;
+}
+
+fx_status fxi_schema_charge(fxi_schema *r, size_t n)
+{
+    if ((r->n_work += n) <= FXI_SCHEMA_MAX_WORK) return FX_OK;
+    return fxi_fail(r->err, FX_EINVAL, "schema: its alternatives are too many to be written down");
+}
+
+fx_status fxi_schema_charge_pairs(fxi_schema *r, size_t n, size_t n_pair)
+{
+    return fxi_schema_charge(r, n * WORK_PER_INTERSECTION + n_pair / PAIRS_PER_WORK);
+}
+
+bool fxi_schema_has(const fxi_schema_set *s, const json_t *schema)
+{
+    size_t i = 0;
+    while (i < s->n && s->at[i] != schema) i++;
+    return i < s->n;
+}
+
+fx_status fxi_schema_put(fxi_schema *r, fxi_schema_bag *b, const json_t *schema)
+{
+    if (fxi_schema_has(&b->set, schema)) return FX_OK;
+    if (!fxi_schema_grow(r, &b->set.at, sizeof *b->set.at, b->set.n, &b->cap))
+        return fxi_fail_memory(r->err);
+    b->set.at[b->set.n++] = schema;
+    return FX_OK;
+}
+
+fx_status fxi_schema_add_alt(fxi_schema *r, fxi_schema_alts *alts, uint32_t node)
+{
+    if (!fxi_schema_grow(r, &alts->node, sizeof *alts->node, alts->n, &alts->cap))
+        return fxi_fail_memory(r->err);
+    alts->node[alts->n++] = node;
+    return FX_OK;
+}
+
+// ---- keywords -----------------------------------------------------------------------------------
 
 // What a keyword's value must be.
 typedef enum keyword_value {

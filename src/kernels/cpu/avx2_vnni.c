@@ -50,6 +50,6 @@ void fxi_avx2_vnni_linear_quant(const fxi_linear *w, const fxi_act *a, int n_tok
 
 // Ten sums of integers in registers; those of floats are kept in memory between runs.
 #define PROBE_SUMS 5
-#include "kernels/cpu/probe/int8_loops.h"
+#include "kernels/cpu/int8_loops.h"
 
 const fxi_probe_int8 fxi_avx2_vnni_probe[FXI_PROBE_N_RUN] = PROBE_INT8;

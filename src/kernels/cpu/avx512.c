@@ -19,7 +19,7 @@
 #include "kernels/cpu/body/body_linear.h"
 
 #define PROBE_CHAINS 12
-#include "kernels/cpu/probe/float_loops.h"
+#include "kernels/cpu/float_loops.h"
 
 #include "kernels/cpu/path_table.h"
 

@@ -44,6 +44,6 @@ void fxi_avx512_vnni_linear_quant(const fxi_linear *w, const fxi_act *a, int n_t
 }
 
 #define PROBE_SUMS 12
-#include "kernels/cpu/probe/int8_loops.h"
+#include "kernels/cpu/int8_loops.h"
 
 const fxi_probe_int8 fxi_avx512_vnni_probe[FXI_PROBE_N_RUN] = PROBE_INT8;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Around every change of who holds a page, whether it is recorded, and where it is.
+// Called before and after every change of a page's holders, its record or its place.
 static void uncount_page(fxi_paged *k, const fxi_page *p)
 {
     k->n_shared -= fxi_page_is_shared(p);
@@ -19,8 +19,8 @@ static void count_page(fxi_paged *k, const fxi_page *p)
 
 // ---- recorded pages ----------------------------------------------------------------------------
 //
-// A hash table from what comes before a page and its tokens to the page, keyed so that nobody can
-// choose prompts whose pages collide, and the domains.
+// A hash table from what comes before a page and its tokens to the page, keyed so that clients
+// cannot choose prompts whose pages collide, and the domains.
 
 static size_t tokens_bytes(const fxi_paged *k)
 {
@@ -125,7 +125,7 @@ void fxi_page_domain_close(fxi_kv *kv, fxi_kv_domain *domain)
 
 // ---- pages, blocks and slots -------------------------------------------------------------------
 //
-// Who has what, and which idle page goes first. A page that nobody holds any more has its block and
+// What each of them has, and which idle page goes first. A page without holders has its block and
 // slot for as long as a job reads or writes them.
 
 // ---- life --------------------------------------------------------------------------------------
@@ -325,7 +325,7 @@ void fxi_page_let_go(fxi_paged *k, uint32_t page)
         return;
     }
     k->n_ending++;
-    if (p->serial) fxi_page_unrecord(k, page); // nobody may find it
+    if (p->serial) fxi_page_unrecord(k, page); // it must not be found
 }
 
 void fxi_page_end(fxi_paged *k, uint32_t page)
@@ -342,7 +342,7 @@ void fxi_page_end(fxi_paged *k, uint32_t page)
 
 // ---- recording the full pages of a sequence ----------------------------------------------------
 
-// The sequence goes on with the page that holds the same tokens already: its own is given up.
+// The sequence takes the page that holds the same tokens already, and gives up its own.
 static void adopt_page(fxi_paged *k, fxi_paged_seq *s, int i, uint32_t page)
 {
     fxi_page_hold(k, page);
@@ -377,7 +377,7 @@ static bool can_record(const fxi_paged *k, const fxi_paged_seq *s, int n, const 
     return true;
 }
 
-// Records page i of the sequence behind `parent`. It may be recorded already behind a page that has
+// Records page i of the sequence after `parent`. It may be recorded already after a page that has
 // been evicted since.
 static void record_page(fxi_paged *k, fxi_paged_seq *s, int i, uint64_t parent, fxi_page_domain *d,
                         const int32_t *tok)

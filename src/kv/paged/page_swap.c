@@ -153,7 +153,7 @@ static void page_failed(fxi_paged *k, uint32_t page, fxi_paged_seq_way way, fx_s
     }
 }
 
-// What was written is the page, even if it was wanted in meanwhile: nobody writes to a page that a
+// What was written is the page, even if it was wanted in meanwhile: nothing writes to a page that a
 // job reads (own_tail).
 static void out_ended(fxi_paged *k, uint32_t page, fx_status st)
 {
@@ -196,7 +196,7 @@ void fxi_page_collect(fxi_paged *k)
 
 // ---- what the caller asks ----------------------------------------------------------------------
 
-// Whether the page leaves memory when s is out: nobody else needs it there.
+// Whether the page leaves memory when s is out: no other sequence needs it there.
 static bool will_leave(const fxi_paged_seq *s, const fxi_page *p)
 {
     return p->block != FXI_PAGE_NONE && p->n_ref == p->n_out + !fxi_paged_wants_out(s);

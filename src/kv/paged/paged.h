@@ -21,15 +21,14 @@
 //
 // A full page is recorded under the serial number of the page before it (the first one under that
 // of its domain) and its own tokens, which are compared, not only their hash. A serial number is
-// used once. Who holds a recorded page mostly holds the pages before it, too; so, of idle pages,
-// those before it were used later, and eviction begins at the ends of prefixes. A page whose
+// used once. A sequence that holds a recorded page mostly holds those before it, too; of idle
+// pages, those before it were used later, and eviction begins at the ends of prefixes. A page whose
 // predecessor has been evicted is found no more, and leaves in its turn.
 //
-//   kv_paged.c      the manager; sequences; the invariants
+//   kv_paged.c      the manager; sequences; snapshots; the invariants
 //   page_swap.c     the swap: sequences on their way
 //   page_jobs.c     the bytes of pages on their way, in a thread
 //   page_store.c    pages, blocks and slots; eviction; recorded pages, by what they contain
-//   page_collect.c  snapshots
 #ifndef FXI_KV_PAGED_H
 #define FXI_KV_PAGED_H
 
@@ -45,7 +44,7 @@
 // ---- jobs --------------------------------------------------------------------------------------
 //
 // The bytes of pages on their way between a block of the pool and a slot of the swap,
-// one page at a time, beside the manager's owner: by a thread, or inside fxi_kv_step.
+// one page at a time, in the background: by a thread, or inside fxi_kv_step.
 //
 // A job belongs to a slot, so a slot has one at most:
 //
@@ -54,8 +53,8 @@
 //
 // The thread gets jobs that name a block and a slot, and gives back a status and a time. It sees
 // neither pages nor sequences, only what has been fixed since the manager was opened. It alone
-// calls what swaps, so a slot that is free again is dropped by a job, too (FXI_PAGE_DROP), behind
-// all others; nobody asks how that ended, so it is FREE at once.
+// calls what swaps, so a slot that is free again is dropped by a job, too (FXI_PAGE_DROP), after
+// all others; its result does not matter, so it is FREE at once.
 
 // What is done with a page's bytes.
 typedef enum fxi_page_way { FXI_PAGE_STAYS, FXI_PAGE_OUT, FXI_PAGE_IN, FXI_PAGE_DROP } fxi_page_way;
@@ -166,7 +165,7 @@ typedef struct fxi_paged {
     fxi_page_list idle[FXI_PAGE_N_PRIORITY];
     uint32_t n_idle;
     uint32_t n_shared; // pages that fxi_page_is_shared
-    uint32_t n_ending; // pages that nobody holds, but a job that runs
+    uint32_t n_ending; // pages that only a running job holds
     uint8_t *state;    // [n_block] FX_CHUNK_*: pages are in no order
     uint32_t *bucket;  // [n_bucket] recorded pages by hash
     uint32_t n_bucket;
@@ -230,7 +229,7 @@ static inline size_t fxi_paged_byte(const fxi_paged *k, int group, int plane, ui
 
 // ---- page_store.c: recorded pages --------------------------------------------------------------
 
-// The page recorded behind `parent` with these block_tok tokens; FXI_PAGE_NONE: there is none.
+// The page recorded after `parent` with these block_tok tokens; FXI_PAGE_NONE: there is none.
 uint32_t fxi_page_find(const fxi_paged *k, uint64_t parent, const int32_t *tok);
 void fxi_page_put(fxi_paged *k, uint32_t page, uint64_t parent, fxi_page_domain *d,
                   const int32_t *tok);
@@ -256,7 +255,7 @@ void fxi_page_set_block(fxi_paged *k, fxi_page *p, uint32_t block);
 void fxi_page_hold(fxi_paged *k, uint32_t page);
 void fxi_page_let_go(fxi_paged *k, uint32_t page);
 void fxi_page_keep(fxi_paged *k, uint32_t page); // it goes OUT no more, unless its job runs
-void fxi_page_end(fxi_paged *k, uint32_t page);  // pre: nobody holds it, and it has no job
+void fxi_page_end(fxi_paged *k, uint32_t page);  // pre: it has neither holders nor a job
 void fxi_page_evict_all(fxi_paged *k);           // idle pages
 void fxi_page_age(fxi_paged *k);                 // priorities that have run out no longer count
 
@@ -284,9 +283,5 @@ bool fxi_page_job_withdraw(fxi_paged *k, uint32_t slot); // false: it does not w
 void fxi_page_job_end_drop(fxi_paged *k, uint32_t slot); // waits only if that one runs
 // One that is done, and FREE from now on: look at it before its slot gets another. NULL: none is.
 const fxi_page_job *fxi_page_job_take_done(fxi_paged *k);
-
-// ---- page_collect.c ----------------------------------------------------------------------------
-
-void fxi_page_collect_all(fxi_kv *kv, fxi_kv_snapshot *to);
 
 #endif

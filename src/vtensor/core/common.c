@@ -100,13 +100,6 @@ static inline uint64_t word_at(const uint8_t *p)
     return scramble_word(le64toh(word));
 }
 
-static uint64_t add_tail(uint64_t sum, const uint8_t *p, size_t n_byte)
-{
-    uint8_t padded[8] = {0};
-    memcpy(padded, p, n_byte);
-    return (sum * K1 + word_at(padded)) * K1 + scramble_word(n_byte);
-}
-
 uint64_t vt_vmm_checksum(uint64_t sum, const void *bytes, size_t size_bytes)
 {
     const uint8_t *p = bytes;
@@ -115,7 +108,10 @@ uint64_t vt_vmm_checksum(uint64_t sum, const void *bytes, size_t size_bytes)
         sum = sum * K4 + (word_at(p) * K3 + word_at(p + 8) * K2) +
               (word_at(p + 16) * K1 + word_at(p + 24));
     for (; end - p >= 8; p += 8) sum = sum * K1 + word_at(p);
-    return p == end ? sum : add_tail(sum, p, (size_t)(end - p));
+    if (p == end) return sum;
+    uint8_t padded[8] = {0};
+    memcpy(padded, p, (size_t)(end - p));
+    return (sum * K1 + word_at(padded)) * K1 + scramble_word((uint64_t)(end - p));
 }
 
 // ---- The keyed hash: SipHash-1-3

@@ -62,14 +62,6 @@ static bool lay_out_lane(vti_geo *g, vti_lane_geo *gr)
            g->span_bytes <= PTRDIFF_MAX / 2;
 }
 
-// A state is one chunk, unless asked otherwise.
-static bool choose_slice(vti_lane_geo *gr, size_t asked_bytes, size_t granularity)
-{
-    if (gr->is_state && asked_bytes == 0)
-        return vti_size_round_up(gr->stride_bytes, granularity, &gr->slice_bytes);
-    return vti_slice_choose(asked_bytes, gr->stride_bytes, granularity, &gr->slice_bytes);
-}
-
 // At most `most`, and shared out evenly, so that the last view has as few unused rows as can be.
 static uint32_t planes_per_view(const vt_group *from, uint64_t most)
 {
@@ -92,8 +84,11 @@ static vt_status add_group(vti_geo *g, const vt_group *from, uint64_t most, size
     g->n_plane += from->n_plane;
     g->has_state |= gr->is_state;
     if (__builtin_mul_overflow(from->row_bytes, k, &gr->stride_bytes)) return VT_EINVAL;
-    if (!choose_slice(gr, from->slice_bytes, granularity) ||
-        __builtin_mul_overflow(gr->slice_bytes, gr->n_view, &gr->chunk_bytes) ||
+    bool is_one = gr->is_state && from->slice_bytes == 0; // a state is one chunk by default
+    bool fits = is_one ? vti_size_round_up(gr->stride_bytes, granularity, &gr->slice_bytes)
+                       : vti_slice_choose(from->slice_bytes, gr->stride_bytes, granularity,
+                                          &gr->slice_bytes);
+    if (!fits || __builtin_mul_overflow(gr->slice_bytes, gr->n_view, &gr->chunk_bytes) ||
         !lay_out_lane(g, gr))
         return VT_EINVAL;
     gr->plane_stride = k == 1 ? gr->view_stride : from->row_bytes;

@@ -105,7 +105,7 @@
 //     of a node none begins with the other's tokens. n_evictable counts what may be evicted.
 //  9. A slot of the swap is free or belongs to one sequence and position, which the sequence owns.
 //     The rows of that position are in memory, or in the swap; nothing of the list of a sequence at
-//     rest is mapped, and a sequence on its way has a list.
+//     rest is mapped, and a moving sequence has a list.
 // 10. Beyond its length a lane reads as zero from dirty_end on, and before that, unless it needs
 //     zeroing, no bytes of another holder. Chunks of the pool that are not dirty read as zero.
 // 11. What more than one holder can read is mapped for reading only, unless no_guard, or mappings
@@ -126,7 +126,7 @@
 
 struct vti_radix; // tree/radix.h
 struct vti_node;
-struct vti_events; // events.h
+struct vti_events;
 
 // A chunk's content in the swap, or on its way there or back.
 typedef struct vti_swapped {
@@ -219,7 +219,7 @@ struct vt_seq {
     vt_status ahead;      // how the last prepare ended
     uint32_t ahead_tok;   // prepared, or to be, up to here
     vti_swapped *swapped; // [n_swapped] owned, by group and position; NULL: not swapped out
-    vti_move *move;       // owned; NULL: it is not on its way
+    vti_move *move;       // owned; NULL: it is not moving
     uint32_t n_swapped;
     bool tail_asked;       // span->fence is a ticket after all work that may read the tail
     struct vti_node *node; // deepest node of the tree whose chunks it shares; referenced
@@ -299,7 +299,7 @@ struct vt_manager {
     vt_stats published;
 };
 
-// Whether its rows may not be touched: it is swapped out, or on its way.
+// Whether its rows may not be touched: it is swapped out, or moving.
 static inline bool vti_seq_is_away(const vt_seq *s)
 {
     return s->swapped || s->move;

@@ -155,28 +155,20 @@ static void do_job(vti_mapper_thread *mp, uint32_t i)
     pthread_cond_signal(&mp->done);
 }
 
-static bool wait_for_job(vti_mapper_thread *mp)
-{
-    while ((mp->n_queued == 0 || mp->claimed || mp->is_held) && !mp->stop)
-        pthread_cond_wait(&mp->work, &mp->mu);
-    return !mp->stop;
-}
-
-// Work ahead of need can wait: if all cores are busy, the woken thread must not preempt the thread
-// that woke it. It still gets its share.
-static void set_batch_policy(void)
-{
-    struct sched_param none = {0};
-    (void)pthread_setschedparam(pthread_self(), SCHED_BATCH, &none);
-}
-
 static void *mapper_main(void *arg)
 {
     vti_mapper_thread *mp = arg;
     (void)pthread_setname_np(pthread_self(), "vtensor-mapper");
-    set_batch_policy();
+    // Work ahead of need can wait: if all cores are busy, the woken thread must not preempt the
+    // thread that woke it. It still gets its share.
+    const struct sched_param none = {0};
+    (void)pthread_setschedparam(pthread_self(), SCHED_BATCH, &none);
     pthread_mutex_lock(&mp->mu);
-    while (wait_for_job(mp)) do_job(mp, 0);
+    while (!mp->stop)
+        if (mp->n_queued == 0 || mp->claimed || mp->is_held)
+            pthread_cond_wait(&mp->work, &mp->mu);
+        else
+            do_job(mp, 0);
     pthread_mutex_unlock(&mp->mu);
     return NULL;
 }
@@ -232,19 +224,16 @@ vt_status vti_mapper_start(uint32_t max_job, bool threaded, vti_job_run *run, vo
     return VT_OK;
 }
 
-static void end_thread(vti_mapper_thread *mp)
-{
-    pthread_mutex_lock(&mp->mu);
-    mp->stop = true;
-    pthread_cond_signal(&mp->work);
-    pthread_mutex_unlock(&mp->mu);
-    pthread_join(mp->thread, NULL);
-}
-
 void vti_mapper_stop(vti_mapper_thread *mp)
 {
     if (!mp) return;
-    if (mp->threaded) end_thread(mp);
+    if (mp->threaded) {
+        pthread_mutex_lock(&mp->mu);
+        mp->stop = true;
+        pthread_cond_signal(&mp->work);
+        pthread_mutex_unlock(&mp->mu);
+        pthread_join(mp->thread, NULL);
+    }
     assert(!mp->running);
     for (uint32_t i = 0; i < mp->n_queued; i++) heap_of(mp)[i]->state = VTI_JOB_FREE;
     for (uint32_t i = 0; i < mp->n_done; i++) done_of(mp)[i]->state = VTI_JOB_FREE;
@@ -271,14 +260,6 @@ bool vti_mapper_post(vti_mapper_thread *mp, vti_job *job)
     return has_room;
 }
 
-static bool dequeue_job(vti_mapper_thread *mp, vti_job *job)
-{
-    if (job->state != VTI_JOB_QUEUED) return false;
-    heap_remove(mp, find_job(heap_of(mp), mp->n_queued, job));
-    job->state = VTI_JOB_FREE;
-    return true;
-}
-
 bool vti_mapper_hold(vti_mapper_thread *mp, bool hold)
 {
     pthread_mutex_lock(&mp->mu);
@@ -297,8 +278,11 @@ bool vti_mapper_claim(vti_mapper_thread *mp, vti_job *job)
     while (job->state == VTI_JOB_RUNNING) pthread_cond_wait(&mp->done, &mp->mu);
     mp->claimed = NULL;
     pthread_cond_signal(&mp->work);
-    bool is_done = !dequeue_job(mp, job);
-    if (is_done) done_remove(mp, find_job(done_of(mp), mp->n_done, job));
+    bool is_done = job->state == VTI_JOB_DONE;
+    if (is_done)
+        done_remove(mp, find_job(done_of(mp), mp->n_done, job));
+    else
+        heap_remove(mp, find_job(heap_of(mp), mp->n_queued, job))->state = VTI_JOB_FREE;
     pthread_mutex_unlock(&mp->mu);
     return is_done;
 }

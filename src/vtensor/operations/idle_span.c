@@ -5,10 +5,10 @@
 // elsewhere in between need no wiping there, and release stays cheap. It cannot wait until extend,
 // since the new owner can read everything mapped under its span from the start.
 //
-// A few idle spans are mapped and wiped as far as new sequences go of late, so that each of the
+// A few idle spans are mapped and wiped as far as recent sequences went, so that each of the
 // next ones finds what it begins with, and makes no system call. How far follows from those that
 // came (vti_arrivals). Some share nothing, others a recorded prompt, and what is mapped where that
-// goes would be in its way. So as many spans as were asked for of late are ready from position 0
+// goes would be in its way. So as many spans as were asked for recently are ready from position 0
 // on, the others from the end of the shared tokens on. What is ready stays below spare_low_bytes.
 // It comes from the pool and what the budget has left; else from what idle spans have beyond that,
 // and then from prefixes, a portion in each step.

@@ -43,7 +43,7 @@ vt_status vti_source_reserve(vt_manager *m);
 void vti_source_hold(vt_manager *m, uint32_t chunk);
 void vti_sources_release(vt_manager *m, bool wait);
 
-void vti_span_quarantine(vt_manager *m, vti_span *sp); // something of it could not be put back
+void vti_span_quarantine(vt_manager *m, vti_span *sp); // a part of it could not be restored
 // A lane of such a span holds all that it maps. Pre: it is not in flight.
 void vti_quarantine_hold(vt_manager *m, vti_span *sp, uint32_t group);
 // Unmaps all that a quarantined span maps; continues where it failed before. Pre: no lane is
@@ -59,7 +59,7 @@ void vti_swap_free(vti_swap *sw);
 vt_status vti_swap_open(vt_manager *m); // once. Errors: VT_EINVAL (no swap is configured)
 uint32_t vti_slot_take(vt_manager *m, uint32_t group); // Pre: one is free
 void vti_slot_put(vt_manager *m, const vti_swapped *c);
-void vti_swap_forget(vt_seq *s); // returns the sequence's slots. Pre: it is not on its way
+void vti_swap_forget(vt_seq *s); // returns the sequence's slots. Pre: it is not moving
 // Slots whose room is to be returned go into the list of the job; false: there are none.
 bool vti_slots_pick_stale(vti_swap *sw);
 void vti_slots_put_picked(vti_swap *sw); // as far as the job went
@@ -119,7 +119,7 @@ bool vti_lane_waits(const vti_lane *l);
 vt_status vti_lane_clear(vt_manager *m, vti_span *sp, uint32_t group, bool post);
 typedef enum vti_reap {
     VTI_REAP_POST = 0, // what must be unmapped is left to the mapper thread, if there is one
-    VTI_REAP_NOW,      // it is unmapped now; jobs on the way are taken back
+    VTI_REAP_NOW,      // it is unmapped now; jobs in flight are taken back
     VTI_REAP_WAIT      // the same, and waits for the device, with idle spans as well
 } vti_reap;
 void vti_span_retire(vt_manager *m, vti_span *sp); // its sequence has ended

@@ -116,7 +116,7 @@ static vt_status mapped_free_unmap(vt_manager *m, vti_span *sp, uint32_t group, 
 }
 
 // Takes mapped-free chunks of one lane of the longest idle span that has some of the class
-// (UINT32_MAX: any), among those with a job on the way, or without. False: none has, or the device
+// (UINT32_MAX: any), among those with a job in flight, or without. False: none has, or the device
 // failed.
 static bool idle_unmap_where(vt_manager *m, uint32_t cls, uint32_t n_chunk, bool in_flight)
 {

@@ -83,14 +83,6 @@ vt_status vt_seq_wait(vt_seq *s)
 
 // ---- Steps
 
-// Errors are ignored: extend will try again.
-static void look_ahead(vt_seq *s, uint32_t n_more, uint32_t deadline)
-{
-    uint64_t len_tok = (uint64_t)s->len_tok + n_more;
-    if (len_tok > s->m->geo.max_tok) len_tok = s->m->geo.max_tok;
-    (void)seq_prepare(s, (uint32_t)len_tok, deadline);
-}
-
 // How many tokens more the mapped chunks of every lane have room for.
 static uint32_t tokens_left(const vt_seq *s)
 {
@@ -105,54 +97,31 @@ static uint32_t tokens_left(const vt_seq *s)
     return least > s->len_tok ? least - s->len_tok : 0;
 }
 
-static void ahead_none(vt_seq *s, uint32_t n_tok)
+// Prepares what the policy asks for. Errors are ignored: extend will try again.
+static void look_ahead(vt_seq *s, vt_ahead policy, uint32_t n_tok)
 {
-    (void)s, (void)n_tok;
+    if (policy == VT_AHEAD_NONE) return;
+    const uint32_t left = tokens_left(s);
+    uint64_t len_tok = (uint64_t)s->len_tok + n_tok;
+    uint32_t deadline = left + 1;
+    if (policy == VT_AHEAD_NEXT) {
+        len_tok = s->len_tok + UINT64_C(1) + (left > 0 ? n_tok : 0);
+        deadline = left > 0 ? 2 : 1;
+    } else if (left >= n_tok) {
+        return;
+    }
+    if (len_tok > s->m->geo.max_tok) len_tok = s->m->geo.max_tok;
+    (void)seq_prepare(s, (uint32_t)len_tok, deadline);
 }
 
-static void ahead_next(vt_seq *s, uint32_t n_tok)
+// Up to which token the policy of the last step prepares a sequence in the end.
+static uint32_t reach_ahead(const vt_manager *m, const vt_seq *s)
 {
-    bool now = tokens_left(s) == 0;
-    look_ahead(s, now ? 1 : 1 + n_tok, now ? 1 : 2);
-}
-
-static void ahead_slack(vt_seq *s, uint32_t n_tok)
-{
-    uint32_t left = tokens_left(s);
-    if (left < n_tok) look_ahead(s, n_tok, left + 1);
-}
-
-static uint64_t reach_none(const vt_seq *s, uint32_t n_tok)
-{
-    (void)s, (void)n_tok;
-    return 0;
-}
-
-static uint64_t reach_next(const vt_seq *s, uint32_t n_tok)
-{
-    uint64_t end_tok = (uint64_t)s->len_tok + 1 + n_tok;
-    return end_tok > s->ahead_tok ? end_tok : s->ahead_tok;
-}
-
-static uint64_t reach_slack(const vt_seq *s, uint32_t n_tok)
-{
-    return (uint64_t)s->len_tok + n_tok;
-}
-
-// How a step looks ahead for a sequence, and up to which token that prepares it in the end.
-static const struct {
-    void (*look)(vt_seq *s, uint32_t n_tok);
-    uint64_t (*reach)(const vt_seq *s, uint32_t n_tok);
-} policies[] = {
-    [VT_AHEAD_NONE] = {ahead_none, reach_none},
-    [VT_AHEAD_NEXT] = {ahead_next, reach_next},
-    [VT_AHEAD_SLACK] = {ahead_slack, reach_slack},
-};
-
-// A lane in flight sets its span due when it comes back.
-static bool lane_reaches(const vti_lane *l, uint32_t end)
-{
-    return l->in_flight || vti_lane_first_unmapped(l, l->n_owned, end) >= end;
+    uint64_t end_tok = 0;
+    if (m->ahead == VT_AHEAD_SLACK) end_tok = (uint64_t)s->len_tok + m->ahead_tok;
+    if (m->ahead == VT_AHEAD_NEXT) end_tok = (uint64_t)s->len_tok + 1 + m->ahead_tok;
+    if (m->ahead == VT_AHEAD_NEXT && end_tok < s->ahead_tok) end_tok = s->ahead_tok;
+    return end_tok < m->geo.max_tok ? (uint32_t)end_tok : m->geo.max_tok;
 }
 
 static bool live_is_done(const vt_manager *m, const vti_span *sp)
@@ -160,29 +129,25 @@ static bool live_is_done(const vt_manager *m, const vti_span *sp)
     const vt_seq *s = sp->seq;
     const bool is_away = !s || vti_seq_is_away(s);
     if (sp->is_lost) return true;
-    uint64_t end_tok = is_away ? 0 : policies[m->ahead].reach(s, m->ahead_tok);
-    if (end_tok > m->geo.max_tok) end_tok = m->geo.max_tok;
+    const uint32_t end_tok = is_away ? 0 : reach_ahead(m, s);
     for (uint32_t g = 0; g < m->geo.n_group; g++) {
         const vti_lane *l = &sp->lane[g];
         if (vti_lane_waits(l)) return false;
         if (is_away) continue; // it becomes due when it has come back
         if (l->guard_end > l->n_ro) return false;
-        if (!lane_reaches(l, vti_group_chunks(&m->geo.group[g], (uint32_t)end_tok))) return false;
+        const uint32_t end = vti_group_chunks(&m->geo.group[g], end_tok);
+        if (l->in_flight) continue; // it sets the span due when it comes back
+        if (vti_lane_first_unmapped(l, l->n_owned, end) < end) return false;
     }
-    return true;
-}
-
-static bool idle_is_done(const vt_manager *m, const vti_span *sp)
-{
-    for (uint32_t g = 0; g < m->geo.n_group; g++)
-        if (sp->lane[g].dirty_end > 0 && !sp->lane[g].in_flight) return false;
     return true;
 }
 
 bool vti_span_is_done(const vt_manager *m, const vti_span *sp)
 {
     if (sp->state == VTI_SPAN_LIVE) return live_is_done(m, sp);
-    return sp->state != VTI_SPAN_IDLE || idle_is_done(m, sp);
+    for (uint32_t g = 0; sp->state == VTI_SPAN_IDLE && g < m->geo.n_group; g++)
+        if (sp->lane[g].dirty_end > 0 && !sp->lane[g].in_flight) return false;
+    return true;
 }
 
 // What spans in other states wait for is in the lists of those states (vti_spans_reap,
@@ -191,13 +156,7 @@ static void look_at_span(vt_manager *m, vti_span *sp, vt_ahead policy)
 {
     if (sp->state != VTI_SPAN_LIVE || !sp->seq || vti_seq_is_away(sp->seq)) return;
     vti_span_guard(m, sp);
-    if (!sp->is_lost) policies[policy].look(sp->seq, m->ahead_tok);
-}
-
-static void set_live_due(vt_manager *m)
-{
-    for (vti_span *sp = m->vset.in[VTI_SPAN_LIVE].oldest; sp; sp = sp->newer)
-        vti_span_set_due(&m->vset, sp);
+    if (!sp->is_lost) look_ahead(sp->seq, policy, m->ahead_tok);
 }
 
 // A span for which something is left to do stays due; while the budget is exceeded, that is
@@ -205,7 +164,9 @@ static void set_live_due(vt_manager *m)
 static void look_at_due(vt_manager *m, vt_ahead policy, uint32_t n_tok)
 {
     const vt_ahead can = vti_over_budget(m) > 0 ? VT_AHEAD_NONE : policy;
-    if (policy != m->ahead || n_tok != m->ahead_tok) set_live_due(m);
+    if (policy != m->ahead || n_tok != m->ahead_tok)
+        for (vti_span *sp = m->vset.in[VTI_SPAN_LIVE].oldest; sp; sp = sp->newer)
+            vti_span_set_due(&m->vset, sp);
     m->ahead = policy;
     m->ahead_tok = n_tok;
     for (uint32_t n = m->vset.n_due; n > 0; n--) {
@@ -258,7 +219,7 @@ void vt_tick(vt_manager *m, uint64_t now_ms)
 
 vt_status vt_step(vt_manager *m, vt_ahead policy, uint32_t n_tok, uint64_t now_ms)
 {
-    if ((unsigned)policy >= sizeof policies / sizeof policies[0]) return VT_EINVAL;
+    if ((unsigned)policy > VT_AHEAD_SLACK) return VT_EINVAL;
     vt_tick(m, now_ms);
     m->n_step++;
     m->system_bytes = UINT64_MAX;

@@ -272,19 +272,6 @@ static void count_node(void *ctx, uint32_t chunk, bool is_kept)
     held->n_kept += is_kept;
 }
 
-static void count_source(manager_census *c, uint32_t chunk)
-{
-    c->held[chunk].n_user++;
-    c->held[chunk].n_gone++;
-}
-
-static void count_sources(manager_census *c)
-{
-    const vt_manager *m = c->m;
-    for (uint32_t i = 0; i < m->n_source; i++)
-        count_source(c, m->source[(m->first_source + i) % m->cap_source].chunk);
-}
-
 typedef struct class_census {
     uint64_t n_in[VT_N_CHUNK_STATE], n_pool, n_evictable, n_leaving;
 } class_census;
@@ -378,27 +365,26 @@ static const char *check_swap(manager_census *c, uint8_t *taken)
     return NULL;
 }
 
-// 5, 6: the comparison with the system.
-static vt_status check_system(const manager_census *c, const char **broken)
-{
-    const vt_manager *m = c->m;
-    vti_claim claim = {.resident_bytes = vti_pset_created_bytes(&m->pset),
-                       .mapped_bytes = c->mapped_bytes,
-                       .n_run = c->n_run + c->n_run_moving,
-                       .is_torn = c->n_lost > 0};
-    return vti_claim_check(m->vmm, &claim, broken);
-}
-
 static vt_status check_all(manager_census *c, uint8_t *taken, const char **broken)
 {
     *broken = check_spans(c);
     if (!*broken) *broken = check_regions(c);
     if (!*broken) *broken = vti_radix_check(c->m->radix, count_node, c);
-    if (!*broken) count_sources(c);
+    const vt_manager *m = c->m;
+    for (uint32_t i = 0; i < m->n_source && !*broken; i++) {
+        const vti_source *source = &m->source[(m->first_source + i) % m->cap_source];
+        c->held[source->chunk].n_user++;
+        c->held[source->chunk].n_gone++;
+    }
     for (uint32_t k = 0; k < c->m->pset.n_class && !*broken; k++) *broken = check_class(c, k);
     if (!*broken) *broken = check_sums(c);
     if (!*broken) *broken = check_swap(c, taken);
-    return *broken ? VT_OK : check_system(c, broken);
+    if (*broken) return VT_OK;
+    const vti_claim claim = {.resident_bytes = vti_pset_created_bytes(&m->pset), // 5, 6
+                             .mapped_bytes = c->mapped_bytes,
+                             .n_run = c->n_run + c->n_run_moving,
+                             .is_torn = c->n_lost > 0};
+    return vti_claim_check(m->vmm, &claim, broken);
 }
 
 static vt_status census_alloc(manager_census *c)

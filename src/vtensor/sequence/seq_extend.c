@@ -115,12 +115,6 @@ static bool is_owned(const vt_seq *s, uint32_t group, uint32_t p)
     return vti_pset_state(&s->m->pset, s->span->lane[group].at[p]) == VT_CHUNK_OWNED;
 }
 
-static bool has_shared_tail(const vt_seq *s, uint32_t group)
-{
-    uint32_t p;
-    return has_tail(s, group, &p) && !is_owned(s, group, p);
-}
-
 // Room for the copies of shared tails and for all that is unmapped is asked for together, before a
 // prefix is evicted for the first of them.
 static VTI_COLD vt_status replace_tails(vt_seq *s, uint32_t len_tok)
@@ -130,8 +124,8 @@ static VTI_COLD vt_status replace_tails(vt_seq *s, uint32_t len_tok)
     VT_TRY(device_lets_go(s));
     vti_span_settle(m, s->span);
     if (s->span->is_lost) return VT_EDEVICE;
-    for (uint32_t g = 0; g < m->geo.n_group; g++)
-        if (has_shared_tail(s, g)) bytes += m->geo.group[g].chunk_bytes;
+    for (uint32_t g = 0, p; g < m->geo.n_group; g++)
+        if (has_tail(s, g, &p) && !is_owned(s, g, p)) bytes += m->geo.group[g].chunk_bytes;
     VT_TRY(vti_span_room(m, s->span, bytes + unmapped_bytes(s, len_tok), len_tok));
     for (uint32_t g = 0, p; g < m->geo.n_group; g++)
         if (has_tail(s, g, &p)) // making room may have taken the other holders away
@@ -308,13 +302,6 @@ static void cut_to(vt_seq *s, uint32_t len_tok)
     for (uint32_t g = 0; g < m->geo.n_group; g++) (void)vti_lane_clear(m, s->span, g, false);
 }
 
-static vt_status seq_cut(vt_seq *s, uint32_t len_tok)
-{
-    VT_TRY(vti_seq_can_truncate(s, len_tok));
-    cut_to(s, len_tok);
-    return VT_OK;
-}
-
 vt_status vti_seq_extend_cancel(vt_seq *s)
 {
     if (s->span->is_lost) return VT_EDEVICE;
@@ -324,5 +311,8 @@ vt_status vti_seq_extend_cancel(vt_seq *s)
 
 vt_status vt_seq_truncate(vt_seq *s, uint32_t len_tok)
 {
-    return len_tok >= s->len_tok ? VT_OK : vti_tally_answer(s->m, seq_cut(s, len_tok));
+    if (len_tok >= s->len_tok) return VT_OK;
+    vt_status st = vti_seq_can_truncate(s, len_tok);
+    if (st == VT_OK) cut_to(s, len_tok);
+    return vti_tally_answer(s->m, st);
 }

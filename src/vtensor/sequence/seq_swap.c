@@ -20,7 +20,7 @@
 //     BACK, READ     UNMAP: it stays in the swap
 //     again UNMAP    a device that fails so often: the span is quarantined
 //
-// Until a call has told the caller how it ended (DONE), the sequence stays on its way.
+// Until a call has told the caller how it ended (DONE), the sequence stays in this state.
 #include "sequence.h"
 
 #include <stdlib.h>
@@ -426,23 +426,6 @@ bool vti_moves_yield(vt_manager *m)
 
 // ---- Waiting
 
-static void await_fence(vt_seq *s)
-{
-    vt_status st = vti_fence_await(s->m, s->move->ticket);
-    if (st == VT_OK) return;
-    list_drop_in(s);
-    (void)end_move(s, st);
-}
-
-// If nothing is with the mapper, its queue was full.
-static void await_jobs(vt_seq *s)
-{
-    vt_manager *m = s->m;
-    if (!s->move->copy.in_flight && !vti_span_in_flight(&m->vset, s->span)) vti_jobs_settle(m);
-    vti_copy_await(m, &s->move->copy);
-    for (uint32_t g = 0; g < m->geo.n_group; g++) vti_lane_await(m, s->span, g);
-}
-
 static vt_status tell_end(vt_seq *s)
 {
     vt_status st = s->move->st;
@@ -453,12 +436,22 @@ static vt_status tell_end(vt_seq *s)
 void vti_seq_arrive(vt_seq *s)
 {
     if (!s->move) return;
-    s->move->is_hasty = true;
-    for (move_on(s); s->move->phase != VTI_MOVE_DONE; move_on(s))
-        if (s->move->phase == VTI_MOVE_FENCE)
-            await_fence(s);
-        else
-            await_jobs(s);
+    vt_manager *m = s->m;
+    vti_move *mv = s->move;
+    mv->is_hasty = true;
+    for (move_on(s); mv->phase != VTI_MOVE_DONE; move_on(s)) {
+        if (mv->phase == VTI_MOVE_FENCE) {
+            vt_status st = vti_fence_await(m, mv->ticket);
+            if (st == VT_OK) continue;
+            list_drop_in(s);
+            (void)end_move(s, st);
+            continue;
+        }
+        // If nothing is in flight, the mapper's queue was full.
+        if (!mv->copy.in_flight && !vti_span_in_flight(&m->vset, s->span)) vti_jobs_settle(m);
+        vti_copy_await(m, &mv->copy);
+        for (uint32_t g = 0; g < m->geo.n_group; g++) vti_lane_await(m, s->span, g);
+    }
 }
 
 vt_status vti_move_wait(vt_seq *s)
@@ -481,12 +474,6 @@ static vt_status move_begin(vt_seq *s, vti_move_phase phase, bool is_out)
     return VT_OK;
 }
 
-static vt_status slots_suffice(vt_manager *m, uint32_t n)
-{
-    if (n > m->swap.n_free) vti_copy_stop(m, &m->swap.drop);
-    return n > m->swap.n_free ? VT_NOSWAP : VT_OK;
-}
-
 static vt_status begin_out(vt_seq *s)
 {
     vt_manager *m = s->m;
@@ -497,7 +484,8 @@ static vt_status begin_out(vt_seq *s)
     if (s->span->is_lost) return VT_EDEVICE;
     uint32_t n_out = count_out(s, &n_hole);
     if (n_out == 0) return VT_OK;
-    VT_TRY(slots_suffice(m, n_out));
+    if (n_out > m->swap.n_free) vti_copy_stop(m, &m->swap.drop);
+    if (n_out > m->swap.n_free) return VT_NOSWAP;
     VT_TRY(vti_runs_make(m, s->span, n_hole));
     VT_TRY(vti_fence_take(m, s->span));
     VT_TRY(move_begin(s, VTI_MOVE_FENCE, true));
@@ -554,7 +542,7 @@ vt_status vt_seq_swap_out(vt_seq *s)
 
 // ---- In
 
-// Room that is still to come is waited for on the way.
+// Room that is still to come is waited for while the sequence moves.
 static vt_status begin_in(vt_seq *s)
 {
     vti_span_settle(s->m, s->span);

@@ -15,7 +15,7 @@ void vti_seq_set_node(vt_seq *s, vti_node *node); // references it; NULL: none
 void vti_seq_count_slack(vt_seq *s);              // it has grown, left or come back
 uint64_t vti_seq_live_bytes(const vt_seq *s);
 uint64_t vti_seq_slack_bytes(const vt_seq *s);
-void vti_move_end(vt_seq *s); // Pre: it is on its way, and nothing of it is with the mapper
+void vti_move_end(vt_seq *s); // Pre: it is moving, and nothing of it is in flight
 // What a record could not share yet: keeps tokens [first, n_tok) for the release. Errors:
 // VT_ENOMEM.
 vt_status vti_pending_set(vt_seq *s, vt_domain *d, uint32_t first, const uint32_t *tok,
@@ -32,7 +32,7 @@ vt_status vti_seq_grow(vt_seq *s, uint32_t len_tok);
 // What vt_seq_truncate would answer: VT_OK, VT_EINVAL or VT_EDEVICE.
 vt_status vti_seq_can_truncate(const vt_seq *s, uint32_t len_tok);
 // An extend in two halves: what may fail, as vt_seq_extend fails, and what cannot. Between the two
-// the length is what it was, no window has passed anything, and it can be taken back; a state keeps
+// the length is what it was, no window has passed anything, and it can be undone; a state keeps
 // its bytes. Errors of that: VT_EDEVICE (the sequence is lost). Pre: len_tok is above the length.
 vt_status vti_seq_extend_begin(vt_seq *s, uint32_t len_tok);
 void vti_seq_extend_end(vt_seq *s, uint32_t len_tok);
@@ -47,12 +47,12 @@ void vti_seq_unrecord(vt_seq *s, vt_domain *d, const uint32_t *tok, uint32_t n_t
 
 // seq_swap.c
 void vti_moves_continue(vt_manager *m); // all sequences on their way, as far as they come now
-// Where memory is short: gives up at once some of what a sequence on its way out has written.
+// Where memory is short: gives up at once some of what a sequence moving out has written.
 // False: there is nothing.
 bool vti_moves_yield(vt_manager *m);
 // Waits until the sequence has arrived. Errors: those of the call that it began with.
-vt_status vti_move_wait(vt_seq *s); // Pre: it is on its way
-// Waits until a sequence on its way to the swap or back has arrived; how it ended is still to be
+vt_status vti_move_wait(vt_seq *s); // Pre: it is moving
+// Waits until a moving sequence has arrived; how it ended is still to be
 // asked. Does nothing otherwise.
 void vti_seq_arrive(vt_seq *s);
 uint64_t vti_coming_bytes(const vt_manager *m); // what sequences on their way out hold still

@@ -5,7 +5,7 @@
 // by these means:
 //   asked before    truncate and fork fail for reasons that can be known (sequence.h)
 //   in two halves   an extend: no rank lets a window pass before all of them have the memory
-//   taken back      what is new is released, what an extend has backed is given back
+//   undone          what is new is released, what an extend has backed is given back
 //   turned round    ranks arrive in the swap or back at different times; if one fails, the others
 //                   turn round, and the call answers VT_BUSY until they have arrived
 //   harmless        what a rank has prepared or recorded beyond the others is never seen
@@ -35,7 +35,7 @@ struct vt_team_seq {
     vt_team *t;
     vt_team_seq *newer, *older;
     uint32_t len_tok; // in every rank
-    bool is_swapped;  // or on its way
+    bool is_swapped;  // or moving
     team_way way;
     bool had_none;  // when a swap_out began, no rank was swapped out
     vt_status owed; // the failure for which ranks turn round

@@ -204,17 +204,6 @@ static void count_tokens(vti_radix *t, vti_node *n, uint32_t more)
     n->domain->stats.prefix_tok += more;
 }
 
-// `n` becomes a child with these tokens.
-static void add_child(vti_radix *t, vti_node *parent, vti_node *n, const uint32_t *tok,
-                      uint32_t n_tok)
-{
-    memcpy(n->room, tok, n_tok * sizeof *tok);
-    n->n_tok = n_tok; // linked by its tokens
-    link_node(t, n, parent);
-    n->n_tok = 0;
-    count_tokens(t, n, n_tok);
-}
-
 // The child that has these tokens, a block or less, or that can be lengthened to have them. NULL: a
 // new one is needed. Without states it may have more tokens.
 static vti_node *child_for(const vti_radix *t, const vti_node *parent, const uint32_t *tok,
@@ -282,7 +271,11 @@ static vti_node *push_block(vti_radix *t, vti_node *parent, const vti_push *push
     uint32_t had_lacked = n && t->events ? vti_node_lacks(t, n) : 0;
     if (!n) {
         n = take_fresh(fresh);
-        add_child(t, parent, n, tok, n_tok);
+        memcpy(n->room, tok, n_tok * sizeof *tok);
+        n->n_tok = n_tok; // it is linked by its tokens
+        link_node(t, n, parent);
+        n->n_tok = 0;
+        count_tokens(t, n, n_tok);
     } else if (n->n_tok < n_tok) {
         // A leaf whose tokens are the first of these gets the rest. No sibling begins with its
         // tokens, so it stays where it is among them.

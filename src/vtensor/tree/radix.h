@@ -11,9 +11,20 @@
 #ifndef VTI_RADIX_H
 #define VTI_RADIX_H
 
-#include "vtensor/core/events.h"
 #include "vtensor/core/geometry.h"
 #include "vtensor/core/pset.h"
+
+// The ring of events of vt_events_take: what can be matched, and what no longer can. The owner
+// adds, any thread takes. When it is full, the oldest event is overwritten; the reader sees that by
+// the gap in the numbers.
+typedef struct vti_events vti_events;
+
+// Errors: VT_ENOMEM.
+vt_status vti_events_new(uint32_t n_event, vti_events **out);
+void vti_events_free(vti_events *ev);                   // NULL is allowed
+void vti_events_clock(vti_events *ev, uint64_t now_ms); // NULL is allowed, also below
+void vti_events_add(vti_events *ev, vt_event event);    // its number and time are set here
+uint32_t vti_events_take(vti_events *ev, vt_event *out, uint32_t max_n);
 
 typedef struct vti_radix vti_radix;
 typedef struct vti_node vti_node;

@@ -41,13 +41,6 @@ static void count_node(const vti_radix *t, const vti_node *n, tree_census *c,
     c->n_tok += n->n_tok;
 }
 
-static bool is_in_table(const vt_domain *d)
-{
-    const vt_domain *at = d->tree->bucket[d->hash & d->tree->bucket_mask];
-    while (at && at != d) at = at->chain;
-    return at != NULL;
-}
-
 static const char *domain_wrong(const vt_domain *d, tree_census *c,
                                 void (*fn)(void *ctx, uint32_t chunk, bool is_kept), void *ctx)
 {
@@ -55,8 +48,9 @@ static const char *domain_wrong(const vt_domain *d, tree_census *c,
     uint64_t n_node = c->n_node, n_tok = c->n_tok, held = c->held_bytes;
     size_t n_place = c->n_place[VTI_IN_DOMAIN];
     if (d->root->n_tok != 0 || d->root->domain != d) return "radix tree: a root that is not valid";
-    if (d->tree->n_domain_id < d->id || !is_in_table(d))
-        return "radix tree: a domain that is not found";
+    const vt_domain *at = t->bucket[d->hash & t->bucket_mask];
+    while (at && at != d) at = at->chain;
+    if (t->n_domain_id < d->id || !at) return "radix tree: a domain that is not found";
     if (d->n_open == 0 && d->root->n_ref == 0 && !d->root->child)
         return "radix tree: an empty domain that is not open";
     const char *wrong = vti_children_wrong(d->root, t->geo->has_state);

@@ -24,7 +24,7 @@
 // Guarding a node walks up to the first ancestor that had a guard already, so it costs at most the
 // depth. It tells the pSet which chunks are kept now, so what may be evicted is a counter.
 //
-// The retention that a caller sets is kept with that one node, so that it can be taken back. The
+// The retention that a caller sets is kept with that one node, so that it can be removed again. The
 // nodes above need no copy of it: they cannot be evicted before the node, and when it is evicted
 // its parent inherits its last use, and its retention if that is more valuable and ends no earlier
 // than the parent's own. Every function that takes the time first drops retentions that have ended.
@@ -233,14 +233,6 @@ void vti_priority_inherit(vti_radix *t, vti_node *heir, const vti_node *from)
         vti_priority_settle(t, heir);
 }
 
-// Bytes that are not pinned yet on the path that ends in n.
-static uint64_t unpinned_bytes(const vti_radix *t, const vti_node *n)
-{
-    uint64_t bytes = 0;
-    for (; n && n->n_pin == 0; n = n->parent) bytes += vti_node_bytes(t, n);
-    return bytes;
-}
-
 vt_status vti_radix_retain(vti_radix *t, vti_node *n, const vt_retention *keep,
                            uint64_t max_pinned_bytes, uint64_t now_ms)
 {
@@ -248,8 +240,10 @@ vt_status vti_radix_retain(vti_radix *t, vti_node *n, const vt_retention *keep,
     if (vti_node_is_root(n) || !n->domain) return VT_OK;
     bool over = keep->until_ms != 0 && keep->until_ms <= now_ms;
     vt_retention wanted = over ? (vt_retention){0} : *keep;
-    if (wanted.pinned && t->pinned_bytes + unpinned_bytes(t, n) > max_pinned_bytes)
-        return VT_NOPINS;
+    uint64_t bytes = t->pinned_bytes; // with what is not pinned yet on the path to n
+    for (const vti_node *at = wanted.pinned ? n : NULL; at && at->n_pin == 0; at = at->parent)
+        bytes += vti_node_bytes(t, at);
+    if (wanted.pinned && bytes > max_pinned_bytes) return VT_NOPINS;
     retention_set(t, n, wanted);
     return VT_OK;
 }

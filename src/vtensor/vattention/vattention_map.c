@@ -220,14 +220,6 @@ static vt_status wipe_views(vt_va *va, const vti_va_actor *by, uint32_t req, uin
 
 // ---- Runs
 
-static void attach_run(vt_va *va, const vti_va_run *run)
-{
-    for (uint32_t i = 0; i < run->n; i++) va->req[run->req].name[run->first + i] = run->name + i;
-    set_run_state(va, run, VTI_VA_MAPPED);
-    va->n_spare -= run->n;
-    va->n_run += !vti_va_continues(va, run->req, run->first, run->name);
-}
-
 static void detach_run(vt_va *va, const vti_va_run *run)
 {
     set_run_state(va, run, VTI_VA_SPARE);
@@ -254,7 +246,10 @@ vt_status vti_va_grow_run(vt_va *va, const vti_va_actor *by, uint32_t req, uint3
         if (st != VT_OK && finish_wipes(va, by) != VT_OK) n_all = 0; // cannot be unmapped
     }
     if (st != VT_OK && n_all > 0 && move_views(va, by, &run, &n_view, 0) == VT_OK) return st;
-    attach_run(va, &run);
+    for (uint32_t i = 0; i < run.n; i++) r->name[run.first + i] = run.name + i;
+    set_run_state(va, &run, VTI_VA_MAPPED);
+    va->n_spare -= run.n;
+    va->n_run += !vti_va_continues(va, req, run.first, run.name);
     if (st == VT_OK)
         r->n_mapped += run.n;
     else

@@ -529,7 +529,7 @@ static void test_plain_messages(void **state)
     close_chat(&c);
 }
 
-// Null content beside tool calls becomes "", arguments in JSON text become the object; the caller's
+// Null content with tool calls becomes "", arguments in JSON text become the object; the caller's
 // values do not change.
 static void test_tool_calls_are_fitted(void **state)
 {

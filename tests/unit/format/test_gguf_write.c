@@ -1,4 +1,4 @@
-// The reader reads what the writer writes; a failure leaves no file behind.
+// The reader reads what the writer writes; a failure leaves no file.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

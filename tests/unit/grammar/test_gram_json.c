@@ -6,28 +6,16 @@
 #include <jansson.h>
 
 #include "base/number/rng.h"
-#include "grammar/automaton/gram_auto.h"
 #include "grammar/syntax/gram_parts.h"
+#include "unit/grammar/gram_machine.h"
 
-typedef struct json_world {
-    fxi_gram g;
-    fxi_gram_json json;
-    fxi_auto *a;
-} json_world;
-
-static void open_json(json_world *w)
+static void open_json(gram_machine *w)
 {
     fx_error err = {0};
-    *w = (json_world){0};
-    if (fxi_gram_json_add(&w->g, &w->json, &err) || fxi_gram_finish(&w->g, w->json.value, &err) ||
-        fxi_auto_make(&w->g, 1 << 18, &w->a, &err))
-        fail_msg("%s", err.text);
-}
-
-static void close_json(json_world *w)
-{
-    fxi_auto_free(w->a);
-    fxi_gram_free(&w->g);
+    fxi_gram_json json = {0};
+    *w = (gram_machine){0};
+    const fx_status st = fxi_gram_json_add(&w->g, &json, &err);
+    if (start_machine(w, st, json.value, &err)) fail_msg("%s", err.text);
 }
 
 // A byte that may come next: in half of the draws one of ASCII's marks, so that texts come to an
@@ -48,7 +36,7 @@ static int draw_byte(const fxi_byte_set *may, uint64_t seed, uint64_t i)
 }
 
 // A text at random in s; 0: it came to no end.
-static size_t draw_text(json_world *w, uint64_t seed, char *s, size_t max)
+static size_t draw_text(gram_machine *w, uint64_t seed, char *s, size_t max)
 {
     uint32_t at = fxi_auto_start(w->a);
     for (size_t n = 0; n < max; n++) {
@@ -65,7 +53,7 @@ static size_t draw_text(json_world *w, uint64_t seed, char *s, size_t max)
 static void test_jansson_reads_what_random_walks_write(void **state)
 {
     (void)state;
-    json_world w;
+    gram_machine w;
     size_t n_end = 0, n_nested = 0;
     open_json(&w);
     for (uint64_t seed = 0; seed < 10000; seed++) {
@@ -81,14 +69,7 @@ static void test_jansson_reads_what_random_walks_write(void **state)
     }
     assert_true(n_end > 5000);
     assert_true(n_nested > 500);
-    close_json(&w);
-}
-
-static bool accepts_json(json_world *w, const char *s)
-{
-    uint32_t at = fxi_auto_start(w->a);
-    for (; *s; s++) assert_int_equal(fxi_auto_step(w->a, at, (uint8_t)*s, &at, NULL), FX_OK);
-    return fxi_auto_is_final(w->a, at);
+    close_machine(&w);
 }
 
 static void test_texts_are_told_from_what_is_no_json(void **state)
@@ -112,13 +93,13 @@ static void test_texts_are_told_from_what_is_no_json(void **state)
         "{a:1}",   "{\"a\":1,}", "[1 2]",    "\"",   "\"\n\"",
         "\"\\x\"", "\"\xFF\"",   "'a'",      "tru",  "nulll",
         "[",       "[]]",        "{\"a\":1", "NaN",  "1234567890123456"};
-    json_world w;
+    gram_machine w;
     open_json(&w);
     for (size_t i = 0; i < sizeof yes / sizeof *yes; i++)
-        if (!accepts_json(&w, yes[i])) fail_msg("%s is refused", yes[i]);
+        if (!machine_accepts(&w, yes[i], strlen(yes[i]))) fail_msg("%s is refused", yes[i]);
     for (size_t i = 0; i < sizeof no / sizeof *no; i++)
-        if (accepts_json(&w, no[i])) fail_msg("%s is accepted", no[i]);
-    close_json(&w);
+        if (machine_accepts(&w, no[i], strlen(no[i]))) fail_msg("%s is accepted", no[i]);
+    close_machine(&w);
 }
 
 FX_SUITE(test_gram_json)

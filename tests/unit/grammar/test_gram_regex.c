@@ -1,6 +1,6 @@
-// test_gram_regex.c - regular expressions beside PCRE2, on every short string of a small alphabet:
-// the constructs one by one, and patterns made at random; characters, one by one, beside the
-// definition of their class; and what is refused, with its name and its place.
+// test_gram_regex.c - regular expressions compared with PCRE2, on every short string of a small
+// alphabet: the constructs one by one, and patterns made at random; characters, one by one,
+// compared with the definition of their class; and what is refused, with its name and its place.
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "suite.h"
 #include "unit/cmocka_all.h"
@@ -9,26 +9,19 @@
 #include <stdio.h>
 
 #include "base/number/rng.h"
-#include "grammar/automaton/gram_auto.h"
 #include "grammar/syntax/gram_regex.h"
+#include "unit/grammar/gram_machine.h"
 
-typedef struct machine {
-    fxi_gram g;
-    fxi_auto *a;
-} machine;
-
-static fx_status make_machine(machine *m, fxi_str pattern, unsigned flags,
+static fx_status make_machine(gram_machine *m, fxi_str pattern, unsigned flags,
                               fxi_gram_spelling spelling, fx_error *err)
 {
-    uint32_t node;
-    *m = (machine){0};
-    fx_status st = fxi_gram_regex(&m->g, pattern, flags, spelling, &node, err);
-    if (!st) st = fxi_gram_finish(&m->g, node, err);
-    if (!st) st = fxi_auto_make(&m->g, 1 << 16, &m->a, err);
-    return st;
+    uint32_t node = 0;
+    *m = (gram_machine){0};
+    const fx_status st = fxi_gram_regex(&m->g, pattern, flags, spelling, &node, err);
+    return start_machine(m, st, node, err);
 }
 
-static void open_machine(machine *m, const char *pattern, unsigned flags,
+static void open_machine(gram_machine *m, const char *pattern, unsigned flags,
                          fxi_gram_spelling spelling)
 {
     fx_error err = {0};
@@ -36,25 +29,11 @@ static void open_machine(machine *m, const char *pattern, unsigned flags,
         fail_msg("%s: %s", pattern, err.text);
 }
 
-static void close_machine(machine *m)
-{
-    fxi_auto_free(m->a);
-    fxi_gram_free(&m->g);
-}
-
-static bool accepts_text(const machine *m, const char *s, size_t n)
-{
-    uint32_t at = fxi_auto_start(m->a);
-    for (size_t i = 0; i < n; i++)
-        assert_int_equal(fxi_auto_step(m->a, at, (uint8_t)s[i], &at, NULL), FX_OK);
-    return fxi_auto_is_final(m->a, at);
-}
-
-// ---- beside PCRE2 -------------------------------------------------------------------------------
+// ---- compared with PCRE2 ------------------------------------------------------------------------
 
 typedef struct peer {
     const char *pattern;
-    machine m;
+    gram_machine m;
     pcre2_code *re;
     pcre2_match_data *match;
     pcre2_match_context *limits;
@@ -69,7 +48,7 @@ static void compare_text(peer *p, const char *s, size_t n)
         return;
     }
     p->n_match += rc >= 0;
-    if (accepts_text(&p->m, s, n) != (rc >= 0))
+    if (machine_accepts(&p->m, s, n) != (rc >= 0))
         fail_msg("%s: \"%.*s\": PCRE2 says %d", p->pattern, (int)n, s, rc);
 }
 
@@ -240,17 +219,17 @@ static void test_characters_are_those_of_their_class(void **state)
                {".", is_dot},
                {"[~-\\u{12345}\\uD83D\\uDE00-\\u{10ffff}]", is_odd_range}};
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-        machine m;
+        gram_machine m;
         open_machine(&m, row[i].pattern, 0, FXI_SPELL_UTF8);
         for (uint32_t c = 0; c <= 0x1FFFFF; c += c < 0x12400 ? 1 : 251) { // beyond Unicode, too
             char s[4];
             const size_t n = encode_char(c, s);
             const bool is_char = c <= 0x10FFFF && (c < 0xD800 || c > 0xDFFF);
-            if (accepts_text(&m, s, n) != (is_char && row[i].has(c)))
+            if (machine_accepts(&m, s, n) != (is_char && row[i].has(c)))
                 fail_msg("%s: U+%04X", row[i].pattern, c);
         }
-        assert_false(accepts_text(&m, "\xC1\xA0", 2)); // overlong
-        assert_false(accepts_text(&m, "\xE0\x81\xA0", 3));
+        assert_false(machine_accepts(&m, "\xC1\xA0", 2)); // overlong
+        assert_false(machine_accepts(&m, "\xE0\x81\xA0", 3));
         close_machine(&m);
     }
 }
@@ -265,10 +244,10 @@ static void test_characters_are_spelled_as_in_json(void **state)
                {"[^a]", "\\\"", "\""},      {"[^a]", "\xC3\xA9", "a"},
                {".*", "x\\ty/", "x\\ny"},   {"\xC3\xA9\"", "\xC3\xA9\\\"", "\\u00e9\\\""}};
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-        machine m;
+        gram_machine m;
         open_machine(&m, row[i].pattern, 0, FXI_SPELL_JSON);
-        if (!accepts_text(&m, row[i].yes, strlen(row[i].yes))) fail_msg("%s", row[i].yes);
-        if (accepts_text(&m, row[i].no, strlen(row[i].no))) fail_msg("%s", row[i].no);
+        if (!machine_accepts(&m, row[i].yes, strlen(row[i].yes))) fail_msg("%s", row[i].yes);
+        if (machine_accepts(&m, row[i].no, strlen(row[i].no))) fail_msg("%s", row[i].no);
         close_machine(&m);
     }
 }

@@ -10,32 +10,19 @@
 
 #include "base/number/rng.h"
 #include "base/text/buf.h"
-#include "grammar/automaton/gram_auto.h"
 #include "grammar/schema/schema.h"
+#include "unit/grammar/gram_machine.h"
 
 #define VECTORS FX_SOURCE_DIR "/tests/vectors/schemas.json"
 
-typedef struct schema_world {
-    fxi_gram g;
-    fxi_auto *a;
-} schema_world;
-
-static fx_status try_schema(schema_world *w, const json_t *schema, fx_error *err)
+static fx_status try_schema(gram_machine *w, const json_t *schema, fx_error *err)
 {
     fxi_gram_json json;
     uint32_t node = 0;
-    *w = (schema_world){0};
+    *w = (gram_machine){0};
     fx_status st = fxi_gram_json_add(&w->g, &json, err);
     if (!st) st = fxi_schema_add(&w->g, &json, schema, &node, err);
-    if (!st) st = fxi_gram_finish(&w->g, node, err);
-    if (!st) st = fxi_auto_make(&w->g, 1 << 18, &w->a, err);
-    return st;
-}
-
-static void close_schema(schema_world *w)
-{
-    fxi_auto_free(w->a);
-    fxi_gram_free(&w->g);
+    return start_machine(w, st, node, err);
 }
 
 // ---- instances ----------------------------------------------------------------------------------
@@ -84,14 +71,6 @@ static void write_text(fxi_buf *b, const json_t *v, size_t order)
     }
 }
 
-static bool accepts_text(schema_world *w, const fxi_buf *b)
-{
-    uint32_t at = fxi_auto_start(w->a);
-    for (size_t i = 0; i < b->n; i++)
-        assert_int_equal(fxi_auto_step(w->a, at, (uint8_t)b->p[i], &at, NULL), FX_OK);
-    return fxi_auto_is_final(w->a, at);
-}
-
 static size_t most_members(const json_t *v)
 {
     size_t most = json_object_size(v);
@@ -103,7 +82,7 @@ static size_t most_members(const json_t *v)
     return most;
 }
 
-static bool accepts_value(schema_world *w, const json_t *v)
+static bool accepts_value(gram_machine *w, const json_t *v)
 {
     size_t n_order = 1;
     bool yes = false;
@@ -112,7 +91,7 @@ static bool accepts_value(schema_world *w, const json_t *v)
     for (size_t order = 0; !yes && order < n_order; order++) {
         fxi_buf b = {0};
         write_text(&b, v, order);
-        yes = accepts_text(w, &b);
+        yes = machine_accepts(w, b.p, b.n);
         fxi_buf_free(&b);
     }
     return yes;
@@ -120,7 +99,7 @@ static bool accepts_value(schema_world *w, const json_t *v)
 
 static void check_group(const json_t *group, size_t *n_case, size_t *n_wrong)
 {
-    schema_world w;
+    gram_machine w;
     fx_error err = {0};
     const char *name = json_string_value(json_object_get(group, "name"));
     const json_t *tests = json_object_get(group, "tests");
@@ -137,7 +116,7 @@ static void check_group(const json_t *group, size_t *n_case, size_t *n_wrong)
         if (!st) print_message("%s: %s: %d is wanted\n", name, s, want);
         free(s);
     }
-    close_schema(&w);
+    close_machine(&w);
 }
 
 static json_t *load_vectors(void)
@@ -170,7 +149,7 @@ static void test_what_is_not_supported_is_named(void **state)
     const json_t *refused = json_object_get(root, "refused");
     assert_true(json_array_size(refused) > 20);
     for (size_t i = 0; i < json_array_size(refused); i++) {
-        schema_world w;
+        gram_machine w;
         fx_error err = {0};
         const json_t *g = json_array_get(refused, i);
         const char *what = json_string_value(json_object_get(g, "for"));
@@ -178,7 +157,7 @@ static void test_what_is_not_supported_is_named(void **state)
         if (!strstr(err.text, what) || !strstr(err.text, " at #"))
             fail_msg("%s: '%s' does not name '%s'", json_string_value(json_object_get(g, "name")),
                      err.text, what);
-        close_schema(&w);
+        close_machine(&w);
     }
     json_decref(root);
 }
@@ -209,13 +188,13 @@ static void test_broken_schemas_are_refused(void **state)
          "nothing matches"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        schema_world w;
+        gram_machine w;
         fx_error err = {0};
         json_t *schema = json_loads(rows[i].schema, JSON_DECODE_ANY, NULL);
         const fx_status st = try_schema(&w, schema, &err);
         if (rows[i].error[0]) assert_int_equal(st, FX_EINVAL);
         if (!strstr(err.text, rows[i].error)) fail_msg("%s: %s", rows[i].schema, err.text);
-        close_schema(&w);
+        close_machine(&w);
         json_decref(schema);
     }
 }
@@ -226,7 +205,7 @@ static void test_too_many_conditions_are_refused(void **state)
     (void)state;
     static const int n_pattern[] = {64, 65, 200};
     for (int i = 0; i < 3; i++) {
-        schema_world w;
+        gram_machine w;
         fx_error err = {0};
         json_t *schema = json_pack("{s:s,s:[]}", "type", "string", "allOf");
         json_t *all = json_object_get(schema, "allOf");
@@ -240,7 +219,7 @@ static void test_too_many_conditions_are_refused(void **state)
         const bool is_told = strstr(err.text, "more than 64 conditions on a text") != NULL;
         if (n_pattern[i] > 64 ? st != FX_EINVAL || !is_told : is_told)
             fail_msg("%d patterns: %d %s", n_pattern[i], (int)st, err.text);
-        close_schema(&w);
+        close_machine(&w);
         json_decref(schema);
     }
 }
@@ -263,11 +242,11 @@ static json_t *object_with_patterns(int i)
 
 static void expect_schema(json_t *schema, fx_status want, const char *says)
 {
-    schema_world w;
+    gram_machine w;
     fx_error err = {0};
     const fx_status st = try_schema(&w, schema, &err);
     if (st != want || !strstr(err.text, says)) fail_msg("%d: %s", (int)st, err.text);
-    close_schema(&w);
+    close_machine(&w);
     json_decref(schema);
 }
 

@@ -3,8 +3,8 @@
 #include "suite.h"
 #include "unit/cmocka_all.h"
 
-#include "grammar/automaton/gram_auto.h"
 #include "grammar/syntax/gram_rules.h"
+#include "unit/grammar/gram_machine.h"
 
 typedef struct rules_case {
     const char *name, *grammar;
@@ -66,48 +66,28 @@ static const rules_case cases[] = {
      {"a", "--a"}},
 };
 
-typedef struct rules_world {
-    fxi_gram g;
-    fxi_auto *a;
-} rules_world;
-
-static fx_status open_rules(rules_world *w, const char *text, fx_error *err)
+static fx_status open_rules(gram_machine *m, const char *text, fx_error *err)
 {
     uint32_t node = 0;
-    *w = (rules_world){0};
-    fx_status st = fxi_rules_add(&w->g, fxi_str_of(text), &node, err);
-    if (!st) st = fxi_gram_finish(&w->g, node, err);
-    if (!st) st = fxi_auto_make(&w->g, 1 << 16, &w->a, err);
-    return st;
-}
-
-static void close_rules(rules_world *w)
-{
-    fxi_auto_free(w->a);
-    fxi_gram_free(&w->g);
-}
-
-static bool accepts(rules_world *w, const char *s)
-{
-    uint32_t at = fxi_auto_start(w->a);
-    for (; *s; s++) assert_int_equal(fxi_auto_step(w->a, at, (uint8_t)*s, &at, NULL), FX_OK);
-    return fxi_auto_is_final(w->a, at);
+    *m = (gram_machine){0};
+    const fx_status st = fxi_rules_add(&m->g, fxi_str_of(text), &node, err);
+    return start_machine(m, st, node, err);
 }
 
 static void test_grammars_accept_their_texts(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        rules_world w;
+        gram_machine w;
         fx_error err = {0};
         if (open_rules(&w, cases[i].grammar, &err)) fail_msg("%s: %s", cases[i].name, err.text);
         for (int k = 0; k < 8 && cases[i].yes[k]; k++)
-            if (!accepts(&w, cases[i].yes[k]))
+            if (!machine_accepts(&w, cases[i].yes[k], strlen(cases[i].yes[k])))
                 fail_msg("%s: \"%s\" is refused", cases[i].name, cases[i].yes[k]);
         for (int k = 0; k < 8 && cases[i].no[k]; k++)
-            if (accepts(&w, cases[i].no[k]))
+            if (machine_accepts(&w, cases[i].no[k], strlen(cases[i].no[k])))
                 fail_msg("%s: \"%s\" is accepted", cases[i].name, cases[i].no[k]);
-        close_rules(&w);
+        close_machine(&w);
     }
 }
 
@@ -140,12 +120,12 @@ static void test_refusals_name_what_and_where(void **state)
         {"start: \"a\" ; \n", "\";\" where a text or a name should be"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        rules_world w;
+        gram_machine w;
         fx_error err = {0};
         const fx_status st = open_rules(&w, rows[i].grammar, &err);
         if (st != FX_EINVAL || !strstr(err.text, rows[i].error))
             fail_msg("%s: %d %s", rows[i].grammar, st, err.text);
-        close_rules(&w);
+        close_machine(&w);
     }
 }
 

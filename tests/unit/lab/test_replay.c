@@ -3,6 +3,7 @@
 #include "suite.h"
 #include "unit/cmocka_all.h"
 
+#include "lab/kv_reserve.h" // defines: fxi_lab_manager_name
 #include "lab/replay.h"
 
 #include <stdio.h>
@@ -169,6 +170,21 @@ static void test_short_memory(void **state)
     fxi_replay_figures_free(&f);
 }
 
+// The product's managers and the laboratory's serve the same requests, with little memory, too.
+static void test_every_manager(void **state)
+{
+    (void)state;
+    fxi_replay_options o = small_options();
+    char text[1000] = "prompt_tokens,output_tokens\n";
+    for (int i = 0; i < 20; i++) strcat(text, "200,60\n");
+    o.kv_bytes = 16 << 20; // 4 K tokens
+    for (int i = 0; (o.manager = fxi_lab_manager_name(i)) != NULL; i++) {
+        fxi_replay_figures f = run_replay(text, &o);
+        if (f.n_done != 20 || f.n_output_tok != 20 * 60) fail_msg("%s", o.manager);
+        fxi_replay_figures_free(&f);
+    }
+}
+
 static void test_equal_prefixes_are_found(void **state)
 {
     (void)state;
@@ -283,6 +299,7 @@ FX_SUITE(test_replay)
         cmocka_unit_test(test_arrivals),
         cmocka_unit_test(test_what_does_not_fit_is_refused),
         cmocka_unit_test(test_short_memory),
+        cmocka_unit_test(test_every_manager),
         cmocka_unit_test(test_equal_prefixes_are_found),
         cmocka_unit_test(test_the_same_figures),
         cmocka_unit_test(test_errors),

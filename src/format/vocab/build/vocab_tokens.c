@@ -3,7 +3,7 @@
 //
 // MERGES lists the pairs. SCORES lets any two symbols merge whose joined text is a piece, the
 // highest score first: so every piece is cut at each of its characters, and where both sides are
-// symbols, they are a pair, ranked by the piece's score. Equal scores have equal ranks: of these,
+// symbols, they are a pair, ranked by the piece's score. Equal scores have equal ranks; then
 // the leftmost pair of a text merges first. A character that occurs in pieces but is not a piece
 // becomes a symbol without a token.
 #include <stdlib.h>
@@ -93,7 +93,7 @@ void fxi_token_decode(const fxi_vocab *v, fxi_token *t, char *dst)
     }
 }
 
-// ---- types --------------------------------------------------------------------------------------
+// ---- types of tokens ----------------------------------------------------------------------------
 
 static bool is_between(fxi_str s, const char *left, const char *right)
 {
@@ -233,7 +233,7 @@ static bool add_pair(pair_list *l, fxi_merge_pair p)
     return true;
 }
 
-// ---- from scores --------------------------------------------------------------------------------
+// ---- merges from scores -------------------------------------------------------------------------
 
 static size_t unit_bytes(const fxi_vocab *v, const char *p, size_t n)
 {
@@ -314,7 +314,7 @@ static bool pairs_of_scores(fxi_vocab *v, pair_list *l)
     return ok;
 }
 
-// ---- from a list of merges ----------------------------------------------------------------------
+// ---- merges from a list -------------------------------------------------------------------------
 
 static fx_status pairs_of_list(const fxi_vocab *v, const fxi_vocab_spec *s, pair_list *l,
                                fx_error *err)
@@ -334,7 +334,7 @@ static fx_status pairs_of_list(const fxi_vocab *v, const fxi_vocab_spec *s, pair
     return FX_OK;
 }
 
-// ---- the table ----------------------------------------------------------------------------------
+// ---- the table of merges ------------------------------------------------------------------------
 
 static bool make_table(fxi_merges *m, const pair_list *l)
 {
@@ -350,7 +350,7 @@ static bool make_table(fxi_merges *m, const pair_list *l)
     m->factor = fxi_hash_seed() | 1;
     for (size_t i = 0; i < l->n; i++) {
         fxi_merge_pair *slot = fxi_merge_slot(m, l->pair[i].key);
-        if (slot->to < 0) *slot = l->pair[i]; // of equal pairs the first stays
+        if (slot->to < 0) *slot = l->pair[i]; // the first of equal pairs stays
         const uint64_t bit = fxi_merge_sieve_bit(m, l->pair[i].key);
         m->sieve[bit >> 6] |= (uint64_t)1 << (bit & 63);
     }

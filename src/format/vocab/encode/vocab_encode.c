@@ -17,14 +17,14 @@
 // ---- words, by the model or from memory ---------------------------------------------------------
 
 enum {
-    KNOWN_BYTES = 24, // of a word that is remembered
+    KNOWN_BYTES = 24, // the longest word that is remembered
     MIN_KNOWN = 64,
     MAX_KNOWN = 8192
 };
 
 struct fxi_known_word {
     uint64_t w[KNOWN_BYTES / 8]; // its bytes, see word_key()
-    uint32_t at;                 // of its ids in the output, from j->n_before on
+    uint32_t at;                 // where its ids are in the output, from j->n_before on
     uint8_t n_ids, n;            // n = 0: an empty slot
 };
 
@@ -147,7 +147,7 @@ typedef struct split_cutter {
     fxi_encode_job *j;
     size_t step;
     const char *s;
-    size_t front;          // of s, as in fxi_norm_how
+    size_t front;          // as in fxi_norm_how, for s
     fxi_regex_match waits; // from = SIZE_MAX: none
     bool was_match;        // the part before
 } split_cutter;

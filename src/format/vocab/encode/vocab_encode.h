@@ -13,7 +13,7 @@ typedef struct fxi_known_word fxi_known_word;     // vocab_encode.c
 typedef struct fxi_encode_job {
     const fxi_vocab *v;
     bool space;
-    size_t front;               // of the next stretch, as in fxi_norm_how
+    size_t front;               // as in fxi_norm_how, for the next stretch
     fxi_special_set normalized; // the set to look for after the norm steps
     fxi_ids *out;
     size_t n_before; // ids that *out held before the call
@@ -22,12 +22,12 @@ typedef struct fxi_encode_job {
     fxi_norm_work early, late;
     fxi_norm_work *change; // [v->n_split] of the steps FXI_SPLIT_CHANGE
     fxi_matcher *matcher;
-    fxi_merge_symbol *sym; // of a long word
+    fxi_merge_symbol *sym; // the symbols of a long word
     uint64_t *heap;
     size_t cap_sym;
     uint32_t n_sym;
     size_t n_heap;
-    fxi_unigram_best *best; // of kind UNIGRAM
+    fxi_unigram_best *best; // kind UNIGRAM
     size_t cap_best;
     fxi_known_word *known; // [known_mask + 1]; words of this text and their ids
     size_t known_mask;

@@ -100,7 +100,7 @@ static fx_status put_piece(fxi_encode_job *j, int32_t id, const char *p)
 
 typedef struct short_word {
     uint32_t n;
-    uint32_t rank[SHORT + 1]; // of merging with the next; NONE for the last
+    uint32_t rank[SHORT + 1]; // rank of the merge with the next; NONE for the last
     int32_t id[SHORT + 1], to[SHORT + 1];
     uint32_t at[SHORT + 1];
 } short_word; // entries after the last symbol have no meaning
@@ -293,7 +293,7 @@ fx_status fxi_merge_word(fxi_encode_job *j, const char *p, size_t n)
 struct fxi_unigram_best { // the best path to a byte of the text
     double score;
     uint32_t from; // where its last piece begins
-    int32_t id;    // of that piece; -1: a character without one
+    int32_t id;    // that piece's id; -1: a character without one
 };
 
 static void offer_path(const fxi_vocab *v, fxi_unigram_best *target, uint32_t from, double score,

@@ -10,7 +10,7 @@
 typedef struct fxi_norm_step {
     fxi_norm_kind kind;
     fxi_str from, to; // in the vocabulary's pool
-    fxi_regex *regex; // of REPLACE_REGEX
+    fxi_regex *regex; // REPLACE_REGEX only
     bool late;
 } fxi_norm_step;
 
@@ -20,7 +20,7 @@ typedef struct fxi_norms { // all zero: no steps
     bool looks_front; // fxi_norm_how.front has an effect on this vocabulary
 } fxi_norms;
 
-enum { FXI_MAX_NORM_BYTES = 1 << 30 }; // of a text after any step; a step stops where it has more
+enum { FXI_MAX_NORM_BYTES = 1 << 30 }; // a text's size after any step; a step that makes more stops
 
 // What running norm steps needs; one thread's. All zero: empty.
 typedef struct fxi_norm_work {
@@ -28,7 +28,7 @@ typedef struct fxi_norm_work {
     int32_t *cp;  // code points of a stretch that is put in a normal form
     size_t cap_cp;
     fxi_matcher *matcher;
-    size_t front; // of the text that the last run made, as in fxi_norm_how
+    size_t front; // as in fxi_norm_how, for the text that the last run made
 } fxi_norm_work;
 
 typedef struct fxi_norm_how {

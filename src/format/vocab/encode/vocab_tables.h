@@ -93,7 +93,7 @@ typedef struct fxi_split_step {
     fxi_regex *regex;
     fxi_split_how how;
     bool invert, bytes;
-    fxi_norms change; // of FXI_SPLIT_CHANGE: one step
+    fxi_norms change; // FXI_SPLIT_CHANGE only: one step
 } fxi_split_step;
 
 // ---- the vocabulary -----------------------------------------------------------------------------
@@ -101,7 +101,7 @@ typedef struct fxi_split_step {
 struct fxi_vocab {
     int32_t n, n_sym; // tokens; symbols
     fxi_token *token; // [n_sym]
-    char *pool;       // of all strings
+    char *pool;       // memory of all strings
     fxi_vocab_kind kind;
     fxi_spelling spelling;
     // As in fxi_vocab_spec.
@@ -113,14 +113,14 @@ struct fxi_vocab {
     fxi_index by_word;     // tokens that merge, as the model sees a text; symbols
     int32_t unit[256];     // the symbol that is this one byte; -1: none
     int32_t byte_id[256];  // the byte token; -1: none
-    fxi_merges merges;     // of kinds SCORES and MERGES
-    fxi_trie words;        // of kinds UNIGRAM and WORDS
-    fxi_trie inside;       // of kind WORDS: pieces that continue a word, without their prefix
+    fxi_merges merges;     // kinds SCORES and MERGES
+    fxi_trie words;        // kinds UNIGRAM and WORDS
+    fxi_trie inside;       // kind WORDS: pieces that continue a word, without their prefix
     size_t longest;        // bytes of the longest token; 0: a word's length says nothing of its
                            // tokens, because unknown characters fuse or vanish
     bool loses_text;       // norm or split steps, or tokens that eat spaces, may shorten a text
-    size_t max_word;       // of kind WORDS: characters; 0: no limit
-    double unknown_score;  // of kind UNIGRAM
+    size_t max_word;       // kind WORDS: characters; 0: no limit
+    double unknown_score;  // kind UNIGRAM
     fxi_specials *special[FXI_N_SPECIAL_SET]; // NULL: there are none
     fxi_norms norms;
     fxi_join_kind join;

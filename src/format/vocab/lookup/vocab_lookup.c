@@ -178,7 +178,7 @@ static int compare_entries(const void *a, const void *b)
 }
 
 typedef struct key_range {
-    size_t lo, hi; // of the entries
+    size_t lo, hi; // range of entries
 } key_range;
 
 typedef struct trie_maker {
@@ -280,7 +280,7 @@ struct fxi_matcher {
     pcre2_match_context *limits;
 };
 
-// ---- compiling ----------------------------------------------------------------------------------
+// ---- regular expressions: compiling -------------------------------------------------------------
 
 static fx_status fail_pattern(fxi_str pattern, const char *what, fx_error *err)
 {
@@ -330,7 +330,7 @@ void fxi_regex_free(fxi_regex *re)
     free(re);
 }
 
-// ---- matching -----------------------------------------------------------------------------------
+// ---- regular expressions: matching --------------------------------------------------------------
 
 fxi_matcher *fxi_matcher_new(void)
 {

@@ -27,7 +27,7 @@ int32_t fxi_cp_before(const char *s, size_t n, size_t *n_bytes);
 
 typedef struct fxi_index {
     struct fxi_index_slot {
-        uint32_t tag; // of the hash
+        uint32_t tag; // part of the hash
         int32_t id;   // -1: empty
     } * slot;         // [mask + 1]
     uint64_t mask, seed;
@@ -41,7 +41,7 @@ typedef struct fxi_index {
 bool fxi_index_make(fxi_index *x, size_t n, fxi_str (*key)(const void *of, int32_t id),
                     const void *of);
 void fxi_index_free(fxi_index *x);
-bool fxi_index_put(fxi_index *x, int32_t id); // of equal keys, the last is found; false: no memory
+bool fxi_index_put(fxi_index *x, int32_t id); // the last of equal keys is found; false: no memory
 int32_t fxi_index_find(const fxi_index *x, const char *p, size_t n); // -1: none
 
 uint64_t fxi_hash_seed(void); // random
@@ -57,7 +57,7 @@ static inline uint64_t fxi_hash_mix(uint64_t a, uint64_t b)
 typedef struct fxi_trie_node {
     uint32_t child; // the first; the others follow, ascending by label
     uint16_t n_child;
-    int32_t id; // of the entry that ends here; -1: none does
+    int32_t id; // the entry that ends here; -1: none does
 } fxi_trie_node;
 
 typedef struct fxi_trie { // node 0 is the root; all zero: empty

@@ -83,7 +83,7 @@ static fx_status read_ids(gguf_reader *r)
     static const struct {
         const char *key;
         const char *piece; // the default of kinds other than MERGES; NULL: none
-        size_t field;      // of fxi_vocab_spec; 0: none
+        size_t field;      // offset in fxi_vocab_spec; 0: none
         fxi_token_type type;
         bool ends;
     } ids[] = {
@@ -310,7 +310,7 @@ static fx_status read_bert_ids(gguf_reader *r)
 {
     static const struct {
         const char *key, *piece;
-        size_t field; // of fxi_vocab_spec
+        size_t field; // offset in fxi_vocab_spec
     } ids[] = {
         {KEY("cls_token_id"), "[CLS]", offsetof(fxi_vocab_spec, bos)},
         {KEY("seperator_token_id"), "[SEP]", offsetof(fxi_vocab_spec, eos)}, // their spelling

@@ -119,8 +119,8 @@ static bool is_merge(const fxi_hf *h, const fxi_str part[2], fxi_buf *room)
     return is_piece(h, part[0]) && is_piece(h, part[1]) && is_piece(h, join_parts(room, part));
 }
 
-// Cuts a line at its one space. Pieces may contain spaces: of several, the one that makes a merge
-// of two pieces. False: none or several do.
+// Cuts a line at its one space. Pieces may contain spaces: in a line with several, the cut is where
+// both sides and the whole are pieces. False: there is no such place or more than one.
 static bool cut_merge_line(const fxi_hf *h, fxi_str line, fxi_str part[2], fxi_buf *room)
 {
     size_t n_space = 0, n_good = 0;
@@ -178,7 +178,7 @@ static fx_status read_merges(const fxi_hf *h, const json_t *list)
     return st;
 }
 
-// ---- the two kinds ------------------------------------------------------------------------------
+// ---- the model ----------------------------------------------------------------------------------
 
 static fx_status check_affix(const fxi_hf *h, const json_t *model, const char *key)
 {

@@ -14,7 +14,7 @@
 typedef struct fxi_hf {
     fxi_vocab_spec *s;
     fx_error *err;
-    fxi_index pieces; // of kind BPE; the file's reader frees it
+    fxi_index pieces; // kind BPE only; the file's reader frees it
     bool byte_level;  // a ByteLevel pre-tokenizer was met
     bool cuts;        // a split step was met: a step that changes the text cannot follow
     // What the decoder does: turns pieces into text, joins byte tokens, makes one string of them.

@@ -30,7 +30,7 @@
 
 #include "format/vocab/read/vocab_hf.h"
 
-// ---- escapes that stand for characters: as members of a PCRE2 class -----------------------------
+// ---- writing a pattern --------------------------------------------------------------------------
 
 #define HEX_DIGITS "0-9A-Fa-f"
 #define WORD_ALONE FXI_HF_WORD "\\xB2\\xB3\\xB9\\xBC-\\xBE" // \w outside of a class
@@ -38,7 +38,7 @@
 typedef struct pattern_writer {
     const char *begin, *p, *end; // the pattern; p: the next character
     fxi_buf out, item;           // what it becomes; the escape read last
-    unsigned depth;              // of classes
+    unsigned depth;              // nesting of classes
     const char *bad;             // NULL, or what is not supported
     bool short_memory;
 } pattern_writer;
@@ -65,7 +65,7 @@ static void put_pattern_text(pattern_writer *w, fxi_buf *out, const char *text)
     put_pattern(w, out, text, strlen(text));
 }
 
-// ---- escapes ------------------------------------------------------------------------------------
+// ---- escapes that stand for characters: as members of a PCRE2 class -----------------------------
 
 static bool is_script(const char *name, size_t n)
 {
@@ -340,21 +340,16 @@ static bool is_single(fxi_str s)
 
 static void put_escape(pattern_writer *w)
 {
-    static const char word[] = "[" WORD_ALONE "]";
+#define IN_WORD "[" WORD_ALONE "]"
+    static const char edge[] =
+        "(?:(?<=" IN_WORD ")(?!" IN_WORD ")|(?<!" IN_WORD ")(?=" IN_WORD "))";
+    static const char no_edge[] =
+        "(?:(?<=" IN_WORD ")(?=" IN_WORD ")|(?<!" IN_WORD ")(?!" IN_WORD "))";
+#undef IN_WORD
     const char letter = w->p < w->end ? *w->p : 0;
     if (letter == 'b' || letter == 'B') {
-        const bool at = letter == 'b';
         w->p++;
-        put_pattern_text(w, &w->out, "(?:(?<=");
-        put_pattern_text(w, &w->out, word);
-        put_pattern_text(w, &w->out, at ? ")(?!" : ")(?=");
-        put_pattern_text(w, &w->out, word);
-        put_pattern_text(w, &w->out, ")|(?<!");
-        put_pattern_text(w, &w->out, word);
-        put_pattern_text(w, &w->out, at ? ")(?=" : ")(?!");
-        put_pattern_text(w, &w->out, word);
-        put_pattern_text(w, &w->out, "))");
-        return;
+        return put_pattern_text(w, &w->out, letter == 'b' ? edge : no_edge);
     }
     const class_item item = read_char_escape(w);
     const bool bare = !item.but && is_single(item.text);

@@ -36,7 +36,7 @@
 #define AYA_DIGITS                                                                         \
     "\\p{Nd}{1,3}(?=(?:\\p{Nd}{3})*(?![\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\xB2\\xB3\\xB9" \
     "\\xBC-\\xBE]))"                                                  // before the end of a word
-#define GROUPS(digit) digit "{1,3}(?=(?:" digit "{3})*(?!" digit "))" // of three, from the end
+#define GROUPS(digit) digit "{1,3}(?=(?:" digit "{3})*(?!" digit "))" // in threes from the end
 // Words in which the case changes at most once, from upper to lower.
 #define UPPER         "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
 #define LOWER         "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
@@ -53,7 +53,7 @@
     "+" LOWER_NO_HAN "*" ANY_CASE "?|\\p{N}{1,3}" OTHERS "[\\r\\n]*|" LINES
 #define DIGIT       "\\p{N}"
 #define DIGITS      "\\p{N}+"
-#define BYTE_DIGITS "[0-9\\xB2\\xB3\\xB9\\xBC-\\xBE]+" // of Latin-1, as GPT-2 spells bytes
+#define BYTE_DIGITS "[0-9\\xB2\\xB3\\xB9\\xBC-\\xBE]+" // Latin-1's, as GPT-2 spells bytes
 #define LINE_END    "[\\r\\n]"
 #define MARKS_END   "\\x{2026}\\x{3002}\\x{FF0C}\\x{3001}\\x{964}\\x{6D4}\\x{60C}"
 #define BLOOM       " ?[^(\\p{White_Space}|.,!?" MARKS_END ")]+"

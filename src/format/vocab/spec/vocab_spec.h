@@ -14,8 +14,8 @@
 #include "format/vocab/spec/vocab_kinds.h"
 
 typedef struct fxi_spec_token {
-    fxi_str piece; // as stored; of several tokens with the same piece, the last is found
-    double score;  // of kinds SCORES and UNIGRAM; never NaN
+    fxi_str piece; // as stored; a lookup finds the last of several tokens with the same piece
+    double score;  // kinds SCORES and UNIGRAM; never NaN
     uint8_t type;  // fxi_token_type
     // For added tokens (types USER and CONTROL), as in tokenizer.json:
     bool eats_left, eats_right; // adjacent white space belongs to it (lstrip, rstrip)
@@ -40,14 +40,14 @@ typedef struct fxi_norm {
 // Each step cuts, or changes, every word that the steps before it made.
 typedef struct fxi_split {
     fxi_str pattern; // PCRE2 with UTF and UCP; a literal is quoted by the reader
-    fxi_norm change; // of FXI_SPLIT_CHANGE, which has no pattern
+    fxi_norm change; // FXI_SPLIT_CHANGE only, which has no pattern
     fxi_split_how how;
     bool invert; // what lies between matches counts as match, and the other way round
     bool bytes;  // the pattern sees each byte as a character (no UTF): words may cut a character
 } fxi_split;
 
 typedef struct fxi_vocab_spec {
-    const char *name; // of the file, for errors; not owned
+    const char *name; // the file's name, for errors; not owned
     fxi_vocab_kind kind;
     fxi_spelling spelling;
     bool unit_bytes;    // merging starts from single bytes, otherwise from characters
@@ -71,15 +71,15 @@ typedef struct fxi_vocab_spec {
     size_t n_split, cap_split;
     int32_t bos, eos, unk;   // -1: none
     bool adds_bos, adds_eos; // around a text
-    bool adds_sep;           // of GGUF: eos goes after a text whatever adds_eos says
+    bool adds_sep;           // GGUF only: eos goes after a text whatever adds_eos says
     fxi_join_kind join;
-    fxi_str join_inside;         // of JOIN_WORDS: pieces that begin with it continue a word
-    bool tidies;                 // of JOIN_WORDS: no space before marks and contractions
+    fxi_str join_inside;         // JOIN_WORDS: pieces that begin with it continue a word
+    bool tidies;                 // JOIN_WORDS: no space before marks and contractions
     bool strips_space;           // decoding drops one space at the very beginning of a text
     fxi_ids ends;                // ids that end a generation, besides eos and known spellings
     fxi_str chat_template;       // from the file or one next to it; n = 0: none
     fxi_str warning;             // one line about the file; n = 0: none
-    struct fxi_spec_block *pool; // of fxi_spec_str
+    struct fxi_spec_block *pool; // memory of fxi_spec_str
 } fxi_vocab_spec;
 
 // Empty, ids of -1. Never fails.

@@ -123,7 +123,7 @@ static inline vti_cuda *vti_cuda_of(vt_vmm *vmm)
 }
 
 // vmm_cuda_memory.c
-// What a call changes in its thread, to be put back.
+// What a call changes in its thread, to be restored.
 typedef struct vti_cuda_scope {
     bool pushed;
     vti_cu_capture_mode mode;

@@ -10,7 +10,7 @@
 //   copy_each  memcpy for each copy
 //   store      pwrite; hugetlbfs has no write, so on reserved huge pages through a mapping
 //   resident   st_blocks
-//   mapped     /proc/self/maps, see host_system.c
+//   mapped     /proc/self/maps, see host_file.c
 //   swap       a file without a name, see host_file.c
 //
 // - Nothing runs concurrently with the caller, so calls with VT_VMM_QUEUED take effect at once.

@@ -109,7 +109,7 @@ void vti_swap_file_close(vti_swap_file *f);
 bool vti_file_read(int fd, void *dst, size_t size_bytes, off_t offset);
 bool vti_file_write(int fd, const void *src, size_t size_bytes, off_t offset);
 
-// ---- host_system.c: files of /proc and /sys
+// ---- What the system reports
 
 // What errno means: VT_NOSPACE or VT_EDEVICE.
 vt_status vti_system_status(void);

@@ -121,7 +121,7 @@ static void test_vectors(void **state)
 }
 
 //
-// Files beside a vocabulary
+// Files next to a vocabulary
 //
 
 static void put_file(const char *folder, const char *name, const char *text)

@@ -451,7 +451,7 @@ static void test_changed_words(void **state)
     fxi_vocab_free(v);
 }
 
-// The mark in front goes to the beginning of the input: not to a word behind it, nor to a text
+// The mark in front goes to the beginning of the input: not to a word after it, nor to a text
 // whose beginning a step took away, but to every word that comes from the first character.
 static void test_front(void **state)
 {

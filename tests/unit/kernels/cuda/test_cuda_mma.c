@@ -78,11 +78,11 @@ static float *mma_layer(plan p, const char *raw, const float *x)
     for (int t = 0; t < p.n_tok; t++)
         for (int o = 0; o < p.n_out; o++)
             y[t * p.n_out + o] = mma_output(w + o * wide, a + t * wide, p.n_in);
-    free(rows), free(w), free(a);
+    guarded_free(rows), guarded_free(w), guarded_free(a);
     return y;
 }
 
-static void check_law_layer(plan p)
+static void check_mma_layer(plan p)
 {
     const size_t n = (size_t)(p.n_tok * p.n_out);
     char *raw = random_rows(p.type, p.n_in, p.n_out, 7);
@@ -101,7 +101,8 @@ static void check_law_layer(plan p)
         assert_same(names[i], a.y, want, n);
     }
     act_release(&a.a);
-    free((void *)a.w.data), free(a.y), free(raw), free(x), free(want);
+    guarded_free((void *)a.w.data), guarded_free(a.y), guarded_free(raw), guarded_free(x),
+        guarded_free(want);
 }
 
 static void test_linear_layers_keep_their_order(void **state)
@@ -110,8 +111,8 @@ static void test_linear_layers_keep_their_order(void **state)
     static const int shapes[][3] = {
         {37, 5, 1}, {1056, 40, 3}, {1600, 17, 70}, {8, 70, 9}, {4640, 17, 2}};
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
-        check_law_layer((plan){FXI_F16, shapes[s][0], shapes[s][1], shapes[s][2], 0});
-        check_law_layer((plan){FXI_BF16, shapes[s][0], shapes[s][1], shapes[s][2], 0});
+        check_mma_layer((plan){FXI_F16, shapes[s][0], shapes[s][1], shapes[s][2], 0});
+        check_mma_layer((plan){FXI_BF16, shapes[s][0], shapes[s][1], shapes[s][2], 0});
     }
 }
 
@@ -277,7 +278,7 @@ static void check_wide_tiles(const batch *b, int n_block, const float *want)
     attn_call_free(&c);
 }
 
-static void check_law_attention(const batch_shape *s)
+static void check_mma_attention(const batch_shape *s)
 {
     batch b = batch_new(s);
     float *want = NULL;
@@ -296,7 +297,7 @@ static void check_law_attention(const batch_shape *s)
         attn_call_free(&c);
         check_wide_tiles(&b, n_block, want);
     }
-    free(want);
+    guarded_free(want);
     batch_free(&b);
 }
 
@@ -373,9 +374,9 @@ static void test_attention_keeps_its_order(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof mma_shapes / sizeof *mma_shapes; i++) {
         batch_shape s = mma_shapes[i];
-        check_law_attention(&s);
+        check_mma_attention(&s);
         s.is_paged = !s.is_paged;
-        check_law_attention(&s);
+        check_mma_attention(&s);
     }
 }
 

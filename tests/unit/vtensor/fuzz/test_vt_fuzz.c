@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "env_or.h"
 #include "fuzz_world.h"
 
 enum { N_WORLD = 48, N_CALL = 400, CHECK_EACH = 64 };

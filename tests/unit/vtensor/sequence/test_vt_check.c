@@ -3,7 +3,6 @@
 #include "assert_vt.h"
 #include "suite.h"
 
-#include "swap_now.h"
 #include "vtensor/core/manager.h"
 #include "world.h"
 

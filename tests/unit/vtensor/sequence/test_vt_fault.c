@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gauges.h"
 #include "world.h"
 
 static world w;

@@ -1,14 +1,15 @@
-// test_vt_give_back.c - 64 GiB go back to the system bit by bit: what a call of the owner does is
-// bounded, whatever the amount; sequences grow and others begin meanwhile; and a smaller budget
-// holds from its first moment.
+// test_vt_give_back.c - 64 GiB go back to the system a little at a time: what a call of the owner
+// does is bounded, whatever the amount; sequences grow and others begin meanwhile; and a smaller
+// budget holds from its first moment. spare_high_bytes keeps its share of a budget that changes.
 //
 // The backend has no memory: it counts, for each call of the manager, the calls of its table that
 // the owner makes. The mapper's are made in vt_work, between them.
 #include "assert_vt.h"
-#include "suite.h"
 
 #include <stdlib.h>
 
+#include "suite.h"
+#include "vtensor/core/manager.h"
 #include "vtensor/vtensor.h"
 
 #define GIB        ((uint64_t)1 << 30)
@@ -377,6 +378,30 @@ static void test_a_budget_below_what_sequences_hold_changes_nothing(void **state
     close_all();
 }
 
+enum { BUDGET = 1 << 20 };
+
+static void test_spare_high_follows_the_budget(void **state)
+{
+    (void)state;
+    static const uint64_t high[][2] = {{BUDGET / 16, BUDGET}, {UINT64_MAX, UINT64_MAX}};
+    for (size_t i = 0; i < sizeof high / sizeof high[0]; i++) {
+        vt_config cfg = vt_config_default();
+        cfg.n_plane = 2, cfg.row_bytes = 128, cfg.max_tok = 512, cfg.max_seq = 4;
+        cfg.budget_bytes = BUDGET;
+        cfg.spare_high_bytes = high[i][0];
+        cfg.mapper = VT_MAPPER_OWNER;
+        vt_manager *m;
+        assert_ok(vt_manager_create(&cfg, &m));
+        assert_ok(vt_set_budget(m, 16 * BUDGET));
+        assert_int_equal(m->spare_high_bytes, high[i][1]);
+        assert_ok(vt_set_budget(m, BUDGET));
+        assert_int_equal(m->spare_high_bytes, high[i][0]);
+        assert_status(VT_EINVAL, vt_set_budget(m, 1));
+        assert_int_equal(m->spare_high_bytes, high[i][0]);
+        vt_manager_destroy(m);
+    }
+}
+
 FX_SUITE(test_vt_give_back)
 {
     const struct CMUnitTest tests[] = {
@@ -384,6 +409,7 @@ FX_SUITE(test_vt_give_back)
         cmocka_unit_test(test_spare_memory_goes_bit_by_bit),
         cmocka_unit_test(test_a_smaller_budget_holds_at_once_and_memory_follows),
         cmocka_unit_test(test_a_budget_below_what_sequences_hold_changes_nothing),
+        cmocka_unit_test(test_spare_high_follows_the_budget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

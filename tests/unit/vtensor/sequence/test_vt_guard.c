@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "family.h"
-#include "swap_now.h"
 
 enum { CHUNK_TOK = 32, N_PLANE = 2 };
 

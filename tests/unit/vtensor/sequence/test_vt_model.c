@@ -11,7 +11,6 @@
 
 #include <stdlib.h>
 
-#include "env_or.h"
 #include "world.h"
 
 // Mostly a little more, sometimes a lot, sometimes less or too much.
@@ -166,50 +165,42 @@ static void run_all(vt_layout layout, bool host, bool faulty, uint64_t n_step)
     }
 }
 
-static void test_host_split(void **state)
+typedef struct model_case {
+    const char *name;
+    vt_layout layout;
+    bool host, faulty;
+    uint64_t n_step;
+} model_case;
+
+static void test_trace_against_reference(void **state)
 {
-    (void)state;
-    run_all(VT_LAYOUT_SPLIT, true, false, 1000);
+    const model_case *run = *state;
+    run_all(run->layout, run->host, run->faulty, run->n_step);
 }
 
-static void test_host_packed(void **state)
-{
-    (void)state;
-    run_all(VT_LAYOUT_PACKED, true, false, 1000);
-}
+static const model_case runs[] = {
+    {"host, split", VT_LAYOUT_SPLIT, true, false, 1000},
+    {"host, packed", VT_LAYOUT_PACKED, true, false, 1000},
+    {"fake, split", VT_LAYOUT_SPLIT, false, false, 2500},
+    {"fake, packed", VT_LAYOUT_PACKED, false, false, 2500},
+    {"faulty host, split", VT_LAYOUT_SPLIT, true, true, 800},
+    {"faulty host, packed", VT_LAYOUT_PACKED, true, true, 800},
+    {"faulty fake, split", VT_LAYOUT_SPLIT, false, true, 2500},
+    {"faulty fake, packed", VT_LAYOUT_PACKED, false, true, 2500},
+};
 
-static void test_fake_split(void **state)
-{
-    (void)state;
-    run_all(VT_LAYOUT_SPLIT, false, false, 2500);
-}
+enum { N_RUN = sizeof runs / sizeof runs[0] };
 
-static void test_fake_packed(void **state)
-{
-    (void)state;
-    run_all(VT_LAYOUT_PACKED, false, false, 2500);
-}
-
-static void test_faulty_host(void **state)
-{
-    (void)state;
-    run_all(VT_LAYOUT_SPLIT, true, true, 800);
-    run_all(VT_LAYOUT_PACKED, true, true, 800);
-}
-
-static void test_faulty_fake(void **state)
-{
-    (void)state;
-    run_all(VT_LAYOUT_SPLIT, false, true, 2500);
-    run_all(VT_LAYOUT_PACKED, false, true, 2500);
-}
+#define RUN(test, i) cmocka_unit_test_prestate(test, (void *)&runs[i])
 
 FX_SUITE(test_vt_model)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_host_split),  cmocka_unit_test(test_host_packed),
-        cmocka_unit_test(test_fake_split),  cmocka_unit_test(test_fake_packed),
-        cmocka_unit_test(test_faulty_host), cmocka_unit_test(test_faulty_fake),
+    struct CMUnitTest tests[] = {
+        RUN(test_trace_against_reference, 0), RUN(test_trace_against_reference, 1),
+        RUN(test_trace_against_reference, 2), RUN(test_trace_against_reference, 3),
+        RUN(test_trace_against_reference, 4), RUN(test_trace_against_reference, 5),
+        RUN(test_trace_against_reference, 6), RUN(test_trace_against_reference, 7),
     };
+    for (size_t i = 0; i < N_RUN; i++) tests[i].name = runs[i].name;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "family.h"
-#include "swap_now.h"
 #include "vtensor/core/manager.h"
 
 enum { CHUNK_TOK = 32, N_PLANE = 2, CANARY = 0xA5 };

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "family.h"
-#include "swap_now.h"
 #include "vtensor/core/manager.h"
 #include "vtensor/tree/radix.h"
 

@@ -4,7 +4,6 @@
 #include "assert_vt.h"
 #include "family.h"
 #include "suite.h"
-#include "swap_now.h"
 #include "walk.h"
 
 enum { CHUNK_TOK = 32, N_PLANE = 2 };

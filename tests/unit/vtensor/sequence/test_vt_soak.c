@@ -1,11 +1,14 @@
-// test_vt_soak.c - the soak (soak.h) over sequences that share (family.h): random traces of all
-// operations on every backend. A round is 250 operations; 50 rounds take about three seconds, and
-// VT_SOAK_STEPS=2500000 about ten minutes with AddressSanitizer.
+// test_vt_soak.c - the soak (soak.h): random traces of all operations on every backend, over
+// sequences that share (family.h), and over windows, groups of several shapes and recurrent state
+// (shapes.h). A round is 250 operations of the first, or 200 of the second; the rounds of a run
+// take about six seconds, and VT_SOAK_STEPS=2500000 about twenty minutes with AddressSanitizer.
 #include "suite.h"
-#include "unit/cmocka_all.h"
 
+#include "assert_vt.h"
 #include "family.h"
+#include "shapes.h"
 #include "soak.h"
+#include "unit/cmocka_all.h"
 
 static family f;
 
@@ -28,7 +31,7 @@ static family_setup draw_setup(uint64_t round)
     return s;
 }
 
-static void open_round(uint64_t round, uint64_t seed)
+static void open_family_round(uint64_t round, uint64_t seed)
 {
     family_setup s = draw_setup(round);
     family_open(&f, &s, seed);
@@ -64,13 +67,24 @@ static void close_round(void)
     family_close(&f);
 }
 
+static void open_shapes_round(uint64_t round, uint64_t seed)
+{
+    shapes_open(&shapes_all[round % SHAPE_N_SETUP], (shape_where)(round / 2 % SHAPE_N_WHERE),
+                (vt_layout)(round % 2), VT_MAPPER_THREAD, seed);
+}
+
 FX_SUITE(test_vt_soak)
 {
-    static soak s = {250,        50 * 250,      open_round,   fault_of_round, manager_of_round,
-                     step_round, look_at_round, verify_round, close_round};
+    static soak families = {
+        250,        50 * 250,      open_family_round, fault_of_round, manager_of_round,
+        step_round, look_at_round, verify_round,      close_round};
+    static soak shapes = {200,         28 * 200,    open_shapes_round, shapes_fault, shapes_manager,
+                          shapes_step, shapes_look, shapes_verify,     shapes_close};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate_setup_teardown(test_owner_and_mapper_together, NULL,
-                                                 soak_print_round, &s),
+                                                 soak_print_round, &families),
+        cmocka_unit_test_prestate_setup_teardown(test_owner_and_mapper_together, NULL,
+                                                 soak_print_round, &shapes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,7 +8,6 @@
 
 #include "family.h"
 #include "maps.h"
-#include "swap_now.h"
 
 enum { CHUNK_TOK = 32, N_PLANE = 2 };
 

@@ -13,8 +13,6 @@
 #include <string.h>
 
 #include "family.h"
-#include "gauges.h"
-#include "swap_now.h"
 
 static family f;
 static uint32_t story[FAMILY_MAX_TOK]; // a prompt that is recorded in places

@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-#include "env_or.h"
+#include "assert_vt.h"
 #include "family.h"
 
 static family f;
@@ -90,61 +90,38 @@ static void run_all(backend b, bool device, bool faulty, uint64_t n_step)
         }
 }
 
-static void test_on_the_host(void **state)
+typedef struct trace_case {
+    const char *name;
+    backend b;
+    bool device, faulty;
+    uint64_t n_step;
+} trace_case;
+
+static void test_trace_against_reference(void **state)
 {
-    (void)state;
-    run_all(ON_HOST, false, false, 400);
+    const trace_case *run = *state;
+    run_all(run->b, run->device, run->faulty, run->n_step);
 }
 
-static void test_on_the_fake(void **state)
-{
-    (void)state;
-    run_all(ON_FAKE, false, false, 1500);
-}
+static const trace_case runs[] = {
+    {"host", ON_HOST, false, false, 400},       {"fake", ON_FAKE, false, false, 1500},
+    {"cuda", ON_CUDA, false, false, 120},       {"device", ON_FAKE, true, false, 1000},
+    {"faulty host", ON_HOST, false, true, 400}, {"faulty fake", ON_FAKE, false, true, 1500},
+    {"faulty cuda", ON_CUDA, false, true, 120}, {"faulty device", ON_FAKE, true, true, 1000},
+};
 
-static void test_on_cuda(void **state)
-{
-    (void)state;
-    run_all(ON_CUDA, false, false, 120);
-}
+enum { N_RUN = sizeof runs / sizeof runs[0] };
 
-static void test_on_a_faulty_host(void **state)
-{
-    (void)state;
-    run_all(ON_HOST, false, true, 400);
-}
-
-static void test_on_a_faulty_fake(void **state)
-{
-    (void)state;
-    run_all(ON_FAKE, false, true, 1500);
-}
-
-static void test_on_a_device(void **state)
-{
-    (void)state;
-    run_all(ON_FAKE, true, false, 1000);
-}
-
-static void test_on_a_faulty_device(void **state)
-{
-    (void)state;
-    run_all(ON_FAKE, true, true, 1000);
-}
-
-static void test_on_a_faulty_cuda(void **state)
-{
-    (void)state;
-    run_all(ON_CUDA, false, true, 120);
-}
+#define RUN(test, i) cmocka_unit_test_prestate(test, (void *)&runs[i])
 
 FX_SUITE(test_vt_trace)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_on_the_host),      cmocka_unit_test(test_on_the_fake),
-        cmocka_unit_test(test_on_cuda),          cmocka_unit_test(test_on_a_faulty_host),
-        cmocka_unit_test(test_on_a_faulty_fake), cmocka_unit_test(test_on_a_faulty_cuda),
-        cmocka_unit_test(test_on_a_device),      cmocka_unit_test(test_on_a_faulty_device),
+    struct CMUnitTest tests[] = {
+        RUN(test_trace_against_reference, 0), RUN(test_trace_against_reference, 1),
+        RUN(test_trace_against_reference, 2), RUN(test_trace_against_reference, 3),
+        RUN(test_trace_against_reference, 4), RUN(test_trace_against_reference, 5),
+        RUN(test_trace_against_reference, 6), RUN(test_trace_against_reference, 7),
     };
+    for (size_t i = 0; i < N_RUN; i++) tests[i].name = runs[i].name;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

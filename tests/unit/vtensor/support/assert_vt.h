@@ -1,11 +1,50 @@
-// assert_vt.h - cmocka's asserts, and asserts on the status that libvtensor returns.
+// assert_vt.h - what every test of libvtensor may use: cmocka's asserts, asserts on the status that
+// libvtensor returns, and small helpers.
 #ifndef VT_TEST_ASSERT_VT_H
 #define VT_TEST_ASSERT_VT_H
+
+#include <stdlib.h>
 
 #include "unit/cmocka_all.h"
 #include "vtensor/vtensor.h"
 
 #define assert_status(want, got) assert_string_equal(vt_status_name(want), vt_status_name(got))
 #define assert_ok(expr)          assert_status(VT_OK, expr)
+
+// A number from the environment, or a default.
+static inline uint64_t env_or(const char *name, uint64_t otherwise)
+{
+    const char *text = getenv(name);
+    return text ? strtoull(text, NULL, 0) : otherwise;
+}
+
+// What vt_stats says is held: a call that fails must leave it as it was. Counters have moved, and
+// what the call has made stays spare.
+static inline vt_stats gauges_of(vt_stats st)
+{
+    return (vt_stats){.budget_bytes = st.budget_bytes,
+                      .chunks_owned = st.chunks_owned,
+                      .chunks_shared = st.chunks_shared,
+                      .chunks_cached = st.chunks_cached,
+                      .chunks_swapped = st.chunks_swapped,
+                      .live_bytes = st.live_bytes,
+                      .slack_bytes = st.slack_bytes,
+                      .seqs = st.seqs,
+                      .prefix_nodes = st.prefix_nodes,
+                      .prefix_tok = st.prefix_tok};
+}
+
+// Swaps a sequence and waits until it has arrived.
+static inline vt_status swap_out_now(vt_seq *s)
+{
+    vt_status st = vt_seq_swap_out(s);
+    return st == VT_BUSY ? vt_seq_wait(s) : st;
+}
+
+static inline vt_status swap_in_now(vt_seq *s)
+{
+    vt_status st = vt_seq_swap_in(s);
+    return st == VT_BUSY ? vt_seq_wait(s) : st;
+}
 
 #endif

@@ -1,7 +1,6 @@
 // soak.c - see soak.h.
 #include "assert_vt.h"
 
-#include "env_or.h"
 #include "soak.h"
 
 static uint64_t seed, round_now;

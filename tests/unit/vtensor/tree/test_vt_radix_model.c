@@ -15,7 +15,7 @@
 //   - the leaf that is evicted and what may be evicted are what counting everything anew says.
 //
 // VT_TEST_SEED and VT_TEST_STEPS (environment) repeat a failure or run for longer.
-#include "env_or.h"
+#include "assert_vt.h"
 #include "suite.h"
 #include "unit/cmocka_all.h"
 

@@ -5,7 +5,7 @@
 // VT_TEST_SEED and VT_TEST_STEPS (per trace) can be set in the environment.
 #include <stdlib.h>
 
-#include "env_or.h"
+#include "assert_vt.h"
 #include "suite.h"
 #include "va_world.h"
 #include "vtensor/vtensor.h"
@@ -226,71 +226,47 @@ static void run_all(mode m, uint64_t n_step)
     }
 }
 
-static void test_host_sync(void **state)
+typedef struct va_case {
+    const char *name;
+    mode m;
+    uint64_t n_step;
+} va_case;
+
+static void test_trace_against_reference(void **state)
 {
-    (void)state;
-    run_all((mode){.host = true}, 400);
+    const va_case *run = *state;
+    run_all(run->m, run->n_step);
 }
 
-static void test_host_async(void **state)
-{
-    (void)state;
-    run_all((mode){.host = true, .async = true}, 400);
-}
+static const va_case runs[] = {
+    {"host", {.host = true}, 400},
+    {"host, async", {.host = true, .async = true}, 400},
+    {"fake", {.device = true}, 800},
+    {"fake, async", {.device = true, .async = true}, 400},
+    {"cuda", {.cuda = true}, 10},
+    {"cuda, async", {.cuda = true, .async = true}, 10},
+    {"faulty host", {.host = true, .faulty = true}, 400},
+    {"faulty host, async", {.host = true, .faulty = true, .async = true}, 400},
+    {"faulty fake", {.device = true, .faulty = true}, 800},
+    {"faulty fake, async", {.device = true, .faulty = true, .async = true}, 400},
+    {"faulty cuda", {.cuda = true, .faulty = true}, 10},
+    {"faulty cuda, async", {.cuda = true, .faulty = true, .async = true}, 10},
+};
 
-static void test_fake_sync(void **state)
-{
-    (void)state;
-    run_all((mode){.device = true}, 800);
-}
+enum { N_RUN = sizeof runs / sizeof runs[0] };
 
-static void test_fake_async(void **state)
-{
-    (void)state;
-    run_all((mode){.device = true, .async = true}, 400);
-}
-
-static void test_cuda_sync(void **state)
-{
-    (void)state;
-    run_all((mode){.cuda = true}, 10);
-}
-
-static void test_cuda_async(void **state)
-{
-    (void)state;
-    run_all((mode){.cuda = true, .async = true}, 10);
-}
-
-static void test_faulty_cuda(void **state)
-{
-    (void)state;
-    run_all((mode){.cuda = true, .faulty = true}, 10);
-    run_all((mode){.cuda = true, .faulty = true, .async = true}, 10);
-}
-
-static void test_faulty_host(void **state)
-{
-    (void)state;
-    run_all((mode){.host = true, .faulty = true}, 400);
-    run_all((mode){.host = true, .faulty = true, .async = true}, 400);
-}
-
-static void test_faulty_fake(void **state)
-{
-    (void)state;
-    run_all((mode){.device = true, .faulty = true}, 800);
-    run_all((mode){.device = true, .faulty = true, .async = true}, 400);
-}
+#define RUN(test, i) cmocka_unit_test_prestate(test, (void *)&runs[i])
 
 FX_SUITE(test_vt_vattention_model)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_host_sync),   cmocka_unit_test(test_host_async),
-        cmocka_unit_test(test_fake_sync),   cmocka_unit_test(test_fake_async),
-        cmocka_unit_test(test_faulty_host), cmocka_unit_test(test_faulty_fake),
-        cmocka_unit_test(test_cuda_sync),   cmocka_unit_test(test_cuda_async),
-        cmocka_unit_test(test_faulty_cuda),
+    struct CMUnitTest tests[] = {
+        RUN(test_trace_against_reference, 0),  RUN(test_trace_against_reference, 1),
+        RUN(test_trace_against_reference, 2),  RUN(test_trace_against_reference, 3),
+        RUN(test_trace_against_reference, 4),  RUN(test_trace_against_reference, 5),
+        RUN(test_trace_against_reference, 6),  RUN(test_trace_against_reference, 7),
+        RUN(test_trace_against_reference, 8),  RUN(test_trace_against_reference, 9),
+        RUN(test_trace_against_reference, 10), RUN(test_trace_against_reference, 11),
     };
+    for (size_t i = 0; i < N_RUN; i++) tests[i].name = runs[i].name;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

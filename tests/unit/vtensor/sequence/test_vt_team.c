@@ -11,7 +11,6 @@
 
 #include <string.h>
 
-#include "env_or.h"
 #include "vmm_fake.h"
 #include "vmm_fault.h"
 #include "vtensor/team.h"

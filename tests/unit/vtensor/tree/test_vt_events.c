@@ -6,7 +6,7 @@
 
 #include <pthread.h>
 
-#include "vtensor/core/events.h"
+#include "vtensor/tree/radix.h"
 
 enum { CAP = 4 };
 

@@ -1,0 +1,577 @@
+// ref.c - the plain C statement of every operation: see ref.h.
+#include <math.h>
+#include <stdbool.h>
+
+#include "kernels/attn_range.h"
+#include "kernels/linear.h"
+#include "kernels/ref/mathf.h"
+#include "kernels/ref/ref.h"
+
+static float ref_fold16(float lane[16]);       // the end of sum16: overwrites lane
+static float ref_sum16(const float *a, int n); // sum16 of a[i]
+
+// ---- activations --------------------------------------------------------------------------------
+
+static float act_silu(float x)
+{
+    return x / (1 + fxi_expf(-x));
+}
+
+static float act_gelu(float x)
+{
+    return x / (1 + fxi_expf(FXI_GELU_A * x * fmaf(FXI_GELU_B * x, x, 1)));
+}
+
+static float act_gelu_erf(float x)
+{
+    return 0.5f * x * (1 + fxi_erff(x * FXI_SQRT_HALF));
+}
+
+static float act_relu(float x)
+{
+    return x > 0 ? x : 0;
+}
+
+static float gate_clamped(float gate, float up)
+{
+    const float most = FXI_SWIGLU_LIMIT;
+    float g = gate < most ? gate : most, u = up < most ? up : most;
+    u = u > -most ? u : -most;
+    return g / (1 + fxi_expf(-(FXI_SWIGLU_ALPHA * g))) * (u + 1);
+}
+
+#define REF_ACT(name)                                                                \
+    static void ref_act_##name(const float *x, int n, float *y)                      \
+    {                                                                                \
+        for (int i = 0; i < n; i++) y[i] = act_##name(x[i]);                         \
+    }                                                                                \
+    static void ref_gate_##name(const float *gate, const float *up, int n, float *y) \
+    {                                                                                \
+        for (int i = 0; i < n; i++) y[i] = act_##name(gate[i]) * up[i];              \
+    }
+
+REF_ACT(silu)
+REF_ACT(gelu)
+REF_ACT(gelu_erf)
+REF_ACT(relu)
+
+static void ref_gate_clamped(const float *gate, const float *up, int n, float *y)
+{
+    for (int i = 0; i < n; i++) y[i] = gate_clamped(gate[i], up[i]);
+}
+
+// ---- linear layers ------------------------------------------------------------------------------
+
+// Linear layers as kernels.h defines them, output by output.
+
+// Number i from the first of a panel on, as f32.
+typedef float widen_fn(const void *panel, size_t i);
+
+static float widen_f32(const void *panel, size_t i)
+{
+    return ((const float *)panel)[i];
+}
+
+static float widen_f16(const void *panel, size_t i)
+{
+    return fxi_f16_to_f32(((const uint16_t *)panel)[i]);
+}
+
+static float widen_bf16(const void *panel, size_t i)
+{
+    return fxi_bf16_to_f32(((const uint16_t *)panel)[i]);
+}
+
+static float dot_float(widen_fn *widen, const fxi_linear *w, int o, const float *x)
+{
+    const void *panel = fxi_linear_panel(w, o / FXI_PANEL);
+    const size_t ldk = fxi_linear_ldk(w), lane = (size_t)o % FXI_PANEL;
+    float acc = 0;
+    for (int k = 0; k < w->n_in; k++) acc = fmaf(widen(panel, (size_t)k * ldk + lane), x[k], acc);
+    return acc;
+}
+
+static int panel_end(const fxi_linear *w, int panel1)
+{
+    int end = panel1 * FXI_PANEL;
+    return end < w->n_out ? end : w->n_out;
+}
+
+static void linear_float(widen_fn *widen, const fxi_linear *w, const fxi_act *a, int n_tok,
+                         int panel0, int panel1, float *y, size_t ldy)
+{
+    for (int t = 0; t < n_tok; t++)
+        for (int o = panel0 * FXI_PANEL; o < panel_end(w, panel1); o++) {
+            const float *x = a->x + (size_t)t * (size_t)w->n_in;
+            y[(size_t)t * ldy + (size_t)o] = dot_float(widen, w, o, x);
+        }
+}
+
+static void ref_linear_f32(const fxi_linear *w, const fxi_act *a, int n_tok, int panel0, int panel1,
+                           float *y, size_t ldy)
+{
+    linear_float(widen_f32, w, a, n_tok, panel0, panel1, y, ldy);
+}
+
+static void ref_linear_f16(const fxi_linear *w, const fxi_act *a, int n_tok, int panel0, int panel1,
+                           float *y, size_t ldy)
+{
+    linear_float(widen_f16, w, a, n_tok, panel0, panel1, y, ldy);
+}
+
+static void ref_linear_bf16(const fxi_linear *w, const fxi_act *a, int n_tok, int panel0,
+                            int panel1, float *y, size_t ldy)
+{
+    linear_float(widen_bf16, w, a, n_tok, panel0, panel1, y, ldy);
+}
+
+// The numbers of one output that share a scale.
+typedef struct quant_run {
+    int w[FXI_Q_BLOCK]; // [sub] values minus the zero
+    float scale, min;
+} quant_run;
+
+static quant_run read_quant_run(const fxi_qpanel *q, const fxi_linear *w, int o, int k)
+{
+    const void *panel = fxi_linear_panel(w, o / FXI_PANEL);
+    quant_run r = {.min = 0};
+    for (int i = 0; i < q->f->sub; i++) {
+        fxi_qnumber n = fxi_qpanel_number(q, w->n_in, panel, o % FXI_PANEL, k + i);
+        r.w[i] = n.value;
+        r.scale = n.scale;
+        r.min = n.min;
+    }
+    return r;
+}
+
+// Adds a run to acc as the law says. at: its first activation
+static float add_quant_run(const fxi_qformat *f, const quant_run *r, const fxi_act *a, size_t at,
+                           float acc)
+{
+    int s = 0, sum = 0;
+    for (int i = 0; i < f->sub; i++) {
+        s += r->w[i] * a->q[at + (size_t)i];
+        sum += a->q[at + (size_t)i];
+    }
+    float dx = a->d[at / FXI_Q_BLOCK];
+    acc = fmaf(r->scale * (float)s + 0.0f, dx, acc);
+    return f->has_min ? fmaf(r->min, dx * (float)sum, acc) : acc;
+}
+
+// One output: each run is unpacked once for all tokens. y: of the first token
+static void output_quant(const fxi_qpanel *q, const fxi_linear *w, const fxi_act *a, int n_tok,
+                         int o, float *y, size_t ldy)
+{
+    for (int t = 0; t < n_tok; t++) y[(size_t)t * ldy] = 0;
+    for (int k = 0; k < w->n_in; k += q->f->sub) {
+        const quant_run r = read_quant_run(q, w, o, k);
+        for (int t = 0; t < n_tok; t++) {
+            float *acc = y + (size_t)t * ldy;
+            *acc = add_quant_run(q->f, &r, a, (size_t)t * (size_t)w->n_in + (size_t)k, *acc);
+        }
+    }
+}
+
+static void ref_linear_quant(const fxi_linear *w, const fxi_act *a, int n_tok, int panel0,
+                             int panel1, float *y, size_t ldy)
+{
+    const fxi_qpanel q = fxi_qpanel_of(w->type);
+    for (int o = panel0 * FXI_PANEL; o < panel_end(w, panel1); o++)
+        output_quant(&q, w, a, n_tok, o, y + o, ldy);
+}
+
+// ---- norms, rotation and the rest ---------------------------------------------------------------
+
+// The operations on rows as kernels.h defines them.
+
+static float ref_fold16(float lane[16])
+{
+    for (int half = 8; half; half /= 2)
+        for (int j = 0; j < half; j++) lane[j] += lane[j + half];
+    return lane[0];
+}
+
+static float ref_sum16(const float *a, int n)
+{
+    float lane[16] = {0};
+    for (int i = 0; i < n; i++) lane[i % 16] += a[i];
+    return ref_fold16(lane);
+}
+
+// sum16 of the products a[i] * b[i].
+static float sum_products(const float *a, const float *b, int n)
+{
+    float lane[16] = {0};
+    for (int i = 0; i < n; i++) lane[i % 16] = fmaf(a[i], b[i], lane[i % 16]);
+    return ref_fold16(lane);
+}
+
+// One block of 32. The clamp is for inf and NaN; finite numbers never leave [-127, 127].
+static void quant_block(const float *x, int8_t *q, float *d, int32_t *sum)
+{
+    float amax = 0;
+    for (int i = 0; i < 32; i++) amax = fmaxf(amax, fabsf(x[i]));
+    float inv = 1 / (amax / 127);
+    *d = isinf(inv) ? 0 : amax / 127;
+    sum[0] = sum[1] = 0;
+    for (int i = 0; i < 32; i++) {
+        float r = isinf(inv) ? 0 : rintf(x[i] * inv);
+        q[i] = (int8_t)fminf(fmaxf(r, -127), 127);
+        sum[i / 16] += q[i];
+    }
+}
+
+static void ref_quant_q8(const float *x, int n, int8_t *q, float *d, int32_t *sum)
+{
+    for (int b = 0; b < n / 32; b++) quant_block(x + 32 * b, q + 32 * b, d + b, sum + 2 * b);
+}
+
+static void ref_rms_norm(const float *x, const float *w, int n, float eps, float *y)
+{
+    float mean = sum_products(x, x, n) / (float)n;
+    float scale = 1 / sqrtf(mean + eps);
+    for (int i = 0; i < n; i++) y[i] = x[i] * scale * w[i];
+}
+
+// sum16 of (x - mean) squared.
+static float sum_deviations(const float *x, int n, float mean)
+{
+    float lane[16] = {0};
+    for (int i = 0; i < n; i++) lane[i % 16] = fmaf(x[i] - mean, x[i] - mean, lane[i % 16]);
+    return ref_fold16(lane);
+}
+
+static void ref_layer_norm(const float *x, const float *w, const float *b, int n, float eps,
+                           float *y)
+{
+    float mean = ref_sum16(x, n) / (float)n;
+    float scale = 1 / sqrtf(sum_deviations(x, n, mean) / (float)n + eps);
+    for (int i = 0; i < n; i++) {
+        float v = (x[i] - mean) * scale;
+        y[i] = b ? fmaf(v, w[i], b[i]) : v * w[i];
+    }
+}
+
+static void ref_add(float *y, const float *x, int n)
+{
+    for (int i = 0; i < n; i++) y[i] += x[i];
+}
+
+static void ref_add_scaled(float *y, const float *x, float f, int n)
+{
+    for (int i = 0; i < n; i++) y[i] = fmaf(x[i], f, y[i]);
+}
+
+static void ref_scale(float *x, float f, int n)
+{
+    for (int i = 0; i < n; i++) x[i] *= f;
+}
+
+static float ref_cap_score(float x, float cap)
+{
+    return cap * fxi_tanhf(x * (1 / cap));
+}
+
+static void ref_softcap(float *x, float cap, int n)
+{
+    for (int i = 0; i < n; i++) x[i] = ref_cap_score(x[i], cap);
+}
+
+static void ref_rope(float *x, int n_head, int head_dim, int n_pair, const float *cos,
+                     const float *sin)
+{
+    for (int h = 0; h < n_head; h++)
+        for (int i = 0; i < n_pair; i++) {
+            float *pair = x + h * head_dim + 2 * i;
+            float x0 = pair[0], x1 = pair[1];
+            pair[0] = fmaf(x0, cos[i], -(x1 * sin[i]));
+            pair[1] = fmaf(x1, cos[i], x0 * sin[i]);
+        }
+}
+
+static void ref_store_f32(const float *src, int n, void *dst)
+{
+    fxi_row_from_f32(FXI_F32, src, (size_t)n, dst);
+}
+
+static void ref_store_f16(const float *src, int n, void *dst)
+{
+    fxi_row_from_f32(FXI_F16, src, (size_t)n, dst);
+}
+
+static void ref_store_bf16(const float *src, int n, void *dst)
+{
+    fxi_row_from_f32(FXI_BF16, src, (size_t)n, dst);
+}
+
+static void ref_store_q8_0(const float *src, int n, void *dst)
+{
+    fxi_block_q8_0 *block = dst;
+    for (; n > 0; n -= FXI_Q8_0_ELEMS, src += FXI_Q8_0_ELEMS, block++) {
+        float d;
+        int32_t sum[2];
+        ref_quant_q8(src, FXI_Q8_0_ELEMS, block->q, &d, sum);
+        block->d = fxi_f32_to_f16(d);
+    }
+}
+
+// ---- attention ----------------------------------------------------------------------------------
+
+// Attention as kernels.h defines it, query row by query row.
+
+// A partial result is a softmax-weighted sum of values, with the largest score m subtracted in
+// every exponent: m, l, acc[head_dim] as in kernels.h.
+enum { M, L, ACC = FXI_ATTN_PART_ACC };
+
+// Keys or values of one position and this KV head, as f32.
+static const float *kv_row(const fxi_attn *a, int plane, int pos)
+{
+    const char *row = fxi_kv_row(&a->view, plane, pos);
+    float *wide = a->scratch;
+    fxi_row_to_f32(a->kv_type, row + fxi_kv_bytes(a->kv_type, a->kv_head * a->head_dim),
+                   (size_t)a->head_dim, wide);
+    return wide;
+}
+
+// The score of one position.
+static float key_score(const fxi_attn *a, const float *q, int pos)
+{
+    const float *k = kv_row(a, 2 * a->layer, pos);
+    float s = 0;
+    for (int d = 0; d < a->head_dim; d++) s = fmaf(q[d], k[d], s);
+    return a->softcap ? ref_cap_score(s, a->softcap) : s;
+}
+
+// The partial result of positions pos + from to pos + end - 1 of the segment that begins at pos.
+static void part_segment(const fxi_attn *a, const float *q, int pos, int from, int end, float *o)
+{
+    float p[FXI_ATTN_SEGMENT] = {0};
+    o[M] = -INFINITY;
+    for (int j = from; j < end; j++) {
+        p[j] = key_score(a, q, pos + j);
+        o[M] = p[j] > o[M] ? p[j] : o[M];
+    }
+    for (int j = from; j < end; j++) p[j] = fxi_expf(p[j] - o[M]);
+    o[L] = ref_sum16(p, end);
+    for (int d = 0; d < a->head_dim; d++) o[ACC + d] = 0;
+    for (int j = from; j < end; j++) {
+        const float *v = kv_row(a, 2 * a->layer + 1, pos + j);
+        for (int d = 0; d < a->head_dim; d++) o[ACC + d] = fmaf(p[j], v[d], o[ACC + d]);
+    }
+}
+
+static void part_merge(float *o, const float *seg, int head_dim)
+{
+    float m = seg[M] > o[M] ? seg[M] : o[M];
+    float e = fxi_expf(o[M] - m), es = fxi_expf(seg[M] - m);
+    o[M] = m;
+    o[L] = fmaf(seg[L], es, o[L] * e);
+    for (int d = ACC; d < ACC + head_dim; d++) o[d] = fmaf(seg[d] + 0, es, o[d] * e);
+}
+
+// Query rows are numbered [n_tok][group]. The query head of one, and where it begins in q and out:
+static int row_head(const fxi_attn *a, int row)
+{
+    return a->kv_head * a->group + row % a->group;
+}
+
+static size_t row_at(const fxi_attn *a, int row)
+{
+    int head = row / a->group * a->n_head + row_head(a, row);
+    return (size_t)head * (size_t)a->head_dim;
+}
+
+// The segments that it attends to some of: from this one on ..
+static int row_first_segment(const fxi_attn *a, int row)
+{
+    return fxi_attn_first(a, row / a->group) / FXI_ATTN_SEGMENT;
+}
+
+// .. up to, not including, this one.
+static int row_end_segment(const fxi_attn *a, int row)
+{
+    return fxi_attn_n_segment(fxi_attn_end(a, row / a->group));
+}
+
+// The partial result of a segment for a query row that attends to some of it.
+static void row_segment(const fxi_attn *a, int row, int segment, float *part)
+{
+    int pos = segment * FXI_ATTN_SEGMENT, tok = row / a->group;
+    int from = fxi_attn_first(a, tok) - pos, end = fxi_attn_end(a, tok) - pos;
+    float *q = a->scratch + a->head_dim;
+    for (int d = 0; d < a->head_dim; d++) q[d] = a->q[row_at(a, row) + (size_t)d] * a->scale;
+    part_segment(a, q, pos, from > 0 ? from : 0, end < FXI_ATTN_SEGMENT ? end : FXI_ATTN_SEGMENT,
+                 part);
+}
+
+static float *part_of(const fxi_attn *a, const float *part, int segment, int row)
+{
+    size_t i = (size_t)segment * (size_t)(a->n_tok * a->group) + (size_t)row;
+    return (float *)part + i * fxi_attn_part_floats(a->head_dim);
+}
+
+// One KV head of a call, and its partial results.
+static fxi_attn head_of(const fxi_attn *a, int h)
+{
+    fxi_attn one = *a;
+    one.kv_head = a->kv_head + h;
+    one.n_kv_head = 1;
+    return one;
+}
+
+static float *head_parts(const fxi_attn *a, const float *part, int h)
+{
+    if (!part) return NULL;
+    return part_of(a, part, h * fxi_attn_n_segment(fxi_attn_call_end(a)), 0);
+}
+
+static void head_segment(const fxi_attn *a, int s, float *part)
+{
+    for (int r = 0; r < a->n_tok * a->group; r++)
+        if (s >= row_first_segment(a, r) && s < row_end_segment(a, r))
+            row_segment(a, r, s, part_of(a, part, s, r));
+}
+
+static void ref_attention_part(const fxi_attn *a, int segment0, int segment1, float *part)
+{
+    for (int h = 0; h < a->n_kv_head; h++) {
+        const fxi_attn one = head_of(a, h);
+        for (int s = segment0; s < segment1; s++) head_segment(&one, s, head_parts(a, part, h));
+    }
+}
+
+// One query row from its partial results or, if part is NULL, from the cache.
+static void attend_row(const fxi_attn *a, int row, const float *part)
+{
+    float *seg = a->scratch + 2 * a->head_dim;
+    float *all = seg + fxi_attn_part_floats(a->head_dim), *out = a->out + row_at(a, row);
+    all[M] = a->sink ? a->sink[row_head(a, row)] : -INFINITY;
+    all[L] = a->sink ? 1 : 0;
+    for (int d = 0; d < a->head_dim; d++) all[ACC + d] = 0;
+    for (int s = row_first_segment(a, row); s < row_end_segment(a, row); s++) {
+        if (!part) row_segment(a, row, s, seg);
+        part_merge(all, part ? part_of(a, part, s, row) : seg, a->head_dim);
+    }
+    float inv = 1 / all[L];
+    for (int d = 0; d < a->head_dim; d++) out[d] = all[ACC + d] * inv;
+}
+
+static void ref_attention_merge(const fxi_attn *a, const float *part)
+{
+    for (int h = 0; h < a->n_kv_head; h++) {
+        const fxi_attn one = head_of(a, h);
+        for (int r = 0; r < a->n_tok * a->group; r++) attend_row(&one, r, head_parts(a, part, h));
+    }
+}
+
+static void ref_attention(const fxi_attn *a)
+{
+    ref_attention_merge(a, NULL);
+}
+
+// ---- routers of experts -------------------------------------------------------------------------
+
+// Which experts a token's router chooses, and their weights.
+
+// sum16 of expf(logit - max) over n logits, number i of them being logits[index ? index[i] : i].
+static float sum_weights(const float *logits, const int *index, int n, float max)
+{
+    float lane[16] = {0};
+    for (int i = 0; i < n; i++) lane[i % 16] += fxi_expf(logits[index ? index[i] : i] - max);
+    return ref_fold16(lane);
+}
+
+// Whether expert a goes before expert b.
+static bool expert_leads(const float *logits, int a, int b)
+{
+    return logits[a] > logits[b] || (logits[a] == logits[b] && a < b);
+}
+
+void fxi_route_experts(const float *logits, int n_expert, int n_used, fxi_route_norm norm,
+                       int *expert, float *weight)
+{
+    int n = 0;
+    for (int e = 0; e < n_expert; e++) { // insertion into the sorted choice so far
+        int i = n < n_used ? n++ : n_used;
+        for (; i > 0 && expert_leads(logits, e, expert[i - 1]); i--)
+            if (i < n_used) expert[i] = expert[i - 1];
+        if (i < n_used) expert[i] = e;
+    }
+    const float max = logits[expert[0]];
+    const float sum = norm == FXI_ROUTE_ALL ? sum_weights(logits, NULL, n_expert, max)
+                                            : sum_weights(logits, expert, n_used, max);
+    for (int i = 0; i < n_used; i++) weight[i] = fxi_expf(logits[expert[i]] - max) / sum;
+}
+
+float fxi_sigmoid(float x)
+{
+    return 1 / (1 + fxi_expf(-x));
+}
+
+// ---- probes -------------------------------------------------------------------------------------
+
+// The loops of the probe in plain C, which the compiler may vectorise.
+
+enum { N_LANE = 16 };
+
+static float sum_lanes(const float *lane)
+{
+    float s = 0;
+    for (int j = 0; j < N_LANE; j++) s += lane[j];
+    return s;
+}
+
+static float probe_read(const float *p, size_t n)
+{
+    float lane[N_LANE] = {0};
+    for (size_t i = 0; i + N_LANE <= n; i += N_LANE)
+        for (int j = 0; j < N_LANE; j++) lane[j] += p[i + (size_t)j];
+    return sum_lanes(lane);
+}
+
+static float probe_fma(float seed, int n_round)
+{
+    float lane[N_LANE] = {0}, half = seed / 2;
+    for (int r = 0; r < n_round; r++)
+        for (int j = 0; j < N_LANE; j++) lane[j] = lane[j] * half + half;
+    return sum_lanes(lane);
+}
+
+const fxi_probe_loops fxi_probe_loops_ref = {probe_read, probe_fma, 2.0 * N_LANE, NULL};
+
+// ---- the table ----------------------------------------------------------------------------------
+
+// The table of the reference path.
+
+const fxi_kernels fxi_kernels_ref = {
+    .name = "ref",
+    .linear = {[FXI_F32] = ref_linear_f32,
+               [FXI_F16] = ref_linear_f16,
+               [FXI_BF16] = ref_linear_bf16,
+               FXI_QUANT_TYPES(ref_linear_quant)},
+    .linear_group = 1,
+    .quant_q8 = ref_quant_q8,
+    .rms_norm = ref_rms_norm,
+    .layer_norm = ref_layer_norm,
+    .add = ref_add,
+    .add_scaled = ref_add_scaled,
+    .scale = ref_scale,
+    .softcap = ref_softcap,
+    .act = {[FXI_ACT_SILU] = ref_act_silu,
+            [FXI_ACT_GELU] = ref_act_gelu,
+            [FXI_ACT_GELU_ERF] = ref_act_gelu_erf,
+            [FXI_ACT_RELU] = ref_act_relu},
+    .gate = {[FXI_ACT_SILU] = ref_gate_silu,
+             [FXI_ACT_GELU] = ref_gate_gelu,
+             [FXI_ACT_GELU_ERF] = ref_gate_gelu_erf,
+             [FXI_ACT_RELU] = ref_gate_relu,
+             [FXI_ACT_CLAMPED] = ref_gate_clamped},
+    .rope = ref_rope,
+    .store_kv = {[FXI_F32] = ref_store_f32,
+                 [FXI_F16] = ref_store_f16,
+                 [FXI_BF16] = ref_store_bf16,
+                 [FXI_Q8_0] = ref_store_q8_0},
+    .attention = ref_attention,
+    .attention_part = ref_attention_part,
+    .attention_merge = ref_attention_merge,
+};
