@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "engine/loop/loop.h"
+#include "engine/iteration.h"
 
 static const fxi_geometry small = {"small", 2, 64, 1, 1, 32, 1e6, SIMULATED_MOST_TOK};
 
@@ -36,8 +36,8 @@ void simulated_engine_open(simulated_engine *p, const char *manager, int max_seq
     if (fxi_replay_open(&p->r, &err) != FX_OK) die(err.text);
     p->r.model->before_pass = NULL;
     p->clock_us = 1000000;
-    p->r.eng->now_us = clock_of;
-    p->r.eng->now_ud = p;
+    p->r.eng->journal.now_us = clock_of;
+    p->r.eng->journal.now_ud = p;
 }
 
 static void note_event(void *ud, const fx_event *ev)
@@ -65,6 +65,6 @@ void simulated_engine_ask(simulated_engine *p, int n_prompt, int max_tok)
 
 void simulated_engine_close(simulated_engine *p)
 {
-    fxi_turn_end_all(p->r.eng, FX_FINISH_ABORT);
+    fxi_iteration_end_all(p->r.eng, FX_FINISH_ABORT);
     fxi_replay_close(&p->r);
 }

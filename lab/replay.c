@@ -1,7 +1,7 @@
 // replay.c - an engine without files, threads and weights; the clock, the arrivals and the turns;
 // what the engine reports while it runs.
 #include "lab/replay.h"
-#include "engine/loop/loop.h"
+#include "engine/iteration.h"
 #include "format/gguf/gguf_made.h"
 #include "format/gguf_write.h"
 #include "format/vocab.h"
@@ -24,8 +24,8 @@ static fxi_load_state load_now(const fxi_replay *r)
 {
     fxi_kv_stats s;
     fxi_kv_get_stats(r->eng->kv, &s);
-    return (fxi_load_state){.n_running = r->eng->running.n_seq,
-                            .n_waiting = r->eng->waiting.n_seq + r->eng->aside.n_seq,
+    return (fxi_load_state){.n_running = r->eng->sched.running.n_seq,
+                            .n_waiting = r->eng->sched.waiting.n_seq + r->eng->sched.aside.n_seq,
                             .kv = {.mapped = (double)s.mapped_bytes,
                                    .live = (double)s.live_bytes,
                                    .used = (double)s.used_bytes,
@@ -78,8 +78,8 @@ static fx_status finish_figures(fxi_replay *r, fx_error *err)
     f->n_pass = r->model->n_pass;
     f->mean_batch = f->n_pass ? r->batch_sum / (double)f->n_pass : 0;
     f->driver_s = (r->memory->owner_us - r->open_us) / 1e6;
-    f->n_preempt_recompute = r->eng->stats.n_preempt_recompute;
-    f->n_preempt_swap = r->eng->stats.n_preempt_swap;
+    f->n_preempt_recompute = r->eng->stats.now.n_preempt_recompute;
+    f->n_preempt_swap = r->eng->stats.now.n_preempt_swap;
     return fxi_notes_end(&r->notes, fxi_replay_now_us(r), err);
 }
 
@@ -214,10 +214,11 @@ static fx_status make_simulated(fxi_replay *r, fx_error *err)
 {
     fx_engine *eng = r->eng;
     r->model = fxi_simulated_model_new(r->opt->geometry, r->opt->device);
-    eng->vmm = fxi_simulated_memory_open(r->opt->page_bytes, &r->opt->device->costs);
+    eng->hooks.vmm = fxi_simulated_memory_open(r->opt->page_bytes, &r->opt->device->costs);
     eng->model = r->model ? &r->model->model : NULL;
-    if (!eng->vmm || !r->model) return fxi_fail(err, FX_ENOMEM, "out of memory for the replay");
-    r->memory = fxi_simulated_memory_of(eng->vmm);
+    if (!eng->hooks.vmm || !r->model)
+        return fxi_fail(err, FX_ENOMEM, "out of memory for the replay");
+    r->memory = fxi_simulated_memory_of(eng->hooks.vmm);
     r->model->before_pass = note_pass;
     r->model->ud = r;
     r->model->n_candidate = r->opt->load.beam_width ? 2 * r->opt->load.beam_width : 1;
@@ -233,18 +234,19 @@ static fx_status make_engine(fxi_replay *r, fx_error *err)
         return fxi_fail(err, FX_ENOSPACE, "%s does not fit %s", r->opt->geometry->name,
                         r->opt->device->name);
     FX_TRY(fxi_engine_init(eng, err));
-    eng->now_us = look_at_clock;
-    eng->now_ud = r;
-    eng->single_thread = true;
-    eng->tile_tok = 1; // nothing is read
+    eng->journal.now_us = look_at_clock;
+    eng->journal.now_ud = r;
+    eng->hooks.single_thread = true;
+    eng->hooks.tile_tok = 1; // nothing is read
     eng->opt = engine_options(r, kv_bytes);
     FX_TRY(make_vocab(eng, err));
     FX_TRY(fxi_pool_create(1, &eng->pool, err));
     FX_TRY(make_simulated(r, err));
     fill_info(r);
     FX_TRY(fxi_engine_fit(eng, err));
-    if (fxi_kv_can(eng->kv, FXI_KV_ASYNC_SWAP)) eng->copy_share = 0; // by the device's copy engine
-    eng->swap_us_per_byte = r->opt->device->costs.swap_us_per_gb / 1e9;
+    if (fxi_kv_can(eng->kv, FXI_KV_ASYNC_SWAP))
+        eng->memory.copy_share = 0; // by the device's copy engine
+    eng->memory.swap_us_per_byte = r->opt->device->costs.swap_us_per_gb / 1e9;
     watch_manager(r);
     r->out->budget_bytes = kv_bytes;
     return FX_OK;
@@ -261,7 +263,7 @@ fx_status fxi_replay_open(fxi_replay *r, fx_error *err)
 
 void fxi_replay_close(fxi_replay *r)
 {
-    vt_vmm *unowned = r->eng && !r->eng->kv ? r->eng->vmm : NULL;
+    vt_vmm *unowned = r->eng && !r->eng->kv ? r->eng->hooks.vmm : NULL;
     if (r->eng) fxi_engine_unload(r->eng);
     if (unowned) unowned->ops->close(unowned);
     r->eng = NULL;
@@ -325,7 +327,7 @@ static bool goes_on(const fxi_replay *r, size_t n_row, size_t *next_step)
 static fx_status take_turn(fxi_replay *r, int *n_empty, fx_error *err)
 {
     const uint64_t n_pass = r->model->n_pass;
-    (void)fxi_turn_run(r->eng);
+    (void)fxi_iteration_run(r->eng);
     *n_empty = r->model->n_pass > n_pass ? 0 : *n_empty + 1;
     if (*n_empty > 0) r->model->clock_us += EMPTY_TURN_US;
     if (*n_empty > MAX_EMPTY_TURNS)
@@ -338,10 +340,10 @@ static fx_status take_turn(fxi_replay *r, int *n_empty, fx_error *err)
 static void sleep_until(fxi_replay *r, double us)
 {
     if (us <= fxi_replay_now_us(r)) return;
-    (void)fxi_turn_run(r->eng); // idle from now on
+    (void)fxi_iteration_run(r->eng); // idle from now on
     if (us > fxi_replay_now_us(r)) r->model->clock_us += us - fxi_replay_now_us(r);
     r->memory->is_beside = true; // what is given back was given back meanwhile
-    (void)fxi_turn_run(r->eng);
+    (void)fxi_iteration_run(r->eng);
     r->memory->is_beside = false;
     fxi_notes_idle(&r->notes, fxi_replay_now_us(r));
 }
@@ -387,7 +389,7 @@ fx_status fxi_replay_run(const fxi_trace *t, const fxi_replay_options *opt, fxi_
     r.open_us = r.memory->owner_us;
     fxi_notes_begin(&r.notes, fxi_replay_now_us(&r), opt->sample_s * 1e6, out);
     fx_status st = run_all(&r, fxi_load_n_row(&opt->load, t), err);
-    fxi_turn_end_all(r.eng, FX_FINISH_ABORT);
+    fxi_iteration_end_all(r.eng, FX_FINISH_ABORT);
     fx_status finished = finish_figures(&r, st == FX_OK ? err : NULL);
     fxi_replay_close(&r);
     free(r.prompt);

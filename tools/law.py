@@ -89,23 +89,18 @@ LAW = {
     "gpu": ["gpu/comm", "gpu/driver", "kernels/cuda", "kernels", "model/device.h", "model/plan.h", "include/vtensor/vmm.h",
             "base/...", ERROR],
 
-    # The engine: loop -> memory -> group -> sampling; engine.h holds the types that all of them share.
+    # The engine: each folder defines a part of it; only the files of `engine` itself see all of them.
     "engine/sampling": ["base/...", "include/flexinfer"],
-    "engine/record": ["include/flexinfer"],
-    # Drafts as data; speculate puts them into steps.
-    "engine/draft": ["include/flexinfer"],
-    "engine/grammar": ["grammar/matcher", "grammar/schema/schema.h", "grammar/syntax", "engine/engine.h", "format",
-                       "base/...", "include/flexinfer"],
-    "engine/group": ["engine/draft", "engine/grammar", "grammar/matcher", "engine/sampling", "engine/engine.h", "engine/record",
-                     "kv/kv.h", "model/model.h", "model/pooling.h", "format", "base/...", "include/flexinfer"],
-    "engine/speculate": ["engine/sampling", "model/model.h", "model/device.h", "format", "engine/memory", "engine/group", "engine/draft", "engine/record", "engine/engine.h", "kv/kv.h", "base/...",
-                         "include/flexinfer"],
-    "engine/memory": ["engine/draft", "engine/group", "engine/record", "engine/engine.h", "kv/kv.h", "base/...", "include/flexinfer"],
-    "engine/loop": ["engine/speculate", "engine/draft", "engine/memory", "engine/group", "engine/grammar", "grammar/matcher", "engine/record",
-                    "engine/sampling", "engine/engine.h", "kv/kv.h", "model/device.h", "model/model.h", "format", "kernels/kv_view.h",
-                    "base/...", "include/flexinfer"],
-    "engine": ["engine/speculate", "engine/draft", "engine/loop", "engine/memory", "engine/group", "engine/grammar",
-               "engine/record", "engine/sampling", "gpu/gpu.h", "kv/kv.h", "kv/kv_snapshot.h", "model/device.h", "model/model.h", *PORT,
+    "engine/record": ["kv/kv.h", "include/flexinfer"],
+    "engine/grammar": ["grammar/matcher", "grammar/schema/schema.h", "grammar/syntax", "format", "base/...", "include/flexinfer"],
+    "engine/request": ["engine/grammar", "engine/sampling", "grammar/matcher", "kv/kv.h", "model/model.h", "model/pooling.h",
+                       "format", "base/...", "include/flexinfer"],
+    "engine/sched": ["engine/request", "engine/record", "base/...", "include/flexinfer"],
+    "engine/memory": ["engine/sched", "engine/request", "engine/record", "kv/kv.h", "base/...", "include/flexinfer"],
+    "engine/draft": ["engine/memory", "engine/sched", "engine/request", "engine/sampling", "engine/record", "kv/kv.h",
+                     "model/model.h", "model/device.h", "format", "base/...", "include/flexinfer"],
+    "engine": ["engine/draft", "engine/memory", "engine/sched", "engine/request", "engine/grammar", "engine/sampling",
+               "engine/record", "grammar/matcher", "gpu/gpu.h", "kv/kv.h", "kv/kv_snapshot.h", "model/device.h", "model/model.h", *PORT,
                "model/pooling.h", "format", "kernels/kv_view.h", "kernels/probe.h", "base/...", "include/flexinfer"],
 
     # The server: http -> request -> reply; http -> guard, which is policy as data: tenants, keys, names of hosts;
@@ -118,10 +113,10 @@ LAW = {
     "server/log": ["base/...", "include/flexinfer"],
     # Requests as spans of OpenTelemetry, and the thread that sends them.
     "server/spans": ["base/...", "include/flexinfer"],
-    "server/metrics": ["server/spans/exporter.h", "server/spans/span.h", "server/work/ledger.h", "server/work/workers.h", "base/...", "include/flexinfer"],
+    "server/metrics": ["server/spans/exporter.h", "server/spans/span.h", "server/work/quota.h", "server/work/workers.h", "base/...", "include/flexinfer"],
     "server/reply": ["server/http_error.h", "output_parser/output_parser.h", "output_parser/call_formats.h", "base/...", "include/flexinfer"],
-    "server/request": ["server/http_error.h", "output_parser/call_formats.h", "output_parser/output_parser.h", "server/work/ledger.h", "server/reply", "base/...", "include/flexinfer"],
-    "server/endpoint": ["server/http_error.h", "server/trace/chrome_trace.h", "server/work/ledger.h", "server/request", "server/reply", "base/...", "include/flexinfer"],
+    "server/request": ["server/http_error.h", "output_parser/call_formats.h", "output_parser/output_parser.h", "server/work/quota.h", "server/reply", "base/...", "include/flexinfer"],
+    "server/endpoint": ["server/http_error.h", "server/trace/chrome_trace.h", "server/work/quota.h", "server/request", "server/reply", "base/...", "include/flexinfer"],
     "server/schema": ["server/http_error.h", "server/request", "server/reply", "base/...", "include/flexinfer"],
     "server/web": ["base/..."],
     "server/http": ["server/http_error.h", "server/web", "server/guard", "server/spans", "server/log", "server/metrics", "server/work", "server/endpoint", "server/schema", "server/request", "server/reply", "server/server.h", "base/...", "include/flexinfer"],
@@ -133,13 +128,13 @@ LAW = {
     "cli/top": ["cli/terminal", "base/...", "include/flexinfer"],
     "cli": ["cli/top", "cli/terminal", "server/server.h", "server/guard/origin.h", "server/log/log.h",
             "server/trace/chrome_trace.h", "format", "base/...", "include/flexinfer"],
-    "lab": ["cli", "cli/terminal", "engine/engine.h", "engine/loop", "kv/kv.h", "kv/kv_snapshot.h", "kv/kv_pool.h", "model/model_base.h", "model/model.h",
+    "lab": ["cli", "cli/terminal", "engine/engine.h", "engine/iteration.h", "kv/kv.h", "kv/kv_snapshot.h", "kv/kv_pool.h", "model/model_base.h", "model/model.h",
             "format/gguf/gguf_made.h", "format", *PORT, "base/...", "include/flexinfer"],
 }
 
 # Headers of other libraries, and the shelves that may use them. Those of the C library may be used everywhere.
 SYSTEM = {
-    "microhttpd.h": ["server/http"],
+    "gnutls/gnutls.h": ["server/http"],
     "curses.h": ["cli/top"],
     "curl/curl.h": ["base/net"],
     "jansson.h": ["base/json", "engine/grammar", "format/...", "grammar/schema", "server/...", "cli", "cli/top", "lab"],
@@ -150,9 +145,9 @@ SYSTEM = {
 # Files of a room, highest first: a file never uses a symbol of one above it, neither directly nor through files that
 # are not listed.
 ORDER = {
-    "engine": ["engine", "gather", "engine_snapshot", "turn", "idle", "plan", "prompts", "admit", "join", "step", "step_batch", "draw", "settle", "fork",
-               "output", "inbox", "speculate_plan", "speculate_find", "draft_model", "budget", "room", "preempt", "cache", "lists", "group", "beam", "embedding",
-               "seq", "text", "recorder", "draft", "ngram"],
+    "engine": ["engine", "open", "api", "engine_snapshot", "iteration", "plan", "admit", "forward", "commit", "sample", "output",
+               "mailbox", "drafting", "draft_model", "budget", "kv_alloc", "preempt", "prefix_cache", "sched", "clients",
+               "request", "request_check", "beam", "seq", "text", "stats", "recorder", "draft_control", "ngram"],
 }
 
 # Files that may call each other in a circle: (files, reason).

@@ -7,8 +7,8 @@
 #ifndef BENCH_SERVING_H
 #define BENCH_SERVING_H
 
-#include "engine/loop/loop.h"
-#include "engine/memory/room.h"
+#include "engine/iteration.h"
+#include "engine/memory/kv_memory.h"
 #include "model/model_base.h"
 #include "results.h" // defines: results, samples, now_ns
 

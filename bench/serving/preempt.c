@@ -40,9 +40,9 @@ static void set_up(const bench *b, world *w, const fresh *f, way how)
     fx_error err;
     const uint64_t all = 2 * load_bytes(b, w);
     world_empty(w);
-    eng->headroom_tok = f->headroom_tok;
-    eng->swap_us_per_byte = f->swap_us_per_byte;
-    eng->us_per_tok = 0;
+    eng->sched.headroom_tok = f->headroom_tok;
+    eng->memory.swap_us_per_byte = f->swap_us_per_byte;
+    eng->memory.us_per_tok = 0;
     eng->opt.swap_bytes = how == RECOMPUTE ? 0 : f->swap_bytes;
     if (fx_set_kv_memory(eng, how == ALL_FITS ? all : all / 4, &err) != FX_OK) {
         fprintf(stderr, "bench_serving: preempt: %s\n", err.text);
@@ -66,7 +66,7 @@ static void submit_all(const bench *b, world *w, client *c)
 static void run_all(world *w, way how)
 {
     while (w->n_open) {
-        if (how == SWAP) w->eng->us_per_tok = 1e12;
+        if (how == SWAP) w->eng->memory.us_per_tok = 1e12;
         world_turn(w);
     }
 }
@@ -76,10 +76,10 @@ static void run_squeeze(const bench *b, world *w, const fresh *f, way how, squee
     const int n = b->size.n_squeezed, n_answer = b->size.squeezed_tok;
     client *c = need(calloc((size_t)n, sizeof *c));
     set_up(b, w, f, how);
-    const fx_stats before = w->eng->stats;
+    const fx_stats before = w->eng->stats.now;
     submit_all(b, w, c);
     run_all(w, how);
-    const fx_stats *after = &w->eng->stats;
+    const fx_stats *after = &w->eng->stats.now;
     const double needed = (double)n * (PROMPT_TOK + n_answer - 1);
     samples_add(&o->tok_per_s, (double)n * n_answer / (w->ns / 1e9));
     samples_add(&o->again, 100 * ((double)w->n_tok - needed) / needed);
@@ -111,7 +111,8 @@ void bench_preempt(bench *b)
     world_open(&w, b,
                (world_size){.ctx_tok = PROMPT_TOK + b->size.squeezed_tok,
                             .swap_bytes = (uint64_t)2 << 30});
-    const fresh f = {w.eng->headroom_tok, w.eng->swap_us_per_byte, w.eng->opt.swap_bytes};
+    const fresh f = {w.eng->sched.headroom_tok, w.eng->memory.swap_us_per_byte,
+                     w.eng->opt.swap_bytes};
     for (int r = 0; r < b->size.n_repeat; r++)
         for (int i = 0; i < N_WAY; i++) run_squeeze(b, &w, &f, (way)i, &o[i]);
     for (int i = 0; i < N_WAY; i++) squeeze_row(b, names[i], &o[i]);

@@ -46,7 +46,7 @@ static void grow_all(const bench *b, world *w, growth *o)
     client c[N_SEQ] = {{0}};
     int32_t *prompt = random_tokens(w, 1, N_SEQ);
     world_empty(w);
-    w->eng->ahead_tok = o->ahead_tok;
+    w->eng->hooks.ahead_tok = o->ahead_tok;
     for (int i = 0; i < N_SEQ; i++) {
         fx_request req = plain_request(prompt, (size_t)i + 1, 2 * N_SEQ + b->size.n_grow_step);
         req.no_cache = true;
@@ -108,7 +108,7 @@ void bench_prepare(bench *b)
     section(&b->out, "prepare",
             "32 sequences decode and grow, with memory made ready ahead and without");
     world_open(&w, b, (world_size){.ctx_tok = 512, .max_seq = N_SEQ, .step_ms = 1 << 20});
-    growth o[] = {{.name = "not ahead"}, {.name = "ahead", .ahead_tok = w.eng->ahead_tok}};
+    growth o[] = {{.name = "not ahead"}, {.name = "ahead", .ahead_tok = w.eng->hooks.ahead_tok}};
     for (int r = 0; r < b->size.n_repeat; r++)
         for (int i = 0; i < 2; i++) grow_all(b, &w, &o[i]);
     b->found.ready_p99_ns = samples_at(&o[1].into, 0.99);

@@ -66,7 +66,7 @@ static void short_ones_come(void *ud)
 // Tokens of the first long prompt that have been computed.
 static int long_progress(const pass *p)
 {
-    for (const fxi_group *g = p->w->eng->running.head; g; g = g->next)
+    for (const fxi_live_request *g = p->w->eng->sched.running.head; g; g = g->next)
         if (g->id == p->lng[0].id) return g->seq[0].n_computed;
     return 0;
 }

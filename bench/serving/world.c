@@ -100,7 +100,7 @@ void world_open(world *w, const bench *b, world_size size)
 
 void world_close(world *w)
 {
-    fxi_turn_end_all(w->eng, FX_FINISH_ABORT);
+    fxi_iteration_end_all(w->eng, FX_FINISH_ABORT);
     w->eng->model->ops = w->model.real;
     w->eng->kv->ops = w->kv.real;
     fxi_engine_unload(w->eng);
@@ -111,12 +111,12 @@ void world_turn(world *w)
     w->now = (turn){0};
     w->n_turn++;
     const double start = now_ns();
-    (void)fxi_turn_run(w->eng);
+    (void)fxi_iteration_run(w->eng);
     w->now.ns = now_ns() - start;
     w->ns += w->now.ns;
     w->n_tok += (uint64_t)w->now.n_tok;
     // What is kept ready for requests to come does not depend on what those before share.
-    const uint64_t used = w->eng->stats.kv_mapped_bytes - w->eng->stats.kv_spare_bytes;
+    const uint64_t used = w->eng->stats.now.kv_mapped_bytes - w->eng->stats.now.kv_spare_bytes;
     if (used > w->peak_bytes) w->peak_bytes = used;
 }
 

@@ -8,7 +8,7 @@
 
 #include "base/system/clock.h"
 #include "engine/engine_snapshot.h"
-#include "engine/loop/loop.h"
+#include "engine/iteration.h"
 #include "figures.h"
 #include "server/endpoint/snapshot_json.h"
 #include "simulated_engine.h"
@@ -33,7 +33,7 @@ static void run_until(simulated_engine *p, int n_ended)
 {
     for (int i = 0; p->n_ended < n_ended; i++) {
         if (i > 1000000) die("no progress");
-        (void)fxi_turn_run(p->r.eng);
+        (void)fxi_iteration_run(p->r.eng);
     }
 }
 
@@ -45,7 +45,7 @@ static void record_prompts(simulated_engine *p, const scene *s)
     }
     run_until(p, p->n_made);
     for (int i = 0; i < s->n_seq; i++) simulated_engine_ask(p, 40, 1200);
-    for (int i = 0; i < 40; i++) (void)fxi_turn_run(p->r.eng);
+    for (int i = 0; i < 40; i++) (void)fxi_iteration_run(p->r.eng);
 }
 
 typedef struct costs {
@@ -54,7 +54,7 @@ typedef struct costs {
 
 static const fx_snapshot *take(simulated_engine *p, uint64_t after, samples *us)
 {
-    fxi_inbox_publish(p->r.eng);
+    fxi_iteration_publish(p->r.eng);
     p->clock_us += 600000000;
     const uint64_t start_ns = fxi_thread_cpu_ns();
     (void)fxi_snapshot_act(p->r.eng);
@@ -80,7 +80,7 @@ static void look_at(simulated_engine *p, const scene *s, costs *c)
     fx_snapshot_subscribe(p->r.eng);
     for (int i = 0; i < N_SAMPLE; i++) {
         simulated_engine_ask(p, s->prompt_chunks * SIMULATED_CHUNK_TOK + 8, 2);
-        for (int k = 0; k < 4; k++) (void)fxi_turn_run(p->r.eng);
+        for (int k = 0; k < 4; k++) (void)fxi_iteration_run(p->r.eng);
         const fx_snapshot *is = take(p, number, &c->take);
         make_text(c, is);
         number = is->number;

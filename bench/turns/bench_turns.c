@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "base/system/clock.h"
-#include "engine/loop/loop.h"
+#include "engine/iteration.h"
 #include "figures.h"
 #include "simulated_engine.h"
 
@@ -28,14 +28,14 @@ static uint64_t phase_ns;        // when the phase began
 int32_t __wrap_fxi_sampler_draw(const fx_sampling *p, const float *logits, int n_vocab, int choice,
                                 int position, void *cand);
 bool __wrap_fxi_logits_are_finite(const float *logits, int n_vocab);
-void __real_fxi_preempt_go_on(fx_engine *eng);
-void __wrap_fxi_preempt_go_on(fx_engine *eng);
+void __real_fxi_preempt_continue(fxi_memory *m);
+void __wrap_fxi_preempt_continue(fxi_memory *m);
 bool __real_fxi_admit_waiting(fx_engine *eng);
 bool __wrap_fxi_admit_waiting(fx_engine *eng);
-void __real_fxi_step_run(fx_engine *eng, int n_tok);
-void __wrap_fxi_step_run(fx_engine *eng, int n_tok);
-void __real_fxi_draw_run(fx_engine *eng);
-void __wrap_fxi_draw_run(fx_engine *eng);
+void __real_fxi_forward_run(fx_engine *eng);
+void __wrap_fxi_forward_run(fx_engine *eng);
+void __real_fxi_sample_run(fx_engine *eng);
+void __wrap_fxi_sample_run(fx_engine *eng);
 
 static void end_phase(int phase)
 {
@@ -58,10 +58,10 @@ bool __wrap_fxi_logits_are_finite(const float *logits, int n_vocab)
 }
 
 // The first that a turn does with what it has collected.
-void __wrap_fxi_preempt_go_on(fx_engine *eng)
+void __wrap_fxi_preempt_continue(fxi_memory *m)
 {
     end_phase(COLLECT);
-    __real_fxi_preempt_go_on(eng);
+    __real_fxi_preempt_continue(m);
 }
 
 bool __wrap_fxi_admit_waiting(fx_engine *eng)
@@ -72,16 +72,16 @@ bool __wrap_fxi_admit_waiting(fx_engine *eng)
     return some;
 }
 
-void __wrap_fxi_step_run(fx_engine *eng, int n_tok)
+void __wrap_fxi_forward_run(fx_engine *eng)
 {
     end_phase(PLAN);
-    __real_fxi_step_run(eng, n_tok);
+    __real_fxi_forward_run(eng);
 }
 
-void __wrap_fxi_draw_run(fx_engine *eng)
+void __wrap_fxi_sample_run(fx_engine *eng)
 {
     end_phase(ADVANCE);
-    __real_fxi_draw_run(eng);
+    __real_fxi_sample_run(eng);
     end_phase(DRAW);
 }
 
@@ -106,7 +106,7 @@ static double turn_ms(simulated_engine *p)
     const uint64_t start_ns = fxi_thread_cpu_ns();
     memset(phase_ms, 0, sizeof phase_ms);
     phase_ns = start_ns;
-    (void)fxi_turn_run(p->r.eng);
+    (void)fxi_iteration_run(p->r.eng);
     end_phase(SETTLE);
     p->clock_us += 20000;
     return (double)(phase_ns - start_ns) / 1e6;
@@ -117,7 +117,7 @@ static double newcomers_ms(simulated_engine *p, int n_seq, int step_tok)
     open_passless(p, n_seq, step_tok);
     for (int i = 0; i < n_seq; i++) simulated_engine_ask(p, PROMPT_TOK, 2 * N_SAMPLE);
     const double ms = turn_ms(p);
-    if (p->r.eng->running.n_seq != n_seq) die("not all were admitted");
+    if (p->r.eng->sched.running.n_seq != n_seq) die("not all were admitted");
     return ms;
 }
 

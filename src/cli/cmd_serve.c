@@ -77,7 +77,6 @@ fxi_server_options fxi_cli_server_options(const fxi_cli_options *o)
                                 .header_timeout_s = (double)o->header_timeout_s,
                                 .read_timeout_s = (double)o->read_timeout_s,
                                 .body_timeout_s = (double)o->body_timeout_s,
-                                .send_percent = (double)o->send_percent,
                                 .key_file = o->key_file,
                                 .isolate = isolation_named(o->isolate),
                                 .allow_priority = o->allow_priority,
@@ -215,6 +214,9 @@ static void say_start(const serve_sink *say, const fx_engine *eng, const fxi_cli
         say_memory(say, &st, m, o);
     }
     say_few_mappings(say, &st, m);
+    if (o->send_percent > 0)
+        say_event(say, FXI_LEVEL_WARN, "warning",
+                  "warning: --send-percent is ignored, and will be removed");
     if (!m->chat_template_error) return;
     snprintf(text, sizeof text, "warning: chats will fail: %s (--chat-template takes another)",
              m->chat_template_error);

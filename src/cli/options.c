@@ -107,7 +107,7 @@ static const fxi_opt rows[] = {
     {"max-queue", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(max_queue), FXI_CMD_SERVE, "most sequences that wait (default: 1024)"},
     {"max-queue-tokens", 0, "N", FXI_OPT_U64, 0, 0x1p60, "0", AT(max_queue_tok), FXI_CMD_SERVE, "most prompt tokens that wait (default: 1048576)"},
     {"max-queue-bytes", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p60, "0", AT(max_queue_bytes), FXI_CMD_SERVE, "most memory of requests and answers that wait (default: an eighth of the free memory, 64M to 1G)"},
-    {"send-percent", 0, "P", FXI_OPT_FLOAT, 0, 100, "2", AT(send_percent), FXI_CMD_SERVE, "percent of a core's time that sending tokens one by one may take; beyond it tokens are sent together, at most 20 ms late; 100: never"},
+    {"send-percent", 0, "P", FXI_OPT_FLOAT, 0, 100, "0", AT(send_percent), FXI_CMD_SERVE, "ignored, and removed in the next version: each token is sent when the pass that computed it ends"},
     {"record-events", 0, "N", FXI_OPT_INT, 0, 1 << 26, "65536", AT(n_record), FXI_CMD_SERVE | FXI_CMD_BENCH | FXI_CMD_LAB, "events that the flight recorder keeps for traces, 32 bytes each; 0: none"},
     {"workers", 0, "N", FXI_OPT_INT, 0, 256, "0", AT(n_worker), FXI_CMD_SERVE, "threads that parse, render and tokenize requests (default: 2)"},
 };

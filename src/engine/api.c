@@ -1,7 +1,7 @@
-// api.c - the small public calls: defaults, model info, tokens, conversations, machine limits.
+// api.c - the small public calls: defaults, requests, statistics, tokens, conversations, grammars,
+// machine limits.
 #include "base/system/clock.h"
 #include "engine/engine.h"
-#include "engine/group/text.h"
 #include "kernels/probe.h"
 
 #include <stdlib.h>
@@ -29,6 +29,63 @@ const fx_model_info *fx_engine_info(const fx_engine *eng)
     return &eng->info;
 }
 
+// ---- requests ----------------------------------------------------------------------------------
+
+fx_status fx_submit(fx_engine *eng, const fx_request *req, uint64_t *id, fx_error *err)
+{
+    fxi_live_request *r;
+    const fx_request spec = fxi_request_clean(req);
+    FX_TRY(fxi_request_check(&eng->service, &spec, err));
+    FX_TRY(fxi_request_make(&eng->service, &spec, fxi_now_us(eng), &r, err));
+    fx_status st = FX_OK;
+    r->client = fxi_client_make(&eng->sched.clients, spec.client);
+    if (!r->client) st = fxi_fail(err, FX_ENOMEM, "no memory for a request");
+    if (st == FX_OK) st = fxi_mailbox_post(&eng->mailbox, &eng->sched, r, &eng->opt, id, err);
+    if (st == FX_OK) {
+        fxi_stats_count_request(&eng->stats);
+    } else {
+        free(r->client);
+        fxi_request_free(r);
+    }
+    return st;
+}
+
+void fx_cancel(fx_engine *eng, uint64_t id)
+{
+    fxi_mailbox *m = &eng->mailbox;
+    pthread_mutex_lock(&m->mu);
+    fxi_live_request *r = fxi_mailbox_find_locked(m, id);
+    if (r) {
+        atomic_store(&r->cancelled, true);
+        atomic_store(&m->some_cancelled, true);
+    }
+    pthread_cond_signal(&m->wake);
+    pthread_mutex_unlock(&m->mu);
+}
+
+void fx_stop_choice(fx_engine *eng, uint64_t id, int choice)
+{
+    _Static_assert(FX_MAX_CHOICE <= 64, "a bit for each choice");
+    if (choice < 0 || choice >= FX_MAX_CHOICE) return;
+    pthread_mutex_lock(&eng->mailbox.mu);
+    fxi_live_request *r = fxi_mailbox_find_locked(&eng->mailbox, id);
+    if (r) atomic_fetch_or(&r->stopped, (uint64_t)1 << choice);
+    pthread_mutex_unlock(&eng->mailbox.mu);
+}
+
+fx_status fx_set_kv_memory(fx_engine *eng, uint64_t kv_memory_bytes, fx_error *err)
+{
+    FX_TRY(fxi_budget_check(&eng->memory, kv_memory_bytes, err));
+    eng->service.budget_bytes = kv_memory_bytes;
+    fxi_mailbox_signal(&eng->mailbox, &eng->mailbox.has_new_budget);
+    return FX_OK;
+}
+
+void fx_clear_cache(fx_engine *eng)
+{
+    fxi_mailbox_signal(&eng->mailbox, &eng->mailbox.must_clear);
+}
+
 void fx_engine_on_step(fx_engine *eng, void (*fn)(void *ud), void *ud)
 {
     pthread_mutex_lock(&eng->step_mu);
@@ -37,12 +94,28 @@ void fx_engine_on_step(fx_engine *eng, void (*fn)(void *ud), void *ud)
     pthread_mutex_unlock(&eng->step_mu);
 }
 
-// ---- the flight recorder -----------------------------------------------------------------------
+// ---- statistics and the flight recorder --------------------------------------------------------
+
+void fx_engine_stats(const fx_engine *eng, fx_stats *out)
+{
+    fxi_statistics *s = (fxi_statistics *)&eng->stats; // only the lock changes
+    pthread_mutex_lock(&s->mu);
+    *out = s->now;
+    pthread_mutex_unlock(&s->mu);
+}
+
+void fx_engine_details(const fx_engine *eng, fx_details *out)
+{
+    fxi_statistics *s = (fxi_statistics *)&eng->stats;
+    pthread_mutex_lock(&s->mu);
+    *out = s->details;
+    pthread_mutex_unlock(&s->mu);
+}
 
 size_t fx_record_copy(const fx_engine *eng, uint64_t from, fx_record *out, size_t max_n,
                       uint64_t *first)
 {
-    return fxi_recorder_copy(eng->recorder, from, out, max_n, first);
+    return fxi_recorder_copy(eng->journal.recorder, from, out, max_n, first);
 }
 
 const char *fx_record_name(int kind)
@@ -202,6 +275,26 @@ fx_status fx_chat_tokenize(const fx_engine *eng, const fx_message *msg, size_t n
     free(plain);
     return st;
 }
+
+// ---- grammars ----------------------------------------------------------------------------------
+
+fx_status fx_grammar_compile(const fx_engine *eng, const fx_part *root, fx_grammar **out,
+                             fx_error *err)
+{
+    return fxi_grammars_compile((fxi_grammars *)&eng->grammars, root, out, err); // it has locks
+}
+
+size_t fx_grammar_memory(const fx_engine *eng)
+{
+    return atomic_load(&eng->grammars.pool.used_bytes);
+}
+
+void fx_set_grammar_memory(fx_engine *eng, size_t bytes)
+{
+    atomic_store(&eng->grammars.pool.limit_bytes, bytes);
+}
+
+// ---- the machine -------------------------------------------------------------------------------
 
 fx_status fx_measure_machine(int n_thread, fx_machine *out, fx_error *err)
 {

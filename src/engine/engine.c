@@ -1,20 +1,20 @@
 // engine.c - the life of an engine: open, its thread, close.
 #include "engine/engine.h"
-#include "engine/loop/loop.h"
-#include "engine/memory/room.h"
+
+#include "engine/iteration.h"
 
 #include <stdlib.h>
 #include <unistd.h>
 
-#define MOVE_WAIT_MS 1 // while all wait for rows that move to the swap or back, or for memory
+#define SWAP_WAIT_MS 1 // while all sequences wait for rows that are swapped, or for memory
 
-// Until the next turn is due. False: the engine closes.
-static bool await_turn(fx_engine *eng)
+// Waits until the next iteration is due. False: the engine closes.
+static bool await_iteration(fx_engine *eng)
 {
     bool goes_on = true;
-    for (uint64_t us; goes_on && (us = fxi_gather_wait_us(eng));)
-        goes_on = fxi_inbox_wait_others(eng, us);
-    return !fxi_inbox_is_closing(eng);
+    for (uint64_t us; goes_on && (us = fxi_batching_delay_us(eng));)
+        goes_on = fxi_mailbox_wait_others(&eng->mailbox, us);
+    return !fxi_mailbox_is_closing(&eng->mailbox);
 }
 
 // 0: never.
@@ -25,15 +25,16 @@ static int sooner_ms(int a, int b)
 
 void fxi_engine_run(fx_engine *eng)
 {
-    while (await_turn(eng)) {
-        const bool busy = fxi_turn_run(eng);
+    while (await_iteration(eng)) {
+        const bool is_busy = fxi_iteration_run(eng);
         const int snapshot_ms = fxi_snapshot_act(eng), idle_ms = fxi_idle_wait_ms(eng);
-        if (!busy)
-            fxi_inbox_wait(eng, sooner_ms(fxi_limit_wait_ms(eng), sooner_ms(snapshot_ms, idle_ms)));
-        else if (fxi_turn_is_blocked(eng))
-            fxi_inbox_wait(eng, MOVE_WAIT_MS);
+        const int limit_ms = fxi_limit_wait_ms(&eng->memory);
+        if (!is_busy)
+            fxi_mailbox_wait(&eng->mailbox, sooner_ms(limit_ms, sooner_ms(snapshot_ms, idle_ms)));
+        else if (fxi_iteration_is_blocked(eng))
+            fxi_mailbox_wait(&eng->mailbox, SWAP_WAIT_MS);
     }
-    fxi_turn_end_all(eng, FX_FINISH_ABORT);
+    fxi_iteration_end_all(eng, FX_FINISH_ABORT);
 }
 
 static void *engine_main(void *eng)
@@ -46,7 +47,7 @@ static fx_status start_engine(fx_engine *eng, const fx_options *opt, fx_error *e
 {
     FX_TRY(fxi_engine_init(eng, err));
     FX_TRY(fxi_engine_load(eng, opt, err));
-    fxi_inbox_publish(eng);
+    fxi_iteration_publish(eng);
     if (pthread_create(&eng->thread, NULL, engine_main, eng) != 0)
         return fxi_fail(err, FX_EINTERNAL, "the engine's thread could not be started");
     return FX_OK;
@@ -57,13 +58,12 @@ fx_status fx_engine_open(const fx_options *opt, fx_engine **out, fx_error *err)
     *out = NULL;
     fx_engine *eng = calloc(1, sizeof *eng);
     if (!eng) return fxi_fail(err, FX_ENOMEM, "no memory for the engine");
-    fx_status st = start_engine(eng, opt, err);
-    if (st != FX_OK) {
+    const fx_status st = start_engine(eng, opt, err);
+    if (st == FX_OK)
+        *out = eng;
+    else
         fxi_engine_unload(eng);
-        return st;
-    }
-    *out = eng;
-    return FX_OK;
+    return st;
 }
 
 fx_status fx_options_check(const fx_options *opt, fx_model_info *out, fx_error *err)
@@ -80,7 +80,7 @@ fx_status fx_options_check(const fx_options *opt, fx_model_info *out, fx_error *
 void fx_engine_close(fx_engine *eng)
 {
     if (!eng || eng->pid != getpid()) return; // a child of fork has none of the engine's threads
-    fxi_inbox_close(eng);
+    fxi_mailbox_close(&eng->mailbox);
     pthread_join(eng->thread, NULL);
     fxi_engine_unload(eng);
 }

@@ -32,42 +32,42 @@ static void free_taken(fxi_taken_snapshot *t)
 
 // ---- requests and sequences --------------------------------------------------------------------
 
-static bool add_request_view(fxi_buf *list, const fxi_group *g, uint32_t place)
+static bool add_request_view(fxi_buf *list, const fxi_live_request *r, uint32_t place)
 {
     static const uint32_t states[FXI_N_STATE] = {
-        [FXI_LEAVING] = FX_REQUEST_leaving,
+        [FXI_SWAPPING_OUT] = FX_REQUEST_leaving,
         [FXI_SWAPPED] = FX_REQUEST_away,
-        [FXI_COMING] = FX_REQUEST_coming,
+        [FXI_SWAPPING_IN] = FX_REQUEST_coming,
         [FXI_RUNNING] = FX_REQUEST_running,
     };
-    fx_request_view view = {.id = g->id,
-                            .submit_us = g->submit_us,
-                            .state = states[g->state],
+    fx_request_view view = {.id = r->id,
+                            .submit_us = r->submit_us,
+                            .state = states[r->state],
                             .place = place,
-                            .n_prompt = (uint32_t)g->req.n_prompt,
-                            .n_cached = (uint32_t)g->n_cached,
-                            .n_seq = (uint32_t)g->n_seq,
-                            .max_tok = (uint32_t)g->max_tok,
-                            .priority = g->req.priority};
-    for (int i = 0; i < g->n_seq; i++) {
-        const fxi_seq *s = &g->seq[i];
+                            .n_prompt = (uint32_t)r->spec.n_prompt,
+                            .n_cached = (uint32_t)r->n_cached,
+                            .n_seq = (uint32_t)r->n_seq,
+                            .max_tok = (uint32_t)r->max_tok,
+                            .priority = r->spec.priority};
+    for (int i = 0; i < r->n_seq; i++) {
+        const fxi_seq *s = &r->seq[i];
         if (s->state != FXI_SEQ_UNBORN) view.n_generated += (uint32_t)fxi_seq_n_generated(s);
     }
     return fxi_buf_add(list, &view, sizeof view);
 }
 
 // Adds the requests of a list, and to `seq` their sequences that have a cache. False: no memory.
-static bool add_requests(fxi_taken_snapshot *t, fxi_buf *seq, const fxi_group_list *list)
+static bool add_requests(fxi_taken_snapshot *t, fxi_buf *seq, const fxi_request_list *list)
 {
     fx_snapshot *h = &t->head;
     uint32_t place = 0;
     bool ok = true;
-    for (const fxi_group *g = list->head; ok && g; g = g->next) {
-        if (g->state == FXI_WAITING) place++;
+    for (const fxi_live_request *r = list->head; ok && r; r = r->next) {
+        if (r->state == FXI_WAITING) place++;
         if (h->n_all_request++ < FX_MAX_REQUEST_VIEW)
-            ok = add_request_view(&t->request, g, g->state == FXI_WAITING ? place : 0);
-        for (int i = 0; ok && i < g->n_seq; i++) {
-            const fxi_seq *s = &g->seq[i];
+            ok = add_request_view(&t->request, r, r->state == FXI_WAITING ? place : 0);
+        for (int i = 0; ok && i < r->n_seq; i++) {
+            const fxi_seq *s = &r->seq[i];
             if (s->kv && h->n_all_span++ < FX_MAX_SPAN) ok = fxi_buf_add(seq, &s, sizeof s);
         }
     }
@@ -83,7 +83,7 @@ static int compare_requests(const void *a, const void *b)
 static int compare_cached_seqs(const void *a, const void *b)
 {
     const fxi_seq *x = *(const fxi_seq *const *)a, *y = *(const fxi_seq *const *)b;
-    if (x->group->id != y->group->id) return x->group->id < y->group->id ? -1 : 1;
+    if (x->request->id != y->request->id) return x->request->id < y->request->id ? -1 : 1;
     return (x->choice > y->choice) - (x->choice < y->choice);
 }
 
@@ -108,10 +108,10 @@ static bool collect_spans(fxi_taken_snapshot *t, fxi_kv *kv, const fxi_seq *cons
     ok = ok && !t->kv.has_failed;
     for (size_t i = 0, run = 0; ok && i < n; run += n_run[i++]) {
         const fxi_seq *s = seq[i];
-        const fx_span span = {.request = s->group->id,
+        const fx_span span = {.request = s->request->id,
                               .choice = (uint32_t)s->choice,
                               .n_tok = (uint32_t)s->n_computed,
-                              .n_generating = s->n_tok > (int)s->group->req.n_prompt,
+                              .n_generating = s->n_tok > (int)s->request->spec.n_prompt,
                               .first_run = run,
                               .n_run = n_run[i]};
         ok = fxi_buf_add(&t->span, &span, sizeof span);
@@ -125,8 +125,9 @@ static bool collect_spans(fxi_taken_snapshot *t, fxi_kv *kv, const fxi_seq *cons
 static bool collect_engine(fxi_taken_snapshot *t, fx_engine *eng)
 {
     fxi_buf seq = {0}; // of const fxi_seq *
-    const bool ok = add_requests(t, &seq, &eng->running) && add_requests(t, &seq, &eng->waiting) &&
-                    add_requests(t, &seq, &eng->aside);
+    const bool ok = add_requests(t, &seq, &eng->sched.running) &&
+                    add_requests(t, &seq, &eng->sched.waiting) &&
+                    add_requests(t, &seq, &eng->sched.aside);
     sort_list(&t->request, sizeof(fx_request_view), compare_requests);
     sort_list(&seq, sizeof(const fxi_seq *), compare_cached_seqs);
     const bool done =
@@ -141,10 +142,10 @@ static void fill_head(fx_engine *eng, fxi_taken_snapshot *t)
     h->number = ++eng->snapshots.n_taken;
     h->at_us = fxi_now_us(eng);
     h->manager = eng->kv->ops->name;
-    pthread_mutex_lock(&eng->mu);
-    eng->stats.n_picture++;
-    h->stats = eng->stats;
-    pthread_mutex_unlock(&eng->mu);
+    pthread_mutex_lock(&eng->stats.mu);
+    eng->stats.now.n_picture++;
+    h->stats = eng->stats.now;
+    pthread_mutex_unlock(&eng->stats.mu);
     h->n_group = t->kv.n_group;
     memcpy(h->group, t->kv.group, sizeof h->group);
     memcpy(h->n_chunk, t->kv.n_chunk, sizeof h->n_chunk);
@@ -220,9 +221,9 @@ int fxi_snapshot_act(fx_engine *eng)
     const bool ok = take_due_snapshot(eng);
     const uint64_t took_us = (fxi_thread_cpu_ns() - start_ns) / 1000;
     fx_snapshot_charge(eng, took_us);
-    pthread_mutex_lock(&eng->mu);
-    eng->stats.picture_us += took_us;
-    pthread_mutex_unlock(&eng->mu);
+    pthread_mutex_lock(&eng->stats.mu);
+    eng->stats.now.picture_us += took_us;
+    pthread_mutex_unlock(&eng->stats.mu);
     return ok ? 0 : LEAST_GAP_US / 1000;
 }
 
@@ -246,10 +247,7 @@ void fx_snapshot_subscribe(fx_engine *eng)
     pthread_mutex_lock(&eng->snapshots.mu);
     atomic_fetch_add(&eng->snapshots.n_subscriber, 1);
     pthread_mutex_unlock(&eng->snapshots.mu);
-    pthread_mutex_lock(&eng->mu);
-    eng->wants_snapshot = true;
-    pthread_cond_signal(&eng->wake);
-    pthread_mutex_unlock(&eng->mu);
+    fxi_mailbox_signal(&eng->mailbox, &eng->mailbox.wants_snapshot);
 }
 
 void fx_snapshot_unsubscribe(fx_engine *eng)

@@ -1,5 +1,5 @@
 // model_info.c - fx_model_info of a model, loaded or only looked at.
-#include "engine/model_info.h"
+#include "engine/engine.h"
 
 #include <stdio.h>
 #include <string.h>

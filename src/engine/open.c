@@ -1,13 +1,13 @@
 // open.c - assembles an engine: options, vocabulary, threads, weights, KV cache, scratch.
 #include "base/system/clock.h"
-#include "engine/device_open.h"
 #include "engine/engine.h"
-#include "engine/loop/loop.h"
-#include "engine/memory/room.h"
-#include "engine/model_info.h"
-#include "engine/speculate/speculate.h"
+#include "engine/forward.h"
+#include "engine/iteration.h"
 #include "format/model_file.h"
 #include "format/vocab.h"
+#include "gpu/gpu.h"
+#include "model/device.h"
+#include "vtensor/vmm.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -21,32 +21,43 @@
 #define AHEAD_TOK        16
 #define SWAP_US_PER_BYTE 1e-3 // until a swap has been measured
 
+// What caches get of the memory that is free, in tenths: on the host others share it.
+enum { HOST_TENTHS = 5, DEVICE_TENTHS = 9, PRESET_DRAFT_TOK = 8 };
+
 // ---- before anything is loaded -----------------------------------------------------------------
+
+// The grammar worker has made progress: deferred sequences may continue.
+static void wake_deferred(void *ud)
+{
+    fx_engine *eng = ud;
+    if (atomic_load(&eng->sched.n_deferred)) fxi_mailbox_wake(&eng->mailbox);
+}
 
 fx_status fxi_engine_init(fx_engine *eng, fx_error *err)
 {
-    if (getrandom(&eng->secret, sizeof eng->secret, GRND_NONBLOCK) < 0)
-        eng->secret = (uintptr_t)eng;
-    fxi_lists_init(eng, eng->secret);
-    eng->now_us = fxi_monotonic_us;
+    uint64_t secret; // clients cannot guess it, and so not unbalance trees
+    if (getrandom(&secret, sizeof secret, GRND_NONBLOCK) < 0) secret = (uintptr_t)eng;
     eng->pid = getpid();
-    eng->headroom_tok = FXI_MIN_HEADROOM_TOK;
-    eng->ahead_tok = AHEAD_TOK;
-    eng->tile_tok = FXI_KV_TILE_TOK;
-    eng->n_freed = 1;
-    eng->root = "";
-    eng->limit_bytes = UINT64_MAX;
-    eng->swap_us_per_byte = SWAP_US_PER_BYTE;
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    int rc = pthread_mutex_init(&eng->mu, NULL);
-    if (!rc) rc = pthread_cond_init(&eng->wake, &attr);
+    eng->journal.now_us = fxi_monotonic_us;
+    eng->hooks.ahead_tok = AHEAD_TOK;
+    eng->hooks.tile_tok = FXI_KV_TILE_TOK;
+    fxi_sched_init(&eng->sched, &eng->journal, secret);
+    eng->sched.headroom_tok = FXI_MIN_HEADROOM_TOK;
+    eng->sched.mask_spend = FXI_MASK_SPEND;
+    eng->memory = (fxi_memory){.sched = &eng->sched,
+                               .journal = &eng->journal,
+                               .stats = &eng->stats,
+                               .service = &eng->service,
+                               .root = "",
+                               .limit_bytes = UINT64_MAX,
+                               .swap_us_per_byte = SWAP_US_PER_BYTE};
+    int rc = fxi_mailbox_init(&eng->mailbox, secret);
     if (!rc) rc = pthread_mutex_init(&eng->step_mu, NULL);
-    if (!rc) rc = !fxi_answer_vocab_init(&eng->answer_vocab);
-    eng->mask_spend = FXI_MASK_SPEND;
+    if (!rc) rc = pthread_mutex_init(&eng->stats.mu, NULL);
+    if (!rc) rc = !fxi_grammars_init(&eng->grammars);
     if (!rc) rc = fxi_snapshots_open(&eng->snapshots);
-    pthread_condattr_destroy(&attr);
+    eng->grammars.worker.on_progress = wake_deferred;
+    eng->grammars.worker.ud = eng;
     return rc ? fxi_fail(err, FX_EINTERNAL, "the engine's lock could not be made") : FX_OK;
 }
 
@@ -71,7 +82,7 @@ static fx_status fill_options(fx_options *o, fx_error *err)
     FX_TRY(check_option("step time", o->step_ms, 1 << 20, err));
     FX_TRY(check_option("drafted tokens", o->draft_tok, FX_MAX_DRAFT, err));
     unsigned sources;
-    if (!fxi_speculate_sources(o->speculate, &sources))
+    if (!fxi_drafting_sources(o->speculate, &sources))
         return fxi_fail(err, FX_EINVAL, "speculate: '%.40s' is none of off, prompt, prefix, auto",
                         o->speculate);
     FX_TRY(check_option("recorded events", o->n_record < 0 ? 0 : o->n_record, 1 << 26, err));
@@ -92,16 +103,62 @@ static fx_status fill_options(fx_options *o, fx_error *err)
     return FX_OK;
 }
 
+// ---- the device --------------------------------------------------------------------------------
+
+static fx_status open_named_device(fx_engine *eng, fx_error *err)
+{
+    const char *name = eng->opt.device;
+    const fxi_gpu_options gpu = {.name = name, .math = eng->opt.gpu_math, .pool = eng->pool};
+    fxi_device_memory memory = {0};
+    if (!name || !strcmp(name, "cpu"))
+        FX_TRY(fxi_host_device_open(eng->pool, NULL, &eng->device, err));
+    else if (fxi_gpu_is_name(name))
+        FX_TRY(
+            (fxi_gpu_is_list(name) ? fxi_gpu_ranks_open : fxi_gpu_open)(&gpu, &eng->device, err));
+    else
+        return fxi_fail(err, FX_EINVAL, "device '%.100s' is unknown (cpu, cuda:N, cuda:N,cuda:M)",
+                        name);
+    eng->device->ops->memory(eng->device, &memory);
+    eng->is_on_host = memory.is_host;
+    return FX_OK;
+}
+
+// Opens the KV manager over the memory of each device, or over shape->vmm.
+static fx_status open_manager(fx_engine *eng, fxi_kv_shape *shape, fx_error *err)
+{
+    fxi_device *d = eng->device;
+    const fxi_device_ranks *ranks = d->ranks;
+    struct vt_vmm *opened[FXI_MAX_RANK] = {0};
+    const int n = ranks ? ranks->n : !shape->vmm;
+    fx_status st = FX_OK;
+    for (int k = 0; k < n && st == FX_OK; k++) {
+        fxi_device *rank = ranks ? ranks->device[k] : d;
+        st = rank->ops->open_vmm(rank, &opened[k], err);
+        if (ranks)
+            shape->rank_vmm[k] = opened[k];
+        else
+            shape->vmm = opened[k];
+    }
+    shape->n_rank = ranks ? n : 0;
+    if (st == FX_OK && eng->opt.kv_ops)
+        st = fxi_kv_open_with(eng->opt.kv_ops, shape, &eng->kv, err);
+    else if (st == FX_OK)
+        st = fxi_kv_open(eng->opt.kv_manager, shape, &eng->kv, err);
+    for (int k = 0; k < n && st != FX_OK; k++)
+        if (opened[k]) opened[k]->ops->close(opened[k]);
+    return st;
+}
+
 // ---- parts -------------------------------------------------------------------------------------
 
-static void fill_text_info(fx_engine *eng)
+static void fill_text_info(fx_model_info *info, const fxi_vocab *v, const fxi_chat *chat)
 {
-    const char *builtin = fxi_chat_builtin(eng->chat);
-    eng->info.has_chat_template = !builtin || strcmp(builtin, "plain") != 0;
-    eng->info.chat_template_error = fxi_chat_broken(eng->chat);
-    eng->info.warning = fxi_vocab_warning(eng->vocab);
-    eng->info.bos_id = fxi_vocab_bos(eng->vocab);
-    eng->info.eos_id = fxi_vocab_eos(eng->vocab);
+    const char *builtin = fxi_chat_builtin(chat);
+    info->has_chat_template = !builtin || strcmp(builtin, "plain") != 0;
+    info->chat_template_error = fxi_chat_broken(chat);
+    info->warning = fxi_vocab_warning(v);
+    info->bos_id = fxi_vocab_bos(v);
+    info->eos_id = fxi_vocab_eos(v);
 }
 
 static fx_status load_model(fx_engine *eng, const fxi_gguf *g, fx_error *err)
@@ -114,7 +171,7 @@ static fx_status load_model(fx_engine *eng, const fxi_gguf *g, fx_error *err)
         .kv_type = o->kv_type,
         .pooling = o->pooling,
         .max_batch_tok = o->step_tok,
-        .max_batch_logit = o->max_seq + fxi_step_spare_rows(),
+        .max_batch_logit = o->max_seq + fxi_forward_spare_rows(),
         .on_progress = o->on_progress,
         .progress_ud = o->progress_ud,
     };
@@ -123,7 +180,7 @@ static fx_status load_model(fx_engine *eng, const fxi_gguf *g, fx_error *err)
     if (o->ctx_tok) eng->info.ctx_tok = o->ctx_tok;
     eng->info.n_thread = o->n_thread;
     snprintf(eng->info.device, sizeof eng->info.device, "%s", eng->device->name);
-    fill_text_info(eng);
+    fill_text_info(&eng->info, eng->vocab, eng->chat);
     if (fxi_vocab_size(eng->vocab) > eng->info.n_vocab)
         return fxi_fail(err, FX_EFORMAT, "%s: the vocabulary has %d tokens, the embedding %d rows",
                         o->tokenizer_path ? o->tokenizer_path : o->model_path,
@@ -131,57 +188,58 @@ static fx_status load_model(fx_engine *eng, const fxi_gguf *g, fx_error *err)
     return FX_OK;
 }
 
-static void default_budget(fx_engine *eng)
+static uint64_t default_budget(fx_engine *eng)
 {
-    if (!eng->opt.kv_memory_bytes) eng->opt.kv_memory_bytes = fxi_engine_kv_bytes(eng);
-    if (!eng->opt.kv_memory_bytes) eng->opt.kv_memory_bytes = 1; // no memory is free: refused below
-    eng->budget_bytes = eng->opt.kv_memory_bytes;
+    fxi_device_memory m;
+    eng->device->ops->memory(eng->device, &m);
+    const uint64_t bytes = m.free_bytes / 10 * (m.is_host ? HOST_TENTHS : DEVICE_TENTHS);
+    return bytes ? bytes : 1; // no memory is free: refused below
 }
 
-// A model that reads in both directions computes a text in one step.
-static void fit_embeddings(fx_engine *eng)
+static fx_status check_budget(const fx_engine *eng, uint64_t bytes, int n_tok, fx_error *err)
 {
-    fx_model_info *info = &eng->info;
-    const bool is_whole = !fxi_model_get_shape(eng->model)->is_causal;
-    if (!info->embeds) return;
-    info->embd_tok = info->ctx_tok;
-    if (is_whole && info->embd_tok > eng->opt.step_tok) info->embd_tok = eng->opt.step_tok;
+    const int least_tok = fxi_budget_least_tok(&eng->service);
+    if (n_tok >= least_tok) return FX_OK;
+    return fxi_fail(err, FX_ENOSPACE,
+                    "%llu bytes of KV memory hold %d tokens, %llu bytes would hold %d",
+                    (unsigned long long)bytes, n_tok,
+                    (unsigned long long)fxi_budget_least_bytes(&eng->service), least_tok);
 }
 
 static fx_status open_kv(fx_engine *eng, fx_error *err)
 {
-    default_budget(eng);
-    const uint64_t for_drafts = fxi_draft_model_share(eng, eng->opt.kv_memory_bytes);
-    if (for_drafts) FX_TRY(fxi_draft_model_open_kv(eng, for_drafts, err));
-    eng->opt.kv_memory_bytes -= for_drafts;
+    fx_options *o = &eng->opt;
+    if (!o->kv_memory_bytes) o->kv_memory_bytes = default_budget(eng);
+    const uint64_t for_drafts = fxi_draft_model_bytes(eng->draft_model, o->kv_memory_bytes);
+    if (for_drafts) FX_TRY(fxi_draft_model_open_kv(eng->draft_model, for_drafts, err));
     fxi_kv_shape shape = {
         .layout = fxi_model_get_shape(eng->model)->kv,
         .ctx_tok = eng->info.ctx_tok,
-        .step_tok = eng->opt.step_tok,
-        .max_seq = 2 * eng->opt.max_seq, // max_seq that run, and as many in the swap
-        .run_seq = eng->opt.max_seq,
-        .run_share = 1 - fxi_draft_model_run_share(eng),
-        .block_tok = eng->opt.kv_block_tok,
-        .tile_tok = eng->tile_tok,
-        .budget_bytes = eng->opt.kv_memory_bytes,
-        .swap_dir = eng->opt.swap_dir,
-        .swap_bytes = eng->opt.swap_bytes,
-        .vmm = eng->vmm,
-        .is_unguarded = eng->is_unguarded,
-        .single_thread = eng->single_thread,
+        .step_tok = o->step_tok,
+        .max_seq = 2 * o->max_seq, // max_seq that run, and as many in the swap
+        .run_seq = o->max_seq,
+        .run_share = 1 - fxi_draft_model_run_share(eng->draft_model),
+        .block_tok = o->kv_block_tok,
+        .tile_tok = eng->hooks.tile_tok,
+        .budget_bytes = o->kv_memory_bytes - for_drafts,
+        .swap_dir = o->swap_dir,
+        .swap_bytes = o->swap_bytes,
+        .vmm = eng->hooks.vmm,
+        .is_unguarded = eng->hooks.is_unguarded,
+        .single_thread = eng->hooks.single_thread,
     };
-    FX_TRY(fxi_engine_open_kv(eng, &shape, err));
+    FX_TRY(open_manager(eng, &shape, err));
     fxi_kv_stats stats;
     fxi_kv_get_stats(eng->kv, &stats);
-    eng->opt.kv_memory_bytes = eng->budget_bytes = stats.usable_bytes;
-    int n_tok = fxi_request_longest_tok(eng, eng->opt.kv_memory_bytes);
-    if (n_tok < fxi_budget_least_tok(eng))
-        return fxi_fail(err, FX_ENOSPACE,
-                        "%llu bytes of KV memory hold %d tokens, %llu bytes would hold %d",
-                        (unsigned long long)eng->opt.kv_memory_bytes, n_tok,
-                        (unsigned long long)fxi_budget_least_bytes(eng), fxi_budget_least_tok(eng));
+    eng->service.kv = eng->memory.kv = eng->kv;
+    eng->service.budget_bytes = eng->memory.effective_bytes = stats.usable_bytes;
+    const int n_tok = fxi_request_longest_tok(&eng->service, stats.usable_bytes);
+    FX_TRY(check_budget(eng, stats.usable_bytes, n_tok, err));
     eng->info.ctx_tok = n_tok;
-    fit_embeddings(eng);
+    // A model that reads in both directions computes a text in one pass.
+    const bool is_whole = !fxi_model_get_shape(eng->model)->is_causal;
+    if (!eng->info.embeds) return FX_OK;
+    eng->info.embd_tok = is_whole && n_tok > o->step_tok ? o->step_tok : n_tok;
     return FX_OK;
 }
 
@@ -199,22 +257,56 @@ static fx_status list_end_tok(fx_engine *eng, fx_error *err)
     return FX_OK;
 }
 
+static fx_status open_drafting(fx_engine *eng, fx_error *err)
+{
+    fxi_drafting x = {.memory = &eng->memory,
+                      .hooks = &eng->draft_hooks,
+                      .model = eng->draft_model,
+                      .clock = {&eng->journal, eng->is_on_host},
+                      .most_tok = eng->opt.draft_tok ? eng->opt.draft_tok : PRESET_DRAFT_TOK,
+                      .step_tok = eng->opt.step_tok};
+    (void)fxi_drafting_sources(eng->opt.speculate, &x.sources);
+    const bool drafts = x.sources || x.hooks->drafter || x.model;
+    if (!drafts) return FX_OK;
+    eng->drafting = fxi_drafting_make(&x, eng->opt.max_seq);
+    if (eng->drafting) return FX_OK;
+    return fxi_fail(err, FX_ENOMEM, "no memory for the drafts of %d sequences", eng->opt.max_seq);
+}
+
+// Tells the parts what has been loaded.
+static void connect_parts(fx_engine *eng)
+{
+    eng->service.info = &eng->info;
+    eng->service.shape = fxi_model_get_shape(eng->model);
+    eng->service.vocab = eng->vocab;
+    eng->service.end_tok = eng->end_tok;
+    eng->service.n_end_tok = eng->n_end_tok;
+    eng->service.max_seq = eng->opt.max_seq;
+    eng->service.grammars = &eng->grammars;
+    eng->grammars.vocab = eng->vocab;
+    eng->grammars.n_vocab = eng->info.n_vocab;
+    eng->memory.is_foreign = eng->hooks.vmm != NULL;
+    eng->memory.swap_bytes = eng->opt.swap_bytes;
+}
+
 fx_status fxi_engine_fit(fx_engine *eng, fx_error *err)
 {
-    if (!eng->device) FX_TRY(fxi_engine_open_device(eng, err));
-    eng->is_on_host = fxi_engine_is_on_host(eng);
+    if (!eng->device) FX_TRY(open_named_device(eng, err));
     FX_TRY(list_end_tok(eng, err));
+    connect_parts(eng);
     FX_TRY(open_kv(eng, err));
     eng->info.max_seq = eng->opt.max_seq;
     eng->info.mapped_seq = fxi_kv_max_mapped(eng->kv);
-    eng->copy_share = fxi_kv_can(eng->kv, FXI_KV_ASYNC_SWAP) ? 1.0 / eng->opt.n_thread : 1;
-    eng->reader = malloc((size_t)eng->opt.max_seq * fxi_prompts_scratch_bytes());
+    eng->memory.copy_share = fxi_kv_can(eng->kv, FXI_KV_ASYNC_SWAP) ? 1.0 / eng->opt.n_thread : 1;
+    eng->memory.is_in_cgroup =
+        eng->is_on_host && !eng->hooks.vmm && fxi_kv_can(eng->kv, FXI_KV_ELASTIC);
+    eng->prompt = malloc((size_t)eng->opt.max_seq * fxi_plan_prompt_bytes());
     const bool records = eng->opt.n_record >= 0;
-    if (records) eng->recorder = fxi_recorder_make(eng->opt.n_record);
-    if (!eng->reader || (records && !eng->recorder))
+    if (records) eng->journal.recorder = fxi_recorder_make(eng->opt.n_record);
+    if (!eng->prompt || (records && !eng->journal.recorder))
         return fxi_fail(err, FX_ENOMEM, "no memory for the engine");
-    FX_TRY(fxi_step_make(eng, err));
-    return fxi_speculate_open(eng, err);
+    FX_TRY(fxi_forward_make(eng, err));
+    return open_drafting(eng, err);
 }
 
 // Loads the vocabulary; *template becomes the chat template next to it, if that is a separate file.
@@ -239,15 +331,33 @@ static fx_status load_text(fx_engine *eng, const fxi_gguf *g, fx_error *err)
     return st;
 }
 
+static fx_status load_draft_model(fx_engine *eng, fx_error *err)
+{
+    const fxi_draft_model_options opt = {.path = eng->opt.draft_path,
+                                         .pool = eng->pool,
+                                         .vocab = eng->vocab,
+                                         .shape = fxi_model_get_shape(eng->model),
+                                         .kv_type = eng->opt.kv_type,
+                                         .ctx_tok = eng->info.ctx_tok,
+                                         .max_seq = eng->opt.max_seq,
+                                         .step_tok = eng->opt.step_tok,
+                                         .n_vocab = eng->info.n_vocab,
+                                         .tile_tok = eng->hooks.tile_tok,
+                                         .single_thread = eng->hooks.single_thread,
+                                         .clock = {&eng->journal, eng->is_on_host},
+                                         .mask_left = &eng->sched.mask_left};
+    return opt.path ? fxi_draft_model_load(&opt, &eng->draft_model, err) : FX_OK;
+}
+
 static fx_status load_parts(fx_engine *eng, const fxi_gguf *g, fx_error *err)
 {
     if (!fxi_gguf_n_tensor(g))
         return fxi_fail(err, FX_EFORMAT, "%s: holds a vocabulary and no weights", fxi_gguf_name(g));
     FX_TRY(load_text(eng, g, err));
     FX_TRY(fxi_pool_create(eng->opt.n_thread, &eng->pool, err));
-    FX_TRY(fxi_engine_open_device(eng, err));
+    FX_TRY(open_named_device(eng, err));
     FX_TRY(load_model(eng, g, err));
-    FX_TRY(fxi_draft_model_load(eng, err));
+    FX_TRY(load_draft_model(eng, err));
     return fxi_engine_fit(eng, err);
 }
 
@@ -262,7 +372,8 @@ fx_status fxi_engine_load(fx_engine *eng, const fx_options *opt, fx_error *err)
 {
     eng->opt = *opt;
     FX_TRY(fill_options(&eng->opt, err));
-    FX_TRY(fxi_budget_check_machine(eng, eng->opt.kv_memory_bytes, err));
+    eng->memory.is_foreign = eng->hooks.vmm != NULL;
+    FX_TRY(fxi_budget_check_machine(&eng->memory, eng->opt.kv_memory_bytes, err));
     FX_TRY(check_swap_dir(&eng->opt, err));
     fxi_gguf *g;
     FX_TRY(fxi_model_file_open(eng->opt.model_path, &g, err));
@@ -283,7 +394,8 @@ static fx_status check_model_text(fx_engine *eng, const fx_model_info *info, fx_
     FX_TRY(fxi_model_file_open(eng->opt.model_path, &g, err));
     fx_status st = load_text(eng, g, err);
     fxi_gguf_close(g);
-    if (st == FX_OK) st = fxi_draft_model_check(eng, err);
+    if (st == FX_OK && eng->opt.draft_path)
+        st = fxi_draft_model_check(eng->opt.draft_path, eng->vocab, err);
     if (st == FX_OK && fxi_vocab_size(eng->vocab) > info->n_vocab)
         st = fxi_fail(err, FX_EFORMAT, "the vocabulary has %d tokens, the embedding %d rows",
                       fxi_vocab_size(eng->vocab), info->n_vocab);
@@ -294,7 +406,7 @@ static fx_status check_model_text(fx_engine *eng, const fx_model_info *info, fx_
 static fx_status check_device(fx_engine *eng, fx_model_info *out, fx_error *err)
 {
     FX_TRY(fxi_pool_create(1, &eng->pool, err));
-    FX_TRY(fxi_engine_open_device(eng, err));
+    FX_TRY(open_named_device(eng, err));
     snprintf(out->device, sizeof out->device, "%s", eng->device->name);
     snprintf(out->kernel_path, sizeof out->kernel_path, "%s", eng->device->path);
     return FX_OK;
@@ -304,7 +416,8 @@ fx_status fxi_engine_check(fx_engine *eng, const fx_options *opt, fx_model_info 
 {
     eng->opt = *opt;
     FX_TRY(fill_options(&eng->opt, err));
-    FX_TRY(fxi_budget_check_machine(eng, eng->opt.kv_memory_bytes, err));
+    eng->memory.is_foreign = eng->hooks.vmm != NULL;
+    FX_TRY(fxi_budget_check_machine(&eng->memory, eng->opt.kv_memory_bytes, err));
     FX_TRY(check_swap_dir(&eng->opt, err));
     FX_TRY(fx_model_inspect(opt->model_path, opt->kv_type, out, err));
     FX_TRY(check_model_text(eng, out, err));
@@ -313,24 +426,24 @@ fx_status fxi_engine_check(fx_engine *eng, const fx_options *opt, fx_model_info 
 
 void fxi_engine_unload(fx_engine *eng)
 {
-    fxi_answer_worker_stop(&eng->answer_vocab.worker);
-    fxi_speculate_close(eng);
-    fxi_step_free(eng);
-    fxi_clients_free(eng);
-    free(eng->reader);
-    fxi_recorder_free(eng->recorder);
+    fxi_grammar_worker_stop(&eng->grammars.worker);
+    fxi_drafting_free(eng->drafting);
+    fxi_forward_free(eng);
+    fxi_clients_free(&eng->sched.clients);
+    free(eng->prompt);
+    fxi_recorder_free(eng->journal.recorder);
     free(eng->end_tok);
-    fxi_draft_model_close(eng);
+    fxi_draft_model_close(eng->draft_model);
     fxi_kv_close(eng->kv);
     fxi_model_free(eng->model);
     if (eng->device) eng->device->ops->close(eng->device);
     fxi_pool_destroy(eng->pool);
     fxi_chat_free(eng->chat);
     fxi_vocab_free(eng->vocab);
-    fxi_answer_vocab_free(&eng->answer_vocab);
+    fxi_grammars_free(&eng->grammars);
     fxi_snapshots_close(&eng->snapshots);
-    pthread_mutex_destroy(&eng->mu);
+    fxi_mailbox_free(&eng->mailbox);
+    pthread_mutex_destroy(&eng->stats.mu);
     pthread_mutex_destroy(&eng->step_mu);
-    pthread_cond_destroy(&eng->wake);
     free(eng);
 }

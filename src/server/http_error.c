@@ -15,7 +15,8 @@ static const struct status_row {
 } status_rows[] = {
     {400, "invalid_request_error", 0}, {401, "authentication_error", 0},
     {403, "permission_error", 0},      {404, "not_found_error", 0},
-    {405, "invalid_request_error", 0}, {410, "invalid_request_error", 0},
+    {405, "invalid_request_error", 0}, {408, "invalid_request_error", 0},
+    {410, "invalid_request_error", 0}, {505, "not_supported_error", 0},
     {413, "invalid_request_error", 0}, {415, "invalid_request_error", 0},
     {431, "invalid_request_error", 0}, {429, "rate_limit_error", 1},
     {501, "not_supported_error", 0},   {503, "unavailable_error", 2},

@@ -1,14 +1,11 @@
 // server.c - starting and stopping the server.
 //
-// MHD requires that no connection is suspended when its daemon stops. The order of a stop keeps
-// that rule and bounds the time it takes:
-//   1. closing: from now on no job is listed (fxi_watch_add), so none suspends its connection;
-//   2. every listed job ends with an error, which resumes its connection and cancels its requests
-//      in the engine;
-//   3. clients get grace_s to take what is left; then chunks that are half sent are given up, which
-//      resumes their connections;
-//   4. the watcher ends, then MHD, which closes all connections; each drops its job; the collector
-//      of spans gets grace_s for the last ones; then the workers, which find their jobs ended;
+// The order of a stop bounds the time it takes:
+//   1. closing: from now on no job is listed (fxi_jobs_add), and no connection is accepted;
+//   2. every listed job ends with an error, and its requests in the engine are cancelled;
+//   3. clients get grace_s to take what is left;
+//   4. the I/O thread closes all connections, each of which drops its job; the collector of spans
+//      gets grace_s for the last ones; then the workers end, which find their jobs ended;
 //   5. the engine drops its last references by itself.
 #include "server/server.h"
 
@@ -24,18 +21,15 @@
 #include "base/keyed/secret.h" // defines: fxi_secret_make
 #include "base/system/clock.h" // defines: fxi_clock_after
 #include "base/system/pages.h" // defines: fxi_heap_trim
-#include "base/system/pool.h"  // defines: fxi_usable_cores
 #include "base/text/str.h"     // defines: fxi_str_hash
 #include "flexinfer/snapshot.h"
-#include "server/daemon.h"
 #include "server/formats.h"
 #include "server/http/http.h"
-#include "server/listen.h"
 #include "server/log/log.h" // defines: fxi_level
 
 #define MAX_CHOICE    1024
 #define IDLE_S        1
-#define GRAMMAR_SHARE 4   // grammars may hold a quarter of the ledger
+#define GRAMMAR_SHARE 4   // grammars may hold a quarter of the quota
 #define OWN_FILES     112 // open files that are not connections in their places
 
 // ---- options ----------------------------------------------------------------------------------
@@ -49,17 +43,16 @@ static int default_conn(void)
 
 static bool has_negative(const fxi_server_options *o)
 {
-    return o->n_io_thread < 0 || o->n_worker < 0 || o->max_conn < 0 || o->max_per_address < 0 ||
-           o->idle_timeout_s < 0 || o->header_timeout_s < 0 || o->body_timeout_s < 0 ||
-           o->read_timeout_s < 0 || o->ping_s < 0 || o->grace_s < 0 || o->send_percent < 0;
+    return o->n_worker < 0 || o->max_conn < 0 || o->max_per_address < 0 || o->idle_timeout_s < 0 ||
+           o->header_timeout_s < 0 || o->body_timeout_s < 0 || o->read_timeout_s < 0 ||
+           o->ping_s < 0 || o->grace_s < 0;
 }
 
 static void fill_in_defaults(fxi_server_options *o)
 {
     if (!o->host) o->host = "127.0.0.1";
-    if (!o->n_io_thread) o->n_io_thread = 2;
     if (!o->n_worker) o->n_worker = 2;
-    if (!o->max_queue_bytes) o->max_queue_bytes = fxi_ledger_default_bytes("");
+    if (!o->max_queue_bytes) o->max_queue_bytes = fxi_quota_default_bytes("");
     if (!o->max_conn) o->max_conn = default_conn();
     if (!o->max_body_bytes) o->max_body_bytes = 8u << 20;
     if (!o->max_out_bytes) o->max_out_bytes = 4u << 20;
@@ -70,24 +63,20 @@ static void fill_in_defaults(fxi_server_options *o)
     if (o->read_timeout_s == 0) o->read_timeout_s = 120;
     if (o->ping_s == 0) o->ping_s = 15;
     if (o->grace_s == 0) o->grace_s = 1;
-    if (!o->send_percent) o->send_percent = 2;
-    if (o->max_conn < o->n_io_thread) o->max_conn = o->n_io_thread; // each thread needs one
 }
 
 // An address has at most half of the places, unless it is this machine or the option says so.
-static void set_up_peers(fxi_server *srv)
+static void set_up_places(fxi_server *srv)
 {
     const fxi_server_options *o = &srv->opt;
-    fxi_peers *ps = &srv->peers;
+    fxi_places *ps = &srv->loop.places;
     ps->max_conn = o->max_conn;
     ps->max_per_address = o->max_per_address ? o->max_per_address : (o->max_conn + 1) / 2;
     ps->spare_loopback = !o->max_per_address;
-    ps->tls = o->tls_cert;
-    ps->wake_s = INFINITY;
-    ps->crowd.secret = fxi_secret_make();
-    ps->deadline_s[FXI_PEER_FRESH] = ps->deadline_s[FXI_PEER_HEAD] = o->header_timeout_s;
-    ps->deadline_s[FXI_PEER_BODY] = o->body_timeout_s;
-    ps->deadline_s[FXI_PEER_IDLE] = o->idle_timeout_s;
+    ps->addresses.secret = fxi_secret_make();
+    ps->deadline_s[FXI_PHASE_FRESH] = ps->deadline_s[FXI_PHASE_HEAD] = o->header_timeout_s;
+    ps->deadline_s[FXI_PHASE_BODY] = o->body_timeout_s;
+    ps->deadline_s[FXI_PHASE_IDLE] = o->idle_timeout_s;
 }
 
 // Cuts the names apart. Empty ones are skipped.
@@ -124,21 +113,22 @@ static fx_status take_options(fxi_server *srv, const fxi_server_options *opt, fx
     o->host = srv->host;
     srv->origins = (fxi_origins){
         .listen_host = srv->host, .hosts = o->hosts, .cors = o->cors, .tls = o->tls_cert};
-    set_up_peers(srv);
-    fxi_wakes_set_share(&srv->wakes, o->send_percent / 100);
+    set_up_places(srv);
     return take_aliases(srv, err);
 }
 
 fx_status fxi_server_check(const fxi_server_options *opt, fx_error *err)
 {
     fxi_keyring *keys = NULL;
+    fxi_identity *identity = NULL;
     fxi_server *srv = calloc(1, sizeof *srv);
     if (!srv) return fxi_fail(err, FX_ENOMEM, "out of memory");
     fx_status st = take_options(srv, opt, err);
     if (st == FX_OK) st = fxi_listen_check(srv->host, err);
     if (st == FX_OK) st = fxi_keyring_open(opt->key_file, opt->api_key, &keys, err);
-    if (st == FX_OK) st = fxi_daemon_check(opt, err);
+    if (st == FX_OK) st = fxi_identity_open(opt->tls_cert, opt->tls_key, &identity, err);
     if (st == FX_OK && opt->otlp_endpoint) st = fxi_spans_check(opt->otlp_endpoint, err);
+    fxi_identity_close(identity);
     fxi_keyring_close(keys);
     free(srv);
     return st;
@@ -189,16 +179,16 @@ static fx_status start_server(fxi_server *srv, const fxi_server_options *opt, fx
     const char *route[FXI_MAX_ROUTE];
     FX_TRY(take_options(srv, opt, err));
     FX_TRY(fxi_keyring_open(opt->key_file, opt->api_key, &srv->keys, err));
-    srv->ledger = fxi_ledger_new(srv->opt.max_queue_bytes);
+    srv->quota = fxi_quota_new(srv->opt.max_queue_bytes);
     srv->metrics = fxi_metrics_new(route, fxi_route_paths(route, FXI_MAX_ROUTE));
-    if (!srv->ledger || !srv->metrics) return fxi_fail(err, FX_ENOMEM, "out of memory");
+    if (!srv->quota || !srv->metrics) return fxi_fail(err, FX_ENOMEM, "out of memory");
     srv->port = srv->opt.port;
-    FX_TRY(fxi_listen_open(srv->host, &srv->port, &srv->listen_fd, err));
+    FX_TRY(fxi_identity_open(opt->tls_cert, opt->tls_key, &srv->loop.identity, err));
+    FX_TRY(fxi_listen_open(srv->host, &srv->port, &srv->loop.listen_fd, err));
     FX_TRY(start_spans(srv, err));
     FX_TRY(fxi_workers_start(srv->opt.n_worker, IDLE_S, trim_heap, srv, &srv->workers, err));
-    FX_TRY(fxi_watch_start(srv, err));
-    if (!fxi_http_make_no_memory(srv)) return fxi_fail(err, FX_ENOMEM, "out of memory");
-    return fxi_daemon_start(srv, err);
+    if (!fxi_respond_prepare(srv)) return fxi_fail(err, FX_ENOMEM, "out of memory");
+    return fxi_loop_start(srv, err);
 }
 
 static fxi_server *new_server(void)
@@ -207,12 +197,10 @@ static fxi_server *new_server(void)
     pthread_condattr_t attr;
     if (!srv) return NULL;
     srv->created = time(NULL);
-    srv->listen_fd = srv->watch.epoll_fd = srv->watch.wake_fd = -1;
+    fxi_loop_init(&srv->loop);
     pthread_mutex_init(&srv->mu, NULL);
-    pthread_mutex_init(&srv->peers.mu, NULL);
     pthread_mutex_init(&srv->publisher.mu, NULL);
     pthread_mutex_init(&srv->log_mu, NULL);
-    fxi_wakes_open(&srv->wakes);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&srv->empty, &attr);
@@ -220,30 +208,23 @@ static fxi_server *new_server(void)
     return srv;
 }
 
-// No connection may be suspended. Jobs that are still listed leave while MHD stops.
+// Jobs that are still listed leave while the loop stops.
 static void free_server(fxi_server *srv)
 {
-    fxi_watch_stop(srv);
-    if (srv->mhd) MHD_stop_daemon(srv->mhd);
+    fxi_loop_stop(&srv->loop);
     fxi_spans_stop(srv->spans, srv->opt.grace_s);
     if (srv->eng) fx_engine_on_step(srv->eng, NULL, NULL);
     if (srv->eng) fx_engine_on_snapshot(srv->eng, NULL, NULL);
-    fxi_wakes_stop_sender(&srv->wakes);
-    fxi_http_wake_all(srv); // nobody is left to wake
-    if (srv->no_memory) MHD_destroy_response(srv->no_memory);
     fxi_workers_stop(srv->workers);
-    fxi_watch_close(srv);
-    if (srv->listen_fd >= 0) close(srv->listen_fd);
+    fxi_loop_free(&srv->loop);
     pthread_cond_destroy(&srv->empty);
     pthread_mutex_destroy(&srv->mu);
-    pthread_mutex_destroy(&srv->peers.mu);
     pthread_mutex_destroy(&srv->publisher.mu);
     fxi_buf_free(&srv->publisher.text);
     pthread_mutex_destroy(&srv->log_mu);
-    fxi_wakes_close(&srv->wakes);
     fxi_keyring_close(srv->keys);
     fxi_metrics_unref(srv->metrics);
-    fxi_ledger_unref(srv->ledger);
+    fxi_quota_unref(srv->quota);
     free(srv);
 }
 
@@ -260,9 +241,11 @@ fx_status fxi_server_open(const fxi_server_options *opt, fxi_server **out, fx_er
     return st;
 }
 
-static bool leaves_a_core(const fx_model_info *m)
+// What a step of the engine has brought to all streams leaves together.
+static void send_after_step(void *ud)
 {
-    return strcmp(m->device, "cpu") != 0 || fxi_usable_cores() > m->n_thread;
+    fxi_server *srv = ud;
+    fxi_loop_wake(&srv->loop);
 }
 
 void fxi_server_serve(fxi_server *srv, fx_engine *eng)
@@ -285,10 +268,7 @@ void fxi_server_serve(fxi_server *srv, fx_engine *eng)
                             .formats = &srv->formats,
                             .infill = fxi_infill_find(eng),
                             .refuse_excess = srv->opt.refuse_excess};
-    // Without a sender, or where it cannot be started, the engine's thread sends.
-    if (leaves_a_core(m))
-        (void)fxi_wakes_start_sender(&srv->wakes, fxi_http_send_listed, srv, NULL);
-    fx_engine_on_step(eng, fxi_http_wake_after_step, srv);
+    fx_engine_on_step(eng, send_after_step, srv);
     fx_engine_on_snapshot(eng, fxi_kv_stream_on_snapshot, srv);
     fxi_spans_watch(srv->spans, eng);
     fx_set_grammar_memory(eng, srv->opt.max_queue_bytes / GRAMMAR_SHARE);
@@ -323,13 +303,6 @@ fxi_key_facts fxi_server_look_at_keys(fxi_server *srv)
 
 // ---- stop -------------------------------------------------------------------------------------
 
-static void end_jobs_locked(fxi_server *srv)
-{
-    fxi_http_error e;
-    fxi_http_fail(&e, 503, "draining", NULL, "the server is shutting down");
-    for (fxi_http_job *j = srv->jobs; j; j = j->next) fxi_http_job_end(j, &e);
-}
-
 static void wait_for_jobs_locked(fxi_server *srv, double s)
 {
     const struct timespec deadline = fxi_clock_after(s);
@@ -341,7 +314,7 @@ bool fxi_server_drain(fxi_server *srv, double timeout_s)
 {
     srv->draining = true;
     pthread_mutex_lock(&srv->mu);
-    fxi_http_end_watching_locked(srv);
+    fxi_jobs_end_locked(srv, true);
     wait_for_jobs_locked(srv, timeout_s);
     const bool done = !srv->jobs;
     pthread_mutex_unlock(&srv->mu);
@@ -354,12 +327,11 @@ void fxi_server_stop(fxi_server *srv)
     srv->draining = true;
     pthread_mutex_lock(&srv->mu);
     srv->closing = true;
-    end_jobs_locked(srv);
+    fxi_jobs_end_locked(srv, false);
     pthread_mutex_unlock(&srv->mu);
-    MHD_quiesce_daemon(srv->mhd); // the socket is closed after MHD has stopped
+    fxi_loop_quiesce(&srv->loop);
     pthread_mutex_lock(&srv->mu);
     wait_for_jobs_locked(srv, srv->opt.grace_s);
-    for (fxi_http_job *j = srv->jobs; j; j = j->next) fxi_http_job_cut(j);
     pthread_mutex_unlock(&srv->mu);
     free_server(srv);
 }

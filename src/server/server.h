@@ -30,7 +30,6 @@ typedef struct fxi_server_options {
     int port;                // 0: any free one, see fxi_server_port
     const char *model_id;    // the name that clients use; NULL or "": the model's own name
     const char *alias;       // its further names, separated by commas, at most 16; NULL: none
-    int n_io_thread;         // threads that read and write; 0: 2
     int n_worker;            // threads that parse, render and tokenize; 0: 2
     int max_conn;            // open connections; 0: 1000, less if the limit of open files is low
     int max_per_address;     // of them from one address; 0: half, but all from this machine
@@ -41,12 +40,10 @@ typedef struct fxi_server_options {
     int idle_timeout_s;      // a connection without traffic is closed after this time; 0: 60
     double header_timeout_s; // a request's head must be complete by then; 0: 10
     double body_timeout_s;   // and its body so long after the head; 0: 60
-    double read_timeout_s;   // who does not take so many KiB of an answer in as many seconds, while
-                             // there is more, is cut off; 0: 120
+    double read_timeout_s;   // minimum read rate: 1 KiB/s of an answer, averaged over this window;
+                             // slower clients are cut off; 0: 120
     double ping_s;           // a silent stream gets a comment line after this time; 0: 15
     double grace_s;          // how long fxi_server_stop waits for clients to take replies; 0: 1
-    double send_percent;     // of a core's time for sending each token by itself; beyond it, those
-                             // of a stream leave together, at most 20 ms late; 100: never; 0: 2
     int max_logprobs;        // likeliest tokens that a request may ask for; 0: 20, the most
     bool refuse_excess;      // max_tokens beyond the context is an error; false: it is clamped
     bool cut_first;          // of fx_sampling

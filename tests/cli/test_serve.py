@@ -85,7 +85,7 @@ class Serve(cli.TestCase):
         done = subprocess.run([cli.PROGRAM, "serve", "-m", cli.tiny_model(), "--port", "0", "--kv-memory", "32M"],
                               capture_output=True, env=cli.clean_env(), preexec_fn=limit)
         self.assertEqual(done.returncode, 1)
-        self.assertRegex(done.stderr.decode(), r"^flexinfer: KV cache: .* 33554432 bytes .*\(ulimit -f\).*\n$")
+        self.assertRegex(done.stderr.decode(), r"^flexinfer: KV cache: .* 33554432 bytes: .*\(ulimit -f\)\n$")
 
     @staticmethod
     def post(url, **fields):

@@ -87,7 +87,6 @@ static const wire wires[] = {
     {"idle-timeout", "24", SERVER(idle_timeout_s), AN_INT, 24},
     {"max-body", "7M", SERVER(max_body_bytes), A_SIZE, 7 << 20},
     {"max-queue-bytes", "70M", SERVER(max_queue_bytes), A_SIZE, 70 << 20},
-    {"send-percent", "4.5", SERVER(send_percent), A_REAL, 4.5},
     {"workers", "6", SERVER(n_worker), AN_INT, 6},
     {"log-format", "json", SERVER(log_json), A_BOOL, true},
     {"log-level", "warn", SERVER(log_level), AN_INT, FXI_LEVEL_WARN},
@@ -98,7 +97,7 @@ static const wire wires[] = {
 enum { N_WIRE = sizeof wires / sizeof wires[0] };
 
 // Options that the command itself acts on: test_config.py and test_serve_life.py show them.
-static const char *const own[] = {"config", "check-config", "drain-timeout"};
+static const char *const own[] = {"config", "check-config", "drain-timeout", "send-percent"};
 
 // ---- command lines ------------------------------------------------------------------------------
 

@@ -1,12 +1,7 @@
 // fuzz_http.c - whatever bytes arrive on a connection: the served engine is asked only by requests
-// that a strict reader of RFC 9112 sees in them, and none is answered behind the first that it does
+// that a strict reader of RFC 9112 sees in them, and none is answered after the first that it does
 // not. So there is nothing to smuggle past a proxy that reads strictly. The connection ends, and
 // the server goes on.
-//
-// The strict reader tolerates what libmicrohttpd does and nobody can see: empty lines before a
-// request; a line that begins with a NUL as an empty one, there and behind trailers; a NUL in place
-// of the CR that ends a line of the head; a colon and a lone newline for the empty line behind the
-// head; lone newlines, and any text, behind the sizes of chunks.
 #include "fuzz.h"
 
 #include <arpa/inet.h>
@@ -59,16 +54,14 @@ static bool is_text(fxi_str s, char least)
     return true;
 }
 
-// The next line, without its CR LF. False: there is none.
+// The next line, without its CR LF. False: there is none, or it ends otherwise.
 static bool next_line(reader *r, fxi_str *line)
 {
-    for (const char *at = r->p; r->end - at > 1; at++) {
-        if ((at[0] && at[0] != '\r') || at[1] != '\n') continue;
-        *line = (fxi_str){r->p, (size_t)(at - r->p)};
-        r->p = at + 2;
-        return true;
-    }
-    return false;
+    const char *at = memchr(r->p, '\n', (size_t)(r->end - r->p));
+    if (!at || at == r->p || at[-1] != '\r') return false;
+    *line = (fxi_str){r->p, (size_t)(at - r->p) - 1};
+    r->p = at + 1;
+    return true;
 }
 
 static fxi_str cut_at(fxi_str *s, char c)
@@ -127,19 +120,7 @@ static void read_header(fxi_str line, request_facts *f)
 
 static void skip_empty_lines(reader *r)
 {
-    while (r->end - r->p > 1 && (!r->p[0] || r->p[0] == '\n' || !memcmp(r->p, "\r\n", 2))) {
-        const char *at = memchr(r->p, '\n', (size_t)(r->end - r->p));
-        if (!at) break;
-        r->p = at + 1;
-    }
-}
-
-// Takes a colon and a newline, which leave in the head what an empty line leaves.
-static bool is_lone_colon(reader *r)
-{
-    if (r->end - r->p < 2 || memcmp(r->p, ":\n", 2) != 0) return false;
-    r->p += 2;
-    return true;
+    while (r->end - r->p > 1 && !memcmp(r->p, "\r\n", 2)) r->p += 2;
 }
 
 // Up to and with the empty line behind the headers. False: it is not whole, or not valid.
@@ -149,7 +130,6 @@ static bool read_head(reader *r, request_facts *f)
     skip_empty_lines(r);
     if (!next_line(r, &line) || !read_request_line(line, f)) return false;
     for (;;) {
-        if (is_lone_colon(r)) break;
         if (!next_line(r, &line)) return false;
         if (!line.n) break;
         read_header(line, f);
@@ -165,40 +145,25 @@ static int hex_digit(char c)
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-static bool skip_newline(reader *r)
-{
-    if (r->end - r->p > 1 && !memcmp(r->p, "\r\n", 2)) r->p++;
-    if (r->p == r->end || *r->p != '\n') return false;
-    r->p++;
-    return true;
-}
-
 static bool read_chunk_size(reader *r, uint64_t *size)
 {
-    const char *from = r->p;
+    fxi_str line;
+    size_t i = 0;
     *size = 0;
-    for (; r->p < r->end && hex_digit(*r->p) >= 0; r->p++) {
+    if (!next_line(r, &line) || !is_text(line, ' ')) return false;
+    for (; i < line.n && hex_digit(line.p[i]) >= 0; i++) {
         if (*size >> 60) return false;
-        *size = *size * 16 + (uint64_t)hex_digit(*r->p);
+        *size = *size * 16 + (uint64_t)hex_digit(line.p[i]);
     }
-    if (r->p == from) return false;
-    if (r->p < r->end && *r->p == ';') {
-        const char *at = memchr(r->p, '\n', (size_t)(r->end - r->p));
-        if (!at) return false;
-        r->p = at;
-    }
-    return skip_newline(r);
+    return i && (i == line.n || line.p[i] == ';');
 }
 
 static bool read_trailers(reader *r)
 {
-    while (!skip_newline(r)) {
-        const char *at = memchr(r->p, '\n', (size_t)(r->end - r->p));
-        if (!at) return false;
-        const bool is_end = !*r->p;
-        r->p = at + 1;
-        if (is_end) break;
-    }
+    fxi_str line;
+    do
+        if (!next_line(r, &line) || !is_text(line, ' ')) return false;
+    while (line.n);
     return true;
 }
 
@@ -209,7 +174,8 @@ static bool read_chunks(reader *r)
         if (!size) return read_trailers(r);
         if (size > (uint64_t)(r->end - r->p)) return false;
         r->p += size;
-        if (!skip_newline(r)) return false;
+        fxi_str line;
+        if (!next_line(r, &line) || line.n) return false;
     }
     return false;
 }

@@ -1,7 +1,6 @@
 // allocation_sweep.c - one request for each allocation that it makes; see allocation_sweep.h.
 #include "server/allocation_sweep.h"
 
-#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -18,8 +17,8 @@
 
 static bool is_quiet(const sweep *s)
 {
-    fxi_ledger_gauges g;
-    fxi_ledger_read(s->srv->ledger, &g);
+    fxi_quota_gauges g;
+    fxi_quota_read(s->srv->quota, &g);
     pthread_mutex_lock(&s->srv->mu);
     bool quiet = !s->srv->jobs && !g.used_bytes;
     pthread_mutex_unlock(&s->srv->mu);
@@ -57,11 +56,6 @@ static bool is_honest(const http_reply *r)
            body_has(r, "memory");
 }
 
-failing_heap sweep_plan(bool (*spares)(void), long at, bool and_later)
-{
-    return (failing_heap){spares, at, and_later, sizeof(struct pollfd)};
-}
-
 // /kv/stream does not end by itself: its client leaves once it has seen what it waits for.
 static bool is_endless(const sweep_row *row)
 {
@@ -83,7 +77,7 @@ static http_reply call_row(const sweep *s, const sweep_row *row)
 static bool try_request(const sweep *s, const sweep_row *row, long at, bool and_later)
 {
     bool ours;
-    const failing_heap plan = sweep_plan(s->spares, at, and_later);
+    const failing_heap plan = {s->spares, at, and_later};
     failing_heap_arm(&plan);
     http_reply r = call_row(s, row);
     wait_quiet(s);

@@ -1,7 +1,7 @@
 // allocation_sweep.h - requests over HTTP while allocations of the whole process fail: each one
 // once, alone or with all later ones. The request that needed it gets an answer that says so; where
 // a library needed it, or memory stays short, the connection may end without one. Nothing stays
-// billed, and the same request is served when there is memory again.
+// charged, and the same request is served when there is memory again.
 #ifndef ALLOCATION_SWEEP_H
 #define ALLOCATION_SWEEP_H
 
@@ -24,9 +24,6 @@ typedef struct sweep {
     bool (*is_idle)(const fx_engine *eng); // no request runs or waits
 } sweep;
 
-// Not libmicrohttpd's poll set: where that cannot be made (0.9.75), a connection that has just been
-// resumed waits until anything else happens on its thread.
-failing_heap sweep_plan(bool (*spares)(void), long at, bool and_later);
 // Returns how many allocations have failed. Fails the test where a request has another outcome.
 long sweep_requests(const sweep *s, const sweep_row *row, size_t n_row, bool and_later);
 

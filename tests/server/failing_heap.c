@@ -103,9 +103,7 @@ EXPORT UNWATCHED void *malloc(size_t n)
 
 EXPORT UNWATCHED void *calloc(size_t n, size_t size)
 {
-    const void *caller = __builtin_return_address(0);
-    const bool is_spared = size == plan.lib_item_bytes && !is_ours(caller);
-    return !is_spared && must_fail(caller) ? NULL : REAL(calloc)(n, size);
+    return must_fail(__builtin_return_address(0)) ? NULL : REAL(calloc)(n, size);
 }
 
 EXPORT UNWATCHED void *realloc(void *p, size_t n)

@@ -5,13 +5,11 @@
 #define FAILING_HEAP_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
 typedef struct failing_heap {
-    bool (*spares)(void);  // NULL, or: this thread's allocations neither count nor fail
-    long at;               // this allocation fails, counted from 0; -1: none
-    bool and_later;        // and all after it
-    size_t lib_item_bytes; // callocs of such items by libraries neither count nor fail
+    bool (*spares)(void); // NULL, or: this thread's allocations neither count nor fail
+    long at;              // this allocation fails, counted from 0; -1: none
+    bool and_later;       // and all after it
 } failing_heap;
 
 // From now on allocations are counted and fail as *f says.

@@ -349,13 +349,6 @@ static void *engine_main(void *ud)
 
 // ---- flexinfer.h ------------------------------------------------------------------------------
 
-static int n_thread = 1;
-
-void fake_engine_threads(int n)
-{
-    n_thread = n;
-}
-
 fx_engine *fake_engine_new(void)
 {
     fx_engine *e = calloc(1, sizeof *e);
@@ -365,7 +358,7 @@ fx_engine *fake_engine_new(void)
     for (int i = 0; i < 256; i++) e->bytes[i] = (char)i;
     e->info = (fx_model_info){.name = "fake",
                               .device = "cpu",
-                              .n_thread = n_thread,
+                              .n_thread = 1,
                               .n_vocab = N_VOCAB,
                               .bos_id = BOS,
                               .eos_id = -1,

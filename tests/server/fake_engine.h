@@ -40,8 +40,6 @@
 enum { FAKE_QUEUED_US = 2000, FAKE_PREFILL_US = 3000, FAKE_GAP_US = 1000 };
 
 fx_engine *fake_engine_new(void);
-// How many threads those that are made from now on say that they compute with; 1 at the start.
-void fake_engine_threads(int n);
 
 typedef struct fake_counts {
     int n_running;            // requests

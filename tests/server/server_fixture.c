@@ -3,18 +3,57 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <pthread.h>
+
+#include "base/system/clock.h"
 
 #include "server/server_fixture.h"
 
+struct fixture_log {
+    pthread_mutex_t mu;
+    fxi_buf text; // guarded by mu
+};
+
+static void keep_line(void *ud, const char *line)
+{
+    struct fixture_log *log = ud;
+    pthread_mutex_lock(&log->mu);
+    fxi_buf_fmt(&log->text, "%s\n", line);
+    pthread_mutex_unlock(&log->mu);
+}
+
+bool fixture_log_has(const fixture *f, const char *text)
+{
+    pthread_mutex_lock(&f->log->mu);
+    const bool has = f->log->text.p && strstr(f->log->text.p, text);
+    pthread_mutex_unlock(&f->log->mu);
+    return has;
+}
+
+bool fixture_logs(const fixture *f, const char *text)
+{
+    const double end_s = fxi_now_s() + 60;
+    while (!fixture_log_has(f, text) && fxi_now_s() < end_s)
+        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+    return fixture_log_has(f, text);
+}
+
 fixture fixture_open(fxi_server_options opt)
 {
-    fixture f = {.eng = fake_engine_new()};
+    fixture f = {.eng = fake_engine_new(), .log = calloc(1, sizeof *f.log)};
     fx_error err;
+    pthread_mutex_init(&f.log->mu, NULL);
     if (!opt.model_id) opt.model_id = "m";
+    if (!opt.log) {
+        opt.log = keep_line;
+        opt.log_ud = f.log;
+    }
     if (fxi_server_start(f.eng, &opt, &f.srv, &err) != FX_OK) fail_msg("%s", err.text);
     f.port = fxi_server_port(f.srv);
     return f;
@@ -29,10 +68,13 @@ void fixture_close(fixture *f)
 {
     fxi_server_stop(f->srv);
     fx_engine_close(f->eng);
+    if (!f->log) return; // it was not made by fixture_open
+    pthread_mutex_destroy(&f->log->mu);
+    fxi_buf_free(&f->log->text);
+    free(f->log);
 }
 
-// Replaces what follows `key` up to one of `stop`.
-static void blank(fxi_buf *b, const char *key, const char *stop, const char *value)
+void fixture_blank(fxi_buf *b, const char *key, const char *stop, const char *value)
 {
     fxi_buf out = {0};
     const char *p = b->p;
@@ -81,11 +123,11 @@ fxi_buf fixture_call(const fixture *f, const char *method, const char *path, con
 fxi_buf fixture_post(const fixture *f, const char *path, const char *body, int status)
 {
     fxi_buf b = fixture_call(f, "POST", path, body, status);
-    blank(&b, "\"id\":\"cmpl-", "\"", "1");
-    blank(&b, "\"id\":\"chatcmpl-", "\"", "1");
-    blank(&b, "\"id\":\"call_", "\"", "1");
-    blank(&b, "\"created\":", ",", "1");
-    blank(&b, "\"system_fingerprint\":\"", "\"", "fp");
+    fixture_blank(&b, "\"id\":\"cmpl-", "\"", "1");
+    fixture_blank(&b, "\"id\":\"chatcmpl-", "\"", "1");
+    fixture_blank(&b, "\"id\":\"call_", "\"", "1");
+    fixture_blank(&b, "\"created\":", ",", "1");
+    fixture_blank(&b, "\"system_fingerprint\":\"", "\"", "fp");
     return b;
 }
 

@@ -278,20 +278,20 @@ static void test_one_network_is_one_address(void **state)
 static void test_connections_are_counted_by_address(void **state)
 {
     enum { N = 1000 };
-    static fxi_crowd c;
-    static fxi_visitor *v[N];
+    static fxi_address_table c;
+    static fxi_address_entry *v[N];
     (void)state;
     for (int i = 0; i < N; i++) {
         char text[32];
         snprintf(text, sizeof text, "10.0.%d.%d", i % 7, i % 100);
         const fxi_address a = address_of(text);
-        v[i] = fxi_crowd_enter(&c, &a);
+        v[i] = fxi_address_table_enter(&c, &a);
         assert_memory_equal(&v[i]->address, &a, sizeof a);
     }
     assert_ptr_equal(v[0], v[700]);
     assert_int_equal(v[0]->n_conn, 2); // 700 addresses
-    for (int i = 0; i < N; i++) fxi_crowd_leave(&c, v[i]);
-    for (int i = 0; i < FXI_N_VISITOR_BUCKET; i++) assert_null(c.bucket[i]);
+    for (int i = 0; i < N; i++) fxi_address_table_leave(&c, v[i]);
+    for (int i = 0; i < FXI_N_ADDRESS_BUCKET; i++) assert_null(c.bucket[i]);
 }
 
 // ---- clients ------------------------------------------------------------------------------------

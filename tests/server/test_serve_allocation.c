@@ -62,7 +62,7 @@ static void sweep_engine(bool and_later)
     fx_stats st;
     sweep s = {.is_idle = is_idle};
     if (fx_engine_open(&opt, &s.eng, &err) != FX_OK) fail_msg("%s", err.text);
-    const fxi_server_options serve = {.n_io_thread = 1, .n_worker = 1, .log = drop_line};
+    const fxi_server_options serve = {.n_worker = 1, .log = drop_line};
     if (fxi_server_start(s.eng, &serve, &s.srv, &err) != FX_OK) fail_msg("%s", err.text);
     assert_true(sweep_requests(&s, rows, sizeof rows / sizeof rows[0], and_later) > 100);
     fxi_server_stop(s.srv);
@@ -86,7 +86,7 @@ static void test_answers_survive_when_memory_stays_short(void **state)
 // False: so many allocations are not made.
 static bool try_open(long at, bool and_later)
 {
-    const failing_heap plan = sweep_plan(NULL, at, and_later);
+    const failing_heap plan = {NULL, at, and_later};
     const fx_options opt = engine_options();
     fx_engine *eng = NULL;
     fx_error err = {0};

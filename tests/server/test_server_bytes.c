@@ -37,7 +37,7 @@ static void test_half_sent_bodies_are_bounded(void **state)
                   MIB);
     }
     wait_held(&f, FXI_BYTES_BODY, 14 * MIB, 14 * MIB);
-    for (double end_s = fxi_now_s() + WAIT_S; server_ledger(&f).n_refused < 136; nap())
+    for (double end_s = fxi_now_s() + WAIT_S; server_quota(&f).n_refused < 136; nap())
         assert_true(fxi_now_s() < end_s);
     int late = http_open(f.port); // is told before it sends
     http_send(
@@ -51,7 +51,7 @@ static void test_half_sent_bodies_are_bounded(void **state)
     expect_reply(r, 503, "\"code\":\"overloaded\"");
     close(late);
     expect_small(&f);
-    assert_true(server_ledger(&f).peak_bytes <= 15 * MIB);
+    assert_true(server_quota(&f).peak_bytes <= 15 * MIB);
     for (int i = 0; i < 150; i++) close(fd[i]);
     wait_nothing_held(&f);
     fixture_close(&f);
@@ -61,8 +61,8 @@ static void test_half_sent_bodies_are_bounded(void **state)
 
 enum { N_PIECE = 256, KEPT_BYTES = 128 << 10 }; // KEPT_BYTES: the least that two sockets hold
 
-fxi_body_status __real_fxi_body_add(fxi_body *b, fxi_bill *bill, const char *data, size_t n);
-fxi_body_status __wrap_fxi_body_add(fxi_body *b, fxi_bill *bill, const char *data, size_t n);
+fxi_quota_result __real_fxi_body_add(fxi_body *b, fxi_charge *charge, const char *data, size_t n);
+fxi_quota_result __wrap_fxi_body_add(fxi_body *b, fxi_charge *charge, const char *data, size_t n);
 
 // The pieces of bodies in the order in which the one I/O thread takes them. The first waits.
 static struct {
@@ -76,7 +76,7 @@ static struct {
     } piece[N_PIECE];
 } turns = {.mu = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
-fxi_body_status __wrap_fxi_body_add(fxi_body *b, fxi_bill *bill, const char *data, size_t n)
+fxi_quota_result __wrap_fxi_body_add(fxi_body *b, fxi_charge *charge, const char *data, size_t n)
 {
     pthread_mutex_lock(&turns.mu);
     if (turns.is_on && turns.n < N_PIECE) {
@@ -87,7 +87,7 @@ fxi_body_status __wrap_fxi_body_add(fxi_body *b, fxi_bill *bill, const char *dat
     pthread_cond_broadcast(&turns.changed);
     while (turns.is_on && !turns.released) pthread_cond_wait(&turns.changed, &turns.mu);
     pthread_mutex_unlock(&turns.mu);
-    return __real_fxi_body_add(b, bill, data, n);
+    return __real_fxi_body_add(b, charge, data, n);
 }
 
 static void wait_begun(void)
@@ -138,7 +138,7 @@ static size_t longest_run(const fxi_body *first)
 static void test_bodies_are_read_in_turns(void **state)
 {
     (void)state;
-    fixture f = fixture_open((fxi_server_options){.n_io_thread = 1});
+    fixture f = fixture_open((fxi_server_options){0});
     turns.n = 0, turns.begun = turns.released = false, turns.is_on = true;
     const int a = begin_filled(&f);
     assert_true(fill_socket(a) > KEPT_BYTES);
@@ -159,7 +159,7 @@ static void test_bodies_are_read_in_turns(void **state)
     fixture_close(&f);
 }
 
-// A chunked body is billed as it comes.
+// A chunked body is charged as it comes.
 static void test_chunked_bodies_are_bounded(void **state)
 {
     (void)state;
@@ -173,7 +173,7 @@ static void test_chunked_bodies_are_bounded(void **state)
                          "application/json\r\nTransfer-Encoding: chunked\r\n\r\n");
         for (int k = 0; k < 300; k++) http_send(fd[i], "3e8\r\n%s\r\n", piece);
     }
-    for (double end_s = fxi_now_s() + WAIT_S; !server_ledger(&f).n_refused; nap())
+    for (double end_s = fxi_now_s() + WAIT_S; !server_quota(&f).n_refused; nap())
         assert_true(fxi_now_s() < end_s);
     int n_bad = 0;
     for (int i = 0; i < 4; i++) {
@@ -183,7 +183,7 @@ static void test_chunked_bodies_are_bounded(void **state)
         assert_true(r.status == 503 || r.status == 400);
         http_reply_free(&r);
     }
-    assert_true(n_bad < 4 && server_ledger(&f).peak_bytes <= MIB);
+    assert_true(n_bad < 4 && server_quota(&f).peak_bytes <= MIB);
     for (int i = 0; i < 4; i++) close(fd[i]);
     wait_nothing_held(&f);
     fixture_close(&f);
@@ -201,8 +201,8 @@ static size_t resident_bytes(void)
 }
 
 // Stop strings are held by the engine with what it takes to find them, and by the reply, which
-// names them. All of it is billed for as long as the request runs.
-static void test_stop_strings_are_billed(void **state)
+// names them. All of it is charged for as long as the request runs.
+static void test_stop_strings_are_charged(void **state)
 {
     (void)state;
     enum { N = 8, STOP_BYTES = 1000 };
@@ -222,8 +222,8 @@ static void test_stop_strings_are_billed(void **state)
     fixture_close(&f);
 }
 
-// Logprobs of prompts, an echo and ids are kept until the answer is whole, and billed as they come.
-static void test_what_a_reply_keeps_is_billed(void **state)
+// Logprobs of prompts, an echo and ids are kept until the answer is whole, charged as they come.
+static void test_what_a_reply_keeps_is_charged(void **state)
 {
     (void)state;
     enum { N_TOK = 3000, PROB_BYTES = 40 };
@@ -243,9 +243,9 @@ static void test_what_a_reply_keeps_is_billed(void **state)
     free(body);
 }
 
-// What is held only while a text is rendered, cut into tokens or spelled is billed, too: bodies
+// What is held only while a text is rendered, cut into tokens or spelled is charged, too: bodies
 // that fit, with an outcome that does not.
-static void test_outcomes_are_billed(void **state)
+static void test_outcomes_are_charged(void **state)
 {
     (void)state;
     char *chat =
@@ -317,7 +317,7 @@ static void test_huge_requests_leave_nothing(void **state)
         c[i] = (client){.port = f.port, .body = body, .n_body = 5};
         pthread_create(&c[i].thread, NULL, send_bodies, &c[i]);
     }
-    while (fake_engine_counts(f.eng).n_submitted < 40 && server_ledger(&f).n_refused < 120) {
+    while (fake_engine_counts(f.eng).n_submitted < 40 && server_quota(&f).n_refused < 120) {
         size_t now = resident_bytes();
         if (now > most) most = now;
         nap();
@@ -335,7 +335,7 @@ static void test_huge_requests_leave_nothing(void **state)
     wait_resident(before + LEFT_MIB * MIB);
     if (most > before + (LIMIT_MIB + SLACK_MIB) * MIB)
         fail_msg("%zu MiB more", (most - before) / MIB);
-    assert_true(server_ledger(&f).peak_bytes <= LIMIT_MIB * MIB);
+    assert_true(server_quota(&f).peak_bytes <= LIMIT_MIB * MIB);
     fixture_close(&f);
     for (size_t i = 0; i < 5; i++) free(body[i]);
 }
@@ -360,7 +360,7 @@ static void test_unread_answers_are_bounded(void **state)
     assert_true(fake_engine_wait_idle(f.eng, WAIT_S));
     assert_true(fake_engine_counts(f.eng).n_cancelled > 0);
     // Beyond half the limit by one token of each, in a buffer that doubles.
-    assert_true(server_ledger(&f).peak_bytes < 5 * MIB + N * 256 * 1024);
+    assert_true(server_quota(&f).peak_bytes < 5 * MIB + N * 256 * 1024);
     expect_small(&f);
     http_reply r = http_read(fd[0]);
     assert_int_equal(r.status, 200);
@@ -460,7 +460,8 @@ static void test_stop_while_work_waits(void **state)
     pthread_join(stopper, NULL);
     assert_int_equal(fake_engine_counts(f.eng).n_submitted, 0);
     close(busy), close(queued);
-    fx_engine_close(f.eng);
+    f.srv = NULL;
+    fixture_close(&f);
 }
 
 // ---- the heap ---------------------------------------------------------------------------------
@@ -506,9 +507,9 @@ FX_SUITE(test_server_bytes)
         cmocka_unit_test(test_half_sent_bodies_are_bounded),
         cmocka_unit_test(test_bodies_are_read_in_turns),
         cmocka_unit_test(test_chunked_bodies_are_bounded),
-        cmocka_unit_test(test_stop_strings_are_billed),
-        cmocka_unit_test(test_what_a_reply_keeps_is_billed),
-        cmocka_unit_test(test_outcomes_are_billed),
+        cmocka_unit_test(test_stop_strings_are_charged),
+        cmocka_unit_test(test_what_a_reply_keeps_is_charged),
+        cmocka_unit_test(test_outcomes_are_charged),
         cmocka_unit_test(test_huge_requests_leave_nothing),
         cmocka_unit_test(test_unread_answers_are_bounded),
         cmocka_unit_test(test_large_work_holds_nobody_up),

@@ -480,8 +480,7 @@ static void test_unknown_fields_are_logged(void **state)
 {
     fxi_buf lines = {0};
     (void)state;
-    fixture g =
-        fixture_open((fxi_server_options){.n_io_thread = 1, .log = keep_line, .log_ud = &lines});
+    fixture g = fixture_open((fxi_server_options){.log = keep_line, .log_ud = &lines});
     fixture_expect_in(&g, "/v1/completions",
                       "{\"prompt\":\"say a\",\"store\":true,\"dear diary\":1,\"top_k\":2}", 200,
                       "\"text\":\"a\"");

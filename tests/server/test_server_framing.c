@@ -12,9 +12,7 @@
 
 #include <cmocka.h>
 
-#include "server/fake_engine.h"
-#include "server/http_client.h"
-#include "server/server.h"
+#include "server/waits.h"
 #include "suite.h"
 
 #define POST   "POST /v1/completions HTTP/1.1\r\n"
@@ -55,17 +53,12 @@ static void check_row(const raw_row *row, int port)
 // Checks that no row's body reached the engine.
 static void check_rows(const raw_row *rows, size_t n)
 {
-    fx_engine *eng = fake_engine_new();
-    fxi_server *srv;
-    fx_error err;
-    const fxi_server_options opt = {.max_body_bytes = 1000};
-    if (fxi_server_start(eng, &opt, &srv, &err) != FX_OK) fail_msg("%s", err.text);
+    fixture f = fixture_open((fxi_server_options){.max_body_bytes = 1000});
     for (size_t i = 0; i < n; i++) {
-        check_row(&rows[i], fxi_server_port(srv));
-        if (fake_engine_counts(eng).n_submitted) fail_msg("%s: it was served", rows[i].what);
+        check_row(&rows[i], f.port);
+        if (fake_engine_counts(f.eng).n_submitted) fail_msg("%s: it was served", rows[i].what);
     }
-    fxi_server_stop(srv);
-    fx_engine_close(eng);
+    fixture_close(&f);
 }
 
 #define CHECK_ROWS(rows) check_rows(rows, sizeof rows / sizeof rows[0])
@@ -132,7 +125,7 @@ static void test_lines_that_hide_something_are_refused(void **state)
         {"a value goes on", LINE("X-A: b\r\n c\r\nContent-Length: 18\r\n"), 400},
         {"a coding goes on", LINE("Transfer-Encoding:\r\n chunked\r\n"), 400},
         {"a length goes on", LINE("Content-Length: 1\r\n 8\r\n"), 400},
-        // MHD makes the name Transfer-Encoding of it, and keeps the value.
+        // One that adds the second line to the name makes Transfer-Encoding of it.
         {"a name goes on", LINE("Transfer-Encodin: chunked\r\n g\r\n"), 400},
         {"a length's name goes on", LINE("Content-Lengt: 18\r\n h\r\n"), 400},
         {"the first line goes on", BYTES(POST " " HOST TYPE "Content-Length: 18\r\n\r\n" SAY), 400},
@@ -206,15 +199,6 @@ static void test_chunks_that_are_none_are_refused(void **state)
 
 // ---- what is served ---------------------------------------------------------------------------
 
-static void expect_answer(int fd, int status, const char *in_body)
-{
-    http_reply r = http_read(fd);
-    if (r.status != status || r.cut || !strstr(r.body.p, in_body))
-        fail_msg("want %d with '%s', got %d: %s", status, in_body, r.status,
-                 r.body.p ? r.body.p : "");
-    http_reply_free(&r);
-}
-
 // Several requests at once, one behind the other, of every shape that is allowed: answered in
 // order.
 static void test_pipelined_requests_are_answered_in_order(void **state)
@@ -227,19 +211,15 @@ static void test_pipelined_requests_are_answered_in_order(void **state)
             TYPE "Content-Length: 018\r\n\r\n{\"prompt\":\"say c\"}" POST HOST TYPE
         "transfer-encoding:Chunked\r\n\r\n12\r\n{\"prompt\":\"say d\"}\r\n0\r\n\r\n" NEXT;
     (void)state;
-    fx_engine *eng = fake_engine_new();
-    fxi_server *srv;
-    fx_error err;
-    if (fxi_server_start(eng, &(fxi_server_options){0}, &srv, &err)) fail_msg("%s", err.text);
-    const int fd = http_open(fxi_server_port(srv));
+    fixture f = fixture_open((fxi_server_options){0});
+    const int fd = http_open(f.port);
     send_raw(fd, BYTES(all));
     static const char *const want[] = {"\"text\":\"a\"", "\"text\":\"b\"", "\"text\":\"c\"",
                                        "\"text\":\"d\"", "ok"};
-    for (int i = 0; i < 5; i++) expect_answer(fd, 200, want[i]);
-    assert_int_equal(fake_engine_counts(eng).n_submitted, 4);
+    for (int i = 0; i < 5; i++) expect_reply(http_read(fd), 200, want[i]);
+    assert_int_equal(fake_engine_counts(f.eng).n_submitted, 4);
     close(fd);
-    fxi_server_stop(srv);
-    fx_engine_close(eng);
+    fixture_close(&f);
 }
 
 // A head as large as allowed arrives in two pieces, whatever the place where it is cut.
@@ -248,11 +228,8 @@ static void test_a_head_may_arrive_in_pieces(void **state)
     static const char head[] = POST HOST TYPE "X-Empty:\r\nX-Blank: \t \r\nX-Text: a b\tc\r\n"
                                               "Cookie: a=b; c=\"d\"\r\nContent-Length: 18\r\n\r\n";
     (void)state;
-    fx_engine *eng = fake_engine_new();
-    fxi_server *srv;
-    fx_error err;
-    if (fxi_server_start(eng, &(fxi_server_options){0}, &srv, &err)) fail_msg("%s", err.text);
-    const int fd = http_open(fxi_server_port(srv));
+    fixture f = fixture_open((fxi_server_options){0});
+    const int fd = http_open(f.port);
     const int one = 1;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     for (size_t cut = 1; cut < sizeof head - 1; cut++) {
@@ -260,11 +237,10 @@ static void test_a_head_may_arrive_in_pieces(void **state)
         usleep(200); // so that it usually arrives as two
         send_raw(fd, head + cut, sizeof head - 1 - cut);
         send_raw(fd, BYTES(SAY));
-        expect_answer(fd, 200, "\"text\":\"a\"");
+        expect_reply(http_read(fd), 200, "\"text\":\"a\"");
     }
     close(fd);
-    fxi_server_stop(srv);
-    fx_engine_close(eng);
+    fixture_close(&f);
 }
 
 FX_SUITE(test_server_framing)

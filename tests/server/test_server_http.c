@@ -13,106 +13,14 @@
 #include <pthread.h>
 
 #include "base/system/clock.h"
-#include "server/fake_engine.h"
-#include "server/http_client.h"
-#include "server/server.h"
+#include "server/waits.h"
 #include "suite.h"
 
-#define TEXT   "/v1/completions"
-#define CHAT   "/v1/chat/completions"
-#define WAIT_S 60.0 // a guard: whatever is waited for happens at once
-
-typedef struct fixture {
-    fx_engine *eng;
-    fxi_server *srv;
-    int port;
-    pthread_mutex_t mu;
-    fxi_buf log; // guarded by mu
-} fixture;
-
-static void log_line(void *ud, const char *line)
-{
-    fixture *f = ud;
-    pthread_mutex_lock(&f->mu);
-    fxi_buf_fmt(&f->log, "%s\n", line);
-    pthread_mutex_unlock(&f->mu);
-}
-
-static fixture *begin(fxi_server_options opt)
-{
-    fixture *f = calloc(1, sizeof *f);
-    fx_error err;
-    pthread_mutex_init(&f->mu, NULL);
-    f->eng = fake_engine_new();
-    opt.log = log_line;
-    opt.log_ud = f;
-    if (fxi_server_start(f->eng, &opt, &f->srv, &err) != FX_OK) fail_msg("%s", err.text);
-    f->port = fxi_server_port(f->srv);
-    return f;
-}
-
-static void end(fixture *f)
-{
-    fxi_server_stop(f->srv);
-    fx_engine_close(f->eng);
-    pthread_mutex_destroy(&f->mu);
-    fxi_buf_free(&f->log);
-    free(f);
-}
-
-static void nap(double s)
-{
-    nanosleep(&(struct timespec){.tv_sec = (time_t)s, .tv_nsec = (long)((s - (time_t)s) * 1e9)},
-              NULL);
-}
+#define CHAT "/v1/chat/completions"
 
 static bool has(const fxi_buf *b, const char *text)
 {
     return b->p && strstr(b->p, text);
-}
-
-static bool log_has(fixture *f, const char *text)
-{
-    pthread_mutex_lock(&f->mu);
-    bool found = has(&f->log, text);
-    pthread_mutex_unlock(&f->mu);
-    return found;
-}
-
-// A request is logged when its connection has finished with it, maybe after its answer has arrived.
-static bool logged(fixture *f, const char *text)
-{
-    double end_s = fxi_now_s() + WAIT_S;
-    while (!log_has(f, text) && fxi_now_s() < end_s) nap(0.005);
-    return log_has(f, text);
-}
-
-static void wait_running(fixture *f, int n)
-{
-    for (double end_s = fxi_now_s() + WAIT_S; fake_engine_counts(f->eng).n_running != n; nap(0.002))
-        if (fxi_now_s() > end_s) fail_msg("still not %d running", n);
-}
-
-static void wait_submitted(fixture *f, int n)
-{
-    for (double end_s = fxi_now_s() + WAIT_S; fake_engine_counts(f->eng).n_submitted < n;
-         nap(0.002))
-        if (fxi_now_s() > end_s) fail_msg("still not %d submitted", n);
-}
-
-static void wait_cancelled(fixture *f, int n)
-{
-    for (double end_s = fxi_now_s() + WAIT_S; fake_engine_counts(f->eng).n_cancelled < n;
-         nap(0.002))
-        if (fxi_now_s() > end_s) fail_msg("still not %d cancelled", n);
-}
-
-static void expect(http_reply r, int status, const char *in_body)
-{
-    if (r.status != status || r.cut || (in_body && !has(&r.body, in_body)))
-        fail_msg("want %d with '%s', got %d%s: %s", status, in_body ? in_body : "", r.status,
-                 r.cut ? " (cut)" : "", r.body.p ? r.body.p : "");
-    http_reply_free(&r);
 }
 
 // ---- plain requests ---------------------------------------------------------------------------
@@ -182,27 +90,28 @@ static const struct plain_row {
 static void test_plain(void **state)
 {
     (void)state;
-    fixture *f = begin((fxi_server_options){0});
+    fixture f = fixture_open((fxi_server_options){.model_id = "fake"});
     for (size_t i = 0; i < sizeof plain_rows / sizeof plain_rows[0]; i++)
-        expect(http_call(f->port, plain_rows[i].method, plain_rows[i].path, plain_rows[i].body),
-               plain_rows[i].status, plain_rows[i].in_body);
-    assert_true(logged(f, "error=queue_full"));
-    assert_false(log_has(f, "count")); // never text of prompts
-    end(f);
+        expect_reply(
+            http_call(f.port, plain_rows[i].method, plain_rows[i].path, plain_rows[i].body),
+            plain_rows[i].status, plain_rows[i].in_body);
+    assert_true(fixture_logs(&f, "error=queue_full"));
+    assert_false(fixture_log_has(&f, "count")); // never text of prompts
+    fixture_close(&f);
 }
 
 // The engine gets what the client asked for.
 static void test_request_fields(void **state)
 {
     (void)state;
-    fixture *f = begin((fxi_server_options){0});
-    expect(
-        http_call(f->port, "POST", TEXT,
+    fixture f = fixture_open((fxi_server_options){0});
+    expect_reply(
+        http_call(f.port, "POST", TEXT,
                   "{\"prompt\":\"say a\",\"logit_bias\":{\"65\":-7.5},"
                   "\"allowed_token_ids\":[65,66],\"stop_token_ids\":[67],\"stop\":[\"x\",\"yz\"],"
                   "\"cache_salt\":\"pepper\",\"priority\":7,\"best_of\":3,\"n\":2}"),
         200, NULL);
-    const fx_request *r = &fake_engine_last(f->eng)->req;
+    const fx_request *r = &fake_engine_last(f.eng)->req;
     assert_int_equal(r->sampling.n_bias, 1);
     assert_int_equal(r->sampling.bias[0].token, 65);
     assert_true(r->sampling.bias[0].bias == -7.5F);
@@ -216,31 +125,31 @@ static void test_request_fields(void **state)
     assert_int_equal(r->priority, -7);
     assert_int_equal(r->n_choice, 2);
     assert_int_equal(r->n_best, 3);
-    end(f);
+    fixture_close(&f);
 }
 
 static void test_headers(void **state)
 {
     (void)state;
-    fixture *f = begin((fxi_server_options){0});
-    http_reply r = http_call(f->port, "POST", TEXT, "{\"prompt\":\"full\"}");
+    fixture f = fixture_open((fxi_server_options){0});
+    http_reply r = http_call(f.port, "POST", TEXT, "{\"prompt\":\"full\"}");
     assert_true(has(&r.head, "Retry-After: 1\r\n") && has(&r.head, "application/json"));
     http_reply_free(&r);
-    r = http_call(f->port, "DELETE", "/v1/models", NULL);
+    r = http_call(f.port, "DELETE", "/v1/models", NULL);
     assert_true(has(&r.head, "Allow: GET, HEAD\r\n"));
     http_reply_free(&r);
-    r = http_call(f->port, "POST", TEXT, "{\"prompt\":\"say a\",\"stream\":true}");
+    r = http_call(f.port, "POST", TEXT, "{\"prompt\":\"say a\",\"stream\":true}");
     assert_true(has(&r.head, "Content-Type: text/event-stream\r\n"));
     assert_true(has(&r.head, "Cache-Control: no-cache\r\n"));
     assert_true(has(&r.head, "X-Request-Id: req-"));
     http_reply_free(&r);
-    int fd = http_open(f->port);
+    int fd = http_open(f.port);
     http_send(fd, "GET /health HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: mine-7\r\n\r\n");
     r = http_read(fd);
     assert_true(has(&r.head, "X-Request-Id: mine-7\r\n"));
     http_reply_free(&r);
     close(fd);
-    end(f);
+    fixture_close(&f);
 }
 
 static char *long_prompt(size_t n)
@@ -256,25 +165,25 @@ static char *long_prompt(size_t n)
 static void test_limits(void **state)
 {
     (void)state;
-    fixture *f = begin((fxi_server_options){.max_body_bytes = 100000});
+    fixture f = fixture_open((fxi_server_options){.max_body_bytes = 100000});
     char *fits = long_prompt(99000), *large = long_prompt(200000), *huge = long_prompt(900000);
-    expect(http_call(f->port, "POST", TEXT, fits), 400, "context_length_exceeded");
-    expect(http_call(f->port, "POST", TEXT, large), 413, "invalid_request_error");
-    int fd = http_open(f->port);
+    expect_reply(http_call(f.port, "POST", TEXT, fits), 400, "context_length_exceeded");
+    expect_reply(http_call(f.port, "POST", TEXT, large), 413, "invalid_request_error");
+    int fd = http_open(f.port);
     http_send(fd, "POST " TEXT " HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
                   "application/json\r\nContent-Length: 900000\r\n\r\n");
-    expect(http_read(fd), 413, "invalid_request_error"); // at once, without the body
+    expect_reply(http_read(fd), 413, "invalid_request_error"); // at once, without the body
     close(fd);
-    fd = http_open(f->port);
+    fd = http_open(f.port);
     http_send(fd, "GET /health HTTP/1.1\r\nHost: localhost\r\nX-Long: %.1500s\r\n", huge);
     for (int i = 0; i < 12; i++) http_send(fd, "X-Long%d: %.1500s\r\n", i, huge);
     http_send(fd, "\r\n");
-    expect(http_read(fd), 431, "invalid_request_error");
+    expect_reply(http_read(fd), 431, "invalid_request_error");
     char rest[16];
     assert_int_equal(read(fd, rest, sizeof rest), 0); // closed: its framing was not checked
     close(fd);
     free(fits), free(large), free(huge);
-    end(f);
+    fixture_close(&f);
 }
 
 static void test_content_types(void **state)
@@ -297,82 +206,83 @@ static void test_content_types(void **state)
         {"Content-Type: application/json\r\nContent-Encoding: gzip", 415},
     };
     (void)state;
-    fixture *f = begin((fxi_server_options){0});
-    int fd = http_open(f->port); // all on one connection
+    fixture f = fixture_open((fxi_server_options){0});
+    int fd = http_open(f.port); // all on one connection
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         http_send(fd,
                   "POST " TEXT " HTTP/1.1\r\nHost: localhost\r\n%s\r\nContent-Length: 18\r\n\r\n%s",
                   rows[i].header, "{\"prompt\":\"say a\"}");
-        expect(http_read(fd), rows[i].status, rows[i].status == 200 ? "\"text\":\"a\"" : "error");
+        expect_reply(http_read(fd), rows[i].status,
+                     rows[i].status == 200 ? "\"text\":\"a\"" : "error");
     }
     close(fd);
-    end(f);
+    fixture_close(&f);
 }
 
 static void test_expect_continue(void **state)
 {
     (void)state;
-    fixture *f = begin((fxi_server_options){.max_body_bytes = 1000});
-    int fd = http_open(f->port);
+    fixture f = fixture_open((fxi_server_options){.max_body_bytes = 1000});
+    int fd = http_open(f.port);
     http_send(
         fd,
         "POST " TEXT
         " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n"
         "Content-Length: 18\r\n\r\n");
-    expect(http_read(fd), 100, NULL);
+    expect_reply(http_read(fd), 100, NULL);
     http_send(fd, "{\"prompt\":\"say a\"}");
-    expect(http_read(fd), 200, "\"text\":\"a\"");
+    expect_reply(http_read(fd), 200, "\"text\":\"a\"");
     close(fd);
-    fd = http_open(f->port);
+    fd = http_open(f.port);
     http_send(
         fd,
         "POST " TEXT
         " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n"
         "Content-Length: 1001\r\n\r\n");
-    expect(http_read(fd), 413, "error");
+    expect_reply(http_read(fd), 413, "error");
     close(fd);
-    end(f);
+    fixture_close(&f);
 }
 
 static void test_keep_alive(void **state)
 {
     (void)state;
-    fixture *f = begin((fxi_server_options){0});
-    int fd = http_open(f->port);
+    fixture f = fixture_open((fxi_server_options){0});
+    int fd = http_open(f.port);
     for (int i = 0; i < 20; i++) {
         http_post(fd, TEXT, "{\"prompt\":\"count 3\",\"stream\":true}");
-        expect(http_read(fd), 200, "data: [DONE]");
+        expect_reply(http_read(fd), 200, "data: [DONE]");
         http_post(fd, CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":\"slow 2 1\"}]}");
-        expect(http_read(fd), 200, "\"content\":\"1 2\"");
+        expect_reply(http_read(fd), 200, "\"content\":\"1 2\"");
         http_post(fd, "/nowhere", "{}");
-        expect(http_read(fd), 404, "error");
+        expect_reply(http_read(fd), 404, "error");
     }
     http_post(fd, TEXT, "{\"prompt\":\"say a\"}"); // two at once
     http_post(fd, TEXT, "{\"prompt\":\"say b\"}");
-    expect(http_read(fd), 200, "\"text\":\"a\"");
-    expect(http_read(fd), 200, "\"text\":\"b\"");
+    expect_reply(http_read(fd), 200, "\"text\":\"a\"");
+    expect_reply(http_read(fd), 200, "\"text\":\"b\"");
     close(fd);
-    end(f);
+    fixture_close(&f);
 }
 
 static void test_chunked_body(void **state)
 {
     (void)state;
-    fixture *f = begin((fxi_server_options){.max_body_bytes = 1000});
-    int fd = http_open(f->port);
+    fixture f = fixture_open((fxi_server_options){.max_body_bytes = 1000});
+    int fd = http_open(f.port);
     http_send(fd, "POST " TEXT " HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
                   "application/json\r\nTransfer-Encoding: chunked\r\n\r\n");
     http_send(fd, "9\r\n{\"prompt\"\r\n");
-    nap(0.02);
+    pause_s(0.02);
     http_send(fd, "9\r\n:\"say a\"}\r\n0\r\n\r\n");
-    expect(http_read(fd), 200, "\"text\":\"a\"");
+    expect_reply(http_read(fd), 200, "\"text\":\"a\"");
     http_send(fd, "POST " TEXT " HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
                   "application/json\r\nTransfer-Encoding: chunked\r\n\r\n");
     for (int i = 0; i < 3; i++) http_send(fd, "190\r\n%0400d\r\n", 0);
     http_send(fd, "0\r\n\r\n");
-    expect(http_read(fd), 413, "error");
+    expect_reply(http_read(fd), 413, "error");
     close(fd);
-    fd = http_open(f->port); // one that never ends is cut off
+    fd = http_open(f.port); // one that never ends is cut off
     http_send(fd, "POST " TEXT " HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
                   "application/json\r\nTransfer-Encoding: chunked\r\n\r\n");
     for (int i = 0; i < 20; i++) http_send(fd, "190\r\n%0400d\r\n", 0);
@@ -380,26 +290,10 @@ static void test_chunked_body(void **state)
     assert_int_equal(r.status, 0);
     http_reply_free(&r);
     close(fd);
-    end(f);
+    fixture_close(&f);
 }
 
 // ---- streams ----------------------------------------------------------------------------------
-
-// Replaces what differs from run to run: "id":"..." and "created":N.
-static void blank(fxi_buf *b, const char *key, const char *stop, const char *value)
-{
-    fxi_buf out = {0};
-    const char *p = b->p;
-    for (const char *at; (at = strstr(p, key)); p = at) {
-        at += strlen(key);
-        fxi_buf_add(&out, p, (size_t)(at - p));
-        fxi_buf_str(&out, value);
-        at += strcspn(at, stop);
-    }
-    fxi_buf_str(&out, p);
-    fxi_buf_free(b);
-    *b = out;
-}
 
 static void test_golden_stream(void **state)
 {
@@ -414,80 +308,80 @@ static void test_golden_stream(void **state)
         "\n\n" HEAD "],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":1,\"total_tokens\":8,"
         "\"prompt_tokens_details\":{\"cached_tokens\":0}}}\n\ndata: [DONE]\n\n";
     (void)state;
-    fixture *f = begin((fxi_server_options){.model_id = "m"});
-    http_reply r = http_call(f->port, "POST", CHAT,
+    fixture f = fixture_open((fxi_server_options){.model_id = "m"});
+    http_reply r = http_call(f.port, "POST", CHAT,
                              "{\"messages\":[{\"role\":\"user\",\"content\":\"say Hi\"}],"
                              "\"stream\":true,\"stream_options\":{\"include_usage\":true}}");
     assert_false(r.cut);
-    blank(&r.body, "\"id\":\"", "\"", "chatcmpl-1");
-    blank(&r.body, "\"created\":", ",", "1");
+    fixture_blank(&r.body, "\"id\":\"", "\"", "chatcmpl-1");
+    fixture_blank(&r.body, "\"created\":", ",", "1");
     assert_string_equal(r.body.p, want);
     http_reply_free(&r);
-    end(f);
+    fixture_close(&f);
 }
 
 static void test_stream_error(void **state)
 {
     (void)state;
-    fixture *f = begin((fxi_server_options){0});
-    http_reply r = http_call(f->port, "POST", TEXT, "{\"prompt\":\"fail 2\",\"stream\":true}");
+    fixture f = fixture_open((fxi_server_options){0});
+    http_reply r = http_call(f.port, "POST", TEXT, "{\"prompt\":\"fail 2\",\"stream\":true}");
     assert_int_equal(r.status, 200);
     assert_true(has(&r.body, "\"text\":\" 2\""));
     assert_true(has(&r.body, "data: {\"error\":{\"message\":\"the request failed: the script"));
     const char *done = strstr(r.body.p, "data: [DONE]\n\n");
     assert_true(done && !done[strlen("data: [DONE]\n\n")]);
     http_reply_free(&r);
-    end(f);
+    fixture_close(&f);
 }
 
 // A token is sent before the next one has been made.
 static void test_stream_sends_each_token(void **state)
 {
     (void)state;
-    fixture *f = begin((fxi_server_options){0});
-    int fd = http_open(f->port);
+    fixture f = fixture_open((fxi_server_options){0});
+    int fd = http_open(f.port);
     http_post(fd, TEXT, "{\"prompt\":\"gate 3\",\"stream\":true}");
-    fake_engine_open(f->eng, 1);
+    fake_engine_open(f.eng, 1);
     http_reply r = http_read_until(fd, "\"text\":\"1\"");
     assert_int_equal(r.status, 200);
     assert_false(r.cut || has(&r.body, "\"text\":\" 2\""));
     http_reply_free(&r);
     close(fd);
-    end(f);
+    fixture_close(&f);
 }
 
 static void test_ping(void **state)
 {
     (void)state;
-    fixture *f = begin((fxi_server_options){.ping_s = 0.05});
-    int fd = http_open(f->port);
+    fixture f = fixture_open((fxi_server_options){.ping_s = 0.05});
+    int fd = http_open(f.port);
     http_post(fd, TEXT, "{\"prompt\":\"stuck\",\"stream\":true}");
     http_reply r = http_read_until(fd, ": ping\n\n: ping\n\n");
     assert_int_equal(r.status, 200);
     assert_string_equal(r.body.p, ": ping\n\n: ping\n\n");
     http_reply_free(&r);
     close(fd);
-    wait_running(f, 0);
-    end(f);
+    wait_running(&f, 0);
+    fixture_close(&f);
 }
 
 static void test_slow_reader(void **state)
 {
     (void)state;
-    fixture *f = begin((fxi_server_options){.max_out_bytes = 1 << 20});
-    int fd = http_open(f->port);
+    fixture f = fixture_open((fxi_server_options){.max_out_bytes = 1 << 20});
+    int fd = http_open(f.port);
     http_post(fd, TEXT, "{\"prompt\":\"flood 100000\",\"max_tokens\":100000,\"stream\":true}");
-    wait_submitted(f, 1);
-    wait_running(f, 0); // cut off, although nobody has read a byte
-    assert_int_equal(fake_engine_counts(f->eng).n_cancelled, 1);
+    wait_submitted(&f, 1);
+    wait_running(&f, 0); // cut off, although nobody has read a byte
+    assert_int_equal(fake_engine_counts(f.eng).n_cancelled, 1);
     http_reply r = http_read(fd);
     assert_true(r.status == 200 && !r.cut);
     assert_true(r.body.n < 32u << 20);
     assert_true(has(&r.body, "\"code\":\"slow_client\"}}\n\ndata: [DONE]\n\n"));
     http_reply_free(&r);
     close(fd);
-    assert_true(logged(f, "error=slow_client"));
-    end(f);
+    assert_true(fixture_logs(&f, "error=slow_client"));
+    fixture_close(&f);
 }
 
 // ---- clients that leave -----------------------------------------------------------------------
@@ -509,14 +403,14 @@ static void test_hang_up(void **state)
          true},
     };
     (void)state;
-    fixture *f = begin((fxi_server_options){0});
-    int other = http_open(f->port); // lives through all of it
+    fixture f = fixture_open((fxi_server_options){0});
+    int other = http_open(f.port); // lives through all of it
     http_post(other, TEXT, "{\"prompt\":\"gate 60\",\"max_tokens\":999}");
-    wait_running(f, 1);
+    wait_running(&f, 1);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        int fd = http_open(f->port);
+        int fd = http_open(f.port);
         http_post(fd, TEXT, rows[i].body);
-        wait_submitted(f, rows[i].body[10] == '[' ? 10 : 2 + (int)i); // all prompts of a batch
+        wait_submitted(&f, rows[i].body[10] == '[' ? 10 : 2 + (int)i); // all prompts of a batch
         http_reply r = {0};
         if (rows[i].until) r = http_read_until(fd, rows[i].until);
         http_reply_free(&r);
@@ -524,28 +418,28 @@ static void test_hang_up(void **state)
             http_reset(fd);
         else
             close(fd);
-        wait_running(f, 1);
+        wait_running(&f, 1);
     }
-    wait_cancelled(f, 9);
-    wait_running(f, 1);
-    fake_engine_open(f->eng, 60);
-    expect(http_read(other), 200, "59 60\"");
-    assert_int_equal(fake_engine_counts(f->eng).n_cancelled, 9);
+    wait_cancelled(&f, 9);
+    wait_running(&f, 1);
+    fake_engine_open(f.eng, 60);
+    expect_reply(http_read(other), 200, "59 60\"");
+    assert_int_equal(fake_engine_counts(f.eng).n_cancelled, 9);
     close(other);
-    assert_true(logged(f, " 499 "));
-    end(f);
+    assert_true(fixture_logs(&f, " 499 "));
+    fixture_close(&f);
 }
 
 // If one prompt of a batch is refused, the others are cancelled.
 static void test_batch_refused(void **state)
 {
     (void)state;
-    fixture *f = begin((fxi_server_options){0});
-    expect(http_call(f->port, "POST", TEXT, "{\"prompt\":[\"stuck\",\"stuck\",\"full\"]}"), 429,
-           "queue_full");
-    wait_running(f, 0);
-    assert_int_equal(fake_engine_counts(f->eng).n_cancelled, 2);
-    end(f);
+    fixture f = fixture_open((fxi_server_options){0});
+    expect_reply(http_call(f.port, "POST", TEXT, "{\"prompt\":[\"stuck\",\"stuck\",\"full\"]}"),
+                 429, "queue_full");
+    wait_running(&f, 0);
+    assert_int_equal(fake_engine_counts(f.eng).n_cancelled, 2);
+    fixture_close(&f);
 }
 
 // ---- many at once -----------------------------------------------------------------------------
@@ -566,8 +460,10 @@ static void *work(void *ud)
         snprintf(same, sizeof same, "{\"prompt\":\"draw 16\",\"seed\":%d}", w->i);
         http_reply a = http_call(w->port, "POST", TEXT, body);
         http_reply b = http_call(w->port, "POST", TEXT, same);
-        blank(&a.body, "\"id\":\"", "\"", ""), blank(&b.body, "\"id\":\"", "\"", "");
-        blank(&a.body, "\"created\":", ",", ""), blank(&b.body, "\"created\":", ",", "");
+        fixture_blank(&a.body, "\"id\":\"", "\"", ""),
+            fixture_blank(&b.body, "\"id\":\"", "\"", "");
+        fixture_blank(&a.body, "\"created\":", ",", ""),
+            fixture_blank(&b.body, "\"created\":", ",", "");
         bool ok = a.status == 200 && b.status == 200 && !a.cut;
         if (k % 3 == 1)
             ok = ok && has(&a.body, "[DONE]");
@@ -587,18 +483,18 @@ static void *work(void *ud)
 static void test_many(void **state)
 {
     (void)state;
-    fixture *f = begin((fxi_server_options){0});
+    fixture f = fixture_open((fxi_server_options){0});
     worker w[16];
     for (int i = 0; i < 16; i++) {
-        w[i] = (worker){.port = f->port, .i = i};
+        w[i] = (worker){.port = f.port, .i = i};
         pthread_create(&w[i].thread, NULL, work, &w[i]);
     }
     for (int i = 0; i < 16; i++) {
         pthread_join(w[i].thread, NULL);
         assert_int_equal(w[i].n_bad, 0);
     }
-    wait_running(f, 0);
-    end(f);
+    wait_running(&f, 0);
+    fixture_close(&f);
 }
 
 // ---- start and stop ---------------------------------------------------------------------------
@@ -608,9 +504,9 @@ static void test_many(void **state)
 static void test_stop(void **state)
 {
     (void)state;
-    fixture *f = begin((fxi_server_options){.grace_s = PATIENCE_S});
-    int idle = http_open(f->port), whole = http_open(f->port), fresh = http_open(f->port);
-    int stream = http_open(f->port), half = http_open(f->port);
+    fixture f = fixture_open((fxi_server_options){.grace_s = PATIENCE_S});
+    int idle = http_open(f.port), whole = http_open(f.port), fresh = http_open(f.port);
+    int stream = http_open(f.port), half = http_open(f.port);
     http_post(whole, TEXT, "{\"prompt\":\"stuck\"}");
     http_post(fresh, TEXT, "{\"prompt\":\"stuck\",\"stream\":true}");
     http_post(stream, TEXT, "{\"prompt\":\"slow 999999 5\",\"max_tokens\":999999,\"stream\":true}");
@@ -618,21 +514,21 @@ static void test_stop(void **state)
                     "application/json\r\nContent-Length: 99\r\n\r\n{");
     http_reply r = http_read_until(stream, "\" 3\"");
     http_reply_free(&r);
-    wait_running(f, 3);
-    fxi_server_stop(f->srv);
-    f->srv = NULL;
-    expect(http_read(whole), 503, "draining");
-    expect(http_read(fresh), 503, "draining");
+    wait_running(&f, 3);
+    fxi_server_stop(f.srv);
+    f.srv = NULL;
+    expect_reply(http_read(whole), 503, "draining");
+    expect_reply(http_read(fresh), 503, "draining");
     fxi_buf rest = {0};
     char piece[4096];
     for (ssize_t n; (n = read(stream, piece, sizeof piece)) > 0;)
         fxi_buf_add(&rest, piece, (size_t)n);
     assert_true(has(&rest, "\"type\":\"unavailable_error\"") && has(&rest, "data: [DONE]\n\n"));
     fxi_buf_free(&rest);
-    assert_true(fake_engine_wait_idle(f->eng, WAIT_S));
-    assert_int_equal(fake_engine_counts(f->eng).n_cancelled, 3);
+    assert_true(fake_engine_wait_idle(f.eng, WAIT_S));
+    assert_int_equal(fake_engine_counts(f.eng).n_cancelled, 3);
     close(idle), close(whole), close(fresh), close(stream), close(half);
-    end(f);
+    fixture_close(&f);
 }
 
 // A client that does not read its answer holds a stop for grace_s, not until its connection is idle
@@ -640,17 +536,17 @@ static void test_stop(void **state)
 static void test_stop_with_a_deaf_client(void **state)
 {
     (void)state;
-    fixture *f = begin((fxi_server_options){.grace_s = 0.05});
-    int deaf = http_open(f->port);
+    fixture f = fixture_open((fxi_server_options){.grace_s = 0.05});
+    int deaf = http_open(f.port);
     http_post(deaf, TEXT, "{\"prompt\":\"flood 40\",\"max_tokens\":40,\"stream\":true}");
-    wait_submitted(f, 1);
-    wait_running(f, 0);
+    wait_submitted(&f, 1);
+    wait_running(&f, 0);
     double start_s = fxi_now_s();
-    fxi_server_stop(f->srv);
-    f->srv = NULL;
+    fxi_server_stop(f.srv);
+    f.srv = NULL;
     assert_true(fxi_now_s() - start_s < PATIENCE_S);
     close(deaf);
-    end(f);
+    fixture_close(&f);
 }
 
 // Stops while the serving thread takes a connection, reads a request or answers it: a little later
@@ -659,11 +555,11 @@ static void test_stop_at_once(void **state)
 {
     (void)state;
     for (int i = 0; i < 400; i++) {
-        fixture *f = begin((fxi_server_options){0});
-        int fd = http_open(f->port);
+        fixture f = fixture_open((fxi_server_options){0});
+        int fd = http_open(f.port);
         http_send(fd, "GET /health HTTP/1.0\r\nHost: localhost\r\n\r\n");
         for (volatile int spin = 0; spin < i % 200 * 100; spin++) continue;
-        end(f);
+        fixture_close(&f);
         close(fd);
     }
 }
@@ -671,15 +567,15 @@ static void test_stop_at_once(void **state)
 static void test_engine_closes_first(void **state)
 {
     (void)state;
-    fixture *f = begin((fxi_server_options){.grace_s = PATIENCE_S});
-    int fd = http_open(f->port), late = http_open(f->port);
+    fixture f = fixture_open((fxi_server_options){.grace_s = PATIENCE_S});
+    int fd = http_open(f.port), late = http_open(f.port);
     http_post(fd, TEXT, "{\"prompt\":\"stuck\"}");
-    wait_running(f, 1);
-    fxi_server_stop(f->srv); // the engine still has the request
-    f->srv = NULL;
-    expect(http_read(fd), 503, "draining");
+    wait_running(&f, 1);
+    fxi_server_stop(f.srv); // the engine still has the request
+    f.srv = NULL;
+    expect_reply(http_read(fd), 503, "draining");
     close(fd), close(late);
-    end(f);
+    fixture_close(&f);
 }
 
 static void test_listen_errors(void **state)
@@ -713,16 +609,17 @@ static void test_listen_errors(void **state)
 static void test_busy_port(void **state)
 {
     (void)state;
-    fixture *f = begin((fxi_server_options){0});
+    fixture f = fixture_open((fxi_server_options){0});
     fxi_server *srv;
     fx_error err;
     char want[96];
-    snprintf(want, sizeof want, "cannot listen on 127.0.0.1:%d: Address already in use", f->port);
-    fxi_server_options opt = {.port = f->port};
-    assert_int_equal(fxi_server_start(f->eng, &opt, &srv, &err), FX_EIO);
+    snprintf(want, sizeof want, "cannot listen on 127.0.0.1:%d: Address already in use", f.port);
+    fxi_server_options opt = {.port = f.port};
+    assert_int_equal(fxi_server_start(f.eng, &opt, &srv, &err), FX_EIO);
     assert_string_equal(err.text, want);
-    expect(http_call(f->port, "GET", "/health", NULL), 200, "ok"); // the first one still serves
-    end(f);
+    expect_reply(http_call(f.port, "GET", "/health", NULL), 200,
+                 "ok"); // the first one still serves
+    fixture_close(&f);
 }
 
 static void test_ipv6(void **state)
@@ -735,7 +632,7 @@ static void test_ipv6(void **state)
     if (fxi_server_start(eng, &opt, &srv, &err) == FX_OK) {
         int fd = http_open_v6(fxi_server_port(srv));
         http_post(fd, TEXT, "{\"prompt\":\"say six\"}");
-        expect(http_read(fd), 200, "six");
+        expect_reply(http_read(fd), 200, "six");
         close(fd);
         fxi_server_stop(srv);
     } else { // a machine without IPv6

@@ -18,32 +18,10 @@
 
 #include "base/net/http_client.h"
 #include "base/system/clock.h"
-#include "server/server_fixture.h"
+#include "server/waits.h"
 #include "suite.h"
 
-#define TEXT   "/v1/completions"
-#define SAY    "{\"prompt\":\"say a\"}"
-#define WAIT_S 60.0 // a guard: whatever is waited for happens soon
-
-static void nap(double s)
-{
-    nanosleep(&(struct timespec){.tv_sec = (time_t)s, .tv_nsec = (long)((s - (time_t)s) * 1e9)},
-              NULL);
-}
-
-static void expect(http_reply r, int status, const char *in_body)
-{
-    if (r.status != status || r.cut || (in_body && !strstr(r.body.p, in_body)))
-        fail_msg("want %d with '%s', got %d: %s", status, in_body ? in_body : "", r.status,
-                 r.body.p ? r.body.p : "");
-    http_reply_free(&r);
-}
-
-static void wait_running(const fixture *f, int n)
-{
-    for (double end_s = fxi_now_s() + WAIT_S; fake_engine_counts(f->eng).n_running != n; nap(0.002))
-        if (fxi_now_s() > end_s) fail_msg("still not %d running", n);
-}
+#define SAY "{\"prompt\":\"say a\"}"
 
 // ---- loading ----------------------------------------------------------------------------------
 
@@ -58,18 +36,18 @@ static void test_while_the_model_loads_probes_say_so(void **state)
     f.port = fxi_server_port(f.srv);
     const int kept = http_open(f.port);
     for (size_t i = 0; i < sizeof get / sizeof get[0]; i++)
-        expect(http_call(f.port, "GET", get[i], NULL), 503, "\"code\":\"loading\"");
-    expect(http_call(f.port, "GET", "/version", NULL), 200, "version");
-    expect(http_call(f.port, "GET", "/", NULL), 200, "no model yet");
+        expect_reply(http_call(f.port, "GET", get[i], NULL), 503, "\"code\":\"loading\"");
+    expect_reply(http_call(f.port, "GET", "/version", NULL), 200, "version");
+    expect_reply(http_call(f.port, "GET", "/", NULL), 200, "no model yet");
     http_post(kept, TEXT, SAY);
     http_reply r = http_read(kept);
     assert_non_null(strstr(r.head.p, "Retry-After:"));
-    expect(r, 503, "\"code\":\"loading\"");
+    expect_reply(r, 503, "\"code\":\"loading\"");
     fxi_server_serve(f.srv, f.eng);
     for (size_t i = 0; i < sizeof get / sizeof get[0]; i++)
-        expect(http_call(f.port, "GET", get[i], NULL), 200, NULL);
+        expect_reply(http_call(f.port, "GET", get[i], NULL), 200, NULL);
     http_post(kept, TEXT, SAY); // on the connection of before
-    expect(http_read(kept), 200, "\"text\":\"a\"");
+    expect_reply(http_read(kept), 200, "\"text\":\"a\"");
     close(kept);
     fixture_close(&f);
 }
@@ -82,7 +60,7 @@ static void test_a_server_may_end_before_it_has_a_model(void **state)
     assert_int_equal(fxi_server_open(&(fxi_server_options){0}, &srv, &err), FX_OK);
     const int half = http_open(fxi_server_port(srv));
     http_send(half, "POST " TEXT " HTTP/1.1\r\nHost: localhost\r\n");
-    expect(http_call(fxi_server_port(srv), "GET", "/health", NULL), 503, "loading");
+    expect_reply(http_call(fxi_server_port(srv), "GET", "/health", NULL), 503, "loading");
     fxi_server_stop(srv);
     close(half);
 }
@@ -114,22 +92,22 @@ static void test_a_drain_lets_answers_end(void **state)
     wait_running(&f, 2);
     drain d = {.srv = f.srv, .timeout_s = WAIT_S};
     pthread_create(&d.thread, NULL, run_drain, &d);
-    for (double end_s = fxi_now_s() + WAIT_S;; nap(0.002)) {
+    for (double end_s = fxi_now_s() + WAIT_S;; pause_s(0.002)) {
         http_reply r = http_call(f.port, "GET", "/ready", NULL);
         const int status = r.status;
         http_reply_free(&r);
         if (status == 503) break;
         if (fxi_now_s() > end_s) fail_msg("it is still ready");
     }
-    expect(http_call(f.port, "GET", "/health", NULL), 200, "draining");
-    expect(http_call(f.port, "POST", TEXT, SAY), 503, "\"code\":\"draining\"");
+    expect_reply(http_call(f.port, "GET", "/health", NULL), 200, "draining");
+    expect_reply(http_call(f.port, "POST", TEXT, SAY), 503, "\"code\":\"draining\"");
     http_post(kept, TEXT, SAY);
-    expect(http_read(kept), 503, "\"code\":\"draining\"");
-    expect(http_call(f.port, "GET", "/metrics", NULL), 200, NULL);
+    expect_reply(http_read(kept), 503, "\"code\":\"draining\"");
+    expect_reply(http_call(f.port, "GET", "/metrics", NULL), 200, NULL);
     assert_int_equal(fake_engine_counts(f.eng).n_running, 2);
     fake_engine_open(f.eng, 2);
-    expect(http_read(whole), 200, "\"text\":\"1 2\"");
-    expect(http_read(stream), 200, "data: [DONE]\n\n");
+    expect_reply(http_read(whole), 200, "\"text\":\"1 2\"");
+    expect_reply(http_read(stream), 200, "data: [DONE]\n\n");
     pthread_join(d.thread, NULL);
     assert_true(d.all_ended);
     assert_int_equal(fake_engine_counts(f.eng).n_cancelled, 0);
@@ -148,7 +126,7 @@ static void test_a_drain_has_a_deadline(void **state)
     assert_int_equal(fake_engine_counts(f.eng).n_cancelled, 0);
     fxi_server_stop(f.srv);
     f.srv = NULL;
-    expect(http_read(fd), 503, "draining");
+    expect_reply(http_read(fd), 503, "draining");
     assert_true(fake_engine_wait_idle(f.eng, WAIT_S));
     close(fd);
     fixture_close(&f);
@@ -160,7 +138,7 @@ static void test_an_idle_server_drains_at_once(void **state)
     fixture f = fixture_open((fxi_server_options){0});
     const int idle = http_open(f.port);
     http_post(idle, TEXT, SAY);
-    expect(http_read(idle), 200, NULL);
+    expect_reply(http_read(idle), 200, NULL);
     const double start_s = fxi_now_s();
     assert_true(fxi_server_drain(f.srv, 2 * WAIT_S));
     assert_true(fxi_now_s() - start_s < WAIT_S);

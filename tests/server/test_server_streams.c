@@ -1,5 +1,5 @@
-// test_server_streams.c - the tokens of a stream on their way to its reader: past MHD between two
-// chunks of the body, late if steps are fast, and in pieces if the reader is slow.
+// test_server_streams.c - the tokens of a stream on their way to its reader: whole, in order, and
+// bounded in time where the reader stalls.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -48,7 +48,7 @@ static int count_in(const char *text, const char *what)
 static void test_stream_of_an_old_client_has_no_chunks(void **state)
 {
     (void)state;
-    fixture f = fixture_open((fxi_server_options){.send_percent = 100});
+    fixture f = fixture_open((fxi_server_options){0});
     fxi_buf b = call_raw(f.port, "1.0", "");
     const char *body = strstr(b.p, "\r\n\r\n");
     assert_non_null(body);
@@ -65,130 +65,64 @@ static void test_stream_of_an_old_client_has_no_chunks(void **state)
     fixture_close(&f);
 }
 
-// Whether tokens are held or not, the stream is the same, and the connection takes another request.
-static void test_streams_are_the_same_however_they_are_sent(void **state)
+static void test_streams_follow_each_other_on_a_connection(void **state)
 {
-    static const double percents[] = {100, 2, 0.001};
     (void)state;
-    for (size_t i = 0; i < sizeof percents / sizeof *percents; i++) {
-        fixture f = fixture_open((fxi_server_options){.send_percent = percents[i]});
-        const int fd = http_open(f.port);
-        for (int k = 0; k < 5; k++) {
-            http_post(fd, TEXT, count_99);
-            http_reply r = http_read(fd);
-            assert_true(r.status == 200 && !r.cut);
-            assert_int_equal(count_in(r.body.p, "data: "), 101);
-            assert_non_null(strstr(r.body.p, "\"text\":\" 99\""));
-            http_reply_free(&r);
-        }
-        close(fd);
-        wait_nothing_held(&f);
-        fixture_close(&f);
+    fixture f = fixture_open((fxi_server_options){0});
+    const int fd = http_open(f.port);
+    for (int k = 0; k < 15; k++) {
+        http_post(fd, TEXT, count_99);
+        http_reply r = http_read(fd);
+        assert_true(r.status == 200 && !r.cut);
+        assert_int_equal(count_in(r.body.p, "data: "), 101);
+        assert_non_null(strstr(r.body.p, "\"text\":\" 99\""));
+        http_reply_free(&r);
     }
+    close(fd);
+    wait_nothing_held(&f);
+    fixture_close(&f);
 }
 
 // ---- readers that stall -----------------------------------------------------------------------
 
-// Where the one stream stands: on its way; with a chunk half sent; in MHD's hands, since the socket
-// took all of the last chunk and nothing of the next.
-typedef enum stall { MOVING, HALF_SENT, LEFT_TO_MHD } stall;
-
-static stall look_at_stream(const fixture *f)
+// Bytes of the one stream that its socket has not taken.
+static size_t unsent_bytes(const fixture *f)
 {
-    stall st = MOVING;
+    size_t n = 0;
     pthread_mutex_lock(&f->srv->mu);
     fxi_http_job *j = f->srv->jobs;
     if (j) {
         pthread_mutex_lock(&j->mu);
-        if (j->reply.ended) st = j->suspended ? MOVING : LEFT_TO_MHD;
-        if (j->suspended && j->chunk_sent) st = HALF_SENT;
+        n = j->reply.out.n - j->reply.n_sent;
         pthread_mutex_unlock(&j->mu);
     }
     pthread_mutex_unlock(&f->srv->mu);
-    return st;
+    return n;
 }
 
-static bool is_suspended(const fixture *f)
-{
-    pthread_mutex_lock(&f->srv->mu);
-    fxi_http_job *j = f->srv->jobs;
-    bool waits = false;
-    if (j) {
-        pthread_mutex_lock(&j->mu);
-        waits = j->n_out >= BIG_BYTES && j->suspended;
-        pthread_mutex_unlock(&j->mu);
-    }
-    pthread_mutex_unlock(&f->srv->mu);
-    return waits;
-}
-
-static void wait_until(const fixture *f, bool (*is_true)(const fixture *f))
-{
-    for (const double end_s = fxi_now_s() + WAIT_S; !is_true(f); nap())
-        assert_true(fxi_now_s() < end_s);
-}
-
-// A stream whose first token has left, and whose reader takes no more than its buffers do.
-static int begin_unread(const fixture *f)
+// A stream of N_BIG tokens, of which n have come.
+static int begin_stream(const fixture *f, int n)
 {
     const int fd = http_open(f->port);
-    fake_engine_open(f->eng, 0);
+    fake_engine_open(f->eng, n);
     http_post(fd, TEXT, "{\"prompt\":\"dam 120\",\"max_tokens\":120,\"stream\":true}");
-    fake_engine_open(f->eng, 1);
-    wait_until(f, is_suspended);
-    fake_engine_open(f->eng, N_BIG);
-    assert_true(fake_engine_wait_idle(f->eng, WAIT_S));
     return fd;
 }
 
-// The same until a chunk of one is half sent.
-static int begin_stalled(const fixture *f)
+// The same once the socket takes no more.
+static int begin_stalled(const fixture *f, int n)
 {
-    for (const double end_s = fxi_now_s() + WAIT_S; fxi_now_s() < end_s;) {
-        stall st;
-        const int fd = begin_unread(f);
-        while ((st = look_at_stream(f)) == MOVING && fxi_now_s() < end_s) nap();
-        if (st == HALF_SENT) return fd;
-        http_reset(fd);
-        wait_nothing_held(f);
+    const int n_before = fake_engine_counts(f->eng).n_submitted, fd = begin_stream(f, n);
+    size_t was = 0, now = 0;
+    wait_submitted(f, n_before + 1);
+    if (n == N_BIG) assert_true(fake_engine_wait_idle(f->eng, WAIT_S));
+    for (const double end_s = fxi_now_s() + WAIT_S; !now || now != was;) {
+        assert_true(fxi_now_s() < end_s);
+        was = unsent_bytes(f);
+        for (int i = 0; i < 25; i++) nap();
+        now = unsent_bytes(f);
     }
-    fail_msg("no chunk is ever half sent");
-    return -1;
-}
-
-// All tokens but the last have come, a chunk is half sent, and there is text behind it.
-static bool has_text_behind(const fixture *f)
-{
-    bool has = false;
-    pthread_mutex_lock(&f->srv->mu);
-    fxi_http_job *j = f->srv->jobs;
-    if (j) {
-        pthread_mutex_lock(&j->mu);
-        const size_t n_left = j->reply.out.n - j->reply.n_sent;
-        const bool are_all = j->n_out + n_left >= (uint64_t)(N_BIG - 1) * BIG_BYTES;
-        has = are_all && j->suspended && j->chunk_sent && n_left > j->chunk_bytes;
-        pthread_mutex_unlock(&j->mu);
-    }
-    pthread_mutex_unlock(&f->srv->mu);
-    return has;
-}
-
-static int begin_unended(const fixture *f)
-{
-    for (const double end_s = fxi_now_s() + WAIT_S; fxi_now_s() < end_s;) {
-        const int fd = http_open(f->port);
-        fake_engine_open(f->eng, 0);
-        http_post(fd, TEXT, "{\"prompt\":\"dam 120\",\"max_tokens\":120,\"stream\":true}");
-        fake_engine_open(f->eng, 1);
-        wait_until(f, is_suspended);
-        fake_engine_open(f->eng, N_BIG - 1);
-        for (int i = 0; i < 200; i++, nap())
-            if (has_text_behind(f)) return fd;
-        http_reset(fd); // MHD has the rest: the socket took all of a chunk
-        wait_nothing_held(f);
-    }
-    fail_msg("no chunk is ever half sent with text behind it");
-    return -1;
+    return fd;
 }
 
 static const fxi_server_options roomy = {.max_out_bytes = 64 * MIB, .max_queue_bytes = 256 * MIB};
@@ -197,7 +131,7 @@ static void test_stalled_reader_gets_the_whole_stream(void **state)
 {
     (void)state;
     fixture f = fixture_open(roomy);
-    const int fd = begin_stalled(&f);
+    const int fd = begin_stalled(&f, N_BIG);
     http_reply r = http_read(fd);
     assert_true(r.status == 200 && !r.cut);
     assert_true(r.body.n > (size_t)N_BIG * BIG_BYTES);
@@ -211,14 +145,14 @@ static void test_stalled_reader_gets_the_whole_stream(void **state)
     fixture_close(&f);
 }
 
-// What came while a chunk was half sent leaves once it is whole, though no token follows.
+// What came while the socket was full leaves once it is not, though no token follows.
 static void test_stalled_reader_gets_what_came_meanwhile(void **state)
 {
     (void)state;
     fxi_server_options opt = roomy;
     opt.ping_s = 1e6; // nothing else wakes the stream
     fixture f = fixture_open(opt);
-    const int fd = begin_unended(&f);
+    const int fd = begin_stalled(&f, N_BIG - 1);
     static char piece[64 << 10];
     for (size_t n = 0; n < (size_t)(N_BIG - 1) * BIG_BYTES;) {
         const ssize_t n_more = read(fd, piece, sizeof piece);
@@ -234,9 +168,9 @@ static void test_stalled_reader_that_leaves_is_forgotten(void **state)
 {
     (void)state;
     fixture f = fixture_open(roomy);
-    http_reset(begin_stalled(&f));
+    http_reset(begin_stalled(&f, N_BIG));
     wait_nothing_held(&f);
-    close(begin_stalled(&f));
+    close(begin_stalled(&f, N_BIG));
     wait_nothing_held(&f);
     fixture_close(&f);
 }
@@ -247,9 +181,9 @@ static void test_stalled_reader_that_stays_is_cut_off(void **state)
     fxi_server_options opt = roomy;
     opt.read_timeout_s = 0.2;
     fixture f = fixture_open(opt);
-    const int fd = begin_unread(&f);
+    const int fd = begin_stream(&f, N_BIG);
+    wait_submitted(&f, 1);
     wait_nothing_held(&f);
-    assert_int_equal(fxi_peers_look(&f.srv->peers).counts.n_late, 1);
     http_reply r = http_read(fd);
     assert_true(r.cut);
     http_reply_free(&r);
@@ -258,13 +192,13 @@ static void test_stalled_reader_that_stays_is_cut_off(void **state)
 }
 
 // A stop gives it the time that it gives to all, and no more.
-static void test_stop_beside_a_stalled_reader(void **state)
+static void test_stop_with_a_stalled_reader(void **state)
 {
     (void)state;
     fxi_server_options opt = roomy;
     opt.grace_s = 0.05;
     fixture f = fixture_open(opt);
-    const int fd = begin_stalled(&f);
+    const int fd = begin_stalled(&f, N_BIG);
     const double start_s = fxi_now_s();
     fixture_close(&f);
     assert_true(fxi_now_s() - start_s < WAIT_S / 2);
@@ -287,7 +221,7 @@ static void test_stop_waits_for_a_reader_that_goes_on(void **state)
     pthread_t stopper;
     opt.grace_s = WAIT_S;
     fixture f = fixture_open(opt);
-    const int fd = begin_stalled(&f);
+    const int fd = begin_stalled(&f, N_BIG);
     pthread_create(&stopper, NULL, stop_server, f.srv);
     http_reply r = http_read(fd);
     assert_true(r.status == 200 && !r.cut);
@@ -295,54 +229,21 @@ static void test_stop_waits_for_a_reader_that_goes_on(void **state)
     http_reply_free(&r);
     close(fd);
     pthread_join(stopper, NULL);
-    fx_engine_close(f.eng);
-}
-
-// ---- whose thread sends -----------------------------------------------------------------------
-
-static int fill_cores(void **state)
-{
-    (void)state;
-    fake_engine_threads(1 << 20);
-    return 0;
-}
-
-static int free_cores(void **state)
-{
-    (void)state;
-    fake_engine_threads(1);
-    return 0;
-}
-
-// The sender runs beside an engine that leaves a core free, and only there.
-static void test_sender_is_where_a_core_is_free(void **state)
-{
-    (void)state;
-    for (int i = 0; i < 2; i++) {
-        fake_engine_threads(i ? 1 << 20 : 0);
-        fixture f = fixture_open((fxi_server_options){0});
-        pthread_mutex_lock(&f.srv->wakes.mu);
-        assert_int_equal(f.srv->wakes.has_sender, !i);
-        pthread_mutex_unlock(&f.srv->wakes.mu);
-        fixture_close(&f);
-    }
-    fake_engine_threads(1);
+    f.srv = NULL;
+    fixture_close(&f);
 }
 
 FX_SUITE(test_server_streams)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_stream_of_an_old_client_has_no_chunks),
-        cmocka_unit_test(test_streams_are_the_same_however_they_are_sent),
+        cmocka_unit_test(test_streams_follow_each_other_on_a_connection),
         cmocka_unit_test(test_stalled_reader_gets_the_whole_stream),
         cmocka_unit_test(test_stalled_reader_gets_what_came_meanwhile),
         cmocka_unit_test(test_stalled_reader_that_leaves_is_forgotten),
         cmocka_unit_test(test_stalled_reader_that_stays_is_cut_off),
-        cmocka_unit_test(test_stop_beside_a_stalled_reader),
+        cmocka_unit_test(test_stop_with_a_stalled_reader),
         cmocka_unit_test(test_stop_waits_for_a_reader_that_goes_on),
     };
-    const struct CMUnitTest once[] = {cmocka_unit_test(test_sender_is_where_a_core_is_free)};
-    return cmocka_run_group_tests_name("whose thread sends", once, NULL, NULL) +
-           cmocka_run_group_tests_name("a sender sends", tests, NULL, NULL) +
-           cmocka_run_group_tests_name("the engine's thread sends", tests, fill_cores, free_cores);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,7 +15,7 @@
 
 #include "base/fail.h"
 #include "base/number/rng.h"
-#include "engine/grammar/answer_grammar.h"
+#include "engine/grammar/grammars.h"
 #include "grammar/automaton/gram_auto.h"
 #include "server/fake_engine.h"
 #include "server/request/api_request.h"
@@ -31,12 +31,12 @@ fx_status fx_grammar_compile(const fx_engine *e, const fx_part *root, fx_grammar
 {
     uint32_t node = 0;
     fxi_gram_free(&walk_form);
-    FX_TRY(fxi_answer_part(&walk_form, NULL, root, &node, err));
+    FX_TRY(fxi_grammar_part(&walk_form, NULL, root, &node, err));
     FX_TRY(fxi_gram_finish(&walk_form, node, err));
     *out = calloc(1, sizeof **out);
     if (!*out) return FX_ENOMEM;
     atomic_init(&(*out)->n_ref, 1);
-    (*out)->eng = e;
+    (void)e;
     return FX_OK;
 }
 

@@ -1,6 +1,7 @@
 // waits.c - polls what only threads of the server know.
 #include "server/waits.h"
 
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,13 +16,19 @@
 
 void nap(void)
 {
-    nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+    pause_s(0.002);
 }
 
-fxi_ledger_gauges server_ledger(const fixture *f)
+void pause_s(double s)
 {
-    fxi_ledger_gauges g;
-    fxi_ledger_read(f->srv->ledger, &g);
+    nanosleep(&(struct timespec){.tv_sec = (time_t)s, .tv_nsec = (long)((s - (time_t)s) * 1e9)},
+              NULL);
+}
+
+fxi_quota_gauges server_quota(const fixture *f)
+{
+    fxi_quota_gauges g;
+    fxi_quota_read(f->srv->quota, &g);
     return g;
 }
 
@@ -35,7 +42,7 @@ fxi_workers_gauges server_workers(const fixture *f)
 void wait_held(const fixture *f, fxi_bytes_of of, size_t least, size_t most)
 {
     for (double end_s = fxi_now_s() + WAIT_S;; nap()) {
-        const size_t n = server_ledger(f).of_bytes[of];
+        const size_t n = server_quota(f).of_bytes[of];
         if (n >= least && n <= most) return;
         if (fxi_now_s() > end_s) fail_msg("bytes of kind %d: still %zu", (int)of, n);
     }
@@ -43,8 +50,8 @@ void wait_held(const fixture *f, fxi_bytes_of of, size_t least, size_t most)
 
 void wait_nothing_held(const fixture *f)
 {
-    for (double end_s = fxi_now_s() + WAIT_S; server_ledger(f).used_bytes; nap())
-        if (fxi_now_s() > end_s) fail_msg("still %zu bytes", server_ledger(f).used_bytes);
+    for (double end_s = fxi_now_s() + WAIT_S; server_quota(f).used_bytes; nap())
+        if (fxi_now_s() > end_s) fail_msg("still %zu bytes", server_quota(f).used_bytes);
 }
 
 void wait_grinding(const fixture *f, int n)
@@ -62,17 +69,36 @@ void wait_queued(const fixture *f, int n_small, int n_large)
     }
 }
 
+// Whether a count is one of these, as soon as it may be.
+static void wait_count(const fixture *f, size_t offset, int least, int most, const char *what)
+{
+    for (double end_s = fxi_now_s() + WAIT_S;; nap()) {
+        const fake_counts c = fake_engine_counts(f->eng);
+        const int n = *(const int *)(const void *)((const char *)&c + offset);
+        if (n >= least && n <= most) return;
+        if (fxi_now_s() > end_s) fail_msg("still %d %s", n, what);
+    }
+}
+
 void wait_submitted(const fixture *f, int n)
 {
-    for (double end_s = fxi_now_s() + WAIT_S; fake_engine_counts(f->eng).n_submitted != n; nap())
-        if (fxi_now_s() > end_s)
-            fail_msg("still %d submitted", fake_engine_counts(f->eng).n_submitted);
+    wait_count(f, offsetof(fake_counts, n_submitted), n, INT_MAX, "submitted");
+}
+
+void wait_cancelled(const fixture *f, int n)
+{
+    wait_count(f, offsetof(fake_counts, n_cancelled), n, INT_MAX, "cancelled");
+}
+
+void wait_running(const fixture *f, int n)
+{
+    wait_count(f, offsetof(fake_counts, n_running), n, n, "running");
 }
 
 void expect_reply(http_reply r, int status, const char *in_body)
 {
-    if (r.status != status || r.cut || !r.body.p || !strstr(r.body.p, in_body))
-        fail_msg("want %d with '%s', got %d%s: %.300s", status, in_body, r.status,
+    if (r.status != status || r.cut || (in_body && !(r.body.p && strstr(r.body.p, in_body))))
+        fail_msg("want %d with '%s', got %d%s: %.300s", status, in_body ? in_body : "", r.status,
                  r.cut ? " (cut)" : "", r.body.p ? r.body.p : "");
     http_reply_free(&r);
 }

@@ -4,7 +4,7 @@
 #define SERVER_WAITS_H
 
 #include "server/server_fixture.h"
-#include "server/work/ledger.h"
+#include "server/work/quota.h"
 #include "server/work/workers.h"
 
 #define TEXT   "/v1/completions"
@@ -12,20 +12,24 @@
 #define MIB    ((size_t)1 << 20)
 
 void nap(void); // 2 ms
+void pause_s(double s);
 
-fxi_ledger_gauges server_ledger(const fixture *f);
+fxi_quota_gauges server_quota(const fixture *f);
 fxi_workers_gauges server_workers(const fixture *f);
-// Until the ledger holds this much of a kind; nothing at all.
+// Until the quota holds this much of a kind; nothing at all.
 void wait_held(const fixture *f, fxi_bytes_of of, size_t least, size_t most);
 void wait_nothing_held(const fixture *f);
 // Until so many prompts are being tokenized ("grind").
 void wait_grinding(const fixture *f, int n);
 // Until so many pieces of work, small and large, wait for a worker.
 void wait_queued(const fixture *f, int n_small, int n_large);
-// Until so many requests have been submitted, all in all; run.
+// Until so many requests have been submitted, or cancelled, all in all; run.
 void wait_submitted(const fixture *f, int n);
+void wait_cancelled(const fixture *f, int n);
+void wait_running(const fixture *f, int n);
 
-// Fails the test unless the whole answer came with this status and this in its body; frees it.
+// Fails the test unless the whole answer came with this status and this in its body (NULL:
+// anything); frees it.
 void expect_reply(http_reply r, int status, const char *in_body);
 // A small request and /health are answered.
 void expect_small(const fixture *f);

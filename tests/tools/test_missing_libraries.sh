@@ -22,10 +22,10 @@ expect() {
 rm -rf "$folder"
 mkdir -p "$folder/root/usr/lib" "$folder/root/usr/include"
 configure
-expect "missing libraries: microhttpd, gnutls, jansson, pcre2-8, utf8proc, cmocka; on Debian: apt-get install\
- libmicrohttpd-dev libgnutls28-dev libjansson-dev libpcre2-dev libutf8proc-dev libcmocka-dev"
+expect "missing libraries: curl, gnutls, jansson, pcre2-8, utf8proc, cmocka; on Debian: apt-get install\
+ libcurl4-gnutls-dev libgnutls28-dev libjansson-dev libpcre2-dev libutf8proc-dev libcmocka-dev"
 
 touch "$folder/root/usr/lib/libjansson.so" "$folder/root/usr/include/jansson.h"
 configure -DFX_TESTS=OFF
-expect "missing libraries: microhttpd, gnutls, pcre2-8, utf8proc; on Debian: apt-get install\
- libmicrohttpd-dev libgnutls28-dev libpcre2-dev libutf8proc-dev"
+expect "missing libraries: curl, gnutls, pcre2-8, utf8proc; on Debian: apt-get install\
+ libcurl4-gnutls-dev libgnutls28-dev libpcre2-dev libutf8proc-dev"

@@ -1,7 +1,7 @@
 // ngram.h - where the last tokens of a text occurred before: an index that grows with the text.
 //
 // Prompt lookup (Saxena 2023; Yang et al., arXiv 2304.04487): an answer that quotes or edits its
-// prompt goes on as the prompt does. The index has every run of FXI_NGRAM tokens under its hash,
+// prompt continues as the prompt does. The index has every run of FXI_NGRAM tokens under its hash,
 // the latest first, so a token costs one insertion, and a search a few comparisons, however long
 // the text is. 8 to 12 bytes per token.
 //
@@ -24,8 +24,8 @@ typedef struct fxi_ngram {
 
 void fxi_ngram_free(fxi_ngram *x); // it is empty again
 
-// Adds the runs of tok[0..n_tok), a text that goes on from the one of the last call. False: no
-// memory; then the index has fewer of them, and a later call goes on.
+// Adds the runs of tok[0..n_tok), a text that continues the one of the last call. False: no
+// memory; then the index has fewer of them, and a later call adds the rest.
 bool fxi_ngram_grow(fxi_ngram *x, const int32_t *tok, int n_tok);
 
 // Where the end of tok[0..n_tok) has occurred before: the position of the token that followed it,

@@ -1,83 +1,109 @@
-// budget.c - the budget of the KV cache: its minimum, and changing it while groups run. A smaller
-// one is in effect once what sequences hold fits it; the rest goes back to the system bit by bit,
-// in the manager's steps.
-#include "base/system/memory.h" // defines: fxi_whole_memory_bytes
-#include "engine/memory/room.h"
+// budget.c - the budget of the KV cache: its minimum, changing it while requests run, and the
+// limits of memory cgroups.
+//
+// A smaller budget is in effect once what sequences hold fits it; the rest is returned to the
+// system bit by bit, in the manager's steps.
+//
+// The budget fits the limits of memory cgroups when the engine opens. Later other processes of the
+// cgroup take memory, or somebody lowers a limit, and the system kills the process that holds most.
+// So the budget in effect stays below what the cache holds plus what the cgroup has left, less a
+// reserve for everything else that the process allocates between two looks. What was requested
+// comes back with the memory: in steps of half a reserve, so that the budget does not follow every
+// small change. Memory is returned bit by bit while requests run, but at once if half of the
+// reserve is gone, since a pause is better than being killed.
+#include "base/system/memory.h" // defines: fxi_whole_memory_bytes, fxi_group_left_bytes
+#include "engine/memory/kv_memory.h"
 
-#define MIN_CTX_TOK 16 // a budget must hold that many tokens, or the whole context
+enum { MIN_CTX_TOK = 16 }; // a budget must hold that many tokens, or the whole context
+enum { LOOK_MS = 250, RESERVE_SHARE = 16 };
 
-int fxi_budget_least_tok(const fx_engine *eng)
+#define MOST_RESERVE_BYTES ((uint64_t)512 << 20)
+
+int fxi_budget_least_tok(const fxi_service *sv)
 {
-    return eng->info.ctx_tok < MIN_CTX_TOK ? eng->info.ctx_tok : MIN_CTX_TOK;
+    return sv->info->ctx_tok < MIN_CTX_TOK ? sv->info->ctx_tok : MIN_CTX_TOK;
 }
 
-uint64_t fxi_budget_least_bytes(const fx_engine *eng)
+uint64_t fxi_budget_least_bytes(const fxi_service *sv)
 {
-    return fxi_request_alone_bytes(eng, fxi_budget_least_tok(eng));
+    return fxi_request_alone_bytes(sv, fxi_budget_least_tok(sv));
 }
 
-fx_status fxi_budget_check_machine(const fx_engine *eng, uint64_t bytes, fx_error *err)
+fx_status fxi_budget_check_machine(const fxi_memory *m, uint64_t bytes, fx_error *err)
 {
-    const uint64_t whole = eng->vmm ? UINT64_MAX : fxi_whole_memory_bytes("");
+    const uint64_t whole = m->is_foreign ? UINT64_MAX : fxi_whole_memory_bytes("");
     if (bytes <= whole) return FX_OK;
     return fxi_fail(err, FX_EINVAL, "%llu bytes of KV memory; this machine or cgroup has %llu",
                     (unsigned long long)bytes, (unsigned long long)whole);
 }
 
-fx_status fxi_budget_check(const fx_engine *eng, uint64_t bytes, fx_error *err)
+fx_status fxi_budget_check(const fxi_memory *m, uint64_t bytes, fx_error *err)
 {
-    if (bytes != eng->budget_bytes && !fxi_kv_can(eng->kv, FXI_KV_ELASTIC))
+    const uint64_t least = fxi_budget_least_bytes(m->service);
+    if (bytes != m->service->budget_bytes && !fxi_kv_can(m->kv, FXI_KV_ELASTIC))
         return fxi_fail(err, FX_EINVAL, "the memory of the KV manager '%s' is fixed once it runs",
-                        eng->kv->ops->name);
-    const int n_tok = fxi_budget_least_tok(eng);
-    const uint64_t least = fxi_budget_least_bytes(eng);
+                        m->kv->ops->name);
     if (bytes < least)
         return fxi_fail(err, FX_EINVAL, "%llu bytes of KV memory; the least is %llu, for %d tokens",
-                        (unsigned long long)bytes, (unsigned long long)least, n_tok);
-    return fxi_budget_check_machine(eng, bytes, err);
+                        (unsigned long long)bytes, (unsigned long long)least,
+                        fxi_budget_least_tok(m->service));
+    return fxi_budget_check_machine(m, bytes, err);
+}
+
+uint64_t fxi_budget_wanted(const fxi_memory *m)
+{
+    const uint64_t requested = m->service->budget_bytes;
+    if (m->limit_bytes >= requested) return requested;
+    const uint64_t least = fxi_budget_least_bytes(m->service);
+    return m->limit_bytes > least ? m->limit_bytes : least;
 }
 
 // Frees memory that sequences hold. False: it is on its way, or no sequence holds any.
-static bool shed_last(fx_engine *eng)
+static bool free_last(fxi_memory *m)
 {
-    if (fxi_preempt_drop_late(eng)) return true;
-    return !eng->n_leaving && fxi_preempt_last(eng, true);
+    if (fxi_preempt_drop_late(m)) return true;
+    return !m->sched->n_swapping_out && fxi_preempt_last(m, true);
 }
 
-// Memory that a failed device has put out of use may never come free.
-static bool has_retired(const fx_engine *eng)
+void fxi_budget_apply(fxi_memory *m)
 {
-    fxi_kv_stats st;
-    fxi_kv_get_stats(eng->kv, &st);
-    return st.retired_bytes > 0;
-}
-
-uint64_t fxi_budget_wanted(const fx_engine *eng)
-{
-    if (eng->limit_bytes >= eng->budget_bytes) return eng->budget_bytes;
-    const uint64_t least = fxi_budget_least_bytes(eng);
-    return eng->limit_bytes > least ? eng->limit_bytes : least;
-}
-
-static fx_status set_or_aim(fx_engine *eng, uint64_t bytes)
-{
-    return (eng->limit_is_near ? fxi_kv_set_budget : fxi_kv_aim_budget)(eng->kv, bytes);
-}
-
-void fxi_budget_apply(fx_engine *eng)
-{
-    const uint64_t want = fxi_budget_wanted(eng);
-    const bool is_new = want != eng->opt.kv_memory_bytes;
-    eng->budget_waits = false;
-    eng->budget_follows &= eng->returning_bytes > 0;
-    if (!is_new && !eng->budget_follows) return;
+    const uint64_t want = fxi_budget_wanted(m);
+    const bool is_new = want != m->effective_bytes;
+    m->budget_waits = false;
+    m->budget_follows &= m->returning_bytes > 0;
+    if (!is_new && !m->budget_follows) return;
     fx_status st;
-    while ((st = set_or_aim(eng, want)) == FX_ENOSPACE && shed_last(eng)) {
-    }
-    eng->budget_waits = st == FX_ENOSPACE && !has_retired(eng);
+    do st = (m->limit_is_near ? fxi_kv_set_budget : fxi_kv_aim_budget)(m->kv, want);
+    while (st == FX_ENOSPACE && free_last(m));
+    fxi_kv_stats kv;
+    fxi_kv_get_stats(m->kv, &kv);
+    // Memory that a failed device has put out of use may never come free.
+    m->budget_waits = st == FX_ENOSPACE && !kv.retired_bytes;
     if (st != FX_OK || !is_new) return;
-    eng->opt.kv_memory_bytes = want;
-    eng->budget_follows = true;
-    fxi_engine_note(eng, (fx_record){.kind = FX_RECORD_budget, .n = (uint32_t)(want / (1u << 20))});
-    eng->n_freed++;
+    m->effective_bytes = want;
+    m->budget_follows = true;
+    fxi_journal_note(m->journal,
+                     (fx_record){.kind = FX_RECORD_budget, .n = (uint32_t)(want / (1u << 20))});
+    m->sched->n_freed++;
+}
+
+void fxi_limit_look(fxi_memory *m)
+{
+    const uint64_t now_ms = fxi_journal_ms(m->journal);
+    if (now_ms < m->limit_look_ms + LOOK_MS || !m->is_in_cgroup) return;
+    const uint64_t share = m->service->budget_bytes / RESERVE_SHARE;
+    const uint64_t reserve = share < MOST_RESERVE_BYTES ? share : MOST_RESERVE_BYTES;
+    const uint64_t left = fxi_group_left_bytes(m->root);
+    fxi_kv_stats kv;
+    fxi_kv_get_stats(m->kv, &kv);
+    const uint64_t whole = left == UINT64_MAX ? left : kv.mapped_bytes + left;
+    const uint64_t most = whole == UINT64_MAX ? whole : whole - (whole < reserve ? whole : reserve);
+    m->limit_look_ms = now_ms;
+    m->limit_is_near = left < reserve / 2;
+    if (most <= m->limit_bytes || most - m->limit_bytes > reserve / 2) m->limit_bytes = most;
+}
+
+int fxi_limit_wait_ms(const fxi_memory *m)
+{
+    return m->limit_bytes == UINT64_MAX ? 0 : 2 * LOOK_MS;
 }

@@ -24,4 +24,38 @@ void fxi_recorder_add(fxi_recorder *r, const fx_record *ev);
 size_t fxi_recorder_copy(const fxi_recorder *r, uint64_t from, fx_record *out, size_t max_n,
                          uint64_t *first);
 
+// The clock of an engine, and the recorder that is told with the time.
+typedef struct fxi_journal {
+    uint64_t (*now_us)(void *ud); // monotonic; called from any thread
+    void *now_ud;
+    fxi_recorder *recorder; // NULL: nothing is recorded
+} fxi_journal;
+
+static inline uint64_t fxi_journal_us(const fxi_journal *j)
+{
+    return j->now_us(j->now_ud);
+}
+
+static inline uint64_t fxi_journal_ms(const fxi_journal *j)
+{
+    return fxi_journal_us(j) / 1000;
+}
+
+// Notes an event with the time. Engine thread.
+static inline void fxi_journal_note(const fxi_journal *j, fx_record ev)
+{
+    if (!j->recorder) return;
+    ev.at_us = fxi_journal_us(j);
+    fxi_recorder_add(j->recorder, &ev);
+}
+
+// The same for a call of the KV manager that took so many ns and returned st.
+static inline void fxi_journal_note_call(const fxi_journal *j, fx_record ev, uint64_t ns,
+                                         fx_status st)
+{
+    ev.took_ns = ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX;
+    ev.status = (uint8_t)st;
+    fxi_journal_note(j, ev);
+}
+
 #endif

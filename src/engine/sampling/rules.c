@@ -1,6 +1,6 @@
 // rules.c - applies the rules of a request to a row of logits before a token is drawn.
 //
-//   grammar       tokens that its texts cannot go on with are masked: -inf
+//   grammar       tokens that cannot continue its texts are masked: -inf
 //   allow, ban    tokens that are not allowed, or are banned, or would complete a banned run of
 //                 tokens in the answer, are masked, too
 //   bias          added; a token listed more than once gets each bias, in the order of the list

@@ -29,8 +29,9 @@ typedef struct fxi_sample_view {
     int n_prompt, n_tok;
     const int32_t *end; // [n_end] banned before rule->min_tok: end-of-text and stop tokens
     int n_end;
-    const uint64_t *allowed; // [n_vocab / 64 + 1] tokens by which the grammar can go on or end, bit
-                             // id % 64 of word id / 64; NULL: all
+    const uint64_t
+        *allowed; // [n_vocab / 64 + 1] tokens by which the grammar continues or ends, bit
+                  // id % 64 of word id / 64; NULL: all
 } fxi_sample_view;
 
 // rules.c: applies the grammar's mask, allow, ban, bias, min_tok and the three penalties, in this
@@ -65,5 +66,17 @@ void fxi_logprob_of(const float *logits, int n_vocab, int32_t token, int n_top, 
 // The k likeliest tokens of a row, descending, without those whose logprob is -inf; returns their
 // number. Fast for k <= 2 FX_MAX_BEAM.
 int fxi_logprob_top(const float *logits, int n_vocab, int k, fx_logprob *top);
+
+// The probabilities of an answer's tokens, kept until they are emitted.
+typedef struct fxi_prob_log {
+    fx_token_prob *tok; // [cap] the first n are valid, except their `top`
+    fx_logprob *top;    // [cap][FX_MAX_TOP]; NULL while no token has one
+    int n, cap;
+} fxi_prob_log;
+
+bool fxi_prob_log_add(fxi_prob_log *l, const fx_token_prob *p);     // false: no memory
+bool fxi_prob_log_copy(fxi_prob_log *to, const fxi_prob_log *from); // to is empty
+fx_token_prob fxi_prob_log_at(const fxi_prob_log *l, int i);
+void fxi_prob_log_free(fxi_prob_log *l);
 
 #endif

@@ -111,11 +111,11 @@ static bool read_call(const fxi_call *c, fxi_api api, fxi_params *par, fxi_http_
     return fxi_params_parse(par, api, c->body, c->n_body, c->lim, err);
 }
 
-// Bills what an answer takes while it is made; given back when it has been sent.
-static bool bill_work(const fxi_call *c, size_t n_bytes, fxi_http_error *err)
+// Charges what an answer takes while it is made; given back when it has been sent.
+static bool charge_work(const fxi_call *c, size_t n_bytes, fxi_http_error *err)
 {
-    fxi_bill *bill = c->lim->bill;
-    return !bill || fxi_bytes_granted(err, fxi_bill_take(bill, FXI_BYTES_PROMPT, n_bytes));
+    fxi_charge *charge = c->lim->charge;
+    return !charge || fxi_bytes_granted(err, fxi_charge_reserve(charge, FXI_BYTES_PROMPT, n_bytes));
 }
 
 // ---- /tokenize ----------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ bool fxi_endpoint_tokenize(const fxi_call *c, fxi_buf *out, fxi_http_error *err)
     fxi_params par;
     fx_tokens t = {0};
     if (!read_call(c, FXI_API_TOKENIZE, &par, err)) return false;
-    bool ok = bill_work(c, (FXI_TEXT_COPIES + ID_BYTES) * c->n_body, err) &&
+    bool ok = charge_work(c, (FXI_TEXT_COPIES + ID_BYTES) * c->n_body, err) &&
               fxi_params_encode(&par, c->eng, 0, &t, err) &&
               fxi_endpoint_end(write_token_list(c, &t, par.token_strs, out), err);
     fx_tokens_free(&t);
@@ -159,7 +159,7 @@ bool fxi_endpoint_count(const fxi_call *c, fxi_buf *out, fxi_http_error *err)
     fxi_params par;
     fx_tokens t = {0};
     if (!read_call(c, FXI_API_COUNT, &par, err)) return false;
-    bool ok = bill_work(c, (FXI_TEXT_COPIES + ID_BYTES) * c->n_body, err) &&
+    bool ok = charge_work(c, (FXI_TEXT_COPIES + ID_BYTES) * c->n_body, err) &&
               fxi_params_encode(&par, c->eng, 0, &t, err) &&
               fxi_endpoint_end(fxi_buf_fmt(out, "{\"input_tokens\":%zu}", t.n), err);
     fx_tokens_free(&t);
@@ -192,7 +192,7 @@ bool fxi_endpoint_detokenize(const fxi_call *c, fxi_buf *out, fxi_http_error *er
     char *text = NULL;
     size_t n = 0;
     if (!read_call(c, FXI_API_DETOKENIZE, &par, err)) return false;
-    bool ok = bill_work(c, SPELL_COPIES * spelled_bytes(c, &par.tokens), err) &&
+    bool ok = charge_work(c, SPELL_COPIES * spelled_bytes(c, &par.tokens), err) &&
               (fx_detokenize(c->eng, par.tokens.id, par.tokens.n, !par.skip_special, NULL, &text,
                              &n, &e) == FX_OK ||
                fxi_http_fail_fx(err, &e, "tokens"));
@@ -213,7 +213,7 @@ bool fxi_endpoint_apply_template(const fxi_call *c, fxi_buf *out, fxi_http_error
     size_t n = 0;
     if (!read_call(c, FXI_API_CHAT, &par, err)) return false;
     const fx_chat_request q = fxi_params_chat(&par);
-    bool ok = bill_work(c, FXI_TEXT_COPIES * c->n_body, err) &&
+    bool ok = charge_work(c, FXI_TEXT_COPIES * c->n_body, err) &&
               (fx_chat_request_text(c->eng, &q, &text, &n, &e) == FX_OK ||
                fxi_http_fail_fx(err, &e, "messages"));
     fxi_params_free(&par);

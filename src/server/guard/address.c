@@ -41,31 +41,30 @@ const char *fxi_address_text(const fxi_address *a, char text[FXI_ADDRESS_TEXT_BY
     return text;
 }
 
-static fxi_visitor **visitor_bucket(fxi_crowd *c, const fxi_address *a)
+static fxi_address_entry **address_bucket(fxi_address_table *t, const fxi_address *a)
 {
-    return &c->bucket[fxi_secret_hash(c->secret, a->byte, sizeof a->byte) % FXI_N_VISITOR_BUCKET];
+    return &t->bucket[fxi_secret_hash(t->secret, a->byte, sizeof a->byte) % FXI_N_ADDRESS_BUCKET];
 }
 
-fxi_visitor *fxi_crowd_enter(fxi_crowd *c, const fxi_address *a)
+fxi_address_entry *fxi_address_table_enter(fxi_address_table *t, const fxi_address *a)
 {
-    fxi_visitor **at = visitor_bucket(c, a), *v = *at;
-    while (v && memcmp(&v->address, a, sizeof *a) != 0) v = v->next;
-    if (!v) {
-        v = calloc(1, sizeof *v);
-        if (!v) return NULL;
-        v->address = *a;
-        v->next = *at;
-        *at = v;
+    fxi_address_entry **bucket = address_bucket(t, a), *e = *bucket;
+    while (e && memcmp(&e->address, a, sizeof *a) != 0) e = e->next;
+    if (!e && (e = calloc(1, sizeof *e))) {
+        e->address = *a;
+        e->next = *bucket;
+        *bucket = e;
     }
-    v->n_conn++;
-    return v;
+    if (!e) e = &t->other;
+    e->n_conn++;
+    return e;
 }
 
-void fxi_crowd_leave(fxi_crowd *c, fxi_visitor *v)
+void fxi_address_table_leave(fxi_address_table *t, fxi_address_entry *e)
 {
-    if (--v->n_conn) return;
-    fxi_visitor **at = visitor_bucket(c, &v->address);
-    while (*at != v) at = &(*at)->next;
-    *at = v->next;
-    free(v);
+    if (--e->n_conn || e == &t->other) return;
+    fxi_address_entry **at = address_bucket(t, &e->address);
+    while (*at != e) at = &(*at)->next;
+    *at = e->next;
+    free(e);
 }

@@ -1,4 +1,4 @@
-// address.h - clients by address, and how many connections each address has.
+// address.h - addresses of clients, and how many connections each of them has.
 //
 // An IPv6 client usually has a whole network of 2^64 addresses, so those count as one. An IPv4
 // address written as IPv6 is the IPv4 address.
@@ -23,21 +23,23 @@ bool fxi_address_is_loopback(const fxi_address *a);
 // "203.0.113.9", "2001:db8::"; returns text.
 const char *fxi_address_text(const fxi_address *a, char text[FXI_ADDRESS_TEXT_BYTES]);
 
-typedef struct fxi_visitor { // an address with at least one connection
+typedef struct fxi_address_entry { // an address with at least one connection
     fxi_address address;
     int n_conn;
-    struct fxi_visitor *next;
-} fxi_visitor;
+    struct fxi_address_entry *next;
+} fxi_address_entry;
 
-enum { FXI_N_VISITOR_BUCKET = 256 };
+enum { FXI_N_ADDRESS_BUCKET = 256 };
 
-typedef struct fxi_crowd { // all zero but for the secret: empty. The caller locks it.
-    fxi_secret secret;     // fxi_secret_make
-    fxi_visitor *bucket[FXI_N_VISITOR_BUCKET];
-} fxi_crowd;
+typedef struct fxi_address_table { // all zero but for the secret: empty. The caller locks it.
+    fxi_secret secret;             // fxi_secret_make
+    fxi_address_entry *bucket[FXI_N_ADDRESS_BUCKET];
+    fxi_address_entry other; // all addresses that there was no memory for
+} fxi_address_table;
 
-// Counts one more connection of this address. NULL: out of memory.
-fxi_visitor *fxi_crowd_enter(fxi_crowd *c, const fxi_address *a);
-void fxi_crowd_leave(fxi_crowd *c, fxi_visitor *v); // frees v with its last connection
+// Counts one more connection of this address.
+fxi_address_entry *fxi_address_table_enter(fxi_address_table *t, const fxi_address *a);
+// Counts one less; frees the entry with the last one.
+void fxi_address_table_leave(fxi_address_table *t, fxi_address_entry *e);
 
 #endif

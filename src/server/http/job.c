@@ -1,25 +1,22 @@
-// job.c - one HTTP request: received by its I/O thread, submitted by a worker, advanced by the
-// engine's thread, ended by any of them, by the watcher, or by the server's stop.
+// job.c - one HTTP request: received by the I/O thread, submitted by a worker, advanced by the
+// engine's thread, ended by any of them or by the server's stop, and freed once all of them have
+// dropped their references.
 //
-//   BODY --fxi_http_job_post--> WAIT --fxi_http_send_reply--> REPLY --completed--> freed once the
-//   worker and the engine have dropped their references too
-//
-// While there is nothing to send, the connection is suspended. Whoever adds to the reply or ends it
-// resumes the connection under job.mu, or lists the job for http_send.c, which sends what a step
-// has brought past MHD; `suspended` says whether there is a connection to resume.
+// Whoever adds to the reply or ends it posts the job to the loop, which sends it.
 #include "server/http/http.h"
 
-#include <linux/sockios.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
-#include <sys/ioctl.h>
+#include <string.h>
+#include <unistd.h>
 
+#include "base/json/json_write.h"
 #include "base/system/clock.h" // defines: fxi_now_s
 
 // ---- life -------------------------------------------------------------------------------------
 
-fxi_http_job *fxi_http_job_new(fxi_server *srv, struct MHD_Connection *conn)
+fxi_http_job *fxi_http_job_new(fxi_server *srv, fxi_conn *conn)
 {
     fxi_http_job *job = calloc(1, sizeof *job);
     if (!job) return NULL;
@@ -28,13 +25,14 @@ fxi_http_job *fxi_http_job_new(fxi_server *srv, struct MHD_Connection *conn)
         return NULL;
     }
     atomic_init(&job->refs, 1);
-    fxi_bill_open(&job->bill, srv->ledger);
-    if (srv->eng) fxi_ledger_note(srv->ledger, FXI_BYTES_GRAMMAR, fx_grammar_memory(srv->eng));
+    fxi_charge_open(&job->charge, srv->quota);
+    if (srv->eng) fxi_quota_note(srv->quota, FXI_BYTES_GRAMMAR, fx_grammar_memory(srv->eng));
     job->srv = srv;
     job->eng = srv->eng;
     job->metrics = fxi_metrics_ref(srv->metrics);
     job->tenant = fxi_tenant_anonymous();
     job->conn = conn;
+    job->fd = conn->io.fd;
     job->started_s = fxi_now_s();
     return job;
 }
@@ -46,81 +44,126 @@ void fxi_http_job_unref(fxi_http_job *job)
     fxi_tenant_release(job->tenant);
     fxi_metrics_unref(job->metrics);
     fxi_buf_free(&job->answer);
-    fxi_body_free(&job->body, &job->bill);
+    fxi_body_free(&job->body, &job->charge);
     free(job->part);
     free(job->span);
-    fxi_bill_close(&job->bill);
+    fxi_charge_close(&job->charge);
     pthread_mutex_destroy(&job->mu);
     free(job);
 }
 
 // ---- bytes ------------------------------------------------------------------------------------
 
-// Bills the reply's text as it is now. False: the ledger is beyond its limit.
-static bool bill_text_locked(fxi_http_job *job)
+// Charges the reply's text as it is now. False: the quota is beyond its limit.
+static bool charge_text_locked(fxi_http_job *job)
 {
     size_t was = job->text_bytes, now = job->reply.out.cap + job->reply.kept_bytes;
     job->text_bytes = now;
-    if (now > was) return fxi_bill_force(&job->bill, FXI_BYTES_ANSWER, now - was);
-    fxi_bill_give(&job->bill, FXI_BYTES_ANSWER, was - now);
+    if (now > was) return fxi_charge_add(&job->charge, FXI_BYTES_ANSWER, now - was);
+    fxi_charge_release(&job->charge, FXI_BYTES_ANSWER, was - now);
     return true;
 }
 
 size_t fxi_http_job_take(fxi_http_job *job, char *dst, size_t max)
 {
     size_t n = fxi_reply_take(&job->reply, dst, max);
-    bill_text_locked(job);
+    charge_text_locked(job);
     return n;
 }
 
-// ---- waking and ending ------------------------------------------------------------------------
+// ---- posting ----------------------------------------------------------------------------------
 
-void fxi_http_job_resume(fxi_http_job *job)
+void fxi_loop_wake_locked(fxi_loop *l)
 {
-    if (!job->suspended) return;
-    job->suspended = false;
-    MHD_resume_connection(job->conn);
+    const uint64_t one = 1;
+    if (l->is_woken || l->wake_fd < 0) return;
+    l->is_woken = true;
+    const ssize_t n = write(l->wake_fd, &one, sizeof one);
+    (void)n; // fails only if the count is full, and then the thread wakes too
 }
 
-static void wake_locked(fxi_http_job *job)
+void fxi_loop_post(fxi_loop *l, fxi_http_job *job, bool now)
 {
-    job->last_out_s = fxi_now_s();
-    fxi_http_job_resume(job);
+    pthread_mutex_lock(&l->mu);
+    if (!job->is_posted) {
+        job->is_posted = true;
+        job->next_ready = NULL;
+        atomic_fetch_add(&job->refs, 1);
+        *l->last_ready = job;
+        l->last_ready = &job->next_ready;
+    }
+    if (now) fxi_loop_wake_locked(l);
+    pthread_mutex_unlock(&l->mu);
 }
 
-// A step brings a token to each stream. They send together when it is over, or later. While a
-// connection is suspended, the server is there.
-static void wake_after_step_locked(fxi_http_job *job)
+void fxi_loop_wake(fxi_loop *l)
 {
-    const bool soon = job->reply.ended || !job->n_out;
-    job->last_out_s = fxi_now_s();
-    if (!job->suspended) return;
-    atomic_fetch_add(&job->refs, 1);
-    if (fxi_wakes_add(&job->srv->wakes, &job->wake, soon ? FXI_WAKE_SOON : FXI_WAKE_HELD,
-                      job->last_out_s))
-        return;
-    atomic_fetch_sub(&job->refs, 1); // the list has one
-    if (soon) fxi_http_job_resume(job);
+    pthread_mutex_lock(&l->mu);
+    if (l->first_ready) fxi_loop_wake_locked(l);
+    pthread_mutex_unlock(&l->mu);
 }
 
-// The id of part i. False: there is no such part.
-static bool part_id(fxi_http_job *job, int i, bool *live, uint64_t *id)
+fxi_http_job *fxi_loop_pop(fxi_loop *l)
 {
-    pthread_mutex_lock(&job->mu);
-    bool found = i < job->n_part;
-    *live = found && job->part[i].submitted && !job->part[i].over;
-    if (*live) *id = job->part[i].id;
-    pthread_mutex_unlock(&job->mu);
-    return found;
+    pthread_mutex_lock(&l->mu);
+    fxi_http_job *job = l->first_ready;
+    if (job) {
+        l->first_ready = job->next_ready;
+        if (!l->first_ready) l->last_ready = &l->first_ready;
+        job->is_posted = false;
+    }
+    pthread_mutex_unlock(&l->mu);
+    return job;
 }
 
-// Copies the ids out one by one: the engine must not be called with the lock held.
+void fxi_http_job_wake(fxi_http_job *job)
+{
+    fxi_loop_post(&job->srv->loop, job, true);
+}
+
+// ---- ending -----------------------------------------------------------------------------------
+
+// The engine must not be called with the lock held.
 static void cancel_parts(fxi_http_job *job)
 {
-    bool live;
-    uint64_t id;
-    for (int i = 0; part_id(job, i, &live, &id); i++)
-        if (live) fx_cancel(job->eng, id);
+    pthread_mutex_lock(&job->mu);
+    for (int i = 0; i < job->n_part; i++) {
+        const fxi_job_part p = job->part[i];
+        pthread_mutex_unlock(&job->mu);
+        if (p.submitted && !p.over) fx_cancel(job->eng, p.id);
+        pthread_mutex_lock(&job->mu);
+    }
+    pthread_mutex_unlock(&job->mu);
+}
+
+bool fxi_http_job_end(fxi_http_job *job, const fxi_http_error *e)
+{
+    pthread_mutex_lock(&job->mu);
+    const bool was_open = !job->reply.ended || job->rendering;
+    if (job->rendering) job->reply.err = *e;
+    job->rendering = false;
+    fxi_reply_fail(&job->reply, e);
+    charge_text_locked(job);
+    if (was_open) fxi_http_job_wake(job);
+    pthread_mutex_unlock(&job->mu);
+    if (was_open) cancel_parts(job);
+    fxi_http_job_drop_work(job);
+    if (fxi_workers_drop(job->srv->workers, &job->render)) fxi_http_job_unref(job);
+    return was_open;
+}
+
+bool fxi_http_job_hang_up(fxi_http_job *job)
+{
+    fxi_http_error e;
+    fxi_http_fail(&e, 499, NULL, NULL, "the client has gone");
+    return fxi_http_job_end(job, &e);
+}
+
+void fxi_http_job_drop_work(fxi_http_job *job)
+{
+    if (!fxi_workers_drop(job->srv->workers, &job->work)) return;
+    fxi_body_free(&job->body, &job->charge);
+    fxi_http_job_unref(job);
 }
 
 bool fxi_http_job_is_over(fxi_http_job *job)
@@ -135,45 +178,17 @@ void fxi_http_job_answer(fxi_http_job *job, fxi_buf *body)
 {
     pthread_mutex_lock(&job->mu);
     if (!job->reply.ended) {
-        fxi_bill_force(&job->bill, FXI_BYTES_ANSWER, body->cap);
+        fxi_charge_add(&job->charge, FXI_BYTES_ANSWER, body->cap);
         job->answer = *body;
         *body = (fxi_buf){0};
         job->reply.ended = true;
-        wake_locked(job);
+        fxi_http_job_wake(job);
     }
     pthread_mutex_unlock(&job->mu);
     fxi_buf_free(body);
 }
 
-// Where the ledger is beyond its limit, an answer that holds more than a little is the one to go.
-static void add_event_locked(fxi_job_part *part, const fx_event *ev)
-{
-    fxi_http_job *job = part->job;
-    fxi_http_error e;
-    fxi_reply_event(&job->reply, part->index, ev);
-    fxi_account_event(part, ev);
-    part->over = ev->last;
-    if (ev->last) fxi_bill_give(&job->bill, FXI_BYTES_QUEUE, part->n_bytes);
-    if (bill_text_locked(job) || job->text_bytes <= FXI_SMALL_BILL_BYTES) return;
-    fxi_http_fail(&e, 503, "overloaded", NULL, "answers that wait take all the memory there is");
-    fxi_reply_fail(&job->reply, &e);
-}
-
 // ---- large answers ----------------------------------------------------------------------------
-
-static void finish_render(fxi_http_job *job, bool ok, fxi_buf *b)
-{
-    pthread_mutex_lock(&job->mu);
-    if (job->rendering) {
-        if (b->cap > job->body_bytes)
-            fxi_bill_force(&job->bill, FXI_BYTES_ANSWER, b->cap - job->body_bytes);
-        if (!ok) fxi_http_fail_memory(&job->reply.err);
-        if (ok) job->answer = *b, *b = (fxi_buf){0};
-        job->rendering = false;
-        wake_locked(job);
-    }
-    pthread_mutex_unlock(&job->mu);
-}
 
 // On a worker. Nobody changes a reply that has ended, except for its error.
 static void run_render(fxi_work *w)
@@ -182,23 +197,33 @@ static void run_render(fxi_work *w)
     fxi_buf b = {0};
     const bool ok =
         fxi_buf_reserve(&b, fxi_whole_bytes(&job->reply)) && fxi_whole_body(&b, &job->reply);
-    finish_render(job, ok, &b);
+    pthread_mutex_lock(&job->mu);
+    if (job->rendering) {
+        if (b.cap > job->body_bytes)
+            fxi_charge_add(&job->charge, FXI_BYTES_ANSWER, b.cap - job->body_bytes);
+        if (!ok) fxi_http_fail_memory(&job->reply.err);
+        if (ok) job->answer = b, b = (fxi_buf){0};
+        job->rendering = false;
+        fxi_http_job_wake(job);
+    }
+    pthread_mutex_unlock(&job->mu);
     fxi_buf_free(&b);
     fxi_http_job_unref(job);
 }
 
-// A large answer is billed before it is made, and made by a worker. False: it is small, it streams,
-// or it has become an error. The connection is still there, and so is the server.
+// A large answer is charged before it is made, and made by a worker. False: it is small, streams,
+// or has become an error. The connection is still there, and so is the server.
 static bool post_render_locked(fxi_http_job *job)
 {
     fxi_reply *r = &job->reply;
     if (r->spec.stream || !r->ended || r->err.status) return false;
     const size_t n = fxi_buf_cap_for(fxi_whole_bytes(r));
-    if (n <= FXI_SMALL_BILL_BYTES) return false;
-    if (!fxi_bytes_granted(&r->err, fxi_bill_take(&job->bill, FXI_BYTES_ANSWER, n))) return false;
+    if (n <= FXI_SMALL_CHARGE_BYTES) return false;
+    if (!fxi_bytes_granted(&r->err, fxi_charge_reserve(&job->charge, FXI_BYTES_ANSWER, n)))
+        return false;
     job->body_bytes = n;
     job->rendering = true;
-    job->render = (fxi_work){.run = run_render, .lane = job->client, .large = true};
+    job->render = (fxi_work){.run = run_render, .client = job->client, .large = true};
     atomic_fetch_add(&job->refs, 1);
     fxi_workers_post(job->srv->workers, &job->render);
     return true;
@@ -210,67 +235,28 @@ void fxi_http_job_on_event(void *ud, const fx_event *ev)
 {
     fxi_job_part *part = ud;
     fxi_http_job *job = part->job;
+    fxi_reply *r = &job->reply;
+    fxi_http_error e;
     pthread_mutex_lock(&job->mu);
-    bool was_ended = job->reply.ended;
-    add_event_locked(part, ev);
-    const bool is_full = fxi_reply_is_full(&job->reply, part->index, ev);
-    bool failed = !was_ended && job->reply.err.status;
-    const bool has_news = !was_ended && fxi_reply_has_news(&job->reply);
-    if (has_news && !post_render_locked(job)) wake_after_step_locked(job);
+    const bool was_ended = r->ended;
+    fxi_reply_event(r, part->index, ev);
+    fxi_account_event(part, ev);
+    part->over = ev->last;
+    if (ev->last) fxi_charge_release(&job->charge, FXI_BYTES_QUEUE, part->n_bytes);
+    // Beyond the limit an answer that holds more than a little is the one to end.
+    if (!charge_text_locked(job) && job->text_bytes > FXI_SMALL_CHARGE_BYTES) {
+        fxi_http_fail(&e, 503, "overloaded", NULL,
+                      "answers that wait take all the memory there is");
+        fxi_reply_fail(r, &e);
+    }
+    const bool is_full = fxi_reply_is_full(r, part->index, ev);
+    const bool failed = !was_ended && r->err.status;
+    if (!was_ended && fxi_reply_has_news(r) && !post_render_locked(job))
+        fxi_loop_post(&job->srv->loop, job, false);
     pthread_mutex_unlock(&job->mu);
     if (failed) cancel_parts(job);
     if (is_full) fx_stop_choice(job->eng, ev->request_id, ev->choice);
     if (ev->last) fxi_http_job_unref(job);
-}
-
-void fxi_http_job_drop_work(fxi_http_job *job)
-{
-    if (!fxi_workers_drop(job->srv->workers, &job->work)) return;
-    fxi_body_free(&job->body, &job->bill);
-    fxi_http_job_unref(job);
-}
-
-static void drop_render(fxi_http_job *job)
-{
-    if (fxi_workers_drop(job->srv->workers, &job->render)) fxi_http_job_unref(job);
-}
-
-static bool is_open_locked(const fxi_http_job *job)
-{
-    return !job->reply.ended || job->rendering;
-}
-
-void fxi_http_job_end(fxi_http_job *job, const fxi_http_error *e)
-{
-    pthread_mutex_lock(&job->mu);
-    const bool was_open = is_open_locked(job);
-    if (job->rendering) job->reply.err = *e;
-    job->rendering = false;
-    fxi_reply_fail(&job->reply, e);
-    bill_text_locked(job);
-    if (was_open) wake_locked(job);
-    pthread_mutex_unlock(&job->mu);
-    if (was_open) cancel_parts(job);
-    fxi_http_job_drop_work(job);
-    drop_render(job);
-}
-
-void fxi_http_job_cut(fxi_http_job *job)
-{
-    pthread_mutex_lock(&job->mu);
-    job->broken = job->chunk_bytes > 0;
-    if (job->broken) fxi_http_job_resume(job);
-    pthread_mutex_unlock(&job->mu);
-}
-
-void fxi_http_job_hangup(fxi_http_job *job)
-{
-    fxi_http_error e;
-    fxi_http_fail(&e, 499, NULL, NULL, "the client has gone");
-    pthread_mutex_lock(&job->mu);
-    job->gone = is_open_locked(job);
-    pthread_mutex_unlock(&job->mu);
-    fxi_http_job_end(job, &e);
 }
 
 // ---- streams without requests ------------------------------------------------------------------
@@ -280,7 +266,7 @@ bool fxi_http_job_watch(fxi_http_job *job, bool is_stream,
                         void (*leave)(fxi_http_job *job))
 {
     pthread_mutex_lock(&job->mu);
-    const bool is_here = job->conn != NULL;
+    const bool is_here = job->fd >= 0;
     if (is_here) {
         job->look = look;
         job->leave = leave;
@@ -291,31 +277,35 @@ bool fxi_http_job_watch(fxi_http_job *job, bool is_stream,
     return is_here;
 }
 
+void fxi_http_job_leave(fxi_http_job *job)
+{
+    pthread_mutex_lock(&job->mu);
+    void (*leave)(fxi_http_job *) = job->leave;
+    job->fd = -1;
+    pthread_mutex_unlock(&job->mu);
+    if (leave) leave(job);
+}
+
 bool fxi_http_job_add(fxi_http_job *job, bool ok, const fxi_buf *text)
 {
     fxi_http_error e;
     pthread_mutex_lock(&job->mu);
     const bool is_open = !job->reply.ended;
-    ok = is_open && ok && fxi_buf_add(&job->reply.out, text->p, text->n) && bill_text_locked(job);
+    ok = is_open && ok && fxi_buf_add(&job->reply.out, text->p, text->n) && charge_text_locked(job);
     if (is_open && !ok) {
         (void)fxi_http_fail_memory(&e);
         fxi_reply_fail(&job->reply, &e);
     }
+    if (is_open) fxi_http_job_wake(job);
     pthread_mutex_unlock(&job->mu);
     return ok;
-}
-
-uint64_t fxi_http_job_queued_bytes(const fxi_http_job *job)
-{
-    int n = 0;
-    return ioctl(job->fd, SIOCOUTQ, &n) || n < 0 ? 0 : (uint64_t)n;
 }
 
 bool fxi_http_job_waits(fxi_http_job *job)
 {
     pthread_mutex_lock(&job->mu);
-    const bool waits =
-        job->suspended && !fxi_reply_has_news(&job->reply) && !fxi_http_job_queued_bytes(job);
+    const bool waits = job->fd >= 0 && job->has_taken_all && !fxi_reply_has_news(&job->reply) &&
+                       !fxi_transport_queued_bytes(job->fd);
     pthread_mutex_unlock(&job->mu);
     return waits;
 }
@@ -328,64 +318,103 @@ double fxi_http_job_look(fxi_http_job *job, double now_s)
     return look ? look(job, now_s) : INFINITY;
 }
 
-void fxi_http_job_complete(fxi_http_job *job)
+void fxi_http_job_ping(fxi_http_job *job)
 {
     pthread_mutex_lock(&job->mu);
-    job->conn = NULL;
-    void (*leave)(fxi_http_job *) = job->leave;
+    if (job->reply.spec.stream && !fxi_reply_has_news(&job->reply)) {
+        fxi_reply_ping(&job->reply);
+        charge_text_locked(job);
+    }
     pthread_mutex_unlock(&job->mu);
-    if (leave) leave(job);
 }
 
-static bool is_watching(fxi_http_job *job)
+// ---- the list of jobs -------------------------------------------------------------------------
+
+bool fxi_jobs_add(fxi_http_job *job)
 {
-    pthread_mutex_lock(&job->mu);
-    const bool watches = job->look != NULL;
-    pthread_mutex_unlock(&job->mu);
-    return watches;
+    fxi_server *srv = job->srv;
+    pthread_mutex_lock(&srv->mu);
+    const bool ok = !srv->closing;
+    if (ok) {
+        job->is_listed = true;
+        job->next = srv->jobs;
+        if (job->next) job->next->prev = job;
+        srv->jobs = job;
+    }
+    pthread_mutex_unlock(&srv->mu);
+    return ok;
 }
 
-void fxi_http_end_watching_locked(fxi_server *srv)
+void fxi_jobs_remove(fxi_http_job *job)
+{
+    fxi_server *srv = job->srv;
+    pthread_mutex_lock(&srv->mu);
+    const bool was_listed = job->is_listed;
+    if (was_listed) {
+        job->is_listed = false;
+        if (job->next) job->next->prev = job->prev;
+        *(job->prev ? &job->prev->next : &srv->jobs) = job->next;
+    }
+    const bool is_empty = was_listed && !srv->jobs;
+    if (is_empty) pthread_cond_signal(&srv->empty);
+    pthread_mutex_unlock(&srv->mu);
+    if (is_empty) fxi_workers_touch(srv->workers); // memory goes back if no other job comes
+}
+
+int fxi_jobs_abort(const fxi_http_job *but, const char *id)
+{
+    fxi_server *srv = but->srv;
+    int n = 0;
+    fxi_http_error e;
+    fxi_http_fail(&e, 410, "aborted", NULL, "the request was ended by an operator");
+    pthread_mutex_lock(&srv->mu);
+    for (fxi_http_job *j = srv->jobs; j; j = j->next) {
+        pthread_mutex_lock(&j->mu);
+        const bool is_meant =
+            j != but && !j->reply.ended && (!strcmp(j->reply.id, id) || !strcmp(j->request_id, id));
+        pthread_mutex_unlock(&j->mu);
+        if (is_meant) n += fxi_http_job_end(j, &e);
+    }
+    pthread_mutex_unlock(&srv->mu);
+    return n;
+}
+
+void fxi_jobs_end_locked(fxi_server *srv, bool only_watching)
 {
     fxi_http_error e;
     fxi_http_fail(&e, 503, "draining", NULL, "the server is shutting down");
-    for (fxi_http_job *j = srv->jobs; j; j = j->next)
-        if (is_watching(j)) fxi_http_job_end(j, &e);
+    for (fxi_http_job *j = srv->jobs; j; j = j->next) {
+        pthread_mutex_lock(&j->mu);
+        const bool is_meant = !only_watching || j->look;
+        pthread_mutex_unlock(&j->mu);
+        if (is_meant) (void)fxi_http_job_end(j, &e);
+    }
 }
 
-// ---- readers ----------------------------------------------------------------------------------
-
-void fxi_http_job_sent(fxi_http_job *job, size_t n)
+bool fxi_jobs_list(fxi_server *srv, fxi_buf *b)
 {
     const double now_s = fxi_now_s();
-    if (!n || !job->unread_s) job->unread_s = n ? now_s : 0;
-    if (n) job->last_out_s = now_s;
-    job->n_out += n;
-}
-
-double fxi_http_job_unread(fxi_http_job *job, uint64_t *n_out)
-{
-    pthread_mutex_lock(&job->mu);
-    const double since_s = job->unread_s;
-    *n_out = job->n_out;
-    pthread_mutex_unlock(&job->mu);
-    return since_s;
-}
-
-// ---- pings ------------------------------------------------------------------------------------
-
-double fxi_http_job_ping(fxi_http_job *job, double now_s, double ping_s)
-{
-    pthread_mutex_lock(&job->mu);
-    bool streams = job->reply.spec.stream && !job->reply.ended;
-    if (fxi_reply_has_news(&job->reply))
-        job->last_out_s = now_s; // silent from now on at the earliest
-    if (streams && job->last_out_s + ping_s <= now_s) {
-        fxi_reply_ping(&job->reply);
-        bill_text_locked(job);
-        wake_locked(job);
+    bool ok = true;
+    pthread_mutex_lock(&srv->mu);
+    for (fxi_http_job *j = srv->jobs; ok && j; j = j->next) {
+        pthread_mutex_lock(&j->mu);
+        const fxi_usage use = fxi_usage_of(&j->reply);
+        const char *state = j->reply.ended     ? "sending"
+                            : j->look          ? "watching"
+                            : !j->n_part       ? "reading"
+                            : !use.n_prompt    ? "queued"
+                            : !use.n_generated ? "prefill"
+                                               : "decode";
+        ok = fxi_buf_str(b, j == srv->jobs ? "{\"id\":" : ",{\"id\":") &&
+             fxi_json_cstr(b, j->reply.id) && fxi_buf_str(b, ",\"request_id\":") &&
+             fxi_json_cstr(b, j->request_id) &&
+             fxi_buf_fmt(b,
+                         ",\"path\":\"%s\",\"tenant\":\"%s\",\"state\":\"%s\",\"age_s\":%.3f,"
+                         "\"choices\":%d,\"prompt_tokens\":%d,\"completion_tokens\":%d}",
+                         j->route->path, j->tenant->id, state, now_s - j->started_s,
+                         j->reply.n_left, use.n_prompt, use.n_generated);
+        pthread_mutex_unlock(&j->mu);
     }
-    double due_s = streams ? job->last_out_s + ping_s : INFINITY;
-    pthread_mutex_unlock(&job->mu);
-    return due_s;
+    pthread_mutex_unlock(&srv->mu);
+    return ok;
 }

@@ -103,8 +103,7 @@ static void send_to_ready(kv_round *r, bool ok)
         fxi_http_job *job = r->to[i].job;
         const bool is_poll = r->to[i].is_poll;
         const bool is_sent = is_poll ? answer_poll(job, ok, text) : fxi_http_job_add(job, ok, text);
-        const bool is_left = is_poll || fxi_http_send_added(job);
-        if (is_left) r->count.ns += WAKE_NS + (uint64_t)((double)text->n * byte_ns);
+        r->count.ns += WAKE_NS + (uint64_t)((double)text->n * byte_ns);
         r->count.n_sent += is_sent;
         r->count.n_bytes += is_sent ? text->n : 0;
     }
@@ -122,7 +121,6 @@ static void charge_round(const kv_round *r)
 static void end_round(kv_round *r, bool ok)
 {
     fxi_publisher *p = &r->srv->publisher;
-    bool some_wait = false;
     pthread_mutex_lock(&p->mu);
     p->count.n_made += r->count.n_made;
     p->count.n_sent += r->count.n_sent;
@@ -130,10 +128,10 @@ static void end_round(kv_round *r, bool ok)
     p->count.ns += r->count.ns;
     p->is_busy = false;
     if (!ok) p->number = 0;
-    for (fxi_subscriber *sub = p->first; sub; sub = sub->next) some_wait |= is_behind(p, sub);
+    for (fxi_subscriber *sub = p->first; sub; sub = sub->next)
+        if (is_behind(p, sub)) fxi_http_job_wake(sub->job); // it looks whether it is ready now
     if (p->is_stale) post_round_locked(r->srv);
     pthread_mutex_unlock(&p->mu);
-    if (some_wait) fxi_watch_wake(r->srv);
     for (int i = 0; i < r->n; i++) fxi_http_job_unref(r->to[i].job);
 }
 
@@ -149,7 +147,7 @@ static void run_round(fxi_work *w)
     end_round(&r, ok);
 }
 
-// All rounds are in one lane of the workers' queue, which is no client's.
+// All rounds are work of one client, 0, which no request has.
 static void post_round_locked(fxi_server *srv)
 {
     fxi_publisher *p = &srv->publisher;
@@ -213,7 +211,7 @@ static void leave_publisher(fxi_http_job *job)
     fx_snapshot_unsubscribe(job->eng);
 }
 
-// On the watcher's thread, with server.mu held: whether one that skipped a text can take it now.
+// On the I/O thread: whether one that skipped a text can take it now.
 static double look_at_subscriber(fxi_http_job *job, double now_s)
 {
     fxi_publisher *p = &job->srv->publisher;
@@ -245,7 +243,6 @@ static bool begin_subscription(fxi_http_job *job, bool is_poll, fxi_http_error *
         fxi_buf hello = {0};
         const bool ok = fxi_buf_str(&hello, "retry: 2000\n\n");
         (void)fxi_http_job_add(job, ok, &hello);
-        (void)fxi_http_send_added(job);
         fxi_buf_free(&hello);
     }
     list_subscriber(job->srv, &job->subscriber);

@@ -3,12 +3,12 @@
 //   engine thread   fxi_kv_stream_on_snapshot: there is a newer snapshot; posts a round
 //   a worker        the round: makes the text of the newest snapshot once, and gives it to every
 //                   subscriber that has sent all before. Others skip it
-//   the watcher     a subscriber that skipped, and has sent all now, gets another round
+//   the I/O thread  a subscriber that skipped, and has sent all now, gets another round
 //
 // The seam to HTTP is five calls of http.h: fxi_http_job_watch makes a job a subscriber,
-// fxi_http_job_waits says whether its stream has sent everything, fxi_http_job_add and
-// fxi_http_send_added give it a text, fxi_http_job_answer ends a poll with one. `look` is called
-// from time to time and returns when to be called again, `leave` once when the connection is gone.
+// fxi_http_job_waits says whether its stream has sent everything, fxi_http_job_add gives it a text,
+// fxi_http_job_answer ends a poll with one, and fxi_http_job_wake has `look` called, which returns
+// when to be called again; `leave` is called once when the connection is gone.
 #ifndef FXI_SERVER_KV_STREAM_H
 #define FXI_SERVER_KV_STREAM_H
 

@@ -8,36 +8,6 @@
 
 // ---- work: on a worker ------------------------------------------------------------------------
 
-static bool work_completions(fxi_http_job *job, fxi_http_error *err)
-{
-    return fxi_http_job_submit(job, FXI_API_COMPLETIONS, err);
-}
-
-static bool work_chat(fxi_http_job *job, fxi_http_error *err)
-{
-    return fxi_http_job_submit(job, FXI_API_CHAT, err);
-}
-
-static bool work_responses(fxi_http_job *job, fxi_http_error *err)
-{
-    return fxi_http_job_submit(job, FXI_API_RESPONSES, err);
-}
-
-static bool work_messages(fxi_http_job *job, fxi_http_error *err)
-{
-    return fxi_http_job_submit(job, FXI_API_MESSAGES, err);
-}
-
-static bool work_embeddings(fxi_http_job *job, fxi_http_error *err)
-{
-    return fxi_http_job_submit(job, FXI_API_EMBEDDINGS, err);
-}
-
-static bool work_retain(fxi_http_job *job, fxi_http_error *err)
-{
-    return fxi_http_job_submit(job, FXI_API_RETAIN, err);
-}
-
 static fxi_call call_of(const fxi_http_job *job, const fxi_limits *lim)
 {
     return (fxi_call){.eng = job->eng,
@@ -64,7 +34,7 @@ static bool work_abort(fxi_http_job *job, fxi_http_error *err)
     fxi_params par;
     fxi_buf b = {0};
     if (!fxi_http_job_parse(job, FXI_API_ABORT, &par, err)) return false;
-    const int n = fxi_watch_abort(job, par.abort_id);
+    const int n = fxi_jobs_abort(job, par.abort_id);
     bool ok = n > 0 || fxi_http_fail(err, 404, "not_found", "id", "no request has this id");
     fxi_params_free(&par);
     ok = ok && fxi_endpoint_end(fxi_buf_fmt(&b, "{\"aborted\":%d}", n), err);
@@ -75,68 +45,73 @@ static bool work_abort(fxi_http_job *job, fxi_http_error *err)
 
 // ---- handlers: on the I/O thread --------------------------------------------------------------
 
-static enum MHD_Result send_json(fxi_http_job *job, bool made, fxi_buf *b)
+static void send_json(fxi_http_job *job, bool made, fxi_buf *b)
 {
-    return fxi_http_send_made(job, made, "application/json", b);
+    fxi_respond_made(job, made, "application/json", b);
 }
 
 // Of routes with an endpoint that costs nothing.
-static enum MHD_Result serve_endpoint(fxi_http_job *job)
+static void serve_endpoint(fxi_http_job *job)
 {
     fxi_call c = call_of(job, &job->srv->lim);
     fxi_http_error err;
     fxi_buf b = {0};
-    c.tail = job->path + strlen(job->route->path);
-    if (job->route->endpoint(&c, &b, &err)) return send_json(job, true, &b);
+    c.tail = job->conn->head.path + strlen(job->route->path);
+    if (job->route->endpoint(&c, &b, &err)) {
+        send_json(job, true, &b);
+        return;
+    }
     fxi_buf_free(&b);
-    return fxi_http_send_error(job, &err);
+    fxi_respond_error(job, &err);
 }
 
-// Whether the device that computes failed for good: then no request can be served any more.
-static bool has_lost_device(const fxi_http_job *job, fxi_http_error *err)
+// False: the device that computes failed for good, so no request can be served any more.
+static bool permit_device(const fxi_http_job *job, fxi_http_error *err)
 {
     fx_stats st = {0};
     if (job->eng) fx_engine_stats(job->eng, &st);
-    if (st.device_is_lost)
-        fxi_http_fail(err, 503, "device_lost", NULL,
-                      "the device that computes the model failed; the server has to be restarted");
-    return st.device_is_lost != 0;
+    return !st.device_is_lost ||
+           fxi_http_fail(err, 503, "device_lost", NULL,
+                         "the device that computes the model failed; the server has to be "
+                         "restarted");
+}
+
+static void send_state(fxi_http_job *job, const char *state)
+{
+    fxi_buf b = {0};
+    send_json(job, fxi_buf_fmt(&b, "{\"status\":\"%s\"}", state), &b);
 }
 
 // Whether the process lives and has its model; a shutdown is no illness.
-static enum MHD_Result serve_health(fxi_http_job *job)
+static void serve_health(fxi_http_job *job)
 {
-    fxi_buf b = {0};
     fxi_http_error err;
-    const bool drains = job->srv->draining;
-    if (has_lost_device(job, &err)) return fxi_http_send_error(job, &err);
-    if (job->eng)
-        return send_json(job, fxi_buf_fmt(&b, "{\"status\":\"%s\"}", drains ? "draining" : "ok"),
-                         &b);
-    fxi_http_fail(&err, 503, "loading", NULL, "the model is loading");
-    return fxi_http_send_error(job, &err);
+    if (!permit_device(job, &err) || (!job->eng && !fxi_http_fail_loading(&err)))
+        fxi_respond_error(job, &err);
+    else
+        send_state(job, job->srv->draining ? "draining" : "ok");
 }
 
 // Whether it takes requests.
-static enum MHD_Result serve_ready(fxi_http_job *job)
+static void serve_ready(fxi_http_job *job)
 {
-    fxi_buf b = {0};
     fxi_http_error err;
-    if (!fxi_permit_request(job->srv, &err)) return fxi_http_send_error(job, &err);
-    if (has_lost_device(job, &err)) return fxi_http_send_error(job, &err);
-    return send_json(job, fxi_buf_str(&b, "{\"status\":\"ready\"}"), &b);
+    if (!fxi_permit_request(job->srv, &err) || !permit_device(job, &err))
+        fxi_respond_error(job, &err);
+    else
+        send_state(job, "ready");
 }
 
 // What the server is doing for whom: no texts, no tokens.
-static enum MHD_Result serve_slots(fxi_http_job *job)
+static void serve_slots(fxi_http_job *job)
 {
     fxi_buf b = {0};
-    bool ok = fxi_buf_str(&b, "{\"object\":\"list\",\"data\":[") && fxi_watch_list(job->srv, &b) &&
+    bool ok = fxi_buf_str(&b, "{\"object\":\"list\",\"data\":[") && fxi_jobs_list(job->srv, &b) &&
               fxi_buf_str(&b, "]}");
-    return send_json(job, ok, &b);
+    send_json(job, ok, &b);
 }
 
-static enum MHD_Result serve_limits(fxi_http_job *job)
+static void serve_limits(fxi_http_job *job)
 {
     const fxi_server_options *o = &job->srv->opt;
     fxi_buf b = {0};
@@ -148,106 +123,144 @@ static enum MHD_Result serve_limits(fxi_http_job *job)
                           fx_engine_info(job->eng)->ctx_tok, job->srv->lim.max_choice,
                           o->max_logprobs, o->max_body_bytes, o->max_queue_bytes, o->max_conn,
                           o->header_timeout_s, o->body_timeout_s, o->read_timeout_s);
-    return send_json(job, ok, &b);
+    send_json(job, ok, &b);
 }
 
-static enum MHD_Result send_sleep(fxi_http_job *job)
+static void send_sleep(fxi_http_job *job)
 {
     fxi_buf b = {0};
     const char *word = job->srv->asleep ? "true" : "false";
-    return send_json(job, fxi_buf_fmt(&b, "{\"is_sleeping\":%s}", word), &b);
+    send_json(job, fxi_buf_fmt(&b, "{\"is_sleeping\":%s}", word), &b);
 }
 
 // Running answers end, new requests are refused, and prefixes that nobody uses give their memory
 // back.
-static enum MHD_Result serve_sleep(fxi_http_job *job)
+static void serve_sleep(fxi_http_job *job)
 {
     job->srv->asleep = true;
     fx_clear_cache(job->eng);
-    return send_sleep(job);
+    send_sleep(job);
 }
 
-static enum MHD_Result serve_wake_up(fxi_http_job *job)
+static void serve_wake_up(fxi_http_job *job)
 {
     job->srv->asleep = false;
-    return send_sleep(job);
+    send_sleep(job);
 }
 
-static enum MHD_Result serve_openapi(fxi_http_job *job)
+static fxi_server_gauges read_gauges(fxi_server *srv)
+{
+    fxi_quota_gauges held;
+    fxi_workers_gauges work;
+    pthread_mutex_lock(&srv->publisher.mu);
+    const fxi_publisher_counts kv = srv->publisher.count;
+    pthread_mutex_unlock(&srv->publisher.mu);
+    fxi_quota_read(srv->quota, &held);
+    fxi_workers_read(srv->workers, &work);
+    fxi_server_gauges g = {.n_connection = (uint64_t)srv->loop.places.n_place,
+                           .limit_bytes = held.limit_bytes,
+                           .refused = held.n_refused,
+                           .n_worker = (uint64_t)work.n_thread,
+                           .n_busy_worker = (uint64_t)work.n_busy,
+                           .n_waiting_work = (uint64_t)(work.n_small + work.n_large),
+                           .n_subscriber = kv.n_subscriber,
+                           .n_kv_made = kv.n_made,
+                           .n_kv_sent = kv.n_sent,
+                           .kv_sent_bytes = kv.n_bytes,
+                           .kv_send_ns = kv.ns};
+    if (srv->opt.log_dropped) g.n_log_dropped = srv->opt.log_dropped(srv->opt.log_ud);
+    fxi_spans_count(srv->spans, &g.spans);
+    for (int i = 0; i < FXI_N_BYTES_OF; i++) g.held_bytes[i] = held.of_bytes[i];
+    return g;
+}
+
+static void serve_metrics(fxi_http_job *job)
+{
+    const fxi_server_gauges g = read_gauges(job->srv);
+    fxi_buf b = {0};
+    const bool made = fxi_metrics_page(&b, job->metrics, job->eng, &g);
+    fxi_respond_made(job, made, "text/plain; version=0.0.4; charset=utf-8", &b);
+}
+
+static void serve_openapi(fxi_http_job *job)
 {
     fxi_buf b = {0};
-    return send_json(job, fxi_openapi_write(&b, fx_version(), &job->srv->lim), &b);
+    send_json(job, fxi_openapi_write(&b, fx_version(), &job->srv->lim), &b);
 }
 
-static enum MHD_Result serve_index(fxi_http_job *job);
+static void serve_index(fxi_http_job *job);
 
 // At / the page for browsers, the list of paths for others.
-static enum MHD_Result serve_root(fxi_http_job *job)
+static void serve_root(fxi_http_job *job)
 {
     const fxi_web_file *page = job->wants_page ? fxi_web_find("index.html") : NULL;
-    return page ? fxi_http_send_file(job, page) : serve_index(job);
+    if (page)
+        fxi_respond_file(job, page);
+    else
+        serve_index(job);
 }
 
-static enum MHD_Result serve_web(fxi_http_job *job)
+static void serve_web(fxi_http_job *job)
 {
-    const fxi_web_file *f = fxi_web_find(job->path + strlen(job->route->path));
+    const fxi_web_file *f = fxi_web_find(job->conn->head.path + strlen(job->route->path));
     fxi_http_error err;
-    if (f) return fxi_http_send_file(job, f);
+    if (f) {
+        fxi_respond_file(job, f);
+        return;
+    }
     fxi_http_fail(&err, 404, "not_found", NULL, "the page has no such file");
-    return fxi_http_send_error(job, &err);
+    fxi_respond_error(job, &err);
 }
 
 // ---- the table --------------------------------------------------------------------------------
 
-#define MODEL   FXI_ACCESS_MODEL
-#define KEY     FXI_ACCESS_KEY
-#define PROBE   FXI_ACCESS_PROBE
-#define METRICS FXI_ACCESS_METRICS
-#define ADMIN   FXI_ACCESS_ADMIN
-#define WATCH   FXI_ACCESS_WATCH
-#define PAGE    FXI_ACCESS_PAGE
+#define ACCESS(name)   .access = FXI_ACCESS_##name
+#define SUBMIT(name)   .work = fxi_http_job_submit, .api = FXI_API_##name
+// An endpoint that costs nothing; one that reads the body.
+#define ENDPOINT(name) .run = serve_endpoint, .endpoint = fxi_endpoint_##name
+#define WORK(name)     .work = work_endpoint, .endpoint = fxi_endpoint_##name
 
 // clang-format off
 static const fxi_route routes[] = {
-    {"POST", "/v1/completions", false, NULL, MODEL, work_completions, NULL},
-    {"POST", "/v1/chat/completions", false, NULL, MODEL, work_chat, NULL},
-    {"POST", "/v1/responses", false, NULL, MODEL, work_responses, NULL},
-    {"POST", FXI_MESSAGES_PATH, false, NULL, MODEL, work_messages, NULL},
-    {"POST", FXI_MESSAGES_PATH "/count_tokens", false, NULL, MODEL, work_endpoint, fxi_endpoint_count},
-    {"POST", "/v1/embeddings", false, NULL, MODEL, work_embeddings, NULL},
-    {"GET", "/v1/models", false, serve_endpoint, MODEL, NULL, fxi_endpoint_models},
-    {"GET", "/v1/models/", true, serve_endpoint, MODEL, NULL, fxi_endpoint_model},
-    {"POST", "/tokenize", false, NULL, MODEL, work_endpoint, fxi_endpoint_tokenize},
-    {"POST", "/detokenize", false, NULL, MODEL, work_endpoint, fxi_endpoint_detokenize},
-    {"POST", "/apply-template", false, NULL, MODEL, work_endpoint, fxi_endpoint_apply_template},
-    {"GET", "/health", false, serve_health, PROBE, NULL, NULL},
-    {"GET", "/ready", false, serve_ready, PROBE, NULL, NULL},
-    {"GET", "/ping", false, serve_endpoint, PROBE, NULL, fxi_endpoint_ping},
-    {"GET", "/version", false, serve_endpoint, KEY, NULL, fxi_endpoint_version},
-    {"GET", "/props", false, serve_endpoint, MODEL, NULL, fxi_endpoint_props},
-    {"GET", "/tokenizer_info", false, serve_endpoint, MODEL, NULL, fxi_endpoint_tokenizer_info},
-    {"GET", "/stats", false, serve_endpoint, MODEL, NULL, fxi_endpoint_stats},
-    {"GET", "/metrics", false, fxi_serve_metrics, METRICS, NULL, NULL},
-    {"GET", "/openapi.json", false, serve_openapi, MODEL, NULL, NULL},
-    {"GET", "/", false, serve_root, PAGE, NULL, NULL},
-    {"GET", "/web/", true, serve_web, PROBE, NULL, NULL},
-    {"GET", "/admin/cache", false, serve_endpoint, ADMIN, NULL, fxi_endpoint_cache},
-    {"POST", "/admin/cache/clear", false, serve_endpoint, ADMIN, NULL, fxi_endpoint_cache_clear},
-    {"POST", "/reset_prefix_cache", false, serve_endpoint, ADMIN, NULL, fxi_endpoint_cache_clear},
-    {"POST", "/admin/cache/retain", false, NULL, ADMIN, work_retain, NULL},
-    {"GET", "/admin/budget", false, serve_endpoint, ADMIN, NULL, fxi_endpoint_budget},
-    {"POST", "/admin/budget", false, NULL, ADMIN, work_endpoint, fxi_endpoint_set_budget},
-    {"GET", "/admin/trace", false, NULL, WATCH, work_endpoint, fxi_endpoint_trace},
-    {"POST", "/admin/abort", false, NULL, ADMIN, work_abort, NULL},
-    {"POST", "/abort", false, NULL, ADMIN, work_abort, NULL},
-    {"GET", "/slots", false, serve_slots, ADMIN, NULL, NULL},
-    {"GET", "/kv", false, serve_endpoint, ADMIN, NULL, fxi_endpoint_cache},
-    {"GET", "/kv/stream", false, NULL, WATCH, fxi_kv_stream_begin, NULL},
-    {"GET", "/kv/snapshot", false, NULL, WATCH, fxi_kv_stream_poll, NULL},
-    {"GET", "/limits", false, serve_limits, ADMIN, NULL, NULL},
-    {"POST", "/sleep", false, serve_sleep, ADMIN, NULL, NULL},
-    {"POST", "/wake_up", false, serve_wake_up, ADMIN, NULL, NULL},
-    {"GET", "/is_sleeping", false, send_sleep, ADMIN, NULL, NULL},
+    {"POST", "/v1/completions", ACCESS(MODEL), SUBMIT(COMPLETIONS)},
+    {"POST", "/v1/chat/completions", ACCESS(MODEL), SUBMIT(CHAT)},
+    {"POST", "/v1/responses", ACCESS(MODEL), SUBMIT(RESPONSES)},
+    {"POST", FXI_MESSAGES_PATH, ACCESS(MODEL), SUBMIT(MESSAGES)},
+    {"POST", FXI_MESSAGES_PATH "/count_tokens", ACCESS(MODEL), WORK(count)},
+    {"POST", "/v1/embeddings", ACCESS(MODEL), SUBMIT(EMBEDDINGS)},
+    {"GET", "/v1/models", ACCESS(MODEL), ENDPOINT(models)},
+    {"GET", "/v1/models/", ACCESS(MODEL), ENDPOINT(model), .is_prefix = true},
+    {"POST", "/tokenize", ACCESS(MODEL), WORK(tokenize)},
+    {"POST", "/detokenize", ACCESS(MODEL), WORK(detokenize)},
+    {"POST", "/apply-template", ACCESS(MODEL), WORK(apply_template)},
+    {"GET", "/health", ACCESS(PROBE), .run = serve_health},
+    {"GET", "/ready", ACCESS(PROBE), .run = serve_ready},
+    {"GET", "/ping", ACCESS(PROBE), ENDPOINT(ping)},
+    {"GET", "/version", ACCESS(KEY), ENDPOINT(version)},
+    {"GET", "/props", ACCESS(MODEL), ENDPOINT(props)},
+    {"GET", "/tokenizer_info", ACCESS(MODEL), ENDPOINT(tokenizer_info)},
+    {"GET", "/stats", ACCESS(MODEL), ENDPOINT(stats)},
+    {"GET", "/metrics", ACCESS(METRICS), .run = serve_metrics},
+    {"GET", "/openapi.json", ACCESS(MODEL), .run = serve_openapi},
+    {"GET", "/", ACCESS(PAGE), .run = serve_root},
+    {"GET", "/web/", ACCESS(PROBE), .run = serve_web, .is_prefix = true},
+    {"GET", "/admin/cache", ACCESS(ADMIN), ENDPOINT(cache)},
+    {"POST", "/admin/cache/clear", ACCESS(ADMIN), ENDPOINT(cache_clear)},
+    {"POST", "/reset_prefix_cache", ACCESS(ADMIN), ENDPOINT(cache_clear)},
+    {"POST", "/admin/cache/retain", ACCESS(ADMIN), SUBMIT(RETAIN)},
+    {"GET", "/admin/budget", ACCESS(ADMIN), ENDPOINT(budget)},
+    {"POST", "/admin/budget", ACCESS(ADMIN), WORK(set_budget)},
+    {"GET", "/admin/trace", ACCESS(WATCH), WORK(trace)},
+    {"POST", "/admin/abort", ACCESS(ADMIN), .work = work_abort},
+    {"POST", "/abort", ACCESS(ADMIN), .work = work_abort},
+    {"GET", "/slots", ACCESS(ADMIN), .run = serve_slots},
+    {"GET", "/kv", ACCESS(ADMIN), ENDPOINT(cache)},
+    {"GET", "/kv/stream", ACCESS(WATCH), .work = fxi_kv_stream_begin},
+    {"GET", "/kv/snapshot", ACCESS(WATCH), .work = fxi_kv_stream_poll},
+    {"GET", "/limits", ACCESS(ADMIN), .run = serve_limits},
+    {"POST", "/sleep", ACCESS(ADMIN), .run = serve_sleep},
+    {"POST", "/wake_up", ACCESS(ADMIN), .run = serve_wake_up},
+    {"GET", "/is_sleeping", ACCESS(ADMIN), .run = send_sleep},
 };
 // clang-format on
 
@@ -268,24 +281,14 @@ int fxi_route_paths(const char **path, int max)
     return n;
 }
 
-static enum MHD_Result serve_index(fxi_http_job *job)
+static void serve_index(fxi_http_job *job)
 {
     fxi_buf b = {0};
     bool ok = fxi_buf_fmt(&b, "flexinfer %s, serving %s\n\n", fx_version(),
                           job->eng ? job->srv->model_id : "no model yet");
     for (const fxi_route *r = routes; ok && r < routes_end; r++)
-        ok = fxi_buf_fmt(&b, "%-4s %s%s\n", r->method, r->path, r->prefix ? "{id}" : "");
-    return fxi_http_send_made(job, ok, "text/plain; charset=utf-8", &b);
-}
-
-static bool path_matches(const fxi_route *r, const char *path)
-{
-    return r->prefix ? !strncmp(path, r->path, strlen(r->path)) : !strcmp(path, r->path);
-}
-
-static bool method_matches(const fxi_route *r, const char *method)
-{
-    return !strcmp(method, r->method) || (!strcmp(method, "HEAD") && !strcmp(r->method, "GET"));
+        ok = fxi_buf_fmt(&b, "%-4s %s%s\n", r->method, r->path, r->is_prefix ? "{id}" : "");
+    fxi_respond_made(job, ok, "text/plain; charset=utf-8", &b);
 }
 
 const fxi_route *fxi_route_find(const char *method, const char *path, char *allow, size_t cap,
@@ -293,14 +296,15 @@ const fxi_route *fxi_route_find(const char *method, const char *path, char *allo
 {
     allow[0] = 0;
     for (const fxi_route *r = routes; r < routes_end; r++) {
-        if (!path_matches(r, path)) continue;
-        if (method_matches(r, method)) {
+        const bool is_get = !strcmp(r->method, "GET");
+        if (r->is_prefix ? strncmp(path, r->path, strlen(r->path)) : strcmp(path, r->path))
+            continue;
+        if (!strcmp(method, r->method) || (is_get && !strcmp(method, "HEAD"))) {
             allow[0] = 0;
             return r;
         }
         const size_t n = strlen(allow);
-        snprintf(allow + n, cap - n, "%s%s", n ? ", " : "",
-                 strcmp(r->method, "GET") ? r->method : "GET, HEAD");
+        snprintf(allow + n, cap - n, "%s%s", n ? ", " : "", is_get ? "GET, HEAD" : r->method);
     }
     if (allow[0])
         fxi_http_fail(err, 405, "method_not_allowed", NULL, "this path allows %s only", allow);

@@ -18,7 +18,7 @@
 #include "base/text/buf.h"
 #include "flexinfer/flexinfer.h"
 #include "server/spans/exporter.h"
-#include "server/work/ledger.h"
+#include "server/work/quota.h"
 #include "server/work/workers.h"
 
 enum { FXI_MAX_ROUTE = 48, FXI_N_STATUS = 21, FXI_N_REJECT = 8 };
@@ -51,7 +51,7 @@ void fxi_metrics_request(fxi_metrics *m, int route, int status, const char *code
 typedef struct fxi_server_gauges {
     uint64_t n_connection;
     uint64_t n_log_dropped;        // lines
-    uint64_t limit_bytes, refused; // of the ledger: its limit, and takes that it refused
+    uint64_t limit_bytes, refused; // of the quota: its limit, and takes that it refused
     uint64_t held_bytes[FXI_N_BYTES_OF];
     fxi_spans_counts spans;
     uint64_t n_worker, n_busy_worker, n_waiting_work;

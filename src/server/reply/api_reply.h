@@ -4,7 +4,7 @@
 //   api_reply.c     collects events
 //   api_body.c      each event of a stream as SSE text; a whole reply's body, at the end
 //   api_content.c   a choice's text, taken apart into reasoning, text and calls of tools
-//   api_probs.c     logprobs, rendered as they come
+//   api_parts.c     what both share, and logprobs, rendered as they come
 //   responses_out.c, messages_out.c   the same for the APIs that are dialects of chat
 #ifndef FXI_SERVER_API_REPLY_H
 #define FXI_SERVER_API_REPLY_H
@@ -195,7 +195,7 @@ bool fxi_whole_body(fxi_buf *b, const fxi_reply *r);
 // About the bytes of that body: exact to a few percent, except where much of the text is escaped.
 size_t fxi_whole_bytes(const fxi_reply *r);
 
-// ---- api_probs.c: false: out of memory --------------------------------------------------------
+// ---- api_parts.c: logprobs; false: out of memory ----------------------------------------------
 
 // Adds a token. prob NULL: it has none (the first of a prompt). at: characters of the returned text
 // before it.
@@ -234,7 +234,7 @@ fxi_param_kind fxi_tools_param(void *ud, const char *name, size_t n, const char 
 // plain word.
 void fxi_tools_call_id(const fxi_reply *r, int k, int n, const fxi_output_event *ev, char *id);
 
-// ---- api_body.c: what streams and whole bodies share; false: out of memory --------------------
+// ---- api_parts.c: what streams and whole bodies share; false: out of memory -------------------
 
 typedef struct fxi_usage {  // tokens
     int n_prompt, n_cached; // summed over prompts, each counted once whatever its choices

@@ -106,21 +106,6 @@ static void set_embedding(fx_request *req, const fxi_params *par)
         req->norm = par->normalize ? FX_NORM_UNIT : FX_NORM_NONE;
 }
 
-const fxi_call_format *fxi_params_calls(const fxi_params *par)
-{
-    const bool may_call =
-        fxi_api_is_chat(par->api) && json_array_size(par->tools) && !par->hide_tools;
-    const fxi_call_format *f = may_call && par->formats ? par->formats->calls : NULL;
-    const bool needs_plain = may_call && par->must_call && (!f || par->plain_calls);
-    return needs_plain ? fxi_call_format_plain() : f;
-}
-
-const fxi_reason_format *fxi_params_reasoning(const fxi_params *par)
-{
-    const bool splits = fxi_api_is_chat(par->api) && par->separate_reasoning;
-    return splits && par->formats ? par->formats->reasoning : NULL;
-}
-
 // Marks that are control tokens must be seen to be found.
 static void set_marks(fx_request *req, const fxi_params *par)
 {
@@ -371,15 +356,16 @@ static bool ban_word(fxi_params *par, const fx_engine *eng, const char *word, fx
 }
 
 // What banned words become: each two lists of ids, none longer than its text.
-static bool bill_words(fxi_params *par, fxi_http_error *err)
+static bool charge_words(fxi_params *par, fxi_http_error *err)
 {
     size_t n_bytes = 0;
     for (size_t i = 0; i < json_array_size(par->bad_words); i++)
         n_bytes += 2 * sizeof *par->ban +
                    2 * (TOKENS_BYTES +
                         sizeof(int32_t) * json_string_length(json_array_get(par->bad_words, i)));
-    if (!par->bill) return true;
-    if (!fxi_bytes_granted(err, fxi_bill_take(par->bill, FXI_BYTES_TREE, n_bytes))) return false;
+    if (!par->charge) return true;
+    if (!fxi_bytes_granted(err, fxi_charge_reserve(par->charge, FXI_BYTES_TREE, n_bytes)))
+        return false;
     par->list_bytes += n_bytes;
     return true;
 }
@@ -389,7 +375,7 @@ bool fxi_params_resolve(fxi_params *par, const fx_engine *eng, fxi_http_error *e
     const size_t n = json_array_size(par->bad_words);
     if (!fxi_params_compile(par, eng, err)) return false;
     if (!n) return true;
-    if (!bill_words(par, err)) return false;
+    if (!charge_words(par, err)) return false;
     par->ban = calloc(2 * n, sizeof *par->ban);
     if (!par->ban) return fxi_http_fail_memory(err);
     for (size_t i = 0; i < n; i++)

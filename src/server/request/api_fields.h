@@ -1,7 +1,9 @@
 // api_fields.h - what the readers of a request's fields share: a row of the table of fields, the
 // setters, and the ways to refuse a value.
 //
-//   api_request.c   runs the table over the body, then checks between fields; refusals
+//   api_request.c   runs the table over the body, then checks between fields
+//   api_refuse.c    refusals
+//   api_tools.c     which tools the answer may call
 //   api_table.c     the table
 //   api_set.c, api_form.c   its setters
 //   json_in.c       texts to JSON, within limits
@@ -113,14 +115,14 @@ bool fxi_set_text_format(fxi_parse *p, const fxi_field *f, const json_t *v);
 // api_form.c: that there are tools for what tool_choice wants
 bool fxi_tools_check(fxi_parse *p);
 
-// ---- api_request.c: refusals -------------------------------------------------------------------
+// ---- api_refuse.c: refusals --------------------------------------------------------------------
 
 __attribute__((format(printf, 3, 4))) bool fxi_bad_value(fxi_parse *p, const char *param,
                                                          const char *fmt, ...); // 400 invalid_value
 bool fxi_bad_type(fxi_parse *p, const char *param, const char *want);           // 400 invalid_type
 bool fxi_no_memory(fxi_parse *p);                                               // 503
-// Bills a list before it is allocated. False: *p->err says why not.
-bool fxi_bill_list(fxi_parse *p, size_t n_bytes);
+// Charges a list before it is allocated. False: *p->err says why not.
+bool fxi_charge_list(fxi_parse *p, size_t n_bytes);
 // 400 unsupported_parameter, which every other error outranks: kept in par->unsupported until all
 // fields have been checked. Returns true, so that reading goes on.
 bool fxi_not_supported(fxi_parse *p, const char *param);
@@ -129,10 +131,10 @@ bool fxi_part_not_supported(fxi_parse *p, const char *param, const char *type); 
 // ---- json_in.c: text to JSON, within limits ---------------------------------------------------
 
 // The body as an object, into an empty document. False: *err says why.
-bool fxi_json_body(fxi_json_doc *doc, fxi_bill *bill, const char *body, size_t n_bytes,
+bool fxi_json_body(fxi_json_doc *doc, fxi_charge *charge, const char *body, size_t n_bytes,
                    fxi_http_error *err);
 // The same for any value that the string `text` of a field spells.
-bool fxi_json_field(fxi_json_doc *doc, fxi_bill *bill, const char *field, const json_t *text,
+bool fxi_json_field(fxi_json_doc *doc, fxi_charge *charge, const char *field, const json_t *text,
                     fxi_http_error *err);
 // Whether a JSON number is an integer, or has no fraction and is held exactly by a double.
 bool fxi_json_is_whole(const json_t *v);
@@ -143,6 +145,13 @@ bool fxi_json_is_whole(const json_t *v);
 // buffer of n bytes. `strict`: its arguments must follow its schema.
 bool fxi_tool_is_sayable(const fxi_call_format *calls, const json_t *tool, bool strict, char *why,
                          size_t n);
+
+// ---- api_tools.c ------------------------------------------------------------------------------
+
 bool fxi_tool_is_strict(const json_t *tool);
+// The name of a tool, in the spelling of chats or of responses; NULL: it has none.
+const char *fxi_tool_name(const json_t *tool);
+// Whether a tool of the list has this name.
+bool fxi_tools_include(const json_t *list, const char *name);
 
 #endif

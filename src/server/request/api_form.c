@@ -1,6 +1,6 @@
 // api_form.c - fields that say what the answer must look like: response_format, vLLM's
 // structured_outputs and guided_*, llama.cpp's grammar and json_schema. A request has at most one
-// form, which a worker compiles for the engine (tools/tool_grammar.c).
+// form, which a worker compiles for the engine (tool_grammar.c).
 #include <stdio.h>
 #include <string.h>
 
@@ -35,7 +35,7 @@ static bool take_schema(fxi_parse *p, const char *field, const json_t *v)
     if (is_schema(v)) return take_form(p, field, FX_PART_SCHEMA, v);
     if (!json_is_string(v)) return fxi_bad_type(p, field, SCHEMA_SHAPES " or its text");
     if (!take_form(p, field, FX_PART_SCHEMA, v)) return false;
-    if (!fxi_json_field(&par->form.doc, par->bill, field, v, p->err)) return false;
+    if (!fxi_json_field(&par->form.doc, par->charge, field, v, p->err)) return false;
     par->form.value = par->form.doc.root;
     return is_schema(par->form.value) || fxi_bad_type(p, field, SCHEMA_SHAPES);
 }
@@ -152,12 +152,6 @@ static bool take_word(fxi_parse *p, const char *word)
 }
 
 // Of {"type": "function", "function": {"name"}} or {"type": "function", "name"}. NULL: it has none.
-static const char *name_of_function(const json_t *v)
-{
-    const json_t *function = json_object_get(v, "function");
-    return json_string_value(json_object_get(function ? function : v, "name"));
-}
-
 static bool is_function(const json_t *v)
 {
     const char *type = json_string_value(json_object_get(v, "type"));
@@ -178,7 +172,7 @@ static bool take_allowed(fxi_parse *p, const json_t *v)
         return fxi_bad_type(p, "tool_choice.tools", "an array of 1 to 256 functions");
     for (size_t i = 0; i < json_array_size(tools); i++) {
         const json_t *tool = json_array_get(tools, i);
-        if (!is_function(tool) || !name_of_function(tool))
+        if (!is_function(tool) || !fxi_tool_name(tool))
             return fxi_bad_type(p, "tool_choice.tools", "an array of functions with a name");
     }
     p->par->allowed_tools = tools;
@@ -196,34 +190,9 @@ bool fxi_set_tool_choice(fxi_parse *p, const fxi_field *f, const json_t *v)
         return fxi_bad_value(p, f->name, "the type of '%s' must be one of: function allowed_tools",
                              f->name);
     p->par->must_call = true;
-    p->par->only_tool = name_of_function(v);
+    p->par->only_tool = fxi_tool_name(v);
     if (!p->par->only_tool) return fxi_bad_type(p, "tool_choice.function.name", "a string");
     return true;
-}
-
-static bool is_allowed(const json_t *allowed, const char *name)
-{
-    size_t i = 0;
-    while (i < json_array_size(allowed) &&
-           strcmp(name_of_function(json_array_get(allowed, i)), name) != 0)
-        i++;
-    return i < json_array_size(allowed);
-}
-
-bool fxi_tool_is_wanted(const fxi_params *par, const json_t *tool)
-{
-    const char *name = name_of_function(tool);
-    if (par->only_tool) return !strcmp(par->only_tool, name);
-    return !par->allowed_tools || is_allowed(par->allowed_tools, name);
-}
-
-bool fxi_tools_are_strict(const fxi_params *par)
-{
-    if (!fxi_params_calls(par)) return false;
-    if (par->allowed_tools) return true;
-    for (size_t i = 0; i < json_array_size(par->tools); i++)
-        if (fxi_tool_is_strict(json_array_get(par->tools, i))) return true;
-    return false;
 }
 
 // ---- whether a grammar can say the calls --------------------------------------------------------
@@ -271,7 +240,7 @@ static bool check_names_differ(fxi_parse *p)
     json_t *seen = json_object();
     bool ok = true;
     for (size_t i = 0; ok && i < json_array_size(tools); i++) {
-        const char *name = name_of_function(json_array_get(tools, i));
+        const char *name = fxi_tool_name(json_array_get(tools, i));
         ok = !json_object_get(seen, name) ||
              fxi_bad_value(p, "tools", "two tools are named '%.*s'", FXI_UTF8_HEAD(name, 64));
         if (ok && json_object_set_new(seen, name, json_true())) ok = fxi_no_memory(p);
@@ -284,8 +253,8 @@ static bool check_allowed(fxi_parse *p)
 {
     const fxi_params *par = p->par;
     for (size_t i = 0; i < json_array_size(par->allowed_tools); i++) {
-        const char *name = name_of_function(json_array_get(par->allowed_tools, i));
-        if (!is_allowed(par->tools, name))
+        const char *name = fxi_tool_name(json_array_get(par->allowed_tools, i));
+        if (!fxi_tools_include(par->tools, name))
             return fxi_bad_value(p, "tool_choice", "there is no tool '%.*s'",
                                  FXI_UTF8_HEAD(name, 64));
     }

@@ -1,11 +1,9 @@
 // api_request.c - a body to checked parameters: the table of fields (api_table.c) is run over it,
 // then what involves several fields is checked.
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text/utf8.h"
 #include "base/text/utf8.h" // defines: fxi_utf8_count
 #include "server/request/api_fields.h"
 #include "server/request/api_request.h"
@@ -56,7 +54,7 @@ bool fxi_params_parse(fxi_params *par, fxi_api api, const char *body, size_t n_b
                       const fxi_limits *lim, fxi_http_error *err)
 {
     *par = default_params(api);
-    par->bill = lim->bill;
+    par->charge = lim->charge;
     par->n_body_bytes = n_bytes;
     par->cut_first = lim->cut_first;
     par->processed_logprobs = lim->processed_logprobs;
@@ -64,7 +62,7 @@ bool fxi_params_parse(fxi_params *par, fxi_api api, const char *body, size_t n_b
     par->formats = lim->formats;
     par->infill = lim->infill;
     fxi_parse p = {par, lim, err};
-    bool ok = fxi_json_body(&par->doc, par->bill, body, n_bytes, err);
+    bool ok = fxi_json_body(&par->doc, par->charge, body, n_bytes, err);
     par->root = par->doc.root;
     if (ok && read_params(&p)) return true;
     fxi_params_free(par);
@@ -82,10 +80,11 @@ void fxi_params_free(fxi_params *par)
     free(par->bias);
     free(par->ban);
     fx_grammar_release(par->grammar);
-    if (par->bill)
-        fxi_bill_give(par->bill, FXI_BYTES_TREE,
-                      par->doc.held_bytes + par->made.held_bytes + par->made_kwargs.held_bytes +
-                          par->form.doc.held_bytes + par->list_bytes);
+    if (par->charge)
+        fxi_charge_release(par->charge, FXI_BYTES_TREE,
+                           par->doc.held_bytes + par->made.held_bytes +
+                               par->made_kwargs.held_bytes + par->form.doc.held_bytes +
+                               par->list_bytes);
     fxi_buf_free(&par->mirror);
     fxi_json_doc_free(&par->made);
     fxi_json_doc_free(&par->made_kwargs);
@@ -351,85 +350,4 @@ bool fxi_fields_check(fxi_parse *p)
     return check_streaming(p) && check_choices(p) && check_likeliest(p) && check_token_limits(p) &&
            check_input(p) && check_suffix(p) && check_continuation(p) && check_request_id(p) &&
            fxi_tools_check(p) && check_dimensions(p);
-}
-
-// ---- refusals -----------------------------------------------------------------------------------
-
-// The ways to refuse a field's value, and which names the model has.
-
-bool fxi_bad_value(fxi_parse *p, const char *param, const char *fmt, ...)
-{
-    char text[256];
-    va_list ap;
-    va_start(ap, fmt);
-    fxi_utf8_vprint(text, sizeof text, fmt, ap);
-    va_end(ap);
-    return fxi_http_fail(p->err, 400, "invalid_value", param, "%s", text);
-}
-
-bool fxi_bad_type(fxi_parse *p, const char *param, const char *want)
-{
-    return fxi_http_fail(p->err, 400, "invalid_type", param, "'%s' must be %s", param, want);
-}
-
-bool fxi_no_memory(fxi_parse *p)
-{
-    return fxi_http_fail_memory(p->err);
-}
-
-static bool note_unsupported(fxi_parse *p, const char *param, const char *what)
-{
-    fxi_http_error *e = &p->par->unsupported;
-    if (!e->status) fxi_http_fail(e, 400, "unsupported_parameter", param, "'%s' %s", param, what);
-    return true;
-}
-
-bool fxi_not_supported(fxi_parse *p, const char *param)
-{
-    return note_unsupported(p, param, "is not supported (with this value)");
-}
-
-bool fxi_part_not_supported(fxi_parse *p, const char *param, const char *type)
-{
-    char what[96];
-    snprintf(what, sizeof what, "has a part of type '%.*s', which is not supported",
-             FXI_UTF8_HEAD(type, 40));
-    return note_unsupported(p, param, what);
-}
-
-bool fxi_bytes_granted(fxi_http_error *e, fxi_take taken)
-{
-    if (taken == FXI_TAKE_OK) return true;
-    if (taken == FXI_TAKE_NEVER)
-        return fxi_http_fail(e, 413, "request_too_large", NULL,
-                             "the request needs more memory than all requests may take together");
-    return fxi_http_fail(e, 503, "overloaded", NULL,
-                         "the requests that wait take all the memory there is for them");
-}
-
-bool fxi_bill_list(fxi_parse *p, size_t n_bytes)
-{
-    if (!p->par->bill) return true;
-    if (!fxi_bytes_granted(p->err, fxi_bill_take(p->par->bill, FXI_BYTES_TREE, n_bytes)))
-        return false;
-    p->par->list_bytes += n_bytes;
-    return true;
-}
-
-// ---- names of the model -------------------------------------------------------------------------
-
-const char *fxi_limits_model(const fxi_limits *lim, const char *name)
-{
-    if (!strcmp(name, lim->model_id)) return lim->model_id;
-    for (size_t i = 0; i < lim->n_alias; i++)
-        if (!strcmp(name, lim->alias[i])) return lim->alias[i];
-    return NULL;
-}
-
-bool fxi_limits_no_model(const fxi_limits *lim, const char *param, const char *name,
-                         fxi_http_error *err)
-{
-    return fxi_http_fail(err, 404, "model_not_found", param,
-                         "the model '%.*s' does not exist; this server has '%.*s'",
-                         FXI_UTF8_HEAD(name, 100), FXI_UTF8_HEAD(lim->model_id, 100));
 }

@@ -10,7 +10,7 @@
 #include "base/json/json_doc.h"
 #include "flexinfer/flexinfer.h"
 #include "server/reply/api_reply.h" // defines: fxi_api, fxi_http_error, fxi_reply_spec
-#include "server/work/ledger.h"
+#include "server/work/quota.h"
 
 typedef struct fxi_id_list {
     int32_t *id; // [n] owned; all inside the vocabulary
@@ -40,7 +40,7 @@ typedef struct fxi_form { // what the answer must look like
     const char *field;    // that says it; NULL: none does
     fx_part_kind kind;    // FX_PART_ALT: a choice of strings
     const json_t *value;  // of the kind: a string, an array of strings, a schema
-    fxi_json_doc doc;     // of a schema that came as text; the bill holds its bytes
+    fxi_json_doc doc;     // of a schema that came as text; the charge holds its bytes
 } fxi_form;
 
 #define FXI_MAX_STOP       16
@@ -49,10 +49,10 @@ typedef struct fxi_form { // what the answer must look like
 // A checked request. Texts point into `root` and live as long as it does.
 typedef struct fxi_params {
     fxi_api api;
-    fxi_json_doc doc;         // the bill holds its bytes
-    fxi_bill *bill;           // NULL: none
+    fxi_json_doc doc;         // the charge holds its bytes
+    fxi_charge *charge;       // NULL: none
     size_t n_body_bytes;      // of the text that it was parsed from
-    size_t list_bytes;        // of ids and biases: billed like the document
+    size_t list_bytes;        // of ids and biases: charged like the document
     json_t *root;             // of doc
     fxi_json_doc made;        // of other APIs: messages and tools as a chat has them
     fxi_json_doc made_kwargs; // template variables with those that fields stand for
@@ -111,7 +111,7 @@ typedef struct fxi_params {
     fxi_http_error unsupported; // the first known field whose effect is not supported
 } fxi_params;
 
-// What to bill for a text while it is rendered and normalized: times its bytes.
+// What to charge for a text while it is rendered and normalized: times its bytes.
 #define FXI_TEXT_COPIES 4
 
 typedef struct fxi_limits { // what a request is checked against
@@ -126,7 +126,7 @@ typedef struct fxi_limits { // what a request is checked against
     const fxi_formats *formats;         // NULL: answers are not taken apart
     const fxi_infill *infill;           // NULL: the model has no such marks
     bool refuse_excess; // max_tokens beyond the context is an error; false: it is clamped
-    fxi_bill *bill;     // of the request: its tree, ids and biases are billed; NULL: nothing is
+    fxi_charge *charge; // of the request: its tree, ids and biases are charged; NULL: nothing is
 } fxi_limits;
 
 // The name as it stands in *lim; NULL: the server has no model of this name.
@@ -154,15 +154,21 @@ size_t fxi_params_max_prompt(const fxi_params *par, const fx_engine *eng);
 bool fxi_params_encode(const fxi_params *par, const fx_engine *eng, size_t i, fx_tokens *out,
                        fxi_http_error *err);
 
-// ---- tools --------------------------------------------------------------------------------------
+// ---- tool_grammar.c ---------------------------------------------------------------------------
 
 // Compiles what the answer must look like to par->grammar: its form, the calls that it must have,
 // those of strict tools. False: *err says why.
 bool fxi_params_compile(fxi_params *par, const fx_engine *eng, fxi_http_error *err);
+
+// ---- api_tools.c ------------------------------------------------------------------------------
+
 // Whether there are strict tools, and the answer may call.
 bool fxi_tools_are_strict(const fxi_params *par);
 // Whether the answer may call it.
 bool fxi_tool_is_wanted(const fxi_params *par, const json_t *tool);
+// What takes the answer apart; NULL: it stays as it is.
+const fxi_call_format *fxi_params_calls(const fxi_params *par);
+const fxi_reason_format *fxi_params_reasoning(const fxi_params *par);
 
 // ---- api_engine.c: to the engine and the reply; results point into par ------------------------
 
@@ -175,14 +181,11 @@ fx_request fxi_params_request(const fxi_params *par, uint64_t seed);
 // The field to name when fx_submit refuses with this error.
 const char *fxi_params_blame(const fxi_params *par, const fx_error *err);
 fxi_reply_spec fxi_params_reply(const fxi_params *par);
-// What takes the answer apart; NULL: it stays as it is.
-const fxi_call_format *fxi_params_calls(const fxi_params *par);
-const fxi_reason_format *fxi_params_reasoning(const fxi_params *par);
 
-// ---- api_request.c ----------------------------------------------------------------------------
+// ---- api_refuse.c -----------------------------------------------------------------------------
 
-// Fills *e when bytes were not granted (503 overloaded, 413), and returns false. FXI_TAKE_OK: true.
-bool fxi_bytes_granted(fxi_http_error *e, fxi_take taken);
+// Whether bytes were granted: FXI_QUOTA_OK. False: *e says why not (503 overloaded, 413).
+bool fxi_bytes_granted(fxi_http_error *e, fxi_quota_result taken);
 
 // ---- api_set.c --------------------------------------------------------------------------------
 

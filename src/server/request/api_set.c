@@ -229,7 +229,7 @@ bool fxi_read_ids(fxi_parse *p, const char *param, const char *want, const json_
                   fxi_id_list *out)
 {
     size_t n = json_array_size(v);
-    if (!fxi_bill_list(p, n * sizeof *out->id)) return false;
+    if (!fxi_charge_list(p, n * sizeof *out->id)) return false;
     out->id = malloc(n * sizeof *out->id);
     if (!out->id) return fxi_no_memory(p);
     for (; out->n < n; out->n++) {
@@ -278,7 +278,7 @@ bool fxi_set_bias(fxi_parse *p, const fxi_field *f, const json_t *v)
     const char *key;
     json_t *bias;
     if (!json_object_size(v)) return true;
-    if (!fxi_bill_list(p, json_object_size(v) * sizeof *p->par->bias)) return false;
+    if (!fxi_charge_list(p, json_object_size(v) * sizeof *p->par->bias)) return false;
     p->par->bias = malloc(json_object_size(v) * sizeof *p->par->bias);
     if (!p->par->bias) return fxi_no_memory(p);
     json_object_foreach((json_t *)v, key, bias) if (!append_bias(p, key, bias)) return false;

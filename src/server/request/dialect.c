@@ -155,8 +155,8 @@ bool fxi_chat_draft_end(fxi_chat_draft *d, const char *input)
     fxi_buf all = {0};
     if (!fxi_chat_draft_close(d)) return false;
     if (!d->messages.n) return fxi_bad_value(d->p, input, "'%s' is empty", input);
-    bool ok = draft_written(d, join_draft(d, &all)) && fxi_bill_list(d->p, 2 * all.cap) &&
-              fxi_json_body(&par->made, par->bill, all.p, all.n, d->p->err);
+    bool ok = draft_written(d, join_draft(d, &all)) && fxi_charge_list(d->p, 2 * all.cap) &&
+              fxi_json_body(&par->made, par->charge, all.p, all.n, d->p->err);
     fxi_buf_free(&all);
     if (!ok) return false;
     par->messages = json_object_get(par->made.root, "messages");
@@ -249,7 +249,7 @@ bool fxi_variables_convert(fxi_parse *p)
     if (par->effort && !strcmp(par->effort, "none") && !par->thinking) par->thinking = -1;
     if (!par->effort && !par->thinking) return true;
     bool ok = write_variables(par, &b) || fxi_no_memory(p);
-    ok = ok && fxi_json_body(&par->made_kwargs, par->bill, b.p, b.n, p->err);
+    ok = ok && fxi_json_body(&par->made_kwargs, par->charge, b.p, b.n, p->err);
     if (ok) par->kwargs = par->made_kwargs.root;
     fxi_buf_free(&b);
     return ok;

@@ -1,7 +1,7 @@
 // json_in.c - a client's text to JSON, within limits.
 //
 // A JSON tree takes up to a hundred times the bytes of its text, and parsing recurses. So a scan
-// counts depth and values before anything is parsed, and the tree's memory is billed as it grows.
+// counts depth and values before anything is parsed, and the tree's memory is charged as it grows.
 //
 // A text for the model may have the character 0, which models write, too. Names and patterns may
 // not: they are handled as C strings.
@@ -13,21 +13,21 @@
 #include "server/request/api_fields.h"
 
 typedef struct tree_room {
-    fxi_bill *bill;
-    fxi_take taken; // the last answer
+    fxi_charge *charge;
+    fxi_quota_result taken; // the last answer
 } tree_room;
 
 static bool take_room(void *ud, size_t n_bytes)
 {
     tree_room *r = ud;
-    r->taken = fxi_bill_take(r->bill, FXI_BYTES_TREE, n_bytes);
-    return r->taken == FXI_TAKE_OK;
+    r->taken = fxi_charge_reserve(r->charge, FXI_BYTES_TREE, n_bytes);
+    return r->taken == FXI_QUOTA_OK;
 }
 
 static void give_room(void *ud, size_t n_bytes)
 {
     tree_room *r = ud;
-    fxi_bill_give(r->bill, FXI_BYTES_TREE, n_bytes);
+    fxi_charge_release(r->charge, FXI_BYTES_TREE, n_bytes);
 }
 
 // A text that is parsed: the body, or a field with JSON in it.
@@ -58,23 +58,23 @@ static bool tell_failure(const body_source *s, fxi_json_status st, const tree_ro
                          e->column, FXI_UTF8_HEAD(e->text, 160));
 }
 
-static bool parse_source(fxi_json_doc *doc, fxi_bill *bill, const body_source *s, size_t flags,
+static bool parse_source(fxi_json_doc *doc, fxi_charge *charge, const body_source *s, size_t flags,
                          fxi_http_error *err)
 {
-    tree_room r = {.bill = bill};
+    tree_room r = {.charge = charge};
     const fxi_json_room room = {take_room, give_room, &r};
     json_error_t e = {0};
     if (!check_shape(s, err)) return false;
     const fxi_json_status st =
-        fxi_json_doc_parse(doc, s->text, s->n_bytes, flags, bill ? &room : NULL, &e);
+        fxi_json_doc_parse(doc, s->text, s->n_bytes, flags, charge ? &room : NULL, &e);
     return st == FXI_JSON_OK || tell_failure(s, st, &r, &e, err);
 }
 
-bool fxi_json_field(fxi_json_doc *doc, fxi_bill *bill, const char *field, const json_t *text,
+bool fxi_json_field(fxi_json_doc *doc, fxi_charge *charge, const char *field, const json_t *text,
                     fxi_http_error *err)
 {
     const body_source s = {json_string_value(text), json_string_length(text), field};
-    return parse_source(doc, bill, &s, JSON_DECODE_ANY, err);
+    return parse_source(doc, charge, &s, JSON_DECODE_ANY, err);
 }
 
 // Whether a string that is, or lies in arrays in, the member of this name is for the model to read.
@@ -116,11 +116,11 @@ static bool check_nul(json_t *root, const char *body, size_t n_bytes, fxi_http_e
                          "'%.*s' must not have the character U+0000", FXI_UTF8_HEAD(member, 40));
 }
 
-bool fxi_json_body(fxi_json_doc *doc, fxi_bill *bill, const char *body, size_t n_bytes,
+bool fxi_json_body(fxi_json_doc *doc, fxi_charge *charge, const char *body, size_t n_bytes,
                    fxi_http_error *err)
 {
     const body_source s = {body, n_bytes, NULL};
-    if (!parse_source(doc, bill, &s, JSON_ALLOW_NUL, err)) return false;
+    if (!parse_source(doc, charge, &s, JSON_ALLOW_NUL, err)) return false;
     if (json_is_object(doc->root)) return check_nul(doc->root, body, n_bytes, err);
     return fxi_http_fail(err, 400, "invalid_json", NULL, "the body must be a JSON object");
 }

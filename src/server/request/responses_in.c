@@ -182,7 +182,7 @@ static bool add_mirror(fxi_parse *p)
     bool ok = true;
     for (size_t i = 0; ok && i < sizeof members / sizeof members[0]; i++)
         ok = mirror_member(&par->mirror, par->root, members[i][0], members[i][1]);
-    return (ok || fxi_no_memory(p)) && fxi_bill_list(p, 2 * par->mirror.cap);
+    return (ok || fxi_no_memory(p)) && fxi_charge_list(p, 2 * par->mirror.cap);
 }
 
 bool fxi_responses_convert(fxi_parse *p)

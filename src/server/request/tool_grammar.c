@@ -166,11 +166,6 @@ static const char *name_of(const json_t *tool)
     return s ? s : "";
 }
 
-bool fxi_tool_is_strict(const json_t *tool)
-{
-    return json_is_true(json_object_get(json_object_get(tool, "function"), "strict"));
-}
-
 static bool takes_apart(const fxi_call_format *f)
 {
     return f->body == FXI_BODY_TAGS || f->body == FXI_BODY_PYTHON;
@@ -457,7 +452,7 @@ static void add_args(grammar_builder *b, part_list *l, const json_t *tool)
 // What the grammar lets through is parsed as it was meant: text holds no mark that opens calls, and
 // does not begin as a bare call does.
 
-#define TOOL_BYTES  (256u << 10) // billed while a grammar is compiled,
+#define TOOL_BYTES  (256u << 10) // charged while a grammar is compiled,
 #define FORM_COPIES 32           // and this many times the bytes of a form's text
 
 #define COUNT(list) (sizeof(list) / sizeof(list)[0])
@@ -727,9 +722,9 @@ bool fxi_params_compile(fxi_params *par, const fx_engine *eng, fxi_http_error *e
                          .reasoning = fxi_params_reasoning(par)};
     const size_t n = TOOL_BYTES + (par->form.field ? FORM_COPIES * par->n_body_bytes : 0);
     if (!look_at_prompt(&b, &e)) return fxi_http_fail_fx(err, &e, par->input);
-    if (par->bill && !fxi_bytes_granted(err, fxi_bill_take(par->bill, FXI_BYTES_TREE, n)))
+    if (par->charge && !fxi_bytes_granted(err, fxi_charge_reserve(par->charge, FXI_BYTES_TREE, n)))
         return false;
     const fx_status st = compile_answer(&b, &par->grammar, &e);
-    if (par->bill) fxi_bill_give(par->bill, FXI_BYTES_TREE, n);
+    if (par->charge) fxi_charge_release(par->charge, FXI_BYTES_TREE, n);
     return st == FX_OK || fail_compile(&b, &e, err);
 }

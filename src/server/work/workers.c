@@ -1,11 +1,12 @@
-// workers.c - a queue of lanes for each class of work, and the threads that empty it.
+// workers.c - for each class of work a queue of clients, each with its own queue of work, and the
+// threads that empty them.
 //
-// A lane is a list of work; its first piece stands for it in the list of lanes. Taking a piece
-// moves its lane to the end of that list.
+// The first piece of a client's queue stands for the client in the list of clients. Taking a piece
+// moves its client to the end of that list.
 //
 // A thread whose priority has been lowered cannot raise it again, so the threads are of two kinds
-// for good. Each kind waits on a condition of its own: a patient thread is woken for small work
-// only if no prompt one waits.
+// for good. Each kind waits on a condition of its own: a low-priority worker is woken for small
+// work only if no normal one waits.
 #include "server/work/workers.h"
 
 #include <errno.h>
@@ -13,18 +14,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 
-#include "base/fail.h" // defines: fxi_fail
+#include "base/fail.h"         // defines: fxi_fail
+#include "base/system/clock.h" // defines: fxi_clock_after
 
-#define PATIENT_NICE 10 // beside one other thread on its core, it gets about a tenth of it
+#define LOW_NICE 10 // next to one other thread on its core, it gets about a tenth of it
 
-typedef struct lane_list {
+typedef struct client_list {
     fxi_work *first;
     int n_work;
-} lane_list;
+} client_list;
 
-typedef enum thread_kind { PROMPT, PATIENT, N_KIND } thread_kind;
+typedef enum thread_kind { NORMAL, LOW, N_KIND } thread_kind;
 
 struct fxi_workers {
     int n_thread;
@@ -36,8 +37,8 @@ struct fxi_workers {
     pthread_mutex_t mu;          // guards what follows; never held while work runs
     pthread_cond_t some[N_KIND]; // work has come for threads of this kind, or the end
     int n_waiting[N_KIND];       // threads
-    int n_patient;               // threads
-    lane_list small, large;
+    int n_low;                   // threads
+    client_list small, large;
     bool large_is_next; // whose turn it is where both wait
     bool stop, is_used; // is_used: since on_idle ran
     int n_busy, n_busy_large;
@@ -46,79 +47,68 @@ struct fxi_workers {
 
 // ---- the queue --------------------------------------------------------------------------------
 
-static void add_lane(lane_list *l, fxi_work *lane)
+static void add_client(client_list *l, fxi_work *head)
 {
     fxi_work **at = &l->first;
-    while (*at) at = &(*at)->next_lane;
-    lane->next_lane = NULL;
-    *at = lane;
+    while (*at) at = &(*at)->next_client;
+    head->next_client = NULL;
+    *at = head;
 }
 
-static void add_work(lane_list *l, fxi_work *w)
+static void add_work(client_list *l, fxi_work *w)
 {
-    fxi_work *lane = l->first;
+    fxi_work *head = l->first;
     w->next = NULL;
     w->last = w;
     w->queued = true;
     l->n_work++;
-    while (lane && lane->lane != w->lane) lane = lane->next_lane;
-    if (!lane) {
-        add_lane(l, w);
+    while (head && head->client != w->client) head = head->next_client;
+    if (!head) {
+        add_client(l, w);
         return;
     }
-    lane->last->next = w;
-    lane->last = w;
+    head->last->next = w;
+    head->last = w;
 }
 
-static fxi_work *take_work(lane_list *l)
+static fxi_work *take_work(client_list *l)
 {
     fxi_work *w = l->first;
     if (!w) return NULL;
     l->n_work--;
     w->queued = false;
-    l->first = w->next_lane;
+    l->first = w->next_client;
     if (w->next) {
         w->next->last = w->last;
-        add_lane(l, w->next);
+        add_client(l, w->next);
     }
     return w;
 }
 
-// Takes the first piece out of its lane, which keeps its turn.
-static void drop_first(fxi_work **at)
-{
-    fxi_work *w = *at, *second = w->next;
-    *at = second ? second : w->next_lane;
-    if (!second) return;
-    second->last = w->last;
-    second->next_lane = w->next_lane;
-}
-
-static void drop_later(fxi_work *first, const fxi_work *w)
-{
-    fxi_work *before = first;
-    while (before->next != w) before = before->next;
-    before->next = w->next;
-    if (first->last == w) first->last = before;
-}
-
-static void drop_work(lane_list *l, fxi_work *w)
+// The client keeps its turn.
+static void drop_work(client_list *l, fxi_work *w)
 {
     fxi_work **at = &l->first;
-    while ((*at)->lane != w->lane) at = &(*at)->next_lane;
-    if (*at == w)
-        drop_first(at);
-    else
-        drop_later(*at, w);
+    while ((*at)->client != w->client) at = &(*at)->next_client;
+    fxi_work *first = *at, *before = first, *second = w->next;
+    if (first == w) {
+        *at = second ? second : w->next_client;
+        if (second) second->last = w->last;
+        if (second) second->next_client = w->next_client;
+    } else {
+        while (before->next != w) before = before->next;
+        before->next = second;
+        if (first->last == w) first->last = before;
+    }
     l->n_work--;
     w->queued = false;
 }
 
-// Where all threads are prompt, each takes what comes.
+// Where all workers are normal, each takes what comes.
 static fxi_work *take_fairly(fxi_workers *ws, thread_kind kind)
 {
-    const bool may_small = kind == PROMPT || !ws->n_waiting[PROMPT];
-    const bool may_large = kind == PATIENT || !ws->n_patient;
+    const bool may_small = kind == NORMAL || !ws->n_waiting[NORMAL];
+    const bool may_large = kind == LOW || !ws->n_low;
     bool large = ws->large.first && may_large;
     if (large && ws->small.first && may_small) {
         large = ws->large_is_next;
@@ -130,7 +120,7 @@ static fxi_work *take_fairly(fxi_workers *ws, thread_kind kind)
 
 static void wake_for_small(fxi_workers *ws)
 {
-    pthread_cond_signal(&ws->some[ws->n_waiting[PROMPT] ? PROMPT : PATIENT]);
+    pthread_cond_signal(&ws->some[ws->n_waiting[NORMAL] ? NORMAL : LOW]);
 }
 
 // ---- the threads ------------------------------------------------------------------------------
@@ -150,37 +140,24 @@ static void run_unlocked(fxi_workers *ws, fxi_work *w)
     ws->n_done++;
 }
 
-static void idle_unlocked(fxi_workers *ws)
+// Waits for more, or calls on_idle once nothing has come for idle_s.
+static void wait_for_work(fxi_workers *ws, thread_kind kind)
 {
+    const bool may_idle = ws->is_used && !ws->n_busy;
+    const struct timespec end = fxi_clock_after(ws->idle_s);
+    int e = 0;
+    ws->n_waiting[kind]++;
+    if (may_idle)
+        e = pthread_cond_timedwait(&ws->some[kind], &ws->mu, &end);
+    else
+        pthread_cond_wait(&ws->some[kind], &ws->mu);
+    ws->n_waiting[kind]--;
+    if (e != ETIMEDOUT || !ws->is_used || ws->n_busy) return;
     ws->is_used = false;
     if (!ws->on_idle) return;
     pthread_mutex_unlock(&ws->mu);
     ws->on_idle(ws->idle_ud);
     pthread_mutex_lock(&ws->mu);
-}
-
-// True: nothing has come for idle_s.
-static bool wait_until_idle(fxi_workers *ws, thread_kind kind)
-{
-    struct timespec t;
-    if (!ws->is_used || ws->n_busy) {
-        pthread_cond_wait(&ws->some[kind], &ws->mu);
-        return false;
-    }
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    int64_t ns = t.tv_nsec + (int64_t)(ws->idle_s * 1e9);
-    t.tv_sec += ns / 1000000000;
-    t.tv_nsec = ns % 1000000000;
-    int e = pthread_cond_timedwait(&ws->some[kind], &ws->mu, &t);
-    return e == ETIMEDOUT && ws->is_used && !ws->n_busy;
-}
-
-static void wait_for_work(fxi_workers *ws, thread_kind kind)
-{
-    ws->n_waiting[kind]++;
-    const bool idle = wait_until_idle(ws, kind);
-    ws->n_waiting[kind]--;
-    if (idle) idle_unlocked(ws);
 }
 
 static void serve_queue(fxi_workers *ws, thread_kind kind)
@@ -198,17 +175,17 @@ static void serve_queue(fxi_workers *ws, thread_kind kind)
     pthread_mutex_unlock(&ws->mu);
 }
 
-static void *serve_promptly(void *ud)
+static void *run_normal(void *ud)
 {
-    serve_queue(ud, PROMPT);
+    serve_queue(ud, NORMAL);
     return NULL;
 }
 
 // On Linux the priority is the calling thread's own.
-static void *serve_patiently(void *ud)
+static void *run_low(void *ud)
 {
-    setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + PATIENT_NICE);
-    serve_queue(ud, PATIENT);
+    setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + LOW_NICE);
+    serve_queue(ud, LOW);
     return NULL;
 }
 
@@ -229,7 +206,7 @@ static fxi_workers *new_workers(int n_thread)
     if (!ws) return NULL;
     ws->thread = calloc((size_t)n_thread, sizeof *ws->thread);
     ws->n_thread = n_thread;
-    ws->n_patient = n_thread / 2;
+    ws->n_low = n_thread / 2;
     pthread_mutex_init(&ws->mu, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -251,7 +228,7 @@ fx_status fxi_workers_start(int n_thread, double idle_s, void (*on_idle)(void *u
     ws->idle_ud = ud;
     for (int e; ws->n_started < n_thread; ws->n_started++) {
         e = pthread_create(&ws->thread[ws->n_started], NULL,
-                           ws->n_started < ws->n_patient ? serve_patiently : serve_promptly, ws);
+                           ws->n_started < ws->n_low ? run_low : run_normal, ws);
         if (!e) continue;
         fxi_workers_stop(ws);
         return fxi_fail(err, FX_EINTERNAL, "cannot start a thread: %s", strerror(e));
@@ -266,7 +243,7 @@ void fxi_workers_post(fxi_workers *ws, fxi_work *w)
     add_work(w->large ? &ws->large : &ws->small, w);
     ws->is_used = true;
     if (w->large)
-        pthread_cond_signal(&ws->some[ws->n_patient ? PATIENT : PROMPT]);
+        pthread_cond_signal(&ws->some[ws->n_low ? LOW : NORMAL]);
     else
         wake_for_small(ws);
     pthread_mutex_unlock(&ws->mu);
@@ -284,7 +261,7 @@ bool fxi_workers_drop(fxi_workers *ws, fxi_work *w)
 void fxi_workers_touch(fxi_workers *ws)
 {
     pthread_mutex_lock(&ws->mu);
-    if (!ws->is_used && !ws->n_busy) pthread_cond_signal(&ws->some[PROMPT]);
+    if (!ws->is_used && !ws->n_busy) pthread_cond_signal(&ws->some[NORMAL]);
     ws->is_used = true;
     pthread_mutex_unlock(&ws->mu);
 }

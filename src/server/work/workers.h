@@ -1,12 +1,12 @@
-// workers.h - the threads that parse, render and tokenize, and the queue in front of them.
+// workers.h - the threads that parse, render and tokenize, and the queues of work for them.
 //
-// Two classes, small and large. Within a class lanes (tenants, or clients' addresses) take turns,
-// and within a lane the first comes first. Where both classes wait they take turns. Of two or more
-// threads half are patient: they alone run large work, and yield to all that want a core, so that
-// neither the engine nor the reading and writing of others waits for it. The rest are prompt and
-// run small work only: a small request waits for small ones. Patient threads help where these do
-// not suffice. The queue is intrusive, so posting allocates nothing; it is as long as there are
-// requests, that is, as there may be connections.
+// There are two classes of work, small and large. Within a class clients take turns, and a client's
+// work runs in the order in which it came. Where both classes wait they take turns. Of two or more
+// workers half have a low priority: only they run large work, and they yield to all that want a
+// core, so that neither the engine nor the I/O thread waits for it. The normal ones run small work
+// only: a small request waits for small ones. Low-priority workers help where these do not suffice.
+// The queue is intrusive, so posting allocates nothing; it is as long as there are requests, that
+// is, as there may be connections.
 #ifndef FXI_SERVER_WORKERS_H
 #define FXI_SERVER_WORKERS_H
 
@@ -17,12 +17,12 @@
 
 typedef struct fxi_work { // one piece of work, inside what it works on
     void (*run)(struct fxi_work *w);
-    uint64_t lane;
+    uint64_t client; // whose turn it takes
     bool large;
     // The queue's own.
     bool queued;
-    struct fxi_work *next, *last; // of the lane; `last` is kept by its first
-    struct fxi_work *next_lane;   // kept by the lane's first
+    struct fxi_work *next, *last; // of the client; `last` is kept by its first
+    struct fxi_work *next_client; // kept by the client's first
 } fxi_work;
 
 typedef struct fxi_workers fxi_workers;

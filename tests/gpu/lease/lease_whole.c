@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "base/system/clock.h"
-#include "engine/loop/loop.h"
+#include "engine/iteration.h"
 #include "gpu/gpu_impl.h"
 
 enum { MAX_REQUEST = 64, MAX_PROMPT = 4096, PATTERN_BYTES = 8 << 20, MAX_TURN = 4096, IDLE_S = 30 };
@@ -104,7 +104,7 @@ static fx_engine *open_whole(const char *path, const char *manager, const whole_
 
 static void close_whole(fx_engine *eng)
 {
-    fxi_turn_end_all(eng, FX_FINISH_ABORT);
+    fxi_iteration_end_all(eng, FX_FINISH_ABORT);
     fxi_engine_unload(eng);
 }
 
@@ -177,10 +177,10 @@ static void run_decode(fx_engine *eng, const char *manager, const whole_sizes *z
     fxi_kv_stats s;
     for (int i = 0; i < batch; i++) submit_whole(eng, i, 0, z->n_prompt, z->n_gen, true);
     const double t0 = fxi_now_s();
-    while (!all_began(batch)) (void)fxi_turn_run(eng);
+    while (!all_began(batch)) (void)fxi_iteration_run(eng);
     const double t1 = fxi_now_s();
     const int from = tokens_of(batch);
-    for (int i = 0; i < z->n_gen / 2; i++) (void)fxi_turn_run(eng);
+    for (int i = 0; i < z->n_gen / 2; i++) (void)fxi_iteration_run(eng);
     const double t2 = fxi_now_s();
     fxi_kv_get_stats(eng->kv, &s);
     printf("decode,%s,%d,%d,%.1f,%.1f,%.1f,%.1f,%.1f\n", manager, batch, z->n_prompt,
@@ -188,7 +188,7 @@ static void run_decode(fx_engine *eng, const char *manager, const whole_sizes *z
            mib_of(s.mapped_bytes), mib_of(s.live_bytes),
            mib_of(fxi_model_get_shape(eng->model)->pass_bytes));
     fflush(stdout);
-    while (!all_ended(batch)) (void)fxi_turn_run(eng);
+    while (!all_ended(batch)) (void)fxi_iteration_run(eng);
 }
 
 // ---- shared prompts ----------------------------------------------------------------------------
@@ -197,10 +197,10 @@ static void run_shared(fx_engine *eng, const char *manager, const whole_sizes *z
 {
     const int n = z->batch[z->n_batch - 1], n_own = z->n_prompt / 8;
     submit_whole(eng, 0, z->n_shared, n_own, 1, no_cache);
-    while (!all_ended(1)) (void)fxi_turn_run(eng);
+    while (!all_ended(1)) (void)fxi_iteration_run(eng);
     for (int i = 0; i < n; i++) submit_whole(eng, i, z->n_shared, n_own, z->n_gen, no_cache);
     const double t0 = fxi_now_s();
-    while (!all_ended(n)) (void)fxi_turn_run(eng);
+    while (!all_ended(n)) (void)fxi_iteration_run(eng);
     printf("shared,%s%s,%d,%d,%.1f,,,,\n", manager, no_cache ? " without the cache" : "", n,
            z->n_shared, tokens_of(n) / (fxi_now_s() - t0));
     fflush(stdout);
@@ -233,7 +233,7 @@ static void run_load(fx_engine *eng, const char *manager, const whole_sizes *z)
         fxi_kv_stats s;
         const bool steady = all_began(n) && !requests[0].ended;
         const double t0 = fxi_now_s();
-        (void)fxi_turn_run(eng);
+        (void)fxi_iteration_run(eng);
         const double us = (fxi_now_s() - t0) * 1e6;
         fxi_kv_get_stats(eng->kv, &s);
         if (steady && s.mapped_bytes > before)
@@ -256,16 +256,16 @@ static void run_idle(fx_engine *eng, const char *manager)
     double longest_s = 0;
     fxi_kv_get_stats(eng->kv, &s);
     clock_now_us = (uint64_t)(fxi_now_s() * 1e6);
-    eng->now_us = read_test_clock;
-    (void)fxi_turn_run(eng);
+    eng->journal.now_us = read_test_clock;
+    (void)fxi_iteration_run(eng);
     clock_now_us += 600u * 1000000;
     const double end = fxi_now_s() + IDLE_S;
     do {
         const double t0 = fxi_now_s();
-        (void)fxi_turn_run(eng);
+        (void)fxi_iteration_run(eng);
         const double took_s = fxi_now_s() - t0;
         if (took_s > longest_s) longest_s = took_s;
-    } while (eng->returning_bytes && fxi_now_s() < end);
+    } while (eng->memory.returning_bytes && fxi_now_s() < end);
     fxi_kv_get_stats(eng->kv, &after);
     printf("idle,%s,,,%.6f,,%.1f,%.1f,\n", manager, longest_s, mib_of(s.mapped_bytes),
            mib_of(after.mapped_bytes));

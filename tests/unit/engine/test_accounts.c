@@ -10,14 +10,6 @@
 
 enum { ANSWER_TOK = 4, PROMPT_TOK = 40 };
 
-static uint64_t clock_us;
-
-static uint64_t our_clock(void *ud)
-{
-    (void)ud;
-    return clock_us;
-}
-
 typedef struct seen {
     fx_event first, end;
     uint64_t gap_us[2 * ANSWER_TOK];
@@ -37,8 +29,7 @@ static void note_event(void *ud, const fx_event *ev)
 static fx_engine *open_here(fx_options opt)
 {
     fx_engine *eng = unthreaded_open_single(MODEL, opt);
-    clock_us = 1000000000;
-    eng->now_us = our_clock;
+    (void)unthreaded_set_clock(eng);
     return eng;
 }
 
@@ -54,8 +45,8 @@ static void submit(fx_engine *eng, fx_request req, const prompt *p, seen *s)
 static void finish(fx_engine *eng, const seen *s)
 {
     while (!s->last) {
-        clock_us += 10000;
-        (void)fxi_turn_run(eng);
+        unthreaded_clock_us += 10000;
+        (void)fxi_iteration_run(eng);
     }
 }
 
@@ -74,7 +65,7 @@ static void test_the_times_of_a_request(void **state)
     assert_int_equal(sa.end.decode_us, (ANSWER_TOK - 1) * 10000);
     assert_int_equal(sb.end.queued_us, (ANSWER_TOK + 1) * 10000);
     assert_int_equal(sb.end.queued_us + sb.end.prefill_us + sb.end.decode_us,
-                     clock_us - 1000000000);
+                     unthreaded_clock_us - 1000000000);
     assert_int_equal(sa.gap_us[0], 0);
     for (int i = 1; i < ANSWER_TOK; i++) assert_int_equal(sa.gap_us[i], 10000);
     unthreaded_close(eng);
@@ -129,7 +120,7 @@ static void test_lookups_and_calls(void **state)
     }
     fx_stats st;
     fx_details d;
-    (void)fxi_turn_run(eng); // the mapper's work of the last step is taken back
+    (void)fxi_iteration_run(eng); // the mapper's work of the last step is taken back
     fx_engine_stats(eng, &st);
     fx_engine_details(eng, &d);
     assert_int_equal(st.n_lookup_tok, 2 * PROMPT_TOK);

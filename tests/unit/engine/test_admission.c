@@ -4,7 +4,7 @@
 #include "suite.h"
 #include "unit/cmocka_all.h"
 
-#include "engine/memory/room.h"
+#include "engine/memory/kv_memory.h"
 #include "unit/engine/support/company.h"
 #include "unit/engine/support/unthreaded.h"
 #include "vtensor/vmm.h"
@@ -111,9 +111,9 @@ static void test_newcomers_of_a_turn_cost_so_many_calls(void **state)
     counted.stats = count_stats;
     eng->kv->ops = &counted;
     n_cost = n_stats = 0;
-    fxi_turn_collect(eng);
-    (void)fxi_plan_step(eng);
-    assert_int_equal(eng->running.n_seq, N_NEW);
+    fxi_iteration_collect(eng);
+    (void)fxi_plan_pass(eng);
+    assert_int_equal(eng->sched.running.n_seq, N_NEW);
     assert_in_range(n_cost, N_NEW, 3 * N_NEW);
     assert_int_equal(n_stats, 0);
     eng->kv->ops = real;
@@ -133,7 +133,7 @@ static fx_status count_extend_many(fxi_kv *kv, fxi_kv_seq *const *s, const int *
                                    int *n_done)
 {
     n_extend_many++;
-    assert_in_range(n, 1, FXI_ROOM_AT_ONCE);
+    assert_in_range(n, 1, FXI_ALLOC_BATCH);
     return real->seq_extend_many(kv, s, len_tok, n, n_done);
 }
 
@@ -152,10 +152,10 @@ static void test_sequences_that_decode_grow_in_few_calls(void **state)
     counted.seq_extend_many = count_extend_many;
     eng->kv->ops = &counted;
     int n_whole = 0; // steps in which all decode
-    for (; fxi_turn_run(eng); n_extend = n_extend_many = 0) {
-        if (eng->n_planned_tok != N_SEQ || eng->running.n_seq != N_SEQ) continue;
+    for (; fxi_iteration_run(eng); n_extend = n_extend_many = 0) {
+        if (eng->n_planned_tok != N_SEQ || eng->sched.running.n_seq != N_SEQ) continue;
         n_whole++;
-        assert_int_equal(n_extend_many, (N_SEQ + FXI_ROOM_AT_ONCE - 1) / FXI_ROOM_AT_ONCE);
+        assert_int_equal(n_extend_many, (N_SEQ + FXI_ALLOC_BATCH - 1) / FXI_ALLOC_BATCH);
         assert_int_equal(n_extend, 0);
     }
     assert_true(n_whole > 5);
@@ -197,11 +197,12 @@ static void test_no_more_run_than_can_be_mapped(void **state)
     open_limited();
     for (int i = 0; i < 16; i++) submit_own(i, 1, 60);
     int most = 0;
-    while (fxi_turn_run(eng)) most = eng->running.n_seq > most ? eng->running.n_seq : most;
+    while (fxi_iteration_run(eng))
+        most = eng->sched.running.n_seq > most ? eng->sched.running.n_seq : most;
     assert_int_equal(most, N_TOGETHER);
     assert_int_equal(n_last, 16);
     assert_int_equal(n_error, 0);
-    assert_int_equal(eng->stats.n_preempt_recompute, 0);
+    assert_int_equal(eng->stats.now.n_preempt_recompute, 0);
 }
 
 static void test_choices_that_cannot_be_mapped_are_refused(void **state)
@@ -213,11 +214,11 @@ static void test_choices_that_cannot_be_mapped_are_refused(void **state)
     assert_int_equal(submit_some(tok, 3, N_TOGETHER + 1, 8, &err), FX_ENOSPACE);
     assert_non_null(strstr(err.text, "vm.max_map_count"));
     submit_own(1, N_TOGETHER, 60);
-    while (fxi_turn_run(eng)) {
+    while (fxi_iteration_run(eng)) {
     }
     assert_int_equal(n_last, 1);
     assert_int_equal(n_error, 0);
-    assert_int_equal(eng->stats.n_preempt_recompute, 0);
+    assert_int_equal(eng->stats.now.n_preempt_recompute, 0);
 }
 
 // ---- prefixes -----------------------------------------------------------------------------------
@@ -233,14 +234,14 @@ static void test_who_waits_for_a_prefix_holds_up_nobody(void **state)
     for (int i = 0; i < N_LATER; i++)
         assert_int_equal(submit_some(p.tok, MAX_PROMPT, 1, 2, NULL), FX_OK);
     submit_own(1, 1, 4);
-    fxi_turn_collect(eng);
-    (void)fxi_plan_step(eng);
-    assert_int_equal(eng->running.n_seq, 2);
-    assert_int_equal(eng->aside.n_seq, N_LATER - 1);
-    while (fxi_turn_run(eng)) {
+    fxi_iteration_collect(eng);
+    (void)fxi_plan_pass(eng);
+    assert_int_equal(eng->sched.running.n_seq, 2);
+    assert_int_equal(eng->sched.aside.n_seq, N_LATER - 1);
+    while (fxi_iteration_run(eng)) {
     }
-    assert_true(eng->stats.n_prompt_tok < 3 * MAX_PROMPT + N_LATER); // it was computed once
-    assert_null(eng->aside.head);
+    assert_true(eng->stats.now.n_prompt_tok < 3 * MAX_PROMPT + N_LATER); // it was computed once
+    assert_null(eng->sched.aside.head);
 }
 
 // One place. The first request records a prompt; a cold one comes behind it, and then some that
@@ -255,10 +256,10 @@ static void expect_cold_one(int prefix_pass, int n_before)
     n_last = 0;
     for (int i = 0; i < MAX_PROMPT; i++) p.tok[i] = 3 + i, own.tok[i] = 300 - i;
     submit_told(&warm[0], p.tok, MAX_PROMPT - 20);
-    (void)fxi_turn_run(eng);
+    (void)fxi_iteration_run(eng);
     submit_told(&cold, own.tok, MAX_PROMPT);
     for (int i = 1; i < N_WARM; i++) submit_told(&warm[i], p.tok, MAX_PROMPT - i);
-    while (fxi_turn_run(eng)) {
+    while (fxi_iteration_run(eng)) {
     }
     assert_int_equal(n_last, N_WARM + 1);
     assert_int_equal(cold.place, 1 + n_before);

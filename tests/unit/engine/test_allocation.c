@@ -103,7 +103,7 @@ static void submit(fx_engine *eng, fx_sampling sampling, int n_top, int n_prompt
 
 static void turns(fx_engine *eng, int n)
 {
-    for (int i = 0; i < n; i++) assert_true(fxi_turn_run(eng));
+    for (int i = 0; i < n; i++) assert_true(fxi_iteration_run(eng));
 }
 
 static void test_steps(void **state)
@@ -120,7 +120,7 @@ static void test_steps(void **state)
     fx_engine *eng =
         unthreaded_open(STORYTELLER, (fx_options){.n_thread = 2, .step_tok = STEP_TOK});
     for (int i = 0; i < N_REQUEST; i++) submit(eng, ways[i], i ? 0 : 5, N_PROMPT, &n_emitted[i]);
-    for (int i = 0; !n_emitted[N_REQUEST - 1]; i++) assert_true(i < 100 && fxi_turn_run(eng));
+    for (int i = 0; !n_emitted[N_REQUEST - 1]; i++) assert_true(i < 100 && fxi_iteration_run(eng));
     turns(eng, WARM_UP);
     const int before = n_emitted[0];
     atomic_store(&in_turn, true);

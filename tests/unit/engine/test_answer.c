@@ -289,9 +289,9 @@ static void test_prompt_probs(void **state)
 static void check_cancelled(int n_turn)
 {
     assert_int_equal(client_submit(&c, NULL), FX_OK);
-    for (int i = 0; i < n_turn; i++) (void)fxi_turn_run(eng);
+    for (int i = 0; i < n_turn; i++) (void)fxi_iteration_run(eng);
     fx_cancel(eng, c.id);
-    (void)fxi_turn_run(eng);
+    (void)fxi_iteration_run(eng);
     assert_true(c.last); // in the same turn
     for (int k = 0; k < c.req.n_choice; k++) assert_int_equal(c.choice[k].finish, FX_FINISH_CANCEL);
     assert_int_equal(c.n_event_after_last, 0);
@@ -344,7 +344,7 @@ static void test_hidden_choices_are_not_stopped(void **state)
     prepare(&p, N_ANSWER);
     c.req.n_best = 2;
     assert_int_equal(client_submit(&c, NULL), FX_OK);
-    (void)fxi_turn_run(eng);
+    (void)fxi_iteration_run(eng);
     fx_stop_choice(eng, c.id, 0);
     client_run(&c);
     assert_int_equal(c.choice[0].n_tok, N_ANSWER);
@@ -368,7 +368,7 @@ static void test_every_choice_ends_once(void **state)
         c.req.beam_width = 5;
         check_cancelled(n_turn);
     }
-    assert_null(eng->running.head);
+    assert_null(eng->sched.running.head);
     fxi_kv_stats st;
     const char *what = "";
     assert_int_equal(fxi_kv_check(eng->kv, &what), FX_OK);

@@ -8,8 +8,8 @@
 #include "unit/cmocka_all.h"
 
 #include "base/number/rng.h"
-#include "engine/loop/loop.h"
-#include "engine/memory/room.h"
+#include "engine/iteration.h"
+#include "engine/memory/kv_memory.h"
 #include "unit/engine/support/company.h"
 #include "unit/engine/support/unthreaded.h"
 

@@ -105,7 +105,7 @@ static void test_failed_pass(void **state)
                      second = bits_request(two, 5, N_GEN, &b);
     (void)bits_submit(eng, &first);
     (void)bits_submit(eng, &second);
-    while (a.choice[0].n_tok < 2) (void)fxi_turn_run(eng);
+    while (a.choice[0].n_tok < 2) (void)fxi_iteration_run(eng);
     probe.fails = true;
     bits_finish(eng, &a);
     bits_finish(eng, &b);

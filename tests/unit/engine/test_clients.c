@@ -1,16 +1,17 @@
-// test_clients.c - turns of 10,000 clients, in virtual time: an engine without a model, whose
+// test_clients.c - turns of 10,000 clients, in virtual time: a scheduler without an engine, whose
 // requests wait, are picked, get their tokens and end. Nobody waits for longer than the rule says,
 // and to find the next one takes few comparisons.
 #include "suite.h"
 #include "unit/cmocka_all.h"
 
-#include "engine/engine.h"
+#include "engine/sched/sched.h"
 
 #include <stdlib.h>
 
 enum { N_CLIENT = 10000, N_PROMPT = 10, N_ANSWER = 20, COST = N_PROMPT + 2 * N_ANSWER };
 
-static fx_engine *eng;
+static fxi_sched sched;
+static fxi_clients *const clients = &sched.clients;
 static uint64_t next_id, n_compared;
 static bool (*by_turn)(const fxi_treap_node *a, const fxi_treap_node *b);
 
@@ -23,71 +24,69 @@ static bool count_turn(const fxi_treap_node *a, const fxi_treap_node *b)
 static int set_up(void **state)
 {
     (void)state;
-    eng = calloc(1, sizeof *eng);
+    static const fxi_journal silent;
+    sched = (fxi_sched){0};
     next_id = n_compared = 0;
-    pthread_mutex_init(&eng->mu, NULL);
-    fxi_lists_init(eng, 5);
-    by_turn = eng->turn[0].before;
-    for (int i = 0; i <= 2 * FX_MAX_PRIORITY; i++) eng->turn[i].before = count_turn;
+    fxi_sched_init(&sched, &silent, 5);
+    by_turn = clients->turn[0].before;
+    for (int i = 0; i <= 2 * FX_MAX_PRIORITY; i++) clients->turn[i].before = count_turn;
     return 0;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    assert_null(eng->client.root);
-    pthread_mutex_destroy(&eng->mu);
-    free(eng);
+    assert_null(clients->known.root);
     return 0;
 }
 
 // A request arrives and waits.
-static fxi_group *come(uint64_t client, int priority)
+static fxi_live_request *come(uint64_t client, int priority)
 {
-    fxi_group *g = calloc(1, sizeof *g + sizeof g->seq[0]);
-    g->id = ++next_id;
-    g->n_seq = 1;
-    g->seq[0].group = g;
-    g->req = (fx_request){.client = client, .n_prompt = N_PROMPT, .tenant = "", .no_cache = true};
-    g->req.priority = priority;
-    g->order_ms = (int64_t)next_id - 10000 * priority;
-    g->client = fxi_clients_make(client, 7);
-    fxi_clients_enter_locked(eng, g);
-    fxi_lists_queue_locked(eng, g);
-    fxi_clients_collect(eng, g);
-    fxi_lists_move(eng, g, FXI_WAITING);
-    return g;
+    fxi_live_request *r = calloc(1, sizeof *r + sizeof r->seq[0]);
+    r->id = ++next_id;
+    r->n_seq = 1;
+    r->seq[0].request = r;
+    r->spec = (fx_request){.client = client, .n_prompt = N_PROMPT, .tenant = "", .no_cache = true};
+    r->spec.priority = priority;
+    r->order_ms = (int64_t)next_id - 10000 * priority;
+    r->client = fxi_client_make(clients, client);
+    fxi_clients_enter_locked(clients, r);
+    fxi_sched_count_queued(&sched, r, +1);
+    fxi_clients_collect(clients, r);
+    fxi_sched_move(&sched, r, FXI_WAITING);
+    return r;
 }
 
-static fxi_group *begin_next(void)
+static fxi_live_request *begin_next(void)
 {
-    fxi_group *g = fxi_waiting_first(eng);
-    fxi_waiting_pick(eng, g);
-    fxi_lists_move(eng, g, FXI_RUNNING);
-    fxi_clients_serve_prompt(eng, g->client, N_PROMPT);
-    return g;
+    fxi_live_request *r = fxi_sched_first(&sched);
+    fxi_sched_pick(&sched, r);
+    fxi_sched_move(&sched, r, FXI_RUNNING);
+    fxi_clients_serve_prompt(clients, r->client, N_PROMPT);
+    return r;
 }
 
-static void end_group(fxi_group *g)
+static void end_request(fxi_live_request *r)
 {
-    fxi_lists_move(eng, g, FXI_ENDED);
-    fxi_clients_leave_locked(eng, g);
-    free(g);
+    fxi_sched_move(&sched, r, FXI_ENDED);
+    fxi_clients_leave_locked(clients, r);
+    free(r);
 }
 
 // The next one in line gets all its tokens. Returns its client.
 static uint64_t serve_next(void)
 {
-    fxi_group *g = begin_next();
-    const uint64_t client = g->client->number;
-    fxi_clients_serve_tokens(eng, g->client, N_ANSWER);
-    end_group(g);
+    fxi_live_request *r = begin_next();
+    const uint64_t client = r->client->number;
+    fxi_clients_serve_tokens(clients, r->client, N_ANSWER);
+    end_request(r);
     return client;
 }
 
 static void serve_all(void)
 {
-    while (eng->waiting.head) (void)serve_next();
+    while (sched.waiting.head) (void)serve_next();
 }
 
 // One client has had 500 tokens more than the others. For each request that is served another
@@ -98,11 +97,11 @@ static void test_no_chain_of_newcomers_is_endless(void **state)
     (void)state;
     const int lead = 500;
     uint64_t next = 2;
-    fxi_group *g = come(1, 0);
+    fxi_live_request *r = come(1, 0);
     while (next < N_CLIENT) (void)come(next++, 0);
     (void)begin_next();
-    fxi_clients_serve_tokens(eng, g->client, lead / 2);
-    end_group(g);
+    fxi_clients_serve_tokens(clients, r->client, lead / 2);
+    end_request(r);
     (void)come(1, 0);
     int n_served = 0;
     while (serve_next() != 1) {
@@ -119,7 +118,7 @@ static void test_the_time_keeps_to_those_that_wait(void **state)
 {
     (void)state;
     enum { N_LIGHT = 1000, N_ROUND = 200 };
-    fxi_group *light[N_LIGHT];
+    fxi_live_request *light[N_LIGHT];
     for (int i = 0; i < N_LIGHT; i++) (void)come(100 + (uint64_t)i, 0);
     for (int i = 0; i < N_LIGHT; i++) light[i] = begin_next();
     for (int i = 0; i < N_ROUND; i++)
@@ -130,7 +129,7 @@ static void test_the_time_keeps_to_those_that_wait(void **state)
     for (int i = 0; i < 30; i++) n_of[serve_next()]++;
     assert_in_range(n_of[3], 9, 12); // not all of them
     serve_all();
-    for (int i = 0; i < N_LIGHT; i++) end_group(light[i]);
+    for (int i = 0; i < N_LIGHT; i++) end_request(light[i]);
 }
 
 // Nor does it run away from them: others get nearly all tokens while two wait for a place.
@@ -139,15 +138,15 @@ static void test_the_time_does_not_run_away(void **state)
     (void)state;
     const uint64_t spread_tok = 65536;
     (void)come(4, 0);
-    fxi_group *runs = begin_next();
+    fxi_live_request *runs = begin_next();
     for (uint64_t c = 1; c <= 2; c++)
         for (int i = 0; i < 10000; i++) (void)come(c, 0);
-    for (int i = 0; i < 100; i++) fxi_clients_serve_tokens(eng, runs->client, 100000);
+    for (int i = 0; i < 100; i++) fxi_clients_serve_tokens(clients, runs->client, 100000);
     (void)come(3, 0);
     int n_before = 0;
     while (serve_next() != 3) n_before++;
     assert_in_range(n_before, 1, 2 * (spread_tok / COST + 1));
-    end_group(runs);
+    end_request(runs);
     serve_all();
 }
 
@@ -155,18 +154,18 @@ static void test_the_time_does_not_run_away(void **state)
 static void test_lines_are_by_priority(void **state)
 {
     (void)state;
-    fxi_group *low = come(1, 0), *low2 = come(1, 0), *high = come(1, 5), *other = come(2, 5);
-    assert_ptr_equal(fxi_waiting_first(eng), high);
-    assert_ptr_equal(fxi_clients_behind(low), low2);
-    assert_null(fxi_clients_behind(low2));
-    assert_null(fxi_clients_behind(high));
+    fxi_live_request *low = come(1, 0), *low2 = come(1, 0), *high = come(1, 5), *other = come(2, 5);
+    assert_ptr_equal(fxi_sched_first(&sched), high);
+    assert_ptr_equal(fxi_clients_after(low), low2);
+    assert_null(fxi_clients_after(low2));
+    assert_null(fxi_clients_after(high));
     assert_int_equal(serve_next(), 1);
-    assert_ptr_equal(fxi_waiting_first(eng), other);
-    fxi_lists_move(eng, low, FXI_JOINING); // out of line, and in again
+    assert_ptr_equal(fxi_sched_first(&sched), other);
+    fxi_sched_move(&sched, low, FXI_JOINING); // out of line, and in again
     assert_int_equal(serve_next(), 2);
-    assert_ptr_equal(fxi_waiting_first(eng), low2);
-    fxi_lists_move(eng, low, FXI_WAITING);
-    assert_ptr_equal(fxi_waiting_first(eng), low);
+    assert_ptr_equal(fxi_sched_first(&sched), low2);
+    fxi_sched_move(&sched, low, FXI_WAITING);
+    assert_ptr_equal(fxi_sched_first(&sched), low);
     serve_all();
 }
 
@@ -175,15 +174,15 @@ static void test_few_idle_clients_are_remembered(void **state)
 {
     (void)state;
     (void)come(1, 0);
-    fxi_group *g = begin_next();
+    fxi_live_request *r = begin_next();
     for (uint64_t c = 2; c < 5000; c++) {
         (void)come(c, 0);
         (void)serve_next();
-        assert_true(eng->n_idle_client <= 1024);
+        assert_true(clients->n_idle <= 1024);
     }
-    assert_true(eng->n_idle_client > 0);
-    end_group(g);
-    assert_int_equal(eng->n_idle_client, 0);
+    assert_true(clients->n_idle > 0);
+    end_request(r);
+    assert_int_equal(clients->n_idle, 0);
 }
 
 // With 10,000 clients that have many requests each, in any order of arrival.

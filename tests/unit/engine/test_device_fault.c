@@ -57,8 +57,8 @@ static void expect_nothing_held(const fx_engine *eng)
     fxi_kv_get_stats(eng->kv, &s);
     assert_int_equal(s.held_bytes, 0);
     if (fxi_kv_check(eng->kv, &what) != FX_OK) fail_msg("%s", what);
-    assert_null(eng->running.head);
-    assert_null(eng->waiting.head);
+    assert_null(eng->sched.running.head);
+    assert_null(eng->sched.waiting.head);
 }
 
 // Whether the answer is an error, which must then name the call that failed.
@@ -82,7 +82,7 @@ static int ask_two(rig *r)
     const fx_request first = bits_request(one, 6, N_GEN, &a),
                      second = bits_request(two, 5, N_GEN, &b);
     (void)bits_submit(r->eng, &first);
-    while (!a.last && a.choice[0].n_tok < 2) (void)fxi_turn_run(r->eng);
+    while (!a.last && a.choice[0].n_tok < 2) (void)fxi_iteration_run(r->eng);
     (void)bits_submit(r->eng, &second);
     bits_finish(r->eng, &a);
     bits_finish(r->eng, &b);
@@ -104,7 +104,7 @@ static void test_every_call_fails_once(void **state)
         fx_clear_cache(r.eng);
         expect_served(&r);
         fx_clear_cache(r.eng);
-        (void)fxi_turn_run(r.eng);
+        (void)fxi_iteration_run(r.eng);
         expect_nothing_held(r.eng);
         fx_engine_stats(r.eng, &after);
         assert_int_equal(after.n_failed_step - before.n_failed_step, n_failed > 0);
@@ -126,7 +126,7 @@ static void test_lost_device_is_reported(void **state)
     hidden_fail_after(&r.device, 30);
     assert_int_equal(ask_two(&r), 2);
     assert_int_equal(ask_two(&r), 2);
-    (void)fxi_turn_run(r.eng);
+    (void)fxi_iteration_run(r.eng);
     fx_engine_stats(r.eng, &s);
     assert_int_equal(s.device_is_lost, 1);
     expect_nothing_held(r.eng);

@@ -33,7 +33,7 @@ static fx_engine *open_with(const char *model, const char *draft, fx_options opt
     opt.draft_path = draft;
     if (!opt.max_seq) opt.max_seq = 8;
     fx_engine *eng = unthreaded_open_single(model, opt);
-    eng->now_us = next_look;
+    eng->journal.now_us = next_look;
     for (int i = 0; i < N_CLIENT; i++)
         for (int t = 0; t < N_PROMPT; t++)
             prompt[i][t] = t ? 3 + (t * t * 7 + t * 13 + i * 31) % (eng->info.n_vocab - 3) : 1;
@@ -67,9 +67,9 @@ static void ask_together(fx_engine *eng, int n, bool preempts)
         const fx_request r = request_of(i, &got[i]);
         (void)bits_submit(eng, &r);
     }
-    for (int turn = 0; fxi_turn_run(eng); turn++)
-        if (preempts && turn % 3 == 2 && eng->running.head)
-            fxi_preempt_group(eng, eng->running.head, FXI_RECOMPUTE);
+    for (int turn = 0; fxi_iteration_run(eng); turn++)
+        if (preempts && turn % 3 == 2 && eng->sched.running.head)
+            fxi_preempt_request(&eng->memory, eng->sched.running.head, FXI_RECOMPUTE);
 }
 
 static void expect_same(const fx_engine *eng, int n)
@@ -94,9 +94,9 @@ static void test_a_like_model_is_mostly_right(void **state)
         bits_ask(eng, &r, &got[i]);
         got[1 - i] = want[1 - i];
         expect_same(eng, i + 1);
-        assert_true(eng->stats.n_accepted_tok > N_GEN / 2);
-        assert_int_equal(eng->stats.n_accepted_tok, eng->stats.n_draft_tok);
-        assert_true(eng->stats.n_step < N_GEN / 2);
+        assert_true(eng->stats.now.n_accepted_tok > N_GEN / 2);
+        assert_int_equal(eng->stats.now.n_accepted_tok, eng->stats.now.n_draft_tok);
+        assert_true(eng->stats.now.n_step < N_GEN / 2);
         unthreaded_close(eng);
     }
 }
@@ -128,11 +128,11 @@ static void ask_with_rules(bool speculates, const fx_part *form, bits_answer *ou
     fx_error err;
     if (form && fx_grammar_compile(eng, form, &g, &err) != FX_OK) fail_msg("%s", err.text);
     const fx_request r = request_with_rules(g, out);
-    eng->is_unpaced = true;
+    eng->draft_hooks.takes_all = true;
     bits_ask(eng, &r, out);
     if (speculates) {
-        assert_true(eng->stats.n_accepted_tok > N_GEN / 2);
-        assert_int_equal(eng->stats.n_accepted_tok, eng->stats.n_draft_tok);
+        assert_true(eng->stats.now.n_accepted_tok > N_GEN / 2);
+        assert_int_equal(eng->stats.now.n_accepted_tok, eng->stats.now.n_draft_tok);
     }
     fx_grammar_release(g);
     unthreaded_close(eng);
@@ -163,19 +163,19 @@ static size_t masks_before_the_worker(const char *draft, int *n_tok)
     fx_engine *eng = open_with(TINY, draft, (fx_options){0});
     fx_grammar *g = NULL;
     fx_error err;
-    eng->is_unpaced = true;
+    eng->draft_hooks.takes_all = true;
     if (fx_grammar_compile(eng, &form, &g, &err) != FX_OK) fail_msg("%s", err.text);
-    fxi_answer_worker_pause(&eng->answer_vocab.worker, true);
+    fxi_grammar_worker_pause(&eng->grammars.worker, true);
     fx_request r = request_of(1, &got[0]);
     r.grammar = g;
     const uint64_t id = bits_submit(eng, &r);
-    for (int i = 0; i < 40; i++) (void)fxi_turn_run(eng);
+    for (int i = 0; i < 40; i++) (void)fxi_iteration_run(eng);
     assert_true(fxi_gram_matcher_read(g->guide).n_left > 0);
     const size_t n_mask = fxi_gram_matcher_read(g->guide).n_mask_made;
     *n_tok = got[0].choice[0].n_tok;
     fx_cancel(eng, id);
-    fxi_answer_worker_pause(&eng->answer_vocab.worker, false);
-    while (fxi_turn_run(eng)) {
+    fxi_grammar_worker_pause(&eng->grammars.worker, false);
+    while (fxi_iteration_run(eng)) {
     }
     fx_grammar_release(g);
     unthreaded_close(eng);
@@ -199,11 +199,11 @@ static void test_no_draft_changes_an_answer(void **state)
     ask_alone(TINY, N_CLIENT);
     for (int i = 0; i < 4; i++) {
         fx_engine *eng = open_with(TINY, drafts[i % 2], (fx_options){0});
-        eng->is_unpaced = true;
+        eng->draft_hooks.takes_all = true;
         ask_together(eng, N_CLIENT, i >= 2);
         expect_same(eng, N_CLIENT);
-        assert_true(eng->stats.n_draft > 10);
-        if (i >= 2) assert_true(eng->stats.n_preempt_recompute > 3);
+        assert_true(eng->stats.now.n_draft > 10);
+        if (i >= 2) assert_true(eng->stats.now.n_preempt_recompute > 3);
         unthreaded_close(eng);
     }
 }
@@ -214,10 +214,10 @@ static void test_a_draft_model_with_windows(void **state)
     (void)state;
     ask_alone(WINDOWED, N_CLIENT);
     fx_engine *eng = open_with(WINDOWED, WINDOWED, (fx_options){.speculate = "auto"});
-    eng->is_unpaced = true;
+    eng->draft_hooks.takes_all = true;
     ask_together(eng, N_CLIENT, false);
     expect_same(eng, N_CLIENT);
-    assert_true(eng->stats.n_accepted_tok > 20);
+    assert_true(eng->stats.now.n_accepted_tok > 20);
     unthreaded_close(eng);
 }
 
@@ -228,10 +228,10 @@ static void test_little_memory_and_small_steps(void **state)
     ask_alone(TINY, N_CLIENT);
     fx_engine *eng = open_with(
         TINY, TINY, (fx_options){.step_tok = 24, .kv_memory_bytes = 1200 << 10, .max_seq = 8});
-    eng->is_unpaced = true;
+    eng->draft_hooks.takes_all = true;
     ask_together(eng, N_CLIENT, false);
     expect_same(eng, N_CLIENT);
-    assert_true(eng->stats.n_draft > 10);
+    assert_true(eng->stats.now.n_draft > 10);
     unthreaded_close(eng);
 }
 

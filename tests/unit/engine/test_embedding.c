@@ -62,7 +62,7 @@ static uint64_t submit(fx_engine *eng, const fx_request *r)
 
 static void finish(fx_engine *eng, const answer *a)
 {
-    for (int i = 0; i < 10000 && !a->last; i++) (void)fxi_turn_run(eng);
+    for (int i = 0; i < 10000 && !a->last; i++) (void)fxi_iteration_run(eng);
     assert_true(a->last);
     assert_int_equal(a->n_event, 1);
 }
@@ -283,9 +283,9 @@ static void check_preempted(int m, fxi_preempt_how how, const answer want[N_TEXT
     const fx_request r = request_of(tok, make_text(4, tok), &a);
     (void)submit(eng, &r);
     for (int n = 0, n_turn = 0; n < 3 && n_turn < 100 && !a.last; n_turn++) {
-        (void)fxi_turn_run(eng);
-        if (!eng->running.head) continue; // on its way out, or back
-        fxi_preempt_group(eng, eng->running.head, how);
+        (void)fxi_iteration_run(eng);
+        if (!eng->sched.running.head) continue; // on its way out, or back
+        fxi_preempt_request(&eng->memory, eng->sched.running.head, how);
         if (++n == 3) (void)fxi_kv_forget_idle(eng->kv); // all is computed again
     }
     finish(eng, &a);
@@ -458,7 +458,7 @@ static void test_cancelled_and_closed(void **state)
     for (int i = 0; i < 2; i++) {
         const fx_request r = request_of(tok[i], make_text(4, tok[i]), &a[i]);
         const uint64_t id = submit(eng, &r);
-        (void)fxi_turn_run(eng);
+        (void)fxi_iteration_run(eng);
         if (!i) fx_cancel(eng, id);
     }
     finish(eng, &a[0]);
@@ -485,7 +485,7 @@ static void test_whole_texts_take_turns(void **state)
             (void)submit(eng, &s);
         }
         if (i == 1) (void)submit(eng, &r);
-        (void)fxi_turn_run(eng);
+        (void)fxi_iteration_run(eng);
     }
     assert_true(a.last);
     assert_int_equal(a.finish, FX_FINISH_STOP);

@@ -157,7 +157,7 @@ static void check_engine_serves(fx_engine *eng)
 static void check_nothing_is_held(fx_engine *eng)
 {
     fx_stats st;
-    (void)fxi_turn_run(eng);
+    (void)fxi_iteration_run(eng);
     fx_engine_stats(eng, &st);
     assert_int_equal(st.n_running, 0);
     assert_int_equal(st.n_waiting, 0);
@@ -205,8 +205,9 @@ static bool one_ended_well(const client *c, int i)
 static void disturb(fx_engine *eng, int turn)
 {
     static const uint64_t budget[] = {64 << 20, 48 << 20};
-    if (turn % 5 == 4 && eng->running.head)
-        fxi_preempt_group(eng, eng->running.head, turn % 2 ? FXI_SWAP : FXI_RECOMPUTE);
+    if (turn % 5 == 4 && eng->sched.running.head)
+        fxi_preempt_request(&eng->memory, eng->sched.running.head,
+                            turn % 2 ? FXI_SWAP : FXI_RECOMPUTE);
     if (turn % 16 == 7) assert_int_equal(fx_set_kv_memory(eng, budget[turn / 16 % 2], NULL), FX_OK);
 }
 
@@ -214,7 +215,7 @@ static void disturb(fx_engine *eng, int turn)
 // token again and again.
 static int guess_alone(void *ud, const fxi_seq *s, int32_t *tok, int most)
 {
-    const int n_gen = fxi_seq_n_generated(s), which = (int)s->group->id - 1;
+    const int n_gen = fxi_seq_n_generated(s), which = (int)s->request->id - 1;
     (void)ud;
     for (int i = 0; i < most; i++)
         tok[i] = which < 2 && n_gen + i < N_GEN ? alone[which][n_gen + i] : 7;
@@ -233,12 +234,12 @@ static int run(int fail_at, int n_in_a_row, fx_status how, bool is_disturbed, bo
                                                          .step_tok = 64,
                                                          .swap_bytes = 64 << 20,
                                                          .speculate = drafts ? "auto" : NULL});
-    if (drafts) eng->drafter = guess_alone;
+    if (drafts) eng->draft_hooks.drafter = guess_alone;
     inject(eng, fail_at, how);
     check_passes(eng);
     fault.n_in_a_row = n_in_a_row;
     for (int i = 0; i < N_TOGETHER; i++) start_one_of(&c[i], &p[i], eng, i);
-    for (int turn = 0; fxi_turn_run(eng); turn++)
+    for (int turn = 0; fxi_iteration_run(eng); turn++)
         if (is_disturbed) disturb(eng, turn);
     *n_bad = 0;
     for (int i = 0; i < N_TOGETHER; i++) {
@@ -287,7 +288,7 @@ static void run_with_failing_forks(client *c, int which, int n_fork_fail, fx_sta
     fault.n_fork_fail = n_fork_fail;
     start_one_of(c, &p[0], eng, which);
     start_client(&other, eng, &p[1], 0);
-    while (fxi_turn_run(eng)) {
+    while (fxi_iteration_run(eng)) {
     }
     assert_true(c->last && other.last);
     assert_true(ended_well(&other, 0));
@@ -324,7 +325,7 @@ static void test_choices_outwait_a_request_beside_which_forks_fail(void **state)
     client_init(&other, eng, p[0].tok, p[0].n, 4 * N_GEN);
     assert_int_equal(client_submit(&other, NULL), FX_OK);
     start_one_of(&c, &p[1], eng, 2);
-    while (fxi_turn_run(eng))
+    while (fxi_iteration_run(eng))
         if (other.last) fault.n_fork_fail = 0;
     assert_true(fault.n_fork > 20);
     assert_true(c.last && forks_ended_well(&c));
@@ -383,12 +384,12 @@ static void test_smaller_budget_that_waits_admits_nobody(void **state)
         fx_engine *eng = unthreaded_open(MODEL, (fx_options){.n_thread = 1, .step_tok = 64});
         inject(eng, 0, row[i].how);
         fault.n_budget_fail = 3;
-        assert_int_equal(fx_set_kv_memory(eng, eng->budget_bytes / 2, NULL), FX_OK);
+        assert_int_equal(fx_set_kv_memory(eng, eng->service.budget_bytes / 2, NULL), FX_OK);
         start_client(&c, eng, &p, 0);
         for (int turn = 0; turn < 3; turn++) {
-            (void)fxi_turn_run(eng);
-            assert_int_equal(eng->running.n_seq, row[i].n_run);
-            assert_int_equal(fxi_turn_is_blocked(eng), !row[i].n_run);
+            (void)fxi_iteration_run(eng);
+            assert_int_equal(eng->sched.running.n_seq, row[i].n_run);
+            assert_int_equal(fxi_iteration_is_blocked(eng), !row[i].n_run);
         }
         client_run(&c);
         assert_true(ended_well(&c, 0));

@@ -88,13 +88,13 @@ static void test_growth_is_mapped_beside_the_passes(void **state)
         const fx_request req = nth_request(i, N_GEN, &got[i]);
         (void)bits_submit(eng, &req);
     }
-    while (!all_decode()) (void)fxi_turn_run(eng);
+    while (!all_decode()) (void)fxi_iteration_run(eng);
     expect_sound(eng);
     const uint64_t all = mapping_calls(standin_calls), waits = standin_waits();
     uint64_t n_turn = 0, here = 0;
     while (!got[0].last) {
         const uint64_t before = mapping_calls(standin_calls_here);
-        (void)fxi_turn_run(eng);
+        (void)fxi_iteration_run(eng);
         n_turn++;
         here += mapping_calls(standin_calls_here) - before;
         expect_sound(eng);
@@ -111,8 +111,8 @@ static void test_growth_is_mapped_beside_the_passes(void **state)
 static uint64_t bytes_on_device(fx_engine *eng, uint64_t at_us)
 {
     clock_us = at_us;
-    do (void)fxi_turn_run(eng);
-    while (eng->returning_bytes);
+    do (void)fxi_iteration_run(eng);
+    while (eng->memory.returning_bytes);
     return standin_look().memory_bytes;
 }
 
@@ -122,7 +122,7 @@ static void test_idle_memory_goes_back_to_the_driver(void **state)
 {
     (void)state;
     fx_engine *eng = open_gpu(true);
-    eng->now_us = test_clock;
+    eng->journal.now_us = test_clock;
     clock_us = S;
     for (int i = 0; i < N_REQUEST; i++) {
         fx_request req = nth_request(i, 40, &got[i]);
@@ -168,7 +168,7 @@ static void test_a_failed_call_ends_the_requests_it_hit(void **state)
         const fx_request req = nth_request(i, 30, &got[i]);
         (void)bits_submit(eng, &req);
     }
-    while (got[0].choice[0].n_tok < 2 || got[1].choice[0].n_tok < 2) (void)fxi_turn_run(eng);
+    while (got[0].choice[0].n_tok < 2 || got[1].choice[0].n_tok < 2) (void)fxi_iteration_run(eng);
     standin_fail("cuGraphLaunch", 0, 1, STANDIN_UNKNOWN);
     for (int i = 0; i < 2; i++) bits_finish(eng, &got[i]);
     for (int i = 0; i < 2; i++) {
@@ -199,7 +199,7 @@ static void test_a_lost_device_is_said_to_be_lost(void **state)
         assert_begins(got[i].choice[0].error,
                       "the device that computes the model failed: cuda:0: cuStreamSynchronize: ");
     }
-    (void)fxi_turn_run(eng);
+    (void)fxi_iteration_run(eng);
     fx_engine_stats(eng, &s);
     assert_int_equal(s.device_is_lost, 1);
     standin_fail(NULL, 0, 0, 0);
@@ -264,7 +264,7 @@ static void see_devices(void)
     uint64_t id;
     const fx_request req = nth_request(0, 8, &got[0]);
     assert_int_equal(fx_submit(eng, &req, &id, NULL), FX_OK);
-    for (int i = 0; i < 3; i++) (void)fxi_turn_run(eng);
+    for (int i = 0; i < 3; i++) (void)fxi_iteration_run(eng);
     fx_snapshot_subscribe(eng);
     assert_int_equal(fxi_snapshot_act(eng), 0); // the first is due at once
     const fx_snapshot *p = fx_snapshot_get(eng, 0);
@@ -305,7 +305,7 @@ static void test_devices_that_do_not_add_are_lost(void **state)
         assert_begins(got[i].choice[0].error,
                       "the device that computes the model failed: cuda:0, cuda:1, cuda:2: nccl");
     }
-    (void)fxi_turn_run(eng);
+    (void)fxi_iteration_run(eng);
     fx_engine_stats(eng, &s);
     assert_int_equal(s.device_is_lost, 1);
     unthreaded_close(eng);

@@ -26,7 +26,7 @@ static fx_engine *open_with(fx_options opt)
     opt.kv_memory_bytes = 8 << 20;
     fx_engine *eng = unthreaded_open_single(MODEL, opt);
     clock_us = 1000;
-    eng->now_us = our_clock;
+    eng->journal.now_us = our_clock;
     return eng;
 }
 
@@ -47,13 +47,13 @@ static uint64_t ask(fx_engine *eng, const prompt *p, int n_choice, bool *last)
 
 static void turns(fx_engine *eng, int n)
 {
-    while (n-- > 0) (void)fxi_turn_run(eng);
+    while (n-- > 0) (void)fxi_iteration_run(eng);
 }
 
 // The snapshot that is due after this turn.
 static const fx_snapshot *look(fx_engine *eng)
 {
-    fxi_inbox_publish(eng); // some tests act between turns
+    fxi_iteration_publish(eng); // some tests act between turns
     clock_us += 10000000;
     assert_int_equal(fxi_snapshot_act(eng), 0);
     const fx_snapshot *p = fx_snapshot_get(eng, 0);
@@ -249,7 +249,7 @@ static void shows_swap(const char *manager)
     fx_snapshot_subscribe(eng);
     for (int i = 0; i < 2; i++) ask(eng, &p[i], 1, &last[i]);
     turns(eng, 2);
-    fxi_preempt_group(eng, eng->running.tail, FXI_SWAP);
+    fxi_preempt_request(&eng->memory, eng->sched.running.tail, FXI_SWAP);
     const fx_snapshot *seen = NULL;
     while (!last[1] && !seen) {
         seen = look(eng);
@@ -405,7 +405,7 @@ static void stays_a_share(int n_subscriber, uint64_t each_us)
     uint64_t paid_us = 0, all_us = 0, n_shown = 0; // paid: for all snapshots but the last
     while (clock_us - start_us < END_US) {
         fx_stats st;
-        fxi_inbox_publish(eng);
+        fxi_iteration_publish(eng);
         const int wait_ms = fxi_snapshot_act(eng);
         clock_us += wait_ms ? (uint64_t)wait_ms * 1000 : 0;
         const fx_snapshot *p = fx_snapshot_get(eng, n_shown);

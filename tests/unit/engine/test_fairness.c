@@ -23,21 +23,12 @@ typedef struct asked {
 static asked req[N_REQ];
 static int n_req;
 static int order[N_REQ], n_order; // the clients of the requests, as they began
-static uint64_t clock_us;
-
-static uint64_t our_clock(void *ud)
-{
-    (void)ud;
-    return clock_us;
-}
-
 static fx_engine *open_here(fx_options opt)
 {
     opt.n_thread = 1;
     fx_engine *eng = unthreaded_open(MODEL, opt);
-    clock_us = 1000000000;
     n_req = n_order = 0;
-    eng->now_us = our_clock;
+    (void)unthreaded_set_clock(eng);
     return eng;
 }
 
@@ -68,7 +59,7 @@ static fx_status ask(fx_engine *eng, int whose, int n_prompt, int max_tok, int p
     req[n_req] = (asked){.client = whose};
     const fx_status st = fx_submit(eng, &q, &id, NULL);
     n_req += st == FX_OK;
-    clock_us += 1000;
+    unthreaded_clock_us += 1000;
     return st;
 }
 
@@ -80,15 +71,15 @@ static void ask_many(fx_engine *eng, int n, int whose, int n_prompt, int max_tok
 static void run_until(fx_engine *eng, int n_begun)
 {
     for (int i = 0; n_order < n_begun; i++) {
-        clock_us += 10000;
-        (void)fxi_turn_run(eng);
+        unthreaded_clock_us += 10000;
+        (void)fxi_iteration_run(eng);
         assert_true(i < 20000);
     }
 }
 
 static void run_out(fx_engine *eng)
 {
-    while (fxi_turn_run(eng)) clock_us += 10000;
+    while (fxi_iteration_run(eng)) unthreaded_clock_us += 10000;
     for (int i = 0; i < n_req; i++) {
         assert_true(req[i].is_over);
         assert_int_equal(req[i].finish, FX_FINISH_LENGTH);
@@ -136,8 +127,8 @@ static void test_without_numbers_the_first_goes_first(void **state)
     run_out(eng);
     for (int i = 0; i < 6; i++) assert_true(req[i].has_begun);
     expect_order("000000");
-    assert_null(eng->waiting.head);
-    assert_null(eng->aside.head);
+    assert_null(eng->sched.waiting.head);
+    assert_null(eng->sched.aside.head);
     unthreaded_close(eng);
 }
 
@@ -172,7 +163,7 @@ static void test_nobody_saves_up(void **state)
     for (int i = 8; i < 14; i++) n_of_2 += order[i] == 2;
     assert_int_equal(n_of_2, 3);
     run_out(eng);
-    assert_null(eng->client.root); // nobody is ahead of anybody any more
+    assert_null(eng->sched.clients.known.root); // nobody is ahead of anybody any more
     unthreaded_close(eng);
 }
 
@@ -237,9 +228,9 @@ static void test_who_has_passed_keeps_the_place(void **state)
     ask_many(eng, 1, 2, 20, 40);
     run_until(eng, 4);
     assert_int_equal(order[2], 2);
-    const fxi_group *last = eng->running.tail;
-    assert_int_equal(last->req.client, 1);
-    assert_int_equal(eng->running.head->req.client, 2);
+    const fxi_live_request *last = eng->sched.running.tail;
+    assert_int_equal(last->spec.client, 1);
+    assert_int_equal(eng->sched.running.head->spec.client, 2);
     run_out(eng);
     unthreaded_close(eng);
 }

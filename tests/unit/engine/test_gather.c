@@ -17,21 +17,12 @@ enum { N_CLIENT = 6, N_TOK = 100, LATE_US = 100 };
 
 static client c[N_CLIENT];
 static prompt p[N_CLIENT];
-static _Atomic uint64_t clock_us;
-
-static uint64_t our_clock(void *ud)
-{
-    (void)ud;
-    return clock_us;
-}
-
 static fx_engine *open_here(double us_per_tok)
 {
     fx_engine *eng =
         unthreaded_open(MODEL, (fx_options){.n_thread = 1, .max_seq = 4, .step_tok = 350});
-    clock_us = 1000000000;
-    eng->now_us = our_clock;
-    eng->us_per_tok = us_per_tok;
+    (void)unthreaded_set_clock(eng);
+    eng->memory.us_per_tok = us_per_tok;
     return eng;
 }
 
@@ -72,15 +63,15 @@ static void test_a_lone_request_waits_one_percent_of_its_pass(void **state)
     } row[] = {{0, 0}, {90, 0}, {100, 0}, {200, 100}, {1000, 900}, {2000, 1900}, {1e6, 1900}};
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         fx_engine *eng = open_here(row[i].us_per_tok);
-        assert_int_equal(fxi_gather_wait_us(eng), 0); // nobody is there
+        assert_int_equal(fxi_batching_delay_us(eng), 0); // nobody is there
         submit(eng, 0, N_TOK);
-        const uint64_t us = fxi_gather_wait_us(eng);
+        const uint64_t us = fxi_batching_delay_us(eng);
         assert_int_equal(us, row[i].wait_us);
         if (us) assert_true((double)(us + LATE_US) <= 0.01 * row[i].us_per_tok * N_TOK);
-        clock_us += us / 2;
-        assert_int_equal(fxi_gather_wait_us(eng), us - us / 2);
-        clock_us += us - us / 2;
-        assert_int_equal(fxi_gather_wait_us(eng), 0);
+        unthreaded_clock_us += us / 2;
+        assert_int_equal(fxi_batching_delay_us(eng), us - us / 2);
+        unthreaded_clock_us += us - us / 2;
+        assert_int_equal(fxi_batching_delay_us(eng), 0);
         run_all(1);
         assert_int_equal(c[0].choice[0].n_tok, 8);
         close_here(eng, 1);
@@ -93,17 +84,17 @@ static void test_companions_share_the_first_pass(void **state)
     (void)state;
     fx_engine *eng = open_here(500);
     submit(eng, 0, N_TOK);
-    assert_int_equal(fxi_gather_wait_us(eng), 400);
-    clock_us += 300;
+    assert_int_equal(fxi_batching_delay_us(eng), 400);
+    unthreaded_clock_us += 300;
     submit(eng, 1, N_TOK);
-    assert_int_equal(fxi_gather_wait_us(eng), 900 - 300);
-    clock_us += 599;
+    assert_int_equal(fxi_batching_delay_us(eng), 900 - 300);
+    unthreaded_clock_us += 599;
     submit(eng, 2, N_TOK);
-    assert_int_equal(fxi_gather_wait_us(eng), 1400 - 899);
+    assert_int_equal(fxi_batching_delay_us(eng), 1400 - 899);
     assert_int_equal(n_step(eng), 0);
-    clock_us += 501;
-    assert_int_equal(fxi_gather_wait_us(eng), 0);
-    (void)fxi_turn_run(eng);
+    unthreaded_clock_us += 501;
+    assert_int_equal(fxi_batching_delay_us(eng), 0);
+    (void)fxi_iteration_run(eng);
     assert_int_equal(n_step(eng), 1);
     for (int i = 0; i < 3; i++) assert_int_equal(c[i].choice[0].n_tok, 1);
     run_all(3);
@@ -118,9 +109,9 @@ static void test_what_is_cached_does_not_count(void **state)
     submit(eng, 0, N_TOK);
     run_all(1);
     client_free(&c[0]);
-    eng->us_per_tok = 1000;
+    eng->memory.us_per_tok = 1000;
     submit(eng, 0, N_TOK);
-    assert_int_equal(fxi_gather_wait_us(eng), 0); // all but a token or two
+    assert_int_equal(fxi_batching_delay_us(eng), 0); // all but a token or two
     run_all(1);
     assert_true(c[0].choice[0].n_cached > N_TOK / 2);
     close_here(eng, 1);
@@ -133,11 +124,11 @@ static void test_nobody_waits_where_others_run(void **state)
     (void)state;
     fx_engine *eng = open_here(1000);
     submit(eng, 0, N_TOK);
-    (void)fxi_turn_run(eng); // by hand: at once
+    (void)fxi_iteration_run(eng); // by hand: at once
     assert_int_equal(c[0].choice[0].n_tok, 1);
-    eng->us_per_tok = 1000;
+    eng->memory.us_per_tok = 1000;
     submit(eng, 1, N_TOK);
-    assert_int_equal(fxi_gather_wait_us(eng), 0);
+    assert_int_equal(fxi_batching_delay_us(eng), 0);
     run_all(2);
     close_here(eng, 2);
 }
@@ -148,12 +139,12 @@ static void test_nobody_waits_who_waited_for_a_place(void **state)
     (void)state;
     fx_engine *eng = open_here(1000);
     for (int i = 0; i < N_CLIENT; i++) submit(eng, i, 40);
-    assert_int_equal(fxi_gather_wait_us(eng), 0); // as many as may run
-    while (!c[0].last) (void)fxi_turn_run(eng);
-    assert_null(eng->running.head);
-    assert_non_null(eng->waiting.head);
-    eng->us_per_tok = 1000;
-    assert_int_equal(fxi_gather_wait_us(eng), 0);
+    assert_int_equal(fxi_batching_delay_us(eng), 0); // as many as may run
+    while (!c[0].last) (void)fxi_iteration_run(eng);
+    assert_null(eng->sched.running.head);
+    assert_non_null(eng->sched.waiting.head);
+    eng->memory.us_per_tok = 1000;
+    assert_int_equal(fxi_batching_delay_us(eng), 0);
     run_all(N_CLIENT);
     close_here(eng, N_CLIENT);
 }
@@ -163,11 +154,11 @@ static void test_a_full_pass_goes_at_once(void **state)
     (void)state;
     fx_engine *eng = open_here(1000);
     for (int i = 0; i < 3; i++) submit(eng, i, 116);
-    assert_true(fxi_gather_wait_us(eng) > 0);
+    assert_true(fxi_batching_delay_us(eng) > 0);
     close_here(eng, 3);
     eng = open_here(1000);
     for (int i = 0; i < 3; i++) submit(eng, i, 117); // 351 tokens
-    assert_int_equal(fxi_gather_wait_us(eng), 0);
+    assert_int_equal(fxi_batching_delay_us(eng), 0);
     close_here(eng, 3);
 }
 
@@ -177,7 +168,7 @@ static void test_what_computes_nothing_is_not_delayed(void **state)
     fx_engine *eng = open_here(1000);
     client_init(&c[0], eng, make_prompt(3).tok, 50, 0);
     assert_int_equal(client_submit(&c[0], NULL), FX_OK);
-    assert_int_equal(fxi_gather_wait_us(eng), 0);
+    assert_int_equal(fxi_batching_delay_us(eng), 0);
     run_all(1);
     close_here(eng, 1);
 }
@@ -188,15 +179,15 @@ static void test_the_next_wait_begins_anew(void **state)
     (void)state;
     fx_engine *eng = open_here(1000);
     submit(eng, 0, N_TOK);
-    assert_int_equal(fxi_gather_wait_us(eng), 900);
+    assert_int_equal(fxi_batching_delay_us(eng), 900);
     fx_cancel(eng, c[0].id);
-    (void)fxi_turn_run(eng);
+    (void)fxi_iteration_run(eng);
     assert_int_equal(c[0].choice[0].finish, FX_FINISH_CANCEL);
-    clock_us += 5000;
+    unthreaded_clock_us += 5000;
     submit(eng, 1, N_TOK);
-    assert_int_equal(fxi_gather_wait_us(eng), 900);
-    clock_us += 900;
-    assert_int_equal(fxi_gather_wait_us(eng), 0);
+    assert_int_equal(fxi_batching_delay_us(eng), 900);
+    unthreaded_clock_us += 900;
+    assert_int_equal(fxi_batching_delay_us(eng), 0);
     run_all(2);
     close_here(eng, 2);
 }
@@ -216,7 +207,7 @@ static void start_thread(fx_engine *eng)
 
 static void stop_thread(fx_engine *eng)
 {
-    fxi_inbox_close(eng);
+    fxi_mailbox_close(&eng->mailbox);
     pthread_join(eng->thread, NULL);
 }
 

@@ -225,7 +225,7 @@ static void test_forced_tokens_go_together(void **state)
     (void)state;
     static client_choice one, many;
     fx_engine *e = unthreaded_open(MODEL, (fx_options){.n_thread = 2, .speculate = "prompt"});
-    e->drafter = draft_forced;
+    e->draft_hooks.drafter = draft_forced;
     const uint64_t n_one = steps_of(eng, &one);
     client_free(&c);
     const uint64_t n_many = steps_of(e, &many);
@@ -356,7 +356,7 @@ static void test_grammars_that_were_asked_for_last_are_kept(void **state)
     assert_ptr_equal(a, b);
     assert_ptr_not_equal(plain, regex);
     fx_grammar_release(b);
-    for (int i = 0; i < FXI_ANSWER_KEPT; i++) {
+    for (int i = 0; i < FXI_GRAMMARS_KEPT; i++) {
         snprintf(text, sizeof text, "text %d", i);
         fx_grammar_release(compile(text_part(FX_PART_TEXT, text)));
     }
@@ -387,14 +387,14 @@ static void prepare_other(client *other, int max_tok)
 
 static void run_ambiguous(size_t mask_spend, client_choice *out)
 {
-    eng->mask_spend = mask_spend;
-    fxi_answer_forget(&eng->answer_vocab);
+    eng->sched.mask_spend = mask_spend;
+    fxi_grammars_forget(&eng->grammars);
     prepare(text_part(FX_PART_REGEX, ambiguous), 12);
     c.req.sampling.seed = 3;
     *out = *run();
     out->text = (fxi_buf){0};
     client_free(&c);
-    eng->mask_spend = FXI_MASK_SPEND;
+    eng->sched.mask_spend = FXI_MASK_SPEND;
 }
 
 // Whoever waits for its grammar sits out steps, others go on, and the answer is the same one.
@@ -403,10 +403,10 @@ static void test_an_expensive_grammar_holds_up_its_own_answers_only(void **state
     (void)state;
     static client other;
     static client_choice at_once, later;
-    fxi_answer_worker *w = &eng->answer_vocab.worker;
+    fxi_grammar_worker *w = &eng->grammars.worker;
     run_ambiguous(FXI_MATCHER_NO_LIMIT, &at_once);
-    fxi_answer_forget(&eng->answer_vocab);
-    fxi_answer_worker_pause(w, true);
+    fxi_grammars_forget(&eng->grammars);
+    fxi_grammar_worker_pause(w, true);
     prepare(text_part(FX_PART_REGEX, ambiguous), 12);
     c.req.sampling.seed = 3;
     assert_int_equal(client_submit(&c, NULL), FX_OK);
@@ -415,12 +415,13 @@ static void test_an_expensive_grammar_holds_up_its_own_answers_only(void **state
     client_run(&other);
     assert_int_equal(other.choice[0].n_tok, 40);
     assert_true(c.choice[0].n_tok < 12);
-    assert_int_equal(eng->n_held, 1);
-    for (int i = 0; i < 20; i++) assert_true(fxi_turn_run(eng)); // nothing is preempted, or fails
-    assert_true(fxi_turn_is_blocked(eng));
+    assert_int_equal(eng->sched.n_deferred, 1);
+    for (int i = 0; i < 20; i++)
+        assert_true(fxi_iteration_run(eng)); // nothing is preempted, or fails
+    assert_true(fxi_iteration_is_blocked(eng));
     print_message("%d tokens at once, %zu things left to the worker\n", c.choice[0].n_tok,
                   fxi_gram_matcher_read(g->guide).n_left);
-    fxi_answer_worker_pause(w, false);
+    fxi_grammar_worker_pause(w, false);
     client_run(&c);
     later = c.choice[0];
     fx_grammar_release(g);
@@ -437,10 +438,10 @@ static void test_the_memory_of_grammars_is_bounded(void **state)
     fx_grammar *g[8];
     fx_error err;
     fx_part part = text_part(FX_PART_JSON, "");
-    fxi_answer_forget(&eng->answer_vocab);
+    fxi_grammars_forget(&eng->grammars);
     for (int i = 0; fx_grammar_memory(eng) && i < 3000; i++) usleep(1000); // the worker has one
     assert_int_equal(fx_grammar_memory(eng), 0);
-    fxi_answer_worker_pause(&eng->answer_vocab.worker, true);
+    fxi_grammar_worker_pause(&eng->grammars.worker, true);
     fx_grammar *one = compile(part);
     const size_t n_one = fx_grammar_memory(eng);
     assert_int_equal(n_one, fxi_gram_matcher_read(one->guide).n_bytes);
@@ -463,7 +464,7 @@ static void test_the_memory_of_grammars_is_bounded(void **state)
     assert_in_range(n, 1, 7);
     fx_grammar_release(one);
     while (n) fx_grammar_release(g[--n]);
-    fxi_answer_worker_pause(&eng->answer_vocab.worker, false);
+    fxi_grammar_worker_pause(&eng->grammars.worker, false);
     fx_grammar *last = compile((fx_part){.kind = FX_PART_JSON});
     assert_non_null(last);
     fx_grammar_release(last);

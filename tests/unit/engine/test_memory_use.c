@@ -25,7 +25,7 @@ static fx_engine *open_engine(uint64_t kv_bytes, uint64_t swap_bytes)
                       .step_tok = 24,
                       .swap_bytes = swap_bytes};
     fx_engine *eng = unthreaded_open_single(MODEL, opt);
-    eng->ahead_tok = 0; // map only what is needed
+    eng->hooks.ahead_tok = 0; // map only what is needed
     return eng;
 }
 
@@ -46,22 +46,16 @@ static uint64_t chunks(const fx_engine *eng, int n)
     return (uint64_t)n * fxi_kv_bytes_for(eng->kv, 1);
 }
 
-static void check_manager(fx_engine *eng)
-{
-    const char *what = "";
-    if (fxi_kv_check(eng->kv, &what) != FX_OK) fail_msg("%s", what);
-}
-
 static void expect_nothing_left(fx_engine *eng)
 {
-    assert_null(eng->running.head);
-    assert_null(eng->waiting.head);
+    assert_null(eng->sched.running.head);
+    assert_null(eng->sched.waiting.head);
     assert_int_equal(memory(eng).held_bytes, 0);
     assert_int_equal(memory(eng).swapped_bytes, 0);
     assert_int_equal(fxi_kv_forget_idle(eng->kv), FX_OK);
     assert_int_equal(fxi_kv_trim(eng->kv, 0), FX_OK);
     assert_int_equal(memory(eng).mapped_bytes, 0);
-    check_manager(eng);
+    unthreaded_check_manager(eng);
 }
 
 // ---- cancelling --------------------------------------------------------------------------------
@@ -73,7 +67,7 @@ typedef struct cancel_row {
     int n_turn;  // before it is cancelled
     bool is_preempted;
     fxi_preempt_how how;
-    fxi_group_state is; // the state it must have then
+    fxi_request_state is; // the state it must have then
 } cancel_row;
 
 static const cancel_row cancel_rows[] = {
@@ -89,23 +83,23 @@ static const cancel_row cancel_rows[] = {
     {"preempted while it reads", 1, 0, 0, 0, 2, true, FXI_RECOMPUTE, FXI_WAITING},
     {"preempted", 4, 0, 0, 0, 12, true, FXI_RECOMPUTE, FXI_WAITING},
     {"preempted beams", 2, 0, 4, 0, 12, true, FXI_RECOMPUTE, FXI_WAITING},
-    {"leaving while it reads", 1, 0, 0, 0, 2, true, FXI_SWAP, FXI_LEAVING},
-    {"leaving", 4, 0, 0, 0, 12, true, FXI_SWAP, FXI_LEAVING},
-    {"beams that leave", 2, 0, 4, 0, 40, true, FXI_SWAP, FXI_LEAVING},
+    {"leaving while it reads", 1, 0, 0, 0, 2, true, FXI_SWAP, FXI_SWAPPING_OUT},
+    {"leaving", 4, 0, 0, 0, 12, true, FXI_SWAP, FXI_SWAPPING_OUT},
+    {"beams that leave", 2, 0, 4, 0, 40, true, FXI_SWAP, FXI_SWAPPING_OUT},
     {"swapped while it reads", 1, 0, 0, 0, 2, true, FXI_SWAP, FXI_SWAPPED},
     {"swapped", 4, 0, 0, 0, 12, true, FXI_SWAP, FXI_SWAPPED},
     {"swapped beams", 2, 0, 4, 0, 40, true, FXI_SWAP, FXI_SWAPPED},
-    {"coming while it reads", 1, 0, 0, 0, 2, true, FXI_SWAP, FXI_COMING},
-    {"coming", 4, 0, 0, 0, 12, true, FXI_SWAP, FXI_COMING},
-    {"beams that come", 2, 0, 4, 0, 40, true, FXI_SWAP, FXI_COMING},
+    {"coming while it reads", 1, 0, 0, 0, 2, true, FXI_SWAP, FXI_SWAPPING_IN},
+    {"coming", 4, 0, 0, 0, 12, true, FXI_SWAP, FXI_SWAPPING_IN},
+    {"beams that come", 2, 0, 4, 0, 40, true, FXI_SWAP, FXI_SWAPPING_IN},
 };
 
 // A group that has left comes back at once if there is a place for it.
-static void await_state(fx_engine *eng, const fxi_group *g, fxi_group_state state)
+static void await_state(fx_engine *eng, const fxi_live_request *g, fxi_request_state state)
 {
     const int max_seq = eng->opt.max_seq;
     if (state == FXI_SWAPPED) eng->opt.max_seq = 1;
-    for (int n = 0; g->state != state && n < 100; n++) (void)fxi_turn_run(eng);
+    for (int n = 0; g->state != state && n < 100; n++) (void)fxi_iteration_run(eng);
     eng->opt.max_seq = max_seq;
 }
 
@@ -114,10 +108,10 @@ static void bring(fx_engine *eng, const cancel_row *row, uint64_t id)
 {
     const int max_seq = eng->opt.max_seq;
     if (row->max_seq) eng->opt.max_seq = row->max_seq;
-    for (int i = 0; i < row->n_turn; i++) (void)fxi_turn_run(eng);
+    for (int i = 0; i < row->n_turn; i++) (void)fxi_iteration_run(eng);
     eng->opt.max_seq = max_seq;
     if (row->is_preempted) {
-        fxi_preempt_group(eng, bits_group(eng, id), row->how);
+        fxi_preempt_request(&eng->memory, bits_group(eng, id), row->how);
         await_state(eng, bits_group(eng, id), row->is);
     }
     if (row->n_turn) assert_int_equal(bits_group(eng, id)->state, row->is);
@@ -138,7 +132,7 @@ static void check_cancel(const cancel_row *row)
     for (int i = 0; i < 2; i++) make_prompt(tok[i], i);
     fx_request req = bits_request(tok[0], N_PROMPT, -1, &of_other);
     const uint64_t other = bits_submit(eng, &req);
-    while (!of_other.choice[0].n_tok) (void)fxi_turn_run(eng);
+    while (!of_other.choice[0].n_tok) (void)fxi_iteration_run(eng);
     req = bits_request(tok[1], N_PROMPT, 200, &got);
     req.n_choice = row->n_choice;
     req.n_best = row->n_best;
@@ -146,16 +140,17 @@ static void check_cancel(const cancel_row *row)
     const uint64_t id = bits_submit(eng, &req);
     bring(eng, row, id);
     fx_cancel(eng, id);
-    (void)fxi_turn_run(eng);
+    (void)fxi_iteration_run(eng);
     expect_cancelled(&got, row->n_choice);
     const int n_tok = bits_group(eng, other)->seq[0].n_computed;
     assert_int_equal(memory(eng).held_bytes, fxi_kv_bytes_for(eng->kv, n_tok));
     assert_int_equal(memory(eng).swapped_bytes, 0);
-    assert_int_equal(eng->n_swapped + eng->n_leaving + eng->n_coming, 0);
-    assert_int_equal(eng->n_queued, 0);
-    check_manager(eng);
+    assert_int_equal(eng->sched.n_swapped + eng->sched.n_swapping_out + eng->sched.n_swapping_in,
+                     0);
+    assert_int_equal(eng->sched.n_queued, 0);
+    unthreaded_check_manager(eng);
     fx_cancel(eng, other);
-    (void)fxi_turn_run(eng);
+    (void)fxi_iteration_run(eng);
     expect_nothing_left(eng);
     unthreaded_close(eng);
 }
@@ -185,7 +180,7 @@ static void test_cancel_of_one_that_others_wait_for(void **state)
         id[i] = bits_submit(eng, &req);
     }
     for (int i = 0; i < 2; i++) {
-        (void)fxi_turn_run(eng);
+        (void)fxi_iteration_run(eng);
         fx_cancel(eng, id[i]);
     }
     bits_finish(eng, &got[2]);
@@ -235,14 +230,14 @@ static void expect_budget(const fx_engine *eng, uint64_t budget)
 {
     const fxi_kv_stats st = memory(eng);
     assert_true(st.mapped_bytes <= st.budget_bytes + st.returning_bytes);
-    if (!eng->n_leaving) assert_int_equal(st.budget_bytes, budget);
+    if (!eng->sched.n_swapping_out) assert_int_equal(st.budget_bytes, budget);
 }
 
 // Until all have ended.
 static void finish_all(fx_engine *eng, uint64_t budget)
 {
     char what[128];
-    while (fxi_turn_run(eng)) expect_budget(eng, budget);
+    while (fxi_iteration_run(eng)) expect_budget(eng, budget);
     for (int i = 0; i < N_REQUEST; i++) {
         assert_true(got[i].last);
         if (!bits_same_answer(&got[i], &alone[i], what)) fail_msg("request %d: %s", i, what);
@@ -255,7 +250,7 @@ static void shrink_and_finish(uint64_t swap_bytes, int n_turn)
     fx_engine *eng = open_engine(16 << 20, swap_bytes);
     fx_stats st;
     submit_all(eng);
-    for (int i = 0; i < n_turn; i++) (void)fxi_turn_run(eng);
+    for (int i = 0; i < n_turn; i++) (void)fxi_iteration_run(eng);
     const uint64_t was = memory(eng).held_bytes, least = chunks(eng, 6);
     assert_int_equal(fx_set_kv_memory(eng, least, NULL), FX_OK);
     finish_all(eng, least);
@@ -281,11 +276,11 @@ static void test_more_memory_lets_the_waiting_in(void **state)
     const uint64_t little = chunks(eng, 8), much = chunks(eng, 40);
     assert_int_equal(fx_set_kv_memory(eng, little, NULL), FX_OK);
     submit_all(eng);
-    for (int i = 0; i < 8; i++) (void)fxi_turn_run(eng);
-    assert_non_null(eng->waiting.head);
+    for (int i = 0; i < 8; i++) (void)fxi_iteration_run(eng);
+    assert_non_null(eng->sched.waiting.head);
     assert_int_equal(fx_set_kv_memory(eng, much, NULL), FX_OK);
-    (void)fxi_turn_run(eng);
-    assert_null(eng->waiting.head);
+    (void)fxi_iteration_run(eng);
+    assert_null(eng->sched.waiting.head);
     finish_all(eng, much);
     unthreaded_close(eng);
 }
@@ -301,9 +296,9 @@ static void test_too_little_memory_ends_a_request(void **state)
     make_prompt(prompt[0], 9);
     const fx_request req = bits_request(prompt[0], N_PROMPT, 600, &big);
     (void)bits_submit(eng, &req);
-    while (big.choice[0].n_tok < 400) (void)fxi_turn_run(eng);
+    while (big.choice[0].n_tok < 400) (void)fxi_iteration_run(eng);
     submit_all(eng);
-    (void)fxi_turn_run(eng);
+    (void)fxi_iteration_run(eng);
     assert_int_equal(fx_set_kv_memory(eng, chunks(eng, 6), NULL), FX_OK);
     finish_all(eng, chunks(eng, 6));
     assert_int_equal(big.choice[0].finish, FX_FINISH_ERROR);
@@ -327,8 +322,8 @@ enum { S = 1000000 };
 static uint64_t mapped_at(fx_engine *eng, uint64_t since, uint64_t after_us)
 {
     clock_us = since + after_us;
-    do assert_false(fxi_turn_run(eng));
-    while (eng->returning_bytes);
+    do assert_false(fxi_iteration_run(eng));
+    while (eng->memory.returning_bytes);
     return memory(eng).mapped_bytes;
 }
 
@@ -348,7 +343,7 @@ static void test_idle_memory_goes_back(void **state)
 {
     (void)state;
     fx_engine *eng = open_engine(16 << 20, 0);
-    eng->now_us = read_clock;
+    eng->journal.now_us = read_clock;
     clock_us = S;
     assert_int_equal(fx_set_kv_memory(eng, chunks(eng, 32), NULL), FX_OK);
     for (int round = 0; round < 2; round++) {
@@ -361,7 +356,7 @@ static void test_idle_memory_goes_back(void **state)
         assert_int_equal(mapped_at(eng, since, 600 * S - 1), kept);
         if (round) assert_int_equal(mapped_at(eng, since, 600 * S), 0);
     }
-    check_manager(eng);
+    unthreaded_check_manager(eng);
     unthreaded_close(eng);
 }
 
@@ -378,7 +373,7 @@ static void test_prefixes_stay_while_wanted(void **state)
             unthreaded_open_single(MODEL, (fx_options){.n_thread = 1,
                                                        .kv_memory_bytes = 16 << 20,
                                                        .cache_idle_s = rows[i].cache_idle_s});
-        eng->now_us = read_clock;
+        eng->journal.now_us = read_clock;
         clock_us = S;
         work(eng);
         const uint64_t since = clock_us;
@@ -389,11 +384,11 @@ static void test_prefixes_stay_while_wanted(void **state)
             (void)mapped_at(eng, since, rows[i].gone_s * S);
         else
             fx_clear_cache(eng);
-        do (void)fxi_turn_run(eng);
-        while (eng->returning_bytes);
+        do (void)fxi_iteration_run(eng);
+        while (eng->memory.returning_bytes);
         assert_int_equal(memory(eng).cached_bytes, 0);
         assert_int_equal(memory(eng).mapped_bytes, 0);
-        check_manager(eng);
+        unthreaded_check_manager(eng);
         unthreaded_close(eng);
     }
 }
@@ -454,8 +449,8 @@ static int remove_group(void **state)
 static fx_engine *open_in_group(void)
 {
     fx_engine *eng = open_engine(16 << 20, 0);
-    eng->root = group_root;
-    eng->now_us = read_clock;
+    eng->memory.root = group_root;
+    eng->journal.now_us = read_clock;
     clock_us = S;
     put_group(eng, 0);
     return eng;
@@ -465,7 +460,7 @@ static bool turn_in_group(fx_engine *eng, uint64_t limit_bytes)
 {
     put_group(eng, limit_bytes);
     clock_us += S;
-    return fxi_turn_run(eng);
+    return fxi_iteration_run(eng);
 }
 
 // Somebody lowers the limit while requests run, and lifts it again: the budget in effect stays
@@ -480,10 +475,10 @@ static void test_the_budget_follows_a_limit(void **state)
         for (int i = 0; i < n_turn; i++) (void)turn_in_group(eng, 0);
         assert_int_equal(memory(eng).budget_bytes, 16 << 20);
         while (turn_in_group(eng, (1 << 20) + few)) expect_budget(eng, few);
-        assert_in_range(fxi_limit_wait_ms(eng), 1, 1000); // what is idle looks, too
+        assert_in_range(fxi_limit_wait_ms(&eng->memory), 1, 1000); // what is idle looks, too
         (void)turn_in_group(eng, 0);
         (void)turn_in_group(eng, 0);
-        assert_int_equal(fxi_limit_wait_ms(eng), 0);
+        assert_int_equal(fxi_limit_wait_ms(&eng->memory), 0);
         finish_all(eng, 16 << 20);
         unthreaded_close(eng);
     }
@@ -521,7 +516,7 @@ static void fill_cache(fx_engine *eng)
             const fx_request req = bits_request(tok, 3, 1, &out[k]);
             (void)bits_submit(eng, &req);
         }
-        while (fxi_turn_run(eng)) {
+        while (fxi_iteration_run(eng)) {
         }
     }
 }
@@ -539,7 +534,7 @@ static void test_clearing_keeps_nobody_waiting(void **state)
     fx_request req = bits_request(tok, 3, 200, &stream);
     req.no_cache = true;
     (void)bits_submit(eng, &req);
-    (void)fxi_turn_run(eng);
+    (void)fxi_iteration_run(eng);
     fx_clear_cache(eng);
     int n_turn = 0;
     do {
@@ -551,16 +546,16 @@ static void test_clearing_keeps_nobody_waiting(void **state)
             req.no_cache = true;
             (void)bits_submit(eng, &req);
         }
-        (void)fxi_turn_run(eng);
+        (void)fxi_iteration_run(eng);
         assert_int_equal(stream.choice[0].n_tok, n_tok + 1);
         if (n_turn < 64) assert_int_equal(newcomer[n_turn].choice[0].n_tok, 1);
         assert_in_range(memory(eng).n_evicted - n_evicted, 0, MOST_EVICTED);
         assert_in_range(++n_turn, 0, 150);
     } while (memory(eng).cached_bytes > 0);
     assert_true(n_turn >= N_FILL / MOST_EVICTED);
-    while (fxi_turn_run(eng) || eng->returning_bytes) {
+    while (fxi_iteration_run(eng) || eng->memory.returning_bytes) {
     }
-    check_manager(eng);
+    unthreaded_check_manager(eng);
     unthreaded_close(eng);
 }
 

@@ -118,7 +118,7 @@ static fx_engine *open_here(fx_options opt)
 {
     fx_engine *eng = unthreaded_open_single(MODEL, opt);
     clock_us = 1000;
-    eng->now_us = our_clock;
+    eng->journal.now_us = our_clock;
     return eng;
 }
 
@@ -137,7 +137,7 @@ static uint64_t submit(fx_engine *eng, fx_request req, const prompt *p, bool *la
 
 static void finish(fx_engine *eng, const bool *last)
 {
-    while (!*last) (void)fxi_turn_run(eng);
+    while (!*last) (void)fxi_iteration_run(eng);
 }
 
 // All events as one text. Times are left out, and memory, which depends on the size of pages.
@@ -249,11 +249,11 @@ static void test_a_step_of_decodes_costs_four_events(void **state)
         p[i] = make_prompt(i);
         submit(eng, fx_request_default(), &p[i], &last[i]);
     }
-    (void)fxi_turn_run(eng);
-    while (eng->running.n_seq == N) {
+    (void)fxi_iteration_run(eng);
+    while (eng->sched.running.n_seq == N) {
         const uint64_t before = count_events(eng);
-        (void)fxi_turn_run(eng);
-        if (eng->running.n_seq == N) assert_int_equal(count_events(eng), before + 4);
+        (void)fxi_iteration_run(eng);
+        if (eng->sched.running.n_seq == N) assert_int_equal(count_events(eng), before + 4);
     }
     unthreaded_close(eng);
 }
@@ -280,8 +280,8 @@ static void run_preempted(fxi_preempt_how how, const char *want)
     prompt p[2] = {make_prompt(0), make_prompt(1)};
     bool last[2];
     for (int i = 0; i < 2; i++) submit(eng, fx_request_default(), &p[i], &last[i]);
-    (void)fxi_turn_run(eng);
-    fxi_preempt_group(eng, eng->running.tail, how);
+    (void)fxi_iteration_run(eng);
+    fxi_preempt_request(&eng->memory, eng->sched.running.tail, how);
     for (int i = 0; i < 2; i++) finish(eng, &last[i]);
     assert_string_equal(states_of(eng, 1), " arrive admit finish");
     assert_string_equal(states_of(eng, 2), want);
@@ -330,9 +330,9 @@ static void test_events_agree_with_the_statistics(void **state)
         p[i] = make_prompt(i);
         submit(eng, req, &p[i], &last[i]);
     }
-    (void)fxi_turn_run(eng);
-    assert_int_equal(fx_set_kv_memory(eng, fxi_request_alone_bytes(eng, 2 * PROMPT_TOK), NULL),
-                     FX_OK);
+    (void)fxi_iteration_run(eng);
+    assert_int_equal(
+        fx_set_kv_memory(eng, fxi_request_alone_bytes(&eng->service, 2 * PROMPT_TOK), NULL), FX_OK);
     for (int i = 0; i < N; i++) finish(eng, &last[i]);
     fx_engine_stats(eng, &st);
     fx_engine_details(eng, &d);
@@ -383,7 +383,7 @@ static void test_a_cancel_beside_a_pass_keeps_the_count(void **state)
     fx_engine *eng = open_here((fx_options){.speculate = "auto"});
     prompt p = make_prompt(0);
     bool last;
-    eng->drafter = draft_sevens;
+    eng->draft_hooks.drafter = draft_sevens;
     cancelling.eng = eng;
     cancelling.real = eng->model->ops;
     cancelling.ops = *cancelling.real;
@@ -408,7 +408,7 @@ static void test_it_can_be_off(void **state)
     uint64_t first;
     submit(eng, fx_request_default(), &p, &last);
     finish(eng, &last);
-    assert_null(eng->recorder);
+    assert_null(eng->journal.recorder);
     assert_int_equal(fx_record_copy(eng, 3, ev, 1, &first), 0);
     assert_int_equal(first, 0);
     unthreaded_close(eng);

@@ -25,7 +25,7 @@ static int open_once(void **state)
     // Six sequences of full length.
     const uint64_t bytes = 6 * fxi_kv_bytes_for(eng->kv, CTX_TOK);
     assert_int_equal(fx_set_kv_memory(eng, bytes, NULL), FX_OK);
-    (void)fxi_turn_run(eng);
+    (void)fxi_iteration_run(eng);
     const fx_request req = bits_request(prompt, 3, N_GEN, &alone);
     bits_ask(eng, &req, &alone);
     return 0;
@@ -130,7 +130,7 @@ static void test_bad_requests(void **state)
         (void)s;                                             \
         (void)(__VA_ARGS__);                                 \
         expect_refusal(r, status, says);                     \
-        if (!got.last) (void)fxi_turn_run(eng);              \
+        if (!got.last) (void)fxi_iteration_run(eng);         \
     }
     REFUSALS(REFUSE)
 #undef REFUSE

@@ -15,30 +15,15 @@ enum { N_CLIENT = 6 };
 
 static client c[N_CLIENT];
 static prompt p[N_CLIENT];
-static uint64_t clock_us;
-
-static uint64_t our_clock(void *ud)
-{
-    (void)ud;
-    return clock_us;
-}
-
-static fx_engine *with_our_clock(fx_engine *eng)
-{
-    clock_us = 1000000000;
-    eng->now_us = our_clock;
-    return eng;
-}
-
 static fx_engine *open_here(fx_options opt)
 {
-    return with_our_clock(unthreaded_open(MODEL, opt));
+    return unthreaded_set_clock(unthreaded_open(MODEL, opt));
 }
 
-// Swapping goes on in turns.
+// Swapping continues in iterations.
 static fx_engine *open_single(fx_options opt)
 {
-    return with_our_clock(unthreaded_open_single(MODEL, opt));
+    return unthreaded_set_clock(unthreaded_open_single(MODEL, opt));
 }
 
 // Request i with n_prompt tokens of its own; greedy.
@@ -51,16 +36,16 @@ static void submit(fx_engine *eng, int i, int n_prompt, int max_tok, int priorit
     assert_int_equal(client_submit(&c[i], NULL), FX_OK);
 }
 
-static fxi_group *group_of(const fx_engine *eng, int i)
+static fxi_live_request *group_of(const fx_engine *eng, int i)
 {
-    return fxi_lists_find_locked(eng, c[i].id);
+    return fxi_mailbox_find_locked(&eng->mailbox, c[i].id);
 }
 
 static void turns(fx_engine *eng, int n)
 {
     for (int i = 0; i < n; i++) {
-        clock_us += 10000;
-        (void)fxi_turn_run(eng);
+        unthreaded_clock_us += 10000;
+        (void)fxi_iteration_run(eng);
     }
 }
 
@@ -84,7 +69,7 @@ static void close_here(fx_engine *eng, int n)
 
 static uint64_t n_recompute(const fx_engine *eng)
 {
-    return eng->stats.n_preempt_recompute;
+    return eng->stats.now.n_preempt_recompute;
 }
 
 // ---- prompts and streams -----------------------------------------------------------------------
@@ -122,10 +107,10 @@ static void test_prompts_leave_time_to_streams(void **state)
             open_here((fx_options){.n_thread = 1, .max_seq = 8, .step_tok = 256, .step_ms = 30});
         submit(eng, 0, 4, 100, 0);
         turns(eng, 2);
-        eng->us_per_tok = row[i].us_per_tok;
+        eng->memory.us_per_tok = row[i].us_per_tok;
         submit(eng, 1, 119, 4, 0);
         turns(eng, 1);
-        const fxi_group *g = group_of(eng, 1);
+        const fxi_live_request *g = group_of(eng, 1);
         const int n_first = g->n_cached + row[i].n_tok;
         assert_int_equal(g->seq[0].n_computed, n_first);
         fx_cancel(eng, c[0].id);
@@ -189,7 +174,7 @@ static void test_order_and_priority(void **state)
     for (int i = 0; i < 5; i++) {
         submit(eng, i, 5, 6, priority[i]);
         if (!i) turns(eng, 2); // the first one runs
-        clock_us += 1000;
+        unthreaded_clock_us += 1000;
     }
     expect_order(eng, (const int[]){0, 2, 4, 1, 3}, 5);
     close_here(eng, 5);
@@ -203,9 +188,9 @@ static void test_nobody_starves(void **state)
     submit(eng, 0, 5, 6, 0);
     turns(eng, 2);
     submit(eng, 1, 5, 6, -2);
-    clock_us += 19 * 1000000;
+    unthreaded_clock_us += 19 * 1000000;
     submit(eng, 2, 5, 6, 0);
-    clock_us += 2 * 1000000;
+    unthreaded_clock_us += 2 * 1000000;
     submit(eng, 3, 5, 6, 0);
     expect_order(eng, (const int[]){0, 2, 1, 3}, 4);
     close_here(eng, 4);
@@ -243,7 +228,7 @@ static void test_the_end_of_a_step_is_told(void **state)
     fx_engine_on_step(eng, see_step, &other);
     turns(eng, 2);
     assert_true(seen.n_call == 5 && other.n_call == 2);
-    fxi_turn_end_all(eng, FX_FINISH_ABORT);
+    fxi_iteration_end_all(eng, FX_FINISH_ABORT);
     assert_int_equal(other.n_call, 3);
     fx_engine_on_step(eng, NULL, NULL);
     turns(eng, 1);
@@ -286,7 +271,7 @@ static void test_victims(void **state)
         c[i].req.priority = priority[i];
         c[i].req.n_choice = 2;
         assert_int_equal(client_submit(&c[i], NULL), FX_OK);
-        clock_us += 1000;
+        unthreaded_clock_us += 1000;
     }
     turns(eng, 3);
     static const int victims[] = {2, 3, 0};
@@ -294,7 +279,7 @@ static void test_victims(void **state)
         fxi_kv_stats st;
         fxi_kv_get_stats(eng->kv, &st);
         set_budget(eng, st.held_bytes - chunks(eng, 1));
-        fxi_budget_apply(eng);
+        fxi_budget_apply(&eng->memory);
         settle(eng);
         for (int i = 0; i < 4; i++) {
             bool is_out = false;
@@ -312,9 +297,9 @@ static void test_victims(void **state)
 }
 
 // What comes free if the group, of one sequence, goes to the swap.
-static double gain_of(const fx_engine *eng, const fxi_group *g)
+static double gain_of(const fx_engine *eng, const fxi_live_request *g)
 {
-    if (!fxi_kv_can(eng->kv, FXI_KV_SWAP)) return (double)fxi_preempt_bytes(eng, g);
+    if (!fxi_kv_can(eng->kv, FXI_KV_SWAP)) return (double)fxi_preempt_bytes(&eng->memory, g);
     return (double)fxi_kv_swap_gain(eng->kv, g->seq[0].kv, g->seq[0].n_recorded);
 }
 
@@ -324,19 +309,19 @@ static void test_the_cheaper_way(void **state)
     fx_engine *eng = open_single((fx_options){.n_thread = 1, .swap_bytes = 16 << 20});
     submit(eng, 0, 100, 60, 0);
     turns(eng, 10);
-    fxi_group *g = group_of(eng, 0);
+    fxi_live_request *g = group_of(eng, 0);
     const double bytes = gain_of(eng, g), n_tok = g->seq[0].n_computed;
-    eng->swap_us_per_byte = 0.001;
-    eng->us_per_tok = 0.9 * 2 * 0.001 * bytes / n_tok;
-    fxi_preempt_group(eng, g, FXI_PREEMPT_CHEAPER);
+    eng->memory.swap_us_per_byte = 0.001;
+    eng->memory.us_per_tok = 0.9 * 2 * 0.001 * bytes / n_tok;
+    fxi_preempt_request(&eng->memory, g, FXI_PREEMPT_CHEAPER);
     assert_int_equal(g->state, FXI_WAITING);
     turns(eng, 2);
     assert_int_equal(g->state, FXI_RUNNING);
-    eng->swap_us_per_byte = 0.001;
-    eng->us_per_tok = 1.2 * 2 * 0.001 * bytes / n_tok;
-    fxi_preempt_group(eng, g, FXI_PREEMPT_CHEAPER);
-    assert_int_equal(g->state, FXI_LEAVING);
-    assert_int_equal(eng->stats.n_preempt_swap, 1);
+    eng->memory.swap_us_per_byte = 0.001;
+    eng->memory.us_per_tok = 1.2 * 2 * 0.001 * bytes / n_tok;
+    fxi_preempt_request(&eng->memory, g, FXI_PREEMPT_CHEAPER);
+    assert_int_equal(g->state, FXI_SWAPPING_OUT);
+    assert_int_equal(eng->stats.now.n_preempt_swap, 1);
     for (int i = 0; i < 1000 && g->state != FXI_RUNNING; i++) turns(eng, 1);
     assert_int_equal(g->state, FXI_RUNNING);
     run_all(eng, 1);
@@ -358,12 +343,13 @@ static void test_what_stays_in_memory_is_not_swapped(void **state)
         client_init(&c[0], eng, tok, 200, 30);
         assert_int_equal(client_submit(&c[0], NULL), FX_OK);
         turns(eng, 10);
-        fxi_group *g = group_of(eng, 0);
+        fxi_live_request *g = group_of(eng, 0);
         const bool can = fxi_kv_can(eng->kv, FXI_KV_SWAP);
-        const bool leaves = can && 2 * gain_of(eng, g) >= (double)fxi_preempt_bytes(eng, g);
-        eng->swap_us_per_byte = 1e-9;
-        eng->us_per_tok = 1e3;
-        fxi_preempt_group(eng, g, FXI_PREEMPT_CHEAPER);
+        const bool leaves =
+            can && 2 * gain_of(eng, g) >= (double)fxi_preempt_bytes(&eng->memory, g);
+        eng->memory.swap_us_per_byte = 1e-9;
+        eng->memory.us_per_tok = 1e3;
+        fxi_preempt_request(&eng->memory, g, FXI_PREEMPT_CHEAPER);
         assert_int_equal(g->state == FXI_WAITING, !leaves);
         if (i == 0) assert_false(leaves);
         run_all(eng, 1);
@@ -382,8 +368,8 @@ static void say_copied(const fxi_kv *kv, fxi_kv_moved *out)
 
 static void swap_once(fx_engine *eng)
 {
-    fxi_group *g = group_of(eng, 0);
-    fxi_preempt_group(eng, g, FXI_SWAP);
+    fxi_live_request *g = group_of(eng, 0);
+    fxi_preempt_request(&eng->memory, g, FXI_SWAP);
     for (int i = 0; i < 1000 && g->state != FXI_RUNNING; i++) turns(eng, 1);
     assert_int_equal(g->state, FXI_RUNNING);
 }
@@ -404,15 +390,15 @@ static void test_the_rate_of_the_swap_is_measured(void **state)
         submit(eng, 0, 100, 60, 0);
         turns(eng, 10);
         if (fxi_kv_can(eng->kv, FXI_KV_SWAP)) {
-            eng->swap_us_per_byte = 1e6;
+            eng->memory.swap_us_per_byte = 1e6;
             swap_once(eng);
-            assert_true(eng->swap_us_per_byte > 0 && eng->swap_us_per_byte < 1e5);
+            assert_true(eng->memory.swap_us_per_byte > 0 && eng->memory.swap_us_per_byte < 1e5);
             ops.moved = say_copied;
             eng->kv->ops = &ops;
             copied = (fxi_kv_moved){1000, 3000000};
-            eng->measured = (fxi_kv_moved){0};
+            eng->memory.measured = (fxi_kv_moved){0};
             swap_once(eng);
-            assert_true(eng->swap_us_per_byte == 3);
+            assert_true(eng->memory.swap_us_per_byte == 3);
             eng->kv->ops = real;
             n_tested++;
         }
@@ -431,16 +417,17 @@ static void test_a_copy_takes_its_share(void **state)
                                                   .swap_bytes = 16 << 20,
                                                   .kv_memory_bytes = 8 << 20,
                                                   .kv_manager = fxi_kv_manager_name(i)});
-        assert_true(eng->copy_share == (fxi_kv_can(eng->kv, FXI_KV_ASYNC_SWAP) ? 0.5 : 1));
+        assert_true(eng->memory.copy_share == (fxi_kv_can(eng->kv, FXI_KV_ASYNC_SWAP) ? 0.5 : 1));
         submit(eng, 0, 100, 60, 0);
         submit(eng, 1, 100, 60, 0);
         turns(eng, 10);
-        fxi_group *g = group_of(eng, 1);
+        fxi_live_request *g = group_of(eng, 1);
         const double bytes = gain_of(eng, g), n_tok = g->seq[0].n_computed;
-        eng->swap_us_per_byte = 0.001;
-        eng->us_per_tok = 0.9 * 2 * 0.001 * bytes / n_tok; // half of it would do beside the engine
-        fxi_preempt_group(eng, g, FXI_PREEMPT_CHEAPER);
-        assert_int_equal(eng->stats.n_preempt_swap, fxi_kv_can(eng->kv, FXI_KV_ASYNC_SWAP));
+        eng->memory.swap_us_per_byte = 0.001;
+        eng->memory.us_per_tok =
+            0.9 * 2 * 0.001 * bytes / n_tok; // half of it would do beside the engine
+        fxi_preempt_request(&eng->memory, g, FXI_PREEMPT_CHEAPER);
+        assert_int_equal(eng->stats.now.n_preempt_swap, fxi_kv_can(eng->kv, FXI_KV_ASYNC_SWAP));
         run_all(eng, 2);
         close_here(eng, 2);
     }
@@ -451,12 +438,12 @@ static void test_the_rate_of_prompts_is_measured(void **state)
 {
     (void)state;
     fx_engine *eng = open_here((fx_options){.n_thread = 1});
-    fxi_preempt_measure(eng, 10, 100, 5000);
-    assert_true(eng->us_per_tok == 0);
-    fxi_preempt_measure(eng, 100, 100, 5000);
-    assert_true(eng->us_per_tok == 50);
-    fxi_preempt_measure(eng, 90, 100, 9000);
-    assert_true(eng->us_per_tok > 50 && eng->us_per_tok < 90);
+    fxi_preempt_measure(&eng->memory, 10, 100, 5000);
+    assert_true(eng->memory.us_per_tok == 0);
+    fxi_preempt_measure(&eng->memory, 100, 100, 5000);
+    assert_true(eng->memory.us_per_tok == 50);
+    fxi_preempt_measure(&eng->memory, 90, 100, 9000);
+    assert_true(eng->memory.us_per_tok > 50 && eng->memory.us_per_tok < 90);
     close_here(eng, 0);
 }
 
@@ -471,7 +458,7 @@ static void test_choices_without_the_cache_are_billed_in_full(void **state)
     for (int t = 0; t < 119; t++) p[0].tok[t] = 3 + t;
     c[0].req.n_choice = 4;
     c[0].req.no_cache = true;
-    const uint64_t need = fxi_request_bytes(eng, &c[0].req, 60);
+    const uint64_t need = fxi_request_bytes(&eng->service, &c[0].req, 60);
     assert_true(need >= 4 * fxi_kv_bytes_for(eng->kv, 119 + 60));
     set_budget(eng, need - 1);
     fx_error err = {0};
@@ -480,8 +467,8 @@ static void test_choices_without_the_cache_are_billed_in_full(void **state)
     assert_int_equal(client_submit(&c[0], NULL), FX_OK);
     for (int n_turn = 0; !c[0].last; n_turn++) {
         turns(eng, 1);
-        if (n_turn % 9 == 8 && eng->running.head)
-            fxi_preempt_group(eng, eng->running.head, FXI_RECOMPUTE);
+        if (n_turn % 9 == 8 && eng->sched.running.head)
+            fxi_preempt_request(&eng->memory, eng->sched.running.head, FXI_RECOMPUTE);
         assert_true(n_turn < 1000);
     }
     for (int k = 0; k < 4; k++) assert_int_equal(c[0].choice[k].finish, FX_FINISH_LENGTH);
@@ -497,15 +484,15 @@ static void test_a_victims_prefix_stays(void **state)
     fx_engine *eng = open_here((fx_options){.n_thread = 1});
     submit(eng, 0, 110, 60, 0);
     turns(eng, 20);
-    fxi_group *g = group_of(eng, 0);
+    fxi_live_request *g = group_of(eng, 0);
     const int n_computed = g->seq[0].n_computed;
-    fxi_preempt_group(eng, g, FXI_RECOMPUTE);
+    fxi_preempt_request(&eng->memory, g, FXI_RECOMPUTE);
     assert_int_equal(g->seq[0].n_computed, 0);
     turns(eng, 1);
-    assert_int_equal(eng->stats.n_prompt_tok, 110);
+    assert_int_equal(eng->stats.now.n_prompt_tok, 110);
     assert_int_equal(g->seq[0].n_computed, n_computed + 1);
     run_all(eng, 1);
-    assert_int_equal(eng->stats.n_prompt_tok, 110);
+    assert_int_equal(eng->stats.now.n_prompt_tok, 110);
     close_here(eng, 1);
 }
 
@@ -523,8 +510,8 @@ static void test_memory_does_not_come_and_go(void **state)
         assert_int_equal(c[i].choice[0].n_tok, 230);
     }
     assert_in_range(n_recompute(eng), 1, 8);
-    assert_true(eng->stats.kv_peak_mapped_bytes <= eng->stats.kv_budget_bytes ||
-                eng->stats.kv_peak_mapped_bytes <= 64 << 20);
+    assert_true(eng->stats.now.kv_peak_mapped_bytes <= eng->stats.now.kv_budget_bytes ||
+                eng->stats.now.kv_peak_mapped_bytes <= 64 << 20);
     close_here(eng, 5);
 }
 

@@ -47,12 +47,6 @@ static int chunk_tok(const fx_engine *eng)
     return n;
 }
 
-static void check_manager(fx_engine *eng)
-{
-    const char *what = "";
-    if (fxi_kv_check(eng->kv, &what) != FX_OK) fail_msg("%s", what);
-}
-
 static uint64_t n_prompt_tok(const fx_engine *eng)
 {
     fx_stats st;
@@ -105,7 +99,7 @@ static void check_equal(const equal_row *row)
         n_computed += row->n_prompt - got[i].n_cached;
     }
     assert_int_equal(n_prompt_tok(eng), n_computed);
-    check_manager(eng);
+    unthreaded_check_manager(eng);
     unthreaded_close(eng);
 }
 
@@ -154,7 +148,7 @@ static void test_no_cache_leaves_nothing(void **state)
 // ---- beams -------------------------------------------------------------------------------------
 
 // Sequences 0 .. i-1 of the group do not begin with the first n tokens of sequence i.
-static bool is_new(const fxi_group *g, int i, int n)
+static bool is_new(const fxi_live_request *g, int i, int n)
 {
     for (int k = 0; k < i; k++) {
         const fxi_seq *a = &g->seq[k], *b = &g->seq[i];
@@ -166,7 +160,7 @@ static bool is_new(const fxi_group *g, int i, int n)
 
 // Beams that are equal up to the end of a chunk share it, since they forked later; the last, partly
 // filled chunk is each beam's own.
-static int chunks_needed(const fxi_group *g, int per_chunk)
+static int chunks_needed(const fxi_live_request *g, int per_chunk)
 {
     int n_chunk = 0;
     for (int i = 0; i < g->n_seq; i++) {
@@ -187,7 +181,7 @@ static uint64_t mapped(const fx_engine *eng)
 static void check_beams(int width, int n_prompt, int max_tok)
 {
     fx_engine *eng = open_engine((fx_options){.max_seq = width});
-    eng->ahead_tok = 0; // nothing but what is needed
+    eng->hooks.ahead_tok = 0; // nothing but what is needed
     const int per_chunk = chunk_tok(eng);
     const uint64_t chunk = chunk_bytes(eng);
     int32_t tok[N_TOK];
@@ -197,17 +191,17 @@ static void check_beams(int width, int n_prompt, int max_tok)
     req.n_choice = 1;
     const uint64_t id = bits_submit(eng, &req);
     // a tail and a new one of each, and what is ready for newcomers
-    const uint64_t most = 2 * (uint64_t)width * chunk + eng->opt.kv_memory_bytes / 64;
-    (void)fxi_turn_run(eng);
-    for (uint64_t before = mapped(eng); (void)fxi_turn_run(eng), !got[0].last;) {
-        const fxi_group *g = bits_group(eng, id);
+    const uint64_t most = 2 * (uint64_t)width * chunk + eng->memory.effective_bytes / 64;
+    (void)fxi_iteration_run(eng);
+    for (uint64_t before = mapped(eng); (void)fxi_iteration_run(eng), !got[0].last;) {
+        const fxi_live_request *g = bits_group(eng, id);
         assert_int_equal(held(eng) / chunk, chunks_needed(g, per_chunk));
         assert_true(mapped(eng) <= before + most);
         before = mapped(eng);
     }
     assert_int_equal(got[0].choice[0].n_tok, max_tok);
     assert_int_equal(held(eng), 0);
-    check_manager(eng);
+    unthreaded_check_manager(eng);
     unthreaded_close(eng);
 }
 
@@ -243,7 +237,7 @@ static void test_next_turn_finds_the_last(void **state)
         bits_ask(eng, &req, &got[1]);
         assert_int_equal(got[1].n_cached, last);
     }
-    check_manager(eng);
+    unthreaded_check_manager(eng);
     unthreaded_close(eng);
 }
 
@@ -289,8 +283,8 @@ static fx_engine *open_small(int n)
     unthreaded_close(eng);
     eng = open_engine((fx_options){.kv_memory_bytes = bytes, .max_seq = 1});
     clock_us = 1000000;
-    eng->now_us = read_clock;
-    eng->ahead_tok = 0;
+    eng->journal.now_us = read_clock;
+    eng->hooks.ahead_tok = 0;
     return eng;
 }
 
@@ -305,7 +299,7 @@ static void test_least_recently_used_goes_first(void **state)
     assert_true(cached(eng, 1) < N_KEPT);
     assert_int_equal(cached(eng, 0), N_KEPT);
     assert_int_equal(cached(eng, 4), N_KEPT);
-    check_manager(eng);
+    unthreaded_check_manager(eng);
     unthreaded_close(eng);
 }
 
@@ -326,7 +320,7 @@ static void test_kept_prefixes_stay(void **state)
     clock_us += 2 * 1000000ull;
     for (int i = 24; i < 36; i++) ask(eng, i, 0, 0);
     assert_int_equal(cached(eng, 0), 0);
-    check_manager(eng);
+    unthreaded_check_manager(eng);
     unthreaded_close(eng);
 }
 
@@ -342,7 +336,7 @@ static void test_kept_from_the_end_on(void **state)
     req.keep_s = 30;
     (void)bits_submit(eng, &req);
     while (!got[0].last) {
-        (void)fxi_turn_run(eng);
+        (void)fxi_iteration_run(eng);
         clock_us += 10 * 1000000ull;
     }
     for (int i = 1; i < 12; i++) ask(eng, i, 0, 0);

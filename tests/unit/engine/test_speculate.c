@@ -8,6 +8,8 @@
 #include "suite.h"
 #include "unit/cmocka_all.h"
 
+#include "engine/forward.h"
+
 #include "model/device.h"
 #include "unit/engine/same_bits/drafters.h"
 #include "unit/engine/support/unthreaded.h"
@@ -36,7 +38,7 @@ static fx_engine *open_speculating(const char *path, const char *speculate, fx_o
     opt.speculate = speculate;
     if (!opt.max_seq) opt.max_seq = 8;
     fx_engine *eng = unthreaded_open_single(path, opt);
-    eng->now_us = next_look;
+    eng->journal.now_us = next_look;
     for (int i = 0; i < N_PROMPT; i++)
         prompt[i] = i ? 3 + (i * i * 7 + i * 13) % (eng->info.n_vocab - 3) : 1;
     return eng;
@@ -51,8 +53,8 @@ static void set_drafter(fx_engine *eng, enum drafts kind)
                       .n_prompt = N_PROMPT,
                       .n_vocab = eng->info.n_vocab,
                       .rng = 9};
-    eng->drafter = drafter_guess;
-    eng->drafter_ud = &guess;
+    eng->draft_hooks.drafter = drafter_guess;
+    eng->draft_hooks.ud = &guess;
 }
 
 static void expect_same(const fx_engine *eng)
@@ -75,7 +77,7 @@ static void ask_plain(fx_engine *eng, fx_request r)
 {
     r.no_speculate = true;
     bits_ask(eng, &r, &want);
-    fxi_cache_forget_idle(eng);
+    fxi_cache_forget_idle(&eng->memory);
 }
 
 // ---- drafts from the text ----------------------------------------------------------------------
@@ -90,12 +92,12 @@ static void test_repetition_takes_fewer_passes(void **state)
     r.sampling.allow = r2.sampling.allow = loop;
     r.sampling.n_allow = r2.sampling.n_allow = 3;
     ask_plain(eng, r);
-    const uint64_t plain = eng->stats.n_step;
+    const uint64_t plain = eng->stats.now.n_step;
     bits_ask(eng, &r2, &got);
     expect_same(eng);
-    const uint64_t steps = eng->stats.n_step - plain;
-    assert_true(eng->stats.n_accepted_tok > 0);
-    assert_int_equal(steps + eng->stats.n_accepted_tok, plain);
+    const uint64_t steps = eng->stats.now.n_step - plain;
+    assert_true(eng->stats.now.n_accepted_tok > 0);
+    assert_int_equal(steps + eng->stats.now.n_accepted_tok, plain);
     assert_true(steps < plain * 2 / 3);
     unthreaded_close(eng);
 }
@@ -119,15 +121,15 @@ static void test_recorded_answers_are_drafted(void **state)
     (void)state;
     fx_engine *eng = open_speculating(TINY, "prefix", (fx_options){0});
     ask_sampled(eng, &want, 5, (fx_request){0});
-    const uint64_t plain = eng->stats.n_step;
+    const uint64_t plain = eng->stats.now.n_step;
     ask_sampled(eng, &got, 5, (fx_request){.tenant = "another"});
     ask_sampled(eng, &got, 5, (fx_request){.no_cache = true});
-    assert_int_equal(eng->stats.n_draft, 0);
-    assert_int_equal(eng->stats.n_step, 3 * plain);
+    assert_int_equal(eng->stats.now.n_draft, 0);
+    assert_int_equal(eng->stats.now.n_step, 3 * plain);
     ask_sampled(eng, &got, 5, (fx_request){0});
     expect_same(eng);
-    assert_true(eng->stats.n_accepted_tok > N_GEN / 2);
-    assert_true(eng->stats.n_step < 3 * plain + plain / 2);
+    assert_true(eng->stats.now.n_accepted_tok > N_GEN / 2);
+    assert_true(eng->stats.now.n_step < 3 * plain + plain / 2);
     ask_sampled(eng, &want, 6, (fx_request){.tenant = "a third"});
     ask_sampled(eng, &got, 6, (fx_request){0}); // it goes on otherwise
     expect_same(eng);
@@ -143,11 +145,11 @@ static void test_a_request_may_refuse_drafts(void **state)
     fx_request r = request_to(&got, N_GEN);
     r.no_speculate = true;
     bits_ask(eng, &r, &got);
-    assert_int_equal(eng->stats.n_draft, 0);
+    assert_int_equal(eng->stats.now.n_draft, 0);
     r = request_to(&got, 12);
     r.beam_width = r.n_choice = 3; // beams draw more than one token: nothing is drafted for them
     bits_ask(eng, &r, &got);
-    assert_int_equal(eng->stats.n_draft, 0);
+    assert_int_equal(eng->stats.now.n_draft, 0);
     unthreaded_close(eng);
 }
 
@@ -171,7 +173,7 @@ static int n_beyond; // tokens that a draft was asked for beyond what the answer
 
 static int guess_to_the_end(void *ud, const fxi_seq *s, int32_t *tok, int most)
 {
-    const int left = (int)s->group->req.n_prompt + s->group->max_tok - s->n_tok;
+    const int left = (int)s->request->spec.n_prompt + s->request->max_tok - s->n_tok;
     if (most >= left) n_beyond++;
     return drafter_guess(ud, s, tok, most);
 }
@@ -183,7 +185,7 @@ static void test_no_draft_goes_beyond_the_end(void **state)
     fx_engine *eng = open_speculating(TINY, "auto", (fx_options){.ctx_tok = N_PROMPT + N_GEN});
     ask_plain(eng, request_to(&want, N_GEN));
     set_drafter(eng, ORACLE);
-    eng->drafter = guess_to_the_end;
+    eng->draft_hooks.drafter = guess_to_the_end;
     for (int n = 1; n <= N_GEN; n += n < 12 ? 1 : 13) {
         const fx_request r = request_to(&got, n);
         bits_ask(eng, &r, &got);
@@ -193,7 +195,7 @@ static void test_no_draft_goes_beyond_the_end(void **state)
                             (size_t)n * sizeof *want.choice[0].tok);
     }
     assert_int_equal(n_beyond, 0);
-    assert_true(eng->stats.n_accepted_tok > N_GEN);
+    assert_true(eng->stats.now.n_accepted_tok > N_GEN);
     unthreaded_close(eng);
 }
 
@@ -266,7 +268,7 @@ static void test_a_cancel_within_a_draft(void **state)
     r.on_event = cancel_at_five;
     r.ud = &q;
     (void)bits_submit(eng, &r);
-    while (q.finish == FX_FINISH_NONE) (void)fxi_turn_run(eng);
+    while (q.finish == FX_FINISH_NONE) (void)fxi_iteration_run(eng);
     assert_int_equal(q.finish, FX_FINISH_CANCEL);
     assert_int_equal(q.n_tok, 5);
     unthreaded_close(eng);
@@ -286,7 +288,7 @@ static void test_greedy_draws_of_the_device(void **state)
     r.logprobs = false;
     bits_ask(eng, &r, &got);
     expect_same(eng);
-    assert_true(eng->stats.n_accepted_tok > 10 && eng->step->has_best);
+    assert_true(eng->stats.now.n_accepted_tok > 10 && eng->pass->has_best);
     unthreaded_close(eng);
 }
 
@@ -301,7 +303,7 @@ static void test_windows_keep_what_drafts_need_again(void **state)
         const fx_request r = request_to(&got, N_GEN);
         bits_ask(eng, &r, &got);
         expect_same(eng);
-        assert_true(eng->stats.n_draft_tok > N_GEN / 2);
+        assert_true(eng->stats.now.n_draft_tok > N_GEN / 2);
         unthreaded_close(eng);
     }
 }
@@ -388,9 +390,9 @@ static void check_faulty_memory(fx_status extend_with, fx_status truncate_with)
     got = twin;
     expect_same(eng);
     assert_true(faulty.n_refused > 3);
-    assert_int_equal(eng->stats.n_preempt_recompute + eng->stats.n_preempt_swap, 0);
+    assert_int_equal(eng->stats.now.n_preempt_recompute + eng->stats.now.n_preempt_swap, 0);
     // The last draft of each is one token, which looks like a step's own.
-    if (extend_with != FX_OK) assert_true(eng->stats.n_draft_tok <= 2);
+    if (extend_with != FX_OK) assert_true(eng->stats.now.n_draft_tok <= 2);
     eng->kv->ops = faulty.real;
     unthreaded_close(eng);
 }
@@ -423,20 +425,20 @@ static void test_drafts_fit_what_was_promised(void **state)
         fx_engine *eng = open_speculating(TINY, "auto", opt);
         fx_request r = request_to(&want, N_GEN);
         r.expect_tok = N_GEN;
-        const uint64_t need = fxi_request_bytes(eng, &r, N_GEN);
+        const uint64_t need = fxi_request_bytes(&eng->service, &r, N_GEN);
         ask_plain(eng, r);
         unthreaded_close(eng);
         for (opt.kv_memory_bytes = need;; opt.kv_memory_bytes += 4096, unthreaded_close(eng)) {
             eng = open_speculating(TINY, "auto", opt);
-            if (eng->budget_bytes >= need) break;
+            if (eng->service.budget_bytes >= need) break;
         }
         set_drafter(eng, ORACLE);
         r = request_to(&got, N_GEN);
         r.expect_tok = N_GEN;
         bits_ask(eng, &r, &got);
         expect_same(eng);
-        assert_true(eng->stats.n_accepted_tok > 10);
-        assert_int_equal(eng->stats.n_preempt_recompute + eng->stats.n_preempt_swap, 0);
+        assert_true(eng->stats.now.n_accepted_tok > 10);
+        assert_int_equal(eng->stats.now.n_preempt_recompute + eng->stats.now.n_preempt_swap, 0);
         unthreaded_close(eng);
     }
 }

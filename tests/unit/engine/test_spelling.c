@@ -71,7 +71,7 @@ static void finish(const fx_request *r, heard *h)
 {
     uint64_t id;
     assert_int_equal(fx_submit(eng, r, &id, NULL), FX_OK);
-    while (!h->last) (void)fxi_turn_run(eng);
+    while (!h->last) (void)fxi_iteration_run(eng);
 }
 
 // Whatever is held back for a stop string, and in answers that are emitted at the end.

@@ -68,7 +68,7 @@ static int setup(void **state)
         const fx_request req = request_of(i, &got[i]);
         ids[i] = bits_submit(eng, &req);
     }
-    while (got[N_REQUEST - 1].choice[0].n_tok < 3) (void)fxi_turn_run(eng);
+    while (got[N_REQUEST - 1].choice[0].n_tok < 3) (void)fxi_iteration_run(eng);
     vt_fault_hold_swap(fault, true, true);
     return 0;
 }
@@ -81,17 +81,17 @@ static int teardown(void **state)
     return 0;
 }
 
-static fxi_group *group_at(int i)
+static fxi_live_request *group_at(int i)
 {
     return bits_group(eng, ids[i]);
 }
 
 // What is written may pass until then.
-static void await_state(int i, fxi_group_state state)
+static void await_state(int i, fxi_request_state state)
 {
-    vt_fault_hold_swap(fault, false, state == FXI_COMING);
+    vt_fault_hold_swap(fault, false, state == FXI_SWAPPING_IN);
     while (group_at(i)->state != state) {
-        (void)fxi_turn_run(eng);
+        (void)fxi_iteration_run(eng);
         (void)sched_yield();
     }
     vt_fault_hold_swap(fault, true, true);
@@ -103,7 +103,7 @@ static void expect_streams(int n, int n_turn)
     for (int k = 0; k < n_turn; k++) {
         int had[N_REQUEST];
         for (int i = 0; i < N_REQUEST; i++) had[i] = got[i].choice[0].n_tok;
-        (void)fxi_turn_run(eng);
+        (void)fxi_iteration_run(eng);
         for (int i = 0; i < N_REQUEST; i++)
             assert_int_equal(got[i].choice[0].n_tok, had[i] + (i < n));
     }
@@ -129,18 +129,18 @@ static void test_streams_do_not_wait_for_the_swap(void **state)
 {
     (void)state;
     const int last = N_REQUEST - 1;
-    fxi_preempt_group(eng, group_at(last), FXI_SWAP);
+    fxi_preempt_request(&eng->memory, group_at(last), FXI_SWAP);
     vt_fault_await_held(fault, 1);
     expect_streams(last, N_HELD_TURN);
-    assert_int_equal(group_at(last)->state, FXI_LEAVING);
-    await_state(last, FXI_COMING);
+    assert_int_equal(group_at(last)->state, FXI_SWAPPING_OUT);
+    await_state(last, FXI_SWAPPING_IN);
     expect_streams(last, N_HELD_TURN);
-    assert_int_equal(group_at(last)->state, FXI_COMING);
+    assert_int_equal(group_at(last)->state, FXI_SWAPPING_IN);
     await_state(last, FXI_RUNNING);
     vt_fault_hold_swap(fault, false, false);
     expect_same_answers(N_REQUEST);
-    assert_int_equal(eng->stats.n_preempt_swap, 1);
-    assert_int_equal(eng->stats.n_preempt_recompute, 0);
+    assert_int_equal(eng->stats.now.n_preempt_swap, 1);
+    assert_int_equal(eng->stats.now.n_preempt_recompute, 0);
     assert_int_equal(vt_fault_swap_here(fault), 0);
     check_manager();
 }
@@ -150,16 +150,16 @@ static void test_a_way_that_takes_too_long_ends_in_recompute(void **state)
 {
     (void)state;
     const int last = N_REQUEST - 1;
-    fxi_group *g = group_at(last);
-    fxi_preempt_group(eng, g, FXI_SWAP);
-    eng->us_per_tok = 1e6;
-    assert_false(fxi_preempt_drop_late(eng));
-    eng->us_per_tok = 1e-3;
-    g->moving_since_us -= 1000000;
+    fxi_live_request *g = group_at(last);
+    fxi_preempt_request(&eng->memory, g, FXI_SWAP);
+    eng->memory.us_per_tok = 1e6;
+    assert_false(fxi_preempt_drop_late(&eng->memory));
+    eng->memory.us_per_tok = 1e-3;
+    g->swap_since_us -= 1000000;
     vt_fault_hold_swap(fault, false, false);
-    assert_true(fxi_preempt_drop_late(eng));
+    assert_true(fxi_preempt_drop_late(&eng->memory));
     assert_int_equal(g->state, FXI_WAITING);
-    assert_int_equal(eng->n_leaving, 0);
+    assert_int_equal(eng->sched.n_swapping_out, 0);
     expect_same_answers(N_REQUEST);
     check_manager();
 }
@@ -170,16 +170,17 @@ static void test_cancel_on_the_way(void **state)
     (void)state;
     const int last = N_REQUEST - 1;
     for (int k = 0; k < 2; k++) {
-        fxi_preempt_group(eng, group_at(last - k), FXI_SWAP);
-        if (k) await_state(last - k, FXI_COMING);
+        fxi_preempt_request(&eng->memory, group_at(last - k), FXI_SWAP);
+        if (k) await_state(last - k, FXI_SWAPPING_IN);
         vt_fault_hold_swap(fault, false, false);
         fx_cancel(eng, ids[last - k]);
-        (void)fxi_turn_run(eng);
+        (void)fxi_iteration_run(eng);
         assert_true(got[last - k].last);
         assert_int_equal(got[last - k].choice[0].finish, FX_FINISH_CANCEL);
         vt_fault_hold_swap(fault, true, true);
     }
-    assert_int_equal(eng->n_swapped + eng->n_leaving + eng->n_coming, 0);
+    assert_int_equal(eng->sched.n_swapped + eng->sched.n_swapping_out + eng->sched.n_swapping_in,
+                     0);
     vt_fault_hold_swap(fault, false, false);
     expect_same_answers(1);
     check_manager();
@@ -192,19 +193,19 @@ static void test_a_failing_swap_ends_in_recompute(void **state)
     static const vt_status how[] = {VT_NOSPACE, VT_EDEVICE};
     const int last = N_REQUEST - 1;
     for (size_t k = 0; k < sizeof how / sizeof *how; k++) {
-        const uint64_t n = eng->stats.n_preempt_swap;
-        fxi_preempt_group(eng, group_at(last), FXI_SWAP);
-        assert_int_equal(eng->stats.n_preempt_swap, n + 1);
-        if (k) await_state(last, FXI_COMING);
-        while (vt_fault_held(fault) == 0) (void)fxi_turn_run(eng);
+        const uint64_t n = eng->stats.now.n_preempt_swap;
+        fxi_preempt_request(&eng->memory, group_at(last), FXI_SWAP);
+        assert_int_equal(eng->stats.now.n_preempt_swap, n + 1);
+        if (k) await_state(last, FXI_SWAPPING_IN);
+        while (vt_fault_held(fault) == 0) (void)fxi_iteration_run(eng);
         vt_fault_arm(fault, 0, 0, how[k]);
         vt_fault_hold_swap(fault, false, false);
         while (vt_fault_fired(fault) == 0) (void)sched_yield();
         vt_fault_disarm(fault);
         while (group_at(last)->state != FXI_WAITING && group_at(last)->state != FXI_RUNNING)
-            (void)fxi_turn_run(eng);
+            (void)fxi_iteration_run(eng);
         while (group_at(last)->state != FXI_RUNNING || !group_at(last)->seq[0].kv)
-            (void)fxi_turn_run(eng);
+            (void)fxi_iteration_run(eng);
         vt_fault_hold_swap(fault, true, true);
     }
     vt_fault_hold_swap(fault, false, false);

@@ -3,8 +3,8 @@
 #include "suite.h"
 #include "unit/cmocka_all.h"
 
-#include "engine/loop/loop.h"
-#include "engine/memory/room.h"
+#include "engine/iteration.h"
+#include "engine/memory/kv_memory.h"
 
 #include "base/number/rng.h"
 

@@ -32,7 +32,7 @@ static fx_engine *open_tight(const char *manager, uint64_t bytes)
 {
     uint64_t kv_bytes = bytes;
     fx_engine *eng = open_managed(manager, kv_bytes);
-    while (eng->budget_bytes < bytes) {
+    while (eng->service.budget_bytes < bytes) {
         unthreaded_close(eng);
         eng = open_managed(manager, kv_bytes += PAGE);
     }
@@ -78,7 +78,7 @@ static uint64_t ask_with_plenty(const char *manager, make_request *make, int exp
 {
     fx_engine *eng = open_managed(manager, PLENTY);
     const fx_request r = make(expect_tok, &want);
-    const uint64_t bytes = fxi_request_bytes(eng, &r, N_GEN);
+    const uint64_t bytes = fxi_request_bytes(&eng->service, &r, N_GEN);
     bits_ask(eng, &r, &want);
     unthreaded_close(eng);
     return bytes;
@@ -112,7 +112,7 @@ static void test_choices_fit_what_they_cost(void **state)
     check_every_manager(choices_of);
 }
 
-static int n_caches(const fxi_group *g)
+static int n_caches(const fxi_live_request *g)
 {
     int n = 0;
     for (int i = 0; i < g->n_seq; i++) n += g->seq[i].kv != NULL;
@@ -130,7 +130,7 @@ static void test_choices_take_turns(void **state)
         for (int n = 1; n <= 2; n++) {
             fx_engine *eng = open_tight(fxi_lab_manager_name(i), (uint64_t)n * bytes);
             const fx_request r = choices_of(N_GEN, &got), late = request_of(N_GEN, &other);
-            const int at_once = fxi_request_at_once(eng, &r, N_GEN);
+            const int at_once = fxi_request_at_once(&eng->service, &r, N_GEN);
             int most = 0;
             if (fxi_kv_can(eng->kv, FXI_KV_FORK))
                 assert_int_equal(at_once, N_CHOICE);
@@ -139,9 +139,9 @@ static void test_choices_take_turns(void **state)
             const uint64_t id = bits_submit(eng, &r);
             (void)bits_submit(eng, &late);
             while (!got.last) {
-                const fxi_group *g = bits_group(eng, id);
+                const fxi_live_request *g = bits_group(eng, id);
                 if (g && n_caches(g) > most) most = n_caches(g);
-                (void)fxi_turn_run(eng);
+                (void)fxi_iteration_run(eng);
             }
             assert_int_equal(most, at_once);
             check_end(eng);

@@ -13,7 +13,7 @@ static int draw_below(drafter *d, int n)
 static const bits_choice *choice_of(const drafter *d, const fxi_seq *s)
 {
     const int n_gen = fxi_seq_n_generated(s);
-    if (!d->want || (int)s->group->req.n_prompt != d->n_prompt ||
+    if (!d->want || (int)s->request->spec.n_prompt != d->n_prompt ||
         memcmp(s->tok, d->prompt, (size_t)d->n_prompt * sizeof *s->tok) != 0)
         return NULL;
     for (int i = 0; i < d->want->n_choice; i++) {

@@ -117,7 +117,7 @@ static void test_ledger_finds_a_byte(void **state)
     rig_make_cold(eng);
     const fx_request req = rig_request(r, GREEDY, &got);
     const uint64_t id = bits_submit(eng, &req);
-    while (got.choice[0].n_tok < 2) (void)fxi_turn_run(eng);
+    while (got.choice[0].n_tok < 2) (void)fxi_iteration_run(eng);
     const fxi_seq *s = &bits_group(eng, id)->seq[0];
     const int n = s->n_computed, n_plane = 2 * eng->info.n_layer;
     const int last_byte = (int)fxi_model_kv_row_bytes(eng->model) - 1;
@@ -127,7 +127,7 @@ static void test_ledger_finds_a_byte(void **state)
         expect_found(r, s, n - 1, plane, last_byte);
     }
     *byte_at(eng, s, n / 2, 0, 1) ^= (char)0x80; // a sign
-    (void)fxi_turn_run(eng);
+    (void)fxi_iteration_run(eng);
     expect_diff(r, s, 0, (bits_diff){n / 2, 0, false});
     expect_diff(r, s, n, (bits_diff){n, 1, false});
     rig_close(r);

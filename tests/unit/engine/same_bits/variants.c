@@ -102,8 +102,8 @@ static fx_request request_to(const rig *r, const fx_engine *eng, int kind, bits_
 
 void rig_make_cold(fx_engine *eng)
 {
-    assert_null(eng->running.head);
-    fxi_cache_forget_idle(eng);
+    assert_null(eng->sched.running.head);
+    fxi_cache_forget_idle(&eng->memory);
     if (fxi_kv_can(eng->kv, FXI_KV_ELASTIC)) assert_int_equal(fxi_kv_trim(eng->kv, 0), FX_OK);
 }
 
@@ -142,13 +142,14 @@ static void call_company(company *c, fx_engine *eng, int n)
         req.ud = c;
         c->id[i] = bits_submit(eng, &req);
     }
-    while (c->n_decoding < n) (void)fxi_turn_run(eng);
+    while (c->n_decoding < n) (void)fxi_iteration_run(eng);
 }
 
 static void dismiss_company(const company *c, fx_engine *eng)
 {
     for (int i = 0; i < c->n; i++) fx_cancel(eng, c->id[i]);
-    while (eng->running.head || eng->waiting.head || eng->aside.head) (void)fxi_turn_run(eng);
+    while (eng->sched.running.head || eng->sched.waiting.head || eng->sched.aside.head)
+        (void)fxi_iteration_run(eng);
 }
 
 // ---- treatments --------------------------------------------------------------------------------
@@ -168,7 +169,7 @@ static void reset_step(fx_engine *eng)
     eng->opt.step_tok = MAX_SEQ + MAX_CHUNK;
 }
 
-static int total_tok(const fxi_group *g)
+static int total_tok(const fxi_live_request *g)
 {
     int n = 0;
     for (int i = 0; i < g->n_seq; i++) n += g->seq[i].n_tok;
@@ -177,9 +178,9 @@ static int total_tok(const fxi_group *g)
 
 static void preempt_all(fx_engine *eng, fxi_preempt_how how)
 {
-    for (fxi_group *g = eng->running.head, *next; g; g = next) {
+    for (fxi_live_request *g = eng->sched.running.head, *next; g; g = next) {
         next = g->next;
-        fxi_preempt_group(eng, g, how);
+        fxi_preempt_request(&eng->memory, g, how);
     }
 }
 
@@ -193,7 +194,7 @@ static bool survives(const fx_engine *eng, const variant *v)
 
 // A preemption that loses everything computed happens only after some more tokens, or the request
 // would never end. True: it was preempted.
-static bool preempt(fx_engine *eng, const variant *v, fxi_group *g, int *n_tok)
+static bool preempt(fx_engine *eng, const variant *v, fxi_live_request *g, int *n_tok)
 {
     enum { LOSS_TOK = 5 };
     const struct preempt_row *p = &preempts[v->preempt];
@@ -202,10 +203,10 @@ static bool preempt(fx_engine *eng, const variant *v, fxi_group *g, int *n_tok)
     if (loses_all && total_tok(g) < *n_tok + LOSS_TOK) return false;
     *n_tok = total_tok(g);
     if (loses_all)
-        fxi_preempt_group(eng, g, p->how);
+        fxi_preempt_request(&eng->memory, g, p->how);
     else
         preempt_all(eng, p->how);
-    if (p->forget) fxi_cache_forget_idle(eng);
+    if (p->forget) fxi_cache_forget_idle(&eng->memory);
     return true;
 }
 
@@ -233,8 +234,8 @@ static void check_rows(rig *r, const variant *v, const fxi_seq *s, watch *w)
 // The worker of grammars does only what somebody waits for.
 static void run_turn(fx_engine *eng)
 {
-    fxi_answer_worker_pause(&eng->answer_vocab.worker, !eng->n_held);
-    (void)fxi_turn_run(eng);
+    fxi_grammar_worker_pause(&eng->grammars.worker, !eng->sched.n_deferred);
+    (void)fxi_iteration_run(eng);
 }
 
 // Runs turns until the last event, and does to the request what the variant says.
@@ -243,7 +244,7 @@ static void follow(rig *r, const variant *v, uint64_t id, const bits_answer *got
     fx_engine *eng = r->eng[v->thread];
     watch w[BITS_MAX_CHOICE] = {{NULL, 0}};
     for (int n_tok = 0; run_turn(eng), !got->last;) {
-        fxi_group *g = bits_group(eng, id);
+        fxi_live_request *g = bits_group(eng, id);
         for (int i = 0; i < g->n_seq; i++)
             if (g->state == FXI_RUNNING) check_rows(r, v, &g->seq[i], &w[i]);
         if (preempt(eng, v, g, &n_tok)) memset(w, 0, sizeof w);
@@ -266,9 +267,9 @@ static void renew_grammar(rig *r, int thread)
 {
     fx_engine *eng = r->eng[thread];
     fx_grammar_release(r->grammar[thread]);
-    fxi_answer_forget(&eng->answer_vocab);
+    fxi_grammars_forget(&eng->grammars);
     r->grammar[thread] = make_grammar(eng);
-    eng->mask_spend = thread ? 0 : FXI_MATCHER_NO_LIMIT;
+    eng->sched.mask_spend = thread ? 0 : FXI_MATCHER_NO_LIMIT;
 }
 
 static void run(rig *r, const variant *v, bits_answer *out)
@@ -416,8 +417,8 @@ static rig *open_rig(const struct model_row *m, int ctx_tok, int n_prompt, int n
     for (int i = 0; i < N_THREAD_LEVEL; i++) {
         r->eng[i] = open_engine(m, ctx_tok, threads[i]);
         r->grammar[i] = make_grammar(r->eng[i]);
-        r->eng[i]->drafter = drafter_guess;
-        r->eng[i]->drafter_ud = &r->drafter;
+        r->eng[i]->draft_hooks.drafter = drafter_guess;
+        r->eng[i]->draft_hooks.ud = &r->drafter;
     }
     r->ledger = bits_ledger_make(r->eng[0]);
     const int n_vocab = r->eng[0]->info.n_vocab;

@@ -4,7 +4,7 @@
 #include "unit/engine/sim/scale_world.h"
 
 #include "base/number/rng.h"
-#include "engine/loop/loop.h"
+#include "engine/iteration.h"
 #include "vtensor/core/mapper.h"
 
 #include <stdlib.h>
@@ -142,8 +142,8 @@ static void open_engine(scale_world *w)
     w->r.model->before_pass = NULL;
     if (!w->size.keeps_up) w->r.eng->kv->ops = w->r.real_ops; // a turn has one step of the manager
     w->clock_us = 1000000;
-    w->r.eng->now_us = look_at_clock;
-    w->r.eng->now_ud = w;
+    w->r.eng->journal.now_us = look_at_clock;
+    w->r.eng->journal.now_ud = w;
 }
 
 // Each document is a prompt of its own.
@@ -181,7 +181,7 @@ uint64_t scale_turn(scale_world *w)
     const uint64_t before = n_block;
     w->turn++;
     w->clock_us += 20000;
-    (void)fxi_turn_run(w->r.eng);
+    (void)fxi_iteration_run(w->r.eng);
     return n_block - before;
 }
 
@@ -197,7 +197,7 @@ void scale_check(scale_world *w, bool all)
 
 void scale_close(scale_world *w)
 {
-    fxi_turn_end_all(w->r.eng, FX_FINISH_ABORT);
+    fxi_iteration_end_all(w->r.eng, FX_FINISH_ABORT);
     scale_check(w, true);
     assert_int_equal(w->n_ended, w->n_asked);
     fxi_replay_close(&w->r);

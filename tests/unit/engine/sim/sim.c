@@ -53,7 +53,7 @@ static int clamped_max_tok(const sim *w, const fx_request *req)
     const int room = w->eng->info.ctx_tok - (int)req->n_prompt;
     if (req->max_tok >= 0) return req->max_tok < room ? req->max_tok : room;
     int n = room;
-    while (n > 1 && fxi_request_bytes(w->eng, req, n) > w->eng->budget_bytes) n--;
+    while (n > 1 && fxi_request_bytes(&w->eng->service, req, n) > w->eng->service.budget_bytes) n--;
     return n;
 }
 
@@ -88,11 +88,11 @@ static bool is_full(const fx_request *req, int64_t n, int64_t sum, int64_t own, 
 static bool queue_is_full(const sim *w, const fx_request *req)
 {
     const fx_engine *eng = w->eng;
-    const fxi_client *c = fxi_clients_find_locked(eng, req->client);
-    return is_full(req, fxi_request_n_seq(req), eng->n_queued, c ? c->n_queued : 0,
+    const fxi_client *c = fxi_clients_find_locked(&eng->sched.clients, req->client);
+    return is_full(req, fxi_request_n_seq(req), eng->sched.n_queued, c ? c->n_queued : 0,
                    eng->opt.max_queue + eng->opt.max_seq) ||
-           (eng->n_queued && is_full(req, (int64_t)req->n_prompt, eng->n_queued_tok,
-                                     c ? c->n_queued_tok : 0, eng->opt.max_queue_tok));
+           (eng->sched.n_queued && is_full(req, (int64_t)req->n_prompt, eng->sched.n_queued_tok,
+                                           c ? c->n_queued_tok : 0, eng->opt.max_queue_tok));
 }
 
 static uint64_t alone_bytes(const sim *w, int n_tok)
@@ -106,9 +106,10 @@ static fx_status expected_status(const sim *w, const fx_request *req)
     if (fxi_request_n_seq(req) > w->eng->opt.max_seq) return FX_EINVAL;
     if (!leaves_something(w, req)) return FX_EINVAL;
     if ((int)req->n_prompt >= w->eng->info.ctx_tok) return FX_ECONTEXT;
-    if (alone_bytes(w, (int)req->n_prompt + 1) > w->eng->budget_bytes) return FX_ECONTEXT;
+    if (alone_bytes(w, (int)req->n_prompt + 1) > w->eng->service.budget_bytes) return FX_ECONTEXT;
     const int max_tok = req->max_tok < 0 ? 1 : clamped_max_tok(w, req);
-    if (fxi_request_bytes(w->eng, req, max_tok) > w->eng->budget_bytes) return FX_ENOSPACE;
+    if (fxi_request_bytes(&w->eng->service, req, max_tok) > w->eng->service.budget_bytes)
+        return FX_ENOSPACE;
     return queue_is_full(w, req) ? FX_EQUEUE : FX_OK;
 }
 
@@ -153,14 +154,15 @@ static void submit(sim *w)
 // A request that the budget cannot hold even alone may end with an error.
 static void note_budget(sim *w)
 {
-    const uint64_t asked = w->eng->budget_bytes, is = w->eng->opt.kv_memory_bytes;
+    const uint64_t asked = w->eng->service.budget_bytes, is = w->eng->memory.effective_bytes;
     fxi_kv_stats st;
     fxi_kv_get_stats(w->eng->kv, &st);
     w->had_retired = st.retired_bytes > 0;
     for (int i = 0; i < SIM_MAX_LIVE; i++) {
         sim_request *r = &w->req[i];
         if (!r->id) continue;
-        if (fxi_request_bytes(w->eng, &r->req, r->ask.max_tok) > (asked < is ? asked : is))
+        if (fxi_request_bytes(&w->eng->service, &r->req, r->ask.max_tok) >
+            (asked < is ? asked : is))
             r->may.error = true;
     }
 }
@@ -173,7 +175,7 @@ static void change_budget(sim *w)
         want = sim_u64(&w->rng) % (most + 1);
     else if (!one_in(w, 3))
         want = most / 2 + sim_u64(&w->rng) % (most / 2 + 1);
-    const bool can = fxi_budget_check(w->eng, want, NULL) == FX_OK;
+    const bool can = fxi_budget_check(&w->eng->memory, want, NULL) == FX_OK;
     const fx_status st = fx_set_kv_memory(w->eng, want, NULL);
     CHECK(w, st == (can ? FX_OK : FX_EINVAL), "fx_set_kv_memory returns %d", (int)st);
     w->new_budget |= can;
@@ -181,9 +183,9 @@ static void change_budget(sim *w)
     note_budget(w);
 }
 
-static fxi_group *first_in(const fxi_group_list *l, fxi_group_state state)
+static fxi_live_request *first_in(const fxi_request_list *l, fxi_request_state state)
 {
-    fxi_group *g = l->head;
+    fxi_live_request *g = l->head;
     while (g && g->state != state) g = g->next;
     return g;
 }
@@ -192,11 +194,12 @@ static fxi_group *first_in(const fxi_group_list *l, fxi_group_state state)
 static void preempt_one(sim *w)
 {
     fx_engine *eng = w->eng;
-    fxi_group *g = one_in(w, 4) ? first_in(&eng->aside, FXI_COMING) : eng->running.head;
+    fxi_live_request *g =
+        one_in(w, 4) ? first_in(&eng->sched.aside, FXI_SWAPPING_IN) : eng->sched.running.head;
     for (int i = any(w, 0, 5); i > 0 && g && g->state == FXI_RUNNING && g->next; i--) g = g->next;
     if (!g) return;
-    const bool fits = eng->n_swapped + g->n_seq <= eng->opt.max_seq;
-    fxi_preempt_group(eng, g, fits && one_in(w, 2) ? FXI_SWAP : FXI_RECOMPUTE);
+    const bool fits = eng->sched.n_swapped + g->n_seq <= eng->opt.max_seq;
+    fxi_preempt_request(&eng->memory, g, fits && one_in(w, 2) ? FXI_SWAP : FXI_RECOMPUTE);
 }
 
 static void disarm(sim *w)
@@ -250,7 +253,7 @@ static void befall(sim *w)
     arrive(w);
     disturb(w);
     if (w->set.preemptions && one_in(w, w->set.preempt_gap)) preempt_one(w);
-    if (w->set.crowded) w->eng->headroom_tok = 1; // too many are admitted, and preempted
+    if (w->set.crowded) w->eng->sched.headroom_tok = 1; // too many are admitted, and preempted
     if (w->is_armed && one_in(w, 30))
         disarm(w);
     else if (w->set.faults && !w->is_armed && one_in(w, 80))
@@ -296,13 +299,13 @@ static int n_admitted(const sim *w)
 static void check_budget(sim *w)
 {
     const fx_engine *eng = w->eng;
-    const bool is_applied = eng->opt.kv_memory_bytes == eng->budget_bytes;
+    const bool is_applied = eng->memory.effective_bytes == eng->service.budget_bytes;
     const bool may_fail = w->is_armed || w->new_budget || w->had_retired;
     w->n_budget_turn = is_applied || may_fail ? 0 : w->n_budget_turn + 1;
-    w->total->waiting_budgets += eng->budget_waits;
-    CHECK(w, may_fail || is_applied || eng->budget_waits, "the budget is not applied");
+    w->total->waiting_budgets += eng->memory.budget_waits;
+    CHECK(w, may_fail || is_applied || eng->memory.budget_waits, "the budget is not applied");
     CHECK(w, w->n_budget_turn < MAX_IDLE_TURNS, "the budget waits for %d turns", w->n_budget_turn);
-    CHECK(w, !eng->budget_waits || n_admitted(w) <= w->n_came,
+    CHECK(w, !eng->memory.budget_waits || n_admitted(w) <= w->n_came,
           "a group is admitted while the budget waits");
 }
 
@@ -313,7 +316,7 @@ static void check_memory(sim *w)
     CHECK(w, kv.mapped_bytes <= kv.budget_bytes + kv.returning_bytes,
           "%llu bytes are mapped, the budget is %llu", (unsigned long long)kv.mapped_bytes,
           (unsigned long long)kv.budget_bytes);
-    CHECK(w, kv.usable_bytes == w->eng->opt.kv_memory_bytes, "the manager has another budget");
+    CHECK(w, kv.usable_bytes == w->eng->memory.effective_bytes, "the manager has another budget");
     check_budget(w);
     CHECK(w, !w->model->wrong, "%s", w->model->wrong);
     if (!w->fake) return;
@@ -321,30 +324,33 @@ static void check_memory(sim *w)
     CHECK(w, !fake.n_violation, "the device: %s", fake.violation);
 }
 
-static int n_seq_of(const fxi_group_list *l, int *n_group)
+static int n_seq_of(const fxi_request_list *l, int *n_group)
 {
     int n = 0;
-    for (const fxi_group *g = l->head; g; g = g->next) n += g->n_seq, *n_group += 1;
+    for (const fxi_live_request *g = l->head; g; g = g->next) n += g->n_seq, *n_group += 1;
     return n;
 }
 
-static int n_seq_in(const fxi_group_list *l, fxi_group_state state)
+static int n_seq_in(const fxi_request_list *l, fxi_request_state state)
 {
     int n = 0;
-    for (const fxi_group *g = l->head; g; g = g->next) n += g->state == state ? g->n_seq : 0;
+    for (const fxi_live_request *g = l->head; g; g = g->next) n += g->state == state ? g->n_seq : 0;
     return n;
 }
 
 static void check_moves(sim *w)
 {
     const fx_engine *eng = w->eng;
-    const int n_leaving = n_seq_in(&eng->waiting, FXI_LEAVING);
-    const int n_coming = n_seq_in(&eng->aside, FXI_COMING);
-    const int n_out = n_leaving + n_coming + n_seq_in(&eng->waiting, FXI_SWAPPED);
-    CHECK(w, n_out == eng->n_swapped, "n_swapped is %d, not %d", eng->n_swapped, n_out);
-    CHECK(w, n_leaving == eng->n_leaving, "n_leaving is %d, not %d", eng->n_leaving, n_leaving);
-    CHECK(w, n_coming == eng->n_coming, "n_coming is %d, not %d", eng->n_coming, n_coming);
-    CHECK(w, n_seq_in(&eng->running, FXI_RUNNING) == eng->running.n_seq, "a swapped group runs");
+    const int n_leaving = n_seq_in(&eng->sched.waiting, FXI_SWAPPING_OUT);
+    const int n_coming = n_seq_in(&eng->sched.aside, FXI_SWAPPING_IN);
+    const int n_out = n_leaving + n_coming + n_seq_in(&eng->sched.waiting, FXI_SWAPPED);
+    CHECK(w, n_out == eng->sched.n_swapped, "n_swapped is %d, not %d", eng->sched.n_swapped, n_out);
+    CHECK(w, n_leaving == eng->sched.n_swapping_out, "n_leaving is %d, not %d",
+          eng->sched.n_swapping_out, n_leaving);
+    CHECK(w, n_coming == eng->sched.n_swapping_in, "n_coming is %d, not %d",
+          eng->sched.n_swapping_in, n_coming);
+    CHECK(w, n_seq_in(&eng->sched.running, FXI_RUNNING) == eng->sched.running.n_seq,
+          "a swapped group runs");
     w->total->moving += n_leaving + n_coming > 0;
 }
 
@@ -353,23 +359,24 @@ static void check_joining(sim *w)
 {
     fx_engine *eng = w->eng;
     int n = 0;
-    for (fxi_treap_node *at = fxi_treap_first(&eng->joining); at; at = fxi_treap_next(at)) {
-        const fxi_group *g = FXI_TREAP_OF(at, fxi_group, wait.at);
-        pthread_mutex_lock(&eng->mu);
-        const fxi_group *of = fxi_lists_find_locked(eng, g->wait.group_id);
-        pthread_mutex_unlock(&eng->mu);
+    for (fxi_treap_node *at = fxi_treap_first(&eng->sched.joining); at; at = fxi_treap_next(at)) {
+        const fxi_live_request *g = FXI_TREAP_OF(at, fxi_live_request, wait.at);
+        pthread_mutex_lock(&eng->mailbox.mu);
+        const fxi_live_request *of = fxi_mailbox_find_locked(&eng->mailbox, g->wait.request_id);
+        pthread_mutex_unlock(&eng->mailbox.mu);
         const fxi_seq *s = of && of->state == FXI_RUNNING ? &of->seq[g->wait.choice] : NULL;
         const bool goes_on = s && s->is_filling && s->n_recorded < g->wait.n_tok;
-        CHECK(w, goes_on || !g->wait.group_id, "request %d waits for nothing", (int)g->id);
+        CHECK(w, goes_on || !g->wait.request_id, "request %d waits for nothing", (int)g->id);
         n += g->n_seq;
     }
-    CHECK(w, n == n_seq_in(&eng->aside, FXI_JOINING), "%d sequences wait for a prefix", n);
+    CHECK(w, n == n_seq_in(&eng->sched.aside, FXI_JOINING), "%d sequences wait for a prefix", n);
 }
 
 static int n_in_inbox(const fx_engine *eng, int *n_group)
 {
     int n = 0;
-    for (const fxi_group *g = eng->inbox_head; g; g = g->next_inbox) n += g->n_seq, *n_group += 1;
+    for (const fxi_live_request *g = eng->mailbox.head; g; g = g->next_posted)
+        n += g->n_seq, *n_group += 1;
     return n;
 }
 
@@ -378,24 +385,24 @@ static void check_clients(sim *w)
 {
     const fx_engine *eng = w->eng;
     int n_queued = 0, n_group = 0, n_waiting = 0, n_here = 0, n_idle = 0, n_line = 0;
-    for (fxi_treap_node *n = fxi_treap_first(&eng->client); n; n = fxi_treap_next(n)) {
+    for (fxi_treap_node *n = fxi_treap_first(&eng->sched.clients.known); n; n = fxi_treap_next(n)) {
         const fxi_client *c = FXI_TREAP_OF(n, fxi_client, known_at);
         n_queued += c->n_queued;
-        n_group += c->n_group;
+        n_group += c->n_request;
         n_waiting += c->n_waiting;
         n_here += c->n_collected > 0;
         n_idle += fxi_treap_has(&c->idle_at);
-        CHECK(w, c->n_group || !c->n_queued, "client %d is gone and queued", (int)c->number);
-        CHECK(w, !c->n_group == fxi_treap_has(&c->idle_at), "client %d is idle", (int)c->number);
+        CHECK(w, c->n_request || !c->n_queued, "client %d is gone and queued", (int)c->number);
+        CHECK(w, !c->n_request == fxi_treap_has(&c->idle_at), "client %d is idle", (int)c->number);
     }
-    (void)n_seq_of(&eng->waiting, &n_line);
-    (void)n_seq_of(&eng->aside, &n_line);
-    CHECK(w, n_queued == eng->n_queued, "clients have %d queued", n_queued);
+    (void)n_seq_of(&eng->sched.waiting, &n_line);
+    (void)n_seq_of(&eng->sched.aside, &n_line);
+    CHECK(w, n_queued == eng->sched.n_queued, "clients have %d queued", n_queued);
     CHECK(w, n_group == n_live(w), "clients have %d groups", n_group);
     CHECK(w, n_waiting == n_line, "%d groups of clients wait, not %d", n_waiting, n_line);
-    CHECK(w, n_here == eng->n_client, "%d clients are here", n_here);
-    CHECK(w, n_idle == eng->n_idle_client, "%d clients are idle", n_idle);
-    CHECK(w, n_group || !eng->client.root, "a client is kept");
+    CHECK(w, n_here == eng->sched.clients.n_collected, "%d clients are here", n_here);
+    CHECK(w, n_idle == eng->sched.clients.n_idle, "%d clients are idle", n_idle);
+    CHECK(w, n_group || !eng->sched.clients.known.root, "a client is kept");
 }
 
 // The engine's counters are right.
@@ -403,15 +410,16 @@ static void check_counts(sim *w)
 {
     const fx_engine *eng = w->eng;
     int n_group = 0;
-    CHECK(w, n_seq_of(&eng->running, &n_group) == eng->running.n_seq, "running.n_seq");
-    CHECK(w, eng->running.n_seq + eng->n_coming <= eng->opt.max_seq, "%d sequences run, %d come",
-          eng->running.n_seq, eng->n_coming);
-    CHECK(w, n_seq_of(&eng->waiting, &n_group) == eng->waiting.n_seq, "waiting.n_seq");
-    CHECK(w, n_seq_of(&eng->aside, &n_group) == eng->aside.n_seq, "aside.n_seq");
-    const int n_waits = eng->waiting.n_seq + eng->aside.n_seq;
+    CHECK(w, n_seq_of(&eng->sched.running, &n_group) == eng->sched.running.n_seq, "running.n_seq");
+    CHECK(w, eng->sched.running.n_seq + eng->sched.n_swapping_in <= eng->opt.max_seq,
+          "%d sequences run, %d come", eng->sched.running.n_seq, eng->sched.n_swapping_in);
+    CHECK(w, n_seq_of(&eng->sched.waiting, &n_group) == eng->sched.waiting.n_seq, "waiting.n_seq");
+    CHECK(w, n_seq_of(&eng->sched.aside, &n_group) == eng->sched.aside.n_seq, "aside.n_seq");
+    const int n_waits = eng->sched.waiting.n_seq + eng->sched.aside.n_seq;
     check_moves(w);
     check_joining(w);
-    CHECK(w, eng->n_queued == n_waits + n_in_inbox(eng, &n_group), "n_queued is %d", eng->n_queued);
+    CHECK(w, eng->sched.n_queued == n_waits + n_in_inbox(eng, &n_group), "n_queued is %d",
+          eng->sched.n_queued);
     CHECK(w, n_group == n_live(w), "%d groups for %d requests", n_group, n_live(w));
     check_clients(w);
     fxi_kv_stats kv;
@@ -431,7 +439,7 @@ static void check_progress(sim *w, bool was_busy)
     w->n_finish = 0;
     w->n_done = n_done;
     CHECK(w, w->n_idle_turn < MAX_IDLE_TURNS, "no request makes progress, %d run, %d wait",
-          w->eng->running.n_seq, w->eng->waiting.n_seq);
+          w->eng->sched.running.n_seq, w->eng->sched.waiting.n_seq);
 }
 
 static void check_requests(sim *w)
@@ -493,14 +501,14 @@ static void note_turn(sim *w)
     fx_record ev;
     (void)fx_record_copy(w->eng, UINT64_MAX, &ev, 1, &w->first_event);
     w->n_came = 0;
-    for (const fxi_group *g = w->eng->aside.head; g; g = g->next)
-        w->n_came += g->state == FXI_COMING;
+    for (const fxi_live_request *g = w->eng->sched.aside.head; g; g = g->next)
+        w->n_came += g->state == FXI_SWAPPING_IN;
 }
 
 // As the engine's thread does, which may be woken before the time is over.
 static void gather_others(sim *w)
 {
-    const uint64_t us = w->set.gathers ? fxi_gather_wait_us(w->eng) : 0;
+    const uint64_t us = w->set.gathers ? fxi_batching_delay_us(w->eng) : 0;
     if (!us) return;
     w->clock_us += (uint64_t)sim_int(&w->gather_rng, 0, (int)us);
     w->total->gathered++;
@@ -516,7 +524,7 @@ static bool take_turn(sim *w)
     w->new_budget = false;
     note_turn(w);
     gather_others(w);
-    const bool busy = fxi_turn_run(w->eng);
+    const bool busy = fxi_iteration_run(w->eng);
     w->turn++;
     w->total->turns++;
     check_all(w, busy);
@@ -552,7 +560,7 @@ static void drain(sim *w)
 static void check_idle(sim *w)
 {
     static const uint64_t gap_s[] = {0, 6, 700};
-    w->eng->idle_since_us = 0; // again: memory that the device was using can go now
+    w->eng->idle.since_us = 0; // again: memory that the device was using can go now
     for (int i = 0; i < 3 && !w->what[0]; i++) {
         w->clock_us += gap_s[i] * SECOND_US;
         int n_turn = 0;
@@ -560,7 +568,7 @@ static void check_idle(sim *w)
             finish_work(w); // earlier work, and this
             finish_work(w);
             (void)take_turn(w);
-        } while (w->eng->returning_bytes && ++n_turn < MAX_IDLE_TURNS && !w->what[0]);
+        } while (w->eng->memory.returning_bytes && ++n_turn < MAX_IDLE_TURNS && !w->what[0]);
     }
     fx_stats st;
     fxi_kv_stats kv;
@@ -581,11 +589,12 @@ static void end_at_once(sim *w)
 {
     w->model->beside = NULL;
     for (int i = 0; i < SIM_MAX_LIVE; i++) w->req[i].may.abort = w->req[i].may.no_token = true;
-    fxi_turn_end_all(w->eng, FX_FINISH_ABORT);
+    fxi_iteration_end_all(w->eng, FX_FINISH_ABORT);
     check_requests(w);
     reap(w);
     CHECK(w, !n_live(w), "%d requests have no end", n_live(w));
-    CHECK(w, !w->eng->live.root && !w->eng->n_queued && !w->eng->n_swapped, "a group is left");
+    CHECK(w, !w->eng->mailbox.live.root && !w->eng->sched.n_queued && !w->eng->sched.n_swapped,
+          "a group is left");
     disarm(w);
     check_manager(w);
 }
@@ -644,7 +653,7 @@ bool sim_run(uint64_t seed, int n_turn, bool spoil, sim_totals *total, char *wha
         w->model->beside = beside_pass;
         w->model->ud = w;
         run(w, n_turn, spoil);
-        if (w->what[0]) fxi_turn_end_all(w->eng, FX_FINISH_ABORT);
+        if (w->what[0]) fxi_iteration_end_all(w->eng, FX_FINISH_ABORT);
         close_world(w);
     }
     const bool ok = !w->what[0];

@@ -18,7 +18,7 @@ int sim_draft(void *ud, const fxi_seq *s, int32_t *tok, int most)
 {
     static sim_answer a;
     sim *w = ud;
-    const sim_ask k = sim_ask_make(&w->law, &s->group->req, s->group->max_tok);
+    const sim_ask k = sim_ask_make(&w->law, &s->request->spec, s->request->max_tok);
     const int n = sim_int(&w->draft_rng, 0, most);
     follow_seq(&w->law, s, &a);
     for (int i = 0; i < n; i++) {

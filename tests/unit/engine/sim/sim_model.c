@@ -37,7 +37,7 @@ static bool is_view_of(const fxi_kv *kv, const fxi_seq *s, const fxi_batch_seq *
 static const fxi_seq *find_seq(const sim_model *m, const fxi_batch_seq *b)
 {
     const fxi_kv *kv = m->eng->kv;
-    for (const fxi_group *g = m->eng->running.head; g; g = g->next)
+    for (const fxi_live_request *g = m->eng->sched.running.head; g; g = g->next)
         for (int i = 0; i < g->n_seq; i++)
             if (g->seq[i].kv && is_view_of(kv, &g->seq[i], b)) return &g->seq[i];
     return NULL;
@@ -98,7 +98,7 @@ static bool is_zero_row(const sim_model *m, const char *row)
 static bool wipes(const sim_model *m)
 {
     return fxi_kv_can(m->eng->kv, FXI_KV_ZEROED) &&
-           (!m->eng->spec || fxi_kv_can(m->eng->kv, FXI_KV_WINDOWS));
+           (!m->eng->drafting || fxi_kv_can(m->eng->kv, FXI_KV_WINDOWS));
 }
 
 static void check_real(sim_model *m, const run *r)

@@ -11,8 +11,8 @@
 #ifndef TESTS_ENGINE_SIM_MODEL_H
 #define TESTS_ENGINE_SIM_MODEL_H
 
-#include "engine/loop/loop.h"
-#include "engine/memory/room.h"
+#include "engine/iteration.h"
+#include "engine/memory/kv_memory.h"
 #include "model/model_base.h"
 #include "unit/engine/sim/sim_law.h"
 

@@ -180,18 +180,18 @@ static fx_status make_engine(sim *w, fx_error *err)
     fx_engine *eng = w->eng;
     FX_TRY(fxi_engine_init(eng, err));
     eng->opt = w->set.opt;
-    eng->now_us = look_at_clock;
-    eng->now_ud = w;
-    eng->drafter = w->set.drafts ? sim_draft : NULL;
-    eng->drafter_ud = w;
-    eng->ahead_tok = w->set.ahead_tok;
-    eng->single_thread = true;
+    eng->journal.now_us = look_at_clock;
+    eng->journal.now_ud = w;
+    eng->draft_hooks.drafter = w->set.drafts ? sim_draft : NULL;
+    eng->draft_hooks.ud = w;
+    eng->hooks.ahead_tok = w->set.ahead_tok;
+    eng->hooks.single_thread = true;
     FX_TRY(load_vocab(eng, err));
     FX_TRY(fxi_pool_create(1, &eng->pool, err));
     FX_TRY(make_model(w, err));
     fill_info(w);
-    w->fault = eng->vmm = open_memory(w);
-    if (!eng->vmm) return fxi_fail(err, FX_EIO, "the memory could not be opened");
+    w->fault = eng->hooks.vmm = open_memory(w);
+    if (!eng->hooks.vmm) return fxi_fail(err, FX_EIO, "the memory could not be opened");
     w->model->fake = w->fake;
     return fxi_engine_fit(eng, err);
 }

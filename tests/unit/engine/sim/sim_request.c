@@ -33,7 +33,7 @@ int sim_request_n_left(const sim_request *r)
     return (int)r->req.n_prompt + r->ask.n_seq * (r->ask.max_tok + 1);
 }
 
-static bool is_hidden(const sim_request *r)
+static bool defers_output(const sim_request *r)
 {
     return r->req.beam_width || r->ask.n_seq > r->req.n_choice;
 }
@@ -75,7 +75,7 @@ static void take_prompt_prob(sim_request *r, const fx_event *ev)
 
 static void take_token(sim_request *r, sim_choice *c, const fx_event *ev)
 {
-    const bool open = !is_hidden(r);
+    const bool open = !defers_output(r);
     CHECK(r, !r->may.no_token || !open, "choice %d: a token after the cancellation", ev->choice);
     CHECK(r, c->a.finish == FX_FINISH_NONE, "choice %d: a token after its end", ev->choice);
     CHECK(r, ev->position == c->a.n_tok, "choice %d: token %d is emitted, %d is next", ev->choice,
@@ -105,7 +105,7 @@ static bool ended_well(fx_finish f)
 // An error of the request itself: its rules leave no token, or fewer answers.
 static bool has_own_error(const sim_request *r, const sim_choice *c, int choice)
 {
-    return is_hidden(r) ||
+    return defers_output(r) ||
            sim_answer_next(&r->ask, &c->a, choice) < 0; // hidden ones: checked later
 }
 
@@ -142,7 +142,7 @@ static void take_end(sim_request *r, sim_choice *c, const fx_event *ev)
           c->text.n == (size_t)c->a.n_text &&
               memcmp(c->text.p ? c->text.p : "", c->a.text, c->text.n) == 0,
           "choice %d: the text is not that of its tokens", ev->choice);
-    CHECK(r, is_hidden(r) || ev->score == 0, "a score is emitted without request");
+    CHECK(r, defers_output(r) || ev->score == 0, "a score is emitted without request");
     CHECK(r, ev->last == (r->n_ended == r->req.n_choice), "the wrong event is the last one");
 }
 
@@ -174,6 +174,6 @@ void sim_request_event(sim_request *r, const fx_event *ev)
     if (ev->finish == FX_FINISH_NONE) return;
     take_end(r, c, ev);
     r->is_over = ev->last;
-    const char *what = ev->last && is_hidden(r) && !r->wrong[0] ? sim_verdict(r) : NULL;
+    const char *what = ev->last && defers_output(r) && !r->wrong[0] ? sim_verdict(r) : NULL;
     CHECK(r, !what, "%s", what ? what : "");
 }

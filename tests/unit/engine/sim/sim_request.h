@@ -4,8 +4,8 @@
 #define TESTS_ENGINE_SIM_REQUEST_H
 
 #include "base/text/buf.h"
-#include "engine/loop/loop.h"
-#include "engine/memory/room.h"
+#include "engine/iteration.h"
+#include "engine/memory/kv_memory.h"
 #include "unit/engine/sim/sim_ref.h"
 
 // ---- what prompts are made of ------------------------------------------------------------------

@@ -11,8 +11,8 @@
 #include "unit/engine/sim/scale_world.h"
 #include "unit/engine/sim/sim_law.h"
 
-#include "engine/loop/loop.h"
-#include "engine/memory/room.h"
+#include "engine/iteration.h"
+#include "engine/memory/kv_memory.h"
 #include "vtensor/core/manager.h"
 
 #include <stdlib.h>
@@ -50,7 +50,7 @@ static uint64_t beyond(uint64_t n, uint64_t turn)
 
 static vt_manager *manager(void)
 {
-    return ((vt_seq *)w.r.eng->running.head->seq[0].kv)->m;
+    return ((vt_seq *)w.r.eng->sched.running.head->seq[0].kv)->m;
 }
 
 static void measure_turn(costs *c)
@@ -78,7 +78,7 @@ static void measure_one(costs *c)
 static void measure_memory(costs *c, int i)
 {
     uint64_t sum = scale_work();
-    fxi_preempt_group(w.r.eng, w.r.eng->running.tail, FXI_SWAP);
+    fxi_preempt_request(&w.r.eng->memory, w.r.eng->sched.running.tail, FXI_SWAP);
     sum = scale_work() - sum;
     for (int k = 0; k < 10; k++) sum += beyond(scale_turn(&w), c->turn); // out, and back
     keep_least(&c->swap, sum);
@@ -97,7 +97,7 @@ static costs measure(scale_size size, int n_wait)
     scale_forget_long(&w);
     for (int i = 0; i < n_seq; i++) (void)scale_ask_for(&w, 0, 0, 12 + i % 4, ENDLESS);
     for (int i = 0; i < 4; i++) (void)scale_turn(&w);
-    assert_int_equal(w.r.eng->running.n_seq, n_seq);
+    assert_int_equal(w.r.eng->sched.running.n_seq, n_seq);
     for (int i = 0; i < n_wait; i++) (void)scale_ask_for(&w, 0, 0, 12 + i % 4, ENDLESS);
     for (int i = 0; i < 4; i++) (void)scale_turn(&w);
     if (n_wait) measure_turn(&c);
@@ -210,10 +210,10 @@ static uint64_t turns_beside(size_t chunk, int n)
     for (int i = 0; i < 4; i++) (void)scale_turn(&w);
     for (int i = 0; i <= n; i++) (void)scale_ask_for(&w, w.n_doc, PREFIX_TOK, 30, 1);
     for (int i = 0; i < 4; i++) (void)scale_turn(&w);
-    assert_int_equal(w.r.eng->aside.n_seq, n);
+    assert_int_equal(w.r.eng->sched.aside.n_seq, n);
     for (int i = 0; i < N_TURN; i++) sum += scale_turn(&w);
-    assert_int_equal(w.r.eng->aside.n_seq, n);
-    while (w.r.eng->aside.n_seq) (void)scale_turn(&w); // all of them begin with it
+    assert_int_equal(w.r.eng->sched.aside.n_seq, n);
+    while (w.r.eng->sched.aside.n_seq) (void)scale_turn(&w); // all of them begin with it
     while (w.n_ended < w.n_asked - 10 && w.n_ended < 400) (void)scale_turn(&w);
     scale_close(&w);
     return sum / N_TURN;
@@ -271,8 +271,9 @@ static void befall(sim_rng *rng, uint64_t last_id)
     const uint64_t most = w.size.kv_bytes;
     for (int i = 0; i < 4; i++)
         if (sim_one_in(rng, 3)) fx_cancel(eng, last_id - (uint64_t)sim_int(rng, 0, 200));
-    if (sim_one_in(rng, 3) && eng->running.tail)
-        fxi_preempt_group(eng, eng->running.tail, sim_one_in(rng, 2) ? FXI_SWAP : FXI_RECOMPUTE);
+    if (sim_one_in(rng, 3) && eng->sched.running.tail)
+        fxi_preempt_request(&eng->memory, eng->sched.running.tail,
+                            sim_one_in(rng, 2) ? FXI_SWAP : FXI_RECOMPUTE);
     if (sim_one_in(rng, 10))
         (void)fx_set_kv_memory(eng, sim_one_in(rng, 2) ? most : most - most / 8, NULL);
 }
@@ -302,7 +303,7 @@ static void check_events(void)
     fx_engine_stats(w.r.eng, &st);
     assert_true(w.n_cut > 0 && st.n_preempt_swap > 0 && st.n_preempt_recompute > 0);
     assert_true(st.n_cached_tok > st.n_prompt_tok / 4);
-    assert_true(w.r.eng->n_evicted > 0);
+    assert_true(w.r.eng->stats.n_evicted > 0);
 }
 
 static void test_a_world_of_that_size(void **state)

@@ -71,7 +71,7 @@ void bits_finish(fx_engine *eng, const bits_answer *a)
 {
     for (int i = 0; !a->last; i++) {
         if (i == 100000) fail_msg("the request does not get on");
-        (void)fxi_turn_run(eng);
+        (void)fxi_iteration_run(eng);
     }
 }
 
@@ -81,18 +81,18 @@ void bits_ask(fx_engine *eng, const fx_request *req, const bits_answer *a)
     bits_finish(eng, a);
 }
 
-static fxi_group *in_list(const fxi_group_list *l, uint64_t id)
+static fxi_live_request *in_list(const fxi_request_list *l, uint64_t id)
 {
-    fxi_group *g = l->head;
+    fxi_live_request *g = l->head;
     while (g && g->id != id) g = g->next;
     return g;
 }
 
-fxi_group *bits_group(const fx_engine *eng, uint64_t id)
+fxi_live_request *bits_group(const fx_engine *eng, uint64_t id)
 {
-    fxi_group *g = in_list(&eng->running, id);
-    if (!g) g = in_list(&eng->waiting, id);
-    return g ? g : in_list(&eng->aside, id);
+    fxi_live_request *g = in_list(&eng->sched.running, id);
+    if (!g) g = in_list(&eng->sched.waiting, id);
+    return g ? g : in_list(&eng->sched.aside, id);
 }
 
 // ---- comparing answers -------------------------------------------------------------------------

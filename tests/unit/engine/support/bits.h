@@ -8,8 +8,8 @@
 #ifndef TESTS_ENGINE_BITS_H
 #define TESTS_ENGINE_BITS_H
 
-#include "engine/loop/loop.h"
-#include "engine/memory/room.h"
+#include "engine/iteration.h"
+#include "engine/memory/kv_memory.h"
 
 enum { BITS_TOP = 5, BITS_MAX_CHOICE = 8, BITS_MAX_GEN = 64, BITS_MAX_PROMPT = 700 };
 
@@ -45,7 +45,7 @@ void bits_finish(fx_engine *eng, const bits_answer *a);
 // Submits and finishes it.
 void bits_ask(fx_engine *eng, const fx_request *req, const bits_answer *a);
 // NULL: it has ended.
-fxi_group *bits_group(const fx_engine *eng, uint64_t id);
+fxi_live_request *bits_group(const fx_engine *eng, uint64_t id);
 
 // Compares floats by their bits. On a difference `what` names the token, the choice and the values.
 bool bits_same_tok(const bits_tok *a, const bits_tok *b, char what[128]);

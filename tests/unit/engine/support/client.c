@@ -3,8 +3,8 @@
 
 #include "unit/cmocka_all.h"
 
-#include "engine/loop/loop.h"
-#include "engine/memory/room.h"
+#include "engine/iteration.h"
+#include "engine/memory/kv_memory.h"
 
 #include <string.h>
 
@@ -78,7 +78,7 @@ fx_status client_submit(client *c, fx_error *err)
 
 void client_run(client *c)
 {
-    while (!c->last) (void)fxi_turn_run(c->eng);
+    while (!c->last) (void)fxi_iteration_run(c->eng);
 }
 
 const client_choice *client_answer(client *c)

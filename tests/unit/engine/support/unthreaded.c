@@ -14,9 +14,9 @@ static fx_engine *open_engine(struct vt_vmm *vmm, const char *model_path, fx_opt
     fx_engine *eng = calloc(1, sizeof *eng);
     assert_non_null(eng);
     opt.model_path = model_path;
-    eng->vmm = vmm;
-    eng->single_thread = single_thread;
-    eng->is_unguarded = unthreaded_is_unguarded;
+    eng->hooks.vmm = vmm;
+    eng->hooks.single_thread = single_thread;
+    eng->hooks.is_unguarded = unthreaded_is_unguarded;
     if (fxi_engine_init(eng, &err) != FX_OK || fxi_engine_load(eng, &opt, &err) != FX_OK)
         fail_msg("%s", err.text);
     return eng;
@@ -39,7 +39,7 @@ fx_engine *unthreaded_open_over(struct vt_vmm *vmm, const char *model_path, fx_o
 
 void unthreaded_close(fx_engine *eng)
 {
-    fxi_turn_end_all(eng, FX_FINISH_ABORT);
+    fxi_iteration_end_all(eng, FX_FINISH_ABORT);
     fxi_engine_unload(eng);
 }
 
@@ -53,4 +53,25 @@ uint64_t unthreaded_submit(fx_engine *eng, fx_request req, const int32_t *tok, s
     req.ignore_eos = true;
     assert_int_equal(fx_submit(eng, &req, &id, NULL), FX_OK);
     return id;
+}
+
+_Atomic uint64_t unthreaded_clock_us;
+
+static uint64_t read_test_clock(void *ud)
+{
+    (void)ud;
+    return unthreaded_clock_us;
+}
+
+fx_engine *unthreaded_set_clock(fx_engine *eng)
+{
+    unthreaded_clock_us = 1000000000;
+    eng->journal.now_us = read_test_clock;
+    return eng;
+}
+
+void unthreaded_check_manager(fx_engine *eng)
+{
+    const char *what = "";
+    if (fxi_kv_check(eng->kv, &what) != FX_OK) fail_msg("%s", what);
 }

@@ -1,10 +1,10 @@
-// unthreaded.h - an engine without its thread: the test runs the turns (fxi_turn_run) and decides
-// what happens between them.
+// unthreaded.h - an engine without its thread: the test runs the iterations (fxi_iteration_run) and
+// decides what happens between them.
 #ifndef TESTS_ENGINE_UNTHREADED_H
 #define TESTS_ENGINE_UNTHREADED_H
 
-#include "engine/loop/loop.h"
-#include "engine/memory/room.h"
+#include "engine/iteration.h"
+#include "engine/memory/kv_memory.h"
 
 // Whether engines are opened so that shared KV memory can be written. At first false.
 extern bool unthreaded_is_unguarded;
@@ -20,5 +20,12 @@ void unthreaded_close(fx_engine *eng); // ends what still runs
 // fails the test if it is refused.
 uint64_t unthreaded_submit(fx_engine *eng, fx_request req, const int32_t *tok, size_t n_tok,
                            int n_gen);
+
+// A clock that only the test moves, in us; the engine follows it from then on, from 1000 s.
+extern _Atomic uint64_t unthreaded_clock_us;
+fx_engine *unthreaded_set_clock(fx_engine *eng);
+
+// Fails the test unless the KV manager's books are in order.
+void unthreaded_check_manager(fx_engine *eng);
 
 #endif

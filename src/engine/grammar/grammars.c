@@ -1,0 +1,261 @@
+// grammars.c - compiled grammars with their references, the vocabulary that they share, and those
+// that were asked for last, by what they were compiled from: a request that asks for one again
+// finds what earlier ones have learnt of it.
+#include "engine/grammar/grammars.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fail.h"
+#include "format/vocab.h"
+#include "grammar/syntax/gram.h"
+
+// What a grammar may learn before it begins again, and what all may hold unless that is set.
+static const fxi_matcher_limits guide_limits = {
+    .max_set = 1 << 16, .max_mask = 256, .max_bytes = 16 << 20};
+
+enum { POOL_BYTES = 128 << 20, MAX_KEY_BYTES = 256 << 10 };
+
+bool fxi_grammars_init(fxi_grammars *v)
+{
+    atomic_init(&v->pool.used_bytes, 0);
+    atomic_init(&v->pool.limit_bytes, POOL_BYTES);
+    if (!fxi_grammar_worker_init(&v->worker)) return false;
+    if (!pthread_mutex_init(&v->mu, NULL)) return true;
+    fxi_grammar_worker_free(&v->worker);
+    return false;
+}
+
+void fxi_grammars_free(fxi_grammars *v)
+{
+    fxi_grammar_worker_free(&v->worker);
+    fxi_grammars_forget(v);
+    fxi_gram_tokens_free(&v->tokens);
+    pthread_mutex_destroy(&v->mu);
+}
+
+void fx_grammar_retain(fx_grammar *g)
+{
+    atomic_fetch_add(&g->n_ref, 1);
+}
+
+void fx_grammar_release(fx_grammar *g)
+{
+    if (!g || atomic_fetch_sub(&g->n_ref, 1) > 1) return;
+    fxi_gram_matcher_free(g->guide);
+    fxi_buf_free(&g->key);
+    free(g);
+}
+
+// ---- the vocabulary ----------------------------------------------------------------------------
+
+// The bytes of all tokens: none for a token with the mark, which is in no text; for a control token
+// those by which a grammar names it, in `spelled`.
+static bool list_token_bytes(const fxi_grammars *v, fxi_str *token, fxi_buf *spelled)
+{
+    bool ok = true;
+    for (int32_t id = 0; ok && id < v->n_vocab; id++) {
+        fxi_str *t = &token[id];
+        if (!fxi_vocab_control(v->vocab, id)) {
+            t->p = fxi_vocab_bytes(v->vocab, id, &t->n);
+            if (t->n && memchr(t->p, FXI_CONTROL_MARK[0], t->n)) t->n = 0;
+            continue;
+        }
+        size_t n_piece;
+        const char *piece = fxi_vocab_piece(v->vocab, id, &n_piece);
+        t->n = n_piece + 2;
+        ok = fxi_buf_str(spelled, FXI_CONTROL_MARK) && fxi_buf_add(spelled, piece, n_piece) &&
+             fxi_buf_str(spelled, FXI_CONTROL_MARK);
+    }
+    const char *at = spelled->p; // it moves no more
+    for (int32_t id = 0; ok && id < v->n_vocab; id++) {
+        if (!fxi_vocab_control(v->vocab, id)) continue;
+        token[id].p = at;
+        at += token[id].n;
+    }
+    return ok;
+}
+
+static fx_status make_vocab_tokens(fxi_grammars *v, fx_error *err)
+{
+    fxi_buf spelled = {0};
+    fxi_str *token = calloc((size_t)v->n_vocab, sizeof *token);
+    fx_status st = FX_OK;
+    if (!token || !list_token_bytes(v, token, &spelled))
+        st = fxi_fail(err, FX_ENOMEM, "no memory for the vocabulary's bytes");
+    if (!st) st = fxi_gram_tokens_make(&v->tokens, token, (size_t)v->n_vocab, err);
+    fxi_buf_free(&spelled);
+    free(token);
+    return st;
+}
+
+static fx_status need_vocab_tokens(fxi_grammars *v, fx_error *err)
+{
+    pthread_mutex_lock(&v->mu);
+    const fx_status st = v->has_tokens ? FX_OK : make_vocab_tokens(v, err);
+    v->has_tokens = st == FX_OK;
+    pthread_mutex_unlock(&v->mu);
+    return st;
+}
+
+// As the text continues, not as one begins.
+static bool spell_first_token(void *ud, fxi_str text, int32_t *tok, size_t *n_tok)
+{
+    const fxi_grammars *v = ud;
+    fxi_ids ids = {0};
+    const bool ok = fxi_vocab_encode(v->vocab, text.p, text.n, 0, &ids, NULL) == FX_OK && ids.n > 0;
+    if (ok) *tok = ids.id[0];
+    *n_tok = ids.n;
+    fxi_ids_free(&ids);
+    return ok;
+}
+
+// ---- those that are kept -----------------------------------------------------------------------
+
+// Parts are told apart by their kind, their numbers and their texts with their lengths. False: out
+// of memory, or the key is too long.
+static bool add_part_key(fxi_buf *key, const fx_part *p, int depth)
+{
+    char *schema = p->schema ? json_dumps(p->schema, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+    const size_t n_schema = schema ? strlen(schema) : 0;
+    bool ok = depth <= FX_PART_MAX_DEPTH && (!p->schema || schema) &&
+              key->n + p->n_bytes + n_schema < MAX_KEY_BYTES &&
+              fxi_buf_fmt(key, "%d %u %u %zu %zu %zu ", (int)p->kind, p->min, p->max, p->n_bytes,
+                          n_schema, p->n_part) &&
+              fxi_buf_add(key, p->n_bytes ? p->text : "", p->n_bytes) &&
+              fxi_buf_add(key, schema ? schema : "", n_schema);
+    for (size_t i = 0; ok && i < p->n_part; i++) ok = add_part_key(key, &p->part[i], depth + 1);
+    free(schema);
+    return ok;
+}
+
+// Moves the i-th to the front.
+static void touch_kept(fxi_grammars *v, size_t i)
+{
+    fx_grammar *g = v->kept[i];
+    memmove(v->kept + 1, v->kept, i * sizeof *v->kept);
+    v->kept[0] = g;
+}
+
+// A reference to the one with this key; NULL: it is not kept.
+static fx_grammar *find_kept(fxi_grammars *v, const fxi_buf *key)
+{
+    fx_grammar *found = NULL;
+    pthread_mutex_lock(&v->mu);
+    for (size_t i = 0; !found && i < v->n_kept; i++) {
+        const fxi_buf *own = &v->kept[i]->key;
+        if (own->n != key->n || memcmp(own->p, key->p, key->n) != 0) continue;
+        touch_kept(v, i);
+        found = v->kept[0];
+        fx_grammar_retain(found);
+    }
+    pthread_mutex_unlock(&v->mu);
+    return found;
+}
+
+// The one that was asked for first makes way.
+static void keep_grammar(fxi_grammars *v, fx_grammar *g)
+{
+    fx_grammar *last = NULL;
+    fx_grammar_retain(g);
+    pthread_mutex_lock(&v->mu);
+    if (v->n_kept == FXI_GRAMMARS_KEPT) last = v->kept[--v->n_kept];
+    v->kept[v->n_kept] = g;
+    touch_kept(v, v->n_kept++);
+    pthread_mutex_unlock(&v->mu);
+    fx_grammar_release(last);
+}
+
+void fxi_grammars_forget(fxi_grammars *v)
+{
+    while (v->n_kept) fx_grammar_release(v->kept[--v->n_kept]);
+}
+
+static bool is_over(const fxi_matcher_pool *p)
+{
+    return atomic_load(&p->used_bytes) > atomic_load(&p->limit_bytes);
+}
+
+// Forgets those that were asked for first while grammars hold more memory than they may. False:
+// those in use alone hold more.
+static bool make_room(fxi_grammars *v)
+{
+    while (is_over(&v->pool)) {
+        pthread_mutex_lock(&v->mu);
+        fx_grammar *oldest = v->n_kept ? v->kept[--v->n_kept] : NULL;
+        pthread_mutex_unlock(&v->mu);
+        if (!oldest) break;
+        fx_grammar_release(oldest);
+    }
+    if (is_over(&v->pool)) fxi_grammar_worker_forget(&v->worker); // it may have the last references
+    return !is_over(&v->pool);
+}
+
+// ---- compiling ---------------------------------------------------------------------------------
+
+static fx_status make_guide(fxi_grammars *v, const fx_part *root, fxi_gram_matcher **out,
+                            fx_error *err)
+{
+    fxi_gram form = {0};
+    uint32_t node = 0;
+    fx_status st = need_vocab_tokens(v, err);
+    if (!st) st = fxi_grammar_part(&form, v->vocab, root, &node, err);
+    if (!st) st = fxi_gram_finish(&form, node, err);
+    const fxi_matcher_speller speller = {spell_first_token, v, FXI_CONTROL_MARK[0]};
+    fxi_matcher_limits limits = guide_limits;
+    limits.pool = &v->pool;
+    if (!st) return fxi_gram_matcher_make(&form, &v->tokens, speller, limits, out, err);
+    fxi_gram_free(&form);
+    return st;
+}
+
+// What an answer may begin with is found out before the first one begins.
+static fx_status prepare_start(fxi_gram_matcher *g, fx_error *err)
+{
+    fxi_match_state at = {0};
+    size_t left = FXI_MATCHER_NO_LIMIT;
+    bool is_ready;
+    FX_TRY(fxi_gram_matcher_prepare(g, NULL, 0, &at, true, &left, &is_ready, err));
+    left = FXI_MATCHER_NO_LIMIT;
+    return fxi_gram_matcher_prepare(g, NULL, 0, &at, false, &left, &is_ready, err);
+}
+
+static fx_status make_grammar(fxi_grammars *v, const fx_part *root, fx_grammar **out, fx_error *err)
+{
+    fx_grammar *g = calloc(1, sizeof *g);
+    if (!g) return fxi_fail(err, FX_ENOMEM, "no memory for a grammar");
+    g->home = v;
+    g->worker = &v->worker;
+    atomic_init(&g->n_ref, 1);
+    fx_status st = make_guide(v, root, &g->guide, err);
+    if (!st) st = prepare_start(g->guide, err);
+    if (st)
+        fx_grammar_release(g);
+    else
+        *out = g;
+    return st;
+}
+
+fx_status fxi_grammars_compile(fxi_grammars *v, const fx_part *root, fx_grammar **out,
+                               fx_error *err)
+{
+    fxi_buf key = {0};
+    if (!make_room(v))
+        return fxi_fail(err, FX_EQUEUE, "the grammars in use hold %zu MiB, all that grammars may",
+                        atomic_load(&v->pool.used_bytes) >> 20);
+    const bool has_key = add_part_key(&key, root, 0);
+    *out = has_key ? find_kept(v, &key) : NULL;
+    const fx_status st = *out ? FX_OK : make_grammar(v, root, out, err);
+    if (!st) {
+        fxi_grammar_worker_start(&v->worker);
+        fxi_grammar_worker_add(&v->worker, *out, false);
+    }
+    if (!st && has_key && !(*out)->key.n) {
+        (*out)->key = key;
+        keep_grammar(v, *out);
+        return FX_OK;
+    }
+    fxi_buf_free(&key);
+    return st;
+}

@@ -1,0 +1,236 @@
+// sched.c - the states and lists of requests; see sched.h.
+//
+// A request changes its state here and nowhere else, so that state, list and counters always agree.
+#include "engine/sched/sched.h"
+
+#include <limits.h>
+
+// The list and the counters that each state belongs to, and the event of getting into it.
+static const struct state_row {
+    bool in_line, aside, runs;            // it is on that list
+    bool is_queued;                       // it counts in n_queued and n_queued_tok
+    bool is_swapped;                      // it counts in n_swapped
+    bool is_swapping_out, is_swapping_in; // it counts in these
+    int event;                            // FX_RECORD_*
+} state_rows[FXI_N_STATE] = {
+    [FXI_NEW] = {.is_queued = true},
+    [FXI_WAITING] = {.in_line = true, .is_queued = true, .event = FX_RECORD_wait},
+    [FXI_JOINING] = {.aside = true, .is_queued = true, .event = FX_RECORD_wait},
+    [FXI_SWAPPING_OUT] = {.in_line = true,
+                          .is_queued = true,
+                          .is_swapped = true,
+                          .is_swapping_out = true,
+                          .event = FX_RECORD_leave},
+    [FXI_SWAPPED] = {.in_line = true,
+                     .is_queued = true,
+                     .is_swapped = true,
+                     .event = FX_RECORD_away},
+    [FXI_SWAPPING_IN] = {.aside = true,
+                         .is_queued = true,
+                         .is_swapped = true,
+                         .is_swapping_in = true,
+                         .event = FX_RECORD_come},
+    [FXI_RUNNING] = {.runs = true, .event = FX_RECORD_admit},
+    [FXI_ENDED] = {.event = FX_RECORD_finish},
+};
+
+// ---- orders ------------------------------------------------------------------------------------
+
+static bool by_order(const fxi_treap_node *a, const fxi_treap_node *b)
+{
+    return fxi_request_goes_before(FXI_TREAP_OF(a, fxi_live_request, list_at),
+                                   FXI_TREAP_OF(b, fxi_live_request, list_at));
+}
+
+static bool by_tokens(const fxi_treap_node *a, const fxi_treap_node *b)
+{
+    const fxi_seq *x = FXI_TREAP_OF(a, fxi_seq, fill_at), *y = FXI_TREAP_OF(b, fxi_seq, fill_at);
+    const uintptr_t in_x = (uintptr_t)x->request->domain, in_y = (uintptr_t)y->request->domain;
+    const int n_tok = x->n_tok < y->n_tok ? x->n_tok : y->n_tok;
+    int i = 0;
+    if (in_x != in_y) return in_x < in_y;
+    while (i < n_tok && x->tok[i] == y->tok[i]) i++;
+    return i < n_tok ? x->tok[i] < y->tok[i] : x->n_tok < y->n_tok;
+}
+
+static bool by_joined(const fxi_treap_node *a, const fxi_treap_node *b)
+{
+    const fxi_wait *x = FXI_TREAP_OF(a, fxi_wait, at), *y = FXI_TREAP_OF(b, fxi_wait, at);
+    if (x->request_id != y->request_id) return x->request_id < y->request_id;
+    return x->choice != y->choice ? x->choice < y->choice : x->n_tok < y->n_tok;
+}
+
+void fxi_sched_init(fxi_sched *d, const fxi_journal *journal, uint64_t seed)
+{
+    d->journal = journal;
+    d->n_freed = 1;
+    d->waiting.at = d->aside.at = d->running.at = (fxi_treap){.before = by_order, .seed = seed};
+    d->filling = (fxi_treap){.before = by_tokens, .seed = seed};
+    d->joining = (fxi_treap){.before = by_joined, .seed = seed};
+    fxi_clients_init(&d->clients, seed);
+}
+
+// ---- lists -------------------------------------------------------------------------------------
+
+static void link_request(fxi_request_list *l, fxi_live_request *r)
+{
+    fxi_treap_add(&l->at, &r->list_at);
+    fxi_live_request *prev = FXI_TREAP_OF(fxi_treap_prev(&r->list_at), fxi_live_request, list_at);
+    r->prev = prev;
+    r->next = prev ? prev->next : l->head;
+    *(prev ? &prev->next : &l->head) = r;
+    *(r->next ? &r->next->prev : &l->tail) = r;
+    l->n_seq += r->n_seq;
+}
+
+static void unlink_request(fxi_request_list *l, fxi_live_request *r)
+{
+    fxi_treap_remove(&l->at, &r->list_at);
+    *(r->prev ? &r->prev->next : &l->head) = r->next;
+    *(r->next ? &r->next->prev : &l->tail) = r->prev;
+    r->prev = r->next = NULL;
+    l->n_seq -= r->n_seq;
+}
+
+static fxi_request_list *list_for(fxi_sched *d, const struct state_row *row)
+{
+    return row->in_line ? &d->waiting : row->aside ? &d->aside : row->runs ? &d->running : NULL;
+}
+
+static void change_list(fxi_sched *d, fxi_live_request *r, const struct state_row *old,
+                        const struct state_row *new)
+{
+    fxi_request_list *from = list_for(d, old), *into = list_for(d, new);
+    const bool waited = old->in_line || old->aside, waits = new->in_line || new->aside;
+    if (from == into) return;
+    if (old->in_line) fxi_clients_leave_line(&d->clients, r);
+    if (from) unlink_request(from, r);
+    if (into) link_request(into, r);
+    if (new->in_line) fxi_clients_line_up(&d->clients, r);
+    d->some_wait_decided |= waits && fxi_request_is_decided(r);
+    r->client->n_waiting += waits - waited;
+}
+
+void fxi_sched_count_queued(fxi_sched *d, const fxi_live_request *r, int sign)
+{
+    const int64_t n_tok = sign * (int64_t)r->spec.n_prompt;
+    d->n_queued += sign * r->n_seq;
+    d->n_queued_tok += n_tok;
+    r->client->n_queued += sign * r->n_seq;
+    r->client->n_queued_tok += n_tok;
+}
+
+// To the flight recorder, WAITING and JOINING are the same.
+static void note_move(const fxi_sched *d, const fxi_live_request *r, fxi_request_state to)
+{
+    const int kind = r->state == FXI_NEW ? FX_RECORD_arrive : state_rows[to].event;
+    const fx_finish finish = to == FXI_ENDED ? r->seq[0].finish : FX_FINISH_NONE;
+    if (r->state != FXI_NEW && state_rows[r->state].event == kind) return;
+    fxi_journal_note(d->journal, (fx_record){.kind = (uint8_t)kind,
+                                             .request = r->id,
+                                             .n_tok = (uint32_t)r->spec.n_prompt,
+                                             .n = (uint32_t)r->n_seq,
+                                             .finish = (uint8_t)finish});
+}
+
+// It waits with its first sequence that is alive.
+static void begin_joining(fxi_sched *d, fxi_live_request *r)
+{
+    int i = 0;
+    while (i < r->n_seq - 1 && r->seq[i].state != FXI_SEQ_LIVE) i++;
+    const struct fxi_join *j = &r->seq[i].join;
+    r->wait = (fxi_wait){.request_id = j->request_id, .choice = j->choice, .n_tok = j->n_tok};
+    fxi_treap_add(&d->joining, &r->wait.at);
+}
+
+void fxi_sched_move(fxi_sched *d, fxi_live_request *r, fxi_request_state to)
+{
+    const struct state_row *old = &state_rows[r->state], *new = &state_rows[to];
+    change_list(d, r, old, new);
+    if (r->state == FXI_JOINING) fxi_treap_remove(&d->joining, &r->wait.at);
+    if (to == FXI_JOINING) begin_joining(d, r);
+    if (old->is_queued != new->is_queued)
+        fxi_sched_count_queued(d, r, new->is_queued - old->is_queued);
+    d->n_swapped += (new->is_swapped - old->is_swapped) * r->n_seq;
+    d->n_swapping_out += (new->is_swapping_out - old->is_swapping_out) * r->n_seq;
+    d->n_swapping_in += (new->is_swapping_in - old->is_swapping_in) * r->n_seq;
+    note_move(d, r, to);
+    r->state = to;
+    for (int i = 0; i < r->n_seq; i++) fxi_sched_list_filling(d, &r->seq[i]);
+}
+
+fxi_live_request *fxi_sched_first(fxi_sched *d)
+{
+    const fxi_live_request *head = d->waiting.head;
+    return head ? fxi_clients_least(&d->clients, head->spec.priority) : NULL;
+}
+
+void fxi_sched_pick(fxi_sched *d, fxi_live_request *r)
+{
+    const fxi_live_request *head = d->waiting.head;
+    if (r == head) return;
+    fxi_clients_leave_line(&d->clients, r);
+    unlink_request(&d->waiting, r);
+    r->order_ms = head->order_ms - (r->id > head->id);
+    link_request(&d->waiting, r);
+    fxi_clients_line_up(&d->clients, r);
+}
+
+// ---- waiting for a prefix ----------------------------------------------------------------------
+
+// Nobody waits for a sequence that no longer computes known tokens.
+void fxi_sched_list_filling(fxi_sched *d, fxi_seq *s)
+{
+    const bool is_listed = fxi_treap_has(&s->fill_at), runs = s->request->state == FXI_RUNNING;
+    const bool must = s->is_filling && runs && !s->request->spec.no_cache;
+    if (must == is_listed) return;
+    (must ? fxi_treap_add : fxi_treap_remove)(&d->filling, &s->fill_at);
+    if (!must) fxi_sched_release_joined(d, s, INT_MAX);
+}
+
+void fxi_sched_release_joined(fxi_sched *d, const fxi_seq *s, int n_tok)
+{
+    const fxi_wait key = {.request_id = s->request->id, .choice = s->choice};
+    fxi_wait *w;
+    if (!d->joining.root) return;
+    while ((w = FXI_TREAP_OF(fxi_treap_find(&d->joining, &key.at), fxi_wait, at))) {
+        if (w->request_id != key.request_id || w->choice != key.choice || w->n_tok > n_tok) return;
+        fxi_treap_remove(&d->joining, &w->at);
+        *w = (fxi_wait){0};
+        fxi_treap_add(&d->joining, &w->at);
+    }
+}
+
+fxi_live_request *fxi_sched_released(const fxi_sched *d)
+{
+    const fxi_wait *w = FXI_TREAP_OF(fxi_treap_first(&d->joining), fxi_wait, at);
+    return w && !w->request_id ? FXI_TREAP_OF(&w->at, fxi_live_request, wait.at) : NULL;
+}
+
+// ---- grammars that are not ready ---------------------------------------------------------------
+
+// Beams are sampled together, and a whole prompt is not computed in two passes.
+static bool may_be_late(const fxi_live_request *r)
+{
+    return !r->beam && !r->is_whole;
+}
+
+static bool is_ready(fxi_sched *d, fxi_seq *s)
+{
+    return !s->request->spec.grammar || fxi_seq_is_ready(s, &d->mask_left);
+}
+
+void fxi_defer_unready(fxi_sched *d, fxi_live_request *r)
+{
+    for (int i = 0; i < r->n_seq; i++) {
+        fxi_seq *s = &r->seq[i];
+        if (fxi_seq_may_compute(s))
+            s->is_deferred = !is_ready(d, s) && (s->is_late || !may_be_late(r));
+    }
+}
+
+bool fxi_defer_sample(fxi_sched *d, fxi_seq *s)
+{
+    s->is_late = may_be_late(s->request) && !is_ready(d, s);
+    return s->is_late;
+}

@@ -1,0 +1,129 @@
+// places.c - a list of places. Looking for a victim goes over all of it, but only once all places
+// are taken. So does looking for what is due, but only once the earliest deadline that was ever set
+// has passed: most deadlines are replaced by later ones long before.
+#include "server/guard/places.h"
+
+#include <math.h>
+
+#define MAX_REFUSED 32 // connections that wait to be told that there is no place
+#define ARRIVAL_S   1  // an address's newcomers have this long before others of it replace them
+
+// ---- making room ------------------------------------------------------------------------------
+
+static bool holds_place(const fxi_place *p)
+{
+    return p->phase != FXI_PHASE_LINGER && p->phase != FXI_PHASE_CLOSED && !p->refused;
+}
+
+// How readily a place makes room: the higher, the sooner; 0: never.
+static int readiness_of(const fxi_place *p)
+{
+    static const int of_phase[FXI_N_PHASE] = {
+        [FXI_PHASE_FRESH] = 2, [FXI_PHASE_HEAD] = 2, [FXI_PHASE_BODY] = 1, [FXI_PHASE_IDLE] = 3};
+    return p->refused ? 0 : of_phase[p->phase];
+}
+
+// Whether a makes room before b: the readier, then one of the address with more connections, then
+// the one that has been in its phase for longer.
+static bool goes_before(const fxi_place *a, const fxi_place *b)
+{
+    if (!b || readiness_of(a) != readiness_of(b)) return !b || readiness_of(a) > readiness_of(b);
+    if (a->from->n_conn != b->from->n_conn) return a->from->n_conn > b->from->n_conn;
+    return a->since_s < b->since_s;
+}
+
+// Makes one place free for `comer`: of this address or (NULL) of any. False: there is none.
+static bool make_place_for(fxi_places *ps, const fxi_place *comer, const fxi_address_entry *of,
+                           double now_s)
+{
+    fxi_place *victim = NULL;
+    for (fxi_place *p = ps->first; p; p = p->next) {
+        if (p == comer || !readiness_of(p) || (of && p->from != of)) continue;
+        if (of && p->phase != FXI_PHASE_IDLE && p->since_s + ARRIVAL_S > now_s) continue;
+        if (goes_before(p, victim)) victim = p;
+    }
+    if (victim) ps->give_up(victim);
+    return victim != NULL;
+}
+
+static int count_held(const fxi_places *ps, const fxi_address_entry *of)
+{
+    int n = 0;
+    for (const fxi_place *p = ps->first; p; p = p->next)
+        n += holds_place(p) && (!of || p->from == of);
+    return n;
+}
+
+static bool is_limited(const fxi_places *ps, const fxi_address_entry *from)
+{
+    if (!ps->max_per_address || from->n_conn <= ps->max_per_address) return false;
+    return !ps->spare_loopback || !fxi_address_is_loopback(&from->address);
+}
+
+// 0, or the status with which the new connection is refused.
+static int find_place(fxi_places *ps, const fxi_place *p, double now_s)
+{
+    if (is_limited(ps, p->from) && count_held(ps, p->from) > ps->max_per_address &&
+        !make_place_for(ps, p, p->from, now_s))
+        return 429;
+    if (ps->n_place > ps->max_conn && count_held(ps, NULL) > ps->max_conn &&
+        !make_place_for(ps, p, NULL, now_s))
+        return 503;
+    return 0;
+}
+
+// ---- coming and going -------------------------------------------------------------------------
+
+bool fxi_places_enter(fxi_places *ps, fxi_place *p, const fxi_address *a, double now_s)
+{
+    *p = (fxi_place){.serial = ++ps->next_serial, .address = *a, .next = ps->first};
+    p->from = fxi_address_table_enter(&ps->addresses, a);
+    if (p->next) p->next->prev = p;
+    ps->first = p;
+    ps->n_place++;
+    fxi_places_move(ps, p, FXI_PHASE_FRESH, now_s);
+    const int refused = find_place(ps, p, now_s);
+    p->refused = refused;
+    ps->n_refused += refused != 0;
+    if (ps->n_refused <= MAX_REFUSED) return true;
+    fxi_places_leave(ps, p);
+    return false;
+}
+
+void fxi_places_leave(fxi_places *ps, fxi_place *p)
+{
+    if (p->next) p->next->prev = p->prev;
+    *(p->prev ? &p->prev->next : &ps->first) = p->next;
+    ps->n_place--;
+    ps->n_refused -= p->refused != 0;
+    fxi_address_table_leave(&ps->addresses, p->from);
+}
+
+// ---- deadlines --------------------------------------------------------------------------------
+
+void fxi_places_set_due(fxi_places *ps, fxi_place *p, double due_s)
+{
+    p->due_s = due_s;
+    ps->next_due_s = fmin(ps->next_due_s, due_s);
+}
+
+void fxi_places_move(fxi_places *ps, fxi_place *p, fxi_phase phase, double now_s)
+{
+    const double limit_s = ps->deadline_s[phase];
+    const bool keeps = p->phase == FXI_PHASE_FRESH && phase == FXI_PHASE_HEAD;
+    if (!keeps) fxi_places_set_due(ps, p, limit_s > 0 ? now_s + limit_s : INFINITY);
+    p->phase = phase;
+    p->since_s = now_s;
+}
+
+double fxi_places_expire(fxi_places *ps, double now_s)
+{
+    if (now_s < ps->next_due_s) return ps->next_due_s;
+    ps->next_due_s = INFINITY;
+    for (fxi_place *p = ps->first, *next; p; p = next) {
+        next = p->next;
+        if (p->due_s <= now_s) ps->on_due(p, now_s);
+        ps->next_due_s = fmin(ps->next_due_s, p->due_s);
+    }
+    return ps->next_due_s;
+}
