@@ -119,8 +119,8 @@ LAW = {
     "server/endpoint": ["server/http_error.h", "server/trace/chrome_trace.h", "server/work/quota.h", "server/request", "server/reply", "base/...", "include/flexinfer"],
     "server/schema": ["server/http_error.h", "server/request", "server/reply", "base/...", "include/flexinfer"],
     "server/web": ["base/..."],
-    "server/http": ["server/http_error.h", "server/web", "server/guard", "server/spans", "server/log", "server/metrics", "server/work", "server/endpoint", "server/schema", "server/request", "server/reply", "server/server.h", "base/...", "include/flexinfer"],
-    "server": ["server/http_error.h", "output_parser/call_formats.h", "server/request/api_request.h", "server/web", "server/http", "server/guard", "server/spans/exporter.h", "server/log/log.h", "server/metrics", "server/work", "server/reply", "base/...", "include/flexinfer"],
+    "server/http": ["output_parser/call_formats.h", "server/http_error.h", "server/web", "server/guard", "server/spans", "server/log", "server/metrics", "server/work", "server/endpoint", "server/schema", "server/request", "server/reply", "server/server.h", "base/...", "include/flexinfer"],
+    "server": ["server/guard/origin.h", "base/...", "include/flexinfer"],
 
     # The program: cli -> top -> terminal; flexinfer-lab runs over its tables and over the inside of the engine.
     "cli/terminal": ["include/flexinfer/error.h"],

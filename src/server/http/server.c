@@ -23,9 +23,9 @@
 #include "base/system/pages.h" // defines: fxi_heap_trim
 #include "base/text/str.h"     // defines: fxi_str_hash
 #include "flexinfer/snapshot.h"
-#include "server/formats.h"
 #include "server/http/http.h"
 #include "server/log/log.h" // defines: fxi_level
+#include "server/request/formats.h"
 
 #define MAX_CHOICE    1024
 #define IDLE_S        1

@@ -1,6 +1,6 @@
 // formats.c - the formats of a model's answers: by name, or by its chat template; and its marks for
 // filling in, by its vocabulary.
-#include "server/formats.h"
+#include "server/request/formats.h"
 
 #include <string.h>
 
