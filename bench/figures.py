@@ -11,10 +11,11 @@ Most figures redraw one of the papers':
     vtensor-*     vTensor (arXiv 2407.15309)
     vattention-*  vAttention (arXiv 2405.04437)
 
-The number is that of the paper's figure (t: table); docs/evaluation.md compares them. bench/evaluation makes the data.
+The number is that of the paper's figure (t: table); docs/design/evaluation.md compares them. bench/evaluation makes
+the data.
 
     scale-*       what a call of libvtensor costs by what it does not touch: bench_vtensor --only scale;
-                  docs/performance.md shows them
+                  bench/REPORT.md shows them
 """
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-# flexinfer as a Debian package: cmake --build BUILD --target package (dist/README.md).
+# flexinfer as a Debian package: cmake --build BUILD --target package (docs/user/install.md).
 #
 # Beside the program it has what a service needs: unit, configuration, user. These are installed only in the package,
 # because they name places outside of the prefix.
@@ -6,7 +6,7 @@ set(dist ${PROJECT_SOURCE_DIR}/dist)
 set(service COMPONENT service EXCLUDE_FROM_ALL)
 install(FILES ${dist}/systemd/flexinfer.service DESTINATION lib/systemd/system ${service})
 install(FILES ${dist}/flexinfer.conf DESTINATION /etc/flexinfer ${service})
-install(FILES ${dist}/debian/copyright ${PROJECT_SOURCE_DIR}/docs/api.md ${dist}/grafana/flexinfer.json
+install(FILES ${dist}/debian/copyright ${PROJECT_SOURCE_DIR}/docs/user/api.md ${dist}/grafana/flexinfer.json
   DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/flexinfer ${service})
 
 set(CPACK_GENERATOR DEB)

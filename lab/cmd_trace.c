@@ -27,7 +27,8 @@ typedef struct calibration {
     char name[128]; // of the model
 } calibration;
 
-// What the host's calls cost, a thousandth of a forward pass here: docs/libvtensor.md, "In time".
+// What the host's calls cost, a thousandth of a forward pass here: docs/embed/libvtensor.md, "In
+// time".
 static const fxi_memory_costs host_costs = {.reserve_us = 5,
                                             .create_us = 1,
                                             .map_us = 2,

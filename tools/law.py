@@ -160,4 +160,5 @@ GLOBAL_TERMS = {"fxi_fail", "fxi_expf", "fxi_tanhf", "fxi_erff", "fxi_exp", "fxi
 STATIC_TERMS = {"main", "heapify", "lowercase", "rope", "swiglu", "softmax", "rmsnorm", "must"}
 
 # Names in documents and comments that are not ours: functions, files and options of other projects, and placeholders.
-FOREIGN_NAMES = {"malloc_trim", "cuda.h", "nccl.h", "variant", "prefix_noun_verb"}
+FOREIGN_NAMES = {"malloc_trim", "cuda.h", "nccl.h", "variant", "prefix_noun_verb", "rm", "keys.txt", "proxy_buffering",
+                 "proxy_read_timeout", "chat_completions"}

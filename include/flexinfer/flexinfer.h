@@ -287,11 +287,11 @@ typedef enum fx_part_kind {
     FX_PART_FREE,     // any UTF-8 text, also none, in which none of the texts part[0..n_part)
                       // (FX_PART_TEXT, not empty) occurs
     FX_PART_REGEX,    // a text that all of the regular expression text[0..n_bytes) matches, in the
-                      // common dialect of docs/grammars.md
+                      // common dialect of docs/user/structured-output.md
     FX_PART_JSON,     // a JSON object (RFC 8259)
     FX_PART_SCHEMA,   // a JSON value that `schema` validates: JSON Schema 2020-12, the subset of
-                      // docs/grammars.md. text[0..n_bytes): a JSON pointer (RFC 6901) to the part
-                      // of it that counts; none: all of it
+                      // docs/user/structured-output.md. text[0..n_bytes): a JSON pointer (RFC 6901)
+                      // to the part of it that counts; none: all of it
     FX_PART_OBJECT,   // the same, of objects alone
     FX_PART_STRING,   // the same, of strings alone, as they are: neither quoted nor escaped. Of
                       // part[0..n_part), up to 16, no FX_PART_TEXT occurs in it, and no

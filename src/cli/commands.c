@@ -14,11 +14,10 @@ static const char types_note[] =
     "The _m types are mixtures: tensors whose errors cost most get more bits.\n";
 
 static const char top_note[] =
-    "URL: of the server, http://127.0.0.1:8080 if none is given. Of another machine, forward a "
+    "URL: the server's, http://127.0.0.1:8080 if none is given. For another machine, forward a "
     "port:\n"
-    "ssh -L 8080:127.0.0.1:8080 HOST. https needs a proxy that speaks http. A server with keys "
-    "wants\n"
-    "an admin's. The key ? shows what the letters mean. NO_COLOR turns colours off.\n";
+    "ssh -L 8080:127.0.0.1:8080 HOST. A server with keys wants an admin's. The key ? explains the\n"
+    "letters. NO_COLOR turns colours off.\n";
 
 static const fxi_cli_command commands[] = {
     {"serve", FXI_CMD_SERVE, 0, 0, true, "-m FILE [options]",

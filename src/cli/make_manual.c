@@ -45,10 +45,10 @@ static void print_synopsis(const fxi_cli_command *c)
 // ---- options ------------------------------------------------------------------------------------
 
 // A text line: capital letter, full stop, and a minus sign where an option begins.
-static void print_sentence(const char *text)
+static void print_sentence(const char *text, size_t n)
 {
     putchar(toupper((unsigned char)text[0]));
-    for (const char *s = text + 1; *s; s++)
+    for (const char *s = text + 1; s < text + n; s++)
         printf(*s == '-' && !isalnum((unsigned char)s[-1]) ? "\\-" : "%c", *s);
     printf(".\n");
 }
@@ -65,13 +65,18 @@ static void print_bounds(const fxi_opt *o)
 static void print_option(const fxi_opt *o)
 {
     char env[FXI_OPT_ENV_BYTES];
+    size_t n, help_n;
+    const char *value = fxi_opt_default(o, &n, &help_n);
     fxi_opt_env_name(&fxi_cli_table, o->name, env);
     printf(".It ");
     if (o->letter) printf("Fl %c , ", o->letter);
     printf(o->arg ? "Fl -%s Ar %s\n" : "Fl -%s\n", o->name, o->arg);
-    print_sentence(o->help);
+    print_sentence(o->help, help_n);
     print_bounds(o);
-    if (o->preset) printf("Default:\n.Li %s .\n", o->preset);
+    if (value == o->preset && value)
+        printf("Default:\n.Li %s .\n", value);
+    else if (value)
+        printf("Default: %.*s.\n", (int)n, value);
     printf("Environment:\n.Ev %s .\n", env);
 }
 
@@ -93,7 +98,7 @@ static void print_options(const fxi_cli_command *c)
 static void print_command_row(const fxi_cli_command *c)
 {
     printf(".It Cm %s\n", c->name);
-    print_sentence(c->about);
+    print_sentence(c->about, strlen(c->about));
     if (c->note) printf(".Bd -literal\n%s.Ed\n", c->note);
 }
 

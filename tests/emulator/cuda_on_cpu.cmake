@@ -1,4 +1,4 @@
-# CUDA kernels as shared libraries for the CPU; docs/cuda-on-cpu.md.
+# CUDA kernels as shared libraries for the CPU; docs/design/emulator.md.
 #
 # cuda_on_cpu_library(NAME SOURCES file.cu... [CHECKED] [DEFINES name...]): the library NAME, with the runtime in it,
 # that gives its kernels by EMU_LIBRARY_SYMBOL (tests/emulator/emu_library.h). CHECKED: the runtime looks at every

@@ -9,7 +9,7 @@
 //   emu_tensor.h   twins of mma and ldmatrix; kernels/cuda/ptx.h gives them their names
 //   emu_kernel.h   kernels by name
 //
-// docs/cuda-on-cpu.md says what is and what is not emulated, and what the checked build finds.
+// docs/design/emulator.md says what is and what is not emulated, and what the checked build finds.
 #pragma once
 #include "emu_atomic.h"
 #include "emu_kernel.h"

@@ -24,10 +24,10 @@
 //     stream, the same goes for the default one. Calls that may break a capture, which are those
 //     that allocate, map, wait or query, are made by threads in relaxed mode only.
 //
-// Kernels run on the CPU (docs/cuda-on-cpu.md). A module's image is a fatbin, or the placeholder of
-// a program without one: STANDIN_IMAGE, padded with zeros to 64 bytes. Either way its kernels are
-// those of the library that STANDIN_KERNELS names in the environment, or of libcuda_kernels.so in
-// the folder of the stand-in, of emulated kernels. Then
+// Kernels run on the CPU (docs/design/emulator.md). A module's image is a fatbin, or the
+// placeholder of a program without one: STANDIN_IMAGE, padded with zeros to 64 bytes. Either way
+// its kernels are those of the library that STANDIN_KERNELS names in the environment, or of
+// libcuda_kernels.so in the folder of the stand-in, of emulated kernels. Then
 //   - a fault of a kernel breaks the context, as on a device: from the call that runs the kernel on
 //     everything answers 700 (a bad address) or 719, until all contexts are released;
 //   - memory of cuMemAlloc is full of garbage and surrounded by a megabyte that nobody may touch.

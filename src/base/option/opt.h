@@ -48,7 +48,8 @@ typedef struct fxi_opt {
     const char *preset; // default, as a user would type it; NULL leaves the field unchanged
     size_t offset;      // of the field in the caller's struct
     unsigned commands;  // the commands that have it, a bit each
-    const char *help;   // one line; NULL hides the row from help
+    const char *help;   // one line; NULL hides the row from help. Where the preset stands for
+                        // something else, it ends with that: "... (default: half of the memory)"
 } fxi_opt;
 
 typedef struct fxi_opt_section {
@@ -144,11 +145,15 @@ bool fxi_opt_note(const fxi_opt_table *t, const fxi_opt_rest *rest, size_t i, ch
 
 // ---- opt_text.c: options as text ----------------------------------------------------------------
 
+// The default of a row as a text of *n bytes: what its help ends with, else its preset; NULL: it
+// has none. help_n, unless NULL, gets the length of the help without it.
+const char *fxi_opt_default(const fxi_opt *o, size_t *n, size_t *help_n);
+
 // Appends one line per option of `command`: names, meaning, default. False: out of memory.
 bool fxi_opt_help(const fxi_opt_table *t, unsigned command, fxi_buf *out);
 
-// Appends the values in effect, as a file of options; a comment says where each comes from unless
-// it is the default. False: out of memory.
+// Appends the values in effect, as a file of options; a comment says where each comes from, or what
+// a default means. False: out of memory.
 bool fxi_opt_show(const fxi_opt_table *t, unsigned command, const fxi_opt_rest *rest, fxi_buf *out);
 
 #define FXI_OPT_ENV_BYTES 64

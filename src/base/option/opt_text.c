@@ -225,6 +225,17 @@ void fxi_opt_env_name(const fxi_opt_table *t, const char *option, char name[FXI_
     name[n] = 0;
 }
 
+const char *fxi_opt_default(const fxi_opt *o, size_t *n, size_t *help_n)
+{
+    static const char mark[] = " (default: ";
+    const char *end = strrchr(o->help, ')'), *at = strstr(o->help, mark);
+    const bool in_help = at && end && !end[1];
+    const char *text = in_help ? at + strlen(mark) : o->preset;
+    if (help_n) *help_n = in_help ? (size_t)(at - o->help) : strlen(o->help);
+    *n = in_help ? (size_t)(end - text) : text ? strlen(text) : 0;
+    return text;
+}
+
 enum { HELP_COLUMN = 28, HELP_COLUMNS = 100 };
 
 // Appends the text in lines that begin at HELP_COLUMN; `used` columns of the first are taken.
@@ -251,10 +262,11 @@ static bool help_row(const fxi_opt *o, fxi_buf *out)
 {
     char letter[8] = "    ", text[512];
     if (o->letter) memcpy(letter, (char[]){'-', o->letter, ',', ' ', 0}, 5);
-    size_t start = out->n;
+    size_t start = out->n, n, help_n;
     if (!fxi_buf_fmt(out, "  %s--%s %s", letter, o->name, o->arg ? o->arg : "")) return false;
-    snprintf(text, sizeof text, "%s%s%s%s", o->help, o->preset ? " (default " : "",
-             o->preset ? o->preset : "", o->preset ? ")" : "");
+    const char *value = fxi_opt_default(o, &n, &help_n);
+    snprintf(text, sizeof text, value ? "%.*s (default: %.*s)" : "%.*s", (int)help_n, o->help,
+             (int)n, value);
     return add_wrapped(out, (int)(out->n - start), text);
 }
 
@@ -292,11 +304,15 @@ static bool show_origin(const fxi_opt_table *t, const fxi_opt *o, const fxi_opt_
 {
     char name[FXI_OPT_ENV_BYTES];
     fxi_opt_env_name(t, o->name, name);
+    size_t n;
+    const char *preset = fxi_opt_default(o, &n, NULL);
     switch (set->from) {
     case FXI_OPT_FROM_FILE: return fxi_buf_fmt(out, "  # %s:%d\n", rest->file.name, set->line);
     case FXI_OPT_FROM_ENVIRONMENT: return fxi_buf_fmt(out, "  # %s\n", name);
     case FXI_OPT_FROM_FLAG: return fxi_buf_fmt(out, "  # --%s\n", o->name);
-    default: return fxi_buf_str(out, "\n");
+    default:
+        if (!preset || preset == o->preset) return fxi_buf_str(out, "\n");
+        return fxi_buf_fmt(out, "  # %.*s\n", (int)n, preset);
     }
 }
 

@@ -4,8 +4,8 @@
 // Jinja 3.1 in the environment that Hugging Face's transformers sets up: trim_blocks,
 // lstrip_blocks, loop controls, {% generation %} (only its body), its tojson, raise_exception and
 // strftime_now; only namespaces are mutable. Filters, tests, functions and tags that are not
-// supported are refused by name at compile time, methods when they are used. docs/chat.md lists
-// what is supported.
+// supported are refused by name at compile time, methods when they are used.
+// docs/user/templates.md lists what is supported.
 //
 // Every byte of a string carries a mark: whether it is the template's own or came from the caller.
 // All operations keep the marks, so the output has an owner for every byte.

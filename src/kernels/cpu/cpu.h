@@ -18,7 +18,7 @@ extern const fxi_kernels fxi_kernels_avx512_vnni;
 extern const fxi_probe_loops fxi_probe_loops_avx2, fxi_probe_loops_avx2_vnni,
     fxi_probe_loops_avx512, fxi_probe_loops_avx512_vnni;
 
-// Intel's cores read memory in another way than AMD's: see docs/performance.md, "Kernels".
+// Intel's cores read memory in another way than AMD's: see docs/design/kernels.md.
 #ifdef FXI_X86
 static inline bool fxi_cpu_is_intel(void)
 {

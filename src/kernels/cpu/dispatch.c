@@ -84,7 +84,7 @@ const fxi_kernels *fxi_kernels_get(const char *want)
 }
 
 // Panels that are computed at once and lie row by row are one stream of memory. AMD's cores read
-// that fastest; Intel's keep up with a stream per panel, and not with one (docs/performance.md).
+// that fastest; Intel's keep up with a stream per panel, and not with one (docs/design/kernels.md).
 int fxi_linear_best_group(const fxi_kernels *k)
 {
 #ifdef FXI_X86

@@ -1,4 +1,4 @@
-// snapshot_json.h - a snapshot of the engine as one line of JSON; docs/page.md has the format.
+// snapshot_json.h - a snapshot of the engine as a line of JSON; docs/user/watch.md has the format.
 #ifndef FXI_SERVER_SNAPSHOT_JSON_H
 #define FXI_SERVER_SNAPSHOT_JSON_H
 

@@ -313,8 +313,8 @@ const fxi_metric fxi_metric_table[] = {
     {"device_lost", ONE(FXI_GAUGE, engine.device_is_lost), "1: the device failed for good, and every request ends with an error."},
     {"spec_decode_num_drafts_total", ONE(FXI_COUNTER, engine.n_draft), "Drafts that sequences computed."},
     {"spec_decode_num_draft_tokens_total", ONE(FXI_COUNTER, engine.n_draft_tok), "Tokens of these drafts."},
-    {"spec_decode_num_accepted_tokens_total", ONE(FXI_COUNTER, engine.n_accepted_tok), "Drafted tokens that came true."},
-    {"spec_decode_num_accepted_tokens_per_pos_total", MANY(details.accepted_at, position_label), "Drafts of which the token at this position came true, as all before it."},
+    {"spec_decode_num_accepted_tokens_total", ONE(FXI_COUNTER, engine.n_accepted_tok), "Drafted tokens that were accepted."},
+    {"spec_decode_num_accepted_tokens_per_pos_total", MANY(details.accepted_at, position_label), "Drafts of which the token at this position was accepted, as all before it."},
     {"iteration_tokens_total", HIST(details.step_tok, 1), "Tokens of a forward pass."},
 
     {"time_to_first_token_seconds", TIMES(counts.first_token), "From the arrival of a request to its first token."},

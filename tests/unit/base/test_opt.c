@@ -24,6 +24,7 @@ typedef struct values {
     float top_p;
     const char *model, *note, *style, *config;
     fxi_opt_ints batch;
+    int room;
 } values;
 
 #define AT(field) offsetof(values, field)
@@ -39,6 +40,7 @@ static const fxi_opt rows[] = {
     {"batch", 0, "LIST", FXI_OPT_INTS, 1, 64, "1,8", AT(batch), CMD_ALL, "sizes"},
     {"style", 0, "plain|rich", FXI_OPT_CHOICE, 0, 0, "plain", AT(style), CMD_A, "looks"},
     {"config", 0, "FILE", FXI_OPT_CONFIG, 0, 0, NULL, AT(config), CMD_ALL, "options"},
+    {"room", 0, "N", FXI_OPT_INT, 0, 9, "0", AT(room), CMD_ALL, "places (default: half of all)"},
     {"secret", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(json), CMD_A, NULL},
 };
 static const fxi_opt_section sections[] = {{"a", CMD_A}, {"b", CMD_B}};
@@ -321,6 +323,7 @@ static void test_values_in_effect(void **state)
     assert_non_null(strstr(text.p, ":3\n")); // seed
     assert_non_null(strstr(text.p, "\nbatch = 1,8\n"));
     assert_non_null(strstr(text.p, "# kv-memory =\n"));
+    assert_non_null(strstr(text.p, "\nroom = 0  # half of all\n"));
     assert_non_null(strstr(text.p, "model = \"x \\\"\\t#\"  # "));
     assert_null(strstr(text.p, "secret"));
     const values first = got;
@@ -340,7 +343,8 @@ static void test_help_text(void **state)
     fxi_buf text = {0};
     assert_true(fxi_opt_help(&table, CMD_A, &text));
     assert_non_null(strstr(text.p, "  -m, --model FILE          the model\n"));
-    assert_non_null(strstr(text.p, "      --port PORT           port (default 8080)\n"));
+    assert_non_null(strstr(text.p, "      --port PORT           port (default: 8080)\n"));
+    assert_non_null(strstr(text.p, "      --room N              places (default: half of all)\n"));
     assert_null(strstr(text.p, "DOOR"));
     assert_null(strstr(text.p, "secret"));
     fxi_buf_free(&text);

@@ -1,6 +1,6 @@
 // test_vt_books.c - what a manager keeps beside the memory itself: its heap, counted as it is
-// allocated, stays within the bounds that docs/libvtensor.md states, whatever the context; and the
-// names of chunks do not run out before the budget does.
+// allocated, stays within the bounds that docs/embed/libvtensor.md states, whatever the context;
+// and the names of chunks do not run out before the budget does.
 #include "assert_vt.h"
 #include "suite.h"
 
