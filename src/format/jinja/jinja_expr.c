@@ -472,7 +472,7 @@ static fx_status parse_test_arguments(fxi_jparse *p, fxi_jnode *n)
 
 static fx_status parse_test(fxi_jparse *p, fxi_jnode *subject, fxi_jnode **out)
 {
-    fxi_jnode *n;
+    fxi_jnode *n = NULL;
     FX_TRY(fxi_jparse_next(p));
     const bool negated = fxi_jparse_at_name(p, "not");
     if (negated) FX_TRY(fxi_jparse_next(p));

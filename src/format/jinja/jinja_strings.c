@@ -283,7 +283,7 @@ METHOD(str_split)
 {
     const fxi_jstr *by = NULL;
     int64_t most;
-    fxi_jseq pieces;
+    fxi_jseq pieces = {0};
     if (fxi_jcall_given(c, 0)) FX_TRY(fxi_jcall_str(r, c, 0, &by));
     FX_TRY(fxi_jcall_int(r, c, 1, -1, &most));
     if (by && !by->n) return fxi_jrun_fail(r, "%s: the separator is empty", c->row->name);
@@ -295,7 +295,7 @@ METHOD(str_split)
 
 METHOD(str_splitlines)
 {
-    fxi_jseq lines;
+    fxi_jseq lines = {0};
     FX_TRY(fxi_jstr_lines(r, c->self.s, fxi_jcall_true(c, 0), &lines));
     return fxi_jval_make_seq(r, FXI_JVAL_LIST, lines.v, lines.n, out);
 }
