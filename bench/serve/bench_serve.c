@@ -17,8 +17,6 @@
 // Quantiles of times are over all requests, or all pieces of text, of all repeats. A time between
 // tokens is one between two pieces of text: tokens without text show nothing.
 #include "bench_serve.h"
-#include "base/option/opt.h"
-#include "parts.h"
 
 static const bench_part parts[] = {{"floor", bench_floor},
                                    {"load", bench_load},
@@ -89,19 +87,10 @@ static const fxi_opt rows[] = {
      "the shortest run that shows that it works"},
 };
 
-static const fxi_opt_table table = {
-    .opt = rows, .n_opt = sizeof rows / sizeof rows[0], .env_prefix = "BENCH_SERVE_"};
-
-static const bench_program program = {
-    .name = "bench_serve", .table = &table, .part = parts, .n_part = N_PART};
+static const bench_program program = {"bench_serve",  rows,  sizeof rows / sizeof rows[0],
+                                      "BENCH_SERVE_", parts, N_PART};
 
 // ---- what is measured --------------------------------------------------------------------------
-
-void die(const char *what, const char *why)
-{
-    fprintf(stderr, "bench_serve: %s: %s\n", what, why);
-    exit(1);
-}
 
 static void open_engine(bench *b)
 {
@@ -110,7 +99,7 @@ static void open_engine(bench *b)
     opt.model_path = b->model;
     opt.n_thread = b->n_thread;
     opt.max_seq = MAX_STREAM;
-    if (fx_engine_open(&opt, &b->eng, &err) != FX_OK) die(b->model, err.text);
+    if (fx_engine_open(&opt, &b->eng, &err) != FX_OK) die("%s: %s", b->model, err.text);
 }
 
 static void set_up(bench *b)
@@ -118,7 +107,7 @@ static void set_up(bench *b)
     open_engine(b);
     const fx_model_info *info = fx_engine_info(b->eng);
     results *out = &b->out;
-    snprintf(out->model_name, sizeof out->model_name, "%s", info->name);
+    snprintf(out->setting, sizeof out->setting, "%s", info->name);
     b->n_param = info->n_param;
     b->size = b->quick ? quick_sizes : b->n_param > BIG_PARAM ? big_sizes : small_sizes;
     if (b->n_repeat) b->size.n_repeat = b->n_repeat;
@@ -147,7 +136,7 @@ int main(int argc, char **argv)
     bench b = {.found = {NAN, NAN, NAN, NAN, NAN}};
     int status;
     if (!parts_begin(&program, argc, argv, &b, &b.only, &status)) return status;
-    if (!results_open(&b.out, b.csv_path)) die(b.csv_path, "cannot be written");
+    results_open(&b.out, b.csv_path, "section,case,model,what,value,unit");
     set_up(&b);
     parts_run(&program, b.only, &b);
     server_stop(&b.srv);

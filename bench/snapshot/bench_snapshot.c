@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/system/clock.h"
 #include "engine/engine_snapshot.h"
 #include "engine/loop/loop.h"
 #include "figures.h"
@@ -56,9 +55,9 @@ static const fx_snapshot *take(simulated_engine *p, uint64_t after, samples *us)
 {
     fxi_inbox_publish(p->r.eng);
     p->clock_us += 600000000;
-    const uint64_t start_ns = fxi_thread_cpu_ns();
+    const double start_ns = thread_cpu_ns();
     (void)fxi_snapshot_act(p->r.eng);
-    samples_add(us, (double)(fxi_thread_cpu_ns() - start_ns) / 1e3);
+    samples_add(us, (thread_cpu_ns() - start_ns) / 1e3);
     const fx_snapshot *is = fx_snapshot_get(p->r.eng, after);
     if (!is) die("no snapshot");
     return is;
@@ -67,9 +66,9 @@ static const fx_snapshot *take(simulated_engine *p, uint64_t after, samples *us)
 static void make_text(costs *c, const fx_snapshot *s)
 {
     fxi_buf b = {0};
-    const uint64_t start_ns = fxi_thread_cpu_ns();
+    const double start_ns = thread_cpu_ns();
     if (!fxi_snapshot_json(&b, s)) die("no memory");
-    samples_add(&c->text, (double)(fxi_thread_cpu_ns() - start_ns) / 1e3);
+    samples_add(&c->text, (thread_cpu_ns() - start_ns) / 1e3);
     samples_add(&c->text_bytes, (double)b.n / 1e3);
     fxi_buf_free(&b);
 }

@@ -1,4 +1,4 @@
-// rows.c - operations on a token's row between the layers, in one thread with all data in the
+// row_ops.c - operations on a token's row between the layers, in one thread with all data in the
 // first-level cache. GB/s counts the row that is read.
 #include <stdlib.h>
 #include <string.h>
@@ -7,13 +7,13 @@
 
 enum { N = 2048, HEAD_DIM = 64, ROW_REPEAT = 1000 }; // ROW_REPEAT: rows per run
 
-typedef struct results {
+typedef struct row_results {
     float y[N];
     int8_t q[N];
     float d[N / 32];
     int32_t sum[N / 16];
     char kv[N * sizeof(float)];
-} results;
+} row_results;
 
 typedef struct row_op row_op;
 
@@ -21,7 +21,7 @@ typedef struct row_bench {
     const fxi_kernels *k;
     const row_op *op;
     float *x, *w; // [N]
-    results *out;
+    row_results *out;
 } row_bench;
 
 struct row_op {
@@ -121,7 +121,7 @@ static void run_rows(void *arg)
 }
 
 // The result of one row, in memory of its own.
-static results *row_result(row_bench r, const fxi_kernels *k)
+static row_results *row_result(row_bench r, const fxi_kernels *k)
 {
     r.k = k;
     r.out = bench_lines(sizeof *r.out);
@@ -131,11 +131,11 @@ static results *row_result(row_bench r, const fxi_kernels *k)
     return r.out;
 }
 
-static void bench_op(const kernel_bench *b, row_bench *r, const row_op *op)
+static void bench_op(const bench *b, row_bench *r, const row_op *op)
 {
     const char *type = fxi_dtype_find(op->type)->name;
     r->op = op;
-    results *ref = row_result(*r, fxi_kernels_get("ref"));
+    row_results *ref = row_result(*r, fxi_kernels_get("ref"));
     r->out = row_result(*r, b->k);
     bench_same_bits(b, op->name, type, r->out, ref, sizeof *ref);
     bench_timed t = {.run = run_rows, .arg = r};
@@ -145,8 +145,9 @@ static void bench_op(const kernel_bench *b, row_bench *r, const row_op *op)
     free(r->out), free(ref);
 }
 
-void bench_rows_all(const kernel_bench *b)
+void bench_rows(bench *b)
 {
+    if (b->only_type) return;
     row_bench r = {.k = b->k, .x = bench_random_floats(N), .w = bench_random_floats(N)};
     for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) bench_op(b, &r, &ops[i]);
     free(r.x), free(r.w);
