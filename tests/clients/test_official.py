@@ -28,11 +28,7 @@ def strict(server, kind=openai.OpenAI, **how):
     return kind(base_url=server.url + "/v1", **how)
 
 
-@pytest.fixture(scope="module")
-def server():
-    one = serving.Server("--pooling", "mean", "--max-seq", "16")
-    yield one
-    assert one.stop() == 0, "\n".join(one.lines[-40:])
+server = serving.fixture("--pooling", "mean", "--max-seq", "16")
 
 
 @pytest.fixture
@@ -390,7 +386,7 @@ def guarded(tmp_path_factory):
     keys.chmod(0o600)
     one = serving.Server("--api-key-file", keys)
     yield one
-    assert one.stop() == 0, "\n".join(one.lines[-40:])
+    serving.check_end(one)
 
 
 def test_authentication(guarded):
