@@ -58,6 +58,7 @@ typedef struct attn_bench {
     const shape *s;
     fxi_attn a;     // of the first sequence
     char *cache;    // [n_seq][seq_bytes]
+    bool is_shared; // the cache's memory
     int32_t *table; // of every sequence, in blocks
     size_t seq_bytes, scratch_floats;
     float *scratch; // one for each thread
@@ -164,14 +165,24 @@ static void lay_out(attn_bench *t, int shift)
     }
 }
 
-static attn_bench attn_open(const bench *b, const shape *s, fxi_dtype type)
+// Shared memory has the pages of a memfd; other memory may have huge ones.
+static char *open_cache(size_t n_bytes, bool is_shared)
+{
+    if (!is_shared) return bench_lines(n_bytes);
+    void *p = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return need(p == MAP_FAILED ? NULL : p);
+}
+
+static attn_bench attn_open(const bench *b, const shape *s, fxi_dtype type, int n_layer,
+                            bool is_shared)
 {
     attn_bench t = {.b = b, .s = s, .scratch_floats = fxi_attn_scratch(s->group, s->head_dim)};
     size_t row = fxi_kv_bytes(type, s->n_kv_head * s->head_dim),
            n_head = (size_t)(s->n_kv_head * s->group);
     size_t n_q = (size_t)(s->n_seq * n_query_tok(s)) * n_head * (size_t)s->head_dim;
-    t.seq_bytes = 2 * row * (size_t)s->n_pos;
-    t.cache = bench_lines((size_t)s->n_seq * t.seq_bytes);
+    t.is_shared = is_shared;
+    t.seq_bytes = 2 * row * (size_t)(n_layer * s->n_pos);
+    t.cache = open_cache((size_t)s->n_seq * t.seq_bytes, is_shared);
     t.table = bench_lines((size_t)s->n_pos * sizeof *t.table);
     t.scratch_floats = (t.scratch_floats + 15) / 16 * 16;
     t.scratch = bench_lines((size_t)fxi_pool_n_thread(b->pool) * t.scratch_floats * sizeof(float));
@@ -191,27 +202,35 @@ static attn_bench attn_open(const bench *b, const shape *s, fxi_dtype type)
 
 static void attn_close(attn_bench *t)
 {
-    free(t->cache), free(t->table), free(t->scratch), free((float *)t->a.q), free(t->a.out);
+    if (t->is_shared)
+        munmap(t->cache, (size_t)t->s->n_seq * t->seq_bytes);
+    else
+        free(t->cache);
+    free(t->table), free(t->scratch), free((float *)t->a.q), free(t->a.out);
     free((float *)t->a.sink);
 }
 
-// Compares the last call with ref.
-static void check_bits(attn_bench *t)
+// Compares a call with ref.
+static void check_call(const attn_bench *t, fxi_attn a, const char *what)
 {
-    fxi_attn a = make_call(t, n_call(t) - 1);
     const char *type = fxi_dtype_find(a.kv_type)->name;
-    size_t row = (size_t)(a.n_head * a.head_dim);
-    size_t n = (size_t)(a.n_kv_head * a.group * a.head_dim);
+    const size_t row = (size_t)(a.n_head * a.head_dim);
+    const size_t n = (size_t)(a.n_kv_head * a.group * a.head_dim);
     float *got = bench_lines((size_t)a.n_tok * row * sizeof *got);
     a.scratch = t->scratch;
     t->b->k->attention(&a);
     memcpy(got, a.out, (size_t)a.n_tok * row * sizeof *got);
     fxi_kernels_get("ref")->attention(&a);
     for (size_t i = 0; i < (size_t)a.n_tok; i++) {
-        size_t at = i * row + (size_t)(a.kv_head * a.group * a.head_dim);
-        bench_same_bits(t->b, t->s->what, type, got + at, a.out + at, n * sizeof *got);
+        const size_t at = i * row + (size_t)(a.kv_head * a.group * a.head_dim);
+        bench_same_bits(t->b, what, type, got + at, a.out + at, n * sizeof *got);
     }
     free(got);
+}
+
+static void check_last(const attn_bench *t)
+{
+    check_call(t, make_call(t, n_call(t) - 1), t->s->what);
 }
 
 // Positions that a decode, or the token at position pos, attends to.
@@ -238,11 +257,11 @@ static void print_row(const attn_bench *t, const char *lies, double s)
 
 static void bench_shape(const bench *b, const shape *s, fxi_dtype type)
 {
-    attn_bench t = attn_open(b, s, type);
+    attn_bench t = attn_open(b, s, type, 1, false);
     bench_timed timed = {.run = run_calls, .arg = &t};
     double took;
     lay_out(&t, 0);
-    check_bits(&t);
+    check_last(&t);
     bench_limits_before(b);
     bench_time(b, &timed, 1, &took);
     print_row(&t, "", took);
@@ -252,13 +271,13 @@ static void bench_shape(const bench *b, const shape *s, fxi_dtype type)
 // Contiguous and in blocks, in turn.
 static void against_blocks(const bench *b, const shape *s, int shift)
 {
-    attn_bench t[2] = {attn_open(b, s, FXI_F16), attn_open(b, s, FXI_F16)};
+    attn_bench t[2] = {attn_open(b, s, FXI_F16, 1, false), attn_open(b, s, FXI_F16, 1, false)};
     bench_timed timed[2];
     double took[2];
     char lies[32];
     for (int k = 0; k < 2; k++) {
         lay_out(&t[k], k * shift);
-        check_bits(&t[k]);
+        check_last(&t[k]);
         timed[k] = (bench_timed){.run = run_calls, .arg = &t[k]};
     }
     bench_limits_before(b);
@@ -300,38 +319,29 @@ enum { N_PLANE = 160, N_SEQ = 2, MAX_WAY = 7 };
 
 static const int view_planes[MAX_WAY] = {1, 2, 4, 8, 16, 32, N_PLANE};
 
-typedef struct planes_shape {
-    int head_dim, group, n_kv_head, n_pos;
+static const struct {
+    shape s;
     bool huge; // pages of 2 MiB, otherwise those that a memfd has
-} planes_shape;
-
-static const planes_shape shapes[] = {
-    {128, 8, 8, 1024, false}, {64, 8, 4, 4096, false}, {128, 8, 8, 1024, true}};
-
-typedef struct planes_bench {
-    const bench *b;
-    const planes_shape *s;
-    fxi_attn a; // of the first sequence
-    size_t row_bytes, seq_bytes;
-    char *cache;    // [N_SEQ][seq_bytes]
-    float *scratch; // [n_thread][scratch_floats]
-    size_t scratch_floats;
-} planes_bench;
+} planes_shapes[] = {{{"decode", 128, 8, 8, N_SEQ, 1024, false, 0, 0, false}, false},
+                     {{"decode", 64, 8, 4, N_SEQ, 4096, false, 0, 0, false}, false},
+                     {{"decode", 128, 8, 8, N_SEQ, 1024, false, 0, 0, false}, true}};
 
 typedef struct planes_way {
-    planes_bench *t;
+    const attn_bench *t;
     fxi_kv_view view; // of the first sequence
     atomic_int next;
 } planes_way;
 
 static fxi_attn call_of(const planes_way *w, int layer, int seq)
 {
-    const planes_bench *t = w->t;
-    const size_t row = (size_t)(t->a.n_head * t->a.head_dim);
+    fxi_attn a = w->t->a;
+    const size_t row = (size_t)(a.n_head * a.head_dim);
     fxi_kv_view own = w->view;
-    own.base += (size_t)seq * t->seq_bytes;
-    fxi_attn a = t->a;
+    own.base += (size_t)seq * w->t->seq_bytes;
     a.view = fxi_kv_layer(&own, layer);
+    a.n_kv_head = w->t->s->n_kv_head;
+    a.n_tok = 1;
+    a.pos = w->t->s->n_pos - 1;
     a.q += (size_t)seq * row;
     a.out += (size_t)seq * row;
     return a;
@@ -356,104 +366,54 @@ static void run_way(void *arg)
     fxi_pool_run(pool, read_caches, w, fxi_pool_n_thread(pool));
 }
 
-static void check_way(const planes_way *w)
-{
-    const size_t n = (size_t)(w->t->a.n_head * w->t->a.head_dim);
-    float *got = bench_lines(n * sizeof *got);
-    fxi_attn a = call_of(w, N_PLANE / 2 - 1, N_SEQ - 1);
-    a.scratch = w->t->scratch;
-    w->t->b->k->attention(&a);
-    memcpy(got, a.out, n * sizeof *got);
-    fxi_kernels_get("ref")->attention(&a);
-    bench_same_bits(w->t->b, "planes", "f16", got, a.out, n * sizeof *got);
-    free(got);
-}
-
 // Whatever row a view finds in the cache is one of these: rows lie end to end.
-static void fill_rows(planes_bench *t)
+static void fill_rows(const attn_bench *t, size_t row_bytes)
 {
     enum { N_NOISE = 64 };
     const int n = t->s->n_kv_head * t->s->head_dim;
     float *noise = bench_random_floats((size_t)(N_NOISE * n));
-    for (size_t i = 0; i * t->row_bytes < N_SEQ * t->seq_bytes; i++)
+    for (size_t i = 0; i * row_bytes < N_SEQ * t->seq_bytes; i++)
         t->b->k->store_kv[FXI_F16](noise + i * 7 % N_NOISE * (size_t)n, n,
-                                   t->cache + i * t->row_bytes);
+                                   t->cache + i * row_bytes);
     free(noise);
 }
 
-static planes_bench open_planes(const bench *b, const planes_shape *s)
+static void planes_of(const bench *b, const shape *s, bool huge)
 {
-    const int n_head = s->n_kv_head * s->group, n_q = N_SEQ * n_head * s->head_dim;
-    planes_bench t = {.b = b, .s = s};
-    t.row_bytes = fxi_kv_bytes(FXI_F16, s->n_kv_head * s->head_dim);
-    t.seq_bytes = N_PLANE * (size_t)s->n_pos * t.row_bytes;
-    // Shared memory has the pages of a memfd; what bench_lines gives has huge ones.
-    t.cache = s->huge ? bench_lines(N_SEQ * t.seq_bytes)
-                      : mmap(NULL, N_SEQ * t.seq_bytes, PROT_READ | PROT_WRITE,
-                             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    need(t.cache == MAP_FAILED ? NULL : t.cache);
-    t.scratch_floats = (fxi_attn_scratch(s->group, s->head_dim) + 15) / 16 * 16;
-    t.scratch = bench_lines((size_t)fxi_pool_n_thread(b->pool) * t.scratch_floats * sizeof(float));
-    t.a = (fxi_attn){.kv_type = FXI_F16,
-                     .n_kv_head = s->n_kv_head,
-                     .n_head = n_head,
-                     .head_dim = s->head_dim,
-                     .group = s->group,
-                     .n_tok = 1,
-                     .pos = s->n_pos - 1,
-                     .q = bench_random_floats((size_t)n_q),
-                     .out = bench_lines((size_t)n_q * sizeof(float)),
-                     .scale = 1 / sqrtf((float)s->head_dim)};
-    fill_rows(&t);
-    return t;
-}
-
-static void close_planes(planes_bench *t)
-{
-    if (t->s->huge)
-        free(t->cache);
-    else
-        munmap(t->cache, N_SEQ * t->seq_bytes);
-    free(t->scratch), free((float *)t->a.q), free(t->a.out);
-}
-
-static fxi_kv_view view_of(const planes_bench *t, int k)
-{
-    const size_t tok = (size_t)k * t->row_bytes;
-    return (fxi_kv_view){.base = t->cache,
-                         .plane_stride_bytes = t->row_bytes,
-                         .tok_stride_bytes = tok,
-                         .view_planes = k,
-                         .view_stride_bytes = tok * (size_t)t->s->n_pos};
-}
-
-static void planes_of(const bench *b, const planes_shape *s)
-{
-    planes_bench t = open_planes(b, s);
+    attn_bench t = attn_open(b, s, FXI_F16, N_PLANE / 2, !huge);
+    const size_t row_bytes = t.a.view.tok_stride_bytes;
     planes_way way[MAX_WAY];
     bench_timed timed[MAX_WAY];
     double took[MAX_WAY];
+    fill_rows(&t, row_bytes);
     for (int i = 0; i < MAX_WAY; i++) {
-        way[i] = (planes_way){.t = &t, .view = view_of(&t, view_planes[i])};
+        const size_t tok = (size_t)view_planes[i] * row_bytes;
+        way[i] = (planes_way){.t = &t,
+                              .view = {.base = t.cache,
+                                       .plane_stride_bytes = row_bytes,
+                                       .tok_stride_bytes = tok,
+                                       .view_planes = view_planes[i],
+                                       .view_stride_bytes = tok * (size_t)s->n_pos}};
         timed[i] = (bench_timed){.run = run_way, .arg = &way[i]};
-        check_way(&way[i]);
+        check_call(&t, call_of(&way[i], N_PLANE / 2 - 1, N_SEQ - 1), "planes");
     }
     bench_limits_before(b);
     bench_time(b, timed, MAX_WAY, took);
     for (int i = 0; i < MAX_WAY; i++) {
         char op[96];
         snprintf(op, sizeof op, "decode group %d x%d planes %d%s", s->group, N_SEQ, view_planes[i],
-                 s->huge ? " huge pages" : "");
+                 huge ? " huge pages" : "");
         const double n_pair = (double)s->n_pos * (N_PLANE / 2) * N_SEQ;
         bench_print_row(b, op, "f16", s->n_pos, s->head_dim, 1, took[i],
                         (double)(N_SEQ * t.seq_bytes), 4.0 * s->head_dim * t.a.n_head * n_pair,
                         BENCH_FMA);
     }
-    close_planes(&t);
+    attn_close(&t);
 }
 
 void bench_planes(bench *b)
 {
     if (b->only_type) return;
-    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) planes_of(b, &shapes[i]);
+    for (size_t i = 0; i < sizeof planes_shapes / sizeof planes_shapes[0]; i++)
+        planes_of(b, &planes_shapes[i].s, planes_shapes[i].huge);
 }

@@ -15,109 +15,76 @@ typedef struct row_results {
     char kv[N * sizeof(float)];
 } row_results;
 
-typedef struct row_op row_op;
+typedef enum row_kind {
+    RMS_NORM,
+    LAYER_NORM,
+    ADD_SCALED,
+    SOFTCAP,
+    SWIGLU,
+    SWIGLU_CLAMPED,
+    GEGLU,
+    GEGLU_ERF,
+    RELU,
+    ADD,
+    ROPE,
+    QUANT_Q8,
+    STORE_KV
+} row_kind;
+
+static const struct row_op {
+    const char *name;
+    row_kind kind;
+    fxi_dtype type; // of the result
+} ops[] = {{"rms_norm", RMS_NORM, FXI_F32},
+           {"layer_norm", LAYER_NORM, FXI_F32},
+           {"add_scaled", ADD_SCALED, FXI_F32},
+           {"softcap", SOFTCAP, FXI_F32},
+           {"swiglu", SWIGLU, FXI_F32},
+           {"swiglu_clamped", SWIGLU_CLAMPED, FXI_F32},
+           {"geglu", GEGLU, FXI_F32},
+           {"geglu_erf", GEGLU_ERF, FXI_F32},
+           {"relu", RELU, FXI_F32},
+           {"add", ADD, FXI_F32},
+           {"rope", ROPE, FXI_F32},
+           {"quant_q8", QUANT_Q8, FXI_Q8_0},
+           {"store_kv", STORE_KV, FXI_F32},
+           {"store_kv", STORE_KV, FXI_F16},
+           {"store_kv", STORE_KV, FXI_BF16},
+           {"store_kv", STORE_KV, FXI_Q8_0}};
 
 typedef struct row_bench {
     const fxi_kernels *k;
-    const row_op *op;
+    const struct row_op *op;
     float *x, *w; // [N]
     row_results *out;
 } row_bench;
 
-struct row_op {
-    const char *name;
-    fxi_dtype type; // of the result
-    void (*run)(const row_bench *r);
-};
-
-static void run_rms_norm(const row_bench *r)
+static void run_row(const row_bench *r)
 {
-    r->k->rms_norm(r->x, r->w, N, 1e-5f, r->out->y);
+    const fxi_kernels *k = r->k;
+    row_results *out = r->out;
+    if (r->op->kind == ADD_SCALED || r->op->kind == SOFTCAP) memcpy(out->y, r->x, N * sizeof *r->x);
+    switch (r->op->kind) {
+    case RMS_NORM: k->rms_norm(r->x, r->w, N, 1e-5f, out->y); break;
+    case LAYER_NORM: k->layer_norm(r->x, r->w, r->x, N, 1e-5f, out->y); break;
+    case ADD_SCALED: k->add_scaled(out->y, r->w, 0.5f, N); break;
+    case SOFTCAP: k->softcap(out->y, 30, N); break;
+    case SWIGLU: k->gate[FXI_ACT_SILU](r->x, r->w, N, out->y); break;
+    case SWIGLU_CLAMPED: k->gate[FXI_ACT_CLAMPED](r->x, r->w, N, out->y); break;
+    case GEGLU: k->gate[FXI_ACT_GELU](r->x, r->w, N, out->y); break;
+    case GEGLU_ERF: k->gate[FXI_ACT_GELU_ERF](r->x, r->w, N, out->y); break;
+    case RELU: k->act[FXI_ACT_RELU](r->x, N, out->y); break;
+    case ADD: k->add(out->y, r->x, N); break;
+    case ROPE: k->rope(out->y, N / HEAD_DIM, HEAD_DIM, HEAD_DIM / 2, r->x, r->w); break;
+    case QUANT_Q8: k->quant_q8(r->x, N, out->q, out->d, out->sum); break;
+    case STORE_KV: k->store_kv[r->op->type](r->x, N, out->kv); break;
+    }
 }
-
-static void run_layer_norm(const row_bench *r)
-{
-    r->k->layer_norm(r->x, r->w, r->x, N, 1e-5f, r->out->y);
-}
-
-static void run_add_scaled(const row_bench *r)
-{
-    memcpy(r->out->y, r->x, N * sizeof *r->x);
-    r->k->add_scaled(r->out->y, r->w, 0.5f, N);
-}
-
-static void run_softcap(const row_bench *r)
-{
-    memcpy(r->out->y, r->x, N * sizeof *r->x);
-    r->k->softcap(r->out->y, 30, N);
-}
-
-static void run_swiglu(const row_bench *r)
-{
-    r->k->gate[FXI_ACT_SILU](r->x, r->w, N, r->out->y);
-}
-
-static void run_swiglu_clamped(const row_bench *r)
-{
-    r->k->gate[FXI_ACT_CLAMPED](r->x, r->w, N, r->out->y);
-}
-
-static void run_geglu(const row_bench *r)
-{
-    r->k->gate[FXI_ACT_GELU](r->x, r->w, N, r->out->y);
-}
-
-static void run_geglu_erf(const row_bench *r)
-{
-    r->k->gate[FXI_ACT_GELU_ERF](r->x, r->w, N, r->out->y);
-}
-
-static void run_relu(const row_bench *r)
-{
-    r->k->act[FXI_ACT_RELU](r->x, N, r->out->y);
-}
-
-static void run_add(const row_bench *r)
-{
-    r->k->add(r->out->y, r->x, N);
-}
-
-static void run_rope(const row_bench *r)
-{
-    r->k->rope(r->out->y, N / HEAD_DIM, HEAD_DIM, HEAD_DIM / 2, r->x, r->w);
-}
-
-static void run_quant_q8(const row_bench *r)
-{
-    r->k->quant_q8(r->x, N, r->out->q, r->out->d, r->out->sum);
-}
-
-static void run_store_kv(const row_bench *r)
-{
-    r->k->store_kv[r->op->type](r->x, N, r->out->kv);
-}
-
-static const row_op ops[] = {{"rms_norm", FXI_F32, run_rms_norm},
-                             {"layer_norm", FXI_F32, run_layer_norm},
-                             {"add_scaled", FXI_F32, run_add_scaled},
-                             {"softcap", FXI_F32, run_softcap},
-                             {"swiglu", FXI_F32, run_swiglu},
-                             {"swiglu_clamped", FXI_F32, run_swiglu_clamped},
-                             {"geglu", FXI_F32, run_geglu},
-                             {"geglu_erf", FXI_F32, run_geglu_erf},
-                             {"relu", FXI_F32, run_relu},
-                             {"add", FXI_F32, run_add},
-                             {"rope", FXI_F32, run_rope},
-                             {"quant_q8", FXI_Q8_0, run_quant_q8},
-                             {"store_kv", FXI_F32, run_store_kv},
-                             {"store_kv", FXI_F16, run_store_kv},
-                             {"store_kv", FXI_BF16, run_store_kv},
-                             {"store_kv", FXI_Q8_0, run_store_kv}};
 
 static void run_rows(void *arg)
 {
     const row_bench *r = arg;
-    for (int i = 0; i < ROW_REPEAT; i++) r->op->run(r);
+    for (int i = 0; i < ROW_REPEAT; i++) run_row(r);
 }
 
 // The result of one row, in memory of its own.
@@ -127,11 +94,11 @@ static row_results *row_result(row_bench r, const fxi_kernels *k)
     r.out = bench_lines(sizeof *r.out);
     memset(r.out, 0, sizeof *r.out);
     memcpy(r.out->y, r.w, sizeof r.out->y);
-    r.op->run(&r);
+    run_row(&r);
     return r.out;
 }
 
-static void bench_op(const bench *b, row_bench *r, const row_op *op)
+static void bench_op(const bench *b, row_bench *r, const struct row_op *op)
 {
     const char *type = fxi_dtype_find(op->type)->name;
     r->op = op;

@@ -131,12 +131,6 @@ static void add_told(watch_sum *sum, const told *a, const told *b)
     sum->n_sent += b->sent - a->sent;
 }
 
-// Whether a client has gone is seen a little later.
-static void await_nobody(const server *srv)
-{
-    while (ask_told(srv).clients > 0) sleep_ms(1);
-}
-
 // What is sent is counted a little later.
 static told await_first(const server *srv, const told *start)
 {
@@ -173,7 +167,7 @@ static void run_watched(bench *b, watch_sum *sum, watch_costs *costs)
     add_told(sum, &before, &after);
     samples_add(&sum->first_bytes, (before.bytes - start.bytes) / N_ONLOOKER / 1e3);
     samples_add(&sum->reading, o.cpu_ns / (after.at_ns - start.at_ns) * 100);
-    await_nobody(&b->srv);
+    while (ask_told(&b->srv).clients > 0) sleep_ms(1); // seen a little later
 }
 
 static void run_sample(bench *b, bool begins_watched, watch_sum *sum)

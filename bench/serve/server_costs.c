@@ -45,15 +45,6 @@ static void add_pass(level_sum *l, int side, const work *w, const pass *p)
     l->n_failed += p->n_failed;
 }
 
-static int count_different(const work *w, const pass *a, const pass *b)
-{
-    int n = 0;
-    for (int i = 0; i < w->n_order; i++)
-        n += a->answer[i].n != b->answer[i].n ||
-             memcmp(a->answer[i].p, b->answer[i].p, a->answer[i].n) != 0;
-    return n;
-}
-
 // The sides take turns in going first.
 static void run_repeat(bench *b, int level, int repeat, level_sum *l)
 {
@@ -69,7 +60,10 @@ static void run_repeat(bench *b, int level, int repeat, level_sum *l)
     samples_add(&l->more_time, (p[SERVER].wall_ns / p[ENGINE].wall_ns - 1) * 100);
     samples_add(&l->more_cpu, (p[SERVER].cpu_ns / p[ENGINE].cpu_ns - 1) * 100);
     l->n_request += w.n_order;
-    l->n_different += count_different(&w, &p[SERVER], &p[ENGINE]);
+    for (int i = 0; i < w.n_order; i++) {
+        const fxi_buf *a = &p[SERVER].answer[i], *other = &p[ENGINE].answer[i];
+        l->n_different += a->n != other->n || memcmp(a->p, other->p, a->n) != 0;
+    }
     for (int side = 0; side < N_SIDE; side++) pass_free(&p[side], &w);
     work_free(&w);
 }

@@ -202,12 +202,6 @@ static void abuser_start(abuser *a, const abuse *kind, const server *srv)
     if (e) die("thread: %s", strerror(e));
 }
 
-static void abuser_stop(abuser *a)
-{
-    a->stop = true;
-    pthread_join(a->thread, NULL);
-}
-
 // ---- the victim
 //
 // One client's requests, alone and beside each kind of abuser: how long they take, and whether any
@@ -232,20 +226,15 @@ static void run_victim(bench *b, victim_sum *v)
     work_free(&w);
 }
 
-// Abusers run at the lowest priority, so the first one may be late.
-static void await_abuser(const abuser *a)
-{
-    for (int i = 0; i < 1000 && !a->n_begun; i++) sleep_ms(10);
-    sleep_ms(200);
-}
-
 static void run_beside(bench *b, const abuse *kind, victim_sum *v, int *n_abuse)
 {
     abuser a;
     abuser_start(&a, kind, &b->srv);
-    await_abuser(&a);
+    for (int i = 0; i < 1000 && !a.n_begun; i++) sleep_ms(10); // its priority is the lowest
+    sleep_ms(200);
     run_victim(b, v);
-    abuser_stop(&a);
+    a.stop = true;
+    pthread_join(a.thread, NULL);
     *n_abuse += a.n_begun;
 }
 

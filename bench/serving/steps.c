@@ -11,64 +11,51 @@
 
 enum { PROMPT_TOK = 128, N_WARM_UP = 2, GROUP = 8, MAX_BATCH = 64 };
 
-static void ask_greedy(fx_request *req)
-{
-    (void)req;
-}
-
-static void ask_everything(fx_request *req)
-{
-    req->sampling = (fx_sampling){
-        .temperature = 0.8f,
-        .top_k = 40,
-        .top_p = 0.95f,
-        .min_p = 0.01f,
-        .typical_p = 0.95f,
-        .repetition_penalty = 1.1f,
-        .presence_penalty = 0.5f,
-        .frequency_penalty = 0.5f,
-        .seed = 7,
-    };
-}
-
-// Random weights are the worst case: nearly all tokens are likely.
-static void ask_top_p(fx_request *req)
-{
-    req->sampling.temperature = 1;
-    req->sampling.top_p = 0.95f;
-}
-
-static void ask_logprobs(fx_request *req)
-{
-    req->logprobs = true;
-    req->n_top = 5;
-}
-
-static void ask_choices(fx_request *req)
-{
-    req->n_choice = GROUP;
-    req->sampling.temperature = 1;
-}
-
-static void ask_beams(fx_request *req)
-{
-    req->beam_width = GROUP;
-    req->n_choice = GROUP;
-}
+typedef enum asks { GREEDY, EVERY_RULE, TOP_P, LOGPROBS, CHOICES, BEAMS } asks;
 
 static const struct mode {
     const char *name;
-    int n_seq; // of a request
-    void (*ask)(fx_request *req);
+    asks asks;
+    int n_seq;    // of a request
     size_t found; // where its worst share is stored
 } modes[] = {
-    {"greedy", 1, ask_greedy, offsetof(bench_findings, share_plain)},
-    {"every rule", 1, ask_everything, offsetof(bench_findings, share_plain)},
-    {"top_p of all tokens", 1, ask_top_p, offsetof(bench_findings, share_top_p)},
-    {"5 logprobs", 1, ask_logprobs, offsetof(bench_findings, share_plain)},
-    {"8 choices each", GROUP, ask_choices, offsetof(bench_findings, share_forks)},
-    {"8 beams each", GROUP, ask_beams, offsetof(bench_findings, share_beams)},
+    {"greedy", GREEDY, 1, offsetof(bench_findings, share_plain)},
+    {"every rule", EVERY_RULE, 1, offsetof(bench_findings, share_plain)},
+    {"top_p of all tokens", TOP_P, 1, offsetof(bench_findings, share_top_p)},
+    {"5 logprobs", LOGPROBS, 1, offsetof(bench_findings, share_plain)},
+    {"8 choices each", CHOICES, GROUP, offsetof(bench_findings, share_forks)},
+    {"8 beams each", BEAMS, GROUP, offsetof(bench_findings, share_beams)},
 };
+
+// Changes a greedy request for one choice.
+static void ask_for(fx_request *req, const struct mode *m)
+{
+    req->n_choice = m->n_seq;
+    switch (m->asks) {
+    case GREEDY: break;
+    case EVERY_RULE:
+        req->sampling = (fx_sampling){.temperature = 0.8f,
+                                      .top_k = 40,
+                                      .top_p = 0.95f,
+                                      .min_p = 0.01f,
+                                      .typical_p = 0.95f,
+                                      .repetition_penalty = 1.1f,
+                                      .presence_penalty = 0.5f,
+                                      .frequency_penalty = 0.5f,
+                                      .seed = 7};
+        break;
+    case TOP_P: // random weights are the worst case: nearly all tokens are likely
+        req->sampling.temperature = 1;
+        req->sampling.top_p = 0.95f;
+        break;
+    case LOGPROBS:
+        req->logprobs = true;
+        req->n_top = 5;
+        break;
+    case CHOICES: req->sampling.temperature = 1; break;
+    case BEAMS: req->beam_width = GROUP; break;
+    }
+}
 
 enum { N_MODE = sizeof modes / sizeof modes[0] };
 
@@ -110,7 +97,7 @@ static void one_case(const bench *b, world *w, const struct mode *m, int batch, 
     int32_t *prompt = random_tokens(w, 1, PROMPT_TOK);
     // Room for the tokens that earlier sequences generate while later ones start.
     fx_request req = plain_request(prompt, PROMPT_TOK, b->size.n_step + MAX_BATCH + 4 * N_WARM_UP);
-    m->ask(&req);
+    ask_for(&req, m);
     for (int i = 0; i < n; i++) client_submit(&c[i], w, &req);
     do world_turn(w);
     while (w->now.n_seq != batch || w->now.n_tok != batch);

@@ -375,7 +375,7 @@ class Broken(cli.TestCase):
     def test_truncated(self):
         whole = cli.tiny_model().read_bytes()
         path = cli.scratch("cut.gguf")
-        for part in range(1, 16):
+        for part in range(1, 16) if cli.LONG else (1, 9, 15):
             path.write_bytes(whole[:len(whole) * part // 16])
             self.all_fail("cut.gguf", path, [("run", "-p", "x", "-m")])
             self.inspects(path, len(whole) * part // 16)
@@ -471,7 +471,7 @@ class Golden(cli.TestCase):
         texts = (self.VOCAB.parent / (self.VOCAB.name + ".inp")).read_bytes().split(b"\n__ggml_vocab_test__\n")
         lines = (self.VOCAB.parent / (self.VOCAB.name + ".out")).read_bytes().split(b"\n")[:len(texts)]
         self.assertEqual((len(texts), len(lines)), (47, 47))
-        for text, line in zip(texts, lines):
+        for text, line in list(zip(texts, lines))[::1 if cli.LONG else 9]:
             done = self.ok("tokenize", "-m", self.VOCAB, "--no-bos", stdin=text)
             self.assertEqual(done.stdout.split(), line.split(), text)
 
