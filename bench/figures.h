@@ -1,5 +1,5 @@
 // figures.h - shared by all benches: clocks, quantiles of samples, whether a goal is reached, and
-// the end of a program that cannot go on.
+// the end of a program that cannot continue.
 #ifndef BENCH_FIGURES_H
 #define BENCH_FIGURES_H
 

@@ -1,12 +1,8 @@
 // bench_kernels - how close the kernels come to the machine's limits, which are measured around
 // each row.
 //
-//   bench_kernels [--threads N] [--path NAME] [--only PART] [--type TYPE] [--tok N] [--n-in N]
-//                 [--n-out N] [--group N] [--row-ms MS] [--cpu-time] [--cached] [--goals] [--sweep]
-//
-// PART is linear, order, attention, planes, rows or pack. TYPE is a type of weights and selects
-// linear layers, their order of rounding and their packing only ("attention" selects attention
-// only). The runs of a row take --row-ms (default 300), so that everything takes about two minutes.
+// --help lists the options. --type selects linear layers, their order of rounding and their packing
+// only ("attention" selects attention only). Everything takes about two minutes.
 //
 // CSV on stdout: op,type,path,n_in,n_out,n_tok,threads,median_s,GB/s,GFLOP/s,limit GB/s,limit
 // GFLOP/s,ratio. The ratio is to the limit that binds: the memory bandwidth if that takes longer,
@@ -29,9 +25,7 @@
 #include "base/system/clock.h"
 #include "bench_kernels.h"
 
-// ---- memory, time and comparison
-//
-// Memory, time and comparison for all parts of bench_kernels.
+// ---- memory, time and comparison, for all parts
 
 enum { MIN_RUN = 5 };
 
@@ -76,9 +70,7 @@ void bench_same_bits(const bench *b, const char *op, const char *type, const voi
     die("%s %s of %s has not ref's bits", op, type, b->k->name);
 }
 
-// ---- goals, limits and rows
-//
-// Prints rows beside the machine's limits at that time, and keeps the goals.
+// ---- goals, limits and rows: each is printed with the machine's limits at that time
 
 #define JUST_NOW_S 0.05
 
@@ -182,28 +174,6 @@ void bench_print_plain(const bench *b, const char *op, const char *type, int n_i
 }
 
 // ---- the program
-//
-// How close the kernels come to the machine's limits, which are measured around each row.
-//
-// bench_kernels [--threads N] [--path NAME] [--only PART] [--type TYPE] [--tok N] [--n-in N]
-// [--n-out N] [--group N] [--row-ms MS] [--cpu-time] [--cached] [--goals] [--sweep]
-//
-// PART is linear, order, attention, planes, rows or pack. TYPE is a type of weights and selects
-// linear layers, their order of rounding and their packing only ("attention" selects attention
-// only). The runs of a row take --row-ms (default 300), so that everything takes about two minutes.
-//
-// CSV on stdout: op,type,path,n_in,n_out,n_tok,threads,median_s,GB/s,GFLOP/s,limit GB/s,limit
-// GFLOP/s,ratio. The ratio is to the limit that binds: the memory bandwidth if that takes longer,
-// otherwise the FMA peak or, for block types on paths that multiply integers, the int8 peak.
-//
-// --cpu-time measures the runs and the limits in the CPU time of one thread, which tells more than
-// wall time while others use the machine. With --cached a linear layer runs again and again on the
-// same weights: those of a small one stay in a cache, those of others are read from memory. --group
-// is how many panels of a float layer lie row by row (0: each lies for itself); if it is not given,
-// what is fastest on this machine.
-//
-// --goals prints the goals of the kernels on stderr at the end. --sweep times other divisions of
-// the work instead. If a kernel's bits differ from ref's, the program ends with status 1.
 
 static const bench_part parts[] = {{"linear", bench_linear},       {"order", bench_order},
                                    {"attention", bench_attention}, {"planes", bench_planes},

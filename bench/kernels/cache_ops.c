@@ -32,7 +32,7 @@ static const shape decode_4 = {"decode", 128, 4, 8, 4, 4096, false, 0, 0, false}
 static const shape prompt_8 = {"prompt", 64, 8, 4, 1, 2048, true, 0, 0, false};
 static const shape prompt_mha = {"prompt", 128, 1, 8, 1, 2048, true, 0, 0, false};
 
-// Other sizes of heads, windows, caps and sinks, beside the same shape without them.
+// Other sizes of heads, windows, caps and sinks, each next to the same shape without them.
 static const shape others[] = {
     {"decode", 80, 1, 32, 1, 4096, false, 0, 0, false},
     {"decode", 96, 1, 32, 1, 4096, false, 0, 0, false},

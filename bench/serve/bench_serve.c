@@ -1,10 +1,7 @@
-// bench_serve - what the server costs beside the engine alone, what its clients wait for, what it
-// takes while it idles, and what abusers, and those who watch its memory, cost others.
+// bench_serve - what the server costs over the engine alone, how long its clients wait, what it
+// takes while it idles, and what abusers and subscribers of its memory cost other clients.
 //
-//   bench_serve [-m FILE] [--threads N] [--repeat N] [--only NAME,...] [--streams N] [--csv FILE]
-//               [--quick] [--program FILE | --port N]
-//
-// The parts: floor, load, idle, victim, watch. Starts the program `flexinfer` beside this one as a
+// --help lists the options. Starts the program `flexinfer` of this folder as a
 // server, or, with --port, measures one that runs already; it should serve the same model, and its
 // CPU is not known. The engine alone runs in this process. Prints a table; --csv writes the same as
 // rows section,case,model,what,value,unit to FILE ("-": stdout, and no table). Last come the goals,
@@ -78,7 +75,7 @@ static const fxi_opt rows[] = {
     {"only", 0, "NAMES", FXI_OPT_STR, 0, 0, NULL, AT(only), 1,
      "parts to run, separated by commas: floor, load, idle, victim, watch"},
     {"program", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(program), 1,
-     "the program to start as `FILE serve`; default: flexinfer beside this one"},
+     "the program to start as `FILE serve`; default: flexinfer in the folder of this program"},
     {"port", 0, "N", FXI_OPT_INT, 0, 65535, "0", AT(port), 1,
      "measure the server at this port of 127.0.0.1; 0: start one"},
     {"csv", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(csv_path), 1,

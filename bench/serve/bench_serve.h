@@ -35,7 +35,7 @@ typedef struct bench_sizes {
 typedef struct bench_findings {
     double more_time, more_cpu; // of the server, at the worst level, in %
     double idle;                // CPU of the idle server, in %
-    double victim;              // worst p99 of a victim beside abusers over its own
+    double victim;              // worst p99 of a victim among abusers over its own
     double watch; // the most that more time with onlookers may be, at the worst level, in %
 } bench_findings;
 
@@ -98,7 +98,7 @@ void pass_free(pass *p, const work *w);
 void http_pass(bench *b, const work *w, pass *p);   // over sockets
 void engine_pass(bench *b, const work *w, pass *p); // on the engine in this process
 
-// ---- sides.c: a load that goes on until it is stopped
+// ---- sides.c: a load that runs until it is stopped
 
 typedef struct steady {
     bench *b;

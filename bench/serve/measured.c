@@ -15,7 +15,7 @@
 
 #include "bench_serve.h"
 
-// The program beside this one.
+// The option, or flexinfer in the folder of this program.
 static void find_program(char *path, size_t cap, const bench *b)
 {
     if (b->program) {
@@ -143,9 +143,7 @@ int server_connect_from(const server *s, uint32_t address)
     return -1;
 }
 
-// ---- figures of its page /metrics
-//
-// What the server says about itself: figures of its page /metrics.
+// ---- what the server says about itself: figures of its page /metrics
 
 void metrics_ask(const server *srv, metrics *m)
 {

@@ -1,7 +1,7 @@
 // onlookers.c - what subscribers of /kv/stream cost: the same load with four of them and without,
 // in turn. One thread reads for all of them and drops what it reads, as cheap as a reader can be.
 //
-// The load goes on all the time. One sample is four slices of it, alone, watched, watched, alone or
+// The load never stops. One sample is four slices of it, alone, watched, watched, alone or
 // the other way round, so that what drifts cancels. A slice is watched once all onlookers have
 // their first snapshot: opening a page costs once, keeping it open costs all the time. What a slice
 // gets done is counted in tokens, including those of prompts, by the server. The effect is smaller

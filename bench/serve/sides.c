@@ -1,5 +1,5 @@
 // sides.c - requests as both sides need them; passes of them over the server and over the engine
-// alone; and a load on the server that goes on until it is stopped.
+// alone; and a load on the server that runs until it is stopped.
 #include <errno.h>
 #include <jansson.h>
 #include <sys/epoll.h>
@@ -462,7 +462,7 @@ void engine_pass(bench *b, const work *w, pass *p)
 
 // ---- a load without end
 //
-// A load that goes on until it is stopped: each stream sends its next order once the last one is
+// A load that runs until it is stopped: each stream sends its next order once the last one is
 // answered. Answers are as long as chance wants, so that streams do not go in step, and any stretch
 // of time has as many prompts as any other. What was done in it is asked of the server.
 

@@ -1,4 +1,4 @@
-// victim.c - one client's requests, alone and beside each kind of abuser: how long they take, and
+// victim.c - one client's requests, alone and with each kind of abuser: how long they take, and
 // whether any fails.
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 
 // ---- abusers
 //
-// Clients that a server must bear: each kind is a thread that goes on until it is told to stop.
+// Clients that a server must bear: each kind is a thread that runs until it is stopped.
 //
 // The threads run at the lowest priority, so that what a victim loses is the server's doing and not
 // that of our own work.
@@ -203,9 +203,6 @@ static void abuser_start(abuser *a, const abuse *kind, const server *srv)
 }
 
 // ---- the victim
-//
-// One client's requests, alone and beside each kind of abuser: how long they take, and whether any
-// fails.
 
 typedef struct victim_sum {
     samples first_ms, whole_ms;
@@ -262,7 +259,7 @@ static void end_victim(bench *b, victim_sum *v)
 void bench_victim(bench *b)
 {
     victim_sum own = {.n_failed = 0};
-    section(&b->out, "victim", "one client's requests beside abusers");
+    section(&b->out, "victim", "one client's requests among abusers");
     for (int r = 0; r < b->size.n_repeat; r++) run_victim(b, &own);
     const double own_ms = samples_at(&own.whole_ms, 0.99);
     victim_row(b, "alone", &own, NAN);

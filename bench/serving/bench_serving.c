@@ -1,9 +1,7 @@
-// bench_serving - what the engine costs beside the model, and what its scheduling and its prefix
+// bench_serving - what the engine adds to the model, and what its scheduling and its prefix
 // cache gain.
 //
-//   bench_serving [-m FILE] [--threads N] [--repeat N] [--only NAME,...] [--csv FILE] [--quick]
-//
-// The parts: outside, ttft, prepare, chat, prefix, preempt. Prints a table; --csv writes the same
+// --help lists the options. Prints a table; --csv writes the same
 // as rows section,case,model,what,value,unit to FILE ("-": stdout, and no table). Last come the
 // goals, on stderr with --csv -; the exit status does not depend on them.
 //

@@ -175,9 +175,7 @@ double client_ttft_ms(const client *c)
     return (c->first_ns - c->submit_ns) / 1e6;
 }
 
-// ---- prompts
-//
-// Prompts: real text like that of users, and random tokens if only their number matters.
+// ---- prompts: real text like that of users, and random tokens if only their number matters
 
 static const char text[] =
     "Can you tell me a story about a small boat that wanted to see the sea? It should be short, "

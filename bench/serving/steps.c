@@ -1,4 +1,4 @@
-// steps.c - what steps cost: outside the model, beside a long prompt, and where caches grow.
+// steps.c - what steps cost: outside the model, next to a long prompt, and where caches grow.
 #include "bench_serving.h"
 
 // ---- outside
@@ -328,7 +328,7 @@ void bench_ttft(bench *b)
 //
 // 32 sequences decode with lengths one token apart, so that in nearly every step one of them needs
 // a new chunk. Without look-ahead, the extend creates and maps that chunk; with it, the mapper
-// thread does so beside the forward pass of an earlier step. Both run in turn in one engine. What a
+// thread does so during the forward pass of an earlier step. Both run in turn in one engine. What a
 // step spends on memory is all its extends plus the KV manager's step, which wakes the mapper
 // thread; if that thread takes our core, its work is counted here. How prompts share steps does not
 // depend on time here, so that both ways grow through the same lengths.

@@ -6,10 +6,10 @@
 //
 // Models with random weights quote nothing, and small trained ones little. So the model computes
 // every row and draws every token, but what was drawn is replaced by the next token of the text's
-// answer. Whether a draft comes true depends on the text alone; what passes take is real. A real
+// answer. Whether a draft is accepted depends on the text alone; what passes take is real. A real
 // model's answer quotes its prompt as much or as little as these do.
 //
-// Each text is asked for without drafts and with them in turns, on one engine, which goes on
+// Each text is asked for without drafts and with them in turns, on one engine, which keeps
 // learning what drafts are worth; `again` asks for it once more where its answer is recorded. Time
 // counts from the first token to the last.
 //
@@ -70,7 +70,7 @@ typedef struct text {
     uint64_t seed;
 } text;
 
-// What is asked for, by whoever waits; the engine's thread fills it.
+// A request and its times; the engine's thread fills them in, the caller waits.
 typedef struct asked {
     pthread_mutex_t mu;
     pthread_cond_t done;
@@ -169,7 +169,7 @@ static void run_text(fx_engine *eng, const options *o, text *t, kind_sums *k)
     double s[N_WAY], cpu_s[N_WAY];
     for (int i = 0; i < o->n_repeat; i++) {
         for (int how = 0; how < AGAIN; how++) {
-            const int turn = how ^ (i & 1); // who goes first gains nothing by it
+            const int turn = how ^ (i & 1); // being first is no advantage
             s[turn] = ask_text(eng, t, o->max_tok, turn, &k->way[turn], &cpu_s[turn]);
         }
         if (!i || t->n_choice) (void)ask_text(eng, t, o->max_tok, AGAIN, &unused, cpu_s + AGAIN);

@@ -97,7 +97,7 @@ uint64_t seq_read(const world *w, const vt_seq *s, uint32_t len_tok);  // host o
 void seq_copy(const world *w, vt_seq *to, const vt_seq *from, uint32_t len_tok); // host only
 uint32_t *random_tokens(uint64_t seed, uint32_t n);                              // free() it
 
-// ---- vtensor_world.c: the work of a step beside the manager's
+// ---- vtensor_world.c: the other work of a step
 
 typedef struct busywork {
     uint64_t *v;

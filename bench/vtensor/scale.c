@@ -70,7 +70,7 @@ static vt_seq *grown(scale *s, uint32_t n_tok)
 
 // ---- Calls
 
-// Of one sequence, and of the manager.
+// Calls on one sequence, and on the manager.
 #define SEQ_CALLS(X)   \
     X(create)          \
     X(match)           \
@@ -157,7 +157,7 @@ static void note_chunks(void *ud, uint64_t first, uint64_t n, uint32_t group, vt
     *(uint64_t *)ud += n;
 }
 
-// What the sequence has left is to be done, and nothing beside it.
+// Only what the sequence has left is to be done.
 static void whole_manager(scale *s, call_times *us, uint32_t round)
 {
     const uint64_t less = MOST_BYTES - (round & 1) * GIB;

@@ -1,4 +1,4 @@
-// sharing.c - what sharing a prompt costs beside copying it, and what is counted, not timed:
+// sharing.c - what sharing a prompt costs compared with copying it, and what is counted, not timed:
 // mappings, physical bytes, system calls.
 #include <math.h>
 #include <stdlib.h>

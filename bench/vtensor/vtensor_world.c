@@ -246,8 +246,6 @@ void row_meter(bench *b, meter *mt, const char *name)
 }
 
 // ---- the work of a step: reads of more memory than a cache holds
-//
-// The work of a step beside the manager's: reads of more memory than a cache holds.
 
 enum { PIECE = 1 << 14 };
 

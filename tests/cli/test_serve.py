@@ -284,7 +284,7 @@ class Log(cli.TestCase):
         self.assertGreater(seen[1]["body_bytes"], 20000)
 
     def test_a_log_that_nobody_reads_holds_nobody_up(self):
-        """Requests go on; /metrics and, at the end, a line tell how many lines are gone."""
+        """Requests are served; /metrics and, at the end, a line of the log say how many lines were dropped."""
         server = self.serve("--log-level", "debug")
         connection = connect(self, server)
 

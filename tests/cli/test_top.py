@@ -1,4 +1,4 @@
-"""flexinfer top: its screen in tmux and as text beside what the server says of itself, sizes, keys, lost servers."""
+"""flexinfer top: its screen in tmux and as text, compared with what the server says of itself, sizes, keys, lost servers."""
 import json
 import os
 import re

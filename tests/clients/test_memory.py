@@ -15,7 +15,7 @@ import serving
 ORDER = {"prompt": "Once upon a time", "max_tokens": 12, "temperature": 0}
 MIB = 1 << 20
 QUEUE_BYTES = 96 * MIB
-# What a build with sanitizers needs beside it: shadow memory, what freed blocks are kept for.
+# What a build with sanitizers needs besides: shadow memory, and freed blocks that it keeps.
 ROOM = (4 if os.environ.get("FLEXINFER_SANITIZED") else 1) * 64 * MIB
 
 
@@ -75,7 +75,7 @@ class Memory(serving.TestCase):
 
     @unittest.skipIf(os.environ.get("FLEXINFER_SANITIZED"), "sanitizers need all the address space there is")
     def test_little_address_space(self):
-        """Allocations fail: requests end in an error or are served, and the server goes on."""
+        """Allocations fail: requests end in an error or are served, and the server keeps running."""
         probe = self.serve("--kv-memory", "16M", "--max-queue-bytes", "2G")
         with open(f"/proc/{probe.child.pid}/statm", encoding="ascii") as f:
             used = int(f.read().split()[0]) * resource.getpagesize()

@@ -161,7 +161,7 @@ def test_chat_stream(client, model):
 
 
 def test_chat_goes_on_with_the_last_message(client, model):
-    """An answer that is cut and sent back is gone on with as if it had not been cut."""
+    """An answer that is cut and sent back is continued as if it had not been cut."""
     args = {"model": model, "temperature": 0, "extra_body": {"ignore_eos": True}}
     whole = client.chat.completions.create(messages=MESSAGES, max_tokens=40, **args).choices[0].message.content
     part = client.chat.completions.create(messages=MESSAGES, max_tokens=15, **args).choices[0].message.content

@@ -1,4 +1,4 @@
-"""flexinfer as a user gets it: installed by itself or beside libvtensor, moved, and run; and its manual page."""
+"""flexinfer as a user gets it: installed by itself or with libvtensor, moved, and run; and its manual page."""
 import re
 import unittest
 
