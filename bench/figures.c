@@ -1,23 +1,56 @@
-// figures.c - time, samples and goals.
+// figures.c - clocks, samples and goals.
 #include "figures.h"
 
+#include <errno.h>
 #include <math.h>
-#include <stdbool.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <time.h>
 
-double now_ns(void)
+static double clock_ns(clockid_t clock)
 {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+double now_ns(void)
+{
+    return clock_ns(CLOCK_MONOTONIC);
+}
+
+double thread_cpu_ns(void)
+{
+    return clock_ns(CLOCK_THREAD_CPUTIME_ID);
+}
+
+double process_cpu_ns(void)
+{
+    return clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+}
+
+void sleep_ms(double ms)
+{
+    const double s = floor(ms / 1e3);
+    const struct timespec t = {(time_t)s, (long)((ms - s * 1e3) * 1e6)};
+    nanosleep(&t, NULL);
+}
+
+void die(const char *format, ...)
+{
+    va_list ap;
+    fprintf(stderr, "%s: ", program_invocation_short_name);
+    va_start(ap, format);
+    vfprintf(stderr, format, ap);
+    va_end(ap);
+    fputc('\n', stderr);
+    exit(1);
 }
 
 void *need(void *p)
 {
-    if (p) return p;
-    fprintf(stderr, "bench: no memory\n");
-    exit(1);
+    if (!p) die("no memory");
+    return p;
 }
 
 void samples_add(samples *s, double v)

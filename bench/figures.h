@@ -1,6 +1,5 @@
-// figures.h - shared by all benches: time, quantiles of samples, and whether a goal is reached.
-//
-// If memory runs out, the program ends with a line on stderr and status 1.
+// figures.h - shared by all benches: clocks, quantiles of samples, whether a goal is reached, and
+// the end of a program that cannot continue.
 #ifndef BENCH_FIGURES_H
 #define BENCH_FIGURES_H
 
@@ -8,8 +7,14 @@
 #include <stddef.h>
 #include <stdio.h>
 
-double now_ns(void); // since some moment in the past
-void *need(void *p); // p; ends the program if it is NULL
+double now_ns(void);        // since some moment in the past
+double thread_cpu_ns(void); // CPU time of the calling thread: what other programs do does not count
+double process_cpu_ns(void); // of all threads
+void sleep_ms(double ms);
+
+// Ends the program with status 1 and a line on stderr: its name and the text.
+__attribute__((noreturn, format(printf, 1, 2))) void die(const char *format, ...);
+void *need(void *p); // p; dies if it is NULL: memory has run out
 
 typedef struct samples {
     double *v;

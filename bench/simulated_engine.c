@@ -2,18 +2,10 @@
 
 #include "simulated_engine.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "engine/iteration.h"
+#include "figures.h"
 
 static const fxi_geometry small = {"small", 2, 64, 1, 1, 32, 1e6, SIMULATED_MOST_TOK};
-
-void die(const char *what)
-{
-    fprintf(stderr, "bench: %s\n", what);
-    exit(1);
-}
 
 static uint64_t clock_of(void *ud)
 {
@@ -33,7 +25,7 @@ void simulated_engine_open(simulated_engine *p, const char *manager, int max_seq
     p->opt.step_tok = step_tok;
     p->opt.kv_bytes = kv_bytes;
     p->r = (fxi_replay){.t = &p->trace, .opt = &p->opt, .out = &p->out};
-    if (fxi_replay_open(&p->r, &err) != FX_OK) die(err.text);
+    if (fxi_replay_open(&p->r, &err) != FX_OK) die("%s", err.text);
     p->r.model->before_pass = NULL;
     p->clock_us = 1000000;
     p->r.eng->journal.now_us = clock_of;
@@ -60,7 +52,7 @@ void simulated_engine_ask(simulated_engine *p, int n_prompt, int max_tok)
     q.ignore_eos = true;
     q.on_event = note_event;
     q.ud = p;
-    if (fx_submit(p->r.eng, &q, &id, &err) != FX_OK) die(err.text);
+    if (fx_submit(p->r.eng, &q, &id, &err) != FX_OK) die("%s", err.text);
 }
 
 void simulated_engine_close(simulated_engine *p)

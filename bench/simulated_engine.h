@@ -4,8 +4,8 @@
 // bench moves it.
 //
 // If something fails, the program ends with a line on stderr and status 1.
-#ifndef BENCH_PAPER_ENGINE_H
-#define BENCH_PAPER_ENGINE_H
+#ifndef BENCH_SIMULATED_ENGINE_H
+#define BENCH_SIMULATED_ENGINE_H
 
 #include "lab/replay.h"
 
@@ -31,8 +31,5 @@ void simulated_engine_open(simulated_engine *p, const char *manager, int max_seq
 void simulated_engine_ask(simulated_engine *p, int n_prompt, int max_tok);
 
 void simulated_engine_close(simulated_engine *p);
-
-// "bench: what" on stderr, and the end of the program with status 1.
-void die(const char *what);
 
 #endif

@@ -19,10 +19,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/fail.h"
-#include "base/system/grow.h"
 #include "figures.h"
 #include "format/vocab.h"
 #include "grammar/matcher/gram_matcher.h"
@@ -30,13 +28,9 @@
 
 enum { SPEND = 4000, N_AGAIN = 20 };
 
-typedef struct time_list {
-    double *us; // [n]
-    size_t n, cap, n_held;
-} time_list;
-
 typedef struct form_times {
-    time_list first, whole, again;
+    samples first, whole, again; // us
+    size_t n_held;
     int n_text;
 } form_times;
 
@@ -47,48 +41,28 @@ typedef struct bench_world {
     bool looks_ahead, may_skip;
 } bench_world;
 
-static void die_with(const char *what, const char *why)
-{
-    fprintf(stderr, "bench_grammar: %s: %s\n", what, why);
-    exit(1);
-}
-
 static void skip_or_die(const bench_world *w, const char *what, const char *why)
 {
-    if (!w->may_skip) die_with(what, why);
+    if (!w->may_skip) die("%s: %s", what, why);
     fprintf(stderr, "left out: %s: %s\n", what, why);
 }
 
-// Other processes do not count.
-static double cpu_ns(void)
+// The sample at this share of the way from the least to the most; 0: there is none.
+static double share_of(samples *s, double share)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
-}
-
-static int compare_times(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double share_of(time_list *t, double share)
-{
-    if (t->n) qsort(t->us, t->n, sizeof *t->us, compare_times);
-    return t->n ? t->us[(size_t)(share * (double)(t->n - 1))] : 0;
+    return s->n ? samples_at(s, share * (double)(s->n - 1) / (double)s->n + 1e-12) : 0;
 }
 
 static void open_vocab(bench_world *w, const char *path, const char *pre)
 {
     fx_error err;
-    if (fxi_vocab_open(path, pre, NULL, &w->vocab, &err) != FX_OK) die_with(path, err.text);
+    if (fxi_vocab_open(path, pre, NULL, &w->vocab, &err) != FX_OK) die("%s: %s", path, err.text);
     const int n = fxi_vocab_size(w->vocab);
     fxi_str *token = calloc((size_t)n, sizeof *token);
     for (int32_t i = 0; i < n; i++) token[i].p = fxi_vocab_bytes(w->vocab, i, &token[i].n);
-    const double start = cpu_ns();
-    if (fxi_gram_tokens_make(&w->tokens, token, (size_t)n, &err)) die_with(path, err.text);
-    fprintf(stderr, "%d tokens, their tries in %.1f ms\n", n, (cpu_ns() - start) / 1e6);
+    const double start = thread_cpu_ns();
+    if (fxi_gram_tokens_make(&w->tokens, token, (size_t)n, &err)) die("%s: %s", path, err.text);
+    fprintf(stderr, "%d tokens, their tries in %.1f ms\n", n, (thread_cpu_ns() - start) / 1e6);
     w->mask = calloc(fxi_matcher_n_word((size_t)n), sizeof *w->mask);
     free(token);
 }
@@ -117,27 +91,21 @@ static fxi_ids tokens_of_text(bench_world *w, const json_t *text)
     fxi_ids ids = {0};
     fx_error err;
     char *s = json_dumps(text, JSON_REAL_PRECISION(15) | JSON_ENCODE_ANY);
-    if (fxi_vocab_encode(w->vocab, s, strlen(s), 0, &ids, &err)) die_with(s, err.text);
+    if (fxi_vocab_encode(w->vocab, s, strlen(s), 0, &ids, &err)) die("%s: %s", s, err.text);
     free(s);
     return ids;
-}
-
-static void add_time(time_list *t, double us)
-{
-    if (!fxi_grow(&t->us, sizeof *t->us, t->n, &t->cap)) die_with("times", "out of memory");
-    t->us[t->n++] = us;
 }
 
 // What the worker does for a token that was left to it, in microseconds.
 static double wait_for_worker(fxi_gram_matcher *guide, const fxi_ids *ids, size_t n,
                               fxi_match_state *at)
 {
-    const double start = cpu_ns();
+    const double start = thread_cpu_ns();
     for (bool is_ready = false; !is_ready && fxi_gram_matcher_work(guide);) {
         size_t left = 0;
         if (fxi_gram_matcher_prepare(guide, ids->id, n, at, false, &left, &is_ready, NULL)) break;
     }
-    return (cpu_ns() - start) / 1e3;
+    return (thread_cpu_ns() - start) / 1e3;
 }
 
 // The mask of one token, and its time: of the engine's thread, and as a whole.
@@ -146,16 +114,16 @@ static fx_status find_mask(bench_world *w, fxi_gram_matcher *guide, const fxi_id
 {
     bool is_ready;
     size_t left = SPEND;
-    double start = cpu_ns(), worker_us = 0;
+    double start = thread_cpu_ns(), worker_us = 0;
     FX_TRY(fxi_gram_matcher_prepare(guide, ids->id, n, at, false, &left, &is_ready, err));
-    double us = (cpu_ns() - start) / 1e3;
-    t->first.n_held += !is_ready;
+    double us = (thread_cpu_ns() - start) / 1e3;
+    t->n_held += !is_ready;
     if (!is_ready) worker_us = wait_for_worker(guide, ids, n, at);
-    start = cpu_ns();
+    start = thread_cpu_ns();
     FX_TRY(fxi_gram_matcher_mask(guide, ids->id, n, at, w->mask, err));
-    us += (cpu_ns() - start) / 1e3;
-    add_time(&t->first, us);
-    add_time(&t->whole, us + worker_us);
+    us += (thread_cpu_ns() - start) / 1e3;
+    samples_add(&t->first, us);
+    samples_add(&t->whole, us + worker_us);
     return FX_OK;
 }
 
@@ -188,10 +156,9 @@ static void follow_texts(bench_world *w, fxi_gram_matcher *guide, const json_t *
     }
 }
 
-static void add_times(time_list *to, const time_list *from)
+static void add_times(samples *to, const samples *from)
 {
-    to->n_held += from->n_held;
-    for (size_t i = 0; i < from->n; i++) add_time(to, from->us[i]);
+    for (size_t i = 0; i < from->n; i++) samples_add(to, from->v[i]);
 }
 
 typedef struct form_row {
@@ -200,7 +167,7 @@ typedef struct form_row {
     fxi_matcher_stats stats;
 } form_row;
 
-static void print_times(time_list *t)
+static void print_times(samples *t)
 {
     printf("%.2f,%.2f,%.2f,", share_of(t, 0.5), share_of(t, 0.99), share_of(t, 1));
 }
@@ -209,7 +176,7 @@ static void print_row(const form_row *r, form_times *t)
 {
     printf("%s,%d,%zu,%.0f,%.0f,", r->name, t->n_text, t->first.n, r->compile_us, r->ahead_us);
     print_times(&t->first);
-    printf("%zu,", t->first.n_held);
+    printf("%zu,", t->n_held);
     print_times(&t->whole);
     print_times(&t->again);
     printf("%zu,%zu\n", r->stats.n_mask_made, r->stats.n_bytes >> 10);
@@ -217,27 +184,20 @@ static void print_row(const form_row *r, form_times *t)
 
 static void free_times(form_times *t)
 {
-    free(t->first.us);
-    free(t->whole.us);
-    free(t->again.us);
-}
-
-static double us_since(double start_ns)
-{
-    return (cpu_ns() - start_ns) / 1e3;
+    samples_free(&t->first), samples_free(&t->whole), samples_free(&t->again);
 }
 
 static void run_form(bench_world *w, const json_t *form, form_times *all)
 {
     form_times t = {0}, again = {0};
-    double start = cpu_ns();
+    double start = thread_cpu_ns();
     fxi_gram_matcher *guide = make_form_guide(w, form);
     form_row r = {.name = json_string_value(json_object_get(form, "name")),
-                  .compile_us = us_since(start)};
+                  .compile_us = (thread_cpu_ns() - start) / 1e3};
     if (!guide) return;
-    start = cpu_ns();
+    start = thread_cpu_ns();
     while (w->looks_ahead && fxi_gram_matcher_work(guide)) continue;
-    r.ahead_us = us_since(start);
+    r.ahead_us = (thread_cpu_ns() - start) / 1e3;
     follow_texts(w, guide, form, &t);
     for (int i = 0; i < N_AGAIN; i++) follow_texts(w, guide, form, &again);
     t.again = again.first;
@@ -247,7 +207,8 @@ static void run_form(bench_world *w, const json_t *form, form_times *all)
     add_times(&all->whole, &t.whole);
     add_times(&all->again, &t.again);
     all->n_text += t.n_text;
-    free(again.whole.us);
+    all->n_held += t.n_held;
+    samples_free(&again.whole);
     free_times(&t);
     fxi_gram_matcher_free(guide);
 }
@@ -262,7 +223,7 @@ static const char *take_options(bench_world *w, int argc, char **argv, int *at)
             w->may_skip = true;
         else if (!strcmp(argv[*at], "--pre") && *at + 1 < argc)
             pre = argv[++*at];
-    if (argc != *at + 2) die_with("usage", "[--pre NAME] [--ahead] [--skip] VOCABULARY FORMS");
+    if (argc != *at + 2) die("usage: [--pre NAME] [--ahead] [--skip] VOCABULARY FORMS");
     return pre;
 }
 
@@ -275,7 +236,7 @@ int main(int argc, char **argv)
     const char *pre = take_options(&w, argc, argv, &at);
     open_vocab(&w, argv[at], pre);
     json_t *forms = json_load_file(argv[at + 1], 0, &e);
-    if (!forms) die_with(argv[at + 1], e.text);
+    if (!forms) die("%s: %s", argv[at + 1], e.text);
     printf("form,answers,tokens,compile_us,ahead_us,first_p50_us,first_p99_us,first_max_us,held,"
            "whole_p50_us,whole_p99_us,whole_max_us,again_p50_us,again_p99_us,again_max_us,masks,"
            "kib\n");

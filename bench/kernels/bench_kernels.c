@@ -1,12 +1,8 @@
 // bench_kernels - how close the kernels come to the machine's limits, which are measured around
 // each row.
 //
-//   bench_kernels [--threads N] [--path NAME] [--only PART] [--type TYPE] [--tok N] [--n-in N]
-//                 [--n-out N] [--group N] [--row-ms MS] [--cpu-time] [--cached] [--goals] [--sweep]
-//
-// PART is linear, order, attention, planes, rows or pack. TYPE is a type of weights and selects
-// linear layers, their order of rounding and their packing only ("attention" selects attention
-// only). The runs of a row take --row-ms (default 300), so that everything takes about two minutes.
+// --help lists the options. --type selects linear layers, their order of rounding and their packing
+// only ("attention" selects attention only). Everything takes about two minutes.
 //
 // CSV on stdout: op,type,path,n_in,n_out,n_tok,threads,median_s,GB/s,GFLOP/s,limit GB/s,limit
 // GFLOP/s,ratio. The ratio is to the limit that binds: the memory bandwidth if that takes longer,
@@ -23,135 +19,221 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
+#include "base/number/rng.h"
 #include "base/system/clock.h"
 #include "bench_kernels.h"
 
-typedef struct options {
-    kernel_bench b;
-    int n_thread, row_ms;
-    const char *path;
-    bool cpu_time, goals, sweep;
-} options;
+// ---- memory, time and comparison, for all parts
 
+enum { MIN_RUN = 5 };
+
+#define HUGE_BYTES ((size_t)2 << 20)
+
+void *bench_lines(size_t n_bytes)
+{
+    const size_t align = n_bytes < HUGE_BYTES ? 64 : HUGE_BYTES;
+    const size_t size = (n_bytes + align - 1) / align * align;
+    void *p = need(aligned_alloc(align, size));
+    if (align == HUGE_BYTES) (void)madvise(p, size, MADV_HUGEPAGE); // a hint
+    return p;
+}
+
+float *bench_random_floats(size_t n)
+{
+    float *p = bench_lines(n * sizeof *p);
+    for (size_t i = 0; i < n; i++) p[i] = (float)(fxi_rng_unit(1, 0, i) - 0.5);
+    return p;
+}
+
+void bench_time(const bench *b, bench_timed *t, int n, double *s)
+{
+    for (int i = 0; i < n; i++) t[i].run(t[i].arg);
+    const double end = fxi_now_s() + n * b->row_s;
+    for (int r = 0; r < MIN_RUN || fxi_now_s() < end; r++)
+        for (int i = 0; i < n; i++) {
+            const double start = b->now_s();
+            t[i].run(t[i].arg);
+            samples_add(&t[i].s, b->now_s() - start);
+        }
+    for (int i = 0; i < n; i++) {
+        s[i] = samples_at(&t[i].s, 0.5);
+        samples_free(&t[i].s);
+    }
+}
+
+void bench_same_bits(const bench *b, const char *op, const char *type, const void *got,
+                     const void *ref, size_t n)
+{
+    if (!memcmp(got, ref, n)) return;
+    die("%s %s of %s has not ref's bits", op, type, b->k->name);
+}
+
+// ---- goals, limits and rows: each is printed with the machine's limits at that time
+
+#define JUST_NOW_S 0.05
+
+// ---- goals -------------------------------------------------------------------------------------
+
+typedef enum limit { OF_READ, OF_PEAK, OF_EITHER } limit; // either: the limit that binds
+
+// Smallest percentage wanted in every row of an operation, type and number of tokens (0: any).
 static const struct {
-    const char *name;
-    size_t at; // of an int
+    const char *op, *type;
+    int n_tok;
+    limit of;
     int least;
-} numbers[] = {
-    {"--threads", offsetof(options, n_thread), 1}, {"--row-ms", offsetof(options, row_ms), 1},
-    {"--tok", offsetof(options, b.n_tok), 1},      {"--n-in", offsetof(options, b.n_in), 32},
-    {"--n-out", offsetof(options, b.n_out), 1},    {"--group", offsetof(options, b.group), 0}};
+} goals[] = {
+    {"linear", "Q8_0", 1, OF_READ, 90},          {"linear", "Q8_0", 32, OF_PEAK, 40},
+    {"linear", "Q8_0", 512, OF_PEAK, 65},        {"linear", "Q4_0", 1, OF_READ, 80},
+    {"linear", "Q4_0", 512, OF_PEAK, 50},        {"linear", "Q4_K", 1, OF_READ, 80},
+    {"linear", "Q4_K", 512, OF_PEAK, 50},        {"linear", "Q6_K", 1, OF_READ, 80},
+    {"linear", "Q6_K", 512, OF_PEAK, 50},        {"linear", "F32", 1, OF_READ, 90},
+    {"linear", "F32", 512, OF_PEAK, 85},         {"linear", "F16", 1, OF_READ, 90},
+    {"linear", "F16", 512, OF_PEAK, 85},         {"linear", "BF16", 1, OF_READ, 90},
+    {"linear", "BF16", 512, OF_PEAK, 85},        {"decode group 8 x16", "F16", 0, OF_EITHER, 50},
+    {"prompt group 8 x1", "F16", 0, OF_PEAK, 50}};
+#define N_GOAL (int)(sizeof goals / sizeof goals[0])
+_Static_assert(sizeof goals / sizeof goals[0] <= BENCH_MAX_GOAL, "goals have room");
 
-static const struct {
-    const char *name;
-    size_t at; // of a const char *
-} texts[] = {{"--path", offsetof(options, path)},
-             {"--only", offsetof(options, b.only)},
-             {"--type", offsetof(options, b.only_type)}};
-
-static bool take_flag(options *o, const char *name)
+// read, peak: the row's shares of both limits
+static void note_shares(const bench *b, const char *op, const char *type, int n_tok, double read,
+                        double peak)
 {
-    if (!strcmp(name, "--cpu-time")) return o->cpu_time = true;
-    if (!strcmp(name, "--cached")) return o->b.cached = true;
-    if (!strcmp(name, "--goals")) return o->goals = true;
-    if (!strcmp(name, "--sweep")) return o->sweep = true;
-    return false;
-}
-
-static bool take_value(options *o, const char *name, const char *value)
-{
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
-        if (!strcmp(name, numbers[i].name)) {
-            int v = atoi(value);
-            memcpy((char *)o + numbers[i].at, &v, sizeof v);
-            return v >= numbers[i].least;
-        }
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
-        if (!strcmp(name, texts[i].name)) {
-            memcpy((char *)o + texts[i].at, &value, sizeof value);
-            return true;
-        }
-    return false;
-}
-
-static bool take_options(options *o, int argc, char **argv)
-{
-    for (int i = 1; i < argc; i++) {
-        if (take_flag(o, argv[i])) continue;
-        if (i + 1 == argc || !take_value(o, argv[i], argv[i + 1])) return false;
-        i++;
-    }
-    if (o->cpu_time) o->n_thread = 1, o->b.now_s = fxi_thread_cpu_s;
-    return o->b.n_in % 32 == 0;
-}
-
-static const struct {
-    const char *name;
-    void (*run)(const kernel_bench *b);
-    bool of_types; // --type selects within it
-} parts[] = {{"linear", bench_linear_all, true},        {"order", bench_order_all, true},
-             {"attention", bench_attention_all, false}, {"planes", bench_planes_all, false},
-             {"rows", bench_rows_all, false},           {"pack", bench_pack_all, true}};
-enum { N_PART = sizeof parts / sizeof parts[0] };
-
-static bool is_part(const char *part)
-{
-    for (int i = 0; i < N_PART; i++)
-        if (!strcmp(part, parts[i].name)) return true;
-    return false;
-}
-
-static void run_parts(const kernel_bench *b)
-{
-    for (int i = 0; i < N_PART; i++) {
-        if (b->only && strcmp(b->only, parts[i].name)) continue;
-        if (b->only_type && !parts[i].of_types) continue;
-        parts[i].run(b);
+    for (int i = 0; i < N_GOAL; i++) {
+        if (strcmp(op, goals[i].op) || strcmp(type, goals[i].type)) continue;
+        if (goals[i].n_tok && n_tok != goals[i].n_tok) continue;
+        double share = goals[i].of == OF_READ   ? read
+                       : goals[i].of == OF_PEAK ? peak
+                                                : fmax(read, peak);
+        b->state->share[i] = fmin(b->state->share[i], share);
     }
 }
 
-static int print_usage(void)
+static void print_goals(const bench *b)
 {
-    fprintf(stderr,
-            "usage: bench_kernels [--threads N] [--path NAME] [--only PART]\n"
-            "                     [--type TYPE] [--tok N] [--n-in N] [--n-out N] [--row-ms MS]\n"
-            "                     [--group N] [--cpu-time] [--cached] [--goals] [--sweep]\n"
-            "PART: linear, order, attention, planes, rows or pack\n");
-    return 1;
+    static const char *const names[] = {[OF_READ] = "% of the bandwidth",
+                                        [OF_PEAK] = "% of the peak",
+                                        [OF_EITHER] = "% of the limit that binds"};
+    char what[64], n_tok[32];
+    for (int i = 0; i < N_GOAL; i++) {
+        snprintf(n_tok, sizeof n_tok, ", tokens: %d", goals[i].n_tok);
+        snprintf(what, sizeof what, "%s %s%s", goals[i].op, goals[i].type,
+                 goals[i].n_tok ? n_tok : "");
+        goal_least(stderr, what, 100 * b->state->share[i], goals[i].least, names[goals[i].of]);
+    }
 }
 
-static int run_bench(options *o)
+// ---- limits and rows ---------------------------------------------------------------------------
+
+static void update_limits(const bench *b)
 {
     fx_error err;
-    bench_state state = {.limit_s = -1};
-    for (int i = 0; i < BENCH_MAX_GOAL; i++) state.share[i] = NAN;
-    o->b.state = &state;
-    o->b.row_s = o->row_ms * 1e-3;
-    if (fxi_pool_create(o->n_thread, &o->b.pool, &err) != FX_OK)
-        return fprintf(stderr, "bench_kernels: %s\n", err.text), 1;
-    bench_print_head();
-    if (o->sweep)
-        bench_linear_sweep(&o->b);
-    else
-        run_parts(&o->b);
-    if (o->goals) bench_print_goals(&o->b);
-    fxi_pool_destroy(o->b.pool);
-    return 0;
+    if (fxi_now_s() - b->state->limit_s <= JUST_NOW_S) return;
+    if (fxi_probe_machine(b->pool, b->now_s, &b->state->limit, &err) != FX_OK) die("%s", err.text);
+    b->state->limit_s = fxi_now_s();
+}
+
+void bench_limits_before(const bench *b)
+{
+    update_limits(b);
+    b->state->before = b->state->limit;
+}
+
+// The larger figures of before and now; of products, those alone.
+static fxi_probe limits_around(const bench *b)
+{
+    update_limits(b);
+    const fxi_probe *was = &b->state->before, *is = &b->state->limit;
+    return (fxi_probe){.read_gb_s = fmax(was->read_gb_s, is->read_gb_s),
+                       .fma_gflop_s = fmax(was->fma_gflop_s, is->fma_gflop_s),
+                       .int8_gop_s = {fmax(was->int8_gop_s[FXI_PROBE_PRODUCTS],
+                                           is->int8_gop_s[FXI_PROBE_PRODUCTS])}};
+}
+
+void bench_print_row(const bench *b, const char *op, const char *type, int n_in, int n_out,
+                     int n_tok, double s, double n_byte, double n_op, bench_peak by)
+{
+    const fxi_probe p = limits_around(b);
+    const double peak = by == BENCH_INT8 ? p.int8_gop_s[FXI_PROBE_PRODUCTS] : p.fma_gflop_s;
+    const double gb_s = n_byte / s * 1e-9, gop_s = n_op / s * 1e-9;
+    printf("%s,%s,%s,%d,%d,%d,%d,%.3e,%.1f,%.1f,%.1f,%.0f,%.2f\n", op, type, b->k->name, n_in,
+           n_out, n_tok, fxi_pool_n_thread(b->pool), s, gb_s, gop_s, p.read_gb_s, peak,
+           fmax(gb_s / p.read_gb_s, gop_s / peak));
+    fflush(stdout);
+    note_shares(b, op, type, n_tok, gb_s / p.read_gb_s, gop_s / peak);
+}
+
+void bench_print_plain(const bench *b, const char *op, const char *type, int n_in, int n_out,
+                       double s, double n_byte)
+{
+    printf("%s,%s,%s,%d,%d,1,1,%.3e,%.1f,,,,\n", op, type, b->k->name, n_in, n_out, s,
+           n_byte / s * 1e-9);
+    fflush(stdout);
+}
+
+// ---- the program
+
+static const bench_part parts[] = {{"linear", bench_linear},       {"order", bench_order},
+                                   {"attention", bench_attention}, {"planes", bench_planes},
+                                   {"rows", bench_rows},           {"pack", bench_pack}};
+
+#define AT(field) offsetof(bench, field)
+
+static const fxi_opt opts[] = {
+    {"threads", 't', "N", FXI_OPT_INT, 1, 1024, "2", AT(n_thread), 1, "threads that compute"},
+    {"path", 0, "NAME", FXI_OPT_STR, 0, 0, NULL, AT(path), 1, "kernels; default: the fastest"},
+    {"only", 0, "PARTS", FXI_OPT_STR, 0, 0, NULL, AT(only), 1,
+     "parts to run: linear, order, attention, planes, rows, pack"},
+    {"type", 0, "TYPE", FXI_OPT_STR, 0, 0, NULL, AT(only_type), 1, "of weights: this one alone"},
+    {"tok", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(n_tok), 1, "tokens of a batch; 0: several"},
+    {"n-in", 0, "N", FXI_OPT_INT, 32, 1 << 20, "2048", AT(n_in), 1, "a multiple of 32"},
+    {"n-out", 0, "N", FXI_OPT_INT, 1, 1 << 20, "5632", AT(n_out), 1, "rows of a layer"},
+    {"group", 0, "N", FXI_OPT_INT, -1, 1 << 20, "-1", AT(group), 1,
+     "panels of a float layer that lie row by row; 0: each by itself; -1: what is fastest"},
+    {"row-ms", 0, "MS", FXI_OPT_INT, 1, 1 << 20, "300", AT(row_ms), 1, "time of a row's runs"},
+    {"cpu-time", 0, NULL, FXI_OPT_FLAG, 0, 0, "no", AT(cpu_time), 1, "of one thread"},
+    {"cached", 0, NULL, FXI_OPT_FLAG, 0, 0, "no", AT(cached), 1, "the same weights each time"},
+    {"goals", 0, NULL, FXI_OPT_FLAG, 0, 0, "no", AT(goals), 1, "say which goals are reached"},
+    {"sweep", 0, NULL, FXI_OPT_FLAG, 0, 0, "no", AT(sweep), 1, "other divisions of the work"},
+};
+
+static const bench_program program = {"bench_kernels",  opts,  sizeof opts / sizeof opts[0],
+                                      "BENCH_KERNELS_", parts, sizeof parts / sizeof parts[0]};
+
+// What follows from several options.
+static void settle_options(bench *b)
+{
+    if (b->only_type && !strcmp(b->only_type, "attention"))
+        b->only = "attention", b->only_type = NULL;
+    if (b->only_type && !fxi_dtype_by_name(b->only_type))
+        die("--type: there is no '%s'", b->only_type);
+    if (b->n_in % 32) die("--n-in: %d is not a multiple of 32", b->n_in);
+    b->k = fxi_kernels_get(b->path);
+    if (!b->k) die("--path: '%s' is unknown or does not run here", b->path);
+    if (b->group < 0) b->group = fxi_linear_best_group(b->k);
+    b->now_s = b->cpu_time ? fxi_thread_cpu_s : fxi_now_s;
+    if (b->cpu_time) b->n_thread = 1;
+    b->row_s = b->row_ms * 1e-3;
 }
 
 int main(int argc, char **argv)
 {
-    options o = {.b = {.n_in = 2048, .n_out = 5632, .group = -1, .now_s = fxi_now_s},
-                 .n_thread = 2,
-                 .row_ms = 300};
-    if (!take_options(&o, argc, argv)) return print_usage();
-    if (o.b.only_type && !strcmp(o.b.only_type, "attention"))
-        o.b.only = "attention", o.b.only_type = NULL;
-    if (o.b.only_type && !fxi_dtype_by_name(o.b.only_type)) return print_usage();
-    if (o.b.only && !is_part(o.b.only)) return print_usage();
-    o.b.k = fxi_kernels_get(o.path);
-    if (!o.b.k) return print_usage();
-    if (o.b.group < 0) o.b.group = fxi_linear_best_group(o.b.k);
-    return run_bench(&o);
+    bench b = {.state = &(bench_state){.limit_s = -1}};
+    fx_error err;
+    int status;
+    if (!parts_begin(&program, argc, argv, &b, &b.only, &status)) return status;
+    settle_options(&b);
+    for (int i = 0; i < BENCH_MAX_GOAL; i++) b.state->share[i] = NAN;
+    if (fxi_pool_create(b.n_thread, &b.pool, &err) != FX_OK) die("%s", err.text);
+    printf("op,type,path,n_in,n_out,n_tok,threads,median_s,GB/s,GFLOP/s,limit GB/s,limit GFLOP/s,"
+           "ratio\n");
+    if (b.sweep)
+        bench_linear_sweep(&b);
+    else
+        parts_run(&program, b.only, &b);
+    if (b.goals) print_goals(&b);
+    fxi_pool_destroy(b.pool);
+    return 0;
 }

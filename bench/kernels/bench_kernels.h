@@ -3,7 +3,7 @@
 #define BENCH_KERNELS_H
 
 #include "base/system/pool.h"
-#include "figures.h"
+#include "bench_program.h"
 #include "kernels/kernels.h"
 #include "kernels/probe.h"
 
@@ -16,7 +16,7 @@ typedef struct bench_state {
     double share[BENCH_MAX_GOAL]; // smallest share so far for each goal; NaN: none
 } bench_state;
 
-typedef struct kernel_bench {
+typedef struct bench {
     const fxi_kernels *k;
     fxi_pool *pool;
     bench_state *state;
@@ -25,16 +25,19 @@ typedef struct kernel_bench {
     const char *only;       // a part; NULL: all
     const char *only_type;  // of weights; NULL: all
     int n_in, n_out, n_tok; // of linear layers; n_tok 0: several
-    int group;              // of layers of floats
-    bool cached;            // the weights of linear layers come from a cache if they fit
-} kernel_bench;
+    int group;              // of layers of floats; -1: what is fastest
+    int n_thread, row_ms;
+    const char *path;
+    bool cpu_time, goals, sweep;
+    bool cached; // the weights of linear layers come from a cache if they fit
+} bench;
 
 typedef enum bench_peak {
     BENCH_FMA,
     BENCH_INT8
 } bench_peak; // the peak that a row is compared with
 
-// ---- tools.c ---------------------------------------------------------------------------
+// ---- memory, time and comparison
 
 // 64-byte aligned, large ones on huge pages, as a model's weights are. Ends the program if memory
 // runs out.
@@ -49,31 +52,29 @@ typedef struct bench_timed {
 
 // s[n]: the median time of each. They run in turn, so that all meet the same noise; about row_s
 // each.
-void bench_time(const kernel_bench *b, bench_timed *t, int n, double *s);
+void bench_time(const bench *b, bench_timed *t, int n, double *s);
 // Ends the program with a line and status 1 if n bytes of a result differ from ref's.
-void bench_same_bits(const kernel_bench *b, const char *op, const char *type, const void *got,
+void bench_same_bits(const bench *b, const char *op, const char *type, const void *got,
                      const void *ref, size_t n);
 
-// ---- limits.c --------------------------------------------------------------------------
+// ---- limits and rows
 
 // Measures the limits unless that was just done. To be called before a row's runs.
-void bench_limits_before(const kernel_bench *b);
-void bench_print_head(void);
+void bench_limits_before(const bench *b);
 // Prints a row of the CSV. Measures the limits again; the larger ones of before and now count.
-void bench_print_row(const kernel_bench *b, const char *op, const char *type, int n_in, int n_out,
+void bench_print_row(const bench *b, const char *op, const char *type, int n_in, int n_out,
                      int n_tok, double s, double n_byte, double n_op, bench_peak by);
-void bench_print_plain(const kernel_bench *b, const char *op, const char *type, int n_in, int n_out,
+void bench_print_plain(const bench *b, const char *op, const char *type, int n_in, int n_out,
                        double s, double n_byte); // a row without a limit
-void bench_print_goals(const kernel_bench *b);   // on stderr
 
-// ---- the parts ---------------------------------------------------------------------------------
+// ---- the parts
 
-void bench_linear_all(const kernel_bench *b);    // linear.c
-void bench_linear_sweep(const kernel_bench *b);  //
-void bench_order_all(const kernel_bench *b);     // order.c
-void bench_attention_all(const kernel_bench *b); // attention.c
-void bench_planes_all(const kernel_bench *b);    // planes.c
-void bench_rows_all(const kernel_bench *b);      // rows.c
-void bench_pack_all(const kernel_bench *b);      // pack.c
+void bench_linear(bench *b);       // weight_ops.c
+void bench_linear_sweep(bench *b); //
+void bench_order(bench *b);        //
+void bench_pack(bench *b);         //
+void bench_attention(bench *b);    // cache_ops.c
+void bench_planes(bench *b);       //
+void bench_rows(bench *b);         // row_ops.c
 
 #endif

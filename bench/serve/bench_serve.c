@@ -1,10 +1,7 @@
-// bench_serve - what the server costs beside the engine alone, what its clients wait for, what it
-// takes while it idles, and what abusers, and those who watch its memory, cost others.
+// bench_serve - what the server costs over the engine alone, how long its clients wait, what it
+// takes while it idles, and what abusers and subscribers of its memory cost other clients.
 //
-//   bench_serve [-m FILE] [--threads N] [--repeat N] [--only NAME,...] [--streams N] [--csv FILE]
-//               [--quick] [--program FILE | --port N]
-//
-// The parts: floor, load, idle, victim, watch. Starts the program `flexinfer` beside this one as a
+// --help lists the options. Starts the program `flexinfer` of this folder as a
 // server, or, with --port, measures one that runs already; it should serve the same model, and its
 // CPU is not known. The engine alone runs in this process. Prints a table; --csv writes the same as
 // rows section,case,model,what,value,unit to FILE ("-": stdout, and no table). Last come the goals,
@@ -17,8 +14,6 @@
 // Quantiles of times are over all requests, or all pieces of text, of all repeats. A time between
 // tokens is one between two pieces of text: tokens without text show nothing.
 #include "bench_serve.h"
-#include "base/option/opt.h"
-#include "parts.h"
 
 static const bench_part parts[] = {{"floor", bench_floor},
                                    {"load", bench_load},
@@ -80,7 +75,7 @@ static const fxi_opt rows[] = {
     {"only", 0, "NAMES", FXI_OPT_STR, 0, 0, NULL, AT(only), 1,
      "parts to run, separated by commas: floor, load, idle, victim, watch"},
     {"program", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(program), 1,
-     "the program to start as `FILE serve`; default: flexinfer beside this one"},
+     "the program to start as `FILE serve`; default: flexinfer in the folder of this program"},
     {"port", 0, "N", FXI_OPT_INT, 0, 65535, "0", AT(port), 1,
      "measure the server at this port of 127.0.0.1; 0: start one"},
     {"csv", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(csv_path), 1,
@@ -89,19 +84,10 @@ static const fxi_opt rows[] = {
      "the shortest run that shows that it works"},
 };
 
-static const fxi_opt_table table = {
-    .opt = rows, .n_opt = sizeof rows / sizeof rows[0], .env_prefix = "BENCH_SERVE_"};
-
-static const bench_program program = {
-    .name = "bench_serve", .table = &table, .part = parts, .n_part = N_PART};
+static const bench_program program = {"bench_serve",  rows,  sizeof rows / sizeof rows[0],
+                                      "BENCH_SERVE_", parts, N_PART};
 
 // ---- what is measured --------------------------------------------------------------------------
-
-void die(const char *what, const char *why)
-{
-    fprintf(stderr, "bench_serve: %s: %s\n", what, why);
-    exit(1);
-}
 
 static void open_engine(bench *b)
 {
@@ -110,7 +96,7 @@ static void open_engine(bench *b)
     opt.model_path = b->model;
     opt.n_thread = b->n_thread;
     opt.max_seq = MAX_STREAM;
-    if (fx_engine_open(&opt, &b->eng, &err) != FX_OK) die(b->model, err.text);
+    if (fx_engine_open(&opt, &b->eng, &err) != FX_OK) die("%s: %s", b->model, err.text);
 }
 
 static void set_up(bench *b)
@@ -118,7 +104,7 @@ static void set_up(bench *b)
     open_engine(b);
     const fx_model_info *info = fx_engine_info(b->eng);
     results *out = &b->out;
-    snprintf(out->model_name, sizeof out->model_name, "%s", info->name);
+    snprintf(out->setting, sizeof out->setting, "%s", info->name);
     b->n_param = info->n_param;
     b->size = b->quick ? quick_sizes : b->n_param > BIG_PARAM ? big_sizes : small_sizes;
     if (b->n_repeat) b->size.n_repeat = b->n_repeat;
@@ -147,7 +133,7 @@ int main(int argc, char **argv)
     bench b = {.found = {NAN, NAN, NAN, NAN, NAN}};
     int status;
     if (!parts_begin(&program, argc, argv, &b, &b.only, &status)) return status;
-    if (!results_open(&b.out, b.csv_path)) die(b.csv_path, "cannot be written");
+    results_open(&b.out, b.csv_path, "section,case,model,what,value,unit");
     set_up(&b);
     parts_run(&program, b.only, &b);
     server_stop(&b.srv);

@@ -16,8 +16,8 @@
 #include <string.h>
 
 #include "base/text/buf.h"
+#include "bench_program.h"
 #include "flexinfer/flexinfer.h"
-#include "results.h"
 
 #define BIG_PARAM  300000000ull // larger models are measured with fewer requests
 #define MAX_STREAM 128
@@ -35,7 +35,7 @@ typedef struct bench_sizes {
 typedef struct bench_findings {
     double more_time, more_cpu; // of the server, at the worst level, in %
     double idle;                // CPU of the idle server, in %
-    double victim;              // worst p99 of a victim beside abusers over its own
+    double victim;              // worst p99 of a victim among abusers over its own
     double watch; // the most that more time with onlookers may be, at the worst level, in %
 } bench_findings;
 
@@ -61,23 +61,18 @@ typedef struct bench {
     unsigned next_order; // so that no two prompts begin alike
 } bench;
 
-__attribute__((noreturn)) void die(const char *what, const char *why);
-
 // The parts.
-void bench_floor(bench *b);  // floor.c
-void bench_load(bench *b);   // load.c
-void bench_idle(bench *b);   // idle.c
+void bench_floor(bench *b);  // server_costs.c
+void bench_load(bench *b);   //
+void bench_idle(bench *b);   //
 void bench_victim(bench *b); // victim.c
 void bench_watch(bench *b);  // onlookers.c
 
-// ---- orders.c: requests as both sides need them
+// ---- sides.c: requests as both sides need them
 
 typedef struct order {
     fxi_buf prompt, http; // the text; the request with its head
 } order;
-
-void order_make(order *o, unsigned number, int n_word, int max_tok);
-void order_free(order *o);
 
 typedef struct work {
     int n_stream, n_order, max_tok; // stream i sends orders i, i + n_stream, ...
@@ -87,35 +82,7 @@ typedef struct work {
 void work_make(work *w, bench *b, int n_stream, int n_each);
 void work_free(work *w);
 
-// ---- wire.c: one response as it arrives, chunked, of server-sent events
-
-typedef enum wire_state {
-    WIRE_HEAD,
-    WIRE_SIZE,
-    WIRE_DATA,
-    WIRE_NEXT,
-    WIRE_TAIL,
-    WIRE_DONE
-} wire_state;
-
-typedef struct wire {
-    wire_state at;
-    int status;
-    bool chunked;
-    size_t n_left; // of the current chunk
-    fxi_buf line, body;
-    size_t n_seen; // bytes of the body that wire_pieces has looked at
-} wire;
-
-void wire_reset(wire *w);
-void wire_free(wire *w);
-// False: this is no chunked response with status 200.
-bool wire_take(wire *w, const char *p, size_t n);
-int wire_pieces(wire *w); // events with text since the last call
-// Appends the text of a whole answer. FX_EINVAL: an event is not as expected, or there is no end.
-fx_status wire_answer(const wire *w, fxi_buf *out, fx_error *err);
-
-// ---- passes
+// ---- sides.c: passes
 
 typedef struct pass {
     double wall_ns, cpu_ns; // cpu: of the process that answers; NaN: not known
@@ -128,21 +95,15 @@ typedef struct pass {
 void pass_init(pass *p, const work *w);
 void pass_free(pass *p, const work *w);
 
-void http_pass(bench *b, const work *w, pass *p);   // http_side.c
-void engine_pass(bench *b, const work *w, pass *p); // engine_side.c
+void http_pass(bench *b, const work *w, pass *p);   // over sockets
+void engine_pass(bench *b, const work *w, pass *p); // on the engine in this process
 
-// ---- steady.c: a load that goes on until it is stopped
-
-typedef struct steady_stream {
-    int fd;
-    order order; // the current one
-    wire wire;   // of its answer
-} steady_stream;
+// ---- sides.c: a load that runs until it is stopped
 
 typedef struct steady {
     bench *b;
     int n_stream;
-    steady_stream stream[MAX_STREAM];
+    struct steady_stream *stream; // [n_stream]
     int epoll_fd, n_request, n_failed;
     atomic_bool stop;
     pthread_t thread;
@@ -151,7 +112,7 @@ typedef struct steady {
 void steady_start(steady *s, bench *b, int n_stream);
 void steady_stop(steady *s); // waits for no answer; sets n_request and n_failed
 
-// ---- server.c: a child that serves, or a server somewhere else
+// ---- measured.c: a child that serves, or a server somewhere else
 
 void server_start(server *s, const bench *b);
 void server_stop(server *s);
@@ -159,7 +120,7 @@ double server_cpu_ns(const server *s);                      // NaN if it is not 
 int server_connect(const server *s);                        // a connected socket; -1: refused
 int server_connect_from(const server *s, uint32_t address); // as a client with this address of ours
 
-// ---- metrics.c: what the server says about itself
+// ---- measured.c: what the server says about itself
 
 typedef struct metrics {
     char page[256 << 10];
@@ -167,26 +128,5 @@ typedef struct metrics {
 
 void metrics_ask(const server *s, metrics *m);             // its page /metrics
 double metrics_figure(const metrics *m, const char *name); // of the page, without "flexinfer_"
-
-// ---- abusers.c: clients that harm others
-
-typedef struct abuser {
-    const struct abuse *kind;
-    const server *srv;
-    atomic_bool stop;
-    atomic_int n_begun; // connections or requests
-    pthread_t thread;
-} abuser;
-
-typedef struct abuse {
-    const char *name;
-    void (*run)(abuser *a); // until a->stop
-    uint32_t address;       // where it comes from
-} abuse;
-
-extern const abuse abuses[];
-extern const int n_abuse_kind;
-void abuser_start(abuser *a, const abuse *kind, const server *srv);
-void abuser_stop(abuser *a);
 
 #endif

@@ -1,16 +1,14 @@
 // onlookers.c - what subscribers of /kv/stream cost: the same load with four of them and without,
 // in turn. One thread reads for all of them and drops what it reads, as cheap as a reader can be.
 //
-// The load goes on all the time. One sample is four slices of it, alone, watched, watched, alone or
+// The load never stops. One sample is four slices of it, alone, watched, watched, alone or
 // the other way round, so that what drifts cancels. A slice is watched once all onlookers have
-// their first snapshot: to open a page costs once, to keep it open costs all the time. What a slice
-// gets done is counted in tokens, those of prompts included, by the server. As the effect is
-// smaller than what slices differ by, the rows have the median and an interval that it lies in with
-// 95 %; and what the server counts itself, which is exact: the CPU time for snapshots, and for
-// sending them.
+// their first snapshot: opening a page costs once, keeping it open costs all the time. What a slice
+// gets done is counted in tokens, including those of prompts, by the server. The effect is smaller
+// than what slices differ by, so the rows have the median and an interval that holds it with 95 %,
+// and what the server counts exactly itself: the CPU time for snapshots, and for sending them.
 #include <poll.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "bench_serve.h"
@@ -28,13 +26,6 @@ typedef struct onlookers {
     double cpu_ns; // of the thread
 } onlookers;
 
-static double thread_cpu_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
 static void note_first(onlookers *o, int i, const char *p, size_t n)
 {
     if (o->has_first[i] || !memmem(p, n, "event: snapshot", 15)) return;
@@ -51,18 +42,12 @@ static void *look_on(void *arg)
         for (int i = 0; i < N_ONLOOKER; i++) {
             if (!o->fd[i].revents) continue;
             const ssize_t n = recv(o->fd[i].fd, buf, sizeof buf, 0);
-            if (n <= 0) die("watch", "the server ended a stream");
+            if (n <= 0) die("watch: the server ended a stream");
             note_first(o, i, buf, (size_t)n);
         }
     }
     o->cpu_ns = thread_cpu_ns();
     return NULL;
-}
-
-static void sleep_ms(double ms)
-{
-    const double s = floor(ms / 1e3);
-    nanosleep(&(struct timespec){(time_t)s, (long)((ms - s * 1e3) * 1e6)}, NULL);
 }
 
 // Until each has its first snapshot.
@@ -73,9 +58,9 @@ static void onlookers_start(onlookers *o, const server *srv)
         o->fd[i] = (struct pollfd){.fd = server_connect(srv), .events = POLLIN};
         if (o->fd[i].fd < 0 ||
             send(o->fd[i].fd, ask_stream, sizeof ask_stream - 1, MSG_NOSIGNAL) < 0)
-            die("watch", "the server does not answer");
+            die("watch: the server does not answer");
     }
-    if (pthread_create(&o->thread, NULL, look_on, o)) die("watch", "no thread");
+    if (pthread_create(&o->thread, NULL, look_on, o)) die("watch: no thread");
     while (atomic_load(&o->n_first) < N_ONLOOKER) sleep_ms(1);
 }
 
@@ -146,12 +131,6 @@ static void add_told(watch_sum *sum, const told *a, const told *b)
     sum->n_sent += b->sent - a->sent;
 }
 
-// Whether a client has gone is seen a little later.
-static void await_nobody(const server *srv)
-{
-    while (ask_told(srv).clients > 0) sleep_ms(1);
-}
-
 // What is sent is counted a little later.
 static told await_first(const server *srv, const told *start)
 {
@@ -188,7 +167,7 @@ static void run_watched(bench *b, watch_sum *sum, watch_costs *costs)
     add_told(sum, &before, &after);
     samples_add(&sum->first_bytes, (before.bytes - start.bytes) / N_ONLOOKER / 1e3);
     samples_add(&sum->reading, o.cpu_ns / (after.at_ns - start.at_ns) * 100);
-    await_nobody(&b->srv);
+    while (ask_told(&b->srv).clients > 0) sleep_ms(1); // seen a little later
 }
 
 static void run_sample(bench *b, bool begins_watched, watch_sum *sum)
@@ -199,14 +178,6 @@ static void run_sample(bench *b, bool begins_watched, watch_sum *sum)
         (is_other[i] == begins_watched ? run_alone : run_watched)(b, sum, &costs);
     samples_add(&sum->more_time, (costs.wall_ns[1] / costs.wall_ns[0] - 1) * 100);
     samples_add(&sum->more_cpu, (costs.cpu_ns[1] / costs.cpu_ns[0] - 1) * 100);
-}
-
-static void free_sum(watch_sum *sum)
-{
-    samples *all[] = {&sum->rate[0],   &sum->rate[1],     &sum->n_forward[0], &sum->n_forward[1],
-                      &sum->more_time, &sum->more_cpu,    &sum->taking,       &sum->sending,
-                      &sum->reading,   &sum->first_bytes, &sum->events_s,     &sum->bytes_s};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) samples_free(all[i]);
 }
 
 static void watch_row(bench *b, const steady *load, watch_sum *sum)
@@ -231,7 +202,7 @@ static void watch_row(bench *b, const steady *load, watch_sum *sum)
     row_cell(out, "events sent", sum->n_sent, "");
     row_cell(out, "failed", load->n_failed, "requests");
     row_end(out);
-    free_sum(sum);
+    samples_free(&sum->more_cpu); // if it is not shown
 }
 
 // The first slices fill the cache and bring streams out of step: they are not counted.

@@ -1,9 +1,7 @@
-// bench_serving - what the engine costs beside the model, and what its scheduling and its prefix
+// bench_serving - what the engine adds to the model, and what its scheduling and its prefix
 // cache gain.
 //
-//   bench_serving [-m FILE] [--threads N] [--repeat N] [--only NAME,...] [--csv FILE] [--quick]
-//
-// The parts: outside, ttft, prepare, chat, prefix, preempt. Prints a table; --csv writes the same
+// --help lists the options. Prints a table; --csv writes the same
 // as rows section,case,model,what,value,unit to FILE ("-": stdout, and no table). Last come the
 // goals, on stderr with --csv -; the exit status does not depend on them.
 //
@@ -12,8 +10,6 @@
 // needs a longer context than the model was trained for, it uses one: the text gets worse, but the
 // cost does not change.
 #include "bench_serving.h"
-#include "base/option/opt.h"
-#include "parts.h"
 
 static const bench_part parts[] = {
     {"outside", bench_outside}, {"ttft", bench_ttft},     {"prepare", bench_prepare},
@@ -90,11 +86,8 @@ static const fxi_opt rows[] = {
      "the shortest run that shows that it works"},
 };
 
-static const fxi_opt_table table = {
-    .opt = rows, .n_opt = sizeof rows / sizeof rows[0], .env_prefix = "BENCH_SERVING_"};
-
-static const bench_program program = {
-    .name = "bench_serving", .table = &table, .part = parts, .n_part = N_PART};
+static const bench_program program = {"bench_serving",  rows,  sizeof rows / sizeof rows[0],
+                                      "BENCH_SERVING_", parts, N_PART};
 
 // ---- what is measured --------------------------------------------------------------------------
 
@@ -103,7 +96,7 @@ static void print_setup(bench *b)
     world w;
     world_open(&w, b, (world_size){.ctx_tok = 64, .max_seq = 1});
     const fx_model_info *info = &w.eng->info;
-    snprintf(b->out.model_name, sizeof b->out.model_name, "%s", info->name);
+    snprintf(b->out.setting, sizeof b->out.setting, "%s", info->name);
     b->n_param = info->n_param;
     b->size = b->quick ? quick_sizes : b->n_param > BIG_PARAM ? big_sizes : small_sizes;
     if (b->n_repeat) b->size.n_repeat = b->n_repeat;
@@ -136,10 +129,7 @@ int main(int argc, char **argv)
     bench b = {.found = {NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN}};
     int status;
     if (!parts_begin(&program, argc, argv, &b, &b.only, &status)) return status;
-    if (!results_open(&b.out, b.csv_path)) {
-        fprintf(stderr, "bench_serving: %s: cannot be written\n", b.csv_path);
-        return 1;
-    }
+    results_open(&b.out, b.csv_path, "section,case,model,what,value,unit");
     print_setup(&b);
     parts_run(&program, b.only, &b);
     print_goals(b.out.table ? b.out.table : stderr, &b);

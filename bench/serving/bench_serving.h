@@ -1,16 +1,16 @@
 // bench_serving.h - shared by the parts of bench_serving: options, an engine whose steps are timed,
-// requests of clients, text, rows of results.
+// requests of clients, prompts.
 //
-// The engine runs without its thread: the bench calls its steps. Probes (world.c) wrap the model's
-// forward pass and the KV manager's calls; nothing else is changed. An unexpected failure ends the
-// program with a line on stderr and status 1.
+// The engine runs without its thread: the bench calls its steps. Probes (serving_world.c) wrap the
+// model's forward pass and the KV manager's calls; nothing else is changed. An unexpected failure
+// ends the program with a line on stderr and status 1.
 #ifndef BENCH_SERVING_H
 #define BENCH_SERVING_H
 
+#include "bench_program.h"
 #include "engine/iteration.h"
 #include "engine/memory/kv_memory.h"
 #include "model/model_base.h"
-#include "results.h" // defines: results, samples, now_ns
 
 #include <math.h>
 #include <stdlib.h>
@@ -52,14 +52,14 @@ typedef struct bench {
 } bench;
 
 // The parts.
-void bench_outside(bench *b); // outside.c
-void bench_ttft(bench *b);    // ttft.c
-void bench_prepare(bench *b); // prepare.c
-void bench_chat(bench *b);    // chat.c
-void bench_prefix(bench *b);  // prefix.c
-void bench_preempt(bench *b); // preempt.c
+void bench_outside(bench *b); // steps.c
+void bench_ttft(bench *b);    //
+void bench_prepare(bench *b); //
+void bench_chat(bench *b);    // caching.c
+void bench_prefix(bench *b);  //
+void bench_preempt(bench *b); //
 
-// ---- world.c: an engine, its turns, its clients
+// ---- serving_world.c: an engine, its turns, its clients
 
 typedef struct world world;
 
@@ -127,7 +127,7 @@ void client_submit(client *c, world *w, const fx_request *req);
 void clients_cancel(client *c, int n); // and runs steps until they have ended
 double client_ttft_ms(const client *c);
 
-// ---- text.c: prompts, freed with free()
+// ---- serving_world.c: prompts, freed with free()
 
 // n_tok tokens of real text, a different part for each `which`.
 int32_t *text_tokens(const world *w, unsigned which, int n_tok);

@@ -6,28 +6,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/system/clock.h"
 #include "engine/engine_snapshot.h"
 #include "engine/iteration.h"
 #include "figures.h"
 #include "server/endpoint/snapshot_json.h"
 #include "simulated_engine.h"
 
-enum { N_SAMPLE = 41, LEAST_GAP_MS = 100 };
+enum { N_SAMPLE = 41, LEAST_GAP_MS = 100, CHUNK_BYTES = 4 * 4096 };
 
 typedef struct scene {
     const char *manager;
     int n_prompt, prompt_chunks; // recorded: so many of this length
     int n_seq;                   // that generate
 } scene;
-
-static void open_scene(simulated_engine *p, const scene *s)
-{
-    const uint64_t chunk_bytes = 4ull * 4096;
-    simulated_engine_open(p, s->manager, s->n_seq + 8, 1 << 16,
-                          chunk_bytes *
-                              (uint64_t)(s->n_prompt * (s->prompt_chunks + 1) + 8 * s->n_seq + 64));
-}
 
 static void run_until(simulated_engine *p, int n_ended)
 {
@@ -56,9 +47,9 @@ static const fx_snapshot *take(simulated_engine *p, uint64_t after, samples *us)
 {
     fxi_iteration_publish(p->r.eng);
     p->clock_us += 600000000;
-    const uint64_t start_ns = fxi_thread_cpu_ns();
+    const double start_ns = thread_cpu_ns();
     (void)fxi_snapshot_act(p->r.eng);
-    samples_add(us, (double)(fxi_thread_cpu_ns() - start_ns) / 1e3);
+    samples_add(us, (thread_cpu_ns() - start_ns) / 1e3);
     const fx_snapshot *is = fx_snapshot_get(p->r.eng, after);
     if (!is) die("no snapshot");
     return is;
@@ -67,9 +58,9 @@ static const fx_snapshot *take(simulated_engine *p, uint64_t after, samples *us)
 static void make_text(costs *c, const fx_snapshot *s)
 {
     fxi_buf b = {0};
-    const uint64_t start_ns = fxi_thread_cpu_ns();
+    const double start_ns = thread_cpu_ns();
     if (!fxi_snapshot_json(&b, s)) die("no memory");
-    samples_add(&c->text, (double)(fxi_thread_cpu_ns() - start_ns) / 1e3);
+    samples_add(&c->text, (thread_cpu_ns() - start_ns) / 1e3);
     samples_add(&c->text_bytes, (double)b.n / 1e3);
     fxi_buf_free(&b);
 }
@@ -115,9 +106,12 @@ int main(void)
     for (size_t i = 0; i < sizeof scenes / sizeof scenes[0]; i++) {
         simulated_engine *p = need(calloc(1, sizeof *p));
         costs c = {0};
-        open_scene(p, &scenes[i]);
-        record_prompts(p, &scenes[i]);
-        look_at(p, &scenes[i], &c);
+        const scene *s = &scenes[i];
+        const int n_chunk = s->n_prompt * (s->prompt_chunks + 1) + 8 * s->n_seq + 64;
+        simulated_engine_open(p, s->manager, s->n_seq + 8, 1 << 16,
+                              CHUNK_BYTES * (uint64_t)n_chunk);
+        record_prompts(p, s);
+        look_at(p, s, &c);
         show(&c);
         simulated_engine_close(p);
         free(p);

@@ -6,10 +6,10 @@
 //
 // Models with random weights quote nothing, and small trained ones little. So the model computes
 // every row and draws every token, but what was drawn is replaced by the next token of the text's
-// answer. Whether a draft comes true depends on the text alone; what passes take is real. A real
+// answer. Whether a draft is accepted depends on the text alone; what passes take is real. A real
 // model's answer quotes its prompt as much or as little as these do.
 //
-// Each text is asked for without drafts and with them in turns, on one engine, which goes on
+// Each text is asked for without drafts and with them in turns, on one engine, which keeps
 // learning what drafts are worth; `again` asks for it once more where its answer is recorded. Time
 // counts from the first token to the last.
 //
@@ -30,7 +30,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { MAX_TEXT = 256, MAX_KIND = 16, FIRST_TOK = 3, ADVERSE_PROMPT_TOK = 64 };
 
@@ -71,7 +70,7 @@ typedef struct text {
     uint64_t seed;
 } text;
 
-// What is asked for, by whoever waits; the engine's thread fills it.
+// A request and its times; the engine's thread fills them in, the caller waits.
 typedef struct asked {
     pthread_mutex_t mu;
     pthread_cond_t done;
@@ -94,12 +93,6 @@ typedef struct kind_sums {
     samples ratio, cpu, again; // of the times of a text, with drafts and without
 } kind_sums;
 
-static void die_with(const char *why)
-{
-    fprintf(stderr, "bench_speculate: %s\n", why);
-    exit(1);
-}
-
 // ---- the answer that is wanted -----------------------------------------------------------------
 
 static const text *wanted; // by the engine's thread, while a request runs
@@ -121,21 +114,13 @@ int32_t __wrap_fxi_sampler_draw(const fx_sampling *p, const float *logits, int n
 
 // ---- asking ------------------------------------------------------------------------------------
 
-// Of all threads: on a machine that others use, too, with one thread, it is what a quiet one takes.
-static double cpu_now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static void on_event(void *ud, const fx_event *ev)
 {
     asked *a = ud;
     pthread_mutex_lock(&a->mu);
     if (ev->token >= 0) {
         a->last_s = now_ns() / 1e9;
-        a->last_cpu_s = cpu_now_s();
+        a->last_cpu_s = process_cpu_ns() / 1e9;
         if (a->n_tok++ == 0) a->first_s = a->last_s, a->first_cpu_s = a->last_cpu_s;
     }
     a->last |= ev->last;
@@ -164,7 +149,7 @@ static double ask_text(fx_engine *eng, const text *t, int max_tok, int how, way 
     req.on_event = on_event;
     req.ud = &a;
     fx_engine_stats(eng, &before);
-    if (fx_submit(eng, &req, &id, &err) != FX_OK) die_with(err.text);
+    if (fx_submit(eng, &req, &id, &err) != FX_OK) die("%s", err.text);
     pthread_mutex_lock(&a.mu);
     while (!a.last) pthread_cond_wait(&a.done, &a.mu);
     pthread_mutex_unlock(&a.mu);
@@ -184,7 +169,7 @@ static void run_text(fx_engine *eng, const options *o, text *t, kind_sums *k)
     double s[N_WAY], cpu_s[N_WAY];
     for (int i = 0; i < o->n_repeat; i++) {
         for (int how = 0; how < AGAIN; how++) {
-            const int turn = how ^ (i & 1); // who goes first gains nothing by it
+            const int turn = how ^ (i & 1); // being first is no advantage
             s[turn] = ask_text(eng, t, o->max_tok, turn, &k->way[turn], &cpu_s[turn]);
         }
         if (!i || t->n_choice) (void)ask_text(eng, t, o->max_tok, AGAIN, &unused, cpu_s + AGAIN);
@@ -205,7 +190,7 @@ static void tokenize_member(const fx_engine *eng, const json_t *o, const char *n
     fx_error err;
     const json_t *s = json_object_get(o, name);
     if (fx_tokenize(eng, json_string_value(s), json_string_length(s), flags, out, &err) != FX_OK)
-        die_with(err.text);
+        die("%s", err.text);
 }
 
 static int read_texts(const fx_engine *eng, const char *path, text *t)
@@ -229,7 +214,7 @@ static void make_adverse(text *t, const char *name, int n_few, int n_choice, int
     *t = (text){.n_few = n_few, .n_choice = n_choice};
     snprintf(t->kind, sizeof t->kind, "%s %d", name, n_choice);
     t->prompt.id = calloc(ADVERSE_PROMPT_TOK, sizeof *t->prompt.id);
-    if (!t->prompt.id) die_with("no memory");
+    if (!t->prompt.id) die("no memory");
     for (t->prompt.n = 0; t->prompt.n < ADVERSE_PROMPT_TOK; t->prompt.n++)
         t->prompt.id[t->prompt.n] =
             FIRST_TOK + (int32_t)(fxi_rng_u64(7, 0, t->prompt.n) %
@@ -282,7 +267,7 @@ static fx_engine *open_engine(const options *o)
     opt.draft_tok = o->draft_tok;
     opt.n_thread = o->n_thread;
     if (o->adverse) opt.max_seq = 40;
-    if (fx_engine_open(&opt, &eng, &err) != FX_OK) die_with(err.text);
+    if (fx_engine_open(&opt, &eng, &err) != FX_OK) die("%s", err.text);
     return eng;
 }
 
@@ -293,9 +278,9 @@ int main(int argc, char **argv)
     options o = {0};
     fx_error err;
     fxi_opt_rest rest;
-    if (fxi_opt_parse(&table, 1, argc - 1, argv + 1, &o, &rest, &err) != FX_OK) die_with(err.text);
+    if (fxi_opt_parse(&table, 1, argc - 1, argv + 1, &o, &rest, &err) != FX_OK) die("%s", err.text);
     if (rest.n != !o.adverse || !o.model)
-        die_with("a model (-m) and one file of texts, or --adverse, are expected");
+        die("a model (-m) and one file of texts, or --adverse, are expected");
     fx_engine *eng = open_engine(&o);
     int n_kind = 0;
     const int n = o.adverse ? make_adverse_texts(eng, t) : read_texts(eng, rest.arg[0], t);

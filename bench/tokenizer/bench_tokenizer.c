@@ -27,19 +27,13 @@ typedef struct text {
     fxi_buf b;
 } text;
 
-static void die_with(const char *what, const char *why)
-{
-    fprintf(stderr, "bench_tokenizer: %s: %s\n", what, why);
-    exit(1);
-}
-
 static text read_text_file(const char *path)
 {
     text t = {.path = path};
     FILE *f = fopen(path, "rb");
-    if (!f) die_with(path, "cannot be opened");
+    if (!f) die("%s: cannot be opened", path);
     for (size_t n = 1; n;) {
-        if (!fxi_buf_reserve(&t.b, 1 << 16)) die_with(path, "no memory");
+        if (!fxi_buf_reserve(&t.b, 1 << 16)) die("%s: no memory", path);
         n = fread(t.b.p + t.b.n, 1, 1 << 16, f);
         t.b.n += n;
     }
@@ -68,7 +62,7 @@ static double encode_once(const fxi_vocab *v, const text *t, fxi_ids *ids)
     ids->n = 0;
     double start = now_ns();
     if (fxi_vocab_encode(v, t->b.p, t->b.n, FXI_ENCODE_SPACE, ids, &err) != FX_OK)
-        die_with(t->path, err.text);
+        die("%s: %s", t->path, err.text);
     return (double)t->b.n * 1e3 / (now_ns() - start);
 }
 
@@ -76,7 +70,7 @@ static double decode_once(const fxi_vocab *v, const fxi_ids *ids, fxi_buf *out)
 {
     fxi_buf_clear(out);
     double start = now_ns();
-    if (!fxi_vocab_decode(v, ids->id, ids->n, 0, out)) die_with("decoding", "no memory");
+    if (!fxi_vocab_decode(v, ids->id, ids->n, 0, out)) die("decoding: no memory");
     return (double)out->n * 1e3 / (now_ns() - start);
 }
 
@@ -107,7 +101,7 @@ static void bench_vocab(const options *o, const char *path, const text *texts)
     double start = now_ns();
     fx_status st = fxi_vocab_open(path, NULL, NULL, &v, &err);
     if (st != FX_OK && o->pre) st = fxi_vocab_open(path, o->pre, NULL, &v, &err);
-    if (st != FX_OK) die_with("cannot load", err.text);
+    if (st != FX_OK) die("cannot load: %s", err.text);
     double load_ms = (now_ns() - start) / 1e6;
     for (int i = 0; i < o->n_text; i++) measure_text(o, path, v, load_ms, &texts[i]);
     fxi_vocab_free(v);

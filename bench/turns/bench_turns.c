@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/system/clock.h"
 #include "engine/iteration.h"
 #include "figures.h"
 #include "simulated_engine.h"
@@ -23,7 +22,7 @@ enum { N_SAMPLE = 61, PROMPT_TOK = 40, ALL_TOK = 1 << 18, DEFAULT_TOK = 512, N_D
 enum { COLLECT, PLAN, ADMIT, BATCH, ADVANCE, DRAW, SETTLE, N_PHASE };
 
 static double phase_ms[N_PHASE]; // of the last iteration
-static uint64_t phase_ns;        // when the phase began
+static double phase_ns;          // when the phase began
 
 int32_t __wrap_fxi_sampler_draw(const fx_sampling *p, const float *logits, int n_vocab, int choice,
                                 int position, void *cand);
@@ -39,9 +38,9 @@ void __wrap_fxi_sample_run(fx_engine *eng);
 
 static void end_phase(int phase)
 {
-    const uint64_t now_ns = fxi_thread_cpu_ns();
-    phase_ms[phase] += (double)(now_ns - phase_ns) / 1e6;
-    phase_ns = now_ns;
+    const double now = thread_cpu_ns();
+    phase_ms[phase] += (now - phase_ns) / 1e6;
+    phase_ns = now;
 }
 
 int32_t __wrap_fxi_sampler_draw(const fx_sampling *p, const float *logits, int n_vocab, int choice,
@@ -103,13 +102,13 @@ static void open_passless(simulated_engine *p, int n_seq, int step_tok)
 
 static double turn_ms(simulated_engine *p)
 {
-    const uint64_t start_ns = fxi_thread_cpu_ns();
+    const double start_ns = thread_cpu_ns();
     memset(phase_ms, 0, sizeof phase_ms);
     phase_ns = start_ns;
     (void)fxi_iteration_run(p->r.eng);
     end_phase(SETTLE);
     p->clock_us += 20000;
-    return (double)(phase_ns - start_ns) / 1e6;
+    return (phase_ns - start_ns) / 1e6;
 }
 
 static double newcomers_ms(simulated_engine *p, int n_seq, int step_tok)

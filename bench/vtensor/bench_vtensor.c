@@ -1,13 +1,8 @@
 // bench_vtensor - what libvtensor's operations cost and what they save.
 //
-//   bench_vtensor [--backend host|cuda] [--planes N] [--row-bytes N] [--layout split|packed]
-//                 [--chunk-kib N] [--repeat N] [--compute-ms X] [--only NAME] [--csv FILE]
-//                 [--quick]
-//
-// --only: ops, alloc, decode, churn, fork, match, vmas, physical, trim, calls or scale; --chunk-
-// kib: bytes of a chunk in each plane (split) or in all (packed). Prints a table; --csv writes the
-// same as rows section,case,layout,slice_kib,what,value,unit,n to FILE ("-": stdout, and no table).
-// Last come the goals, on stderr with --csv -; the exit status does not depend on them.
+// --help lists the options. Prints a table; --csv writes the same as rows
+// section,case,layout,slice_kib,what,value,unit,n to FILE ("-": stdout, and no table). Last come
+// the goals, on stderr with --csv -; the exit status does not depend on them.
 //
 // What a ratio compares runs in turn within one run; medians of N. Huge pages are measured if the
 // administrator has reserved some (vm.nr_hugepages; 400 suffice).
@@ -19,104 +14,49 @@
 
 enum { SKIPPED = 77 };
 
-static const struct {
-    const char *name;
-    void (*run)(bench *);
-} parts[] = {
+static const bench_part parts[] = {
     {"ops", bench_ops},     {"alloc", bench_alloc},       {"decode", bench_decode},
     {"churn", bench_churn}, {"fork", bench_fork},         {"match", bench_match},
     {"vmas", bench_vmas},   {"physical", bench_physical}, {"trim", bench_trim},
     {"calls", bench_calls}, {"scale", bench_scale},
 };
 
-enum { N_PART = sizeof parts / sizeof parts[0] };
+#define AT(field) offsetof(bench, field)
 
-static int print_usage(void)
+static const fxi_opt opts[] = {
+    {"backend", 0, "host|cuda", FXI_OPT_CHOICE, 0, 0, "host", AT(backend), 1, "where memory is"},
+    {"planes", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(n_plane_given), 1,
+     "of a token; 0: 64, or 4 with --quick"},
+    {"row-bytes", 0, "N", FXI_OPT_INT, 1, 1 << 20, "1024", AT(row_bytes_given), 1,
+     "of a token in a plane"},
+    {"layout", 0, "split|packed", FXI_OPT_CHOICE, 0, 0, "split", AT(layout_given), 1,
+     "a view for each plane, or one for all"},
+    {"chunk-kib", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(chunk_kib), 1,
+     "of a chunk in each plane (split) or in all (packed); 0: several"},
+    {"repeat", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(n_repeat_given), 1,
+     "repeats of each measurement; 0: 9, or 2 with --quick"},
+    {"compute-ms", 0, "X", FXI_OPT_FLOAT, -1, 1000, "-1", AT(compute_ms_given), 1,
+     "of each simulated step; -1: 2, or 0.2 with --quick"},
+    {"only", 0, "NAMES", FXI_OPT_STR, 0, 0, NULL, AT(only), 1,
+     "parts to run: ops, alloc, decode, churn, fork, match, vmas, physical, trim, calls, scale"},
+    {"csv", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(csv_path), 1,
+     "also write rows here; -: to stdout, without the table"},
+    {"quick", 0, NULL, FXI_OPT_FLAG, 0, 0, "no", AT(quick), 1,
+     "the shortest run that shows that it works"},
+};
+
+static const bench_program program = {"bench_vtensor",  opts,  sizeof opts / sizeof opts[0],
+                                      "BENCH_VTENSOR_", parts, sizeof parts / sizeof parts[0]};
+
+static void settle_options(bench *b)
 {
-    fprintf(stderr, "usage: bench_vtensor [--backend host|cuda] [--planes N] [--row-bytes N] "
-                    "[--layout split|packed]\n"
-                    "                     [--chunk-kib N] [--repeat N] [--compute-ms X] "
-                    "[--only NAME] [--csv FILE] [--quick]\n");
-    return 1;
+    b->n_plane = b->n_plane_given ? (uint32_t)b->n_plane_given : b->quick ? 4 : 64;
+    b->row_bytes = (size_t)b->row_bytes_given;
+    b->layout = !strcmp(b->layout_given, "packed") ? VT_LAYOUT_PACKED : VT_LAYOUT_SPLIT;
+    b->slice_bytes = (size_t)b->chunk_kib << 10;
+    b->n_repeat = b->n_repeat_given ? (uint32_t)b->n_repeat_given : b->quick ? 2 : 9;
+    b->compute_ms = b->compute_ms_given >= 0 ? (double)b->compute_ms_given : b->quick ? 0.2 : 2;
 }
-
-// ---- options
-
-typedef struct choices {
-    const char *backend, *csv;
-} choices;
-
-static bool take_number(const char *text, double least, double most, double *out)
-{
-    char *end;
-    *out = strtod(text, &end);
-    return end != text && *end == '\0' && *out >= least && *out <= most;
-}
-
-static bool take_size(bench *b, const char *name, double v)
-{
-    if (!strcmp(name, "--planes"))
-        b->n_plane = (uint32_t)v;
-    else if (!strcmp(name, "--row-bytes"))
-        b->row_bytes = (size_t)v;
-    else if (!strcmp(name, "--chunk-kib"))
-        b->slice_bytes = (size_t)v << 10;
-    else if (!strcmp(name, "--repeat"))
-        b->n_repeat = (uint32_t)v;
-    else
-        return false;
-    return true;
-}
-
-static bool is_part(const char *name)
-{
-    for (int i = 0; i < N_PART; i++)
-        if (!strcmp(parts[i].name, name)) return true;
-    return false;
-}
-
-static bool take_layout(bench *b, const char *value)
-{
-    b->layout = !strcmp(value, "packed") ? VT_LAYOUT_PACKED : VT_LAYOUT_SPLIT;
-    return !strcmp(value, "packed") || !strcmp(value, "split");
-}
-
-static bool take_option(bench *b, choices *c, const char *name, const char *value)
-{
-    double v;
-    if (!strcmp(name, "--backend")) c->backend = value;
-    if (!strcmp(name, "--csv")) c->csv = value;
-    if (!strcmp(name, "--only")) b->only = value;
-    if (!strcmp(name, "--backend")) return !strcmp(value, "host") || !strcmp(value, "cuda");
-    if (!strcmp(name, "--csv")) return true;
-    if (!strcmp(name, "--only")) return is_part(value);
-    if (!strcmp(name, "--layout")) return take_layout(b, value);
-    if (!strcmp(name, "--compute-ms")) return take_number(value, 0, 1000, &b->compute_ms);
-    return take_number(value, 1, 1 << 20, &v) && take_size(b, name, v);
-}
-
-// Small enough for a test of a second.
-static void make_quick(bench *b)
-{
-    b->quick = true;
-    b->n_plane = 4;
-    b->n_repeat = 2;
-    b->compute_ms = 0.2;
-}
-
-static bool take_options(bench *b, choices *c, int argc, char **argv)
-{
-    for (int i = 1; i < argc; i++)
-        if (!strcmp(argv[i], "--quick")) make_quick(b);
-    for (int i = 1; i < argc; i++) {
-        if (!strcmp(argv[i], "--quick")) continue;
-        if (i + 1 == argc || !take_option(b, c, argv[i], argv[i + 1])) return false;
-        i++;
-    }
-    return true;
-}
-
-// ---- goals
 
 static void print_goals(FILE *to, const bench_findings *f)
 {
@@ -134,61 +74,31 @@ static void print_goals(FILE *to, const bench_findings *f)
     goal(to, "physical memory off from 1 prompt + N tails", f->prompt_miscount, 0, "bytes");
 }
 
-// ---- output and device
-
-static bool open_csv(bench *b, const char *path)
-{
-    if (!path) return true;
-    b->csv = !strcmp(path, "-") ? stdout : fopen(path, "w");
-    if (b->csv == stdout) b->table = NULL;
-    if (b->csv) fprintf(b->csv, "section,case,layout,slice_kib,what,value,unit,n\n");
-    return b->csv != NULL;
-}
-
-static bool close_csv(bench *b)
-{
-    if (!b->csv || b->csv == stdout) return fflush(stdout) == 0;
-    return fclose(b->csv) == 0;
-}
-
-static bool open_gpu(bench *b, const char *backend)
-{
-    const char *why = "";
-    if (!backend || strcmp(backend, "cuda") != 0) return true;
-    b->gpu = gpu_open(&why);
-    if (!b->gpu) fprintf(stderr, "bench_vtensor: skipped: %s\n", why);
-    return b->gpu != NULL;
-}
-
 static void print_setup(const bench *b)
 {
     const char *advice = b->gpu ? NULL : vt_vmm_host_advice();
-    if (!b->table) return;
-    fprintf(b->table, "%s, %u planes x %zu bytes, %s, medians of %u\n",
+    if (!b->out.table) return;
+    fprintf(b->out.table, "%s, %u planes x %zu bytes, %s, medians of %u\n",
             b->gpu ? gpu_name(b->gpu) : "host", b->n_plane, b->row_bytes,
             b->layout == VT_LAYOUT_SPLIT ? "split" : "packed", b->n_repeat);
-    if (advice) fprintf(b->table, "%s\n", advice);
+    if (advice) fprintf(b->out.table, "%s\n", advice);
 }
 
 int main(int argc, char **argv)
 {
-    choices c = {0};
-    bench b = {.n_plane = 64,
-               .row_bytes = 1024,
-               .n_repeat = 9,
-               .compute_ms = 2,
-               .table = stdout,
-               .found = {NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN}};
-    if (!take_options(&b, &c, argc, argv)) return print_usage();
-    if (!open_gpu(&b, c.backend)) return SKIPPED;
-    if (!open_csv(&b, c.csv)) {
-        fprintf(stderr, "bench_vtensor: %s: cannot be written\n", c.csv);
-        return 1;
+    bench b = {.found = {NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN}};
+    const char *why = "";
+    int status;
+    if (!parts_begin(&program, argc, argv, &b, &b.only, &status)) return status;
+    settle_options(&b);
+    if (!strcmp(b.backend, "cuda") && !(b.gpu = gpu_open(&why))) {
+        fprintf(stderr, "bench_vtensor: skipped: %s\n", why);
+        return SKIPPED;
     }
+    results_open(&b.out, b.csv_path, "section,case,layout,slice_kib,what,value,unit,n");
     print_setup(&b);
-    for (int i = 0; i < N_PART; i++)
-        if (!b.only || !strcmp(b.only, parts[i].name)) parts[i].run(&b);
-    print_goals(b.table ? b.table : stderr, &b.found);
+    parts_run(&program, b.only, &b);
+    print_goals(b.out.table ? b.out.table : stderr, &b.found);
     if (b.gpu) gpu_close(b.gpu);
-    return close_csv(&b) ? 0 : 1;
+    return results_close(&b.out) ? 0 : 1;
 }

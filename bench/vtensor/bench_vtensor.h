@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "figures.h"
+#include "bench_program.h"
 #include "gpu_context.h"
 #include "vtensor/vtensor.h"
 
@@ -29,36 +29,36 @@ typedef struct bench_findings {
 } bench_findings;
 
 typedef struct bench {
+    int n_plane_given, row_bytes_given, chunk_kib, n_repeat_given; // options
+    float compute_ms_given;
+    const char *layout_given, *backend, *csv_path;
+    const char *only; // NULL: all parts
+    bool quick;
     uint32_t n_plane;
     size_t row_bytes;
     vt_layout layout;
     size_t slice_bytes; // 0: several, or the manager's default
     uint32_t n_repeat;
-    const char *only; // NULL: all
-    bool quick;
-    double compute_ms;   // of each simulated step
-    gpu_context *gpu;    // NULL: the host
-    FILE *table, *csv;   // NULL: not wanted
-    const char *section; // of the rows
-    size_t row_slice_bytes;
-    uint64_t row_n;
+    double compute_ms; // of each simulated step
+    gpu_context *gpu;  // NULL: the host
+    results out;
     bench_findings found;
 } bench;
 
 // The groups of measurements.
 void bench_ops(bench *b);      // ops.c
 void bench_alloc(bench *b);    // ops.c
-void bench_decode(bench *b);   // decode.c
-void bench_churn(bench *b);    // churn.c
-void bench_fork(bench *b);     // share.c
-void bench_match(bench *b);    // share.c
-void bench_vmas(bench *b);     // count.c
-void bench_physical(bench *b); // count.c
-void bench_trim(bench *b);     // count.c
-void bench_calls(bench *b);    // count.c
+void bench_decode(bench *b);   // decoding.c
+void bench_churn(bench *b);    // decoding.c
+void bench_fork(bench *b);     // sharing.c
+void bench_match(bench *b);    // sharing.c
+void bench_vmas(bench *b);     // sharing.c
+void bench_physical(bench *b); // sharing.c
+void bench_trim(bench *b);     // sharing.c
+void bench_calls(bench *b);    // sharing.c
 void bench_scale(bench *b);    // scale.c
 
-// ---- world.c
+// ---- vtensor_world.c: managers and sequences
 
 void must(vt_status st, const char *what);
 
@@ -97,7 +97,7 @@ uint64_t seq_read(const world *w, const vt_seq *s, uint32_t len_tok);  // host o
 void seq_copy(const world *w, vt_seq *to, const vt_seq *from, uint32_t len_tok); // host only
 uint32_t *random_tokens(uint64_t seed, uint32_t n);                              // free() it
 
-// ---- busywork.c: the work of a step beside the manager's
+// ---- vtensor_world.c: the other work of a step
 
 typedef struct busywork {
     uint64_t *v;
@@ -120,16 +120,14 @@ typedef struct meter {
 void meter_start(meter *mt);
 void meter_stop(meter *mt);
 
-// ---- rows of results: a name, then cells
+// ---- vtensor_world.c: rows of results, with the bytes of a slice, and a size that grows from row
+// to row: a column of the CSV, 0 in other rows
 
-void section(bench *b, const char *name, const char *title);
-void row_begin(bench *b, size_t slice_bytes, const char *format, ...)
+void slice_row(bench *b, size_t slice_bytes, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-// The same, of a size that grows from row to row: its column in the CSV, 0 in other rows.
-void row_begin_at(bench *b, size_t slice_bytes, uint64_t n, const char *format, ...)
+void slice_row_at(bench *b, size_t slice_bytes, uint64_t n, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-void row_cell(bench *b, const char *what, double value, const char *unit);
-void row_end(bench *b);
 void row_meter(bench *b, meter *mt, const char *name); // a whole row; empties the meter
+void row_times(bench *b, samples *ns, bool has_p99);   // cells p50 and max, and p99, in us
 
 #endif

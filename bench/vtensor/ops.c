@@ -32,20 +32,19 @@ static void release_held(ops *o)
     while (o->n_held > 0) vt_seq_release(o->held[--o->n_held]);
 }
 
+// Times a call.
+#define METERED(o, call)       \
+    do {                       \
+        meter_start(&(o)->mt); \
+        call;                  \
+        meter_stop(&(o)->mt);  \
+    } while (0)
+
 static vt_seq *timed_create(ops *o, uint32_t expect_tok)
 {
     vt_seq *s;
-    meter_start(&o->mt);
-    must(vt_seq_create(o->w.m, expect_tok, &s), "create");
-    meter_stop(&o->mt);
+    METERED(o, must(vt_seq_create(o->w.m, expect_tok, &s), "create"));
     return s;
-}
-
-static void timed_extend(ops *o, vt_seq *s, uint32_t len_tok)
-{
-    meter_start(&o->mt);
-    must(vt_seq_extend(s, len_tok), "extend");
-    meter_stop(&o->mt);
 }
 
 // ---- create
@@ -78,7 +77,7 @@ static void create_unwiped(ops *o)
 static void extend_cold(ops *o)
 {
     vt_seq *s = hold_seq(o, seq_new(&o->w, o->w.chunk_tok));
-    timed_extend(o, s, o->len_tok);
+    METERED(o, must(vt_seq_extend(s, o->len_tok), "extend"));
 }
 
 static void extend_prepared(ops *o)
@@ -86,7 +85,7 @@ static void extend_prepared(ops *o)
     vt_seq *s = hold_seq(o, seq_new(&o->w, o->w.chunk_tok));
     must(vt_seq_prepare(s, o->len_tok, 1), "prepare");
     must(vt_seq_wait(s), "wait");
-    timed_extend(o, s, o->len_tok);
+    METERED(o, must(vt_seq_extend(s, o->len_tok), "extend"));
 }
 
 static void extend_spare(ops *o)
@@ -95,20 +94,20 @@ static void extend_spare(ops *o)
     world_settle(&o->w);
     vt_seq *s;
     must(vt_seq_create(o->w.m, o->len_tok, &s), "create");
-    timed_extend(o, hold_seq(o, s), o->len_tok);
+    METERED(o, must(vt_seq_extend(hold_seq(o, s), o->len_tok), "extend"));
 }
 
 static void extend_inside(ops *o)
 {
     vt_seq *s = hold_seq(o, seq_new(&o->w, o->len_tok - 1));
-    timed_extend(o, s, o->len_tok);
+    METERED(o, must(vt_seq_extend(s, o->len_tok), "extend"));
 }
 
 static void extend_forked(ops *o)
 {
     vt_seq *child, *s = hold_seq(o, seq_new(&o->w, o->len_tok - 1));
     must(vt_seq_fork(s, o->len_tok - 1, &child), "fork");
-    timed_extend(o, hold_seq(o, child), o->len_tok);
+    METERED(o, must(vt_seq_extend(hold_seq(o, child), o->len_tok), "extend"));
 }
 
 // ---- share
@@ -116,18 +115,14 @@ static void extend_forked(ops *o)
 static void fork_all(ops *o)
 {
     vt_seq *child, *s = hold_seq(o, seq_new(&o->w, o->len_tok));
-    meter_start(&o->mt);
-    must(vt_seq_fork(s, o->len_tok, &child), "fork");
-    meter_stop(&o->mt);
+    METERED(o, must(vt_seq_fork(s, o->len_tok, &child), "fork"));
     hold_seq(o, child);
 }
 
 static void record_all(ops *o)
 {
     vt_seq *s = hold_seq(o, seq_new(&o->w, o->len_tok));
-    meter_start(&o->mt);
-    must(vt_seq_record(s, o->w.d, o->tok, o->len_tok, NULL), "record");
-    meter_stop(&o->mt);
+    METERED(o, must(vt_seq_record(s, o->w.d, o->tok, o->len_tok, NULL), "record"));
 }
 
 static void match_recorded(ops *o, uint32_t n_tok)
@@ -137,9 +132,7 @@ static void match_recorded(ops *o, uint32_t n_tok)
     must(vt_seq_record(s, o->w.d, o->tok, o->len_tok, NULL), "record");
     vt_seq_release(s);
     world_settle(&o->w);
-    meter_start(&o->mt);
-    must(vt_seq_match(o->w.d, o->tok, n_tok, 0, &again, &n_hit), "match");
-    meter_stop(&o->mt);
+    METERED(o, must(vt_seq_match(o->w.d, o->tok, n_tok, 0, &again, &n_hit), "match"));
     hold_seq(o, again);
 }
 
@@ -158,28 +151,20 @@ static void match_part(ops *o)
 static void truncate_chunk(ops *o)
 {
     vt_seq *s = hold_seq(o, seq_new(&o->w, o->len_tok));
-    meter_start(&o->mt);
-    must(vt_seq_truncate(s, o->w.chunk_tok), "truncate");
-    meter_stop(&o->mt);
-}
-
-static void timed_release(ops *o, vt_seq *s)
-{
-    meter_start(&o->mt);
-    vt_seq_release(s);
-    meter_stop(&o->mt);
+    METERED(o, must(vt_seq_truncate(s, o->w.chunk_tok), "truncate"));
 }
 
 static void release_own(ops *o)
 {
-    timed_release(o, seq_new(&o->w, o->len_tok));
+    vt_seq *s = seq_new(&o->w, o->len_tok);
+    METERED(o, vt_seq_release(s));
 }
 
 static void release_shared(ops *o)
 {
     vt_seq *child, *s = hold_seq(o, seq_new(&o->w, o->len_tok));
     must(vt_seq_fork(s, o->len_tok, &child), "fork");
-    timed_release(o, child);
+    METERED(o, vt_seq_release(child));
 }
 
 static void swap_whole(vt_seq *s, vt_status (*swap)(vt_seq *s), const char *what)
@@ -191,18 +176,15 @@ static void swap_whole(vt_seq *s, vt_status (*swap)(vt_seq *s), const char *what
 static void time_swap_out(ops *o)
 {
     vt_seq *s = hold_seq(o, seq_new(&o->w, o->len_tok));
-    meter_start(&o->mt);
-    swap_whole(s, vt_seq_swap_out, "swap out");
-    meter_stop(&o->mt);
+    METERED(o, swap_whole(s, vt_seq_swap_out, "swap out"));
 }
 
 // What of it the caller's thread does: the rows move on another one.
 static void time_swap_out_begin(ops *o)
 {
     vt_seq *s = hold_seq(o, seq_new(&o->w, o->len_tok));
-    meter_start(&o->mt);
-    vt_status st = vt_seq_swap_out(s);
-    meter_stop(&o->mt);
+    vt_status st;
+    METERED(o, st = vt_seq_swap_out(s));
     if (st != VT_BUSY) must(st, "swap out");
     must(vt_seq_wait(s), "swap out");
 }
@@ -211,26 +193,20 @@ static void time_swap_in(ops *o)
 {
     vt_seq *s = hold_seq(o, seq_new(&o->w, o->len_tok));
     swap_whole(s, vt_seq_swap_out, "swap out");
-    meter_start(&o->mt);
-    swap_whole(s, vt_seq_swap_in, "swap in");
-    meter_stop(&o->mt);
+    METERED(o, swap_whole(s, vt_seq_swap_in, "swap in"));
 }
 
 static void trim_all(ops *o)
 {
     vt_seq_release(seq_new(&o->w, o->len_tok));
-    meter_start(&o->mt);
-    must(vt_trim(o->w.m, 0, NULL), "trim");
-    meter_stop(&o->mt);
+    METERED(o, must(vt_trim(o->w.m, 0, NULL), "trim"));
 }
 
 static void step_idle(ops *o)
 {
     hold_seq(o, seq_new(&o->w, o->len_tok));
     world_settle(&o->w);
-    meter_start(&o->mt);
-    must(vt_step(o->w.m, VT_AHEAD_NONE, 0, 0), "step");
-    meter_stop(&o->mt);
+    METERED(o, must(vt_step(o->w.m, VT_AHEAD_NONE, 0, 0), "step"));
 }
 
 static const struct {
@@ -314,7 +290,7 @@ static void for_slices(bench *b, void (*measure)(bench *, size_t))
 
 void bench_ops(bench *b)
 {
-    section(b, "ops", "each operation, by bytes of a chunk in each plane");
+    section(&b->out, "ops", "each operation, by bytes of a chunk in each plane");
     for_slices(b, ops_of_slice);
 }
 
@@ -326,49 +302,30 @@ typedef struct alloc_run {
     uint32_t n_chunk;
 } alloc_run;
 
-static uint32_t chunk_end(const alloc_run *a, uint32_t i)
+static void owner_up_to(alloc_run *a, uint32_t len_tok)
 {
-    return (i + 1) * a->w.chunk_tok;
-}
-
-static void owner_by_chunk(alloc_run *a)
-{
-    for (uint32_t i = 0; i < a->n_chunk; i++) must(vt_seq_extend(a->s, chunk_end(a, i)), "extend");
-}
-
-static void owner_at_once(alloc_run *a)
-{
-    must(vt_seq_extend(a->s, chunk_end(a, a->n_chunk - 1)), "extend");
+    must(vt_seq_extend(a->s, len_tok), "extend");
 }
 
 // Polls instead of waiting: a waiting owner would run a job that has not begun itself.
 static void mapper_up_to(alloc_run *a, uint32_t len_tok)
 {
-    const double patience_ns = 60e9;
+    const double most_ns = 60e9;
     must(vt_seq_prepare(a->s, len_tok, 1), "prepare");
     for (double start = now_ns(); vt_seq_backed(a->s) < len_tok; vt_work(a->w.m, 0, NULL))
-        if (now_ns() - start > patience_ns) must(VT_EDEVICE, "wait for the mapper");
+        if (now_ns() - start > most_ns) must(VT_EDEVICE, "wait for the mapper");
     must(vt_seq_extend(a->s, len_tok), "extend");
-}
-
-static void mapper_by_chunk(alloc_run *a)
-{
-    for (uint32_t i = 0; i < a->n_chunk; i++) mapper_up_to(a, chunk_end(a, i));
-}
-
-static void mapper_at_once(alloc_run *a)
-{
-    mapper_up_to(a, chunk_end(a, a->n_chunk - 1));
 }
 
 static const struct {
     const char *name;
-    void (*run)(alloc_run *);
+    void (*up_to)(alloc_run *a, uint32_t len_tok);
+    bool by_chunk;
 } alloc_list[] = {
-    {"owner, chunk by chunk", owner_by_chunk},
-    {"owner, at once", owner_at_once},
-    {"mapper, chunk by chunk", mapper_by_chunk},
-    {"mapper, at once", mapper_at_once},
+    {"owner, chunk by chunk", owner_up_to, true},
+    {"owner, at once", owner_up_to, false},
+    {"mapper, chunk by chunk", mapper_up_to, true},
+    {"mapper, at once", mapper_up_to, false},
 };
 
 enum { N_ALLOC = sizeof alloc_list / sizeof alloc_list[0] };
@@ -377,7 +334,8 @@ static double alloc_time(alloc_run *a, int i)
 {
     must(vt_seq_create(a->w.m, 0, &a->s), "create");
     double start = now_ns();
-    alloc_list[i].run(a);
+    for (uint32_t n = alloc_list[i].by_chunk ? 1 : a->n_chunk; n <= a->n_chunk; n++)
+        alloc_list[i].up_to(a, n * a->w.chunk_tok);
     double ns = now_ns() - start;
     vt_seq_release(a->s);
     world_empty(&a->w);
@@ -398,9 +356,9 @@ static double anonymous_time(size_t size_bytes)
 
 static void bandwidth_row(bench *b, const world *w, const char *name, samples *ns, double n_byte)
 {
-    row_begin(b, w->slice_bytes, "%s", name);
-    row_cell(b, "bandwidth", n_byte / samples_at(ns, 0.5), "GB/s");
-    row_end(b);
+    slice_row(b, w->slice_bytes, "%s", name);
+    row_cell(&b->out, "bandwidth", n_byte / samples_at(ns, 0.5), "GB/s");
+    row_end(&b->out);
     samples_free(ns);
 }
 
@@ -424,6 +382,6 @@ static void alloc_of_slice(bench *b, size_t slice_bytes)
 
 void bench_alloc(bench *b)
 {
-    section(b, "alloc", "memory made and mapped");
+    section(&b->out, "alloc", "memory made and mapped");
     for_slices(b, alloc_of_slice);
 }

@@ -8,7 +8,6 @@
 // empty.
 #include <math.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "bench_vtensor.h"
 #include "lab/simulated_memory.h"
@@ -71,7 +70,7 @@ static vt_seq *grown(scale *s, uint32_t n_tok)
 
 // ---- Calls
 
-// Of one sequence, and of the manager.
+// Calls on one sequence, and on the manager.
 #define SEQ_CALLS(X)   \
     X(create)          \
     X(match)           \
@@ -117,7 +116,7 @@ typedef struct call_times {
         samples_add(&(list), (now_ns() - began) / 1000.); \
     } while (0)
 
-// The caller waits for what has begun, so that it is not timed.
+// Waits for what has begun, untimed.
 static void arrive(vt_seq *q, vt_status st)
 {
     if (st == VT_BUSY) st = vt_seq_wait(q);
@@ -158,7 +157,7 @@ static void note_chunks(void *ud, uint64_t first, uint64_t n, uint32_t group, vt
     *(uint64_t *)ud += n;
 }
 
-// What the sequence has left is to be done, and nothing beside it.
+// Only what the sequence has left is to be done.
 static void whole_manager(scale *s, call_times *us, uint32_t round)
 {
     const uint64_t less = MOST_BYTES - (round & 1) * GIB;
@@ -193,7 +192,7 @@ static void show_all(scale *s, call_times *us)
 
 static void put_call(bench *b, const char *name, samples *us)
 {
-    row_cell(b, name, samples_at(us, 0.5), "us");
+    row_cell(&b->out, name, samples_at(us, 0.5), "us");
     samples_free(us);
 }
 
@@ -214,12 +213,12 @@ static void measure_calls(scale *s, const char *by, uint32_t n)
     }
     for (uint32_t i = 0; i < s->b->n_repeat; i++) TIME(us.settle, must(vt_settle(s->m), "settle"));
     for (uint32_t i = 0; i < s->b->n_repeat; i++) show_all(s, &us);
-    row_begin_at(s->b, s->slice_bytes, n, "a sequence beside %s", by);
+    slice_row_at(s->b, s->slice_bytes, n, "a sequence beside %s", by);
     SEQ_CALLS(PUT_CALL)
-    row_end(s->b);
-    row_begin_at(s->b, s->slice_bytes, n, "the manager beside %s", by);
+    row_end(&s->b->out);
+    slice_row_at(s->b, s->slice_bytes, n, "the manager beside %s", by);
     MANAGER_CALLS(PUT_CALL)
-    row_end(s->b);
+    row_end(&s->b->out);
 #define FREE(name) samples_free(&none.name);
     SEQ_CALLS(FREE)
     MANAGER_CALLS(FREE)
@@ -266,9 +265,9 @@ static void by_tokens(bench *b, size_t slice_bytes, uint32_t n)
         TIME(us, must(vt_seq_record(q, s.d, s.tok, at, NULL), "record"));
         take_step(&s);
     }
-    row_begin_at(b, slice_bytes, n, "a context");
-    row_cell(b, "record of 512 more", samples_at(&us, 0.5), "us");
-    row_end(b);
+    slice_row_at(b, slice_bytes, n, "a context");
+    row_cell(&b->out, "record of 512 more", samples_at(&us, 0.5), "us");
+    row_end(&b->out);
     samples_free(&us);
     measure_calls(&s, "tokens", n);
     scale_close(&s);
@@ -291,9 +290,9 @@ static void by_idle(bench *b, size_t slice_bytes, uint32_t n)
     must(vt_set_budget(s.m, st.chunks_created * N_PLANE * slice_bytes), "budget");
     for (uint32_t i = 1; i <= b->n_repeat; i++)
         TIME(us, must(vt_seq_extend(grows, 1 + i * BLOCK_TOK), "extend"));
-    row_begin_at(b, slice_bytes, n, "idle spans");
+    slice_row_at(b, slice_bytes, n, "idle spans");
     put_call(b, "extend on a full budget", &us);
-    row_end(b);
+    row_end(&b->out);
     free(q);
     scale_close(&s);
 }
@@ -301,14 +300,6 @@ static void by_idle(bench *b, size_t slice_bytes, uint32_t n)
 // ---- Giving back
 
 enum { N_GIVING = 3 }; // times; the least counts, since a busy machine interrupts one call of many
-
-// Of the thread, without what the scheduler takes.
-static double cpu_us(void)
-{
-    struct timespec ts;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
-    return (double)ts.tv_sec * 1e6 + (double)ts.tv_nsec / 1e3;
-}
 
 static uint32_t gib_tok(size_t slice_bytes)
 {
@@ -338,9 +329,9 @@ static uint32_t go_on(scale *s, double *longest_us)
     uint32_t n_step = 0;
     *longest_us = 0;
     do {
-        const double began = cpu_us();
+        const double began = thread_cpu_ns() / 1e3;
         must(vt_step(s->m, VT_AHEAD_SLACK, 16, ++s->now_ms), "step");
-        const double us = cpu_us() - began;
+        const double us = thread_cpu_ns() / 1e3 - began;
         if (us > *longest_us) *longest_us = us;
         vt_work(s->m, UINT32_MAX, NULL);
         vt_get_stats(s->m, &st);
@@ -349,44 +340,35 @@ static uint32_t go_on(scale *s, double *longest_us)
     return n_step;
 }
 
-static void call_give_back(scale *s)
-{
-    vt_give_back(s->m, 0, true);
-}
-
-static void call_aim_budget(scale *s)
-{
-    must(vt_aim_budget(s->m, N_PLANE * s->slice_bytes), "budget");
-}
-
 static void by_gib(bench *b, size_t slice_bytes, uint32_t n)
 {
     static const struct {
         const char *name, *longest, *steps;
-        void (*call)(scale *s);
-    } way[] = {
-        {"give_back", "longest step after give_back", "steps of give_back", call_give_back},
-        {"aim_budget", "longest step after aim_budget", "steps of aim_budget", call_aim_budget}};
+    } way[] = {{"give_back", "longest step after give_back", "steps of give_back"},
+               {"aim_budget", "longest step after aim_budget", "steps of aim_budget"}};
     scale s = scale_open(b, slice_bytes, gib_tok(slice_bytes), n);
-    row_begin_at(b, slice_bytes, n, "GiB go back");
+    slice_row_at(b, slice_bytes, n, "GiB go back");
     for (int k = 0; k < 2; k++) {
         double call_us = INFINITY, longest_us = INFINITY;
         uint32_t n_step = 0;
         for (int i = 0; i < N_GIVING; i++) {
             double longest;
             fill_with(&s, n);
-            const double began = cpu_us();
-            way[k].call(&s);
-            call_us = fmin(call_us, cpu_us() - began);
+            const double began = thread_cpu_ns() / 1e3;
+            if (k == 0)
+                vt_give_back(s.m, 0, true);
+            else
+                must(vt_aim_budget(s.m, N_PLANE * s.slice_bytes), "budget");
+            call_us = fmin(call_us, thread_cpu_ns() / 1e3 - began);
             n_step = go_on(&s, &longest);
             longest_us = fmin(longest_us, longest);
             must(vt_set_budget(s.m, MOST_BYTES), "budget");
         }
-        row_cell(b, way[k].name, call_us, "us");
-        row_cell(b, way[k].steps, n_step, "steps");
-        row_cell(b, way[k].longest, longest_us, "us");
+        row_cell(&b->out, way[k].name, call_us, "us");
+        row_cell(&b->out, way[k].steps, n_step, "steps");
+        row_cell(&b->out, way[k].longest, longest_us, "us");
     }
-    row_end(b);
+    row_end(&b->out);
     scale_close(&s);
 }
 
@@ -401,7 +383,7 @@ void bench_scale(bench *b)
               {by_idle, 10000, 100, 10},
               {by_gib, 1024, 1, 4}};
     if (b->gpu) return;
-    section(b, "scale", "cost of calls, by what they do not touch; 8 TiB without memory");
+    section(&b->out, "scale", "cost of calls, by what they do not touch; 8 TiB without memory");
     for (size_t k = 0; k < sizeof by / sizeof by[0]; k++)
         for (uint32_t n = 1; n <= (b->quick ? by[k].most_quick : by[k].most); n *= by[k].factor) {
             by[k].grow(b, 64 << 10, n);

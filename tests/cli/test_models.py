@@ -1,4 +1,5 @@
-"""Models as people have them: split files, Hugging Face folders, converted and quantized ones, headers of large ones."""
+"""Model files: what inspect shows; broken and unfit files, which are one line and status 1 whatever the command; split
+files, Hugging Face folders, converted and quantized ones, headers of large ones; and real models by others."""
 import json
 import os
 import re
@@ -7,6 +8,7 @@ import signal
 import struct
 import subprocess
 import time
+import unittest
 
 import cli
 
@@ -135,10 +137,14 @@ def opt_175b():
     return large_model("opt-175b.gguf", "opt", keys + vocab_keys(), tensors)
 
 
-class Models(cli.TestCase):
+class TestCase(cli.TestCase):
     def inspect(self, path):
-        return self.ok("inspect", path).stdout.decode()
+        done = self.ok("inspect", path)
+        self.assertEqual(done.stderr, b"")
+        return done.stdout.decode()
 
+
+class Models(TestCase):
     def folder(self, name="llama", tokenizer=True):
         """A copy of one of the test folders, with a vocabulary of 40 tokens."""
         to = cli.scratch(f"folder-{name}-{tokenizer}")
@@ -344,6 +350,134 @@ class Models(cli.TestCase):
         self.assertIn(b"warning: --ctx 300 is beyond the 256 tokens that the model was trained with", done.stderr)
         done = self.ok("run", "-m", cli.tiny_model(), "-p", "a", "-n", "2", "--ctx", "256")
         self.assertNotIn(b"warning", done.stderr)
+
+
+COMMANDS = [("run", "-p", "x", "-m"), ("serve", "--port", "0", "-m"), ("tokenize", "-m"), ("inspect",)]
+
+
+class Broken(cli.TestCase):
+    def all_fail(self, text, path, commands=None):
+        for command in commands or COMMANDS:
+            self.fails(1, text, *command, path)
+
+    def test_missing(self):
+        self.all_fail("no/such.gguf", "no/such.gguf")
+
+    def test_directory(self):
+        self.all_fail("directory", cli.SCRATCH.name)
+
+    def test_not_gguf(self):
+        for name, data in [("empty.gguf", b""), ("short.gguf", b"GG"), ("text.gguf", b"Once upon a time " * 99)]:
+            path = cli.scratch(name)
+            path.write_bytes(data)
+            self.all_fail(name, path)
+
+    def test_truncated(self):
+        whole = cli.tiny_model().read_bytes()
+        path = cli.scratch("cut.gguf")
+        for part in range(1, 16) if cli.LONG else (1, 9, 15):
+            path.write_bytes(whole[:len(whole) * part // 16])
+            self.all_fail("cut.gguf", path, [("run", "-p", "x", "-m")])
+            self.inspects(path, len(whole) * part // 16)
+
+    def inspects(self, path, n_bytes):
+        """The header is shown if it is whole, and why the model does not run."""
+        done = cli.run("inspect", path)
+        if done.returncode:
+            self.fails(1, "cut.gguf", "inspect", path)
+        else:
+            self.assertIn(f"GGUF version 3, {n_bytes} bytes", done.stdout.decode())
+            self.assertRegex(done.stdout.decode(), "does not run: .*is past the end of the file")
+
+    def test_counts_near_the_top(self):
+        path = cli.scratch("huge.gguf")
+        for n_tensor, n_kv in [(2**64 - 1, 0), (0, 2**64 - 1), (2**63, 2**63), (1, 0), (0, 1)]:
+            path.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, n_tensor, n_kv))
+            self.all_fail("huge.gguf", path)
+
+    def test_name_with_a_newline(self):
+        self.fails(1, "a?b.gguf", "inspect", "a\nb.gguf")
+
+    def test_no_tensors(self):
+        self.all_fail("vocab.gguf", cli.vocab_model(), [("run", "-p", "x", "-m"), ("serve", "--port", "0", "-m")])
+
+    def test_no_vocabulary(self):
+        path = cli.write_gguf(cli.scratch("bare.gguf"), [("general.architecture", cli.STR, "llama")])
+        self.all_fail("bare.gguf", path, [("run", "-p", "x", "-m"), ("tokenize", "-m")])
+        self.ok("inspect", path)
+
+
+class Inspect(TestCase):
+    def test_model(self):
+        text = self.inspect(cli.tiny_model())
+        self.assertRegex(text, r"GGUF version 3, \d+ bytes")
+        self.assertRegex(text, r"(?m)^  llama.block_count +u32 +2$")
+        self.assertRegex(text, r"(?m)^  blk.1.ffn_down.weight +F32 +128 x 64 +32768 bytes at \d+$")
+        self.assertRegex(text, r"(?m)^  tokenizer.ggml.tokens +array +512 x str: \[")
+        self.assertIn("KV cache      256 bytes per token in f16", text)  # 2 x 2 layers x 2 heads x 16 x 2
+
+    def test_totals_add_up(self):
+        text = self.inspect(cli.tiny_model())
+        n_param = int(text.split("parameters    ")[1].split()[0])
+        layer = 64 * 64 * 2 + 64 * 32 * 2 + 3 * 64 * 128 + 2 * 64
+        self.assertIn(n_param, [2 * layer + 64 + n_vocab * 512 * 64 for n_vocab in (1, 2)])
+
+    def test_hostile_strings(self):
+        path = cli.write_gguf(cli.scratch("hostile.gguf"), [
+            ("general.name", cli.STR, b"a\x1b[2Jb\nc\x7f\xc2\x9bd\xff"),
+            ("evil\x1bkey\n", cli.STR, "x"),
+            ("long", cli.STR, "\u00e9" * 500),
+            ("flags", cli.ARRAY, (cli.BOOL, [True, False])),
+            ("empty", cli.ARRAY, (cli.STR, [])),
+        ])
+        done = self.ok("inspect", path)
+        for bad in (b"\x1b", b"\x7f", b"\xc2\x9b"):
+            self.assertNotIn(bad, done.stdout)
+        self.assertIn(rb'"a\x1b[2Jb\x0ac\x7f', done.stdout)
+        self.assertIn("... (1000 bytes)".encode(), done.stdout)
+        self.assertIn(b"2 x bool: [true, false]", done.stdout)
+        self.assertIn(b"0 x str: []", done.stdout)
+
+    def test_metadata_only(self):
+        text = self.inspect(cli.vocab_model([("llama.block_count", cli.U32, 4),
+                                             ("llama.attention.head_count", cli.U32, 8),
+                                             ("llama.embedding_length", cli.U32, 256)]))
+        self.assertIn("0 tensors", text)
+        self.assertIn("KV cache      4096 bytes per token in f16", text)  # 2 x 4 x 8 x 32 x 2
+
+    def test_reader_that_goes_away(self):
+        process = cli.start("inspect", cli.tiny_model())
+        process.stdout.close()
+        err = process.stderr.read()
+        process.stderr.close()
+        self.assertIn(process.wait(), (0, -13))
+        self.assertEqual(err, b"")
+
+
+@unittest.skipUnless((cli.SHARED / "models").is_dir(), "../shared/data not present")
+class Golden(cli.TestCase):
+    MODEL = cli.SHARED / "models" / "stories260K.gguf"
+    VOCAB = cli.SHARED / "tokenizers" / "ggml-vocab-llama-spm.gguf"
+
+    def test_greedy_text(self):
+        """200 tokens from BOS; the program that made the file prints a newline at the end, too."""
+        expected = (cli.SHARED / "models" / "expected_greedy_200_karpathy.txt").read_bytes()
+        for threads in (1, 2):
+            done = self.ok("run", "-m", self.MODEL, "-p", "", "-n", "200", "--temperature", "0", "--ignore-eos",
+                           "--threads", threads)
+            self.assertEqual(done.stdout, expected.rstrip(b"\n") + b"\n")
+
+    def test_tokenizer(self):
+        texts = (self.VOCAB.parent / (self.VOCAB.name + ".inp")).read_bytes().split(b"\n__ggml_vocab_test__\n")
+        lines = (self.VOCAB.parent / (self.VOCAB.name + ".out")).read_bytes().split(b"\n")[:len(texts)]
+        self.assertEqual((len(texts), len(lines)), (47, 47))
+        for text, line in list(zip(texts, lines))[::1 if cli.LONG else 9]:
+            done = self.ok("tokenize", "-m", self.VOCAB, "--no-bos", stdin=text)
+            self.assertEqual(done.stdout.split(), line.split(), text)
+
+    def test_inspect(self):
+        text = self.ok("inspect", self.MODEL).stdout.decode()
+        self.assertIn("KV cache      640 bytes per token in f16", text)  # 2 x 5 layers x 4 heads x 8 x 2
 
 
 cli.main()

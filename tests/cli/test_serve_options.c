@@ -96,7 +96,7 @@ static const wire wires[] = {
 
 enum { N_WIRE = sizeof wires / sizeof wires[0] };
 
-// Options that the command itself acts on: test_config.py and test_serve_life.py show them.
+// Options that the command itself acts on: test_serve.py shows them.
 static const char *const own[] = {"config", "check-config", "drain-timeout", "send-percent"};
 
 // ---- command lines ------------------------------------------------------------------------------

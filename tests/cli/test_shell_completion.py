@@ -7,11 +7,10 @@ import shutil
 import subprocess
 import time
 import unittest
-from pathlib import Path
 
 import cli
 
-SCRIPTS = Path(__file__).resolve().parents[2] / "dist" / "completion"
+SCRIPTS = cli.PROJECT / "dist" / "completion"
 ENVIRONMENT = {**os.environ, "PATH": f"{cli.BIN}:{os.environ['PATH']}"}  # the scripts ask the program
 COMMANDS = {"serve", "run", "tokenize", "inspect", "convert", "quantize", "bench", "top", "help"}
 

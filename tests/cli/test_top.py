@@ -1,4 +1,4 @@
-"""flexinfer top: its screen in tmux and as text beside what the server says of itself, sizes, keys, lost servers."""
+"""flexinfer top: its screen in tmux and as text, compared with what the server says of itself, sizes, keys, lost servers."""
 import json
 import os
 import re
@@ -9,13 +9,10 @@ import subprocess
 import threading
 import time
 import unittest
-import urllib.request
-from pathlib import Path
 
 import cli
 
-TLS = Path(__file__).resolve().parents[1] / "vectors" / "tls"
-STORYTELLER = Path(__file__).resolve().parents[2] / "models" / "storyteller.gguf"
+TLS = cli.PROJECT / "tests" / "vectors" / "tls"
 LIMIT_S = 90  # on a busy machine, with sanitizers
 UNITS = ["B", "KiB", "MiB", "GiB", "TiB"]
 
@@ -34,36 +31,23 @@ def size_text(n_bytes):
     return (f"{value:.0f} " if unit == 0 or value >= 99.95 else f"{value:.1f} ") + UNITS[unit]
 
 
-class Server:
-    def __init__(self, *options, port=0):
-        self.process = cli.start("serve", "-m", STORYTELLER, "--port", port, "--kv-memory", "64M", *options)
-        self.headers = {}
-        for raw in self.process.stderr:
-            if match := re.match(r"listening on (https?://\S+)$", raw.decode().strip()):
-                self.url = match.group(1)
-                break
-        else:
-            raise AssertionError("the server has ended")
+class Server(cli.Server):
+    """Its log is read to the end by a thread."""
+
+    def __init__(self, *options, **how):
+        super().__init__("--kv-memory", "64M", *options, model=cli.STORYTELLER, **how)
         self.reader = threading.Thread(target=self.process.stderr.read, daemon=True)
         self.reader.start()
 
-    def get(self, path):
-        with urllib.request.urlopen(urllib.request.Request(self.url + path, headers=self.headers), timeout=60) as r:
-            return r.read().decode()
-
     def stats(self):
-        return json.loads(self.get("/stats"))
+        return json.loads(self.call("/stats")[1])
 
     def complete(self, **fields):
-        body = json.dumps({"prompt": "Once upon a time", "max_tokens": 8, "temperature": 0, **fields}).encode()
-        request = urllib.request.Request(self.url + "/v1/completions", body,
-                                         {"Content-Type": "application/json", **self.headers})
-        with urllib.request.urlopen(request, timeout=120) as r:
-            return json.load(r)
+        return self.post("/v1/completions", **{"prompt": "Once upon a time", "max_tokens": 8, "temperature": 0, **fields})
 
     def chunk_bytes(self):
         """Of a snapshot: the size of a chunk, and all states."""
-        snapshot = json.loads(self.get("/kv/snapshot"))
+        snapshot = json.loads(self.call("/kv/snapshot")[1])
         return snapshot["groups"][0]["chunk_bytes"], snapshot["chunks"]
 
     def end(self):
@@ -181,7 +165,7 @@ class Top(cli.TestCase):
         self.assertNotIn("\033", screen)
         first = re.search(r"first token (\S+) s", screen).group(1)
         metrics = dict(re.findall(r"^flexinfer_time_to_first_token_seconds_(sum|count) (\S+)$",
-                                  server.get("/metrics"), re.M))
+                                  server.call("/metrics")[1], re.M))
         self.assertAlmostEqual(float(first), float(metrics["sum"]) / float(metrics["count"]), delta=0.0006)
         with Busy(server):
             end_s = time.monotonic() + LIMIT_S

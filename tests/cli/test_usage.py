@@ -1,5 +1,6 @@
 """Commands, options, environment and help, without a model."""
 import os
+import socket
 import subprocess
 
 import cli
@@ -51,29 +52,23 @@ class Usage(cli.TestCase):
             self.assertTrue(text.startswith(f"flexinfer {name} "), text)
             self.assertTrue(all(len(line) <= 120 for line in text.splitlines()), text)
 
-    def test_unknown_things(self):
-        self.fails(2, "unknown command 'dance'", "dance")
-        self.fails(2, "unknown command 'dance'", "help", "dance")
-        self.fails(2, "unknown command '--prot'", "--prot")
-        self.fails(2, "unknown option '--prot'; did you mean '--port'?", "serve", "--prot", "1")
-        self.fails(2, "unknown option '--port'", "tokenize", "--port", "1")
-        self.fails(2, "unknown option '--swap'", "run", "--swap", "1G")
-        self.fails(2, "unknown option '-z'", "run", "-z")
-        self.fails(2, "unexpected argument 'extra'", "run", "-m", "x", "extra")
-        self.fails(2, "unexpected argument 'b'", "inspect", "a", "b")
+    def test_unknown_and_missing_things(self):
+        for text, *args in (
+                ("unknown command 'dance'", "dance"), ("unknown command 'dance'", "help", "dance"),
+                ("unknown command '--prot'", "--prot"),
+                ("unknown option '--prot'; did you mean '--port'?", "serve", "--prot", "1"),
+                ("unknown option '--port'", "tokenize", "--port", "1"), ("unknown option '--swap'", "run", "--swap", "1G"),
+                ("unknown option '-z'", "run", "-z"), ("unexpected argument 'extra'", "run", "-m", "x", "extra"),
+                ("unexpected argument 'b'", "inspect", "a", "b"), ("missing file", "inspect"),
+                ("-m: missing value (FILE)", "run", "-m"), ("--port: missing value (PORT)", "serve", "--port"),
+                *(("missing model: -m FILE", name, *model) for name in ("serve", "run", "tokenize", "bench")
+                  for model in ((), ("-m", "")))):
+            self.fails(2, text, *args)
 
     def test_former_spellings_name_what_replaces_them(self):
         for name in ("replay", "serve"):
             self.fails(2, f"'bench {name}' is now 'flexinfer-lab {name}'", "bench", name, "trace.csv", "--speed", "2")
         self.fails(2, "'bench figures' is now 'bench/figures.py'", "bench", "figures", "a", "b")
-
-    def test_missing_things(self):
-        for name in ("serve", "run", "tokenize", "bench"):
-            self.fails(2, "missing model: -m FILE", name)
-            self.fails(2, "missing model: -m FILE", name, "-m", "")
-        self.fails(2, "missing file", "inspect")
-        self.fails(2, "-m: missing value (FILE)", "run", "-m")
-        self.fails(2, "--port: missing value (PORT)", "serve", "--port")
 
     def test_bad_values(self):
         for command, option, value, text in [
@@ -114,6 +109,39 @@ class Usage(cli.TestCase):
             _, err = process.communicate()
         self.assertEqual(process.returncode, 1)
         self.assertEqual(err, b"flexinfer: cannot write to stdout: No space left on device\n")
+
+
+class Quickstart(cli.TestCase):
+    """What ./quickstart refuses before it installs or builds anything. ./check runs the whole script."""
+    SCRIPT = cli.PROJECT / "quickstart"
+
+    def refused(self, status, text, *args):
+        done = subprocess.run([self.SCRIPT, *map(str, args)], capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual((done.returncode, done.stdout), (status, ""), done.stderr)
+        first, *rest = done.stderr.splitlines()
+        self.assertIn(text, first)
+        self.assertTrue(status == 2 or not rest, done.stderr)
+
+    def test_help(self):
+        done = subprocess.run([self.SCRIPT, "--help"], capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("--once", done.stdout)
+
+    def test_wrong_usage(self):
+        for text, *args in (("unknown option '--twice'", "--twice"), ("--port needs a value", "--port"),
+                            ("--port: '65536' is not a number", "--port", "65536"),
+                            ("--port: 'x' is not a number", "--port", "x")):
+            self.refused(2, text, *args)
+
+    def test_missing_model(self):
+        self.refused(1, "there is no file no/such.gguf", "--model", "no/such.gguf")
+
+    def test_busy_port(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            port = taken.getsockname()[1]
+            self.refused(1, f"port {port} is in use", "--model", cli.tiny_model(), "--port", port)
 
 
 cli.main()

@@ -18,11 +18,7 @@ N_REQUEST, N_TOKEN = 40, 16
 PROMPTS = ["Tell me of a cat.", "Tell me of a dog and a bird.", "Who went to the park?"]
 
 
-@pytest.fixture(scope="module")
-def server():
-    one = serving.Server()
-    yield one
-    assert one.stop() == 0, "\n".join(one.lines[-40:])
+server = serving.fixture()
 
 
 @pytest.fixture(scope="module")

@@ -23,11 +23,7 @@ QUESTIONS = [
 TEXTS = ["Once upon a time there was a small boat.", "The cat and the dog are friends. They play all day."]
 
 
-@pytest.fixture(scope="module")
-def server():
-    one = serving.Server()
-    yield one
-    assert one.stop() == 0, "\n".join(one.lines[-40:])
+server = serving.fixture()
 
 
 @pytest.fixture(scope="module")

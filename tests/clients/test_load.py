@@ -14,10 +14,10 @@ import unittest
 
 import serving
 
-N_STREAM = 200
+N_STREAM = 200 if serving.LONG else 100
 ROUND_S = float(os.environ.get("FLEXINFER_LOAD_S", "0"))
 EACH = 1  # requests that each stream sends at least
-N_ROUND = 3
+N_ROUND = 3 if serving.LONG else 2
 N_ORDER = 28  # different requests, so that each is sent often
 KV_BYTES = 3 << 19
 FAR_TOO_MUCH = 24 << 20  # resident bytes that a round may add to the one before
@@ -57,8 +57,7 @@ class Round:
         self.wrong = []
 
     def run(self):
-        end_s = time.monotonic() + ROUND_S
-        asyncio.run(self.all_streams(end_s))
+        asyncio.run(self.all_streams(time.monotonic() + ROUND_S))
         assert not self.wrong, self.wrong[:3]
 
     async def all_streams(self, end_s):
@@ -135,30 +134,20 @@ def answer(data, fields):
     return texts
 
 
-class Load(unittest.TestCase):
-    def setUp(self):
-        self.swap = tempfile.TemporaryDirectory(prefix="flexinfer-load-")
-        self.addCleanup(self.swap.cleanup)
-
-    def answers_alone(self, orders):
-        """From a server of their own with memory for all, one after the other."""
-        server = serving.Server()
-        try:
-            return [server.complete(**order) for order in orders]
-        finally:
-            self.assertEqual(server.stop(), 0)
-
+class Load(serving.TestCase):
     def test_load(self):
         rng = random.Random(1)
         orders = [make_order(rng, i) for i in range(N_ORDER)]
-        alone = self.answers_alone(orders)
-        server = serving.Server("--kv-memory", KV_BYTES, "--swap", "256M", "--swap-dir", self.swap.name, "--max-queue", 4096)
+        # The answers of a server with memory for all, one after the other.
+        whole = self.serve()
+        alone = [whole.complete(**order) for order in orders]
+        swap = self.enterContext(tempfile.TemporaryDirectory(prefix="flexinfer-load-"))
+        server = serving.Server("--kv-memory", KV_BYTES, "--swap", "256M", "--swap-dir", swap, "--max-queue", 4096)
         try:
             self.rounds(server, orders, alone)
         finally:
-            status = server.stop()
-        self.assertEqual(status, 0, "\n".join(server.lines[-40:]))
-        self.assertEqual(os.listdir(self.swap.name), [])
+            serving.check_end(server)
+        self.assertEqual(os.listdir(swap), [])
 
     def rounds(self, server, orders, alone):
         server.complete(prompt="a", max_tokens=1)

@@ -28,11 +28,7 @@ def strict(server, kind=openai.OpenAI, **how):
     return kind(base_url=server.url + "/v1", **how)
 
 
-@pytest.fixture(scope="module")
-def server():
-    one = serving.Server("--pooling", "mean", "--max-seq", "16")
-    yield one
-    assert one.stop() == 0, "\n".join(one.lines[-40:])
+server = serving.fixture("--pooling", "mean", "--max-seq", "16")
 
 
 @pytest.fixture
@@ -165,7 +161,7 @@ def test_chat_stream(client, model):
 
 
 def test_chat_goes_on_with_the_last_message(client, model):
-    """An answer that is cut and sent back is gone on with as if it had not been cut."""
+    """An answer that is cut and sent back is continued as if it had not been cut."""
     args = {"model": model, "temperature": 0, "extra_body": {"ignore_eos": True}}
     whole = client.chat.completions.create(messages=MESSAGES, max_tokens=40, **args).choices[0].message.content
     part = client.chat.completions.create(messages=MESSAGES, max_tokens=15, **args).choices[0].message.content
@@ -390,7 +386,7 @@ def guarded(tmp_path_factory):
     keys.chmod(0o600)
     one = serving.Server("--api-key-file", keys)
     yield one
-    assert one.stop() == 0, "\n".join(one.lines[-40:])
+    serving.check_end(one)
 
 
 def test_authentication(guarded):

@@ -24,7 +24,7 @@ def server(tmp_path_factory):
     keys.chmod(0o600)
     one = serving.Server("--pooling", "mean", "--api-key-file", keys, key=KEY)
     yield one
-    assert one.stop() == 0, "\n".join(one.lines[-40:])
+    serving.check_end(one)
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,6 @@ import resource
 import socket
 import subprocess
 import tempfile
-import threading
 import time
 import unittest
 
@@ -24,17 +23,12 @@ ORDERS = [
 ]
 
 
-class Victim(unittest.TestCase):
+class Victim(serving.TestCase):
     @classmethod
     def setUpClass(cls):
         server = serving.Server()
         cls.alone = [cls.ask(server, order) for order in ORDERS]
-        assert server.stop() == 0
-
-    def serve(self, *args, status=0, **how):
-        server = serving.Server(*args, **how)
-        self.addCleanup(lambda: self.assertEqual(server.stop(), status, "\n".join(server.lines[-40:])))
-        return server
+        serving.check_end(server)
 
     @staticmethod
     def ask(server, order):
@@ -65,29 +59,14 @@ class Victim(unittest.TestCase):
         self.check_given_back(server, n_file)
         self.check_victim(server, 1)
 
-    def test_beside_slow_heads(self):
-        self.beside(abusers.SlowHeads)
-
-    def test_beside_half_bodies(self):
-        self.beside(abusers.HalfBodies)
-
-    def test_beside_garbage(self):
-        self.beside(abusers.Garbage)
-
-    def test_beside_huge_bodies(self):
-        self.beside(abusers.HugeBodies, n_pass=1)
-
-    def test_beside_slow_readers(self):
-        self.beside(abusers.SlowReaders)
-
-    def test_beside_hang_ups(self):
-        self.beside(abusers.HangUps)
-
-    def test_beside_many_prompts(self):
-        self.beside(abusers.ManyPrompts, n_pass=1)
-
     def test_beside_all_of_them(self):
         self.beside(*abusers.KINDS, n_pass=1)
+
+    @unittest.skipUnless(serving.LONG, "with FX_TEST_LONG")
+    def test_beside_each_of_them(self):
+        for kind in abusers.KINDS:
+            with self.subTest(kind.__name__):
+                self.beside(kind, n_pass=1 if kind in (abusers.HugeBodies, abusers.ManyPrompts) else 3)
 
     # ---- fairness
 
@@ -150,7 +129,7 @@ class Victim(unittest.TestCase):
         server = self.serve("--kv-memory", 2 << 20, "--swap", "64M", "--swap-dir", place, wrapper=small_disk)
         fields = {"prompt": "Once there was a boat", "max_tokens": 160, "temperature": 0, "ignore_eos": True}
         alone = server.complete(**fields)
-        together = in_threads(12, lambda: server.complete(**fields, n=2))
+        together = serving.in_threads(12, lambda _: server.complete(**fields, n=2))
         self.assertEqual(together, [alone * 2] * 12)
         stats = server.wait_idle()
         self.assertGreater(stats["n_preempt_recompute"], 0)
@@ -201,46 +180,9 @@ class Victim(unittest.TestCase):
             connection.close()
             return self.ask_on(connection, order)
 
-    # ---- what nobody reads
-
-    def test_log_that_nobody_reads(self):
-        """A pipe for the log that is full holds up neither requests nor the end."""
-        server = self.serve()
-        self.check_victim(server, 1)
-        with paused(server):
-            for _ in range(1500):  # lines of log: far more than a pipe holds
-                self.assertEqual(server.call("GET", "/health?" + "x" * 40, timeout=20)[0], 200)
-            self.check_victim(server, 1)
-            server.child.terminate()
-            self.assertEqual(server.child.wait(60), 0)
-
-
-@contextlib.contextmanager
-def paused(server):
-    """The log is not read meanwhile."""
-    server.hold.set()
-    try:
-        yield
-    finally:
-        server.hold.clear()
-
 
 def few_files():
     resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
-
-
-def in_threads(n, work):
-    results = [None] * n
-
-    def run(i):
-        results[i] = work()
-
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(n)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join(300)
-    return results
 
 
 if __name__ == "__main__":

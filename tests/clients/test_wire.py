@@ -193,17 +193,16 @@ def send_all(one, data):
         one.sendall(data)
 
 
-class Wire(unittest.TestCase):
+class Wire(serving.SharedServer):
     @classmethod
     def setUpClass(cls):
-        cls.server = serving.Server()
+        super().setUpClass()
         cls.alone = cls.server.complete(**ORDER)
         cls.n_file = cls.server.n_file()
 
     @classmethod
     def tearDownClass(cls):
         cls.server.wait_idle(cls.n_file + 1)
-        assert cls.server.stop() == 0, "\n".join(cls.server.lines[-40:])
 
     def tearDown(self):
         self.assertEqual(self.server.complete(**ORDER), self.alone)
@@ -284,15 +283,9 @@ class Wire(unittest.TestCase):
         self.assertEqual([one.status for one in replies], [400])
 
 
-class Deadlines(unittest.TestCase):
+class Deadlines(serving.SharedServer):
     """A request that trickles in is ended by its deadline, though something always arrives."""
-    @classmethod
-    def setUpClass(cls):
-        cls.server = serving.Server("--header-timeout", 1, "--body-timeout", 1)
-
-    @classmethod
-    def tearDownClass(cls):
-        assert cls.server.stop() == 0, "\n".join(cls.server.lines[-40:])
+    ARGS = "--header-timeout", 1, "--body-timeout", 1
 
     def check_ends(self, begin):
         with self.server.connect() as slow:
@@ -335,17 +328,10 @@ class Deadlines(unittest.TestCase):
             self.assertIn(b" 408 ", data.split(b"\r\n")[0])
 
 
-class Pages(unittest.TestCase):
+class Pages(serving.SharedServer):
     """What a page of an allowed origin may, and no other."""
     PAGE, OTHER = "https://page.example", "https://other.example"
-
-    @classmethod
-    def setUpClass(cls):
-        cls.server = serving.Server("--cors", cls.PAGE, "--allowed-host", "api.example")
-
-    @classmethod
-    def tearDownClass(cls):
-        assert cls.server.stop() == 0, "\n".join(cls.server.lines[-40:])
+    ARGS = "--cors", f"https://first.example,{PAGE}", "--allowed-host", "api.example"
 
     def ask(self, *headers, host="api.example", data=None):
         return exchange(self.server, data or post(JSON, LENGTH, *headers, host=host), 1)[0]

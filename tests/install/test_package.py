@@ -1,16 +1,13 @@
 """The Debian package, made from this build: what is in it, what it needs, and its scripts in a root of their own."""
 import os
 import re
-import shutil
-import subprocess
 import tempfile
 import unittest
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-BUILD = Path(os.environ["VT_BUILD"])
-CPACK = Path(os.environ["VT_CMAKE"]).with_name("cpack")
-TOOLS = ["dpkg-deb", "dpkg-shlibdeps", "file"]
+from installed import BUILD, CMAKE, VERSION, needs, run
+
+CPACK = Path(CMAKE).with_name("cpack")
 FILES = {
     "/etc/flexinfer/flexinfer.conf", "/usr/bin/flexinfer", "/usr/lib/systemd/system/flexinfer.service",
     "/usr/share/bash-completion/completions/flexinfer", "/usr/share/doc/flexinfer/api.md",
@@ -20,30 +17,17 @@ FILES = {
 }
 
 
-def run(*command, **how):
-    done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          check=False, **how)
-    if done.returncode:
-        raise AssertionError(f"{command}: status {done.returncode}\n{done.stdout}")
-    return done.stdout
-
-
-@unittest.skipIf([tool for tool in TOOLS if not shutil.which(tool)], "no Debian tools here")
+@needs("dpkg-deb", "dpkg-shlibdeps", "file")
 class Package(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.scratch = tempfile.TemporaryDirectory(prefix="flexinfer-package-")
-        folder = Path(cls.scratch.name)
+        folder = Path(cls.enterClassContext(tempfile.TemporaryDirectory(prefix="flexinfer-package-")))
         run(CPACK, "-G", "DEB", "-B", folder, "--config", BUILD / "CPackConfig.cmake", cwd=BUILD,
-            env={**os.environ, "XZ_DEFAULTS": "-0"})
+            env={"XZ_DEFAULTS": "-0"})
         [cls.package] = folder.glob("flexinfer_*.deb")
         cls.root, cls.control = folder / "root", folder / "control"
         run("dpkg-deb", "-x", cls.package, cls.root)
         run("dpkg-deb", "-e", cls.package, cls.control)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.scratch.cleanup()
 
     def test_files(self):
         found = {f"/{path.relative_to(self.root)}" for path in self.root.rglob("*") if path.is_file()}
@@ -54,9 +38,8 @@ class Package(unittest.TestCase):
 
     def test_control(self):
         text = (self.control / "control").read_text()
-        version = re.search(r"project\(\w+ VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text()).group(1)
         self.assertIn("Package: flexinfer\n", text)
-        self.assertIn(f"Version: {version}\n", text)
+        self.assertIn(f"Version: {VERSION}\n", text)
         needs = re.search(r"^Depends: (.*)$", text, re.MULTILINE).group(1)
         for library in ("libc6", "libcurl3-gnutls", "libjansson4", "libgnutls30", "libpcre2-8-0", "libutf8proc", "passwd"):
             self.assertIn(library, needs)

@@ -1,49 +1,19 @@
-"""flexinfer as a user gets it: installed by itself or beside libvtensor, moved, and run; and its manual page."""
-import os
+"""flexinfer as a user gets it: installed by itself or with libvtensor, moved, and run; and its manual page."""
 import re
-import shutil
-import subprocess
-import tempfile
 import unittest
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-BUILD, CMAKE = os.environ["VT_BUILD"], os.environ["VT_CMAKE"]
-BIN = Path(BUILD) / "bin"
-PAGE = Path(BUILD) / "man" / "flexinfer.1"
-VERSION = re.search(r"project\(\w+ VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text(encoding="utf-8")).group(1)
+import installed
+from installed import BIN, BUILD, VERSION, needs, run
+
+PAGE = BUILD / "man" / "flexinfer.1"
 FILES = {"bin/flexinfer", "share/man/man1/flexinfer.1", "share/bash-completion/completions/flexinfer",
          "share/zsh/vendor-completions/_flexinfer", "share/fish/vendor_completions.d/flexinfer.fish"}
 COMMANDS = ["serve", "run", "tokenize", "inspect", "bench", "help"]
 
 
-def run(*command):
-    """The output of a command that must succeed."""
-    command = [str(word) for word in command]
-    env = {name: value for name, value in os.environ.items() if not name.startswith("FLEXINFER_")}
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env, check=False)
-    if done.returncode != 0:
-        raise AssertionError(f"{' '.join(command)}: status {done.returncode}\n{done.stdout}")
-    return done.stdout
-
-
-def needs(program):
-    return unittest.skipUnless(shutil.which(program), f"no {program} here")
-
-
-class Program(unittest.TestCase):
-    def setUp(self):
-        scratch = tempfile.TemporaryDirectory(prefix="flexinfer-install-")
-        self.addCleanup(scratch.cleanup)
-        self.scratch = Path(scratch.name)
-
+class Program(installed.TestCase):
     def install(self, *component):
-        """The prefix of an installation that was moved afterwards."""
-        first, prefix = self.scratch / "first", self.scratch / "a place" / "moved"
-        run(CMAKE, "--install", BUILD, *component, "--prefix", first)
-        prefix.parent.mkdir()
-        first.rename(prefix)
-        return prefix
+        return installed.move_installed(self.scratch, *component)
 
     @staticmethod
     def files(prefix):
@@ -56,10 +26,7 @@ class Program(unittest.TestCase):
     def test_the_installed_program_runs(self):
         program = self.install("--component", "flexinfer") / "bin" / "flexinfer"
         self.assertEqual(run(program, "--version"), f"flexinfer {VERSION}\n")
-        model = self.scratch / "tiny.gguf"
-        shape = "--layers 1 --dim 32 --ffn 64 --heads 2 --kv-heads 1 --vocab 512 --ctx 64 --type f32 --seed 1"
-        run(BIN / "make_model", "-o", model, *shape.split())
-        self.assertIn("tokens at", run(program, "run", "-m", model, "-p", "x", "-n", "4", "--kv-memory", "16M"))
+        self.assertIn("tokens at", run(program, "run", "-m", self.model(), "-p", "x", "-n", "4", "--kv-memory", "16M"))
         self.assertNotRegex(run("readelf", "--dynamic", program), "RPATH|RUNPATH")
 
     def test_the_laboratory(self):

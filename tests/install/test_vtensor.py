@@ -2,16 +2,16 @@
 import os
 import re
 import shutil
-import subprocess
 import tempfile
 import unittest
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-BUILD, CMAKE, GENERATOR, CC = (os.environ[name] for name in ("VT_BUILD", "VT_CMAKE", "VT_GENERATOR", "VT_CC"))
+import installed
+from installed import CMAKE, ROOT, VERSION, needs, run
+
+GENERATOR, CC = os.environ["VT_GENERATOR"], os.environ["VT_CC"]
 SANITIZE = [f"-fsanitize={os.environ['VT_SANITIZE']}"] if os.environ["VT_SANITIZE"] else []
 STRICT = ["-Wall", "-Wextra", "-pedantic", "-Werror"]
-VERSION = re.search(r"project\(\w+ VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text(encoding="utf-8")).group(1)
 HEADERS = ["status.h", "vmm.h", "vtensor.h", "team.h", "vattention.h"]
 
 PROJECT = """
@@ -25,30 +25,11 @@ endforeach()
 """
 
 
-def run(*command, env=None, cwd=None):
-    """The output of a command that must succeed."""
-    command = [str(word) for word in command]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=cwd,
-                          env={**os.environ, **(env or {})}, check=False)
-    if done.returncode != 0:
-        raise AssertionError(f"{' '.join(command)}: status {done.returncode}\n{done.stdout}")
-    return done.stdout
-
-
-def needs(program):
-    return unittest.skipUnless(shutil.which(program), f"no {program} here")
-
-
 class Install(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        scratch = tempfile.TemporaryDirectory(prefix="vtensor-install-")
-        cls.addClassCleanup(scratch.cleanup)
-        cls.scratch = Path(scratch.name)
-        first, cls.prefix = cls.scratch / "first", cls.scratch / "a place" / "moved"
-        run(CMAKE, "--install", BUILD, "--component", "vtensor", "--prefix", first)
-        cls.prefix.parent.mkdir()
-        first.rename(cls.prefix)
+        cls.scratch = Path(cls.enterClassContext(tempfile.TemporaryDirectory(prefix="vtensor-install-")))
+        cls.prefix = installed.move_installed(cls.scratch, "--component", "vtensor")
         cls.lib = next(cls.prefix.rglob("libvtensor.a")).parent
         cls.example = shutil.copy(ROOT / "examples" / "embed.c", cls.scratch)
         cls.env = {"PKG_CONFIG_PATH": str(cls.lib / "pkgconfig"), "LD_LIBRARY_PATH": str(cls.lib)}

@@ -80,5 +80,5 @@ SPARE, OWNED, SHARED, CACHED, SWAPPED = range(1, 6)
 
 
 def chunks_of(span):
-    """Names of the chunks behind a span, in the order of its addresses."""
+    """Names of the chunks of a span, in the order of its addresses."""
     return [first + i for _, _, first, n in span["segments"] for i in range(n)]

@@ -40,7 +40,7 @@ def perfetto_folder():
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
-    """Perfetto's files, and the trace beside them: its page opens nothing from elsewhere."""
+    """Perfetto's files, and the trace among them: its page opens nothing from elsewhere."""
 
     trace = b""
 

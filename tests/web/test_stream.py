@@ -17,11 +17,7 @@ def ask(server, i=0, n=2, max_tokens=24, prompt=None):
 
 
 def ask_many(server, many):
-    threads = [threading.Thread(target=ask, args=(server, i)) for i in range(many)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    serving.in_threads(many, lambda i: ask(server, i))
 
 
 def meet(a, b):
@@ -30,12 +26,7 @@ def meet(a, b):
         (a if a.number <= b.number else b).next()
 
 
-class StreamTest(unittest.TestCase):
-    def start(self, *args):
-        server = serving.Server(*args)
-        self.addCleanup(server.stop)
-        return server
-
+class StreamTest(serving.TestCase):
     def watch(self, server, **how):
         stream = snapshots.Stream(server.port, **how)
         self.addCleanup(stream.close)
@@ -45,7 +36,7 @@ class StreamTest(unittest.TestCase):
 
     def test_subscribers_get_the_same(self):
         for more in ((), ("--kv", "paged")):
-            server = self.start("--kv-memory", "2M", "--max-seq", "6", "--swap", "16M", *more)
+            server = self.serve("--kv-memory", "2M", "--max-seq", "6", "--swap", "16M", *more)
             early = self.watch(server)
             early.next()
             ask_many(server, 10)
@@ -59,12 +50,11 @@ class StreamTest(unittest.TestCase):
             self.assertGreater(len(early.state["nodes"]), 0)
             status, text = server.call("GET", "/kv/snapshot")
             self.assertEqual(status, 200)
-            now = snapshots.parse(text if isinstance(text, (str, bytes)) else json.dumps(text))
+            now = snapshots.parse(text)
             self.assertEqual(now["nodes"], early.state["nodes"])
-            server.stop()
 
     def test_figures_agree(self):
-        server = self.start("--kv-memory", "2M", "--max-seq", "4")
+        server = self.serve("--kv-memory", "2M", "--max-seq", "4")
         stream = self.watch(server)
         ask_many(server, 4)
         server.wait_idle()
@@ -73,19 +63,16 @@ class StreamTest(unittest.TestCase):
             return {k: v for k, v in stats.items() if k != "picture_us"}  # of the snapshot before
         while figures(now := server.stats()) != figures(state["stats"]):  # an idle engine takes one more
             state = stream.next()
-        text = server.call("GET", "/metrics")[1]
-        text = text.decode() if isinstance(text, bytes) else text
-        for name, metric in (("kv_mapped_bytes", "flexinfer_kv_mapped_bytes"), ("kv_live_bytes", "flexinfer_kv_live_bytes"),
-                             ("kv_shared_bytes", "flexinfer_kv_shared_bytes"), ("kv_cached_bytes", "flexinfer_kv_cached_bytes")):
-            shown = re.search(rf"^{metric}(?:{{[^}}]*}})? (\S+)$", text, re.M)
-            self.assertIsNotNone(shown, metric)
-            self.assertEqual(float(shown.group(1)), now[name], metric)
+        text = server.call("GET", "/metrics")[1].decode()
+        for name in ("kv_mapped_bytes", "kv_live_bytes", "kv_shared_bytes", "kv_cached_bytes"):
+            shown = re.search(rf"^flexinfer_{name}(?:{{[^}}]*}})? (\S+)$", text, re.M)
+            self.assertEqual(float(shown.group(1)), now[name], name)
         mapped = (snapshots.SPARE, snapshots.OWNED, snapshots.SHARED, snapshots.CACHED)
         self.assertEqual(snapshots.bytes_in(state, *mapped), now["kv_mapped_bytes"])
         self.assertEqual(snapshots.bytes_in(state, snapshots.CACHED), now["kv_cached_bytes"])
 
     def test_choices_share_their_first_chunks(self):
-        server = self.start("--max-seq", "4")
+        server = self.serve("--max-seq", "4")
         stream = self.watch(server)
         thread = threading.Thread(target=ask, args=(server, 1, 2, 900))  # for longer than snapshots are apart
         thread.start()
@@ -98,7 +85,7 @@ class StreamTest(unittest.TestCase):
         self.assertEqual(state["stats"]["kv_live_bytes"], 0)
 
     def test_nothing_is_done_without_subscribers(self):
-        server = self.start("--max-seq", "4")
+        server = self.serve("--max-seq", "4")
         ask_many(server, 3)
         self.assertEqual(server.wait_idle()["n_picture"], 0)
         stream = self.watch(server)
@@ -113,7 +100,7 @@ class StreamTest(unittest.TestCase):
         self.assertEqual(server.stats()["n_picture"], now)
 
     def test_no_text_is_in_it(self):
-        server = self.start("--max-seq", "2")
+        server = self.serve("--max-seq", "2")
         stream = self.watch(server)
         ask(server, prompt="xylophones everywhere")
         seen = [stream.event()[1]]
@@ -123,7 +110,7 @@ class StreamTest(unittest.TestCase):
 
     def test_a_slow_reader_gets_less(self):
         """One that does not read skips snapshots, and ends where the others do."""
-        server = self.start("--max-seq", "2")
+        server = self.serve("--max-seq", "2")
         fast, slow = self.watch(server), self.watch(server, receive_bytes=2048)
         slow.next()
         body = {"prompt": [f"{i} {PROMPT}" for i in range(400)], "max_tokens": 3, "ignore_eos": True}
@@ -144,14 +131,14 @@ class StreamTest(unittest.TestCase):
         keys = serving.SOURCE / "build" / "page-keys"
         keys.write_text("ann sk-ann\nroot sk-root admin\n", encoding="ascii")
         self.addCleanup(keys.unlink)
-        server = self.start("--api-key-file", keys)
+        server = self.serve("--api-key-file", keys)
         for key, status in ((None, 401), ("sk-wrong", 401), ("sk-ann", 403), ("sk-root", 200)):
             stream = snapshots.Stream(server.port, key=key)
             self.assertEqual(stream.answer.status, status, key)
             stream.close()
 
     def test_a_stop_ends_the_streams(self):
-        server = self.start()
+        server = self.serve()
         stream = self.watch(server)
         stream.next()
         self.assertEqual(server.stop(), 0)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import cli
 
-STORYTELLER = Path(__file__).resolve().parents[3] / "models" / "storyteller.gguf"
 SMALL = ["--prompt", "24,10", "--context", "24,40", "--gen", "6", "--batch", "3,1", "--repeat", "2", "--threads", "1"]
 # The work of cli.tiny_model (f32): the linear layers q, k and v; o, gate, up and down, which the last layer computes
 # for rows of logits only; the output; the cache.
@@ -87,7 +86,7 @@ class Bench(cli.TestCase):
                              [["3", a], ["3", b], ["1", a], ["1", b]])
 
     def test_defaults_fit_a_short_context(self):
-        found = json.loads(self.ok("bench", "-m", STORYTELLER, "--json", "--repeat", "1", "--gen", "4", "--batch",
+        found = json.loads(self.ok("bench", "-m", cli.STORYTELLER, "--json", "--repeat", "1", "--gen", "4", "--batch",
                                   "1").stdout)
         self.assertEqual([r["tokens"] for r in found["prompt"]], [256])
         self.assertEqual([(r["context"], r["tokens"]) for r in found["decode"]], [(256, 4)])
@@ -101,9 +100,9 @@ class Bench(cli.TestCase):
     def test_bad_lists(self):
         for option in ("--batch", "--prompt", "--context"):
             for value in ("", "0", "-1", "1,", ",1", "1,,2", "1;2", "x", "1.5", "1,99999999999", ",".join("1" * 17)):
-                self.fails(2, f"{option}: '{value}' is not a list of whole numbers", "bench", "-m", STORYTELLER,
+                self.fails(2, f"{option}: '{value}' is not a list of whole numbers", "bench", "-m", cli.STORYTELLER,
                            f"{option}={value}")
-        self.fails(2, "--json and --csv: one of them", "bench", "-m", STORYTELLER, "--json", "--csv")
+        self.fails(2, "--json and --csv: one of them", "bench", "-m", cli.STORYTELLER, "--json", "--csv")
 
     def test_more_than_the_context(self):
         for option in ("--prompt", "--context"):

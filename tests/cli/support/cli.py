@@ -2,7 +2,12 @@
 
 CTest runs them. By hand: PYTHONPATH=tests/cli/support FLEXINFER_BIN=build/asan/bin python3 tests/cli/test_run.py
 """
+import collections
+import csv
+import io
+import json
 import os
+import re
 import signal
 import struct
 import subprocess
@@ -10,11 +15,16 @@ import sys
 import tempfile
 import time
 import unittest
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 BIN = Path(os.environ["FLEXINFER_BIN"])
 PROGRAM = BIN / "flexinfer"
-SHARED = Path(__file__).resolve().parents[4] / "shared" / "data"
+PROJECT = Path(__file__).resolve().parents[3]
+SHARED = PROJECT.parent / "shared" / "data"
+STORYTELLER = PROJECT / "models" / "storyteller.gguf"
+LONG = "FX_TEST_LONG" in os.environ  # sweeps at full length, not samples of them
 
 SCRATCH = tempfile.TemporaryDirectory(prefix="flexinfer-cli-")
 
@@ -40,12 +50,15 @@ def start(*args, env=None, program=PROGRAM, **how):
     return subprocess.Popen([program, *map(str, args)], env=clean_env(env), preexec_fn=defaults, **how)
 
 
+def is_caught(process, number):
+    """Whether the program has a handler for a signal."""
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    return int(re.search(r"^SigCgt:\s*(\w+)$", status, re.MULTILINE).group(1), 16) >> (number - 1) & 1
+
+
 def wait_until_caught(process, number):
-    """Returns once the program has a handler for a signal."""
-    status = Path(f"/proc/{process.pid}/status")
     while process.poll() is None:
-        caught = next(line for line in status.read_text().splitlines() if line.startswith("SigCgt:"))
-        if int(caught.split()[1], 16) >> (number - 1) & 1:
+        if is_caught(process, number):
             return
         time.sleep(0.005)
     raise AssertionError(f"ended with status {process.returncode}: {process.stderr.read()}")
@@ -64,6 +77,82 @@ def tiny_model(ctx=256, weights="f32"):
         shape = f"--layers 2 --dim 64 --ffn 128 --heads 4 --kv-heads 2 --vocab 512 --ctx {ctx} --type {weights} --seed 1"
         subprocess.run([BIN / "make_model", "-o", path, *shape.split()], check=True, stdout=subprocess.DEVNULL)
     return path
+
+
+# ---- servers -----------------------------------------------------------------------------------
+
+class Server:
+    """A running `flexinfer serve`: the lines before the one that says that it listens, and its URL."""
+
+    def __init__(self, *options, model=None, env=None, port=0):
+        self.process = start("serve", "-m", model or tiny_model(), "--port", port, *options, env=env)
+        self.lines, self.headers = [], {}
+        for raw in self.process.stderr:
+            line = raw.decode().rstrip("\n")
+            if "listening on" in line:
+                self.url = re.search(r"https?://[^\s\"]+", line).group(0)
+                self.ready = line
+                self.port = int(self.url.rsplit(":", 1)[1])
+                return
+            self.lines.append(line)
+        raise AssertionError(f"the server has ended: {self.lines}")
+
+    def call(self, path, fields=None, headers=None):
+        """The status and the body of a GET or, with fields, a POST of JSON."""
+        body = None if fields is None else json.dumps(fields).encode()
+        headers = {**({"Content-Type": "application/json"} if body else {}), **self.headers, **(headers or {})}
+        try:
+            with urllib.request.urlopen(urllib.request.Request(self.url + path, body, headers), timeout=120) as reply:
+                return reply.status, reply.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def post(self, path, **fields):
+        """The status and the body's JSON."""
+        status, body = self.call(path, fields)
+        return status, json.loads(body)
+
+    def wait_line(self, text):
+        """Reads the log up to a line with `text`, and returns that."""
+        while text not in (line := self.process.stderr.readline().decode()):
+            if not line:
+                raise AssertionError(f"no line with {text}")
+        return line.rstrip("\n")
+
+    def stop(self):
+        """Ends it: (status, what remained to be read of its log)."""
+        self.process.send_signal(signal.SIGTERM)
+        _, err = self.process.communicate(timeout=60)
+        return self.process.returncode, err.decode()
+
+    def kill(self):
+        if self.process.poll() is None or not self.process.stderr.closed:
+            self.process.kill()
+            self.process.communicate()
+
+
+# ---- benches -----------------------------------------------------------------------------------
+
+def bench(name, *args, env=None):
+    command = [BIN / name, *map(str, args)]
+    return subprocess.run(command, capture_output=True, text=True, env=clean_env(env), check=False)
+
+
+def rows(done):
+    """The rows of CSV that a bench has printed."""
+    assert done.returncode == 0, done.stderr
+    found = list(csv.DictReader(io.StringIO(done.stdout)))
+    for row in found:
+        assert None not in row and None not in row.values(), row
+    return found
+
+
+def measured(done):
+    """{section: {case: {what: value}}} from the rows."""
+    found = collections.defaultdict(lambda: collections.defaultdict(dict))
+    for row in rows(done):
+        found[row["section"]][row["case"]][row["what"]] = float(row["value"])
+    return found
 
 
 # ---- GGUF files without tensors ----------------------------------------------------------------
@@ -133,6 +222,11 @@ class TestCase(unittest.TestCase):
         done = run(*args, **how)
         self.assertEqual(done.returncode, 0, (args, done.stderr))
         return done
+
+    def serve(self, *options, **how):
+        server = Server(*options, **how)
+        self.addCleanup(server.kill)
+        return server
 
     def fails(self, status, text, *args, **how):
         """Exactly one line on stderr with `text` in it, nothing on stdout, and this exit status."""

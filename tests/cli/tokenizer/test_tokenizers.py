@@ -4,8 +4,8 @@
     sentencepiece   models that are trained here, and the one there, as GGUF's keys say them
     .inp/.out       published vectors for the rank files
 
-The texts: what ../shared/data/prompts holds, and random ones of every kind of character. FX_TOKENIZERS_ALL=1 takes all
-of them; otherwise a sample that takes seconds.
+The texts: what ../shared/data/prompts holds, and random ones of every kind of character. FX_TOKENIZERS_ALL=1, as
+FX_TEST_LONG, takes all of them; otherwise a sample that takes seconds.
 """
 import json
 import os
@@ -30,7 +30,7 @@ except ImportError as missing:
 ANSWERS = os.environ["FLEXINFER_ANSWERS"]
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "data"
 FILES = SHARED / "tokenizers"
-ALL = bool(os.environ.get("FX_TOKENIZERS_ALL"))
+ALL = bool(os.environ.get("FX_TOKENIZERS_ALL") or os.environ.get("FX_TEST_LONG"))
 SPACE, CONTROL = 1, 2  # FXI_ENCODE_
 SHOW_CONTROL = 1       # FXI_DECODE_
 
@@ -78,7 +78,7 @@ class Ours:
 def prompt_files():
     for path in sorted((SHARED / "prompts").glob("*.txt")):
         text = path.read_bytes().decode()
-        yield text if ALL else text[:60000]
+        yield text if ALL else text[:20000]
 
 
 def strings_in(data):
@@ -99,7 +99,7 @@ def prompts():
         text = path.read_text(encoding="utf-8")
         lines = text.splitlines() if path.suffix == ".jsonl" else [text]
         texts += [s for line in lines for s in strings_in(json.loads(line))]
-    return texts if ALL else random.Random(1).sample(texts, min(len(texts), 150))
+    return texts if ALL else random.Random(1).sample(texts, min(len(texts), 60))
 
 
 def settled(c):
@@ -152,7 +152,7 @@ def random_texts(n, words=(), seed=7):
 
 
 def n_random():
-    return 20000 if ALL else 400
+    return 20000 if ALL else 150
 
 
 # ---- the comparisons ---------------------------------------------------------------------------

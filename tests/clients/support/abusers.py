@@ -1,4 +1,4 @@
-"""Clients that a server must bear, as threads: each kind goes on until it is told to stop.
+"""Clients that a server must bear, as threads: each kind runs until it is stopped.
 
 What they send may be refused and their connections closed; that is the server's right. They note how often they acted.
 """

@@ -12,11 +12,13 @@ import socket
 import subprocess
 import threading
 import time
+import unittest
 from pathlib import Path
 
 SOURCE = Path(os.environ.get("FLEXINFER_SOURCE", Path(__file__).resolve().parents[3]))
 PROGRAM = os.environ.get("FLEXINFER", str(SOURCE / "build/debug/bin/flexinfer"))
 MODEL = os.environ.get("FLEXINFER_MODEL", str(SOURCE / "models/storyteller.gguf"))
+LONG = "FX_TEST_LONG" in os.environ  # sweeps at full length, not samples of them
 START_S = 120  # a debug build with sanitizers on a busy machine
 # The allocator of a sanitizer keeps freed memory for a while on purpose; here it may keep little.
 SANITIZER = "quarantine_size_mb=8:thread_local_quarantine_size_kb=64"
@@ -27,7 +29,6 @@ class Server:
 
     def __init__(self, *args, env=None, limits=None, wrapper=(), key=None):
         self.lines, self.key = [], key
-        self.hold = threading.Event()  # set: the log is not read
         asan = ":".join(filter(None, (os.environ.get("ASAN_OPTIONS"), SANITIZER)))
         env = {k: v for k, v in os.environ.items() if not k.startswith("FLEXINFER_")} | {"ASAN_OPTIONS": asan} | (env or {})
         self.child = subprocess.Popen([*wrapper, PROGRAM, "serve", "-m", MODEL, "--port", "0", *map(str, args)], env=env,
@@ -40,8 +41,6 @@ class Server:
     def _read(self):
         for line in self.child.stderr:
             self.lines.append(line.rstrip("\n"))
-            while self.hold.is_set():
-                time.sleep(0.01)
 
     def wait_line(self, pattern, limit_s=60):
         end_s = time.monotonic() + limit_s
@@ -136,3 +135,54 @@ def events(text):
     """The JSON objects of a stream of server-sent events, without [DONE]."""
     found = [line[6:] for line in text.split("\n") if line.startswith("data: ")]
     return [json.loads(data) for data in found if data != "[DONE]"]
+
+
+def in_threads(n, work):
+    """What work(0) .. work(n - 1) return, each called in a thread of its own."""
+    results = [None] * n
+
+    def run(i):
+        results[i] = work(i)
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(n)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join(300)
+    return results
+
+
+# ---- the form of every test: each server must end with status 0
+
+def check_end(server):
+    assert server.stop() == 0, "\n".join(server.lines[-40:])
+
+
+class TestCase(unittest.TestCase):
+    def serve(self, *args, **how):
+        server = Server(*args, **how)
+        self.addCleanup(check_end, server)
+        return server
+
+
+class SharedServer(unittest.TestCase):
+    """All tests of a class over one server."""
+    ARGS = ()
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server(*cls.ARGS)
+        cls.addClassCleanup(check_end, cls.server)
+
+
+def fixture(*args):
+    """For pytest: one server for a file's tests."""
+    import pytest  # not there in tests that need the standard library alone
+
+    @pytest.fixture(scope="module")
+    def server():
+        one = Server(*args)
+        yield one
+        check_end(one)
+
+    return server

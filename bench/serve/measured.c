@@ -1,4 +1,5 @@
-// server.c - the server that is measured: a child of ours, or one at an address.
+// measured.c - the server that is measured: a child of ours, or one at an address; and what it says
+// about itself.
 //
 // A child's stderr is read to its end by a thread, because a server may wait for its reader.
 #include <arpa/inet.h>
@@ -14,7 +15,7 @@
 
 #include "bench_serve.h"
 
-// The program beside this one.
+// The option, or flexinfer in the folder of this program.
 static void find_program(char *path, size_t cap, const bench *b)
 {
     if (b->program) {
@@ -42,9 +43,9 @@ __attribute__((noreturn)) static void become_child(const char *path, char *const
 static void spawn_child(server *s, const char *path, char *const *argv)
 {
     int ends[2];
-    if (pipe2(ends, O_CLOEXEC)) die("pipe", strerror(errno));
+    if (pipe2(ends, O_CLOEXEC)) die("pipe: %s", strerror(errno));
     s->pid = fork();
-    if (s->pid < 0) die("fork", strerror(errno));
+    if (s->pid < 0) die("fork: %s", strerror(errno));
     if (!s->pid) become_child(path, argv, ends[1]);
     close(ends[1]);
     s->log = need(fdopen(ends[0], "r"));
@@ -71,7 +72,7 @@ static void await_port(server *s)
         line[strcspn(line, "\n")] = 0;
         memcpy(last, line, sizeof last);
     }
-    die("the server", last);
+    die("the server: %s", last);
 }
 
 static void start_child(server *s, const bench *b)
@@ -85,7 +86,7 @@ static void start_child(server *s, const bench *b)
     spawn_child(s, path, argv);
     await_port(s);
     const int e = pthread_create(&s->reader, NULL, drain_log, s->log);
-    if (e) die("thread", strerror(e));
+    if (e) die("thread: %s", strerror(e));
 }
 
 void server_start(server *s, const bench *b)
@@ -97,7 +98,7 @@ void server_start(server *s, const bench *b)
         return;
     }
     const int fd = server_connect(s);
-    if (fd < 0) die("--port", "no server listens at this port of 127.0.0.1");
+    if (fd < 0) die("--port: no server listens at this port of 127.0.0.1");
     close(fd);
 }
 
@@ -109,7 +110,7 @@ void server_stop(server *s)
     while (waitpid(s->pid, &status, 0) < 0 && errno == EINTR) continue;
     pthread_join(s->reader, NULL);
     fclose(s->log);
-    if (!WIFEXITED(status) || WEXITSTATUS(status)) die("the server", "did not end cleanly");
+    if (!WIFEXITED(status) || WEXITSTATUS(status)) die("the server: did not end cleanly");
 }
 
 double server_cpu_ns(const server *s)
@@ -140,4 +141,28 @@ int server_connect_from(const server *s, uint32_t address)
         return fd;
     close(fd);
     return -1;
+}
+
+// ---- what the server says about itself: figures of its page /metrics
+
+void metrics_ask(const server *srv, metrics *m)
+{
+    static const char get[] = "GET /metrics HTTP/1.0\r\n\r\n";
+    size_t n = 0;
+    ssize_t more;
+    const int fd = server_connect(srv);
+    if (fd < 0 || send(fd, get, sizeof get - 1, MSG_NOSIGNAL) < 0) die("/metrics: no answer");
+    while (n < sizeof m->page - 1 && (more = recv(fd, m->page + n, sizeof m->page - 1 - n, 0)) > 0)
+        n += (size_t)more;
+    close(fd);
+    m->page[n] = 0;
+}
+
+double metrics_figure(const metrics *m, const char *name)
+{
+    char key[80];
+    snprintf(key, sizeof key, "\nflexinfer_%s ", name);
+    const char *at = strstr(m->page, key);
+    if (!at) die("/metrics: a figure is missing");
+    return strtod(at + strlen(key), NULL);
 }

@@ -1,13 +1,16 @@
-// linear.c - linear layers: every type in small and large batches, and other divisions of the work.
-//
-// The layer's weights are copied until no cache can hold all copies, as in a model of many layers,
-// unless cached weights are asked for.
-// GB/s counts the weights once per run. Before a kernel is timed, its result is compared with ref's
-// for some panels and tokens.
+// weight_ops.c - work on weights: linear layers, what their order of rounding allows, and packing.
 #include <stdlib.h>
 #include <string.h>
 
 #include "bench_kernels.h"
+
+// ---- linear
+//
+// Linear layers: every type in small and large batches, and other divisions of the work.
+//
+// The layer's weights are copied until no cache can hold all copies, as in a model of many layers,
+// unless cached weights are asked for. GB/s counts the weights once per run. Before a kernel is
+// timed, its result is compared with ref's for some panels and tokens.
 
 #define WEIGHT_BYTES ((size_t)320 << 20) // of all copies together
 #define MAX_TOK      512
@@ -21,7 +24,7 @@ enum { N_TYPE = sizeof types / sizeof types[0] };
 
 // Consecutive copies of a layer, and the activations.
 typedef struct layer {
-    const kernel_bench *b;
+    const bench *b;
     fxi_linear w; // of the copy in use
     int n_copy, copy;
     size_t copy_bytes;
@@ -81,7 +84,7 @@ static void make_activations(layer *l)
     l->b->k->quant_q8(x, (int)n, l->act.q, l->act.d, l->act.sum);
 }
 
-static layer layer_open(const kernel_bench *b, fxi_dtype type, int max_tok)
+static layer layer_open(const bench *b, fxi_dtype type, int max_tok)
 {
     layer l = {.b = b, .w = {.type = type, .n_in = b->n_in, .n_out = b->n_out}, .max_tok = max_tok};
     make_weights(&l);
@@ -190,7 +193,7 @@ static void one_row(layer *l, int n_tok)
     print_row(&y, "linear", s);
 }
 
-static void one_type(const kernel_bench *b, fxi_dtype type)
+static void one_type(const bench *b, fxi_dtype type)
 {
     static const int list[] = {1, 2, 4, 8, 32, 128, MAX_TOK};
     layer l = layer_open(b, type, b->n_tok ? b->n_tok : MAX_TOK);
@@ -201,14 +204,14 @@ static void one_type(const kernel_bench *b, fxi_dtype type)
     layer_close(&l);
 }
 
-static bool is_wanted(const kernel_bench *b, fxi_dtype type)
+static bool is_wanted(const bench *b, fxi_dtype type)
 {
     const fxi_dtype_info *t = fxi_dtype_find(type);
     if (b->n_in % (int)t->block_elems) return false;
     return !b->only_type || fxi_dtype_by_name(b->only_type) == t;
 }
 
-void bench_linear_all(const kernel_bench *b)
+void bench_linear(bench *b)
 {
     for (int i = 0; i < N_TYPE; i++)
         if (is_wanted(b, types[i])) one_type(b, types[i]);
@@ -220,7 +223,7 @@ enum { MAX_DIVISION = 8 };
 
 static void compare_divisions(division *y, int n, const char *what, const int *value)
 {
-    const kernel_bench *b = y->l->b;
+    const bench *b = y->l->b;
     bench_timed t[MAX_DIVISION];
     double s[MAX_DIVISION];
     char op[64];
@@ -253,7 +256,7 @@ static void sweep_tokens(layer *l, int n_tok)
 }
 
 // One type for each kind of inner loop, unless --type names one.
-static bool is_swept(const kernel_bench *b, fxi_dtype type)
+static bool is_swept(const bench *b, fxi_dtype type)
 {
     static const fxi_dtype some[] = {FXI_Q8_0, FXI_Q4_K, FXI_Q6_K, FXI_F16};
     for (int i = 0; i < 4; i++)
@@ -261,7 +264,7 @@ static bool is_swept(const kernel_bench *b, fxi_dtype type)
     return b->only_type != NULL;
 }
 
-void bench_linear_sweep(const kernel_bench *b)
+void bench_linear_sweep(bench *b)
 {
     for (int i = 0; i < N_TYPE; i++) {
         if (!is_wanted(b, types[i]) || !is_swept(b, types[i])) continue;
@@ -271,5 +274,115 @@ void bench_linear_sweep(const kernel_bench *b)
         sweep_panels(&l, MAX_TOK);
         sweep_tokens(&l, MAX_TOK);
         layer_close(&l);
+    }
+}
+
+// ---- order
+//
+// What the order of rounding (kernels.h) leaves of the int8 peak: the integer products of a type's
+// runs and the roundings after each run, in registers. Nothing is loaded and no code is unpacked,
+// so no layer can be faster with these bits. The peak counts products alone. Rows are printed on
+// paths with VPDPBUSD.
+
+enum { N_ROUND = 200000 };
+
+static const struct order {
+    const char *type;
+    fxi_probe_run run;
+} orders[] = {{"Q8_0", FXI_PROBE_RUN_32},
+              {"Q4_0", FXI_PROBE_RUN_32},
+              {"Q4_K", FXI_PROBE_RUN_32_OFFSET},
+              {"Q6_K", FXI_PROBE_RUN_16}};
+
+typedef struct order_job {
+    const fxi_probe_int8 *loop;
+    fxi_pool *pool;
+    volatile float sink;
+} order_job;
+
+static void order_task(void *arg, int task)
+{
+    order_job *job = arg;
+    (void)task;
+    if (job->loop->run(0, N_ROUND) < 0) job->sink = 0; // never: keeps the result in use
+}
+
+static void order_all(void *arg)
+{
+    order_job *job = arg;
+    fxi_pool_run(job->pool, order_task, job, fxi_pool_n_thread(job->pool));
+}
+
+void bench_order(bench *b)
+{
+    const fxi_probe_int8 *loops = fxi_probe_loops_get()->int8;
+    for (size_t i = 0; loops && i < sizeof orders / sizeof orders[0]; i++) {
+        if (b->only_type && strcmp(b->only_type, orders[i].type) != 0) continue;
+        order_job job = {.loop = &loops[orders[i].run], .pool = b->pool};
+        bench_timed t = {.run = order_all, .arg = &job};
+        double s;
+        bench_limits_before(b);
+        bench_time(b, &t, 1, &s);
+        const double n_op = job.loop->op * N_ROUND * fxi_pool_n_thread(b->pool);
+        bench_print_row(b, "order", orders[i].type, 0, 0, 0, s, 0, n_op, BENCH_INT8);
+    }
+}
+
+// ---- pack
+//
+// Rows of a file become panels: what loading a model takes besides its memory. One thread, from and
+// to the second-level cache. GB/s counts the rows. Each panel is compared with the rows first.
+
+enum { PACK_N_IN = 2048, PACK_PANELS = 4, PACK_REPEAT = 8 };
+
+typedef struct pack_bench {
+    fxi_linear w;
+    char *rows;
+} pack_bench;
+
+static void run_pack(void *arg)
+{
+    const pack_bench *p = arg;
+    for (int i = 0; i < PACK_REPEAT; i++)
+        for (int panel = 0; panel < PACK_PANELS; panel++)
+            fxi_linear_pack_panel(&p->w, p->rows, panel);
+}
+
+static void check_rows(const bench *b, const pack_bench *p, const fxi_dtype_info *t)
+{
+    const size_t row_bytes = (size_t)PACK_N_IN / t->block_elems * t->block_bytes;
+    float got[PACK_N_IN], want[PACK_N_IN];
+    run_pack((void *)(uintptr_t)p);
+    for (int row = 0; row < p->w.n_out; row++) {
+        fxi_row_to_f32(p->w.type, p->rows + (size_t)row * row_bytes, PACK_N_IN, want);
+        fxi_linear_row(&p->w, row, got);
+        bench_same_bits(b, "pack", t->name, got, want, sizeof got);
+    }
+}
+
+static void pack_type(const bench *b, fxi_dtype type)
+{
+    const fxi_dtype_info *t = fxi_dtype_find(type);
+    const int n_out = PACK_PANELS * FXI_PANEL;
+    const size_t n = (size_t)PACK_N_IN * (size_t)n_out,
+                 n_bytes = n / t->block_elems * t->block_bytes;
+    float *x = bench_random_floats(n);
+    pack_bench p = {{.type = type, .n_in = PACK_N_IN, .n_out = n_out}, bench_lines(n_bytes)};
+    double s;
+    if (!fxi_linear_reads_q8(&p.w)) p.w.group = b->group;
+    p.w.data = bench_lines(fxi_linear_bytes(&p.w));
+    fxi_row_from_f32(type, x, n, p.rows);
+    check_rows(b, &p, t);
+    bench_time(b, &(bench_timed){.run = run_pack, .arg = &p}, 1, &s);
+    bench_print_plain(b, "pack", t->name, PACK_N_IN, n_out, s / PACK_REPEAT, (double)n_bytes);
+    free(x), free(p.rows), free(p.w.data);
+}
+
+void bench_pack(bench *b)
+{
+    for (int type = 0; type < FXI_DTYPE_END; type++) {
+        const fxi_dtype_info *t = fxi_dtype_find((uint32_t)type);
+        const bool wanted = !b->only_type || fxi_dtype_by_name(b->only_type) == t;
+        if (t && t->runs && wanted) pack_type(b, (fxi_dtype)type);
     }
 }

@@ -1,46 +1,31 @@
-// world.c - an engine whose steps the bench runs, with probes around the model and the KV manager,
-// and the requests of its clients.
+// serving_world.c - an engine whose steps the bench runs, with probes around the model and the KV
+// manager; the requests of its clients; and their prompts.
 //
 // A probe is a copy of a table of operations in which some entries are ours; it is the first member
 // of a struct that points to the world.
+#include "base/number/rng.h"
 #include "bench_serving.h"
-
-static void die(const char *what, const char *why)
-{
-    fprintf(stderr, "bench_serving: %s: %s\n", what, why);
-    exit(1);
-}
 
 static void must(fx_status st, const char *what, const fx_error *err)
 {
-    if (st != FX_OK) die(what, err->text);
+    if (st != FX_OK) die("%s: %s", what, err->text);
 }
 
 // ---- probes ------------------------------------------------------------------------------------
-
-static void look_in(world *w)
-{
-    void (*hook)(void *ud) = w->mid_step;
-    w->mid_step = NULL;
-    if (hook) hook(w->ud);
-}
 
 static fx_status probe_forward(fxi_model *m, const fxi_batch *batch, float *logits, fx_error *err)
 {
     const model_probe *p = (const model_probe *)m->ops;
     world *w = p->w;
-    look_in(w);
+    void (*hook)(void *ud) = w->mid_step;
+    w->mid_step = NULL;
+    if (hook) hook(w->ud);
     const double start = now_ns();
     const fx_status st = p->real->submit(m, batch, logits, err);
     w->now.forward_ns += now_ns() - start;
     w->now.n_seq += batch->n_seq;
     w->now.n_tok += batch->n_tok;
     return st;
-}
-
-static bool needs_chunk(const kv_probe *p, const fxi_kv *kv, int len_tok)
-{
-    return p->real->bytes_for(kv, len_tok) != p->real->bytes_for(kv, len_tok - 1);
 }
 
 static fx_status probe_extend(fxi_kv *kv, fxi_kv_seq *s, int len_tok)
@@ -52,7 +37,8 @@ static fx_status probe_extend(fxi_kv *kv, fxi_kv_seq *s, int len_tok)
     const double ns = now_ns() - start;
     w->now.extend_ns += ns;
     if (w->every) samples_add(w->every, ns);
-    if (w->into && needs_chunk(p, kv, len_tok)) samples_add(w->into, ns);
+    if (w->into && p->real->bytes_for(kv, len_tok) != p->real->bytes_for(kv, len_tok - 1))
+        samples_add(w->into, ns); // a new chunk
     return st;
 }
 
@@ -94,7 +80,8 @@ void world_open(world *w, const bench *b, world_size size)
     *w = (world){.eng = need(calloc(1, sizeof *w->eng))};
     must(fxi_engine_init(w->eng, &err), "engine", &err);
     must(fxi_engine_load(w->eng, &opt, &err), b->model, &err);
-    if (w->eng->info.ctx_tok < size.ctx_tok) die(b->model, "too little memory for the KV cache");
+    if (w->eng->info.ctx_tok < size.ctx_tok)
+        die("%s: too little memory for the KV cache", b->model);
     put_probes(w);
 }
 
@@ -158,7 +145,7 @@ static void on_event(void *ud, const fx_event *ev)
         if (c->answer) c->answer[c->n_received] = ev->token;
         c->n_received++;
     }
-    if (ev->error) die("a request", ev->error);
+    if (ev->error) die("a request: %s", ev->error);
     if (!ev->last) return;
     c->n_cached = ev->n_cached;
     c->ended = true;
@@ -186,4 +173,56 @@ void clients_cancel(client *c, int n)
 double client_ttft_ms(const client *c)
 {
     return (c->first_ns - c->submit_ns) / 1e6;
+}
+
+// ---- prompts: real text like that of users, and random tokens if only their number matters
+
+static const char text[] =
+    "Can you tell me a story about a small boat that wanted to see the sea? It should be short, "
+    "and at the end the boat should come home before it gets dark. My sister likes it when the "
+    "animals can talk, so please put a cat and a frog on the boat. "
+    "What would the frog say when the first big wave comes? I think it would be afraid, but the "
+    "cat would laugh. Then they could share the bread that grandmother gave them in the morning. "
+    "Please tell it again, but this time the wind takes the hat of the captain and nobody knows "
+    "where it went. They look under the table, behind the door and in the kitchen. "
+    "Why did the bird not help them? It sat on the roof all day and saw everything. Maybe it was "
+    "angry because nobody had asked it to come along, and it did not know how to say so. "
+    "I like that. Now let the girl find the hat in the garden of the old man, between the red "
+    "flowers and the wall. She wants to give it back, but the dog is sleeping on it. "
+    "How can you wake a dog without making it angry? Tim says that you should sing very quietly. "
+    "Anna says that a piece of cheese is better, and that she always has one in her pocket. "
+    "Let them try both, first the song and then the cheese. In the end the dog opens one eye, "
+    "takes the cheese and goes back to sleep, and the hat is still under its nose. "
+    "That was funny. Tell me what happened on the next day, when the rain came down and all the "
+    "streets were full of water. Could the small boat sail to the school and to the market? "
+    "Everybody wanted to ride with them, even the teacher with her big umbrella. The captain said "
+    "that there was room for five and no more, so they had to go three times. "
+    "On the last ride they met a lonely duck that had lost its way. It asked for the river, and "
+    "the cat pointed with its tail. Do you think that the duck found its brothers and sisters? "
+    "Write down what the duck told its mother in the evening. Begin with the boat, then the hat, "
+    "and do not forget the dog. The mother should not believe one word of it. "
+    "Thank you, that was the best one so far. Tomorrow I would like to hear about the mountain "
+    "that could not sleep because the moon was too bright. Who would turn off the moon?";
+
+// Parts begin 61 tokens apart and wrap around at the end of the text.
+int32_t *text_tokens(const world *w, unsigned which, int n_tok)
+{
+    enum { APART = 61 };
+    fx_tokens t = {0};
+    fx_error err = {0};
+    must(fx_tokenize(w->eng, text, sizeof text - 1, 0, &t, &err), "text", &err);
+    int32_t *out = need(malloc((size_t)n_tok * sizeof *out));
+    for (int i = 0; i < n_tok; i++) out[i] = t.id[((size_t)which * APART + (size_t)i) % t.n];
+    fx_tokens_free(&t);
+    return out;
+}
+
+// Skips the first quarter of the vocabulary, which holds tokens that are not text.
+int32_t *random_tokens(const world *w, uint64_t seed, int n_tok)
+{
+    const uint64_t n_vocab = (uint64_t)w->eng->info.n_vocab, first = n_vocab / 4;
+    int32_t *out = need(malloc((size_t)n_tok * sizeof *out));
+    for (int i = 0; i < n_tok; i++)
+        out[i] = (int32_t)(first + fxi_rng_u64(seed, 0, (uint64_t)i) % (n_vocab - first));
+    return out;
 }

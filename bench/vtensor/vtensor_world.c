@@ -1,21 +1,19 @@
-// world.c - a manager for each measurement, sequences, meters and rows of results.
+// vtensor_world.c - a manager for each measurement, sequences, meters, rows of results, and the
+// other work of a step.
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "bench_vtensor.h"
 
 #define BUDGET_BYTES ((uint64_t)8 << 30)
 
-static char row_name[80]; // of the current row
+enum { DEFAULT_TOK = 32 }; // of a chunk, as vt_config says
 
 void must(vt_status st, const char *what)
 {
-    if (st == VT_OK) return;
-    fprintf(stderr, "bench_vtensor: %s: %s\n", what, vt_status_name(st));
-    exit(1);
+    if (st != VT_OK) die("%s: %s", what, vt_status_name(st));
 }
 
 // ---- a manager
@@ -33,12 +31,6 @@ static vt_vmm *open_backend(const bench *b, size_t huge_bytes)
         must(vt_vmm_host_open(&vmm), "open the host backend");
     }
     return vmm;
-}
-
-static size_t default_slice(size_t stride, size_t granularity)
-{
-    enum { TOKENS = 32 }; // as vt_config says
-    return (TOKENS * stride + granularity - 1) / granularity * granularity;
 }
 
 static vt_config world_config(const world *w, world_size size)
@@ -68,7 +60,9 @@ bool world_open(world *w, const bench *b, world_size size)
     w->vmm = open_backend(b, size.huge_bytes);
     if (!w->vmm) return false;
     size_t granularity = w->vmm->ops->granularity(w->vmm);
-    w->slice_bytes = size.slice_bytes > 0 ? size.slice_bytes : default_slice(stride, granularity);
+    const size_t default_bytes =
+        (DEFAULT_TOK * stride + granularity - 1) / granularity * granularity;
+    w->slice_bytes = size.slice_bytes > 0 ? size.slice_bytes : default_bytes;
     if (w->slice_bytes % granularity != 0) {
         w->vmm->ops->close(w->vmm);
         return false;
@@ -89,12 +83,10 @@ void world_close(world *w)
 // The second step reclaims what the first has released.
 void world_settle(world *w)
 {
-    const struct timespec pause = {.tv_nsec = 50000};
     for (int i = 0; i < 2; i++) {
         uint32_t n_left;
         must(vt_step(w->m, VT_AHEAD_NONE, 0, 0), "step");
-        for (vt_work(w->m, 0, &n_left); n_left > 0; vt_work(w->m, 0, &n_left))
-            nanosleep(&pause, NULL);
+        for (vt_work(w->m, 0, &n_left); n_left > 0; vt_work(w->m, 0, &n_left)) sleep_ms(0.05);
     }
 }
 
@@ -202,71 +194,83 @@ void meter_stop(meter *mt)
 
 // ---- rows of results
 
-void section(bench *b, const char *name, const char *title)
+static void name_row(bench *b, size_t slice_bytes, uint64_t n, const char *format, va_list ap)
 {
-    b->section = name;
-    if (b->table) fprintf(b->table, "\n%s: %s\n", name, title);
+    results *out = &b->out;
+    char name[80];
+    vsnprintf(name, sizeof name, format, ap);
+    snprintf(out->setting, sizeof out->setting, "%s,%zu",
+             b->layout == VT_LAYOUT_SPLIT ? "split" : "packed", slice_bytes / 1024);
+    snprintf(out->size, sizeof out->size, ",%llu", (unsigned long long)n);
+    row_begin(out, "%s", name);
+    if (out->table) fprintf(out->table, " %5zu KiB ", slice_bytes / 1024);
+    if (out->table && n > 0) fprintf(out->table, " n %llu ", (unsigned long long)n);
 }
 
-static void put_row_head(bench *b, size_t slice_bytes, uint64_t n)
-{
-    b->row_slice_bytes = slice_bytes;
-    b->row_n = n;
-    if (!b->table) return;
-    fprintf(b->table, "  %-34s %5zu KiB ", row_name, slice_bytes / 1024);
-    if (n > 0) fprintf(b->table, " n %llu ", (unsigned long long)n);
-}
-
-void row_begin(bench *b, size_t slice_bytes, const char *format, ...)
+void slice_row(bench *b, size_t slice_bytes, const char *format, ...)
 {
     va_list ap;
     va_start(ap, format);
-    vsnprintf(row_name, sizeof row_name, format, ap);
+    name_row(b, slice_bytes, 0, format, ap);
     va_end(ap);
-    put_row_head(b, slice_bytes, 0);
 }
 
-void row_begin_at(bench *b, size_t slice_bytes, uint64_t n, const char *format, ...)
+void slice_row_at(bench *b, size_t slice_bytes, uint64_t n, const char *format, ...)
 {
     va_list ap;
     va_start(ap, format);
-    vsnprintf(row_name, sizeof row_name, format, ap);
+    name_row(b, slice_bytes, n, format, ap);
     va_end(ap);
-    put_row_head(b, slice_bytes, n);
 }
 
-void row_cell(bench *b, const char *what, double value, const char *unit)
+void row_times(bench *b, samples *ns, bool has_p99)
 {
-    int digits = fabs(value - rint(value)) < 1e-9 || fabs(value) >= 1000 ? 0 : 2;
-    if (b->table) fprintf(b->table, "  %s %.*f %s", what, digits, value, unit);
-    if (!b->csv) return;
-    const char *quote = strchr(row_name, ',') ? "\"" : "";
-    fprintf(b->csv, "%s,%s%s%s,%s,%zu,%s,%.6g,%s,%llu\n", b->section, quote, row_name, quote,
-            b->layout == VT_LAYOUT_SPLIT ? "split" : "packed", b->row_slice_bytes / 1024, what,
-            value, unit, (unsigned long long)b->row_n);
-}
-
-void row_end(bench *b)
-{
-    if (b->table) fprintf(b->table, "\n"), fflush(b->table);
-}
-
-static void call_cell(bench *b, const meter *mt, const char *what, uint64_t n)
-{
-    row_cell(b, what, (double)n / (double)mt->ns.n, "calls");
+    row_cell(&b->out, "p50", samples_at(ns, 0.5) / 1e3, "us");
+    if (has_p99) row_cell(&b->out, "p99", samples_at(ns, 0.99) / 1e3, "us");
+    row_cell(&b->out, "max", samples_at(ns, 1) / 1e3, "us");
 }
 
 void row_meter(bench *b, meter *mt, const char *name)
 {
-    row_begin(b, mt->w->slice_bytes, "%s", name);
-    row_cell(b, "p50", samples_at(&mt->ns, 0.5) / 1e3, "us");
-    row_cell(b, "max", samples_at(&mt->ns, 1) / 1e3, "us");
-    row_cell(b, "n", (double)mt->ns.n, "runs");
-    call_cell(b, mt, "map", mt->n_map);
-    call_cell(b, mt, "unmap", mt->n_unmap);
-    call_cell(b, mt, "create", mt->n_create);
-    call_cell(b, mt, "destroy", mt->n_destroy);
-    row_end(b);
+    const double n = (double)mt->ns.n;
+    slice_row(b, mt->w->slice_bytes, "%s", name);
+    row_times(b, &mt->ns, false);
+    row_cell(&b->out, "n", n, "runs");
+    row_cell(&b->out, "map", (double)mt->n_map / n, "calls");
+    row_cell(&b->out, "unmap", (double)mt->n_unmap / n, "calls");
+    row_cell(&b->out, "create", (double)mt->n_create / n, "calls");
+    row_cell(&b->out, "destroy", (double)mt->n_destroy / n, "calls");
+    row_end(&b->out);
     samples_free(&mt->ns);
     *mt = (meter){.w = mt->w};
+}
+
+// ---- the work of a step: reads of more memory than a cache holds
+
+enum { PIECE = 1 << 14 };
+
+static volatile uint64_t read_sum; // keeps the reads from being optimised away
+
+busywork busywork_open(void)
+{
+    busywork bw = {.n = (size_t)8 << 20};
+    bw.v = need(calloc(bw.n, sizeof *bw.v));
+    for (size_t i = 0; i < bw.n; i += 64) bw.v[i] = i;
+    return bw;
+}
+
+void busywork_run(const busywork *bw, double ms)
+{
+    double end = now_ns() + ms * 1e6;
+    for (size_t at = 0; now_ns() < end; at = (at + PIECE) % bw->n) {
+        uint64_t sum = 0;
+        for (size_t i = 0; i < PIECE; i++) sum += bw->v[at + i];
+        read_sum = sum;
+    }
+}
+
+void busywork_free(busywork *bw)
+{
+    free(bw->v);
+    *bw = (busywork){0};
 }

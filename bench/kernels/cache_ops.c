@@ -1,16 +1,21 @@
-// attention.c - decoding over long caches, and whole prompts, with every type of cache, contiguous
-// and in blocks found through a table. Each is compared with ref, bit by bit, before it is timed.
-//
-// In a row, n_in is the number of positions and n_out head_dim. GFLOP/s counts 4 head_dim for each
-// pair of a query and a position that it attends to; GB/s counts the cache that a decode must read,
-// with a window only the window.
+// cache_ops.c - attention over caches: of every type and shape, and with planes that share views.
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/number/rng.h"
 #include "bench_kernels.h"
+
+// ---- attention
+//
+// Decoding over long caches, and whole prompts, with every type of cache, contiguous and in blocks
+// found through a table. Each is compared with ref, bit by bit, before it is timed.
+//
+// In a row, n_in is the number of positions and n_out head_dim. GFLOP/s counts 4 head_dim for each
+// pair of a query and a position that it attends to; GB/s counts the cache that a decode must read,
+// with a window only the window.
 
 typedef struct shape {
     const char *what;
@@ -27,7 +32,7 @@ static const shape decode_4 = {"decode", 128, 4, 8, 4, 4096, false, 0, 0, false}
 static const shape prompt_8 = {"prompt", 64, 8, 4, 1, 2048, true, 0, 0, false};
 static const shape prompt_mha = {"prompt", 128, 1, 8, 1, 2048, true, 0, 0, false};
 
-// Other sizes of heads, windows, caps and sinks, beside the same shape without them.
+// Other sizes of heads, windows, caps and sinks, each next to the same shape without them.
 static const shape others[] = {
     {"decode", 80, 1, 32, 1, 4096, false, 0, 0, false},
     {"decode", 96, 1, 32, 1, 4096, false, 0, 0, false},
@@ -49,10 +54,11 @@ static const shape others[] = {
 
 // The caches of a shape, and the calls over them.
 typedef struct attn_bench {
-    const kernel_bench *b;
+    const bench *b;
     const shape *s;
     fxi_attn a;     // of the first sequence
     char *cache;    // [n_seq][seq_bytes]
+    bool is_shared; // the cache's memory
     int32_t *table; // of every sequence, in blocks
     size_t seq_bytes, scratch_floats;
     float *scratch; // one for each thread
@@ -159,14 +165,24 @@ static void lay_out(attn_bench *t, int shift)
     }
 }
 
-static attn_bench attn_open(const kernel_bench *b, const shape *s, fxi_dtype type)
+// Shared memory has the pages of a memfd; other memory may have huge ones.
+static char *open_cache(size_t n_bytes, bool is_shared)
+{
+    if (!is_shared) return bench_lines(n_bytes);
+    void *p = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return need(p == MAP_FAILED ? NULL : p);
+}
+
+static attn_bench attn_open(const bench *b, const shape *s, fxi_dtype type, int n_layer,
+                            bool is_shared)
 {
     attn_bench t = {.b = b, .s = s, .scratch_floats = fxi_attn_scratch(s->group, s->head_dim)};
     size_t row = fxi_kv_bytes(type, s->n_kv_head * s->head_dim),
            n_head = (size_t)(s->n_kv_head * s->group);
     size_t n_q = (size_t)(s->n_seq * n_query_tok(s)) * n_head * (size_t)s->head_dim;
-    t.seq_bytes = 2 * row * (size_t)s->n_pos;
-    t.cache = bench_lines((size_t)s->n_seq * t.seq_bytes);
+    t.is_shared = is_shared;
+    t.seq_bytes = 2 * row * (size_t)(n_layer * s->n_pos);
+    t.cache = open_cache((size_t)s->n_seq * t.seq_bytes, is_shared);
     t.table = bench_lines((size_t)s->n_pos * sizeof *t.table);
     t.scratch_floats = (t.scratch_floats + 15) / 16 * 16;
     t.scratch = bench_lines((size_t)fxi_pool_n_thread(b->pool) * t.scratch_floats * sizeof(float));
@@ -186,27 +202,35 @@ static attn_bench attn_open(const kernel_bench *b, const shape *s, fxi_dtype typ
 
 static void attn_close(attn_bench *t)
 {
-    free(t->cache), free(t->table), free(t->scratch), free((float *)t->a.q), free(t->a.out);
+    if (t->is_shared)
+        munmap(t->cache, (size_t)t->s->n_seq * t->seq_bytes);
+    else
+        free(t->cache);
+    free(t->table), free(t->scratch), free((float *)t->a.q), free(t->a.out);
     free((float *)t->a.sink);
 }
 
-// Compares the last call with ref.
-static void check_bits(attn_bench *t)
+// Compares a call with ref.
+static void check_call(const attn_bench *t, fxi_attn a, const char *what)
 {
-    fxi_attn a = make_call(t, n_call(t) - 1);
     const char *type = fxi_dtype_find(a.kv_type)->name;
-    size_t row = (size_t)(a.n_head * a.head_dim);
-    size_t n = (size_t)(a.n_kv_head * a.group * a.head_dim);
+    const size_t row = (size_t)(a.n_head * a.head_dim);
+    const size_t n = (size_t)(a.n_kv_head * a.group * a.head_dim);
     float *got = bench_lines((size_t)a.n_tok * row * sizeof *got);
     a.scratch = t->scratch;
     t->b->k->attention(&a);
     memcpy(got, a.out, (size_t)a.n_tok * row * sizeof *got);
     fxi_kernels_get("ref")->attention(&a);
     for (size_t i = 0; i < (size_t)a.n_tok; i++) {
-        size_t at = i * row + (size_t)(a.kv_head * a.group * a.head_dim);
-        bench_same_bits(t->b, t->s->what, type, got + at, a.out + at, n * sizeof *got);
+        const size_t at = i * row + (size_t)(a.kv_head * a.group * a.head_dim);
+        bench_same_bits(t->b, what, type, got + at, a.out + at, n * sizeof *got);
     }
     free(got);
+}
+
+static void check_last(const attn_bench *t)
+{
+    check_call(t, make_call(t, n_call(t) - 1), t->s->what);
 }
 
 // Positions that a decode, or the token at position pos, attends to.
@@ -231,13 +255,13 @@ static void print_row(const attn_bench *t, const char *lies, double s)
                     4.0 * h->head_dim * h->group * h->n_kv_head * h->n_seq * n_pair, BENCH_FMA);
 }
 
-static void bench_shape(const kernel_bench *b, const shape *s, fxi_dtype type)
+static void bench_shape(const bench *b, const shape *s, fxi_dtype type)
 {
-    attn_bench t = attn_open(b, s, type);
+    attn_bench t = attn_open(b, s, type, 1, false);
     bench_timed timed = {.run = run_calls, .arg = &t};
     double took;
     lay_out(&t, 0);
-    check_bits(&t);
+    check_last(&t);
     bench_limits_before(b);
     bench_time(b, &timed, 1, &took);
     print_row(&t, "", took);
@@ -245,15 +269,15 @@ static void bench_shape(const kernel_bench *b, const shape *s, fxi_dtype type)
 }
 
 // Contiguous and in blocks, in turn.
-static void against_blocks(const kernel_bench *b, const shape *s, int shift)
+static void against_blocks(const bench *b, const shape *s, int shift)
 {
-    attn_bench t[2] = {attn_open(b, s, FXI_F16), attn_open(b, s, FXI_F16)};
+    attn_bench t[2] = {attn_open(b, s, FXI_F16, 1, false), attn_open(b, s, FXI_F16, 1, false)};
     bench_timed timed[2];
     double took[2];
     char lies[32];
     for (int k = 0; k < 2; k++) {
         lay_out(&t[k], k * shift);
-        check_bits(&t[k]);
+        check_last(&t[k]);
         timed[k] = (bench_timed){.run = run_calls, .arg = &t[k]};
     }
     bench_limits_before(b);
@@ -265,8 +289,9 @@ static void against_blocks(const kernel_bench *b, const shape *s, int shift)
     }
 }
 
-void bench_attention_all(const kernel_bench *b)
+void bench_attention(bench *b)
 {
+    if (b->only_type) return;
     static const fxi_dtype types[] = {FXI_F16, FXI_BF16, FXI_F32, FXI_Q8_0};
     for (int i = 0; i < 4; i++) bench_shape(b, &decode_8, types[i]);
     bench_shape(b, &decode_4, FXI_F16);
@@ -279,4 +304,116 @@ void bench_attention_all(const kernel_bench *b)
         against_blocks(b, &decode_8, shift);
         against_blocks(b, &prompt_8, shift);
     }
+}
+
+// ---- planes
+//
+// What decoding costs when planes of a cache share views: k planes of a token lie side by side, so
+// that its rows are k times as far apart (kv_view.h).
+//
+// A run reads the caches of all sequences once, layer after layer, as a step does. All k read the
+// same memory and run in turn; each is compared with ref, bit by bit. In a row, n_in is the number
+// of positions and n_out head_dim, and the time is that of all layers.
+
+enum { N_PLANE = 160, N_SEQ = 2, MAX_WAY = 7 };
+
+static const int view_planes[MAX_WAY] = {1, 2, 4, 8, 16, 32, N_PLANE};
+
+static const struct {
+    shape s;
+    bool huge; // pages of 2 MiB, otherwise those that a memfd has
+} planes_shapes[] = {{{"decode", 128, 8, 8, N_SEQ, 1024, false, 0, 0, false}, false},
+                     {{"decode", 64, 8, 4, N_SEQ, 4096, false, 0, 0, false}, false},
+                     {{"decode", 128, 8, 8, N_SEQ, 1024, false, 0, 0, false}, true}};
+
+typedef struct planes_way {
+    const attn_bench *t;
+    fxi_kv_view view; // of the first sequence
+    atomic_int next;
+} planes_way;
+
+static fxi_attn call_of(const planes_way *w, int layer, int seq)
+{
+    fxi_attn a = w->t->a;
+    const size_t row = (size_t)(a.n_head * a.head_dim);
+    fxi_kv_view own = w->view;
+    own.base += (size_t)seq * w->t->seq_bytes;
+    a.view = fxi_kv_layer(&own, layer);
+    a.n_kv_head = w->t->s->n_kv_head;
+    a.n_tok = 1;
+    a.pos = w->t->s->n_pos - 1;
+    a.q += (size_t)seq * row;
+    a.out += (size_t)seq * row;
+    return a;
+}
+
+static void read_caches(void *arg, int task)
+{
+    planes_way *w = arg;
+    int item;
+    while ((item = atomic_fetch_add(&w->next, 1)) < N_PLANE / 2 * N_SEQ) {
+        fxi_attn a = call_of(w, item / N_SEQ, item % N_SEQ);
+        a.scratch = w->t->scratch + (size_t)task * w->t->scratch_floats;
+        w->t->b->k->attention(&a);
+    }
+}
+
+static void run_way(void *arg)
+{
+    planes_way *w = arg;
+    fxi_pool *pool = w->t->b->pool;
+    atomic_store(&w->next, 0);
+    fxi_pool_run(pool, read_caches, w, fxi_pool_n_thread(pool));
+}
+
+// Whatever row a view finds in the cache is one of these: rows lie end to end.
+static void fill_rows(const attn_bench *t, size_t row_bytes)
+{
+    enum { N_NOISE = 64 };
+    const int n = t->s->n_kv_head * t->s->head_dim;
+    float *noise = bench_random_floats((size_t)(N_NOISE * n));
+    for (size_t i = 0; i * row_bytes < N_SEQ * t->seq_bytes; i++)
+        t->b->k->store_kv[FXI_F16](noise + i * 7 % N_NOISE * (size_t)n, n,
+                                   t->cache + i * row_bytes);
+    free(noise);
+}
+
+static void planes_of(const bench *b, const shape *s, bool huge)
+{
+    attn_bench t = attn_open(b, s, FXI_F16, N_PLANE / 2, !huge);
+    const size_t row_bytes = t.a.view.tok_stride_bytes;
+    planes_way way[MAX_WAY];
+    bench_timed timed[MAX_WAY];
+    double took[MAX_WAY];
+    fill_rows(&t, row_bytes);
+    for (int i = 0; i < MAX_WAY; i++) {
+        const size_t tok = (size_t)view_planes[i] * row_bytes;
+        way[i] = (planes_way){.t = &t,
+                              .view = {.base = t.cache,
+                                       .plane_stride_bytes = row_bytes,
+                                       .tok_stride_bytes = tok,
+                                       .view_planes = view_planes[i],
+                                       .view_stride_bytes = tok * (size_t)s->n_pos}};
+        timed[i] = (bench_timed){.run = run_way, .arg = &way[i]};
+        check_call(&t, call_of(&way[i], N_PLANE / 2 - 1, N_SEQ - 1), "planes");
+    }
+    bench_limits_before(b);
+    bench_time(b, timed, MAX_WAY, took);
+    for (int i = 0; i < MAX_WAY; i++) {
+        char op[96];
+        snprintf(op, sizeof op, "decode group %d x%d planes %d%s", s->group, N_SEQ, view_planes[i],
+                 huge ? " huge pages" : "");
+        const double n_pair = (double)s->n_pos * (N_PLANE / 2) * N_SEQ;
+        bench_print_row(b, op, "f16", s->n_pos, s->head_dim, 1, took[i],
+                        (double)(N_SEQ * t.seq_bytes), 4.0 * s->head_dim * t.a.n_head * n_pair,
+                        BENCH_FMA);
+    }
+    attn_close(&t);
+}
+
+void bench_planes(bench *b)
+{
+    if (b->only_type) return;
+    for (size_t i = 0; i < sizeof planes_shapes / sizeof planes_shapes[0]; i++)
+        planes_of(b, &planes_shapes[i].s, planes_shapes[i].huge);
 }
