@@ -1,5 +1,5 @@
-# Kernels for GPUs: nvcc's fat binaries of src/kernels/cuda/*.cu, which gpu/image puts into the program. Without FX_CUDA
-# there are none, and a GPU is refused when it is asked for.
+# Kernels for GPUs: nvcc's fat binaries of src/kernels/cuda/*.cu, which gpu_image.c puts into the program. Without
+# FX_CUDA there are none, and a GPU is refused when it is asked for.
 
 option(FX_CUDA "Build the kernels for NVIDIA GPUs; needs nvcc" OFF)
 set(FX_CUDA_ARCHITECTURES 80 90 100 120 CACHE STRING "Compute capabilities of the GPUs to build kernels for")
@@ -34,8 +34,9 @@ function(fx_cuda_image target)
     list(APPEND fatbins ${fatbin})
     string(APPEND rows "FXI_GPU_IMAGE(${name}, \"${fatbin}\")\n")
   endforeach()
+  target_compile_definitions(${target} PRIVATE FXI_HAS_CUDA)
   file(CONFIGURE OUTPUT ${dir}/gpu_image_list.h CONTENT "${rows}" @ONLY)
-  set_property(SOURCE image/gpu_image.c APPEND PROPERTY OBJECT_DEPENDS "${fatbins};${dir}/gpu_image_list.h")
-  set_property(SOURCE image/gpu_image.c APPEND PROPERTY
+  set_property(SOURCE gpu_image.c APPEND PROPERTY OBJECT_DEPENDS "${fatbins};${dir}/gpu_image_list.h")
+  set_property(SOURCE gpu_image.c APPEND PROPERTY
     COMPILE_DEFINITIONS FXI_GPU_IMAGE_LIST="${dir}/gpu_image_list.h")
 endfunction()

@@ -43,7 +43,7 @@ static void set_up(const bench *b, world *w, const fresh *f, way how)
     eng->sched.headroom_tok = f->headroom_tok;
     eng->memory.swap_us_per_byte = f->swap_us_per_byte;
     eng->memory.us_per_tok = 0;
-    eng->opt.swap_bytes = how == RECOMPUTE ? 0 : f->swap_bytes;
+    eng->memory.swap_bytes = how == RECOMPUTE ? 0 : f->swap_bytes;
     if (fx_set_kv_memory(eng, how == ALL_FITS ? all : all / 4, &err) != FX_OK) {
         fprintf(stderr, "bench_serving: preempt: %s\n", err.text);
         exit(1);
@@ -112,7 +112,7 @@ void bench_preempt(bench *b)
                (world_size){.ctx_tok = PROMPT_TOK + b->size.squeezed_tok,
                             .swap_bytes = (uint64_t)2 << 30});
     const fresh f = {w.eng->sched.headroom_tok, w.eng->memory.swap_us_per_byte,
-                     w.eng->opt.swap_bytes};
+                     w.eng->memory.swap_bytes};
     for (int r = 0; r < b->size.n_repeat; r++)
         for (int i = 0; i < N_WAY; i++) run_squeeze(b, &w, &f, (way)i, &o[i]);
     for (int i = 0; i < N_WAY; i++) squeeze_row(b, names[i], &o[i]);

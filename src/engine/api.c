@@ -11,14 +11,6 @@ fx_options fx_options_default(void)
     return (fx_options){0};
 }
 
-fx_request fx_request_default(void)
-{
-    return (fx_request){.max_tok = -1,
-                        .n_choice = 1,
-                        .length_penalty = 1,
-                        .sampling = {.temperature = 1, .top_p = 1}};
-}
-
 const char *fx_version(void)
 {
     return FX_VERSION;

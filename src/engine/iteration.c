@@ -28,7 +28,7 @@ static void end_seq(fx_engine *eng, fxi_seq *s)
     if (!r->defers_output) fxi_output_end(eng, s);
 }
 
-static void end_request(fx_engine *eng, fxi_live_request *r)
+static void retire_request(fx_engine *eng, fxi_live_request *r)
 {
     fxi_sched_move(&eng->sched, r, FXI_ENDED);
     if (r->defers_output) fxi_output_deferred(eng, r);
@@ -48,7 +48,7 @@ static void end_what_is_decided(fx_engine *eng, fxi_live_request *r)
         some = true;
     }
     eng->sched.n_freed += some;
-    if (fxi_request_is_done(r)) end_request(eng, r);
+    if (fxi_request_is_done(r)) retire_request(eng, r);
 }
 
 static void end_decided(fx_engine *eng, const fxi_request_list *l)

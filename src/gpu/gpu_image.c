@@ -5,6 +5,10 @@
 
 #include <stddef.h>
 
+#if defined FXI_HAS_CUDA && !defined FXI_GPU_IMAGE_LIST
+#    error "the build makes kernels, and this file does not get them: cmake/cuda_kernels.cmake"
+#endif
+
 #ifdef FXI_GPU_IMAGE_LIST
 
 #    define FXI_GPU_IMAGE(name, path)                                    \

@@ -134,9 +134,9 @@ static void test_those_that_do_no_work_make_room(void **state)
     end_table();
 }
 
-// Of those that have sent nothing, one of the address with most connections goes first: others that
-// have just come are not hurt.
-static void test_a_crowd_makes_room_before_others_do(void **state)
+// Among connections that have sent nothing, one of the address with the most connections goes
+// first: newcomers from other addresses are not hurt.
+static void test_the_busiest_address_makes_room_first(void **state)
 {
     (void)state;
     begin_table(4, 0);
@@ -396,7 +396,7 @@ FX_SUITE(test_server_places)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_phase_has_its_deadline),
         cmocka_unit_test(test_those_that_do_no_work_make_room),
-        cmocka_unit_test(test_a_crowd_makes_room_before_others_do),
+        cmocka_unit_test(test_the_busiest_address_makes_room_first),
         cmocka_unit_test(test_an_address_has_so_many_places),
         cmocka_unit_test(test_this_machine_is_spared),
         cmocka_unit_test(test_a_head_that_trickles_is_cut),

@@ -169,7 +169,7 @@ static void test_large_answers_are_made_by_a_worker(void **state)
 }
 
 // There is no room for the answer when it is to be made: it is not made.
-static void test_large_answers_are_billed_first(void **state)
+static void test_large_answers_are_charged_first(void **state)
 {
     (void)state;
     enum { LIMIT = 8 };
@@ -297,7 +297,7 @@ FX_SUITE(test_server_queue)
         cmocka_unit_test(test_connections_of_an_address_take_one_turn),
         cmocka_unit_test(test_keys_of_a_tenant_take_one_turn),
         cmocka_unit_test(test_large_answers_are_made_by_a_worker),
-        cmocka_unit_test(test_large_answers_are_billed_first),
+        cmocka_unit_test(test_large_answers_are_charged_first),
         cmocka_unit_test(test_large_answers_that_nobody_waits_for),
         cmocka_unit_test(test_stop_while_an_answer_waits_to_be_made),
         cmocka_unit_test(test_slow_readers_are_cut_off),

@@ -79,7 +79,7 @@ static void *hammer_quota(void *ud)
 }
 
 // What belongs to no request takes its part of the limit, too.
-static void test_quota_counts_what_is_in_no_bill(void **state)
+static void test_quota_counts_what_no_request_holds(void **state)
 {
     (void)state;
     const size_t mib = 1 << 20;
@@ -125,7 +125,7 @@ static void test_default_limit_has_bounds(void **state)
 
 // ---- bodies -----------------------------------------------------------------------------------
 
-static void test_body_is_billed_before_it_grows(void **state)
+static void test_body_is_charged_before_it_grows(void **state)
 {
     (void)state;
     char piece[1000];
@@ -379,10 +379,10 @@ FX_SUITE(test_server_work)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_quota_refuses_beyond_its_limit),
-        cmocka_unit_test(test_quota_counts_what_is_in_no_bill),
+        cmocka_unit_test(test_quota_counts_what_no_request_holds),
         cmocka_unit_test(test_quota_balances_over_threads),
         cmocka_unit_test(test_default_limit_has_bounds),
-        cmocka_unit_test(test_body_is_billed_before_it_grows),
+        cmocka_unit_test(test_body_is_charged_before_it_grows),
         cmocka_unit_test(test_clients_and_classes_take_turns),
         cmocka_unit_test(test_small_work_passes_large_work),
         cmocka_unit_test(test_large_work_has_a_low_priority),

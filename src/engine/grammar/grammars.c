@@ -1,6 +1,7 @@
-// grammars.c - compiled grammars with their references, the vocabulary that they share, and those
-// that were asked for last, by what they were compiled from: a request that asks for one again
-// finds what earlier ones have learnt of it.
+// grammars.c - compiled grammars with their references; the worker, a thread that expands them
+// before they are asked for, and for sequences that sit out passes until it is done; the vocabulary
+// that they share; and those that were asked for last, by what they were compiled from: a request
+// that asks for one again finds what earlier ones have learnt of it.
 #include "engine/grammar/grammars.h"
 
 #include <jansson.h>
@@ -17,24 +18,6 @@ static const fxi_matcher_limits guide_limits = {
 
 enum { POOL_BYTES = 128 << 20, MAX_KEY_BYTES = 256 << 10 };
 
-bool fxi_grammars_init(fxi_grammars *v)
-{
-    atomic_init(&v->pool.used_bytes, 0);
-    atomic_init(&v->pool.limit_bytes, POOL_BYTES);
-    if (!fxi_grammar_worker_init(&v->worker)) return false;
-    if (!pthread_mutex_init(&v->mu, NULL)) return true;
-    fxi_grammar_worker_free(&v->worker);
-    return false;
-}
-
-void fxi_grammars_free(fxi_grammars *v)
-{
-    fxi_grammar_worker_free(&v->worker);
-    fxi_grammars_forget(v);
-    fxi_gram_tokens_free(&v->tokens);
-    pthread_mutex_destroy(&v->mu);
-}
-
 void fx_grammar_retain(fx_grammar *g)
 {
     atomic_fetch_add(&g->n_ref, 1);
@@ -46,6 +29,171 @@ void fx_grammar_release(fx_grammar *g)
     fxi_gram_matcher_free(g->guide);
     fxi_buf_free(&g->key);
     free(g);
+}
+
+// ---- the worker: grammars with work ------------------------------------------------------------
+
+static void put_last(fxi_grammar_worker *w, fx_grammar *g)
+{
+    g->next_work = NULL;
+    *(w->last ? &w->last->next_work : &w->first) = g;
+    w->last = g;
+}
+
+static void put_first(fxi_grammar_worker *w, fx_grammar *g)
+{
+    g->next_work = w->first;
+    w->first = g;
+    if (!w->last) w->last = g;
+}
+
+static fx_grammar *take_first(fxi_grammar_worker *w)
+{
+    fx_grammar *g = w->first;
+    w->first = g->next_work;
+    if (!w->first) w->last = NULL;
+    return g;
+}
+
+// Moves a queued grammar to the front, unless the worker has it in hand.
+static void put_forward(fxi_grammar_worker *w, fx_grammar *g)
+{
+    fx_grammar *before = NULL, *x = w->first;
+    for (; x && x != g; x = x->next_work) before = x;
+    if (!x || !before) return;
+    before->next_work = g->next_work;
+    if (w->last == g) w->last = before;
+    put_first(w, g);
+}
+
+void fxi_grammar_worker_add(fxi_grammar_worker *w, fx_grammar *g, bool is_urgent)
+{
+    pthread_mutex_lock(&w->mu);
+    if (w->has_thread && !w->is_ending && !g->is_queued) {
+        g->is_queued = true;
+        fx_grammar_retain(g);
+        (is_urgent ? put_first : put_last)(w, g);
+    } else if (is_urgent) {
+        put_forward(w, g);
+    }
+    pthread_cond_signal(&w->wake);
+    pthread_mutex_unlock(&w->mu);
+}
+
+// Leaves all work undone, until it is added again.
+static void drop_grammar_work(fxi_grammar_worker *w)
+{
+    pthread_mutex_lock(&w->mu);
+    while (w->first) {
+        fx_grammar *g = take_first(w);
+        g->is_queued = false;
+        pthread_mutex_unlock(&w->mu);
+        fx_grammar_release(g);
+        pthread_mutex_lock(&w->mu);
+    }
+    pthread_mutex_unlock(&w->mu);
+}
+
+// ---- the worker: its thread --------------------------------------------------------------------
+
+// One step for one grammar; mu is held, but released meanwhile. A sequence that needs something
+// just when its grammar leaves the list asks again.
+static void work_once(fxi_grammar_worker *w)
+{
+    fx_grammar *g = take_first(w);
+    pthread_mutex_unlock(&w->mu);
+    const bool has_more = fxi_gram_matcher_work(g->guide);
+    if (w->on_progress) w->on_progress(w->ud);
+    pthread_mutex_lock(&w->mu);
+    if (has_more && !w->is_ending) {
+        put_last(w, g);
+        return;
+    }
+    g->is_queued = false;
+    pthread_mutex_unlock(&w->mu);
+    fx_grammar_release(g);
+    pthread_mutex_lock(&w->mu);
+}
+
+static void *grammar_worker_main(void *arg)
+{
+    fxi_grammar_worker *w = arg;
+    pthread_mutex_lock(&w->mu);
+    while (!w->is_ending)
+        if (w->first && !w->is_paused)
+            work_once(w);
+        else
+            pthread_cond_wait(&w->wake, &w->mu);
+    pthread_mutex_unlock(&w->mu);
+    return NULL;
+}
+
+static void start_worker(fxi_grammar_worker *w)
+{
+    pthread_mutex_lock(&w->mu);
+    if (!w->has_thread && !w->is_ending)
+        w->has_thread = !pthread_create(&w->thread, NULL, grammar_worker_main, w);
+    pthread_mutex_unlock(&w->mu);
+}
+
+void fxi_grammar_worker_stop(fxi_grammar_worker *w)
+{
+    pthread_mutex_lock(&w->mu);
+    const bool has_thread = w->has_thread;
+    w->is_ending = true;
+    w->has_thread = false;
+    pthread_cond_signal(&w->wake);
+    pthread_mutex_unlock(&w->mu);
+    if (has_thread) pthread_join(w->thread, NULL);
+    drop_grammar_work(w);
+}
+
+static void free_worker(fxi_grammar_worker *w)
+{
+    fxi_grammar_worker_stop(w);
+    pthread_cond_destroy(&w->wake);
+    pthread_mutex_destroy(&w->mu);
+}
+
+bool fxi_grammar_worker_runs(fxi_grammar_worker *w)
+{
+    return atomic_load_explicit(&w->has_thread, memory_order_relaxed);
+}
+
+void fxi_grammar_worker_pause(fxi_grammar_worker *w, bool is_paused)
+{
+    pthread_mutex_lock(&w->mu);
+    w->is_paused = is_paused;
+    pthread_cond_signal(&w->wake);
+    pthread_mutex_unlock(&w->mu);
+}
+
+static bool init_worker(fxi_grammar_worker *w)
+{
+    if (pthread_mutex_init(&w->mu, NULL)) return false;
+    if (!pthread_cond_init(&w->wake, NULL)) return true;
+    pthread_mutex_destroy(&w->mu);
+    return false;
+}
+
+// ---- the grammars of an engine -----------------------------------------------------------------
+
+bool fxi_grammars_init(fxi_grammars *v)
+{
+    atomic_init(&v->pool.used_bytes, 0);
+    atomic_init(&v->pool.limit_bytes, POOL_BYTES);
+    if (!init_worker(&v->worker)) return false;
+    if (!pthread_mutex_init(&v->mu, NULL)) return true;
+    free_worker(&v->worker);
+    return false;
+}
+
+void fxi_grammars_free(fxi_grammars *v)
+{
+    free_worker(&v->worker);
+    fxi_grammars_forget(v);
+    fxi_gram_tokens_free(&v->tokens);
+    pthread_mutex_destroy(&v->mu);
 }
 
 // ---- the vocabulary ----------------------------------------------------------------------------
@@ -188,7 +336,7 @@ static bool make_room(fxi_grammars *v)
         if (!oldest) break;
         fx_grammar_release(oldest);
     }
-    if (is_over(&v->pool)) fxi_grammar_worker_forget(&v->worker); // it may have the last references
+    if (is_over(&v->pool)) drop_grammar_work(&v->worker); // it may have the last references
     return !is_over(&v->pool);
 }
 
@@ -248,7 +396,7 @@ fx_status fxi_grammars_compile(fxi_grammars *v, const fx_part *root, fx_grammar 
     *out = has_key ? find_kept(v, &key) : NULL;
     const fx_status st = *out ? FX_OK : make_grammar(v, root, out, err);
     if (!st) {
-        fxi_grammar_worker_start(&v->worker);
+        start_worker(&v->worker);
         fxi_grammar_worker_add(&v->worker, *out, false);
     }
     if (!st && has_key && !(*out)->key.n) {

@@ -64,17 +64,12 @@ fx_status fxi_grammars_compile(fxi_grammars *v, const fx_part *root, fx_grammar 
                                fx_error *err);
 void fxi_grammars_forget(fxi_grammars *v); // all that are kept; before the vocabulary is freed
 
-// grammar_worker.c. Until it is started no grammar has a worker, and all is found where it is
-// needed. A thread that does not start changes nothing.
-bool fxi_grammar_worker_init(fxi_grammar_worker *w); // false: no memory
-void fxi_grammar_worker_start(fxi_grammar_worker *w);
+// The worker. Until it is started no grammar has one, and all is found where it is needed. A thread
+// that does not start changes nothing.
 void fxi_grammar_worker_stop(fxi_grammar_worker *w); // before the vocabulary is freed; idempotent
-void fxi_grammar_worker_free(fxi_grammar_worker *w);
 bool fxi_grammar_worker_runs(fxi_grammar_worker *w);
 // There is work in g. is_urgent: somebody waits for it. Any thread.
 void fxi_grammar_worker_add(fxi_grammar_worker *w, fx_grammar *g, bool is_urgent);
-// Leaves all work undone, until it is added again.
-void fxi_grammar_worker_forget(fxi_grammar_worker *w);
 void fxi_grammar_worker_pause(fxi_grammar_worker *w, bool is_paused); // for tests
 
 // grammar_parts.c: adds a part to a form. Errors: as fx_grammar_compile.

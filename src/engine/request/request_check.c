@@ -195,6 +195,14 @@ static fx_status check_task(const fxi_service *sv, const fx_request *spec, fx_er
     return FX_OK;
 }
 
+fx_request fx_request_default(void)
+{
+    return (fx_request){.max_tok = -1,
+                        .n_choice = 1,
+                        .length_penalty = 1,
+                        .sampling = {.temperature = 1, .top_p = 1}};
+}
+
 // An embedding reads these fields; the others become those of fx_request_default.
 fx_request fxi_request_clean(const fx_request *spec)
 {

@@ -85,7 +85,7 @@ void fxi_sched_release_joined(fxi_sched *d, const fxi_seq *s, int n_tok);
 fxi_live_request *fxi_sched_released(const fxi_sched *d); // one of these; NULL: there is none
 
 // Finding out what a grammar allows next may take the engine thread a bounded time in each
-// iteration, for all sequences together. What takes longer is left to a worker (grammar_worker.c).
+// iteration, for all sequences together. What takes longer is left to a worker (grammars.c).
 // A sequence whose grammar is not ready when its row has been computed is late: it is not sampled,
 // its last token is computed again, and it sits out passes until the grammar is ready. A beam,
 // and a prompt that is computed whole, sits out from the beginning. When a token is sampled does

@@ -41,7 +41,7 @@ static int final_status(const fxi_http_job *job, fxi_outcome outcome)
     return job->status ? job->status : 503;
 }
 
-static void settle_request(fxi_conn *c, fxi_outcome outcome)
+static void complete_request(fxi_conn *c, fxi_outcome outcome)
 {
     fxi_http_job *job = c->job;
     if (!job) return;
@@ -58,7 +58,7 @@ void fxi_conn_close(fxi_conn *c, fxi_outcome outcome)
 {
     fxi_loop *l = loop_of(c);
     if (c->place.phase == FXI_PHASE_CLOSED) return;
-    settle_request(c, outcome);
+    complete_request(c, outcome);
     l->n_linger -= c->place.phase == FXI_PHASE_LINGER;
     fxi_transport_close(&c->io);
     move_to(c, FXI_PHASE_CLOSED);
@@ -94,7 +94,7 @@ static bool drop_input(fxi_conn *c)
 // Ends the request. What came after it begins the next one. False: the connection ends, too.
 static bool finish_response(fxi_conn *c)
 {
-    settle_request(c, FXI_ANSWERED);
+    complete_request(c, FXI_ANSWERED);
     if (c->must_close) {
         begin_linger(c);
         return false;

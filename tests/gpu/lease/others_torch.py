@@ -11,6 +11,7 @@ memory mapped a second time. Where PyTorch, or CUDA in it, is missing, one line 
 import argparse
 import ctypes
 import sys
+import warnings
 
 from attention_torch import HEAD_DIM, N_HEAD, first_line, package, say, torch_ways
 
@@ -40,6 +41,12 @@ class Span:
         status = getattr(self.lib, f"span_{name}")(self.at, *args)
         if status:
             raise RuntimeError(f"vt_seq_{name}: status {status}")
+
+    def rows_of_torch(self, make):
+        """As many rows in memory of PyTorch's own, at the distances that they have in the span."""
+        apart = self.lib.span_stride(self.at) // (ROW * self.size)
+        blocks = [make(LENGTHS[-1], apart, N_KV, HEAD_DIM) for _ in range(2 * N_LAYER // apart)]
+        return [block[:, i] for block in blocks for i in range(apart)]
 
     def plane(self, plane, n_tok, of_fork=0):
         """[n_tok][KV heads][128] of a plane: no copy."""
@@ -90,10 +97,11 @@ def check_rows(torch, span, own, n_tok, of_fork, q, weights, bias):
 
 def run(torch, library, device):
     torch.manual_seed(1)
+    warnings.filterwarnings("ignore", module="torch|__main__")  # of ways that do not take a case
     make = lambda *shape: torch.randn(*shape, device=device, dtype=torch.float16 if device == "cuda" else torch.float32)
     q, weights, bias = make(1, N_HEAD, 1, HEAD_DIM), make(1024, ROW), make(1024)  # q first: the context is there
     span = Span(torch, library, device)
-    own = [make(LENGTHS[-1], N_KV, HEAD_DIM) for _ in range(2 * N_LAYER)]
+    own = span.rows_of_torch(make)
     n_equal, before = 0, 0
     for n_tok in LENGTHS:
         span.must("grow", n_tok)
