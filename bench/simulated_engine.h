@@ -26,7 +26,7 @@ typedef struct simulated_engine {
 void simulated_engine_open(simulated_engine *p, const char *manager, int max_seq, int step_tok,
                            uint64_t kv_bytes);
 
-// Submits a request for max_tok tokens behind a prompt of n_prompt that differs from all earlier
+// Submits a request for max_tok tokens after a prompt of n_prompt that differs from all earlier
 // ones in its first two tokens.
 void simulated_engine_ask(simulated_engine *p, int n_prompt, int max_tok);
 

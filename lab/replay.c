@@ -1,5 +1,5 @@
-// replay.c - an engine without files, threads and weights; the clock, the arrivals and the turns;
-// what the engine reports while it runs.
+// replay.c - an engine without files, threads and weights; the clock, the arrivals and the
+// iterations; what the engine reports while it runs.
 #include "lab/replay.h"
 #include "engine/iteration.h"
 #include "format/gguf/gguf_made.h"
@@ -271,9 +271,9 @@ void fxi_replay_close(fxi_replay *r)
 
 // ---- running ------------------------------------------------------------------------------------
 
-enum { MAX_EMPTY_TURNS = 100000, PROGRESS_STEPS = 100 };
+enum { MAX_EMPTY_ITERATIONS = 100000, PROGRESS_STEPS = 100 };
 
-#define EMPTY_TURN_US 1000 // of a turn in which nothing can be computed
+#define EMPTY_ITERATION_US 1000 // of an iteration in which nothing can be computed
 
 fxi_replay_options fxi_replay_options_start(void)
 {
@@ -323,14 +323,14 @@ static bool goes_on(const fxi_replay *r, size_t n_row, size_t *next_step)
     return r->opt->on_progress(r->opt->progress_ud, n_done, n_row);
 }
 
-// One turn. Time passes in every turn, so that what waits for time to pass does not wait for ever.
-static fx_status take_turn(fxi_replay *r, int *n_empty, fx_error *err)
+// One iteration. Time passes in every one, so that what waits for it does not wait for ever.
+static fx_status run_iteration(fxi_replay *r, int *n_empty, fx_error *err)
 {
     const uint64_t n_pass = r->model->n_pass;
     (void)fxi_iteration_run(r->eng);
     *n_empty = r->model->n_pass > n_pass ? 0 : *n_empty + 1;
-    if (*n_empty > 0) r->model->clock_us += EMPTY_TURN_US;
-    if (*n_empty > MAX_EMPTY_TURNS)
+    if (*n_empty > 0) r->model->clock_us += EMPTY_ITERATION_US;
+    if (*n_empty > MAX_EMPTY_ITERATIONS)
         return fxi_fail(err, FX_EINTERNAL, "%zu requests wait, and the engine computes nothing",
                         r->n_open);
     return FX_OK;
@@ -361,7 +361,7 @@ static fx_status run_all(fxi_replay *r, size_t n_row, fx_error *err)
             FX_TRY(submit_row(r, next, start_us + after_us, err));
             if (++next < n_row) after_us = fxi_arrival_us(&r->opt->load, r->t, next, after_us);
         }
-        if (r->n_open > 0) FX_TRY(take_turn(r, &n_empty, err));
+        if (r->n_open > 0) FX_TRY(run_iteration(r, &n_empty, err));
         if (r->n_open == 0) fxi_notes_stop(&r->notes, fxi_replay_now_us(r));
     }
     return FX_OK;

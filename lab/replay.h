@@ -2,7 +2,7 @@
 // computed and no memory is taken, so that models and devices of any size can be compared on any
 // machine. The same options give the same figures.
 //
-// bench and tests open the same engine without a trace (fxi_replay_open) and run its turns
+// bench and tests open the same engine without a trace (fxi_replay_open) and run its iterations
 // themselves.
 //
 // One thread; the calls below may run in several threads at once, on replays of their own.
@@ -41,7 +41,7 @@ fxi_replay_options fxi_replay_options_start(void);
 fx_status fxi_replay_run(const fxi_trace *t, const fxi_replay_options *opt, fxi_replay_figures *out,
                          fx_error *err);
 
-// ---- its parts: for programs that run the engine's turns themselves -----------------------------
+// ---- its parts: for programs that run the engine's iterations themselves -----------------------
 
 typedef struct fxi_replay fxi_replay;
 

@@ -1,11 +1,11 @@
-// bench_turns - what a turn of the scheduler costs outside of the model: with n newcomers at once,
-// and with n sequences that decode; CPU time of the engine's thread. Newcomers are measured twice,
-// in an engine of their own each time: what the program's memory was never used for costs more. The
-// second turn is split up by phase, in microseconds for each of them: the inbox is collected,
-// newcomers are admitted, the rest of the plan (their caches grow), the batch is made; after the
-// pass, until tokens are drawn (prompts are recorded), drawing, and what follows (tokens are
-// emitted). All of their tokens are computed in that turn; default_ms is the median of first turns
-// with the default step, which computes 512 of them.
+// bench_turns - what an iteration of the scheduler costs outside of the model: with n newcomers at
+// once, and with n sequences that decode; CPU time of the engine's thread. Newcomers are measured
+// twice, in an engine of their own each time: memory that the program never used before costs more.
+// The second iteration is split up by phase, in microseconds per newcomer: new requests are
+// collected, newcomers are admitted, the rest of the plan (their caches grow), the batch is made;
+// after the pass, until tokens are drawn (prompts are recorded), drawing, and what follows (tokens
+// are emitted). All of their tokens are computed in that iteration; default_ms is the median of
+// first iterations with the default step, which computes 512 of them.
 //
 // The engine is that of simulated_engine.h. What is done with each logit is the model's: nothing is
 // drawn (the calls are replaced).
@@ -22,7 +22,7 @@ enum { N_SAMPLE = 61, PROMPT_TOK = 40, ALL_TOK = 1 << 18, DEFAULT_TOK = 512, N_D
 
 enum { COLLECT, PLAN, ADMIT, BATCH, ADVANCE, DRAW, SETTLE, N_PHASE };
 
-static double phase_ms[N_PHASE]; // of the last turn
+static double phase_ms[N_PHASE]; // of the last iteration
 static uint64_t phase_ns;        // when the phase began
 
 int32_t __wrap_fxi_sampler_draw(const fx_sampling *p, const float *logits, int n_vocab, int choice,
@@ -57,7 +57,7 @@ bool __wrap_fxi_logits_are_finite(const float *logits, int n_vocab)
     return true;
 }
 
-// The first that a turn does with what it has collected.
+// What an iteration does first with what it has collected.
 void __wrap_fxi_preempt_continue(fxi_memory *m)
 {
     end_phase(COLLECT);
@@ -145,7 +145,7 @@ static double default_ms(int n_seq)
     return ms;
 }
 
-// Newcomers, newcomers of other engines, and then turns in which the last ones decode.
+// Newcomers, newcomers of other engines, and then iterations in which the last ones decode.
 static void measure(int n_seq)
 {
     simulated_engine *p = need(calloc(2, sizeof *p));

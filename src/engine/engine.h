@@ -82,7 +82,7 @@ struct fx_engine {
     pthread_t thread;
     pid_t pid; // of the process that opened it
 
-    // parts, which say themselves who may touch them
+    // parts, whose headers say which threads may touch them
     fxi_journal journal;
     fxi_service service;
     fxi_grammars grammars;

@@ -46,7 +46,7 @@ uint64_t fxi_draft_clock_us(const fxi_draft_clock *c)
 
 // ---- loading -----------------------------------------------------------------------------------
 
-// Of a piece in a message: it does not end with a NUL.
+// Length of a piece in a message: it does not end with a NUL.
 static int shown_bytes(size_t n)
 {
     return n < 40 ? (int)n : 40;

@@ -56,7 +56,7 @@ fx_status fxi_draft_model_load(const fxi_draft_model_options *opt, fxi_draft_mod
                                fx_error *err);
 // Checks the file without its weights.
 fx_status fxi_draft_model_check(const char *path, const fxi_vocab *vocab, fx_error *err);
-// Of a budget for both, the bytes that its caches get. m NULL: none.
+// The share of a budget for both models that its caches get, in bytes. m NULL: none.
 uint64_t fxi_draft_model_bytes(const fxi_draft_model *m, uint64_t budget_bytes);
 // And the share of the process's mappings that its caches may take, which the model's leave to
 // them.

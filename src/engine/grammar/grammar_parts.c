@@ -1,4 +1,4 @@
-// grammar_parts.c - the parts of a public grammar as nodes of a form.
+// grammar_parts.c - the parts of a public grammar as nodes of a grammar.
 #include <stdlib.h>
 #include <string.h>
 

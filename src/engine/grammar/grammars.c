@@ -13,7 +13,7 @@
 #include "grammar/syntax/gram.h"
 
 // What a grammar may learn before it begins again, and what all may hold unless that is set.
-static const fxi_matcher_limits guide_limits = {
+static const fxi_matcher_limits preset_limits = {
     .max_set = 1 << 16, .max_mask = 256, .max_bytes = 16 << 20};
 
 enum { POOL_BYTES = 128 << 20, MAX_KEY_BYTES = 256 << 10 };
@@ -26,7 +26,7 @@ void fx_grammar_retain(fx_grammar *g)
 void fx_grammar_release(fx_grammar *g)
 {
     if (!g || atomic_fetch_sub(&g->n_ref, 1) > 1) return;
-    fxi_gram_matcher_free(g->guide);
+    fxi_gram_matcher_free(g->matcher);
     fxi_buf_free(&g->key);
     free(g);
 }
@@ -102,7 +102,7 @@ static void work_once(fxi_grammar_worker *w)
 {
     fx_grammar *g = take_first(w);
     pthread_mutex_unlock(&w->mu);
-    const bool has_more = fxi_gram_matcher_work(g->guide);
+    const bool has_more = fxi_gram_matcher_work(g->matcher);
     if (w->on_progress) w->on_progress(w->ud);
     pthread_mutex_lock(&w->mu);
     if (has_more && !w->is_ending) {
@@ -342,19 +342,19 @@ static bool make_room(fxi_grammars *v)
 
 // ---- compiling ---------------------------------------------------------------------------------
 
-static fx_status make_guide(fxi_grammars *v, const fx_part *root, fxi_gram_matcher **out,
-                            fx_error *err)
+static fx_status make_request_matcher(fxi_grammars *v, const fx_part *root, fxi_gram_matcher **out,
+                                      fx_error *err)
 {
-    fxi_gram form = {0};
+    fxi_gram gram = {0};
     uint32_t node = 0;
     fx_status st = need_vocab_tokens(v, err);
-    if (!st) st = fxi_grammar_part(&form, v->vocab, root, &node, err);
-    if (!st) st = fxi_gram_finish(&form, node, err);
+    if (!st) st = fxi_grammar_part(&gram, v->vocab, root, &node, err);
+    if (!st) st = fxi_gram_finish(&gram, node, err);
     const fxi_matcher_speller speller = {spell_first_token, v, FXI_CONTROL_MARK[0]};
-    fxi_matcher_limits limits = guide_limits;
+    fxi_matcher_limits limits = preset_limits;
     limits.pool = &v->pool;
-    if (!st) return fxi_gram_matcher_make(&form, &v->tokens, speller, limits, out, err);
-    fxi_gram_free(&form);
+    if (!st) return fxi_gram_matcher_make(&gram, &v->tokens, speller, limits, out, err);
+    fxi_gram_free(&gram);
     return st;
 }
 
@@ -376,8 +376,8 @@ static fx_status make_grammar(fxi_grammars *v, const fx_part *root, fx_grammar *
     g->home = v;
     g->worker = &v->worker;
     atomic_init(&g->n_ref, 1);
-    fx_status st = make_guide(v, root, &g->guide, err);
-    if (!st) st = prepare_start(g->guide, err);
+    fx_status st = make_request_matcher(v, root, &g->matcher, err);
+    if (!st) st = prepare_start(g->matcher, err);
     if (st)
         fx_grammar_release(g);
     else

@@ -17,7 +17,7 @@ struct fxi_grammars;
 struct fx_grammar {
     atomic_int n_ref;
     const struct fxi_grammars *home;
-    fxi_gram_matcher *guide; // with a lock of its own
+    fxi_gram_matcher *matcher; // with a lock of its own
     struct fxi_grammar_worker *worker;
     fxi_buf key;                  // what it was compiled from
     struct fx_grammar *next_work; // guarded by the worker's mu
@@ -29,7 +29,7 @@ enum { FXI_GRAMMARS_KEPT = 16 };
 // The thread that finds out what may come next where that takes long, or before it is asked for:
 // fxi_gram_matcher_work, one step for each grammar in turn. It starts with the first grammar.
 typedef struct fxi_grammar_worker {
-    void (*on_progress)(void *ud); // called after each step; NULL: nobody waits
+    void (*on_progress)(void *ud); // called after each step; NULL: not needed
     void *ud;
     pthread_mutex_t mu; // guards the rest
     pthread_cond_t wake;
@@ -68,11 +68,11 @@ void fxi_grammars_forget(fxi_grammars *v); // all that are kept; before the voca
 // that does not start changes nothing.
 void fxi_grammar_worker_stop(fxi_grammar_worker *w); // before the vocabulary is freed; idempotent
 bool fxi_grammar_worker_runs(fxi_grammar_worker *w);
-// There is work in g. is_urgent: somebody waits for it. Any thread.
+// Queues g, which has work. is_urgent: a sequence waits for it. Any thread.
 void fxi_grammar_worker_add(fxi_grammar_worker *w, fx_grammar *g, bool is_urgent);
 void fxi_grammar_worker_pause(fxi_grammar_worker *w, bool is_paused); // for tests
 
-// grammar_parts.c: adds a part to a form. Errors: as fx_grammar_compile.
+// grammar_parts.c: adds a part to a grammar. Errors: as fx_grammar_compile.
 fx_status fxi_grammar_part(fxi_gram *g, const struct fxi_vocab *vocab, const fx_part *root,
                            uint32_t *node, fx_error *err);
 

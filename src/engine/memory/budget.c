@@ -5,7 +5,7 @@
 // system bit by bit, in the manager's steps.
 //
 // The budget fits the limits of memory cgroups when the engine opens. Later other processes of the
-// cgroup take memory, or somebody lowers a limit, and the system kills the process that holds most.
+// cgroup take memory, or a limit is lowered, and the system kills the process that holds most.
 // So the budget in effect stays below what the cache holds plus what the cgroup has left, less a
 // reserve for everything else that the process allocates between two looks. What was requested
 // comes back with the memory: in steps of half a reserve, so that the budget does not follow every

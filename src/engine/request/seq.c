@@ -86,7 +86,7 @@ bool fxi_seq_follow(fxi_seq *s, uint64_t *mask, const char **error)
 {
     const fx_request *spec = &s->request->spec;
     const fx_status st =
-        fxi_gram_matcher_mask(spec->grammar->guide, s->tok + spec->n_prompt,
+        fxi_gram_matcher_mask(spec->grammar->matcher, s->tok + spec->n_prompt,
                               (size_t)fxi_seq_n_generated(s), &s->place, mask, NULL);
     if (st == FX_OK) return true;
     *error = st == FX_ENOMEM
@@ -117,7 +117,7 @@ int fxi_seq_forced(fxi_seq *s, int32_t *out, int max_tok)
 {
     size_t n = 0;
     const fx_request *spec = &s->request->spec;
-    if (!may_force(spec) || fxi_gram_matcher_forced(spec->grammar->guide, s->tok + spec->n_prompt,
+    if (!may_force(spec) || fxi_gram_matcher_forced(spec->grammar->matcher, s->tok + spec->n_prompt,
                                                     (size_t)fxi_seq_n_generated(s), &s->place, out,
                                                     (size_t)max_tok, &n, NULL))
         return 0;
@@ -131,8 +131,9 @@ bool fxi_seq_is_ready(fxi_seq *s, size_t *left)
     const fx_request *spec = &s->request->spec;
     fx_grammar *g = spec->grammar;
     if (!fxi_grammar_worker_runs(g->worker)) return true;
-    if (fxi_gram_matcher_prepare(g->guide, s->tok + spec->n_prompt, (size_t)fxi_seq_n_generated(s),
-                                 &s->place, may_force(spec), left, &is_ready, NULL))
+    if (fxi_gram_matcher_prepare(g->matcher, s->tok + spec->n_prompt,
+                                 (size_t)fxi_seq_n_generated(s), &s->place, may_force(spec), left,
+                                 &is_ready, NULL))
         return true;
     if (!is_ready) fxi_grammar_worker_add(g->worker, g, true);
     return is_ready;

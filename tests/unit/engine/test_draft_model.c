@@ -170,8 +170,8 @@ static size_t masks_before_the_worker(const char *draft, int *n_tok)
     r.grammar = g;
     const uint64_t id = bits_submit(eng, &r);
     for (int i = 0; i < 40; i++) (void)fxi_iteration_run(eng);
-    assert_true(fxi_gram_matcher_read(g->guide).n_left > 0);
-    const size_t n_mask = fxi_gram_matcher_read(g->guide).n_mask_made;
+    assert_true(fxi_gram_matcher_read(g->matcher).n_left > 0);
+    const size_t n_mask = fxi_gram_matcher_read(g->matcher).n_mask_made;
     *n_tok = got[0].choice[0].n_tok;
     fx_cancel(eng, id);
     fxi_grammar_worker_pause(&eng->grammars.worker, false);

@@ -420,7 +420,7 @@ static void test_an_expensive_grammar_holds_up_its_own_answers_only(void **state
         assert_true(fxi_iteration_run(eng)); // nothing is preempted, or fails
     assert_true(fxi_iteration_is_blocked(eng));
     print_message("%d tokens at once, %zu things left to the worker\n", c.choice[0].n_tok,
-                  fxi_gram_matcher_read(g->guide).n_left);
+                  fxi_gram_matcher_read(g->matcher).n_left);
     fxi_grammar_worker_pause(w, false);
     client_run(&c);
     later = c.choice[0];
@@ -444,7 +444,7 @@ static void test_the_memory_of_grammars_is_bounded(void **state)
     fxi_grammar_worker_pause(&eng->grammars.worker, true);
     fx_grammar *one = compile(part);
     const size_t n_one = fx_grammar_memory(eng);
-    assert_int_equal(n_one, fxi_gram_matcher_read(one->guide).n_bytes);
+    assert_int_equal(n_one, fxi_gram_matcher_read(one->matcher).n_bytes);
     assert_true(n_one > 10000);
     fx_set_grammar_memory(eng, 2 * n_one);
     for (int i = 0; i < 8; i++) { // kept by nobody but the engine
