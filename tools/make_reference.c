@@ -73,6 +73,7 @@ static void print_option(const fxi_opt *o, unsigned skip)
     print_values(o);
     printf(" | ");
     if (value) print_cell(value, n);
+    if (value && o->preset && value != o->preset) printf(" (or `%s`)", o->preset);
     printf(" | ");
     print_cell(o->help, help_n);
     printf(" | ");
