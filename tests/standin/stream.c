@@ -300,7 +300,6 @@ static void throw_away(vti_cu_stream s)
 
 void standin_stream_reset(void)
 {
-    pthread_mutex_lock(&standin_mu);
     throw_away(&default_stream);
     for (vti_cu_stream s = streams, next; s; s = next) {
         next = s->next;
@@ -313,7 +312,6 @@ void standin_stream_reset(void)
     }
     streams = NULL;
     events = NULL;
-    pthread_mutex_unlock(&standin_mu);
 }
 
 void standin_stream_look(standin_report *r)
@@ -381,17 +379,6 @@ vti_cu_result standin_give_order(vti_cu_stream stream, vti_cu_stream after)
     const vti_cu_stream s = stream_of(after);
     const op o = {.after = s, .after_target = s ? s->n_given : 0};
     return give(stream, &o);
-}
-
-vti_cu_result standin_give_transfer(vti_cu_stream stream, const standin_transfer *t)
-{
-    op o = {.dst = t->dst,
-            .host_dst = t->host_dst,
-            .src = t->src,
-            .host_src = t->host_src,
-            .value = t->value,
-            .size_bytes = t->size_bytes};
-    return give_checked(stream, o);
 }
 
 void standin_launch(void *stream, uintptr_t dst, unsigned char value, size_t size_bytes)
@@ -503,13 +490,6 @@ vti_cu_result cuStreamEndCapture(vti_cu_stream stream, void **graph)
     vti_cu_result r = capture(stream, false);
     *graph = r == VTI_CU_SUCCESS ? stream : NULL;
     return standin_end(r);
-}
-
-vti_cu_result cuGraphDestroy(vti_cu_graph graph)
-{
-    STANDIN_BEGIN(F_graph_destroy);
-    if (standin_graph_drop(graph)) return standin_end(VTI_CU_SUCCESS);
-    return standin_end(graph ? VTI_CU_SUCCESS : standin_breach("a graph that is none"));
 }
 
 // The word is pinned memory; nobody is told when it changes, so nothing may wait for it.

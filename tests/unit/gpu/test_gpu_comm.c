@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "gpu/comm/comm.h"
-#include "standin/nccl/standin_nccl.h"
 #include "standin/standin.h"
+#include "standin/standin_nccl.h"
 
 enum { MAX_RANK = STANDIN_N_DEVICE, N = 100, LARGE = STANDIN_NCCL_SMALL + 1 };
 
@@ -25,10 +25,8 @@ static int begin_test(void **state)
 static int end_test(void **state)
 {
     (void)state;
-    const standin_report r = standin_look();
-    if (r.n_breach) print_error("%s\n", r.breach);
-    return r.n_breach || r.n_stream || r.n_event || r.n_pinned || r.n_alloc || r.n_context ||
-           standin_library_count(&standin_nccl, -1);
+    if (standin_left()) print_error("%s\n", standin_left());
+    return standin_left() || standin_nccl_look().n_comm;
 }
 
 // ---- devices with a row of numbers each --------------------------------------------------------
@@ -140,17 +138,15 @@ static void check_sum(int n_rank, size_t n, int first)
     close_rig(&rig);
 }
 
-static void test_every_rank_gets_the_sum(void **state)
+FX_TEST(test_every_rank_gets_the_sum)
 {
-    (void)state;
     for (int n_rank = 1; n_rank <= MAX_RANK; n_rank++) check_sum(n_rank, N, 0);
     assert_int_equal(standin_nccl_look().n_sum, MAX_RANK - 1); // one rank needs no library
 }
 
 // What the library does not promise shows on the stand-in, too: who needs one order gathers.
-static void test_with_three_ranks_the_order_depends_on_the_size(void **state)
+FX_TEST(test_with_three_ranks_the_order_depends_on_the_size)
 {
-    (void)state;
     assert_true(sum_from(0, 3, 1) != sum_from(1, 3, 1));
     check_sum(2, LARGE, 0);
     check_sum(2, LARGE, 1);
@@ -188,9 +184,8 @@ static void check_gather(int n_rank, bool in_place)
     close_rig(&rig);
 }
 
-static void test_every_rank_gets_all_rows(void **state)
+FX_TEST(test_every_rank_gets_all_rows)
 {
-    (void)state;
     for (int n_rank = 1; n_rank <= MAX_RANK; n_rank++) {
         check_gather(n_rank, false);
         check_gather(n_rank, true);
@@ -199,9 +194,8 @@ static void test_every_rank_gets_all_rows(void **state)
 }
 
 // A kernel that still runs on one rank holds up the sum of the other, and nothing before it.
-static void test_a_sum_waits_for_every_rank(void **state)
+FX_TEST(test_a_sum_waits_for_every_rank)
 {
-    (void)state;
     comm_rig rig;
     open_rig(&rig, 2, N);
     assert_int_equal(fxi_comm_open(&rig.comm, rig.all, 2, NULL), FX_OK);
@@ -232,9 +226,8 @@ static void assert_no_comm(int n_rank, const char *text)
     close_rig(&rig);
 }
 
-static void test_what_is_missing_is_said_in_one_line(void **state)
+FX_TEST(test_what_is_missing_is_said_in_one_line)
 {
-    (void)state;
     gpu_missing_library = "libnccl";
     assert_no_comm(2, "cuda:0, cuda:1: libnccl.so.2, NVIDIA's NCCL, cannot be loaded");
     gpu_missing_library = NULL;
@@ -254,50 +247,47 @@ static fx_status use_comm(comm_rig *rig, fx_error *err)
 }
 
 // A group that fails is ended, and its ranks are given up; the next ones work.
-static void test_every_call_failing_is_one_line_and_leaks_nothing(void **state)
+FX_TEST(test_every_call_failing_is_one_line_and_leaks_nothing)
 {
-    (void)state;
     comm_rig rig;
     open_rig(&rig, 2, N);
     for (uint64_t i = 0;; i++) {
         fx_error err = {0};
         standin_nccl_reset();
-        standin_library_fail(&standin_nccl, i, i % 2 ? 1 : FXI_NCCL_SYSTEM_ERROR);
+        standin_nccl_fail(i, i % 2 ? 1 : FXI_NCCL_SYSTEM_ERROR);
         const fx_status st = use_comm(&rig, &err);
-        if (!standin_nccl.n_failed) break;
+        if (!standin_nccl_look().n_failed) break;
         assert_int_equal(st, i % 2 ? FX_EINTERNAL : FX_ENOMEM);
         assert_memory_equal(err.text, "cuda:0, cuda:1: nccl", 20);
         assert_null(strchr(err.text, '\n'));
         fxi_comm_close(&rig.comm);
         assert_int_equal(standin_nccl_look().n_aborted, i > 0 ? 2 : 0);
-        assert_int_equal(standin_library_count(&standin_nccl, -1), 0);
+        assert_int_equal(standin_nccl_look().n_comm, 0);
     }
-    assert_int_equal(standin_nccl.n_call, 9);
+    assert_int_equal(standin_nccl_look().n_call, 9);
     close_rig(&rig);
 }
 
 // As when a rank's context is lost.
-static void test_ranks_are_given_up(void **state)
+FX_TEST(test_ranks_are_given_up)
 {
-    (void)state;
     comm_rig rig;
     open_rig(&rig, 2, N);
     assert_int_equal(use_comm(&rig, NULL), FX_OK);
     fxi_comm_abort(&rig.comm);
     fxi_comm_abort(&rig.comm);
     assert_int_equal(standin_nccl_look().n_aborted, 2);
-    assert_int_equal(standin_library_count(&standin_nccl, -1), 0);
+    assert_int_equal(standin_nccl_look().n_comm, 0);
     assert_true(fxi_comm_is_open(&rig.comm));
     close_rig(&rig);
 }
 
-static void test_names_of_errors(void **state)
+FX_TEST(test_names_of_errors)
 {
-    (void)state;
     comm_rig rig;
     fx_error err = {0};
     open_rig(&rig, 2, N);
-    standin_library_fail(&standin_nccl, 3, 1);
+    standin_nccl_fail(3, 1);
     assert_int_equal(use_comm(&rig, &err), FX_EINTERNAL);
     assert_string_equal(err.text, "cuda:0, cuda:1: ncclAllReduce: unhandled cuda error");
     close_rig(&rig);
@@ -340,9 +330,8 @@ static void give_foreign_stream(const comm_rig *rig)
     (void)rig->comm.api.group_end();
 }
 
-static void test_the_stand_in_finds_what_would_hang(void **state)
+FX_TEST(test_the_stand_in_finds_what_would_hang)
 {
-    (void)state;
     static const struct {
         void (*give)(const comm_rig *rig);
         const char *breach;
@@ -366,20 +355,4 @@ static void test_the_stand_in_finds_what_would_hang(void **state)
     }
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin_test, end_test)
-
-FX_SUITE(test_gpu_comm)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_every_rank_gets_the_sum),
-        TEST(test_with_three_ranks_the_order_depends_on_the_size),
-        TEST(test_every_rank_gets_all_rows),
-        TEST(test_a_sum_waits_for_every_rank),
-        TEST(test_what_is_missing_is_said_in_one_line),
-        TEST(test_every_call_failing_is_one_line_and_leaks_nothing),
-        TEST(test_ranks_are_given_up),
-        TEST(test_names_of_errors),
-        TEST(test_the_stand_in_finds_what_would_hang),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN_EACH(test_gpu_comm, begin_test, end_test)

@@ -77,9 +77,8 @@ static void run_stores(const fxi_kernels *k, const rows *r)
     guarded_free(q), guarded_free(d), guarded_free(sum);
 }
 
-static void test_rows_stay_in_bounds(void **state)
+FX_TEST(test_rows_stay_in_bounds)
 {
-    (void)state;
     static void (*const runs[])(const fxi_kernels *k, const rows *r) = {run_norms, run_elements,
                                                                         run_rope, run_stores};
     const fxi_kernels *k;
@@ -108,9 +107,8 @@ static void layer_stays_in_bounds(fxi_dtype type, int n_in, int n_out, int n_tok
 }
 
 // Of every type, at shapes that fill no panel, group, tile or block of k.
-static void test_linear_layers_stay_in_bounds(void **state)
+FX_TEST(test_linear_layers_stay_in_bounds)
 {
-    (void)state;
     static const int n_tok[] = {1, 2, 3, 5, 8, 9, 13, 33};
     for (int side = 0; side < 2; side++) {
         guarded_set_side(sides[side]);
@@ -163,9 +161,8 @@ static void attention_stays_in_bounds(const fxi_kernels *k, fxi_dtype type, int 
     guarded_free(part);
 }
 
-static void test_attention_stays_in_bounds(void **state)
+FX_TEST(test_attention_stays_in_bounds)
 {
-    (void)state;
     static const fxi_dtype kinds[] = {FXI_F32, FXI_F16, FXI_BF16, FXI_Q8_0};
     static const int dims[] = {1, 8, 16, 20, 32, 48, 64, 96, 100}, at[] = {0, 5, 15, 63, 255, 300};
     const fxi_kernels *k;
@@ -197,9 +194,8 @@ static bool dies_of_add(float *y, const float *x, int n)
     return WIFSIGNALED(status);
 }
 
-static void test_the_guards_catch_one_number(void **state)
+FX_TEST(test_the_guards_catch_one_number)
 {
-    (void)state;
     if (!fast_path(0)) skip();
     for (int side = 0; side < 2; side++) {
         guarded_set_side(sides[side]);
@@ -212,13 +208,4 @@ static void test_the_guards_catch_one_number(void **state)
     guarded_set_side(GUARD_END);
 }
 
-FX_SUITE(test_kernel_bounds)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rows_stay_in_bounds),
-        cmocka_unit_test(test_linear_layers_stay_in_bounds),
-        cmocka_unit_test(test_attention_stays_in_bounds),
-        cmocka_unit_test(test_the_guards_catch_one_number),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_kernel_bounds)

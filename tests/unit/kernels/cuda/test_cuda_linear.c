@@ -35,9 +35,8 @@ static int whole_blocks(fxi_dtype type, int n_in)
     return (n_in + n - 1) / n * n;
 }
 
-static void test_every_type_has_the_bits_of_ref(void **state)
+FX_TEST(test_every_type_has_the_bits_of_ref)
 {
-    (void)state;
     static const int shapes[][3] = {{1, 1, 1}, {37, 17, 3}, {288, 16, 9}, {1056, 40, 1}};
     for (int t = 0; t < N_TYPE; t++)
         for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
@@ -46,16 +45,14 @@ static void test_every_type_has_the_bits_of_ref(void **state)
 }
 
 // More rows than blocks in the grid's second dimension, so that a block goes on with others.
-static void test_many_rows(void **state)
+FX_TEST(test_many_rows)
 {
-    (void)state;
     check_layer((plan){FXI_F16, 5, 3, 64 * 8 + 11, 0});
     check_layer((plan){FXI_Q4_0, 32, 3, 64 * 8 + 11, 0});
 }
 
-static void test_live_rows_alone_are_written(void **state)
+FX_TEST(test_live_rows_alone_are_written)
 {
-    (void)state;
     layer l = random_layer((plan){FXI_Q5_1, 64, 20, 12, 0});
     const int32_t live = 9;
     fxi_cuda_linear_args a = {.w = packed(FXI_Q5_1, 64, 20, l.raw),
@@ -104,9 +101,8 @@ static void check_experts(fxi_dtype type)
     guarded_free(all), guarded_free(x), guarded_free(want), guarded_free(a.y);
 }
 
-static void test_experts_read_their_rows(void **state)
+FX_TEST(test_experts_read_their_rows)
 {
-    (void)state;
     check_experts(FXI_BF16);
     check_experts(FXI_Q4_K);
     check_experts(FXI_MXFP4);
@@ -135,23 +131,12 @@ static void check_table(fxi_dtype type, bool is_packed)
     guarded_free(raw), guarded_free(want);
 }
 
-static void test_rows_of_tables(void **state)
+FX_TEST(test_rows_of_tables)
 {
-    (void)state;
     for (int t = 0; t < N_TYPE; t++) {
         check_table(types[t], true);
         check_table(types[t], false);
     }
 }
 
-FX_SUITE(test_cuda_linear)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_type_has_the_bits_of_ref),
-        cmocka_unit_test(test_many_rows),
-        cmocka_unit_test(test_live_rows_alone_are_written),
-        cmocka_unit_test(test_experts_read_their_rows),
-        cmocka_unit_test(test_rows_of_tables),
-    };
-    return cmocka_run_group_tests(tests, open_kernels, NULL);
-}
+FX_RUN_GROUP(test_cuda_linear, open_kernels, NULL)

@@ -105,9 +105,8 @@ static void check_mma_layer(plan p)
         guarded_free(want);
 }
 
-static void test_linear_layers_keep_their_order(void **state)
+FX_TEST(test_linear_layers_keep_their_order)
 {
-    (void)state;
     static const int shapes[][3] = {
         {37, 5, 1}, {1056, 40, 3}, {1600, 17, 70}, {8, 70, 9}, {4640, 17, 2}};
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
@@ -116,9 +115,8 @@ static void test_linear_layers_keep_their_order(void **state)
     }
 }
 
-static void test_few_some_and_many_are_kernels_of_their_own(void **state)
+FX_TEST(test_few_some_and_many_are_kernels_of_their_own)
 {
-    (void)state;
     assert_int_equal(fxi_cuda_linear_find(FXI_F16, FXI_CUDA_BATCH_INVARIANT, 1),
                      FXI_CUDA_LINEAR_F16_FEW);
     assert_int_equal(fxi_cuda_linear_find(FXI_F16, FXI_CUDA_BATCH_INVARIANT, 40),
@@ -254,7 +252,8 @@ static void mma_token(const batch *b, const attn_call *c, int seq, int tok, floa
         memset(r.q, 0, sizeof r.q);
         for (int d = 0; d < s->head_dim; d++)
             r.q[d] = to_half(s->type, c->q[at + (size_t)d] * 0.3f);
-        mma_sum all = {.m = s->sinks ? c->sink[h] : -INFINITY, .l = s->sinks ? 1 : 0};
+        mma_sum all = {.m = s->flags & SINKS ? c->sink[h] : -INFINITY,
+                       .l = s->flags & SINKS ? 1 : 0};
         mma_attend(&r, all, want + at);
     }
 }
@@ -302,90 +301,24 @@ static void check_mma_attention(const batch_shape *s)
 }
 
 static const batch_shape mma_shapes[] = {
-    {.head_dim = 64,
-     .n_head = 4,
-     .n_kv_head = 2,
-     .type = FXI_F16,
-     .n_tok = 3,
-     .n_seq = 3,
-     .pos = {0, 300, 254}},
-    {.head_dim = 128,
-     .n_head = 6,
-     .n_kv_head = 2,
-     .type = FXI_BF16,
-     .n_tok = 1,
-     .n_seq = 3,
-     .pos = {0, 255, 571},
-     .sinks = true,
-     .is_paged = true},
-    {.head_dim = 80,
-     .n_head = 2,
-     .n_kv_head = 1,
-     .type = FXI_F16,
-     .n_tok = 20,
-     .n_seq = 1,
-     .pos = {280}, // later rows begin in a later segment
-     .window = 33,
-     .is_paged = true},
-    {.head_dim = 96,
-     .n_head = 20,
-     .n_kv_head = 1,
-     .type = FXI_BF16,
-     .n_tok = 2,
-     .n_seq = 2,
-     .pos = {63, 31},
-     .softcap = 4},
-    {.head_dim = 64,
-     .n_head = 1,
-     .n_kv_head = 1,
-     .type = FXI_BF16,
-     .n_tok = 90,
-     .n_seq = 1,
-     .window = 20,
-     .both_ways = true},
-    {.head_dim = 128,
-     .n_head = 3,
-     .n_kv_head = 1,
-     .type = FXI_F16,
-     .n_tok = 45,
-     .n_seq = 2,
-     .pos = {500, 0},
-     .sinks = true},
-    {.head_dim = 64,
-     .n_head = 8,
-     .n_kv_head = 2,
-     .type = FXI_F16,
-     .n_tok = 19,
-     .n_seq = 2,
-     .pos = {240, 600},
-     .window = 300},
-    {.head_dim = 256,
-     .n_head = 2,
-     .n_kv_head = 1,
-     .type = FXI_F16,
-     .n_tok = 5,
-     .n_seq = 2,
-     .pos = {130, 0},
-     .softcap = 4},
+    {64, 4, 2, FXI_F16, 3, 3, {0, 300, 254}, 0, 0, 0},
+    {128, 6, 2, FXI_BF16, 1, 3, {0, 255, 571}, 0, 0, SINKS | PAGED},
+    {80, 2, 1, FXI_F16, 20, 1, {280}, 33, 0, PAGED}, // later rows begin in a later segment
+    {96, 20, 1, FXI_BF16, 2, 2, {63, 31}, 0, 4, 0},
+    {64, 1, 1, FXI_BF16, 90, 1, {0}, 20, 0, BOTH_WAYS},
+    {128, 3, 1, FXI_F16, 45, 2, {500, 0}, 0, 0, SINKS},
+    {64, 8, 2, FXI_F16, 19, 2, {240, 600}, 300, 0, 0},
+    {256, 2, 1, FXI_F16, 5, 2, {130, 0}, 0, 4, 0},
 };
 
-static void test_attention_keeps_its_order(void **state)
+FX_TEST(test_attention_keeps_its_order)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof mma_shapes / sizeof *mma_shapes; i++) {
         batch_shape s = mma_shapes[i];
         check_mma_attention(&s);
-        s.is_paged = !s.is_paged;
-        check_mma_attention(&s);
+        s.flags ^= PAGED;
+        if (suite_is_long()) check_mma_attention(&s);
     }
 }
 
-FX_SUITE(test_cuda_mma)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_linear_layers_keep_their_order),
-        cmocka_unit_test(test_few_some_and_many_are_kernels_of_their_own),
-        cmocka_unit_test(test_attention_keeps_its_order),
-    };
-    return cmocka_run_group_tests(tests, open_kernels, NULL);
-}
+FX_RUN_GROUP(test_cuda_mma, open_kernels, NULL)

@@ -157,9 +157,8 @@ static stream_case stream_case_of(int bits, fxi_cuda_stream kind, int dim)
                          .scale = bits & 64 ? 0.37f : 1};
 }
 
-static void test_the_stream_has_the_bits_of_ref(void **state)
+FX_TEST(test_the_stream_has_the_bits_of_ref)
 {
-    (void)state;
     static const int dims[] = {96, 5, 288, 1};
     for (int bits = 0; bits < 128; bits++)
         for (int kind = FXI_CUDA_STREAM_BEGIN; kind <= FXI_CUDA_STREAM_HOLD; kind++) {
@@ -169,9 +168,8 @@ static void test_the_stream_has_the_bits_of_ref(void **state)
 }
 
 // h and out.x are one buffer in a pass.
-static void test_the_branch_may_be_overwritten(void **state)
+FX_TEST(test_the_branch_may_be_overwritten)
 {
-    (void)state;
     enum { N = 64 };
     const stream_case c = stream_case_of(1 | 4 | 16, FXI_CUDA_STREAM_HOLD, N);
     stream_data host = stream_new(N), gpu = stream_new(N);
@@ -189,9 +187,8 @@ static void test_the_branch_may_be_overwritten(void **state)
 
 // ---- rows, rounding ----------------------------------------------------------------------------
 
-static void test_rows_are_rounded_as_by_ref(void **state)
+FX_TEST(test_rows_are_rounded_as_by_ref)
 {
-    (void)state;
     enum { N = 160 };
     static const int32_t from[N_ROW] = {4, 0, 2};
     for (spread s = EVEN; s < N_SPREAD; s++) {
@@ -241,9 +238,8 @@ static void check_join(fxi_activation act, bool has_gate, int n, spread s)
         guarded_free(up_bias);
 }
 
-static void test_activations_have_the_bits_of_ref(void **state)
+FX_TEST(test_activations_have_the_bits_of_ref)
 {
-    (void)state;
     for (int act = 0; act < FXI_ACT_END; act++)
         for (spread s = EVEN; s < N_SPREAD; s++) {
             check_join((fxi_activation)act, true, 320, s);
@@ -254,9 +250,8 @@ static void test_activations_have_the_bits_of_ref(void **state)
 
 // ---- logits ------------------------------------------------------------------------------------
 
-static void test_logits_are_finished_as_by_ref(void **state)
+FX_TEST(test_logits_are_finished_as_by_ref)
 {
-    (void)state;
     enum { N = 301 };
     float *y = random_floats((size_t)N_ROW * N, EVEN, 1), *bias = random_floats(N, EVEN, 2);
     float *want = floats((size_t)N_ROW * N);
@@ -273,9 +268,8 @@ static void test_logits_are_finished_as_by_ref(void **state)
     guarded_free(y), guarded_free(bias), guarded_free(want);
 }
 
-static void test_ranks_are_added_in_their_order(void **state)
+FX_TEST(test_ranks_are_added_in_their_order)
 {
-    (void)state;
     enum { N = 300, N_RANK = 4, ALL = N_ROW * N };
     float *from = random_floats((size_t)N_RANK * ALL, EVEN, 1), *y = floats(ALL);
     float *want = floats(ALL);
@@ -287,9 +281,8 @@ static void test_ranks_are_added_in_their_order(void **state)
     guarded_free(from), guarded_free(y), guarded_free(want);
 }
 
-static void test_the_first_of_the_largest_is_best(void **state)
+FX_TEST(test_the_first_of_the_largest_is_best)
 {
-    (void)state;
     enum { N = 1000, ROWS = 6 };
     float *y = random_floats((size_t)ROWS * N, EVEN, 1);
     int32_t best[ROWS];
@@ -310,16 +303,4 @@ static void test_the_first_of_the_largest_is_best(void **state)
     guarded_free(y);
 }
 
-FX_SUITE(test_cuda_rows)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_stream_has_the_bits_of_ref),
-        cmocka_unit_test(test_the_branch_may_be_overwritten),
-        cmocka_unit_test(test_rows_are_rounded_as_by_ref),
-        cmocka_unit_test(test_activations_have_the_bits_of_ref),
-        cmocka_unit_test(test_ranks_are_added_in_their_order),
-        cmocka_unit_test(test_logits_are_finished_as_by_ref),
-        cmocka_unit_test(test_the_first_of_the_largest_is_best),
-    };
-    return cmocka_run_group_tests(tests, open_kernels, NULL);
-}
+FX_RUN_GROUP(test_cuda_rows, open_kernels, NULL)
