@@ -1,18 +1,16 @@
-// emu_grid.cpp - a launch: the blocks of a grid, one after the other, on one host thread or several
-// (EMU_THREADS; the checked runtime uses one). EMU_ORDER says in which order the threads of a block
-// take turns: up, down, or a number that seeds a random order, in which the blocks are shuffled, too.
+// emu_grid.cpp - a launch: the blocks of a grid, one after the other. EMU_ORDER says in which order
+// the threads of a block take turns: up, down, or a number that seeds a random order, in which the
+// blocks are shuffled, too.
 #include "emu_kernel.h"
 #include "emu_run.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cxxabi.h>
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
 #include <mutex>
 #include <numeric>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string>
@@ -99,10 +97,9 @@ static void find_shared(std::vector<emu_range> *arrays)
 
 // ---- the blocks of a grid
 
-enum { MAX_WORKER = 16, PAGE_BYTES = 4096, SHARED_PAGES = 57 }; // 228 KB
+enum { PAGE_BYTES = 4096, SHARED_PAGES = 57 }; // 228 KB
 
 static std::mutex launching; // one launch after the other
-static emu_worker *workers[MAX_WORKER];
 
 static emu_order order_of_env(void)
 {
@@ -133,11 +130,12 @@ struct emu_grid {
     const emu_launch *launch;
     emu_order order;
     std::vector<unsigned> blocks; // in the order in which they run
-    std::atomic<size_t> next;
 };
 
-static void work_off(emu_grid *g, emu_worker *w)
+static void run_grid(const emu_grid *g)
 {
+    static emu_worker *w;
+    if (!w) w = make_worker();
     const emu_launch *l = g->launch;
     w->launch = l;
     w->n = l->block[0] * l->block[1] * l->block[2];
@@ -146,42 +144,13 @@ static void work_off(emu_grid *g, emu_worker *w)
     emu_mine = w;
     find_shared(&w->shared);
     emu_signal_stack(w, true);
-    for (size_t i; (i = g->next++) < g->blocks.size() && !emu_fault_is_full();) {
-        emu_block_run(w, g->blocks[i]);
+    for (unsigned block : g->blocks) {
+        if (emu_fault_is_full()) break;
+        emu_block_run(w, block);
         if (w->abandoned) break;
     }
     emu_signal_stack(w, false);
     emu_mine = nullptr;
-}
-
-static emu_grid *helped;
-static void *help(void *worker)
-{
-    work_off(helped, (emu_worker *)worker);
-    return nullptr;
-}
-
-static int wanted_workers(const emu_grid *g)
-{
-    const char *e = getenv("EMU_THREADS");
-    int n = e && !emu_look_checked() ? atoi(e) : 1;
-    if (n > MAX_WORKER) n = MAX_WORKER;
-    if (n > (int)g->blocks.size()) n = (int)g->blocks.size();
-    return n < 1 ? 1 : n;
-}
-
-static void run_grid(emu_grid *g)
-{
-    const int n = wanted_workers(g);
-    pthread_t threads[MAX_WORKER];
-    int n_thread = 0;
-    helped = g;
-    for (int i = 0; i < n; i++)
-        if (!workers[i]) workers[i] = make_worker();
-    for (int i = 1; i < n; i++)
-        n_thread += pthread_create(&threads[n_thread], nullptr, help, workers[i]) == 0;
-    work_off(g, workers[0]);
-    for (int i = 0; i < n_thread; i++) pthread_join(threads[i], nullptr);
 }
 
 static const char *odd_config(const emu_launch *l)
@@ -221,7 +190,6 @@ static int launch_grid(const emu_launch *l)
     emu_grid g;
     g.launch = l;
     g.order = order_of_env();
-    g.next = 0;
     order_blocks(&g);
     emu_look_launch();
     emu_signal_begin();

@@ -2,8 +2,8 @@
 // reads, and is it ordered with what others did to the same bytes.
 //
 // The compiler calls __tsan_read4 and the like for every access of a kernel (-fsanitize=thread; no
-// sanitizer's library is linked). Each byte of memory that kernels may touch has a cell: who wrote
-// and who read it last, and when. Two accesses of one byte, one of them a write, that nothing
+// sanitizer's library is linked). Each byte of memory that kernels may touch has a cell: the
+// last write and the last read, and when they were made. Two accesses of one byte, one of them a write, that nothing
 // orders are a race. Order is that of CUDA: barriers and __syncwarp order threads of a block;
 // blocks of a launch are not ordered; launches follow each other.
 #include "emu_shadow.h"

@@ -1,5 +1,5 @@
-// emu_run.h - what the files of the runtime share. A worker is a host thread that runs blocks, one
-// after the other; a fiber is one CUDA thread of its block.
+// emu_run.h - what the files of the runtime share. The worker runs blocks, one after the
+// other; a fiber is one CUDA thread of its block.
 #pragma once
 #include "emu_library.h"
 #include "emu_thread.h"

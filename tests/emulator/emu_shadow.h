@@ -7,12 +7,12 @@
 // launches.
 struct emu_stamp {
     uint32_t serial; // 0: nobody
-    uint32_t who;    // thread: 10 bits, flags: 2, clock: 20
+    uint32_t thread; // thread: 10 bits, flags: 2, clock: 20
 };
 
 enum { EMU_MAX_CLOCK = (1 << 20) - 1 };
 
-// Flags of the stamp of a read: who else has read meanwhile.
+// Flags of the stamp of a read: which others have read meanwhile.
 enum { EMU_ONE, EMU_LANES, EMU_WARPS, EMU_BLOCKS };
 
 static inline emu_stamp emu_stamp_make(uint32_t serial, unsigned thread, unsigned flags,
@@ -23,17 +23,17 @@ static inline emu_stamp emu_stamp_make(uint32_t serial, unsigned thread, unsigne
 
 static inline unsigned emu_stamp_thread(emu_stamp s)
 {
-    return s.who & 1023;
+    return s.thread & 1023;
 }
 
 static inline unsigned emu_stamp_flags(emu_stamp s)
 {
-    return s.who >> 10 & 3;
+    return s.thread >> 10 & 3;
 }
 
 static inline uint32_t emu_stamp_clock(emu_stamp s)
 {
-    return s.who >> 12;
+    return s.thread >> 12;
 }
 
 struct emu_cell {

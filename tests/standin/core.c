@@ -26,7 +26,7 @@ typedef struct order {
     int result;
 } order;
 
-static int driver_version = 13000, n_device = STANDIN_N_DEVICE;
+static int n_device = STANDIN_N_DEVICE;
 static int has_vmm = 1;
 static int n_retained[STANDIN_N_DEVICE];
 
@@ -223,7 +223,6 @@ vti_cu_result standin_end(vti_cu_result r)
 
 static void reset_devices(void)
 {
-    driver_version = 13000;
     n_device = STANDIN_N_DEVICE;
     has_vmm = 1;
     for (int i = 0; i < STANDIN_N_DEVICE; i++) n_retained[i] = 0;
@@ -360,11 +359,6 @@ void standin_set_vmm(bool supported)
     set_number(&has_vmm, supported);
 }
 
-void standin_set_driver_version(int version)
-{
-    set_number(&driver_version, version);
-}
-
 void standin_set_device_count(int n)
 {
     set_number(&n_device, n);
@@ -427,14 +421,13 @@ vti_cu_result cuThreadExchangeStreamCaptureMode(vti_cu_capture_mode *other)
 vti_cu_result cuInit(unsigned flags)
 {
     STANDIN_BEGIN(F_init);
-    standin_start_queue();
     return standin_end(flags == 0 ? VTI_CU_SUCCESS : standin_breach("cuInit with flags"));
 }
 
 vti_cu_result cuDriverGetVersion(int *version)
 {
     STANDIN_BEGIN(F_driver_get_version);
-    *version = driver_version;
+    *version = 13000;
     return standin_end(VTI_CU_SUCCESS);
 }
 

@@ -73,7 +73,7 @@ typedef struct allocation {
 
 static allocation *allocs;
 static uint64_t alloc_bytes, max_alloc = STANDIN_ALLOC_BYTES;
-static int n_open, n_keep;          // nested opens, and those who let them last
+static int n_open, n_keep;          // nested opens, and those that last
 static int open_device = NO_DEVICE; // whose memory is open; -1: every one's
 
 static size_t round_up(size_t n, size_t to)

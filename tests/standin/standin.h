@@ -37,9 +37,8 @@
 //   - a launch of more shared memory than 48 KiB needs cuFuncSetAttribute, as on a device; a
 //     kernel's own arrays, which count there, are taken to be 1 KiB.
 //
-// In the environment: STANDIN_ABORT: a breach aborts in the call that commits it. STANDIN_QUEUE, a
-// seed: work is not only done when somebody waits, but also by a thread, at random times.
-// STANDIN_HIDE: mapped memory, too, may not be touched by the host.
+// In the environment: STANDIN_ABORT: a breach aborts in the call that commits it. STANDIN_HIDE:
+// mapped memory, too, may not be touched by the host.
 #ifndef VT_TEST_STANDIN_H
 #define VT_TEST_STANDIN_H
 
@@ -88,8 +87,7 @@ void standin_limit_addresses(uint64_t size_bytes);
 void standin_limit_pinned(uint64_t size_bytes);
 void standin_limit_allocs(uint64_t size_bytes); // of cuMemAlloc; at first STANDIN_ALLOC_BYTES
 void standin_set_vmm(bool supported);
-void standin_set_driver_version(int version); // at first 13000
-void standin_set_device_count(int n);         // at most, and at first, STANDIN_N_DEVICE
+void standin_set_device_count(int n); // at most, and at first, STANDIN_N_DEVICE
 
 // The i-th call from now on (0: the next) and the n - 1 after it answer `result`. Of one function,
 // or of any (symbol NULL). A failing wait waits nevertheless, as a driver's does; what else fails

@@ -102,8 +102,7 @@ void standin_work_run(const standin_work *w, int device);
 // stream.c
 // A launch for a stream, which then owns it.
 vti_cu_result standin_give_work(vti_cu_stream stream, standin_work *w);
-void standin_finish_all(void);  // all work that no simulated kernel holds up
-void standin_start_queue(void); // the thread that STANDIN_QUEUE asks for
+void standin_finish_all(void); // all work that no simulated kernel holds up
 void standin_stream_reset(void);
 void standin_stream_look(standin_report *r);
 // Work of another library: a function of the host that runs in the order of the stream, with the

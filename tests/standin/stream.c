@@ -10,7 +10,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 typedef struct op {
     struct op *next;
@@ -243,44 +242,6 @@ void standin_settle(void)
     pthread_mutex_lock(&standin_mu);
     standin_finish_all();
     pthread_mutex_unlock(&standin_mu);
-}
-
-// ---- the thread that does work at random times
-
-static void do_one_somewhere(uint64_t *random)
-{
-    *random = *random * 6364136223846793005u + 1442695040888963407u;
-    size_t n = 1, pick;
-    for (vti_cu_stream s = streams; s; s = s->next) n++;
-    pick = (size_t)(*random >> 33) % n;
-    vti_cu_stream s = &default_stream;
-    for (size_t i = 0; i < pick; i++) s = i == 0 ? streams : s->next;
-    if (!s->head || is_held_up(s->head) || (s->blocking && has_kernel(&default_stream))) return;
-    perform(s->head, s->device);
-    pop(s);
-}
-
-static void *run_queue(void *seed)
-{
-    uint64_t random = *(const uint64_t *)seed;
-    for (;;) {
-        usleep((unsigned)(random >> 40) % 200);
-        pthread_mutex_lock(&standin_mu);
-        do_one_somewhere(&random);
-        pthread_mutex_unlock(&standin_mu);
-    }
-    return NULL;
-}
-
-void standin_start_queue(void)
-{
-    static uint64_t seed;
-    static bool runs;
-    pthread_t thread;
-    const char *e = getenv("STANDIN_QUEUE");
-    if (!e || runs) return;
-    seed = strtoull(e, NULL, 10);
-    runs = pthread_create(&thread, NULL, run_queue, &seed) == 0 && pthread_detach(thread) == 0;
 }
 
 static void wait_for(vti_cu_stream s, uint64_t target)

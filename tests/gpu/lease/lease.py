@@ -66,7 +66,7 @@ SMALL_STORY = same_text("flexinfer_standin", STORY, "--ctx 128 --kv-memory 32M -
 PARTS = [
     ("contract", 120, "libvtensor's backend keeps the port's contract on this driver", "{bin}/test_gpu_vmm", None),
     ("order", 120, "queued work, several streams, captures", "{bin}/test_gpu_order", None),
-    ("beside", 120, "mappings change beside a kernel that reads", "{bin}/lease_beside", None),
+    ("beside", 120, "mappings change while a kernel reads", "{bin}/lease_beside", None),
     ("exact", 300, "every family: logits of the GPU == those of the CPU", "{bin}/lease_models {tree} families",
      "{bin}/lease_models {tree} families llama.gguf"),
     ("batch-invariant", 200, "tensor cores: the same bits in every way",
@@ -82,7 +82,7 @@ PARTS = [
      "{bin}/gpu_vmm_cost small"),
     ("attention", 300, "decode attention over batch, positions and KV heads (vTensor, figure 7)",
      "{bin}/gpu_attention_speed batch-invariant", "{bin}/gpu_attention_speed small batch-invariant"),
-    ("prefill", 300, "attention of prompts behind prefixes, contiguous and paged (vTensor, figure 8)",
+    ("prefill", 300, "attention of prompts after prefixes, contiguous and paged (vTensor, figure 8)",
      "{bin}/gpu_attention_speed prefill batch-invariant", "{bin}/gpu_attention_speed small prefill batch-invariant"),
     ("llama_3_8b", 400, "a whole model of Llama-3-8B's shape (vTensor, figures 2, 9, 10, 11; growth; idle memory)",
      *whole("--layers 32 --dim 4096 --ffn 14336 --heads 32 --kv-heads 8 --vocab 128256 --ctx 8192")),
@@ -176,7 +176,7 @@ def run_part(part, args, folders, env, left_s):
 
 
 def parts_left(args):
-    """Those without a result, the ones that were tried and failed behind the others."""
+    """Those without a result, the ones that were tried and failed after the others."""
     out = Path(args.out)
     left = [p for p in PARTS if not (out / f"{p[0]}.ok").exists() and (not args.only or p[0] in args.only)]
     return sorted(left, key=lambda p: (out / f"{p[0]}.txt").exists())

@@ -100,7 +100,7 @@ static void end_reading(void)
 // ---- changes -----------------------------------------------------------------------------------
 
 // Chunks that are not read, after the range that is.
-static void map_beside(int n)
+static void map_next(int n)
 {
     assert_ok(map_at(N_READ, 0, N_READ, (uint64_t)n));
     assert_ok(unmap_at(N_READ, n));
@@ -123,7 +123,7 @@ typedef struct change {
     void (*make)(int n);
 } change;
 
-static const change changes[] = {{"map + unmap beside", map_beside},
+static const change changes[] = {{"map + unmap next to it", map_next},
                                  {"map + unmap what is read", map_again},
                                  {"create + destroy", create_and_destroy}};
 enum { N_CHANGE = sizeof changes / sizeof changes[0] };
@@ -169,10 +169,10 @@ FX_TEST_WITH(test_changes_while_a_kernel_reads, open_reader, close_reader)
             const int n_round = N_ROUND / sizes[s];
             const double alone = us_of(&changes[k], sizes[s], n_round);
             begin_reading();
-            const double beside = us_of(&changes[k], sizes[s], n_round);
+            const double reading = us_of(&changes[k], sizes[s], n_round);
             end_reading();
-            print_message("%-24s of %2d: %8.1f us alone, %8.1f beside the kernel\n",
-                          changes[k].name, sizes[s], alone, beside);
+            print_message("%-24s of %2d: %8.1f us alone, %8.1f with the kernel\n", changes[k].name,
+                          sizes[s], alone, reading);
         }
     assert_ok(unmap_at(0, N_READ));
     destroy_chunks(0, 2 * N_READ);

@@ -144,7 +144,7 @@ FX_TEST(test_every_rank_gets_the_sum)
     assert_int_equal(standin_nccl_look().n_sum, MAX_RANK - 1); // one rank needs no library
 }
 
-// What the library does not promise shows on the stand-in, too: who needs one order gathers.
+// What the library does not promise shows on the stand-in, too: a fixed order needs a gather.
 FX_TEST(test_with_three_ranks_the_order_depends_on_the_size)
 {
     assert_true(sum_from(0, 3, 1) != sum_from(1, 3, 1));
