@@ -48,15 +48,6 @@ static int fd = -1;
 static off_t file_bytes;
 static vti_cu_handle last_handle;
 
-// Mappings that the host may touch.
-static void protect_mappings(bool open)
-{
-    for (int i = 0; i < n_mapping; i++)
-        if (mappings[i].is_open)
-            mprotect((void *)(uintptr_t)mappings[i].at.addr, mappings[i].at.size_bytes,
-                     open ? PROT_READ | PROT_WRITE : PROT_NONE);
-}
-
 // ---- allocations
 
 enum { RED_BYTES = 1 << 20, PAGE_BYTES = 4096, ALIGN = 256, GARBAGE = 0xFF, NO_DEVICE = -2 };
@@ -90,7 +81,6 @@ static void shut_device(void)
 {
     if (open_device == NO_DEVICE) return;
     for (const allocation *a = allocs; a; a = a->next) protect_alloc(a, false);
-    if (getenv("STANDIN_HIDE")) protect_mappings(false);
     open_device = NO_DEVICE;
 }
 
@@ -100,7 +90,6 @@ void standin_device_open(int device)
     shut_device();
     for (const allocation *a = allocs; a; a = a->next)
         if (device < 0 || a->device == device) protect_alloc(a, true);
-    if (getenv("STANDIN_HIDE")) protect_mappings(true);
     open_device = device;
 }
 
@@ -525,8 +514,7 @@ vti_cu_result cuMemSetAccess(vti_cu_ptr addr, size_t size_bytes, const vti_cu_ac
         return standin_end(standin_breach("access set where not all is mapped"));
     if (standin_works_at(addr, size_bytes))
         return standin_end(standin_breach("access set under work that is not done"));
-    const int prot = getenv("STANDIN_HIDE") ? PROT_NONE : PROT_READ | PROT_WRITE;
-    if (mprotect((void *)(uintptr_t)addr, size_bytes, prot) != 0)
+    if (mprotect((void *)(uintptr_t)addr, size_bytes, PROT_READ | PROT_WRITE) != 0)
         return standin_end(VTI_CU_OUT_OF_MEMORY);
     for (int i = 0; i < n_mapping; i++)
         if (overlaps(&mappings[i].at, addr, size_bytes)) open_access(&mappings[i]);

@@ -37,8 +37,7 @@
 //   - a launch of more shared memory than 48 KiB needs cuFuncSetAttribute, as on a device; a
 //     kernel's own arrays, which count there, are taken to be 1 KiB.
 //
-// In the environment: STANDIN_ABORT: a breach aborts in the call that commits it. STANDIN_HIDE:
-// mapped memory, too, may not be touched by the host.
+// With STANDIN_ABORT in the environment a breach aborts in the call that commits it.
 #ifndef VT_TEST_STANDIN_H
 #define VT_TEST_STANDIN_H
 

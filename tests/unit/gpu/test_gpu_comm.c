@@ -41,6 +41,20 @@ typedef struct comm_rig {
     fxi_comm comm;
 } comm_rig;
 
+static fxi_cu *enter_rank(comm_rig *rig, int i)
+{
+    assert_int_equal(fxi_cu_enter(&rig->cu[i], NULL), FX_OK);
+    return &rig->cu[i];
+}
+
+static void upload_to(comm_rig *rig, int i, float *to)
+{
+    fxi_cu *cu = enter_rank(rig, i);
+    const size_t n_bytes = rig->n * sizeof(float);
+    assert_int_equal(fxi_cu_upload(cu, cu->compute, to, rig->host[i], n_bytes, NULL), FX_OK);
+    fxi_cu_leave(cu);
+}
+
 static void open_rank(comm_rig *rig, int i)
 {
     fxi_cu *cu = rig->all[i] = &rig->cu[i];
@@ -64,11 +78,11 @@ static void close_rig(comm_rig *rig)
 {
     fxi_comm_close(&rig->comm);
     for (int i = 0; i < rig->n_rank; i++) {
-        assert_int_equal(fxi_cu_enter(&rig->cu[i], NULL), FX_OK);
-        fxi_cu_unpin(&rig->cu[i], rig->host[i]);
-        fxi_cu_free(&rig->cu[i], rig->row[i]);
-        fxi_cu_leave(&rig->cu[i]);
-        fxi_cu_close(&rig->cu[i]);
+        fxi_cu *cu = enter_rank(rig, i);
+        fxi_cu_unpin(cu, rig->host[i]);
+        fxi_cu_free(cu, rig->row[i]);
+        fxi_cu_leave(cu);
+        fxi_cu_close(cu);
     }
 }
 
@@ -82,20 +96,14 @@ static float number_of(int rank, size_t i)
 static void upload_rows(comm_rig *rig)
 {
     for (int r = 0; r < rig->n_rank; r++) {
-        fxi_cu *cu = &rig->cu[r];
         for (size_t i = 0; i < rig->n; i++) rig->host[r][i] = number_of(r, i);
-        assert_int_equal(fxi_cu_enter(cu, NULL), FX_OK);
-        assert_int_equal(
-            fxi_cu_upload(cu, cu->compute, rig->row[r], rig->host[r], rig->n * sizeof(float), NULL),
-            FX_OK);
-        fxi_cu_leave(cu);
+        upload_to(rig, r, rig->row[r]);
     }
 }
 
 static void give_download(comm_rig *rig, int rank, size_t n_number)
 {
-    fxi_cu *cu = &rig->cu[rank];
-    assert_int_equal(fxi_cu_enter(cu, NULL), FX_OK);
+    fxi_cu *cu = enter_rank(rig, rank);
     assert_int_equal(fxi_cu_download(cu, cu->compute, rig->host[rank], rig->row[rank],
                                      n_number * sizeof(float), NULL),
                      FX_OK);
@@ -105,9 +113,8 @@ static void give_download(comm_rig *rig, int rank, size_t n_number)
 // Waits for one rank only, and shows its n_number numbers in host[rank].
 static void download_row(comm_rig *rig, int rank, size_t n_number)
 {
-    fxi_cu *cu = &rig->cu[rank];
     give_download(rig, rank, n_number);
-    assert_int_equal(fxi_cu_enter(cu, NULL), FX_OK);
+    fxi_cu *cu = enter_rank(rig, rank);
     assert_int_equal(fxi_cu_wait(cu, cu->compute, NULL), FX_OK);
     fxi_cu_leave(cu);
 }
@@ -161,15 +168,12 @@ static void check_gather(int n_rank, bool in_place)
     assert_int_equal(fxi_comm_open(&rig.comm, rig.all, n_rank, NULL), FX_OK);
     upload_rows(&rig);
     for (int r = 0; r < n_rank; r++) {
-        fxi_cu *cu = &rig.cu[r];
+        fxi_cu *cu = enter_rank(&rig, r);
         void *apart = NULL;
-        from[r] = rig.row[r] + (size_t)r * N;
-        assert_int_equal(fxi_cu_enter(cu, NULL), FX_OK);
         if (!in_place) assert_int_equal(fxi_cu_alloc(cu, N * sizeof(float), &apart, NULL), FX_OK);
-        if (!in_place) from[r] = apart;
-        assert_int_equal(
-            fxi_cu_upload(cu, cu->compute, from[r], rig.host[r], N * sizeof(float), NULL), FX_OK);
+        from[r] = in_place ? rig.row[r] + (size_t)r * N : apart;
         fxi_cu_leave(cu);
+        upload_to(&rig, r, from[r]);
     }
     assert_int_equal(fxi_comm_gather(&rig.comm, (const float *const *)from, rig.row, N, NULL),
                      FX_OK);
@@ -177,9 +181,9 @@ static void check_gather(int n_rank, bool in_place)
         download_row(&rig, r, (size_t)n_rank * N);
         for (size_t i = 0; i < (size_t)n_rank * N; i++)
             assert_true(rig.host[r][i] == number_of((int)(i / N), i % N));
-        assert_int_equal(fxi_cu_enter(&rig.cu[r], NULL), FX_OK);
-        if (!in_place) fxi_cu_free(&rig.cu[r], from[r]);
-        fxi_cu_leave(&rig.cu[r]);
+        fxi_cu *cu = enter_rank(&rig, r);
+        if (!in_place) fxi_cu_free(cu, from[r]);
+        fxi_cu_leave(cu);
     }
     close_rig(&rig);
 }
@@ -302,50 +306,28 @@ static void give_sum(const comm_rig *rig, int rank, size_t n, int stream_of)
                             c->comm[rank], rig->cu[stream_of].compute);
 }
 
-static void give_outside(const comm_rig *rig)
-{
-    give_sum(rig, 0, N, 0);
-}
-
-static void give_one_rank(const comm_rig *rig)
-{
-    (void)rig->comm.api.group_start();
-    give_sum(rig, 0, N, 0);
-    (void)rig->comm.api.group_end();
-}
-
-static void give_different_sizes(const comm_rig *rig)
-{
-    (void)rig->comm.api.group_start();
-    give_sum(rig, 0, N, 0);
-    give_sum(rig, 1, N - 1, 1);
-    (void)rig->comm.api.group_end();
-}
-
-static void give_foreign_stream(const comm_rig *rig)
-{
-    (void)rig->comm.api.group_start();
-    give_sum(rig, 0, N, 0);
-    give_sum(rig, 1, N, 0);
-    (void)rig->comm.api.group_end();
-}
-
 FX_TEST(test_the_stand_in_finds_what_would_hang)
 {
+    // The second rank's sum, if any, and the stream that it is given.
     static const struct {
-        void (*give)(const comm_rig *rig);
+        bool is_group;
+        size_t n_second;
+        int stream_second;
         const char *breach;
     } plants[] = {
-        {give_outside, "NCCL: one rank of several outside of a group; it would hang"},
-        {give_one_rank, "NCCL: a group without all ranks; it would hang"},
-        {give_different_sizes, "NCCL: ranks that do different things; they would hang"},
-        {give_foreign_stream, "NCCL: a foreign stream"},
+        {false, 0, 0, "NCCL: one rank of several outside of a group; it would hang"},
+        {true, 0, 0, "NCCL: a group without all ranks; it would hang"},
+        {true, N - 1, 1, "NCCL: ranks that do different things; they would hang"},
+        {true, N, 0, "NCCL: a foreign stream"},
     };
     for (size_t i = 0; i < sizeof plants / sizeof *plants; i++) {
         comm_rig rig;
         open_rig(&rig, 2, N);
         assert_int_equal(fxi_comm_open(&rig.comm, rig.all, 2, NULL), FX_OK);
-        plants[i].give(&rig);
+        if (plants[i].is_group) (void)rig.comm.api.group_start();
+        give_sum(&rig, 0, N, 0);
+        if (plants[i].n_second) give_sum(&rig, 1, plants[i].n_second, plants[i].stream_second);
+        if (plants[i].is_group) (void)rig.comm.api.group_end();
         const standin_report r = standin_look();
         assert_int_equal(r.n_breach, 1);
         assert_string_equal(r.breach, plants[i].breach);

@@ -162,12 +162,17 @@ static void assert_nothing_left(const char *when)
 
 static float want[N_VOCAB]; // the logits after all tokens
 
+static void must_open(faulty *f)
+{
+    fx_error err = {0};
+    begin_trial();
+    if (open_all(f, &err) != FX_OK) fail_msg("%s", err.text);
+}
+
 static void make_reference(void)
 {
     faulty f;
-    fx_error err = {0};
-    begin_trial();
-    if (open_all(&f, &err) != FX_OK) fail_msg("%s", err.text);
+    must_open(&f);
     must_pass(&f, 0, 3);
     for (int i = 3; i < N_TOK; i++) must_pass(&f, i, i + 1);
     memcpy(want, f.logits, sizeof want);
@@ -245,8 +250,7 @@ static bool fail_pass(uint64_t i)
     bool is_lost = false;
     faulty f;
     fx_error err = {0};
-    begin_trial();
-    if (open_all(&f, &err) != FX_OK) fail_msg("%s", err.text);
+    must_open(&f);
     standin_fail(NULL, i, 1, STANDIN_UNKNOWN);
     for (int from = 0, to; from < N_TOK && !is_lost; from = to) {
         fx_status st = FX_OK;
@@ -316,10 +320,8 @@ FX_TEST(test_a_call_of_nccl_that_fails)
 
 static void open_two(faulty *f)
 {
-    fx_error err = {0};
     devices = "cuda:0,cuda:1";
-    begin_trial();
-    if (open_all(f, &err) != FX_OK) fail_msg("%s", err.text);
+    must_open(f);
     must_pass(f, 0, 3);
 }
 
@@ -374,8 +376,7 @@ FX_TEST(test_a_lost_device_says_why_again)
     faulty f;
     fx_status st;
     fx_error err = {0}, again = {0};
-    begin_trial();
-    if (open_all(&f, &err) != FX_OK) fail_msg("%s", err.text);
+    must_open(&f);
     must_pass(&f, 0, 3);
     standin_fail("cuStreamSynchronize", 0, UINT64_MAX, 700);
     assert_true(try_pass(&f, 3, 4, &st, &err));
@@ -414,9 +415,7 @@ FX_TEST(test_a_call_that_fails_at_the_end_breaks_nothing)
                                          "cuStreamSynchronize"};
     for (size_t s = 0; s < sizeof ending / sizeof *ending; s++) {
         faulty f;
-        fx_error err = {0};
-        begin_trial();
-        if (open_all(&f, &err) != FX_OK) fail_msg("%s", err.text);
+        must_open(&f);
         for (int i = 0; i < N_TOK; i++) must_pass(&f, i, i + 1);
         standin_fail(ending[s], 0, 1, STANDIN_UNKNOWN);
         close_all(&f);

@@ -170,7 +170,7 @@ static void row_same_bits(const fxi_kernels *k, int n, spread s, float scale)
     ref_path()->softcap(want, 50, n);
     k->softcap(y, 50, n);
     assert_same(k->name, y, want, len);
-    guarded_free(a), guarded_free(b), guarded_free(want), guarded_free(y);
+    guarded_free_all(a, b, want, y);
 }
 
 FX_TEST(test_rows_have_refs_bits)

@@ -103,7 +103,7 @@ static cache cache_make(const setup *s, layout how, spread sp)
 
 static void cache_free(cache *c)
 {
-    guarded_free(c->mem), guarded_free(c->table);
+    guarded_free_all(c->mem, c->table);
 }
 
 // Keys or values of one position and KV head. to: [head_dim]
@@ -191,7 +191,7 @@ static void attend_in_parts(const fxi_kernels *k, const setup *s, const cache *c
             k->attention_part(&a, end > step ? end - step : 0, end, part);
         k->attention_merge(&a, part);
     }
-    guarded_free(scratch), guarded_free(part);
+    guarded_free_all(scratch, part);
 }
 
 static double exact_score(const fxi_attn *a, const float *q, const float *key)
@@ -331,7 +331,7 @@ FX_TEST(test_layouts_have_the_same_bits)
             same_bits(&s, (layout)how, EVEN);
             cache_free(&c);
         }
-        guarded_free(q), guarded_free(want), guarded_free(out);
+        guarded_free_all(q, want, out);
     }
 }
 

@@ -27,7 +27,7 @@ static rows rows_make(int n)
 
 static void rows_free(rows *r)
 {
-    guarded_free(r->x), guarded_free(r->w), guarded_free(r->b), guarded_free(r->y);
+    guarded_free_all(r->x, r->w, r->b, r->y);
 }
 
 static void run_norms(const fxi_kernels *k, const rows *r)
@@ -57,7 +57,7 @@ static void run_rope(const fxi_kernels *k, const rows *r)
         float *cos = random_floats((size_t)n_pair, EVEN, 5);
         float *sin = random_floats((size_t)n_pair, EVEN, 6);
         k->rope(r->y, 1, r->n, n_pair, cos, sin);
-        guarded_free(cos), guarded_free(sin);
+        guarded_free_all(cos, sin);
     }
 }
 
@@ -74,7 +74,7 @@ static void run_stores(const fxi_kernels *k, const rows *r)
     float *d = floats((size_t)r->n / 32);
     int32_t *sum = guarded_new((size_t)r->n / 16 * sizeof *sum);
     k->quant_q8(r->x, r->n, q, d, sum);
-    guarded_free(q), guarded_free(d), guarded_free(sum);
+    guarded_free_all(q, d, sum);
 }
 
 FX_TEST(test_rows_stay_in_bounds)
@@ -157,8 +157,7 @@ static void attention_stays_in_bounds(const fxi_kernels *k, fxi_dtype type, int 
     k->attention(&a);
     k->attention_part(&a, 0, n_segment, part);
     k->attention_merge(&a, part);
-    guarded_free(cache), guarded_free(q), guarded_free(out), guarded_free(scratch);
-    guarded_free(part);
+    guarded_free_all(cache, q, out, scratch, part);
 }
 
 FX_TEST(test_attention_stays_in_bounds)
@@ -203,7 +202,7 @@ FX_TEST(test_the_guards_catch_one_number)
         float *x = floats(16), *y = floats(17);
         assert_false(dies_of_add(y, x, 16));
         assert_true(dies_of_add(y, x - before, 17));
-        guarded_free(x), guarded_free(y);
+        guarded_free_all(x, y);
     }
     guarded_set_side(GUARD_END);
 }

@@ -125,7 +125,7 @@ static void check_rows(fxi_dtype type, shape s, int group)
             if (!isnan(want[k]) || !isnan(got[k]))
                 assert_same(fxi_dtype_find(type)->name, got + k, want + k, 1);
     }
-    guarded_free(w.data), guarded_free(raw), guarded_free(want), guarded_free(got);
+    guarded_free_all(w.data, raw, want, got);
 }
 
 FX_TEST(test_rows_come_back)

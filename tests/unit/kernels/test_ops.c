@@ -80,7 +80,7 @@ static void row_same_bits(row_op *op, int n, spread s)
         op(k, a, b, n, y);
         assert_same(k->name, y, want, (size_t)n);
     }
-    guarded_free(a), guarded_free(b), guarded_free(want), guarded_free(y);
+    guarded_free_all(a, b, want, y);
 }
 
 FX_TEST(test_rows_have_refs_bits)
@@ -124,7 +124,7 @@ FX_TEST(test_rms_norm_is_near)
             double want = (double)x[k] * scale * (double)w[k];
             assert_true(fabs((double)y[k] - want) <= 1e-5 * fabs(want));
         }
-        guarded_free(x), guarded_free(w), guarded_free(y);
+        guarded_free_all(x, w, y);
     }
 }
 
@@ -142,7 +142,7 @@ static void layer_norm_is_near(int n, bool with_bias)
         if (with_bias) want += (double)b[k];
         assert_true(fabs((double)y[k] - want) <= 1e-5);
     }
-    guarded_free(x), guarded_free(w), guarded_free(b), guarded_free(y);
+    guarded_free_all(x, w, b, y);
 }
 
 FX_TEST(test_layer_norm_is_near)
@@ -167,7 +167,7 @@ FX_TEST(test_store_f16_every_number)
         k->store_kv[FXI_F16](x, N, h);
         assert_memory_equal(h, want, N * sizeof *h);
     }
-    guarded_free(x), guarded_free(want), guarded_free(h);
+    guarded_free_all(x, want, h);
 }
 
 // ---- rope --------------------------------------------------------------------------------------
@@ -187,7 +187,7 @@ static void rope_same_bits(int head_dim, int n_pair)
         k->rope(y, N_HEAD, head_dim, n_pair, cos_, sin_);
         assert_same(k->name, y, want, n);
     }
-    guarded_free(x), guarded_free(want), guarded_free(y), guarded_free(cos_), guarded_free(sin_);
+    guarded_free_all(x, want, y, cos_, sin_);
 }
 
 FX_TEST(test_rope_has_refs_bits)
@@ -240,7 +240,7 @@ FX_TEST(test_quant_has_refs_bits)
         }
         guarded_free(x);
     }
-    guarded_free(want), guarded_free(got);
+    guarded_free_all(want, got);
 }
 
 FX_TEST(test_quant_is_near)

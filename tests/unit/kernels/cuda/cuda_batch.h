@@ -169,8 +169,7 @@ static inline void attn_call_run(const attn_call *c, const batch_shape *s, fxi_c
 
 static inline void attn_call_free(attn_call *c)
 {
-    guarded_free(c->q), guarded_free(c->out), guarded_free(c->sink), guarded_free(c->part),
-        guarded_free(c->tile);
+    guarded_free_all(c->q, c->out, c->sink, c->part, c->tile);
 }
 
 #endif

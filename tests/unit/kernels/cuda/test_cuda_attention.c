@@ -106,7 +106,7 @@ static heads heads_new(const batch *b)
 
 static void heads_free(heads *h)
 {
-    guarded_free(h->q), guarded_free(h->k), guarded_free(h->v);
+    guarded_free_all(h->q, h->k, h->v);
 }
 
 // What is done to the heads of a row, and whether any of it is absent.
@@ -199,8 +199,7 @@ static void check_store(const batch_shape *s, int bits, int n_idle)
             for (int t = 0; t < cached_tok(s, i); t++)
                 assert_memory_equal(fxi_kv_row(&gpu.seq[i].view[1], p, t),
                                     fxi_kv_row(&host.seq[i].view[1], p, t), kv_row_bytes(s));
-    guarded_free(w.bias), guarded_free(w.w), guarded_free(w.cos), guarded_free(w.sin),
-        guarded_free(w.gain);
+    guarded_free_all(w.bias, w.w, w.cos, w.sin, w.gain);
     heads_free(&want), heads_free(&got);
     batch_free(&host), batch_free(&gpu);
 }

@@ -35,8 +35,7 @@ static void check_route(mixture m, fxi_route_norm norm, bool has_ties)
     }
     assert_memory_equal(chosen, want, used * sizeof *want);
     assert_same("share", share, want_share, used);
-    guarded_free(x), guarded_free(bias), guarded_free(chosen), guarded_free(want),
-        guarded_free(share), guarded_free(want_share);
+    guarded_free_all(x, bias, chosen, want, share, want_share);
 }
 
 FX_TEST(test_the_router_chooses_as_the_host)
@@ -99,7 +98,7 @@ FX_TEST(test_rows_are_gathered_in_all_forms)
     assert_act("gather", &a.to, want, N_PLACE * N);
     act_release(&from);
     act_release(&a.to);
-    guarded_free(x), guarded_free(want);
+    guarded_free_all(x, want);
 }
 
 // ---- the sum -----------------------------------------------------------------------------------
@@ -157,9 +156,7 @@ static void check_sum(bool has_bias, bool has_shared)
     launch(FXI_CUDA_COMBINE, &a);
     for (int row = 0; row < ROWS; row++) host_sum(&d, row, has_bias, has_shared, want + row * DIM);
     assert_same("combine", a.y, want, ROWS * DIM);
-    guarded_free(d.ex), guarded_free(d.bias), guarded_free(d.share), guarded_free(d.shared),
-        guarded_free(d.shared_bias), guarded_free(d.gate);
-    guarded_free(want), guarded_free(a.y);
+    guarded_free_all(d.ex, d.bias, d.share, d.shared, d.shared_bias, d.gate, want, a.y);
 }
 
 FX_TEST(test_results_are_summed_in_the_order_of_choice)

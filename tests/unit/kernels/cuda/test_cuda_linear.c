@@ -25,7 +25,7 @@ static void check_layer(plan p)
                               .y = floats(n)};
     launch(fxi_cuda_linear_find(p.type, FXI_CUDA_CPU_EXACT, p.n_tok), &a);
     assert_same(fxi_dtype_find(p.type)->name, a.y, l.want, n);
-    guarded_free((void *)a.w.data), guarded_free(a.y);
+    guarded_free_all((void *)a.w.data, a.y);
     layer_free(&l);
 }
 
@@ -64,7 +64,7 @@ FX_TEST(test_live_rows_alone_are_written)
     launch(FXI_CUDA_LINEAR_Q5_1, &a);
     assert_same("live", a.y, l.want, 9 * 20);
     for (int i = 9 * 20; i < 12 * 20; i++) assert_true(a.y[i] == 0);
-    guarded_free((void *)a.w.data), guarded_free(a.y);
+    guarded_free_all((void *)a.w.data, a.y);
     layer_free(&l);
 }
 
@@ -98,7 +98,7 @@ static void check_experts(fxi_dtype type)
     launch(fxi_cuda_linear_find(type, FXI_CUDA_CPU_EXACT, N_ROW), &a);
     assert_same("experts", a.y, want, (size_t)N_ROW * N_OUT);
     act_release(&a.a);
-    guarded_free(all), guarded_free(x), guarded_free(want), guarded_free(a.y);
+    guarded_free_all(all, x, want, a.y);
 }
 
 FX_TEST(test_experts_read_their_rows)
@@ -128,7 +128,7 @@ static void check_table(fxi_dtype type, bool is_packed)
     assert_act(fxi_dtype_find(type)->name, &a.out, want, (size_t)N_ROW * (size_t)n);
     if (is_packed) guarded_free((void *)table.data);
     act_release(&a.out);
-    guarded_free(raw), guarded_free(want);
+    guarded_free_all(raw, want);
 }
 
 FX_TEST(test_rows_of_tables)

@@ -78,7 +78,7 @@ static float *mma_layer(plan p, const char *raw, const float *x)
     for (int t = 0; t < p.n_tok; t++)
         for (int o = 0; o < p.n_out; o++)
             y[t * p.n_out + o] = mma_output(w + o * wide, a + t * wide, p.n_in);
-    guarded_free(rows), guarded_free(w), guarded_free(a);
+    guarded_free_all(rows, w, a);
     return y;
 }
 
@@ -101,8 +101,7 @@ static void check_mma_layer(plan p)
         assert_same(names[i], a.y, want, n);
     }
     act_release(&a.a);
-    guarded_free((void *)a.w.data), guarded_free(a.y), guarded_free(raw), guarded_free(x),
-        guarded_free(want);
+    guarded_free_all((void *)a.w.data, a.y, raw, x, want);
 }
 
 FX_TEST(test_linear_layers_keep_their_order)
@@ -117,30 +116,43 @@ FX_TEST(test_linear_layers_keep_their_order)
 
 FX_TEST(test_few_some_and_many_are_kernels_of_their_own)
 {
-    assert_int_equal(fxi_cuda_linear_find(FXI_F16, FXI_CUDA_BATCH_INVARIANT, 1),
-                     FXI_CUDA_LINEAR_F16_FEW);
-    assert_int_equal(fxi_cuda_linear_find(FXI_F16, FXI_CUDA_BATCH_INVARIANT, 40),
-                     FXI_CUDA_LINEAR_F16_SOME);
-    assert_int_equal(fxi_cuda_linear_find(FXI_BF16, FXI_CUDA_BATCH_INVARIANT, 40),
-                     FXI_CUDA_LINEAR_BF16_SOME);
-    assert_int_equal(fxi_cuda_linear_find(FXI_BF16, FXI_CUDA_BATCH_INVARIANT, 999),
-                     FXI_CUDA_LINEAR_BF16_MANY);
-    assert_int_equal(fxi_cuda_linear_find(FXI_Q4_K, FXI_CUDA_BATCH_INVARIANT, 999),
-                     FXI_CUDA_LINEAR_Q4_K);
+    static const struct {
+        fxi_dtype type;
+        int n_row;
+        fxi_cuda_kernel_id want;
+    } rows[] = {{FXI_F16, 1, FXI_CUDA_LINEAR_F16_FEW},
+                {FXI_F16, 40, FXI_CUDA_LINEAR_F16_SOME},
+                {FXI_BF16, 40, FXI_CUDA_LINEAR_BF16_SOME},
+                {FXI_BF16, 999, FXI_CUDA_LINEAR_BF16_MANY},
+                {FXI_Q4_K, 999, FXI_CUDA_LINEAR_Q4_K}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        assert_int_equal(
+            fxi_cuda_linear_find(rows[i].type, FXI_CUDA_BATCH_INVARIANT, rows[i].n_row),
+            rows[i].want);
     assert_int_equal(fxi_cuda_linear_form(FXI_F16, FXI_CUDA_BATCH_INVARIANT), FXI_CUDA_FORM_F16);
     assert_int_equal(fxi_cuda_linear_form(FXI_BF16, FXI_CUDA_CPU_EXACT), FXI_CUDA_FORM_X);
-    assert_int_equal(fxi_cuda_attention_find(FXI_F16, 80, FXI_CUDA_BATCH_INVARIANT),
-                     FXI_CUDA_ATTN_F16_80);
-    assert_int_equal(fxi_cuda_attention_find(FXI_F16, 48, FXI_CUDA_BATCH_INVARIANT),
-                     FXI_CUDA_ATTENTION);
-    assert_int_equal(fxi_cuda_attention_find(FXI_Q8_0, 64, FXI_CUDA_BATCH_INVARIANT),
-                     FXI_CUDA_ATTENTION);
-    assert_int_equal(fxi_cuda_attention_wide_find(FXI_BF16, 96, FXI_CUDA_BATCH_INVARIANT),
-                     FXI_CUDA_ATTN_BF16_96_MANY);
-    assert_int_equal(fxi_cuda_attention_wide_find(FXI_F16, 256, FXI_CUDA_BATCH_INVARIANT),
-                     FXI_CUDA_KERNEL_END);
-    assert_int_equal(fxi_cuda_attention_wide_find(FXI_F16, 64, FXI_CUDA_CPU_EXACT),
-                     FXI_CUDA_KERNEL_END);
+}
+
+FX_TEST(test_attention_has_kernels_of_its_own)
+{
+    static const struct {
+        fxi_dtype type;
+        int head_dim;
+        fxi_cuda_math math;
+        fxi_cuda_kernel_id want, want_wide;
+    } rows[] = {
+        {FXI_F16, 80, FXI_CUDA_BATCH_INVARIANT, FXI_CUDA_ATTN_F16_80, FXI_CUDA_ATTN_F16_80_MANY},
+        {FXI_BF16, 96, FXI_CUDA_BATCH_INVARIANT, FXI_CUDA_ATTN_BF16_96, FXI_CUDA_ATTN_BF16_96_MANY},
+        {FXI_F16, 256, FXI_CUDA_BATCH_INVARIANT, FXI_CUDA_ATTN_F16_256, FXI_CUDA_KERNEL_END},
+        {FXI_F16, 48, FXI_CUDA_BATCH_INVARIANT, FXI_CUDA_ATTENTION, FXI_CUDA_KERNEL_END},
+        {FXI_Q8_0, 64, FXI_CUDA_BATCH_INVARIANT, FXI_CUDA_ATTENTION, FXI_CUDA_KERNEL_END},
+        {FXI_F16, 64, FXI_CUDA_CPU_EXACT, FXI_CUDA_ATTENTION, FXI_CUDA_KERNEL_END}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const fxi_dtype type = rows[i].type;
+        const int n = rows[i].head_dim;
+        assert_int_equal(fxi_cuda_attention_find(type, n, rows[i].math), rows[i].want);
+        assert_int_equal(fxi_cuda_attention_wide_find(type, n, rows[i].math), rows[i].want_wide);
+    }
 }
 
 // ---- attention ---------------------------------------------------------------------------------

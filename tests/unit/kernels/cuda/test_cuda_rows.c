@@ -45,10 +45,8 @@ static stream_data stream_new(int dim)
 
 static void stream_free(stream_data *d)
 {
-    guarded_free(d->x), guarded_free(d->h), guarded_free(d->held), guarded_free(d->bias),
-        guarded_free(d->type), guarded_free(d->w), guarded_free(d->b);
-    guarded_free(d->branch_w), guarded_free(d->branch_b), guarded_free(d->positions),
-        guarded_free(d->pos), guarded_free(d->x_row);
+    guarded_free_all(d->x, d->h, d->held, d->bias, d->type, d->w, d->b, d->branch_w, d->branch_b,
+                     d->positions, d->pos, d->x_row);
 }
 
 static void norm_row_of(const stream_case *c, const float *w, const float *b, float *x, float *y)
@@ -200,7 +198,7 @@ FX_TEST(test_rows_are_rounded_as_by_ref)
         launch(FXI_CUDA_ROWS, &a);
         assert_act("rows", &a.out, want, (size_t)N_ROW * N);
         act_release(&a.out);
-        guarded_free(x), guarded_free(want);
+        guarded_free_all(x, want);
     }
 }
 
@@ -234,8 +232,7 @@ static void check_join(fxi_activation act, bool has_gate, int n, spread s)
     }
     assert_act("join", &a.out, want, all);
     act_release(&a.out);
-    guarded_free(gate), guarded_free(up), guarded_free(want), guarded_free(gate_bias),
-        guarded_free(up_bias);
+    guarded_free_all(gate, up, want, gate_bias, up_bias);
 }
 
 FX_TEST(test_activations_have_the_bits_of_ref)
@@ -265,7 +262,7 @@ FX_TEST(test_logits_are_finished_as_by_ref)
         ref_path()->softcap(want + row * N, 1.5f, N);
     }
     assert_same("logits", y, want, (size_t)N_ROW * N);
-    guarded_free(y), guarded_free(bias), guarded_free(want);
+    guarded_free_all(y, bias, want);
 }
 
 FX_TEST(test_ranks_are_added_in_their_order)
@@ -278,7 +275,7 @@ FX_TEST(test_ranks_are_added_in_their_order)
     fxi_cuda_add_ranks_args a = {.from = from, .n_rank = N_RANK, .n_row = N_ROW, .n = N, .y = y};
     launch(FXI_CUDA_ADD_RANKS, &a);
     assert_same("ranks", y, want, ALL);
-    guarded_free(from), guarded_free(y), guarded_free(want);
+    guarded_free_all(from, y, want);
 }
 
 FX_TEST(test_the_first_of_the_largest_is_best)
