@@ -1,8 +1,8 @@
-// emu_kernel.h - kernels by name: EMU_KERNEL(f) behind the definition of f enters it into the
-// library's list, with the sizes of its arguments.
+// emu_kernel.h - kernels by name: EMU_KERNEL(f) after the declaration of f enters it into
+// the library's list, with the sizes of its arguments.
 #pragma once
 #include "emu_library.h"
-#include "emu_types.h"
+#include "emu_thread.h"
 
 extern "C" __attribute__((visibility("hidden"))) void emu_kernel_add(emu_kernel *k);
 

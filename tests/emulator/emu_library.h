@@ -1,5 +1,5 @@
-// emu_library.h - what a shared library of emulated kernels gives to who launches them: the one
-// symbol EMU_LIBRARY_SYMBOL, a function that returns this table. Plain C; the stand-in for the
+// emu_library.h - what a shared library of emulated kernels gives its users: the one symbol
+// EMU_LIBRARY_SYMBOL, a function that returns this table. Plain C; the stand-in for the
 // driver uses it through dlopen.
 #ifndef EMU_LIBRARY_H
 #define EMU_LIBRARY_H

@@ -9,7 +9,7 @@
 //
 // Integer sums are exact. Sums of f16 and bf16 follow a model of Hopper's units: products are
 // exact; they and the accumulator are aligned to the largest exponent among them and cut off two
-// bits behind the last of f32, added, and the sum is cut to f32.
+// bits below the last of f32, added, and the sum is cut to f32.
 #pragma once
 #include "emu_thread.h"
 

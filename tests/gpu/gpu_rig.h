@@ -120,8 +120,10 @@ static inline bool passed(uint64_t ticket, bool wait)
     return is_passed;
 }
 
-// The tests, or the status of a skipped test where there is no GPU.
-static inline int run_on_gpu(int (*run)(void))
+FX_RUN(run_listed)
+
+// The file's tests, or the status of a skipped test where there is no GPU.
+static inline int run_on_gpu(void)
 {
     const char *why;
     gpu = gpu_open(&why);
@@ -130,11 +132,9 @@ static inline int run_on_gpu(int (*run)(void))
         return GPU_SKIPPED;
     }
     print_message("%s, driver %d\n", gpu_name(gpu), gpu_driver_version(gpu));
-    int rc = run();
+    int rc = run_listed();
     gpu_close(gpu);
     return rc;
 }
-
-#define ON_GPU(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 #endif

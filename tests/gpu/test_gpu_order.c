@@ -1,4 +1,4 @@
-// test_gpu_order.c - the GPU backend beside running work, on a GPU: which calls wait for it, in
+// test_gpu_order.c - the GPU backend while work runs on a GPU: which calls wait for it, in
 // which order queued work is done, what a ticket covers, and captures into graphs.
 //
 // A stream is held by a wait for a value that the test writes when it wants the stream to go on.
@@ -11,7 +11,7 @@
 
 // A call that waits for a held stream would wait for ever: after this time the stream is released,
 // and the test fails.
-enum { PATIENCE_S = 10 };
+enum { DEADLINE_S = 10 };
 
 typedef struct watchdog {
     pthread_t thread;
@@ -29,7 +29,7 @@ static void *watch(void *arg)
     (void)arg;
     struct timespec end;
     clock_gettime(CLOCK_REALTIME, &end);
-    end.tv_sec += PATIENCE_S;
+    end.tv_sec += DEADLINE_S;
     pthread_mutex_lock(&dog.mu);
     while (!dog.is_ended && !dog.has_bitten)
         dog.has_bitten = pthread_cond_timedwait(&dog.ended, &dog.mu, &end) != 0;
@@ -68,32 +68,31 @@ static void release_streams(void)
     if (dog.waited) fail_msg("this waited for the stream: %s", dog.waited);
 }
 
-#define BESIDE(what)                    \
+#define MUST_NOT_WAIT(what)             \
     do {                                \
         atomic_store(&dog.call, #what); \
         assert_ok(what);                \
     } while (0)
 
-static void test_calls_do_not_wait_for_the_stream(void **state)
+FX_TEST_WITH(test_calls_do_not_wait_for_the_stream, setup, teardown)
 {
-    (void)state;
     uintptr_t addr;
     if (!can_hold()) skip();
     create_chunks(0, 2);
     assert_ok(map_at(0, 0, 0, 1));
     fill_bytes(place_at(0), 's', slice);
     hold_stream(NULL);
-    BESIDE(vmm->ops->reserve(vmm, 4 * slice, &addr));
-    BESIDE(vmm->ops->create(vmm, 2, 1));
-    BESIDE(vmm->ops->map(vmm, addr, 0, 2, 1, VT_VMM_WRITE));
-    BESIDE(vmm->ops->zero(vmm, addr, slice, VT_VMM_NOW));
-    BESIDE(vmm->ops->fetch(vmm, addr, 0, 0, 0, slice, VT_VMM_NOW));
-    BESIDE(vmm->ops->unmap(vmm, addr, slice));
-    BESIDE(vmm->ops->destroy(vmm, 2, 1));
-    BESIDE(vmm->ops->unreserve(vmm, addr, 4 * slice));
-    BESIDE(map_at(8, 0, 1, 1));
-    BESIDE(vmm->ops->zero(vmm, place_at(8), slice, VT_VMM_QUEUED));
-    for (int i = 0; i < 40; i++) BESIDE(fetch_to(8, 0, 0, VT_VMM_QUEUED));
+    MUST_NOT_WAIT(vmm->ops->reserve(vmm, 4 * slice, &addr));
+    MUST_NOT_WAIT(vmm->ops->create(vmm, 2, 1));
+    MUST_NOT_WAIT(vmm->ops->map(vmm, addr, 0, 2, 1, VT_VMM_WRITE));
+    MUST_NOT_WAIT(vmm->ops->zero(vmm, addr, slice, VT_VMM_NOW));
+    MUST_NOT_WAIT(vmm->ops->fetch(vmm, addr, 0, 0, 0, slice, VT_VMM_NOW));
+    MUST_NOT_WAIT(vmm->ops->unmap(vmm, addr, slice));
+    MUST_NOT_WAIT(vmm->ops->destroy(vmm, 2, 1));
+    MUST_NOT_WAIT(vmm->ops->unreserve(vmm, addr, 4 * slice));
+    MUST_NOT_WAIT(map_at(8, 0, 1, 1));
+    MUST_NOT_WAIT(vmm->ops->zero(vmm, place_at(8), slice, VT_VMM_QUEUED));
+    for (int i = 0; i < 40; i++) MUST_NOT_WAIT(fetch_to(8, 0, 0, VT_VMM_QUEUED));
     uint64_t ticket = fence();
     assert_false(passed(ticket, false));
     release_streams();
@@ -105,9 +104,8 @@ static void test_calls_do_not_wait_for_the_stream(void **state)
 }
 
 // Each copy shows what was written just before it, and not what was written just after.
-static void test_queued_work_keeps_its_place(void **state)
+FX_TEST_WITH(test_queued_work_keeps_its_place, setup, teardown)
 {
-    (void)state;
     create_chunks(0, 34);
     assert_ok(map_at(0, 0, 0, 32));
     assert_ok(map_at(40, 0, 32, 2));
@@ -146,9 +144,8 @@ static int close_streams(void **state)
     return rc;
 }
 
-static void test_a_ticket_covers_all_streams(void **state)
+FX_TEST_WITH(test_a_ticket_covers_all_streams, open_streams, close_streams)
 {
-    (void)state;
     if (!can_hold()) skip();
     for (int i = 0; i < 2; i++) {
         uint64_t before = fence();
@@ -162,9 +159,8 @@ static void test_a_ticket_covers_all_streams(void **state)
 }
 
 // The third stream is not known to the backend.
-static void test_a_ticket_waits_for_events(void **state)
+FX_TEST_WITH(test_a_ticket_waits_for_events, open_streams, close_streams)
 {
-    (void)state;
     if (!can_hold()) skip();
     hold_stream(streams[2]);
     uint64_t before = fence();
@@ -197,9 +193,8 @@ static void *map_elsewhere(void *arg)
 }
 
 // The captured stream is none of the backend's. Both threads go on with their work.
-static void test_no_call_breaks_a_capture(void **state)
+FX_TEST_WITH(test_no_call_breaks_a_capture, open_streams, close_streams)
 {
-    (void)state;
     pthread_t thread;
     vt_status st = VT_OK;
     create_chunks(0, 2);
@@ -219,9 +214,8 @@ static void test_no_call_breaks_a_capture(void **state)
     destroy_chunks(0, 2);
 }
 
-static void test_nothing_is_queued_into_a_capture(void **state)
+FX_TEST_WITH(test_nothing_is_queued_into_a_capture, open_streams, close_streams)
 {
-    (void)state;
     bool is_passed = true;
     create_chunks(0, 2);
     assert_ok(map_at(0, 0, 0, 1));
@@ -239,22 +233,7 @@ static void test_nothing_is_queued_into_a_capture(void **state)
     destroy_chunks(0, 2);
 }
 
-#define ON_STREAMS(test) cmocka_unit_test_setup_teardown(test, open_streams, close_streams)
-
-static int run_all(void)
-{
-    const struct CMUnitTest tests[] = {
-        ON_GPU(test_calls_do_not_wait_for_the_stream),
-        ON_GPU(test_queued_work_keeps_its_place),
-        ON_STREAMS(test_a_ticket_covers_all_streams),
-        ON_STREAMS(test_a_ticket_waits_for_events),
-        ON_STREAMS(test_no_call_breaks_a_capture),
-        ON_STREAMS(test_nothing_is_queued_into_a_capture),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
-
 int main(void)
 {
-    return run_on_gpu(run_all);
+    return run_on_gpu();
 }

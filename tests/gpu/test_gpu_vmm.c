@@ -1,20 +1,15 @@
 // test_gpu_vmm.c - the GPU backend on a GPU: the contract of every operation, with the bytes copied
-// back and compared, and how long the operations take here.
+// back and compared.
 //
 // Skipped if there is no GPU. It also runs on the stand-in for the driver, which shows that the
-// test is right; the times mean nothing there.
+// test is right.
 #include <pthread.h>
-#include <stdlib.h>
-#include <time.h>
 
 #include "gpu_rig.h"
 
-enum { N_TIMED = 32 };
-
 // Memory that was full of something goes back to the driver, and comes again, and is wiped.
-static void test_wiped_memory_is_zero(void **state)
+FX_TEST_WITH(test_wiped_memory_is_zero, setup, teardown)
 {
-    (void)state;
     assert_false(vmm->ops->creates_zeroed(vmm));
     for (int round = 0; round < 3; round++) {
         create_chunks(0, 16);
@@ -27,9 +22,8 @@ static void test_wiped_memory_is_zero(void **state)
     }
 }
 
-static void test_bytes_belong_to_chunk_and_slice(void **state)
+FX_TEST_WITH(test_bytes_belong_to_chunk_and_slice, setup, teardown)
 {
-    (void)state;
     create_chunks(5, 2);
     for (int s = 0; s < N_SLICE; s++) {
         assert_ok(map_at(2 * s, (uint32_t)s, 5, 2));
@@ -48,9 +42,8 @@ static void test_bytes_belong_to_chunk_and_slice(void **state)
 }
 
 // Device and host write through one address and read through the other, one after the other.
-static void test_an_alias_shows_the_same_bytes(void **state)
+FX_TEST_WITH(test_an_alias_shows_the_same_bytes, setup, teardown)
 {
-    (void)state;
     create_chunks(0, 2);
     assert_ok(map_at(0, 0, 0, 2));
     for (int round = 0; round < 20; round++) {
@@ -70,9 +63,8 @@ static void test_an_alias_shows_the_same_bytes(void **state)
 }
 
 // Slices of two lengths, side by side; unmapping ends mappings of both.
-static void test_classes_have_chunks_of_their_own(void **state)
+FX_TEST_WITH(test_classes_have_chunks_of_their_own, setup, teardown)
 {
-    (void)state;
     uint64_t resident, mapped, n;
     create_chunks(BROAD - 1, 1);
     create_chunks(BROAD, 1);
@@ -93,9 +85,8 @@ static void test_classes_have_chunks_of_their_own(void **state)
     destroy_chunks(BROAD, 1);
 }
 
-static void test_fetch_reads_what_is_mapped_nowhere(void **state)
+FX_TEST_WITH(test_fetch_reads_what_is_mapped_nowhere, setup, teardown)
 {
-    (void)state;
     create_chunks(0, 2);
     assert_ok(map_at(0, 1, 0, 1));
     fill_bytes(place_at(0), 's', slice);
@@ -110,9 +101,8 @@ static void test_fetch_reads_what_is_mapped_nowhere(void **state)
     destroy_chunks(0, 2);
 }
 
-static void test_copies_are_one_call(void **state)
+FX_TEST_WITH(test_copies_are_one_call, setup, teardown)
 {
-    (void)state;
     create_chunks(0, 2);
     assert_ok(map_at(0, 0, 0, 2));
     for (int order = VT_VMM_NOW; order <= VT_VMM_QUEUED; order++) {
@@ -135,9 +125,8 @@ static void test_copies_are_one_call(void **state)
     destroy_chunks(0, 2);
 }
 
-static void test_zero_takes_any_range(void **state)
+FX_TEST_WITH(test_zero_takes_any_range, setup, teardown)
 {
-    (void)state;
     create_chunks(0, 2);
     assert_ok(map_at(0, 0, 0, 2));
     fill_bytes(place_at(0), 'z', 2 * slice);
@@ -149,9 +138,8 @@ static void test_zero_takes_any_range(void **state)
     destroy_chunks(0, 2);
 }
 
-static void test_fences_are_passed_in_order(void **state)
+FX_TEST_WITH(test_fences_are_passed_in_order, setup, teardown)
 {
-    (void)state;
     uint64_t ticket[100];
     bool is_passed = true;
     create_chunks(0, 1);
@@ -173,9 +161,8 @@ static void test_fences_are_passed_in_order(void **state)
 }
 
 // Through more than two turns of the ring, from an odd place in the swap.
-static void test_the_swap_gives_back_what_it_took(void **state)
+FX_TEST_WITH(test_the_swap_gives_back_what_it_took, setup, teardown)
 {
-    (void)state;
     uint64_t out, in;
     const int n = N_PLACE;
     create_chunks(0, n);
@@ -196,9 +183,8 @@ static void test_the_swap_gives_back_what_it_took(void **state)
 
 // What the driver says is free falls by what is resident. Others may use the device as well, and
 // the driver needs a little for itself, so an eighth of difference is allowed.
-static void test_resident_is_what_the_driver_misses(void **state)
+FX_TEST_WITH(test_resident_is_what_the_driver_misses, setup, teardown)
 {
-    (void)state;
     size_t before, during;
     uint64_t resident, mapped, n;
     assert_true(gpu_free_bytes(gpu, &before));
@@ -219,9 +205,8 @@ static void test_resident_is_what_the_driver_misses(void **state)
 }
 
 // Chunks of an eighth of what is free: some can be had, ten cannot, and then none is kept.
-static void test_no_memory_is_a_normal_answer(void **state)
+FX_TEST_WITH(test_no_memory_is_a_normal_answer, setup, teardown)
 {
-    (void)state;
     vt_vmm_cuda_config cfg = {.device = gpu_device(gpu), .stream = NULL};
     vt_vmm *big;
     size_t before, after;
@@ -254,9 +239,8 @@ static void *map_elsewhere(void *arg)
     return NULL;
 }
 
-static void test_two_threads_work_at_once(void **state)
+FX_TEST_WITH(test_two_threads_work_at_once, setup, teardown)
 {
-    (void)state;
     pthread_t thread;
     vt_status st = VT_OK;
     assert_int_equal(pthread_create(&thread, NULL, map_elsewhere, &st), 0);
@@ -275,168 +259,7 @@ static void test_two_threads_work_at_once(void **state)
     destroy_chunks(0, 2);
 }
 
-static double now_us(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
-}
-
-static int compare_times(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-// The median of N_TIMED calls of run(i).
-static void time_it(const char *name, vt_status (*run)(int i))
-{
-    double us[N_TIMED];
-    for (int i = 0; i < N_TIMED; i++) {
-        double start = now_us();
-        assert_ok(run(i));
-        us[i] = now_us() - start;
-    }
-    qsort(us, N_TIMED, sizeof us[0], compare_times);
-    print_message("%-36s %9.1f us (min %.1f, max %.1f)\n", name, us[N_TIMED / 2], us[0],
-                  us[N_TIMED - 1]);
-}
-
-static uintptr_t reserved[N_TIMED];
-
-static vt_status reserve_one(int i)
-{
-    return vmm->ops->reserve(vmm, 1024 * slice, &reserved[i]);
-}
-
-static vt_status unreserve_one(int i)
-{
-    return vmm->ops->unreserve(vmm, reserved[i], 1024 * slice);
-}
-
-static vt_status create_one(int i)
-{
-    return vmm->ops->create(vmm, (uint64_t)i, 1);
-}
-
-static vt_status map_one(int i)
-{
-    return map_at(i, 0, (uint64_t)i, 1);
-}
-
-static vt_status unmap_one(int i)
-{
-    return unmap_at(i, 1);
-}
-
-static vt_status zero_one(int i)
-{
-    return vmm->ops->zero(vmm, place_at(i), slice, VT_VMM_NOW);
-}
-
-static vt_status zero_one_queued(int i)
-{
-    return vmm->ops->zero(vmm, place_at(i), slice, VT_VMM_QUEUED);
-}
-
-static vt_status fetch_one(int i)
-{
-    return fetch_to(i, 1, (uint64_t)i, VT_VMM_NOW);
-}
-
-static vt_status fetch_one_queued(int i)
-{
-    return fetch_to(i, 1, (uint64_t)i, VT_VMM_QUEUED);
-}
-
-static vt_status fetch_and_fence_one(int i)
-{
-    uint64_t ticket;
-    vt_status st = fetch_one_queued(i);
-    return st == VT_OK ? vmm->ops->fence(vmm, &ticket) : st;
-}
-
-static vt_status fence_one(int i)
-{
-    uint64_t ticket;
-    (void)i;
-    return vmm->ops->fence(vmm, &ticket);
-}
-
-static vt_status map_run(int i)
-{
-    (void)i;
-    vt_status st = map_at(0, 0, 0, N_TIMED);
-    return st == VT_OK ? unmap_at(0, N_TIMED) : st;
-}
-
-static uint64_t sums[N_TIMED];
-
-static vt_status swap_out_one(int i)
-{
-    return vmm->ops->swap_write(vmm, (size_t)i * slice, place_at(i), slice, &sums[i]);
-}
-
-static vt_status swap_in_one(int i)
-{
-    uint64_t sum;
-    vt_status st = vmm->ops->swap_read(vmm, place_at(i), (size_t)i * slice, slice, &sum);
-    return st == VT_OK && sum != sums[i] ? VT_EINVAL : st;
-}
-
-static vt_status destroy_one(int i)
-{
-    return vmm->ops->destroy(vmm, (uint64_t)i, 1);
-}
-
-static void test_times(void **state)
-{
-    (void)state;
-    print_message("slices of %zu KiB, chunks of %d slices; medians\n", slice >> 10, N_SLICE);
-    assert_ok(vmm->ops->swap_open(vmm, NULL, N_TIMED * slice));
-    time_it("reserve 1024 slices", reserve_one);
-    time_it("unreserve", unreserve_one);
-    time_it("create a chunk", create_one);
-    time_it("map a slice", map_one);
-    time_it("zero a slice", zero_one);
-    time_it("zero a slice, queued", zero_one_queued);
-    time_it("fetch a slice", fetch_one);
-    time_it("fetch a slice, queued, new windows", fetch_one_queued);
-    assert_true(passed(fence(), true));
-    time_it("fetch a slice, queued, and fence", fetch_and_fence_one);
-    time_it("fence", fence_one);
-    assert_true(passed(fence(), true));
-    time_it("swap a slice out, new memory", swap_out_one);
-    time_it("swap a slice out", swap_out_one);
-    time_it("swap a slice in", swap_in_one);
-    time_it("unmap a slice", unmap_one);
-    time_it("map a slice", map_one);
-    time_it("unmap a slice", unmap_one);
-    time_it("map and unmap 32 slices", map_run);
-    time_it("destroy a chunk", destroy_one);
-}
-
-static int run_all(void)
-{
-    const struct CMUnitTest tests[] = {
-        ON_GPU(test_wiped_memory_is_zero),
-        ON_GPU(test_bytes_belong_to_chunk_and_slice),
-        ON_GPU(test_an_alias_shows_the_same_bytes),
-        ON_GPU(test_classes_have_chunks_of_their_own),
-        ON_GPU(test_fetch_reads_what_is_mapped_nowhere),
-        ON_GPU(test_zero_takes_any_range),
-        ON_GPU(test_copies_are_one_call),
-        ON_GPU(test_fences_are_passed_in_order),
-        ON_GPU(test_the_swap_gives_back_what_it_took),
-        ON_GPU(test_resident_is_what_the_driver_misses),
-        ON_GPU(test_no_memory_is_a_normal_answer),
-        ON_GPU(test_two_threads_work_at_once),
-        ON_GPU(test_times),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
-
 int main(void)
 {
-    return run_on_gpu(run_all);
+    return run_on_gpu();
 }

@@ -1,7 +1,8 @@
-// core.c - the stand-in's calls and contexts: counting, failing on command, recording breaches of
-// the rules.
+// core.c - the stand-in's calls, contexts and devices: counting, failing on command, recording
+// breaches of the rules.
 #include "state.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +26,60 @@ typedef struct order {
     int result;
 } order;
 
+static int n_device = STANDIN_N_DEVICE;
+static int has_vmm = 1;
+static int n_retained[STANDIN_N_DEVICE];
+
+// Of an H100.
+static const struct {
+    vti_cu_attribute attribute;
+    int value;
+} attributes[] = {
+    {1, 1024},       // threads of a block
+    {2, 1024},       // its sides
+    {3, 1024},       //
+    {4, 64},         //
+    {5, 2147483647}, // the sides of a grid
+    {6, 65535},      //
+    {7, 65535},      //
+    {8, 49152},      // shared memory of a block that asks for no more
+    {10, 32},        // threads of a warp
+    {12, 65536},     // registers of a block
+    {16, 132},       // multiprocessors
+    {38, 52428800},  // L2
+    {39, 2048},      // threads of a multiprocessor
+    {41, 1},         // one address space with the host
+    {75, 9},         // compute capability
+    {76, 0},         //
+    {81, 233472},    // shared memory of a multiprocessor
+    {97, 232448},    // shared memory of a block that asks for it
+    {106, 32},       // blocks of a multiprocessor
+};
+
+static const struct {
+    vti_cu_result result;
+    const char *name;
+} errors[] = {
+    {VTI_CU_SUCCESS, "CUDA_SUCCESS"},
+    {CU_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE"},
+    {VTI_CU_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY"},
+    {CU_NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED"},
+    {100, "CUDA_ERROR_NO_DEVICE"},
+    {CU_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE"},
+    {CU_INVALID_IMAGE, "CUDA_ERROR_INVALID_IMAGE"},
+    {CU_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT"},
+    {CU_NO_BINARY, "CUDA_ERROR_NO_BINARY_FOR_GPU"},
+    {CU_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE"},
+    {CU_NOT_FOUND, "CUDA_ERROR_NOT_FOUND"},
+    {VTI_CU_NOT_READY, "CUDA_ERROR_NOT_READY"},
+    {CU_ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS"},
+    {CU_LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED"},
+    {CU_NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED"},
+    {STANDIN_UNKNOWN, "CUDA_ERROR_UNKNOWN"},
+};
+
+// ---- calls
+
 static order failing;
 static void (*hook)(void);
 static const char *hook_symbol;
@@ -42,11 +97,6 @@ void standin_break(int result)
 bool standin_is_broken(void)
 {
     return broken != 0;
-}
-
-void standin_mend(void)
-{
-    broken = 0;
 }
 
 vti_cu_result standin_breach(const char *what)
@@ -169,15 +219,22 @@ vti_cu_result standin_end(vti_cu_result r)
     return r;
 }
 
+// ---- for tests
+
+static void reset_devices(void)
+{
+    n_device = STANDIN_N_DEVICE;
+    has_vmm = 1;
+    for (int i = 0; i < STANDIN_N_DEVICE; i++) n_retained[i] = 0;
+}
+
 void standin_reset(void)
 {
-    standin_stream_reset();
-    standin_graph_reset();
-    standin_kernel_reset();
-    standin_alloc_reset();
-    standin_memory_reset();
-    standin_device_reset();
     pthread_mutex_lock(&standin_mu);
+    standin_stream_reset();
+    standin_kernel_reset();
+    standin_memory_reset();
+    reset_devices();
     memset(n_call, 0, sizeof n_call);
     failing = (order){0};
     hook = NULL;
@@ -194,17 +251,28 @@ standin_report standin_look(void)
     standin_report r = {.n_breach = n_breach, .breach = first_breach};
     standin_memory_look(&r);
     standin_stream_look(&r);
-    standin_alloc_look(&r);
     standin_kernel_look(&r);
-    standin_graph_look(&r);
-    standin_device_look(&r);
+    for (int i = 0; i < STANDIN_N_DEVICE; i++) r.n_context += (uint64_t)n_retained[i];
     pthread_mutex_unlock(&standin_mu);
     return r;
 }
 
-vti_cu_context standin_context_of(int device)
+const char *standin_left(void)
 {
-    return &contexts[device];
+    const standin_report r = standin_look();
+    const struct {
+        uint64_t n;
+        const char *what;
+    } rows[] = {{r.n_stream, "a stream"},      {r.n_event, "an event"},
+                {r.n_pinned, "pinned memory"}, {r.n_module, "a module"},
+                {r.n_graph, "a graph"},        {r.n_exec, "an instance of a graph"},
+                {r.n_alloc, "an allocation"},  {r.n_context, "a context"},
+                {r.n_mapping, "a mapping"},    {r.n_reservation, "reserved addresses"},
+                {r.n_memory, "memory"}};
+    if (r.n_breach) return r.breach;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].n) return rows[i].what;
+    return NULL;
 }
 
 void standin_use_context(int device)
@@ -279,6 +347,30 @@ uint64_t standin_calls(const char *symbol)
     return n;
 }
 
+static void set_number(int *what, int to)
+{
+    pthread_mutex_lock(&standin_mu);
+    *what = to;
+    pthread_mutex_unlock(&standin_mu);
+}
+
+void standin_set_vmm(bool supported)
+{
+    set_number(&has_vmm, supported);
+}
+
+void standin_set_device_count(int n)
+{
+    set_number(&n_device, n);
+}
+
+bool standin_is_device(int device)
+{
+    return device >= 0 && device < n_device;
+}
+
+// ---- the driver's calls
+
 vti_cu_result cuCtxSetCurrent(vti_cu_context context)
 {
     STANDIN_BEGIN(F_ctx_set_current);
@@ -324,4 +416,89 @@ vti_cu_result cuThreadExchangeStreamCaptureMode(vti_cu_capture_mode *other)
     mode = *other;
     *other = before;
     return standin_end(VTI_CU_SUCCESS);
+}
+
+vti_cu_result cuInit(unsigned flags)
+{
+    STANDIN_BEGIN(F_init);
+    return standin_end(flags == 0 ? VTI_CU_SUCCESS : standin_breach("cuInit with flags"));
+}
+
+vti_cu_result cuDriverGetVersion(int *version)
+{
+    STANDIN_BEGIN(F_driver_get_version);
+    *version = 13000;
+    return standin_end(VTI_CU_SUCCESS);
+}
+
+vti_cu_result cuGetErrorName(vti_cu_result result, const char **name)
+{
+    STANDIN_BEGIN(F_get_error_name);
+    *name = NULL;
+    for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++)
+        if (errors[i].result == result) *name = errors[i].name;
+    return standin_end(*name ? VTI_CU_SUCCESS : CU_INVALID_VALUE);
+}
+
+vti_cu_result cuDeviceGetCount(int *n)
+{
+    STANDIN_BEGIN(F_device_get_count);
+    *n = n_device;
+    return standin_end(VTI_CU_SUCCESS);
+}
+
+vti_cu_result cuDeviceGet(vti_cu_device *device, int ordinal)
+{
+    STANDIN_BEGIN(F_device_get);
+    if (!standin_is_device(ordinal)) return standin_end(CU_INVALID_DEVICE);
+    *device = ordinal;
+    return standin_end(VTI_CU_SUCCESS);
+}
+
+vti_cu_result cuDeviceGetName(char *name, int size, vti_cu_device device)
+{
+    STANDIN_BEGIN(F_device_get_name);
+    if (!standin_is_device(device)) return standin_end(CU_INVALID_DEVICE);
+    snprintf(name, (size_t)size, "stand-in %d", device);
+    return standin_end(VTI_CU_SUCCESS);
+}
+
+vti_cu_result cuDeviceGetAttribute(int *value, vti_cu_attribute attribute, vti_cu_device device)
+{
+    STANDIN_BEGIN(F_device_get_attribute);
+    if (!standin_is_device(device)) return standin_end(CU_INVALID_DEVICE);
+    if (attribute == VTI_CU_ATTRIBUTE_VMM) {
+        *value = has_vmm;
+        return standin_end(VTI_CU_SUCCESS);
+    }
+    for (size_t i = 0; i < sizeof attributes / sizeof attributes[0]; i++) {
+        if (attributes[i].attribute != attribute) continue;
+        *value = attributes[i].value;
+        return standin_end(VTI_CU_SUCCESS);
+    }
+    return standin_end(standin_breach("attribute unknown"));
+}
+
+vti_cu_result cuDevicePrimaryCtxRetain(vti_cu_context *ctx, vti_cu_device device)
+{
+    STANDIN_BEGIN(F_ctx_retain);
+    if (!standin_is_device(device)) return standin_end(CU_INVALID_DEVICE);
+    *ctx = &contexts[device];
+    n_retained[device]++;
+    return standin_end(VTI_CU_SUCCESS);
+}
+
+// With its last holder a broken context ends; the next one works again.
+vti_cu_result cuDevicePrimaryCtxRelease_v2(vti_cu_device device)
+{
+    STANDIN_BEGIN(F_ctx_release);
+    if (!standin_is_device(device)) return standin_end(CU_INVALID_DEVICE);
+    if (n_retained[device] == 0)
+        return standin_end(standin_breach("a context released that nobody holds"));
+    if (--n_retained[device] > 0) return standin_end(VTI_CU_SUCCESS);
+    for (int i = 0; i < STANDIN_N_DEVICE; i++)
+        if (n_retained[i] > 0) return standin_end(VTI_CU_SUCCESS);
+    broken = 0;
+    pthread_mutex_unlock(&standin_mu);
+    return VTI_CU_SUCCESS;
 }

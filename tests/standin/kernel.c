@@ -1,5 +1,6 @@
-// kernel.c - modules and launches: kernels are those of a library of emulated kernels, which is
-// loaded with the first module; see standin.h.
+// kernel.c - modules, launches and graphs. Kernels are those of a library of emulated kernels that
+// the first module loads (standin.h). A graph is made node by node. Its launch gives all of its
+// work to a stream, in an order that its edges allow, the last made first if it can choose.
 #include "state.h"
 
 #include "emulator/emu_library.h"
@@ -56,15 +57,10 @@ static void library_path(char *path, size_t n)
     snprintf(path, n, "%.*s/libcuda_kernels.so", folder, me.dli_fname);
 }
 
-static void tell_new(vti_cu_ptr at, size_t size_bytes)
-{
-    standin_kernel_memory(at, size_bytes, EMU_MEMORY_NEW);
-}
-
 // What was mapped before the library was there may have been written.
 static void tell_mapped(vti_cu_ptr at, size_t size_bytes)
 {
-    tell_new(at, size_bytes);
+    standin_kernel_memory(at, size_bytes, EMU_MEMORY_NEW);
     standin_kernel_memory(at, size_bytes, EMU_MEMORY_WRITTEN);
 }
 
@@ -82,8 +78,7 @@ static bool load_library(void)
         return false;
     }
     library = table();
-    standin_each_alloc(tell_mapped);
-    standin_each_mapping(tell_mapped);
+    standin_each_memory(tell_mapped);
     return true;
 }
 
@@ -126,20 +121,6 @@ static void drop_module(struct CUmod_st **link)
         free(f);
     }
     free(m);
-}
-
-void standin_kernel_reset(void)
-{
-    pthread_mutex_lock(&standin_mu);
-    while (modules) drop_module(&modules);
-    if (library) library->clear();
-    why_none[0] = 0;
-    pthread_mutex_unlock(&standin_mu);
-}
-
-void standin_kernel_look(standin_report *r)
-{
-    for (const struct CUmod_st *m = modules; m; m = m->next) r->n_module++;
 }
 
 static bool is_image(const unsigned char *image)
@@ -203,31 +184,6 @@ vti_cu_result cuFuncSetAttribute(vti_cu_function function, vti_cu_func_attribute
     return standin_end(VTI_CU_SUCCESS);
 }
 
-vti_cu_result cuFuncGetAttribute(int *value, vti_cu_func_attribute attribute,
-                                 vti_cu_function function)
-{
-    STANDIN_BEGIN(F_func_get_attribute);
-    struct CUfunc_st *f = function_of(function);
-    if (!f || (attribute != VTI_CU_FUNC_DYNAMIC_SHARED && attribute != STANDIN_FUNC_MAX_THREADS))
-        return standin_end(standin_breach("an attribute, or a function, that is unknown"));
-    *value = attribute == STANDIN_FUNC_MAX_THREADS ? MAX_THREAD : f->dynamic_shared;
-    return standin_end(VTI_CU_SUCCESS);
-}
-
-// Registers are not known: threads, shared memory and blocks alone count.
-vti_cu_result cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n_block, vti_cu_function function,
-                                                          int n_thread, size_t shared_bytes)
-{
-    STANDIN_BEGIN(F_occupancy);
-    if (!function_of(function) || n_thread <= 0 || n_thread > MAX_THREAD)
-        return standin_end(CU_INVALID_VALUE);
-    int by_threads = 2048 / ((n_thread + 31) / 32 * 32);
-    size_t by_shared = (228 << 10) / (shared_bytes + (1 << 10)); // a block's own kilobyte
-    *n_block = by_threads < 32 ? by_threads : 32;
-    if (by_shared < (size_t)*n_block) *n_block = (int)by_shared;
-    return standin_end(VTI_CU_SUCCESS);
-}
-
 // ---- launches
 
 static size_t param_room(const emu_kernel *k)
@@ -250,7 +206,7 @@ static bool odd_launch(const vti_cu_kernel_node *p, const struct CUfunc_st *f)
            param_room(f->kernel) > MAX_PARAM_BYTES;
 }
 
-vti_cu_result standin_work_make(const vti_cu_kernel_node *p, standin_work **out)
+static vti_cu_result make_work(const vti_cu_kernel_node *p, standin_work **out)
 {
     const struct CUfunc_st *f = function_of(p->function);
     if (odd_launch(p, f)) return CU_INVALID_VALUE;
@@ -269,7 +225,7 @@ vti_cu_result standin_work_make(const vti_cu_kernel_node *p, standin_work **out)
     return VTI_CU_SUCCESS;
 }
 
-standin_work *standin_work_copy(const standin_work *w)
+static standin_work *copy_work(const standin_work *w)
 {
     size_t n = sizeof *w + param_room(w->kernel);
     standin_work *copy = malloc(n);
@@ -320,6 +276,239 @@ vti_cu_result cuLaunchKernel(vti_cu_function function, unsigned grid_x, unsigned
                             .params = params,
                             .extra = extra};
     standin_work *w;
-    vti_cu_result r = standin_work_make(&p, &w);
+    vti_cu_result r = make_work(&p, &w);
     return standin_end(r == VTI_CU_SUCCESS ? standin_give_work(stream, w) : r);
+}
+
+// ---- graphs
+
+struct CUgraphNode_st {
+    struct CUgraphNode_st *next; // made before
+    size_t n_after;
+    vti_cu_node *after; // [n_after]
+    standin_work *work;
+};
+
+struct CUgraph_st {
+    struct CUgraph_st *next;
+    struct CUgraphNode_st *nodes; // the last made first
+    size_t n_node;
+};
+
+// In the order in which they run. `of` is only compared: the graph may be gone.
+typedef struct step {
+    vti_cu_node of;
+    standin_work *work;
+} step;
+
+struct CUgraphExec_st {
+    struct CUgraphExec_st *next;
+    size_t n_step;
+    step *steps;
+};
+
+static struct CUgraph_st *graphs;
+static struct CUgraphExec_st *execs;
+
+static struct CUgraph_st **link_of_graph(const void *graph)
+{
+    struct CUgraph_st **at = &graphs;
+    while (*at && *at != graph) at = &(*at)->next;
+    return *at ? at : NULL;
+}
+
+static struct CUgraphExec_st **link_of_exec(vti_cu_exec exec)
+{
+    struct CUgraphExec_st **at = &execs;
+    while (*at && *at != exec) at = &(*at)->next;
+    return *at ? at : NULL;
+}
+
+static void drop_node(vti_cu_node n)
+{
+    standin_work_free(n->work);
+    free(n->after);
+    free(n);
+}
+
+static bool drop_graph(const void *graph)
+{
+    struct CUgraph_st **link = link_of_graph(graph), *g;
+    if (!link) return false;
+    g = *link;
+    *link = g->next;
+    for (vti_cu_node n = g->nodes, next; n; n = next) {
+        next = n->next;
+        drop_node(n);
+    }
+    free(g);
+    return true;
+}
+
+static void drop_exec(struct CUgraphExec_st **link)
+{
+    struct CUgraphExec_st *e = *link;
+    *link = e->next;
+    for (size_t i = 0; i < e->n_step; i++) standin_work_free(e->steps[i].work);
+    free(e->steps);
+    free(e);
+}
+
+vti_cu_result cuGraphCreate(vti_cu_graph *graph, unsigned flags)
+{
+    STANDIN_BEGIN(F_graph_create);
+    if (flags != 0) return standin_end(standin_breach("a graph with flags"));
+    struct CUgraph_st *g = calloc(1, sizeof *g);
+    if (!g) return standin_end(VTI_CU_OUT_OF_MEMORY);
+    g->next = graphs;
+    *graph = graphs = g;
+    return standin_end(VTI_CU_SUCCESS);
+}
+
+static bool has_node(const struct CUgraph_st *g, vti_cu_node node)
+{
+    for (vti_cu_node n = g->nodes; n; n = n->next)
+        if (n == node) return true;
+    return false;
+}
+
+static vti_cu_node make_node(size_t n_after, const vti_cu_node *after)
+{
+    vti_cu_node n = calloc(1, sizeof *n);
+    if (!n) return NULL;
+    n->after = calloc(n_after + 1, sizeof *after);
+    if (!n->after) {
+        free(n);
+        return NULL;
+    }
+    if (n_after > 0) memcpy(n->after, after, n_after * sizeof *after);
+    n->n_after = n_after;
+    return n;
+}
+
+// Takes the work, which has been checked, whatever happens.
+static vti_cu_result add_node(vti_cu_node *out, vti_cu_graph graph, const vti_cu_node *after,
+                              size_t n_after, standin_work *work)
+{
+    struct CUgraph_st **link = link_of_graph(graph);
+    for (size_t i = 0; link && i < n_after; i++)
+        if (!has_node(*link, after[i])) link = NULL;
+    vti_cu_node n = link ? make_node(n_after, after) : NULL;
+    if (!n) {
+        standin_work_free(work);
+        return link ? VTI_CU_OUT_OF_MEMORY : standin_breach("a node of, or after, what is none");
+    }
+    n->work = work;
+    n->next = (*link)->nodes;
+    (*link)->nodes = *out = n;
+    (*link)->n_node++;
+    return VTI_CU_SUCCESS;
+}
+
+vti_cu_result cuGraphAddKernelNode_v2(vti_cu_node *node, vti_cu_graph graph,
+                                      const vti_cu_node *after, size_t n_after,
+                                      const vti_cu_kernel_node *params)
+{
+    STANDIN_BEGIN(F_graph_add_kernel);
+    standin_work *w;
+    vti_cu_result r = make_work(params, &w);
+    if (r == VTI_CU_SUCCESS) r = add_node(node, graph, after, n_after, w);
+    return standin_end(r);
+}
+
+// ---- instances
+
+static bool has_step(const struct CUgraphExec_st *e, vti_cu_node node)
+{
+    for (size_t i = 0; i < e->n_step; i++)
+        if (e->steps[i].of == node) return true;
+    return false;
+}
+
+static vti_cu_node next_node(const struct CUgraph_st *g, const struct CUgraphExec_st *e)
+{
+    for (vti_cu_node n = g->nodes; n; n = n->next) {
+        size_t i = 0;
+        while (i < n->n_after && has_step(e, n->after[i])) i++;
+        if (i == n->n_after && !has_step(e, n)) return n;
+    }
+    return NULL;
+}
+
+// Nodes can only be made after those that they follow, so there are no circles.
+static bool fill_exec(struct CUgraphExec_st *e, const struct CUgraph_st *g)
+{
+    e->steps = calloc(g->n_node + 1, sizeof *e->steps);
+    if (!e->steps) return false;
+    for (vti_cu_node n; (n = next_node(g, e)) != NULL; e->n_step++) {
+        standin_work *work = copy_work(n->work);
+        if (!work) return false;
+        e->steps[e->n_step] = (step){n, work};
+    }
+    return true;
+}
+
+vti_cu_result cuGraphInstantiateWithFlags(vti_cu_exec *exec, vti_cu_graph graph,
+                                          unsigned long long flags)
+{
+    STANDIN_BEGIN(F_graph_instantiate);
+    struct CUgraph_st **link = link_of_graph(graph);
+    if (!link || flags != 0)
+        return standin_end(standin_breach("an instance of what is none, or with flags"));
+    struct CUgraphExec_st *e = calloc(1, sizeof *e);
+    if (!e) return standin_end(VTI_CU_OUT_OF_MEMORY);
+    e->next = execs;
+    execs = e;
+    if (!fill_exec(e, *link)) {
+        drop_exec(&execs);
+        return standin_end(VTI_CU_OUT_OF_MEMORY);
+    }
+    *exec = e;
+    return standin_end(VTI_CU_SUCCESS);
+}
+
+vti_cu_result cuGraphLaunch(vti_cu_exec exec, vti_cu_stream stream)
+{
+    STANDIN_BEGIN(F_graph_launch);
+    vti_cu_result r = VTI_CU_SUCCESS;
+    if (!link_of_exec(exec)) return standin_end(standin_breach("a launch of what is none"));
+    for (size_t i = 0; i < exec->n_step && r == VTI_CU_SUCCESS; i++) {
+        standin_work *work = copy_work(exec->steps[i].work);
+        r = work ? standin_give_work(stream, work) : VTI_CU_OUT_OF_MEMORY;
+    }
+    return standin_end(r);
+}
+
+vti_cu_result cuGraphExecDestroy(vti_cu_exec exec)
+{
+    STANDIN_BEGIN(F_graph_exec_destroy);
+    struct CUgraphExec_st **link = link_of_exec(exec);
+    if (!link) return standin_end(standin_breach("an instance destroyed that is none"));
+    drop_exec(link);
+    return standin_end(VTI_CU_SUCCESS);
+}
+
+vti_cu_result cuGraphDestroy(vti_cu_graph graph)
+{
+    STANDIN_BEGIN(F_graph_destroy);
+    if (drop_graph(graph)) return standin_end(VTI_CU_SUCCESS);
+    return standin_end(graph ? VTI_CU_SUCCESS : standin_breach("a graph that is none"));
+}
+
+// ---- all of them
+
+void standin_kernel_reset(void)
+{
+    while (modules) drop_module(&modules);
+    while (graphs) (void)drop_graph(graphs);
+    while (execs) drop_exec(&execs);
+    if (library) library->clear();
+    why_none[0] = 0;
+}
+
+void standin_kernel_look(standin_report *r)
+{
+    for (const struct CUmod_st *m = modules; m; m = m->next) r->n_module++;
+    for (const struct CUgraph_st *g = graphs; g; g = g->next) r->n_graph++;
+    for (const struct CUgraphExec_st *e = execs; e; e = e->next) r->n_exec++;
 }

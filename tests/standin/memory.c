@@ -1,8 +1,11 @@
-// memory.c - the stand-in's virtual memory management; see standin.h.
+// memory.c - the stand-in's memory; see standin.h.
 //
 //   reservation   mmap PROT_NONE
 //   memory        a range of one memfd; offsets are never used twice
 //   mapping       mmap of that range over the reservation, PROT_NONE until access is set
+//   allocation    cuMemAlloc's, which the host cannot touch: it ends at the end of a page (but for
+//                 its alignment), between red zones wider than a token's stride, and is full of
+//                 garbage
 #include "state.h"
 
 #include "emulator/emu_library.h"
@@ -45,6 +48,149 @@ static int fd = -1;
 static off_t file_bytes;
 static vti_cu_handle last_handle;
 
+// ---- allocations
+
+enum { RED_BYTES = 1 << 20, PAGE_BYTES = 4096, ALIGN = 256, GARBAGE = 0xFF, NO_DEVICE = -2 };
+static const size_t max_garbage = 8 << 20; // of one allocation; beyond it there are zeros
+
+typedef struct allocation {
+    struct allocation *next;
+    char *pages; // what lies between the red zones
+    size_t pages_bytes;
+    vti_cu_ptr at;
+    size_t size_bytes;
+    int device;
+} allocation;
+
+static allocation *allocs;
+static uint64_t alloc_bytes, max_alloc = STANDIN_ALLOC_BYTES;
+static int n_open, n_keep;          // nested opens, and those that last
+static int open_device = NO_DEVICE; // whose memory is open; -1: every one's
+
+static size_t round_up(size_t n, size_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+static void protect_alloc(const allocation *a, bool open)
+{
+    mprotect(a->pages, a->pages_bytes, open ? PROT_READ | PROT_WRITE : PROT_NONE);
+}
+
+static void shut_device(void)
+{
+    if (open_device == NO_DEVICE) return;
+    for (const allocation *a = allocs; a; a = a->next) protect_alloc(a, false);
+    open_device = NO_DEVICE;
+}
+
+void standin_device_open(int device)
+{
+    if (n_open++ > 0 || open_device == device) return;
+    shut_device();
+    for (const allocation *a = allocs; a; a = a->next)
+        if (device < 0 || a->device == device) protect_alloc(a, true);
+    open_device = device;
+}
+
+void standin_device_close(void)
+{
+    if (--n_open == 0 && n_keep == 0) shut_device();
+}
+
+void standin_device_keep(void)
+{
+    n_keep++;
+}
+
+void standin_device_rest(void)
+{
+    if (--n_keep == 0 && n_open == 0) shut_device();
+}
+
+static void drop_alloc(allocation **link)
+{
+    allocation *a = *link;
+    *link = a->next;
+    alloc_bytes -= a->size_bytes;
+    standin_kernel_memory(a->at, a->size_bytes, EMU_MEMORY_GONE);
+    munmap(a->pages - RED_BYTES, a->pages_bytes + 2 * (size_t)RED_BYTES);
+    free(a);
+}
+
+static bool alloc_holds(vti_cu_ptr addr, size_t size_bytes)
+{
+    for (const allocation *a = allocs; a; a = a->next)
+        if (addr >= a->at && addr - a->at <= a->size_bytes &&
+            size_bytes <= a->size_bytes - (addr - a->at))
+            return true;
+    return false;
+}
+
+int standin_alloc_device(vti_cu_ptr addr)
+{
+    for (const allocation *a = allocs; a; a = a->next)
+        if (addr >= a->at && addr - a->at < a->size_bytes) return a->device;
+    return -1;
+}
+
+static void fill_alloc(const allocation *a)
+{
+    protect_alloc(a, true);
+    memset((void *)(uintptr_t)a->at, GARBAGE,
+           a->size_bytes < max_garbage ? a->size_bytes : max_garbage);
+    protect_alloc(a, n_open > 0);
+}
+
+static vti_cu_result allocate(vti_cu_ptr *at, size_t size_bytes)
+{
+    if (size_bytes > max_alloc || alloc_bytes > max_alloc - size_bytes) return VTI_CU_OUT_OF_MEMORY;
+    allocation *a = calloc(1, sizeof *a);
+    if (!a) return VTI_CU_OUT_OF_MEMORY;
+    a->pages_bytes = round_up(size_bytes, PAGE_BYTES);
+    char *all = mmap(NULL, a->pages_bytes + 2 * (size_t)RED_BYTES, PROT_NONE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (all == MAP_FAILED) {
+        free(a);
+        return VTI_CU_OUT_OF_MEMORY;
+    }
+    a->pages = all + RED_BYTES;
+    a->size_bytes = size_bytes;
+    a->device = standin_current_device();
+    a->at = (uintptr_t)a->pages + a->pages_bytes - round_up(size_bytes, ALIGN);
+    fill_alloc(a);
+    a->next = allocs;
+    allocs = a;
+    alloc_bytes += size_bytes;
+    standin_kernel_memory(a->at, size_bytes, EMU_MEMORY_NEW);
+    *at = a->at;
+    return VTI_CU_SUCCESS;
+}
+
+vti_cu_result cuMemAlloc_v2(vti_cu_ptr *at, size_t size_bytes)
+{
+    STANDIN_BEGIN(F_mem_alloc);
+    if (size_bytes == 0) return standin_end(standin_breach("an allocation of nothing"));
+    return standin_end(allocate(at, size_bytes));
+}
+
+// Waits for all work, as the driver does.
+vti_cu_result cuMemFree_v2(vti_cu_ptr at)
+{
+    STANDIN_BEGIN(F_mem_free);
+    standin_finish_all();
+    for (allocation **link = &allocs; *link; link = &(*link)->next) {
+        if ((*link)->at != at) continue;
+        if (standin_works_at(at, (*link)->size_bytes))
+            return standin_end(standin_breach("memory freed under work that is not done"));
+        drop_alloc(link);
+        return standin_end(VTI_CU_SUCCESS);
+    }
+    return standin_end(standin_breach("memory freed that is none"));
+}
+
+// ---- virtual memory
+
 enum { RESERVED_FLAGS = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE };
 
 static bool has_room(uint64_t limit, uint64_t used, uint64_t size_bytes)
@@ -84,17 +230,17 @@ static void unpin_at(int i)
 
 void standin_memory_reset(void)
 {
-    pthread_mutex_lock(&standin_mu);
+    while (allocs) drop_alloc(&allocs);
     while (n_reservation > 0) unreserve_at(0);
     while (n_pinned > 0) unpin_at(0);
     n_memory = n_mapping = 0;
     memory_bytes = 0;
     max_memory = STANDIN_FREE_BYTES;
     max_addresses = max_pinned = UINT64_MAX;
+    max_alloc = STANDIN_ALLOC_BYTES;
     if (fd >= 0) close(fd);
     fd = -1;
     file_bytes = 0;
-    pthread_mutex_unlock(&standin_mu);
 }
 
 void standin_memory_look(standin_report *r)
@@ -106,9 +252,11 @@ void standin_memory_look(standin_report *r)
     r->n_reservation = (uint64_t)n_reservation;
     r->n_pinned = (uint64_t)n_pinned;
     r->pinned_bytes = pinned_bytes;
+    for (const allocation *a = allocs; a; a = a->next) r->n_alloc++;
+    r->alloc_bytes = alloc_bytes;
 }
 
-static void set(uint64_t *what, uint64_t to)
+static void set_limit(uint64_t *what, uint64_t to)
 {
     pthread_mutex_lock(&standin_mu);
     *what = to;
@@ -117,17 +265,22 @@ static void set(uint64_t *what, uint64_t to)
 
 void standin_limit_memory(uint64_t size_bytes)
 {
-    set(&max_memory, size_bytes);
+    set_limit(&max_memory, size_bytes);
 }
 
 void standin_limit_addresses(uint64_t size_bytes)
 {
-    set(&max_addresses, size_bytes);
+    set_limit(&max_addresses, size_bytes);
 }
 
 void standin_limit_pinned(uint64_t size_bytes)
 {
-    set(&max_pinned, size_bytes);
+    set_limit(&max_pinned, size_bytes);
+}
+
+void standin_limit_allocs(uint64_t size_bytes)
+{
+    set_limit(&max_alloc, size_bytes);
 }
 
 static const char *odd_prop(const vti_cu_prop *prop)
@@ -339,18 +492,11 @@ static void open_access(mapping *m)
     m->is_open = true;
 }
 
-void standin_each_mapping(void (*act)(vti_cu_ptr at, size_t size_bytes))
+void standin_each_memory(void (*act)(vti_cu_ptr at, size_t size_bytes))
 {
+    for (const allocation *a = allocs; a; a = a->next) act(a->at, a->size_bytes);
     for (int i = 0; i < n_mapping; i++)
         if (mappings[i].is_open) act(mappings[i].at.addr, mappings[i].at.size_bytes);
-}
-
-void standin_protect_mappings(bool open)
-{
-    for (int i = 0; i < n_mapping; i++)
-        if (mappings[i].is_open)
-            mprotect((void *)(uintptr_t)mappings[i].at.addr, mappings[i].at.size_bytes,
-                     open ? PROT_READ | PROT_WRITE : PROT_NONE);
 }
 
 static bool odd_access(const vti_cu_access *access, size_t n)
@@ -368,8 +514,7 @@ vti_cu_result cuMemSetAccess(vti_cu_ptr addr, size_t size_bytes, const vti_cu_ac
         return standin_end(standin_breach("access set where not all is mapped"));
     if (standin_works_at(addr, size_bytes))
         return standin_end(standin_breach("access set under work that is not done"));
-    const int prot = getenv("STANDIN_HIDE") ? PROT_NONE : PROT_READ | PROT_WRITE;
-    if (mprotect((void *)(uintptr_t)addr, size_bytes, prot) != 0)
+    if (mprotect((void *)(uintptr_t)addr, size_bytes, PROT_READ | PROT_WRITE) != 0)
         return standin_end(VTI_CU_OUT_OF_MEMORY);
     for (int i = 0; i < n_mapping; i++)
         if (overlaps(&mappings[i].at, addr, size_bytes)) open_access(&mappings[i]);
@@ -378,7 +523,7 @@ vti_cu_result cuMemSetAccess(vti_cu_ptr addr, size_t size_bytes, const vti_cu_ac
 
 bool standin_is_open(vti_cu_ptr addr, size_t size_bytes)
 {
-    if (standin_alloc_holds(addr, size_bytes)) return true;
+    if (alloc_holds(addr, size_bytes)) return true;
     size_t covered = 0;
     for (int i = 0; i < n_mapping; i++) {
         const range *m = &mappings[i].at;

@@ -13,8 +13,8 @@
 //     created it is full of garbage;
 //   - addresses are freed as they were reserved, with nothing mapped there;
 //   - whatever needs a context finds one current in its thread;
-//   - asynchronous work (memset, copies) is done as late as possible: when somebody waits for its
-//     stream or queries it. Host memory in a copy is pinned. A simulated kernel runs until the test
+//   - asynchronous work (memset, copies) is done as late as possible: when its stream is waited
+//     for or queried. Host memory in a copy is pinned. A simulated kernel runs until the test
 //     ends it;
 //   - a stream that was created blocking makes no progress while a kernel runs in the default one;
 //   - memory may be opened for reading alone, unless the test has it refused, as some drivers do; a
@@ -37,9 +37,7 @@
 //   - a launch of more shared memory than 48 KiB needs cuFuncSetAttribute, as on a device; a
 //     kernel's own arrays, which count there, are taken to be 1 KiB.
 //
-// In the environment: STANDIN_ABORT: a breach aborts in the call that commits it. STANDIN_QUEUE, a
-// seed: work is not only done when somebody waits, but also by a thread, at random times.
-// STANDIN_HIDE: mapped memory, too, may not be touched by the host.
+// With STANDIN_ABORT in the environment a breach aborts in the call that commits it.
 #ifndef VT_TEST_STANDIN_H
 #define VT_TEST_STANDIN_H
 
@@ -74,6 +72,8 @@ typedef struct standin_report {
 // Forgets limits, counts, breaches and orders to fail, and throws away whatever was left.
 void standin_reset(void);
 standin_report standin_look(void);
+// The first breach, or what was made and not given back; NULL: neither.
+const char *standin_left(void);
 
 // The context of the device becomes the only one of the calling thread; < 0: it has none then.
 void standin_use_context(int device);
@@ -86,10 +86,9 @@ void standin_limit_addresses(uint64_t size_bytes);
 void standin_limit_pinned(uint64_t size_bytes);
 void standin_limit_allocs(uint64_t size_bytes); // of cuMemAlloc; at first STANDIN_ALLOC_BYTES
 void standin_set_vmm(bool supported);
-void standin_set_driver_version(int version); // at first 13000
-void standin_set_device_count(int n);         // at most, and at first, STANDIN_N_DEVICE
+void standin_set_device_count(int n); // at most, and at first, STANDIN_N_DEVICE
 
-// The i-th call from now on (0: the next) and the n - 1 behind it answer `result`. Of one function,
+// The i-th call from now on (0: the next) and the n - 1 after it answer `result`. Of one function,
 // or of any (symbol NULL). A failing wait waits nevertheless, as a driver's does; what else fails
 // does nothing. Each order replaces the one before.
 void standin_fail(const char *symbol, uint64_t i, uint64_t n, int result);

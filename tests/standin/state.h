@@ -8,7 +8,6 @@
 #include <pthread.h>
 
 #include "standin.h"
-#include "standin_kernel_calls.h"
 #include "vtensor/backend/cuda/cuda_driver.h"
 
 enum {
@@ -44,7 +43,7 @@ enum {
 
 #define STANDIN_FUNCTIONS(X) \
     VTI_CU_FUNCTIONS(X)      \
-    VTI_CU_KERNEL_FUNCTIONS(X) STANDIN_MORE_FUNCTIONS(X) STANDIN_KERNEL_FUNCTIONS(X)
+    VTI_CU_KERNEL_FUNCTIONS(X) STANDIN_MORE_FUNCTIONS(X)
 
 #define STANDIN_NUMBER(member, symbol, parameters) F_##member,
 typedef enum standin_call { STANDIN_FUNCTIONS(STANDIN_NUMBER) N_FUNCTION } standin_call;
@@ -64,10 +63,9 @@ extern pthread_mutex_t standin_mu;
 // A fault of a kernel: from now on calls answer `result`, but for those that ask nothing of the
 // device. Those that free or destroy do so nevertheless.
 void standin_break(int result);
-vti_cu_context standin_context_of(int device);
 int standin_current_device(void); // of the calling thread's context; -1: it has none
 bool standin_is_broken(void);
-void standin_mend(void);
+bool standin_is_device(int device);
 vti_cu_result standin_begin(standin_call f); // not success: the mutex is not held
 vti_cu_result standin_end(vti_cu_result r);
 vti_cu_result standin_breach(const char *what); // CU_INVALID_VALUE
@@ -78,20 +76,12 @@ vti_cu_result standin_breach(const char *what); // CU_INVALID_VALUE
         if (begun_ != VTI_CU_SUCCESS) return begun_; \
     } while (0)
 
-// memory.c; the mutex is held, but in *_reset
+// memory.c; the mutex is held
 void standin_memory_reset(void);
 void standin_memory_look(standin_report *r);
-bool standin_is_open(vti_cu_ptr addr, size_t size_bytes); // mapped, and access is set
+bool standin_is_open(vti_cu_ptr addr, size_t size_bytes); // mapped with access set, or allocated
 bool standin_is_pinned(const void *bytes, size_t size_bytes);
-
-void standin_each_mapping(void (*act)(vti_cu_ptr at, size_t size_bytes)); // open ones
-void standin_protect_mappings(bool open); // those that may be read, for the host
-
-// alloc.c: cuMemAlloc; the mutex is held, but in reset
-void standin_alloc_reset(void);
-void standin_alloc_look(standin_report *r);
-bool standin_alloc_holds(vti_cu_ptr addr, size_t size_bytes); // one allocation, the whole range
-void standin_each_alloc(void (*act)(vti_cu_ptr at, size_t size_bytes));
+void standin_each_memory(void (*act)(vti_cu_ptr at, size_t size_bytes)); // mapped or allocated
 int standin_alloc_device(vti_cu_ptr addr); // whose memory it is; -1: not of cuMemAlloc
 // The host may touch the memory of a device (-1: of all) between the two; they nest.
 void standin_device_open(int device);
@@ -101,32 +91,18 @@ void standin_device_close(void);
 void standin_device_keep(void);
 void standin_device_rest(void);
 
-// device.c
-void standin_device_reset(void);
-void standin_device_look(standin_report *r);
-bool standin_is_device(int device);
-
-// kernel.c: the library of emulated kernels, modules, launches
+// kernel.c; the mutex is held
 typedef struct standin_work standin_work; // a launch with its arguments
 void standin_kernel_reset(void);
 void standin_kernel_look(standin_report *r);
 void standin_kernel_memory(vti_cu_ptr at, size_t size_bytes, int state); // EMU_MEMORY_*
-vti_cu_result standin_work_make(const vti_cu_kernel_node *p, standin_work **out);
-standin_work *standin_work_copy(const standin_work *w);
 void standin_work_free(standin_work *w);
 void standin_work_run(const standin_work *w, int device);
 
-// graph.c
-void standin_graph_reset(void);
-void standin_graph_look(standin_report *r);
-bool standin_graph_drop(void *graph); // false: it is none
-
 // stream.c
-// Work for a stream: a launch, which the stream then owns, or a copy or fill.
+// A launch for a stream, which then owns it.
 vti_cu_result standin_give_work(vti_cu_stream stream, standin_work *w);
-vti_cu_result standin_give_transfer(vti_cu_stream stream, const standin_transfer *t);
-void standin_finish_all(void);  // all work that no simulated kernel holds up
-void standin_start_queue(void); // the thread that STANDIN_QUEUE asks for
+void standin_finish_all(void); // all work that no simulated kernel holds up
 void standin_stream_reset(void);
 void standin_stream_look(standin_report *r);
 // Work of another library: a function of the host that runs in the order of the stream, with the

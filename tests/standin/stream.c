@@ -10,7 +10,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 typedef struct op {
     struct op *next;
@@ -245,44 +244,6 @@ void standin_settle(void)
     pthread_mutex_unlock(&standin_mu);
 }
 
-// ---- the thread that does work at random times
-
-static void do_one_somewhere(uint64_t *random)
-{
-    *random = *random * 6364136223846793005u + 1442695040888963407u;
-    size_t n = 1, pick;
-    for (vti_cu_stream s = streams; s; s = s->next) n++;
-    pick = (size_t)(*random >> 33) % n;
-    vti_cu_stream s = &default_stream;
-    for (size_t i = 0; i < pick; i++) s = i == 0 ? streams : s->next;
-    if (!s->head || is_held_up(s->head) || (s->blocking && has_kernel(&default_stream))) return;
-    perform(s->head, s->device);
-    pop(s);
-}
-
-static void *run_queue(void *seed)
-{
-    uint64_t random = *(const uint64_t *)seed;
-    for (;;) {
-        usleep((unsigned)(random >> 40) % 200);
-        pthread_mutex_lock(&standin_mu);
-        do_one_somewhere(&random);
-        pthread_mutex_unlock(&standin_mu);
-    }
-    return NULL;
-}
-
-void standin_start_queue(void)
-{
-    static uint64_t seed;
-    static bool runs;
-    pthread_t thread;
-    const char *e = getenv("STANDIN_QUEUE");
-    if (!e || runs) return;
-    seed = strtoull(e, NULL, 10);
-    runs = pthread_create(&thread, NULL, run_queue, &seed) == 0 && pthread_detach(thread) == 0;
-}
-
 static void wait_for(vti_cu_stream s, uint64_t target)
 {
     while (!is_done(s, target)) {
@@ -300,7 +261,6 @@ static void throw_away(vti_cu_stream s)
 
 void standin_stream_reset(void)
 {
-    pthread_mutex_lock(&standin_mu);
     throw_away(&default_stream);
     for (vti_cu_stream s = streams, next; s; s = next) {
         next = s->next;
@@ -313,7 +273,6 @@ void standin_stream_reset(void)
     }
     streams = NULL;
     events = NULL;
-    pthread_mutex_unlock(&standin_mu);
 }
 
 void standin_stream_look(standin_report *r)
@@ -381,17 +340,6 @@ vti_cu_result standin_give_order(vti_cu_stream stream, vti_cu_stream after)
     const vti_cu_stream s = stream_of(after);
     const op o = {.after = s, .after_target = s ? s->n_given : 0};
     return give(stream, &o);
-}
-
-vti_cu_result standin_give_transfer(vti_cu_stream stream, const standin_transfer *t)
-{
-    op o = {.dst = t->dst,
-            .host_dst = t->host_dst,
-            .src = t->src,
-            .host_src = t->host_src,
-            .value = t->value,
-            .size_bytes = t->size_bytes};
-    return give_checked(stream, o);
 }
 
 void standin_launch(void *stream, uintptr_t dst, unsigned char value, size_t size_bytes)
@@ -503,13 +451,6 @@ vti_cu_result cuStreamEndCapture(vti_cu_stream stream, void **graph)
     vti_cu_result r = capture(stream, false);
     *graph = r == VTI_CU_SUCCESS ? stream : NULL;
     return standin_end(r);
-}
-
-vti_cu_result cuGraphDestroy(vti_cu_graph graph)
-{
-    STANDIN_BEGIN(F_graph_destroy);
-    if (standin_graph_drop(graph)) return standin_end(VTI_CU_SUCCESS);
-    return standin_end(graph ? VTI_CU_SUCCESS : standin_breach("a graph that is none"));
 }
 
 // The word is pinned memory; nobody is told when it changes, so nothing may wait for it.

@@ -1,5 +1,5 @@
 // gpu_attention_speed.c - how fast attention is over batch x positions x KV heads, as CSV: of one
-// decoded token per sequence or, with `prefill`, of the last 512 positions of each, behind a prefix
+// decoded token per sequence or, with `prefill`, of the last 512 positions of each, after a prefix
 // that is in the cache.
 //
 //     gpu_attention_speed [small] [prefill] [cpu-exact|batch-invariant]
@@ -143,7 +143,7 @@ static double case_flop(const speed_case *c)
     return attended * c->batch * SPEED_N_HEAD * SPEED_HEAD_DIM * 4;
 }
 
-// The median of the ratios of samples taken beside each other.
+// The median of the ratios of samples taken next to each other.
 static double ratio_to_plain(const speed_field *f, int n_sample)
 {
     double ratio[N_SAMPLE];
@@ -187,7 +187,7 @@ static void measure_caches(speed_run *run, const speed_case *c, speed_cache *cac
     speed_cache_plant(r, c, &cache[SPEED_VTENSOR], run->plant);
     for (int kind = 0; kind < n_kind; kind++)
         speed_job_open(&f.job[kind], r, c, &cache[kind], (speed_kind)kind);
-    printf("# batch %d, %d positions, %d KV heads: %.0f %% of vTensor's chunks came behind another "
+    printf("# batch %d, %d positions, %d KV heads: %.0f %% of vTensor's chunks came after another "
            "sequence's\n",
            c->batch, c->n_pos, c->n_kv_head, cache[SPEED_VTENSOR].scattered * 100);
     measure_field(run, c, &f);

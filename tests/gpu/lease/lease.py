@@ -26,8 +26,8 @@ import lease_goals
 
 TREE = Path(__file__).resolve().parents[3]
 LEAST_S = 30  # of the lease's time that is worth beginning a part
-PROGRAMS = ["flexinfer", "make_model", "test_gpu_vmm", "test_gpu_order", "lease_beside", "lease_models", "lease_batch_invariant",
-            "lease_lost", "lease_ranks", "lease_whole", "lease_span.so", "gpu_vmm_cost", "gpu_attention_speed"]
+PROGRAMS = ["flexinfer", "make_model", "test_gpu_vmm", "test_gpu_order", "lease_beside", "lease_models", "lease_whole",
+            "lease_span.so", "gpu_vmm_cost", "gpu_attention_speed"]
 DATA = ["tests/vectors/models", "tests/vectors/logits", "models/storyteller.gguf", "tests/gpu/lease/lease.py",
         "tests/gpu/lease/lease_goals.py", "tests/gpu/lease/attention_torch.py", "tests/gpu/lease/others_torch.py"]
 
@@ -66,13 +66,14 @@ SMALL_STORY = same_text("flexinfer_standin", STORY, "--ctx 128 --kv-memory 32M -
 PARTS = [
     ("contract", 120, "libvtensor's backend keeps the port's contract on this driver", "{bin}/test_gpu_vmm", None),
     ("order", 120, "queued work, several streams, captures", "{bin}/test_gpu_order", None),
-    ("beside", 120, "mappings change beside a kernel that reads", "{bin}/lease_beside", None),
-    ("exact", 300, "every family: logits of the GPU == those of the CPU", "{bin}/lease_models {tree}",
-     "{bin}/lease_models {tree} llama.gguf"),
-    ("batch-invariant", 200, "tensor cores: the same bits in every way", "{bin}/lease_batch_invariant", "{bin}/lease_batch_invariant small"),
-    ("lost", 60, "an illegal address ends a pass with one line", "{bin}/lease_lost {tree}", None),
-    ("two_ranks", 120, "two GPUs compute a model together (skipped where there is one)", "{bin}/lease_ranks {tree}",
-     "{bin}/lease_ranks {tree} small"),
+    ("beside", 120, "mappings change while a kernel reads", "{bin}/lease_beside", None),
+    ("exact", 300, "every family: logits of the GPU == those of the CPU", "{bin}/lease_models {tree} families",
+     "{bin}/lease_models {tree} families llama.gguf"),
+    ("batch-invariant", 200, "tensor cores: the same bits in every way",
+     "{bin}/lease_models {tree} batch-invariant", "{bin}/lease_models {tree} batch-invariant small"),
+    ("lost", 60, "an illegal address ends a pass with one line", "{bin}/lease_models {tree} lost", None),
+    ("two_ranks", 120, "two GPUs compute a model together (skipped where there is one)", "{bin}/lease_models {tree} ranks",
+     "{bin}/lease_models {tree} ranks small"),
     ("program", 200, "flexinfer run --device cuda:0 tells the host's story",
      same_text("flexinfer", STORY, "-p 'Once upon' -n 100"), SMALL_STORY),
     ("shapes", 200, "matrices of a 1 B model's size, bf16 and blocks: the GPU says what the host says",
@@ -81,7 +82,7 @@ PARTS = [
      "{bin}/gpu_vmm_cost small"),
     ("attention", 300, "decode attention over batch, positions and KV heads (vTensor, figure 7)",
      "{bin}/gpu_attention_speed batch-invariant", "{bin}/gpu_attention_speed small batch-invariant"),
-    ("prefill", 300, "attention of prompts behind prefixes, contiguous and paged (vTensor, figure 8)",
+    ("prefill", 300, "attention of prompts after prefixes, contiguous and paged (vTensor, figure 8)",
      "{bin}/gpu_attention_speed prefill batch-invariant", "{bin}/gpu_attention_speed small prefill batch-invariant"),
     ("llama_3_8b", 400, "a whole model of Llama-3-8B's shape (vTensor, figures 2, 9, 10, 11; growth; idle memory)",
      *whole("--layers 32 --dim 4096 --ffn 14336 --heads 32 --kv-heads 8 --vocab 128256 --ctx 8192")),
@@ -96,7 +97,7 @@ PARTS = [
     ("yi_6b", 400, "the same of Yi-6B's",
      whole("--layers 32 --dim 4096 --ffn 11008 --heads 32 --kv-heads 4 --vocab 64000 --ctx 4096")[0], "true"),
     ("sanitizer", 300, "compute-sanitizer finds nothing in a model's kernels",
-     "compute-sanitizer --report-api-errors no --error-exitcode 3 {bin}/lease_models {tree} qwen3moe.gguf", "true"),
+     "compute-sanitizer --report-api-errors no --error-exitcode 3 {bin}/lease_models {tree} families qwen3moe.gguf", "true"),
     ("decode", 400, "whole models: tokens per second of a 1 B model, batch 1 to 64", of_1b("bf16", BENCH_1B), "true"),
     ("decode_blocks", 400, "the same in Q4_K_M", of_1b("q4_k_m", BENCH_1B), "true"),
     ("yi_9b", 500, "and of Yi-9B's",
@@ -175,7 +176,7 @@ def run_part(part, args, folders, env, left_s):
 
 
 def parts_left(args):
-    """Those without a result, the ones that were tried and failed behind the others."""
+    """Those without a result, the ones that were tried and failed after the others."""
     out = Path(args.out)
     left = [p for p in PARTS if not (out / f"{p[0]}.ok").exists() and (not args.only or p[0] in args.only)]
     return sorted(left, key=lambda p: (out / f"{p[0]}.txt").exists())

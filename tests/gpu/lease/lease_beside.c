@@ -1,10 +1,10 @@
-// lease_beside.c - mappings changed beside a kernel that reads, on a GPU: ranges beside its own
-// come and go, and the chunks that it reads are mapped at a second address and unmapped there. The
+// lease_beside.c - mappings changed while a kernel reads, on a GPU: ranges next to its own come and
+// go, and the chunks that it reads are mapped at a second address and unmapped there. The
 // kernel must read the same words all the time, and live.
 //
 //     lease_beside
 //
-// Also prints what each call costs, in microseconds, alone and beside the kernel. A driver that
+// Also prints what each call costs, in microseconds, alone and next to the kernel. A driver that
 // takes no PTX, as the stand-in's, has no kernel to run: the calls are made all the same.
 #include <stdatomic.h>
 #include <stdio.h>
@@ -99,8 +99,8 @@ static void end_reading(void)
 
 // ---- changes -----------------------------------------------------------------------------------
 
-// Chunks that are not read, behind the range that is.
-static void map_beside(int n)
+// Chunks that are not read, after the range that is.
+static void map_next(int n)
 {
     assert_ok(map_at(N_READ, 0, N_READ, (uint64_t)n));
     assert_ok(unmap_at(N_READ, n));
@@ -123,7 +123,7 @@ typedef struct change {
     void (*make)(int n);
 } change;
 
-static const change changes[] = {{"map + unmap beside", map_beside},
+static const change changes[] = {{"map + unmap next to it", map_next},
                                  {"map + unmap what is read", map_again},
                                  {"create + destroy", create_and_destroy}};
 enum { N_CHANGE = sizeof changes / sizeof changes[0] };
@@ -135,9 +135,30 @@ static double us_of(const change *c, int n, int n_round)
     return (fxi_now_s() - t0) * 1e6 / n_round;
 }
 
-static void test_changes_beside_a_kernel_that_reads(void **state)
+static int open_reader(void **state)
 {
-    (void)state;
+    fx_error err = {0};
+    void *pinned = NULL;
+    if (fxi_cu_open(&cu, gpu_device(gpu), &err) != FX_OK || fxi_cu_enter(&cu, &err) != FX_OK ||
+        fxi_cu_pin(&cu, sizeof(gate), &pinned, &err) != FX_OK) {
+        print_message("%s\n", err.text);
+        return -1;
+    }
+    shared = pinned;
+    return setup(state);
+}
+
+static int close_reader(void **state)
+{
+    const int rc = teardown(state);
+    fxi_cu_unpin(&cu, shared);
+    fxi_cu_leave(&cu);
+    fxi_cu_close(&cu);
+    return rc;
+}
+
+FX_TEST_WITH(test_changes_while_a_kernel_reads, open_reader, close_reader)
+{
     static const int sizes[] = {1, N_READ};
     load_kernel();
     create_chunks(0, 2 * N_READ);
@@ -148,35 +169,17 @@ static void test_changes_beside_a_kernel_that_reads(void **state)
             const int n_round = N_ROUND / sizes[s];
             const double alone = us_of(&changes[k], sizes[s], n_round);
             begin_reading();
-            const double beside = us_of(&changes[k], sizes[s], n_round);
+            const double reading = us_of(&changes[k], sizes[s], n_round);
             end_reading();
-            print_message("%-24s of %2d: %8.1f us alone, %8.1f beside the kernel\n",
-                          changes[k].name, sizes[s], alone, beside);
+            print_message("%-24s of %2d: %8.1f us alone, %8.1f with the kernel\n", changes[k].name,
+                          sizes[s], alone, reading);
         }
     assert_ok(unmap_at(0, N_READ));
     destroy_chunks(0, 2 * N_READ);
     fxi_cu_module_free(&cu, module);
 }
 
-static int run_all(void)
-{
-    const struct CMUnitTest tests[] = {ON_GPU(test_changes_beside_a_kernel_that_reads)};
-    fx_error err = {0};
-    void *pinned = NULL;
-    if (fxi_cu_open(&cu, gpu_device(gpu), &err) != FX_OK || fxi_cu_enter(&cu, &err) != FX_OK ||
-        fxi_cu_pin(&cu, sizeof(gate), &pinned, &err) != FX_OK) {
-        print_message("%s\n", err.text);
-        return 1;
-    }
-    shared = pinned;
-    const int rc = cmocka_run_group_tests(tests, NULL, NULL);
-    fxi_cu_unpin(&cu, pinned);
-    fxi_cu_leave(&cu);
-    fxi_cu_close(&cu);
-    return rc;
-}
-
 int main(void)
 {
-    return run_on_gpu(run_all);
+    return run_on_gpu();
 }

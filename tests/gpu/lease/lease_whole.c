@@ -5,7 +5,7 @@
 //   decode   tokens per second of sequences that decode together, by batch and manager (vTensor's
 //            figure 9), and the memory that they take (its figure 2); pass_mib of weights are read
 //            for each token of all
-//   shared   the same requests behind one prompt, with the prefix cache and without (figure 10)
+//   shared   the same requests after one prompt, with the prefix cache and without (figure 10)
 //   load     memory as requests come and go, turn by turn (figure 11)
 //   growth   steps that follow new mappings against those that do not: the median of each
 //   idle     how long the turn takes that gives idle memory back

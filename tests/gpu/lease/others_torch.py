@@ -83,14 +83,14 @@ def compare(what, got, want):
 
 def check_rows(torch, span, own, n_tok, of_fork, q, weights, bias):
     """How many results were equal."""
-    n, who = 0, "fork" if of_fork else "sequence"
+    n, owner = 0, "fork" if of_fork else "sequence"
     for layer in range(N_LAYER):
         k, v = (span.plane(2 * layer + i, n_tok, of_fork) for i in (0, 1))
         mine = [own[2 * layer + i][:n_tok] for i in (0, 1)]
         for name, way in torch_ways(span.device).items():
-            n += compare(f"{name}, {n_tok} rows of the {who}", attend(torch, way, q, k, v), attend(torch, way, q, *mine))
+            n += compare(f"{name}, {n_tok} rows of the {owner}", attend(torch, way, q, k, v), attend(torch, way, q, *mine))
         linear = torch.nn.functional.linear
-        n += compare(f"a matrix over {n_tok} rows of the {who}", linear(k.flatten(1), weights, bias),
+        n += compare(f"a matrix over {n_tok} rows of the {owner}", linear(k.flatten(1), weights, bias),
                      linear(mine[0].flatten(1), weights, bias))
     return n
 

@@ -15,7 +15,7 @@ for part in attention prefill; do
     for row in packed,vtensor packed,plain dense,plain paged-16 paged-256; do
         grep -q "^batch-invariant,$row" "$3/$part.txt" || { echo "$part has no row $row"; exit 1; }
     done
-    grep -q "[3-9][0-9] % of vTensor's chunks came behind" "$3/$part.txt"
+    grep -q "[3-9][0-9] % of vTensor's chunks came after" "$3/$part.txt"
 done
 for plant in stride chunk hole; do
     ! "$2/gpu_attention_speed" small batch-invariant plant-$plant >"$3/$plant.txt" 2>&1

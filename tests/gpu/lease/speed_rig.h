@@ -1,10 +1,6 @@
 // speed_rig.h - attention measured on a GPU (gpu_attention_speed.c): the device, what a launch is
 // given, and the caches that it reads.
 //
-//   speed_rig      the device, memory for queries and results, what is random, bandwidth
-//   speed_cache    the same keys and values in several caches
-//   speed_attend   launches over a cache
-//
 // Whatever fails ends the program with one line.
 #ifndef TESTS_GPU_SPEED_RIG_H
 #define TESTS_GPU_SPEED_RIG_H
@@ -28,7 +24,7 @@ typedef enum speed_plant {
     SPEED_N_PLANT
 } speed_plant;
 
-// ---- speed_cache.c -----------------------------------------------------------------------------
+// ---- caches -------------------------------------------------------------------------------------
 
 // Caches by memory and layout. Those of managers are laid out as an engine's are, by the same code.
 typedef enum speed_kind {
@@ -66,7 +62,7 @@ void speed_caches_close(struct speed_rig *r, speed_cache *cache, int n_kind);
 void speed_cache_plant(struct speed_rig *r, const speed_case *c, speed_cache *cache,
                        speed_plant plant);
 
-// ---- speed_rig.c -------------------------------------------------------------------------------
+// ---- the device ---------------------------------------------------------------------------------
 
 typedef struct speed_rig {
     fxi_device *d;
@@ -99,7 +95,7 @@ int speed_random(speed_rig *r, int n); // 0 .. n-1
 // numbers move.
 double speed_bandwidth(speed_rig *r, size_t size_bytes);
 
-// ---- speed_attend.c ----------------------------------------------------------------------------
+// ---- launches -----------------------------------------------------------------------------------
 
 // Attention of a case over a cache, prepared.
 typedef struct speed_job {

@@ -7,8 +7,8 @@
 #include "unit/cmocka_all.h"
 
 #include "engine/engine_snapshot.h"
-#include "standin/nccl/standin_nccl.h"
 #include "standin/standin.h"
+#include "standin/standin_nccl.h"
 #include "unit/engine/support/bits.h"
 #include "unit/engine/support/unthreaded.h"
 
@@ -298,7 +298,7 @@ static void test_devices_that_do_not_add_are_lost(void **state)
     devices = "cuda:0,cuda:1,cuda:2";
     fx_engine *eng = open_gpu(true);
     ask_request(eng, 0, &got[0]);
-    standin_library_fail(&standin_nccl, 0, 1);
+    standin_nccl_fail(0, 1);
     for (int i = 0; i < 2; i++) {
         ask_request(eng, i, &got[i]);
         assert_int_equal(got[i].choice[0].finish, FX_FINISH_ERROR);

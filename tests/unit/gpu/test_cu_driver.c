@@ -25,19 +25,10 @@ static int begin_test(void **state)
     return 0;
 }
 
-// Whether all that the driver gave was given back.
-static bool is_clean(void)
-{
-    const standin_report r = standin_look();
-    return !(r.n_stream | r.n_event | r.n_pinned | r.n_module | r.n_graph | r.n_exec | r.n_alloc |
-             r.n_context);
-}
-
+// All that the driver gave was given back.
 static void assert_clean(void)
 {
-    const standin_report r = standin_look();
-    if (r.n_breach) fail_msg("%s", r.breach);
-    assert_true(is_clean());
+    if (standin_left()) fail_msg("%s", standin_left());
 }
 
 static void assert_text(const fx_error *err, fx_status st, const char *text)
@@ -48,9 +39,8 @@ static void assert_text(const fx_error *err, fx_status st, const char *text)
 
 // ---- a device ----------------------------------------------------------------------------------
 
-static void test_open_names_the_device(void **state)
+FX_TEST(test_open_names_the_device)
 {
-    (void)state;
     fxi_cu cu;
     fx_error err = {0};
     if (fxi_cu_open(&cu, 1, &err) != FX_OK) fail_msg("%s", err.text);
@@ -62,9 +52,8 @@ static void test_open_names_the_device(void **state)
     assert_clean();
 }
 
-static void test_without_a_driver_one_line_says_so(void **state)
+FX_TEST(test_without_a_driver_one_line_says_so)
 {
-    (void)state;
     fxi_cu cu;
     fx_error err = {0};
     gpu_missing_library = "libcuda.so";
@@ -78,9 +67,8 @@ static void test_without_a_driver_one_line_says_so(void **state)
     assert_clean();
 }
 
-static void test_without_a_device_one_line_says_so(void **state)
+FX_TEST(test_without_a_device_one_line_says_so)
 {
-    (void)state;
     fxi_cu cu;
     fx_error err = {0};
     assert_int_equal(fxi_cu_open(&cu, 7, &err), FX_EINVAL);
@@ -95,9 +83,8 @@ static void test_without_a_device_one_line_says_so(void **state)
     assert_clean();
 }
 
-static void test_the_context_is_put_back(void **state)
+FX_TEST(test_the_context_is_put_back)
 {
-    (void)state;
     fxi_cu cu;
     fx_error err = {0};
     standin_use_context(-1);
@@ -203,9 +190,8 @@ static fx_status use_driver(bool as_chain, float *other, fx_error *err)
     return st;
 }
 
-static void test_bytes_and_kernels_go_round(void **state)
+FX_TEST(test_bytes_and_kernels_go_round)
 {
-    (void)state;
     for (int as_chain = 0; as_chain < 2; as_chain++) {
         float other[N];
         fx_error err = {0};
@@ -215,9 +201,8 @@ static void test_bytes_and_kernels_go_round(void **state)
     }
 }
 
-static void test_an_image_of_something_else_is_refused(void **state)
+FX_TEST(test_an_image_of_something_else_is_refused)
 {
-    (void)state;
     static const unsigned char other[64] = "something else";
     fxi_cu cu;
     vti_cu_module module;
@@ -285,13 +270,12 @@ static bool fail_call(const char *symbol, uint64_t i, bool as_chain)
     if (!fired || belongs_to_end(symbol, i)) return fired;
     if (st != FX_EINTERNAL) fail_msg("call %d of %s failed, and nobody said so", (int)i, symbol);
     check_line(symbol, &err);
-    if (!is_clean()) fail_msg("call %d of %s failed, and something is left", (int)i, symbol);
+    if (standin_left()) fail_msg("call %d of %s failed: %s", (int)i, symbol, standin_left());
     return true;
 }
 
-static void test_every_failing_call_is_one_line_and_leaves_nothing(void **state)
+FX_TEST(test_every_failing_call_is_one_line_and_leaves_nothing)
 {
-    (void)state;
     int n = 0;
     for (size_t s = 0; s < sizeof symbols / sizeof *symbols; s++)
         for (uint64_t i = 0; fail_call(symbols[s], i, s % 2); i++) n++;
@@ -299,9 +283,8 @@ static void test_every_failing_call_is_one_line_and_leaves_nothing(void **state)
     standin_use_context(-1);
 }
 
-static void test_memory_that_is_short_is_another_status(void **state)
+FX_TEST(test_memory_that_is_short_is_another_status)
 {
-    (void)state;
     float other[N];
     fx_error err = {0};
     standin_fail("cuMemAlloc_v2", 1, 1, STANDIN_OUT_OF_MEMORY);
@@ -310,17 +293,4 @@ static void test_memory_that_is_short_is_another_status(void **state)
     assert_clean();
 }
 
-FX_SUITE(test_cu_driver)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_open_names_the_device, begin_test),
-        cmocka_unit_test_setup(test_without_a_driver_one_line_says_so, begin_test),
-        cmocka_unit_test_setup(test_without_a_device_one_line_says_so, begin_test),
-        cmocka_unit_test_setup(test_the_context_is_put_back, begin_test),
-        cmocka_unit_test_setup(test_bytes_and_kernels_go_round, begin_test),
-        cmocka_unit_test_setup(test_an_image_of_something_else_is_refused, begin_test),
-        cmocka_unit_test_setup(test_every_failing_call_is_one_line_and_leaves_nothing, begin_test),
-        cmocka_unit_test_setup(test_memory_that_is_short_is_another_status, begin_test),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN_EACH(test_cu_driver, begin_test, NULL)

@@ -2,6 +2,7 @@
 // on tensor cores, in an order of sums of their own. Whatever the batch, the chunking, the manager
 // of the cache and the graphs, the bits are the same; and they are near the host's.
 #include "gpu_model_rig.h"
+#include "suite.h"
 
 #include "unit/cmocka_all.h"
 
@@ -14,8 +15,6 @@
 #include "unit/model/small_model.h"
 
 enum { N_TOK = 40 };
-
-static bool is_small; // one model of several is enough
 
 static void check_mma(const char *path, double bound)
 {
@@ -36,9 +35,8 @@ static void check_mma(const char *path, double bound)
 
 // 16-bit activations have 8 (bf16) or 11 bits (f16), and a model of 2 layers rounds them some ten
 // times: bounds of 2^-8 and 2^-11 times 10.
-static void test_batch_invariant_is_the_same_in_every_way(void **state)
+FX_TEST(test_batch_invariant_is_the_same_in_every_way)
 {
-    (void)state;
     static const struct {
         fxi_dtype type;
         int head_dim, n_head, n_kv_head;
@@ -47,7 +45,8 @@ static void test_batch_invariant_is_the_same_in_every_way(void **state)
         {FXI_BF16, 64, 4, 2, 0.04}, {FXI_F16, 128, 3, 1, 0.005}, {FXI_F16, 80, 2, 2, 0.005}};
     char path[64];
     snprintf(path, sizeof path, "/tmp/test_gpu_batch_invariant_%d.gguf", (int)getpid());
-    for (size_t i = 0; i < (is_small ? 1 : sizeof rows / sizeof *rows); i++) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (!suite_takes(i, 2)) continue;
         small_model model = gpu_tiny_model(rows[i].type);
         model.shape.n_head = rows[i].n_head;
         model.shape.n_kv_head = rows[i].n_kv_head;
@@ -60,9 +59,8 @@ static void test_batch_invariant_is_the_same_in_every_way(void **state)
 
 // Heads of 126 numbers need a little less than the 48 KiB of shared memory that every kernel may
 // have, and with the kernel's own arrays more.
-static void test_a_kernels_own_shared_memory_counts(void **state)
+FX_TEST(test_a_kernels_own_shared_memory_counts)
 {
-    (void)state;
     char path[64];
     snprintf(path, sizeof path, "/tmp/test_gpu_batch_invariant_%d.gguf", (int)getpid());
     small_model model = gpu_tiny_model(FXI_F16);
@@ -81,9 +79,8 @@ static void test_a_kernels_own_shared_memory_counts(void **state)
 }
 
 // A grid has no room for more tiles of attention.
-static void test_more_tokens_than_a_grid_has_room_for_are_refused(void **state)
+FX_TEST(test_more_tokens_than_a_grid_has_room_for_are_refused)
 {
-    (void)state;
     const fxi_gpu_options opt = {.name = "cuda:0", .math = "batch-invariant"};
     const fxi_transformer plan = {.ctx_tok = 16};
     fxi_device *d;
@@ -95,14 +92,4 @@ static void test_more_tokens_than_a_grid_has_room_for_are_refused(void **state)
     d->ops->close(d);
 }
 
-// [small]
-int main(int argc, char **argv)
-{
-    is_small = argc > 1 && strcmp(argv[1], "small") == 0;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_batch_invariant_is_the_same_in_every_way),
-        cmocka_unit_test(test_a_kernels_own_shared_memory_counts),
-        cmocka_unit_test(test_more_tokens_than_a_grid_has_room_for_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_gpu_batch_invariant)

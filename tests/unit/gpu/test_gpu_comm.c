@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "gpu/comm/comm.h"
-#include "standin/nccl/standin_nccl.h"
 #include "standin/standin.h"
+#include "standin/standin_nccl.h"
 
 enum { MAX_RANK = STANDIN_N_DEVICE, N = 100, LARGE = STANDIN_NCCL_SMALL + 1 };
 
@@ -25,10 +25,8 @@ static int begin_test(void **state)
 static int end_test(void **state)
 {
     (void)state;
-    const standin_report r = standin_look();
-    if (r.n_breach) print_error("%s\n", r.breach);
-    return r.n_breach || r.n_stream || r.n_event || r.n_pinned || r.n_alloc || r.n_context ||
-           standin_library_count(&standin_nccl, -1);
+    if (standin_left()) print_error("%s\n", standin_left());
+    return standin_left() || standin_nccl_look().n_comm;
 }
 
 // ---- devices with a row of numbers each --------------------------------------------------------
@@ -42,6 +40,20 @@ typedef struct comm_rig {
     float *row[MAX_RANK];  // of the devices, [n_rank][n]
     fxi_comm comm;
 } comm_rig;
+
+static fxi_cu *enter_rank(comm_rig *rig, int i)
+{
+    assert_int_equal(fxi_cu_enter(&rig->cu[i], NULL), FX_OK);
+    return &rig->cu[i];
+}
+
+static void upload_to(comm_rig *rig, int i, float *to)
+{
+    fxi_cu *cu = enter_rank(rig, i);
+    const size_t n_bytes = rig->n * sizeof(float);
+    assert_int_equal(fxi_cu_upload(cu, cu->compute, to, rig->host[i], n_bytes, NULL), FX_OK);
+    fxi_cu_leave(cu);
+}
 
 static void open_rank(comm_rig *rig, int i)
 {
@@ -66,11 +78,11 @@ static void close_rig(comm_rig *rig)
 {
     fxi_comm_close(&rig->comm);
     for (int i = 0; i < rig->n_rank; i++) {
-        assert_int_equal(fxi_cu_enter(&rig->cu[i], NULL), FX_OK);
-        fxi_cu_unpin(&rig->cu[i], rig->host[i]);
-        fxi_cu_free(&rig->cu[i], rig->row[i]);
-        fxi_cu_leave(&rig->cu[i]);
-        fxi_cu_close(&rig->cu[i]);
+        fxi_cu *cu = enter_rank(rig, i);
+        fxi_cu_unpin(cu, rig->host[i]);
+        fxi_cu_free(cu, rig->row[i]);
+        fxi_cu_leave(cu);
+        fxi_cu_close(cu);
     }
 }
 
@@ -84,20 +96,14 @@ static float number_of(int rank, size_t i)
 static void upload_rows(comm_rig *rig)
 {
     for (int r = 0; r < rig->n_rank; r++) {
-        fxi_cu *cu = &rig->cu[r];
         for (size_t i = 0; i < rig->n; i++) rig->host[r][i] = number_of(r, i);
-        assert_int_equal(fxi_cu_enter(cu, NULL), FX_OK);
-        assert_int_equal(
-            fxi_cu_upload(cu, cu->compute, rig->row[r], rig->host[r], rig->n * sizeof(float), NULL),
-            FX_OK);
-        fxi_cu_leave(cu);
+        upload_to(rig, r, rig->row[r]);
     }
 }
 
 static void give_download(comm_rig *rig, int rank, size_t n_number)
 {
-    fxi_cu *cu = &rig->cu[rank];
-    assert_int_equal(fxi_cu_enter(cu, NULL), FX_OK);
+    fxi_cu *cu = enter_rank(rig, rank);
     assert_int_equal(fxi_cu_download(cu, cu->compute, rig->host[rank], rig->row[rank],
                                      n_number * sizeof(float), NULL),
                      FX_OK);
@@ -107,9 +113,8 @@ static void give_download(comm_rig *rig, int rank, size_t n_number)
 // Waits for one rank only, and shows its n_number numbers in host[rank].
 static void download_row(comm_rig *rig, int rank, size_t n_number)
 {
-    fxi_cu *cu = &rig->cu[rank];
     give_download(rig, rank, n_number);
-    assert_int_equal(fxi_cu_enter(cu, NULL), FX_OK);
+    fxi_cu *cu = enter_rank(rig, rank);
     assert_int_equal(fxi_cu_wait(cu, cu->compute, NULL), FX_OK);
     fxi_cu_leave(cu);
 }
@@ -140,17 +145,15 @@ static void check_sum(int n_rank, size_t n, int first)
     close_rig(&rig);
 }
 
-static void test_every_rank_gets_the_sum(void **state)
+FX_TEST(test_every_rank_gets_the_sum)
 {
-    (void)state;
     for (int n_rank = 1; n_rank <= MAX_RANK; n_rank++) check_sum(n_rank, N, 0);
     assert_int_equal(standin_nccl_look().n_sum, MAX_RANK - 1); // one rank needs no library
 }
 
-// What the library does not promise shows on the stand-in, too: who needs one order gathers.
-static void test_with_three_ranks_the_order_depends_on_the_size(void **state)
+// What the library does not promise shows on the stand-in, too: a fixed order needs a gather.
+FX_TEST(test_with_three_ranks_the_order_depends_on_the_size)
 {
-    (void)state;
     assert_true(sum_from(0, 3, 1) != sum_from(1, 3, 1));
     check_sum(2, LARGE, 0);
     check_sum(2, LARGE, 1);
@@ -165,15 +168,12 @@ static void check_gather(int n_rank, bool in_place)
     assert_int_equal(fxi_comm_open(&rig.comm, rig.all, n_rank, NULL), FX_OK);
     upload_rows(&rig);
     for (int r = 0; r < n_rank; r++) {
-        fxi_cu *cu = &rig.cu[r];
+        fxi_cu *cu = enter_rank(&rig, r);
         void *apart = NULL;
-        from[r] = rig.row[r] + (size_t)r * N;
-        assert_int_equal(fxi_cu_enter(cu, NULL), FX_OK);
         if (!in_place) assert_int_equal(fxi_cu_alloc(cu, N * sizeof(float), &apart, NULL), FX_OK);
-        if (!in_place) from[r] = apart;
-        assert_int_equal(
-            fxi_cu_upload(cu, cu->compute, from[r], rig.host[r], N * sizeof(float), NULL), FX_OK);
+        from[r] = in_place ? rig.row[r] + (size_t)r * N : apart;
         fxi_cu_leave(cu);
+        upload_to(&rig, r, from[r]);
     }
     assert_int_equal(fxi_comm_gather(&rig.comm, (const float *const *)from, rig.row, N, NULL),
                      FX_OK);
@@ -181,16 +181,15 @@ static void check_gather(int n_rank, bool in_place)
         download_row(&rig, r, (size_t)n_rank * N);
         for (size_t i = 0; i < (size_t)n_rank * N; i++)
             assert_true(rig.host[r][i] == number_of((int)(i / N), i % N));
-        assert_int_equal(fxi_cu_enter(&rig.cu[r], NULL), FX_OK);
-        if (!in_place) fxi_cu_free(&rig.cu[r], from[r]);
-        fxi_cu_leave(&rig.cu[r]);
+        fxi_cu *cu = enter_rank(&rig, r);
+        if (!in_place) fxi_cu_free(cu, from[r]);
+        fxi_cu_leave(cu);
     }
     close_rig(&rig);
 }
 
-static void test_every_rank_gets_all_rows(void **state)
+FX_TEST(test_every_rank_gets_all_rows)
 {
-    (void)state;
     for (int n_rank = 1; n_rank <= MAX_RANK; n_rank++) {
         check_gather(n_rank, false);
         check_gather(n_rank, true);
@@ -199,9 +198,8 @@ static void test_every_rank_gets_all_rows(void **state)
 }
 
 // A kernel that still runs on one rank holds up the sum of the other, and nothing before it.
-static void test_a_sum_waits_for_every_rank(void **state)
+FX_TEST(test_a_sum_waits_for_every_rank)
 {
-    (void)state;
     comm_rig rig;
     open_rig(&rig, 2, N);
     assert_int_equal(fxi_comm_open(&rig.comm, rig.all, 2, NULL), FX_OK);
@@ -232,9 +230,8 @@ static void assert_no_comm(int n_rank, const char *text)
     close_rig(&rig);
 }
 
-static void test_what_is_missing_is_said_in_one_line(void **state)
+FX_TEST(test_what_is_missing_is_said_in_one_line)
 {
-    (void)state;
     gpu_missing_library = "libnccl";
     assert_no_comm(2, "cuda:0, cuda:1: libnccl.so.2, NVIDIA's NCCL, cannot be loaded");
     gpu_missing_library = NULL;
@@ -254,50 +251,47 @@ static fx_status use_comm(comm_rig *rig, fx_error *err)
 }
 
 // A group that fails is ended, and its ranks are given up; the next ones work.
-static void test_every_call_failing_is_one_line_and_leaks_nothing(void **state)
+FX_TEST(test_every_call_failing_is_one_line_and_leaks_nothing)
 {
-    (void)state;
     comm_rig rig;
     open_rig(&rig, 2, N);
     for (uint64_t i = 0;; i++) {
         fx_error err = {0};
         standin_nccl_reset();
-        standin_library_fail(&standin_nccl, i, i % 2 ? 1 : FXI_NCCL_SYSTEM_ERROR);
+        standin_nccl_fail(i, i % 2 ? 1 : FXI_NCCL_SYSTEM_ERROR);
         const fx_status st = use_comm(&rig, &err);
-        if (!standin_nccl.n_failed) break;
+        if (!standin_nccl_look().n_failed) break;
         assert_int_equal(st, i % 2 ? FX_EINTERNAL : FX_ENOMEM);
         assert_memory_equal(err.text, "cuda:0, cuda:1: nccl", 20);
         assert_null(strchr(err.text, '\n'));
         fxi_comm_close(&rig.comm);
         assert_int_equal(standin_nccl_look().n_aborted, i > 0 ? 2 : 0);
-        assert_int_equal(standin_library_count(&standin_nccl, -1), 0);
+        assert_int_equal(standin_nccl_look().n_comm, 0);
     }
-    assert_int_equal(standin_nccl.n_call, 9);
+    assert_int_equal(standin_nccl_look().n_call, 9);
     close_rig(&rig);
 }
 
 // As when a rank's context is lost.
-static void test_ranks_are_given_up(void **state)
+FX_TEST(test_ranks_are_given_up)
 {
-    (void)state;
     comm_rig rig;
     open_rig(&rig, 2, N);
     assert_int_equal(use_comm(&rig, NULL), FX_OK);
     fxi_comm_abort(&rig.comm);
     fxi_comm_abort(&rig.comm);
     assert_int_equal(standin_nccl_look().n_aborted, 2);
-    assert_int_equal(standin_library_count(&standin_nccl, -1), 0);
+    assert_int_equal(standin_nccl_look().n_comm, 0);
     assert_true(fxi_comm_is_open(&rig.comm));
     close_rig(&rig);
 }
 
-static void test_names_of_errors(void **state)
+FX_TEST(test_names_of_errors)
 {
-    (void)state;
     comm_rig rig;
     fx_error err = {0};
     open_rig(&rig, 2, N);
-    standin_library_fail(&standin_nccl, 3, 1);
+    standin_nccl_fail(3, 1);
     assert_int_equal(use_comm(&rig, &err), FX_EINTERNAL);
     assert_string_equal(err.text, "cuda:0, cuda:1: ncclAllReduce: unhandled cuda error");
     close_rig(&rig);
@@ -312,51 +306,28 @@ static void give_sum(const comm_rig *rig, int rank, size_t n, int stream_of)
                             c->comm[rank], rig->cu[stream_of].compute);
 }
 
-static void give_outside(const comm_rig *rig)
+FX_TEST(test_the_stand_in_finds_what_would_hang)
 {
-    give_sum(rig, 0, N, 0);
-}
-
-static void give_one_rank(const comm_rig *rig)
-{
-    (void)rig->comm.api.group_start();
-    give_sum(rig, 0, N, 0);
-    (void)rig->comm.api.group_end();
-}
-
-static void give_different_sizes(const comm_rig *rig)
-{
-    (void)rig->comm.api.group_start();
-    give_sum(rig, 0, N, 0);
-    give_sum(rig, 1, N - 1, 1);
-    (void)rig->comm.api.group_end();
-}
-
-static void give_foreign_stream(const comm_rig *rig)
-{
-    (void)rig->comm.api.group_start();
-    give_sum(rig, 0, N, 0);
-    give_sum(rig, 1, N, 0);
-    (void)rig->comm.api.group_end();
-}
-
-static void test_the_stand_in_finds_what_would_hang(void **state)
-{
-    (void)state;
+    // The second rank's sum, if any, and the stream that it is given.
     static const struct {
-        void (*give)(const comm_rig *rig);
+        bool is_group;
+        size_t n_second;
+        int stream_second;
         const char *breach;
     } plants[] = {
-        {give_outside, "NCCL: one rank of several outside of a group; it would hang"},
-        {give_one_rank, "NCCL: a group without all ranks; it would hang"},
-        {give_different_sizes, "NCCL: ranks that do different things; they would hang"},
-        {give_foreign_stream, "NCCL: a foreign stream"},
+        {false, 0, 0, "NCCL: one rank of several outside of a group; it would hang"},
+        {true, 0, 0, "NCCL: a group without all ranks; it would hang"},
+        {true, N - 1, 1, "NCCL: ranks that do different things; they would hang"},
+        {true, N, 0, "NCCL: a foreign stream"},
     };
     for (size_t i = 0; i < sizeof plants / sizeof *plants; i++) {
         comm_rig rig;
         open_rig(&rig, 2, N);
         assert_int_equal(fxi_comm_open(&rig.comm, rig.all, 2, NULL), FX_OK);
-        plants[i].give(&rig);
+        if (plants[i].is_group) (void)rig.comm.api.group_start();
+        give_sum(&rig, 0, N, 0);
+        if (plants[i].n_second) give_sum(&rig, 1, plants[i].n_second, plants[i].stream_second);
+        if (plants[i].is_group) (void)rig.comm.api.group_end();
         const standin_report r = standin_look();
         assert_int_equal(r.n_breach, 1);
         assert_string_equal(r.breach, plants[i].breach);
@@ -366,20 +337,4 @@ static void test_the_stand_in_finds_what_would_hang(void **state)
     }
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin_test, end_test)
-
-FX_SUITE(test_gpu_comm)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_every_rank_gets_the_sum),
-        TEST(test_with_three_ranks_the_order_depends_on_the_size),
-        TEST(test_every_rank_gets_all_rows),
-        TEST(test_a_sum_waits_for_every_rank),
-        TEST(test_what_is_missing_is_said_in_one_line),
-        TEST(test_every_call_failing_is_one_line_and_leaks_nothing),
-        TEST(test_ranks_are_given_up),
-        TEST(test_names_of_errors),
-        TEST(test_the_stand_in_finds_what_would_hang),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN_EACH(test_gpu_comm, begin_test, end_test)

@@ -4,9 +4,8 @@
 
 #include "gpu/comm/comm.h"
 
-static void test_a_build_without_nccl_says_so_in_one_line(void **state)
+FX_TEST(test_a_build_without_nccl_says_so_in_one_line)
 {
-    (void)state;
     fxi_cu one = {.label = "cuda:0"}, other = {.label = "cuda:1"};
     fxi_cu *const both[] = {&one, &other};
     fxi_comm comm;
@@ -16,9 +15,8 @@ static void test_a_build_without_nccl_says_so_in_one_line(void **state)
     assert_false(fxi_comm_is_open(&comm));
 }
 
-static void test_one_gpu_needs_none(void **state)
+FX_TEST(test_one_gpu_needs_none)
 {
-    (void)state;
     fxi_cu one = {.label = "cuda:0"};
     fxi_cu *const all[] = {&one};
     fxi_comm comm;
@@ -31,11 +29,4 @@ static void test_one_gpu_needs_none(void **state)
     assert_false(fxi_comm_is_open(&comm));
 }
 
-FX_SUITE(test_gpu_comm_none)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_build_without_nccl_says_so_in_one_line),
-        cmocka_unit_test(test_one_gpu_needs_none),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_gpu_comm_none)

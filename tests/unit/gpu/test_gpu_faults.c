@@ -13,8 +13,8 @@
 #include <string.h>
 
 #include "format/model_file.h"
-#include "standin/nccl/standin_nccl.h"
 #include "standin/standin.h"
+#include "standin/standin_nccl.h"
 #include "vtensor/vmm.h"
 
 #define MODEL FX_SOURCE_DIR "/tests/vectors/logits/tiny-q8_0.gguf"
@@ -156,22 +156,23 @@ static void begin_trial(void)
 
 static void assert_nothing_left(const char *when)
 {
-    const standin_report r = standin_look();
-    if (r.n_breach) fail_msg("%s: %s", when, r.breach);
-    if (r.n_stream | r.n_event | r.n_pinned | r.n_module | r.n_graph | r.n_exec | r.n_alloc |
-        r.n_context | r.n_memory | r.n_reservation)
-        fail_msg("%s: something is left", when);
-    if (standin_library_count(&standin_nccl, -1)) fail_msg("%s: a communicator is left", when);
+    if (standin_left()) fail_msg("%s: %s", when, standin_left());
+    if (standin_nccl_look().n_comm) fail_msg("%s: a communicator is left", when);
 }
 
 static float want[N_VOCAB]; // the logits after all tokens
 
+static void must_open(faulty *f)
+{
+    fx_error err = {0};
+    begin_trial();
+    if (open_all(f, &err) != FX_OK) fail_msg("%s", err.text);
+}
+
 static void make_reference(void)
 {
     faulty f;
-    fx_error err = {0};
-    begin_trial();
-    if (open_all(&f, &err) != FX_OK) fail_msg("%s", err.text);
+    must_open(&f);
     must_pass(&f, 0, 3);
     for (int i = 3; i < N_TOK; i++) must_pass(&f, i, i + 1);
     memcpy(want, f.logits, sizeof want);
@@ -214,9 +215,8 @@ static bool fail_loading(const char *symbol, uint64_t i)
     return true;
 }
 
-static void test_a_call_that_fails_while_loading(void **state)
+FX_TEST(test_a_call_that_fails_while_loading)
 {
-    (void)state;
     for (size_t s = 0; s < sizeof loading / sizeof *loading; s++)
         for (uint64_t i = 0; i < 200 && fail_loading(loading[s], i); i += 1 + i / 3) continue;
 }
@@ -250,8 +250,7 @@ static bool fail_pass(uint64_t i)
     bool is_lost = false;
     faulty f;
     fx_error err = {0};
-    begin_trial();
-    if (open_all(&f, &err) != FX_OK) fail_msg("%s", err.text);
+    must_open(&f);
     standin_fail(NULL, i, 1, STANDIN_UNKNOWN);
     for (int from = 0, to; from < N_TOK && !is_lost; from = to) {
         fx_status st = FX_OK;
@@ -269,9 +268,8 @@ static bool fail_pass(uint64_t i)
     return fired;
 }
 
-static void test_a_call_that_fails_in_a_pass(void **state)
+FX_TEST(test_a_call_that_fails_in_a_pass)
 {
-    (void)state;
     make_reference();
     begin_trial();
     for (uint64_t i = 0; i < 4000 && fail_pass(i); i += 1 + i / 16) continue;
@@ -279,7 +277,7 @@ static void test_a_call_that_fails_in_a_pass(void **state)
 
 // ---- two devices -------------------------------------------------------------------------------
 
-static void test_a_call_that_fails_with_two_devices(void **state)
+FX_TEST(test_a_call_that_fails_with_two_devices)
 {
     devices = "cuda:0,cuda:1";
     test_a_call_that_fails_while_loading(state);
@@ -297,7 +295,7 @@ static bool fail_together(uint64_t i)
     fx_status st = FX_OK;
     fx_error err = {0};
     begin_trial();
-    standin_library_fail(&standin_nccl, (int)i, 1);
+    standin_nccl_fail(i, 1);
     const bool is_open = open_all(&f, &err) == FX_OK;
     if (is_open) {
         assert_true(try_pass(&f, 0, 3, &st, &err));
@@ -311,9 +309,8 @@ static bool fail_together(uint64_t i)
     return failed;
 }
 
-static void test_a_call_of_nccl_that_fails(void **state)
+FX_TEST(test_a_call_of_nccl_that_fails)
 {
-    (void)state;
     devices = "cuda:0,cuda:1";
     uint64_t n = 0;
     while (n < 100 && fail_together(n)) n++;
@@ -323,10 +320,8 @@ static void test_a_call_of_nccl_that_fails(void **state)
 
 static void open_two(faulty *f)
 {
-    fx_error err = {0};
     devices = "cuda:0,cuda:1";
-    begin_trial();
-    if (open_all(f, &err) != FX_OK) fail_msg("%s", err.text);
+    must_open(f);
     must_pass(f, 0, 3);
 }
 
@@ -345,9 +340,8 @@ static fx_status submit_astray(faulty *f, fx_error *err)
 
 // A kernel of cuda:1 reads where there is no memory: no call of that device works any more. The
 // other one does not wait for it for ever, and they are lost together.
-static void test_one_lost_device_is_both(void **state)
+FX_TEST(test_one_lost_device_is_both)
 {
-    (void)state;
     faulty f;
     fx_error err = {0};
     open_two(&f);
@@ -362,9 +356,8 @@ static void test_one_lost_device_is_both(void **state)
 
 // It is lost in a pass that nobody waits for: what the ranks do together is ended by force, because
 // the others never come out of their sum by themselves.
-static void test_a_device_lost_at_the_end_is_not_waited_for(void **state)
+FX_TEST(test_a_device_lost_at_the_end_is_not_waited_for)
 {
-    (void)state;
     faulty f;
     fx_error err = {0};
     open_two(&f);
@@ -378,14 +371,12 @@ static void test_a_device_lost_at_the_end_is_not_waited_for(void **state)
 // ---- a lost device -----------------------------------------------------------------------------
 
 // As after an illegal address: every wait answers the same error from now on.
-static void test_a_lost_device_says_why_again(void **state)
+FX_TEST(test_a_lost_device_says_why_again)
 {
-    (void)state;
     faulty f;
     fx_status st;
     fx_error err = {0}, again = {0};
-    begin_trial();
-    if (open_all(&f, &err) != FX_OK) fail_msg("%s", err.text);
+    must_open(&f);
     must_pass(&f, 0, 3);
     standin_fail("cuStreamSynchronize", 0, UINT64_MAX, 700);
     assert_true(try_pass(&f, 3, 4, &st, &err));
@@ -399,9 +390,8 @@ static void test_a_lost_device_says_why_again(void **state)
     close_all(&f);
 }
 
-static void test_too_little_memory_is_one_line(void **state)
+FX_TEST(test_too_little_memory_is_one_line)
 {
-    (void)state;
     faulty f;
     fx_error err = {0};
     begin_trial();
@@ -415,9 +405,8 @@ static void test_too_little_memory_is_one_line(void **state)
 
 // ---- the end -----------------------------------------------------------------------------------
 
-static void test_a_call_that_fails_at_the_end_breaks_nothing(void **state)
+FX_TEST(test_a_call_that_fails_at_the_end_breaks_nothing)
 {
-    (void)state;
     static const char *const ending[] = {"cuMemFree_v2",       "cuMemFreeHost",
                                          "cuStreamDestroy_v2", "cuEventDestroy_v2",
                                          "cuModuleUnload",     "cuGraphDestroy",
@@ -426,9 +415,7 @@ static void test_a_call_that_fails_at_the_end_breaks_nothing(void **state)
                                          "cuStreamSynchronize"};
     for (size_t s = 0; s < sizeof ending / sizeof *ending; s++) {
         faulty f;
-        fx_error err = {0};
-        begin_trial();
-        if (open_all(&f, &err) != FX_OK) fail_msg("%s", err.text);
+        must_open(&f);
         for (int i = 0; i < N_TOK; i++) must_pass(&f, i, i + 1);
         standin_fail(ending[s], 0, 1, STANDIN_UNKNOWN);
         close_all(&f);
@@ -436,18 +423,4 @@ static void test_a_call_that_fails_at_the_end_breaks_nothing(void **state)
     }
 }
 
-FX_SUITE(test_gpu_faults)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_call_that_fails_while_loading),
-        cmocka_unit_test(test_a_call_that_fails_in_a_pass),
-        cmocka_unit_test(test_a_call_that_fails_with_two_devices),
-        cmocka_unit_test(test_a_call_of_nccl_that_fails),
-        cmocka_unit_test(test_one_lost_device_is_both),
-        cmocka_unit_test(test_a_device_lost_at_the_end_is_not_waited_for),
-        cmocka_unit_test(test_a_lost_device_says_why_again),
-        cmocka_unit_test(test_too_little_memory_is_one_line),
-        cmocka_unit_test(test_a_call_that_fails_at_the_end_breaks_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_gpu_faults)

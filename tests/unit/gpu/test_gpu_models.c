@@ -19,59 +19,42 @@
 
 enum { N_TOK = 26 };
 
-static const gpu_way ways[] = {
-    {"one pass", .n_prompt = N_TOK, .chunk = N_TOK},
-    {"one token at a time", .chunk = 1},
-    {"chunks of 7, then decoding", .n_prompt = 21, .chunk = 7},
-    {"without graphs", .n_prompt = 20, .chunk = 16, .no_graphs = true},
-    {"beside three others", .n_prompt = 22, .chunk = 11, .n_other = 3},
-    {"a paged cache", .n_prompt = 22, .chunk = 13, .n_other = 1, .kv = "paged"},
-    {"results not pinned", .n_prompt = 23, .chunk = 23, .unpinned = true},
-};
-
-enum { N_WAY = sizeof ways / sizeof *ways };
-
 static void assert_all_given_back(void)
 {
-    const standin_report r = standin_look();
-    if (r.n_breach) fail_msg("%s", r.breach);
-    assert_false(r.n_stream | r.n_event | r.n_pinned | r.n_module | r.n_graph | r.n_exec |
-                 r.n_alloc | r.n_context | r.n_mapping | r.n_reservation | r.n_memory);
+    if (standin_left()) fail_msg("%s", standin_left());
 }
 
-static void check_way(runner_model m, const gpu_way *way, int n_tok)
+static void check_way(runner_model m, int i_way, int n_tok)
 {
     int n_out;
     float *want = run_plain(m, n_tok, &n_out);
-    check_gpu_model(m, m.path, way, n_tok, want);
+    const gpu_way way = gpu_model_way(i_way, NULL, n_tok);
+    check_gpu_model(m, m.path, &way, n_tok, want);
     free(want);
     assert_all_given_back();
 }
 
-static void test_every_family_gives_the_hosts_bits(void **state)
+FX_TEST(test_every_family_gives_the_hosts_bits)
 {
-    (void)state;
     glob_t found;
     assert_int_equal(glob(MODELS "*.gguf", 0, NULL, &found), 0);
     assert_true(found.gl_pathc > 30);
     for (size_t i = 0; i < found.gl_pathc; i++)
-        check_way((runner_model){found.gl_pathv[i], NULL}, &ways[i % N_WAY], N_TOK);
+        check_way((runner_model){found.gl_pathv[i], NULL}, (int)i % GPU_N_WAY, N_TOK);
     globfree(&found);
 }
 
-static void test_one_model_in_every_way(void **state)
+FX_TEST(test_one_model_in_every_way)
 {
-    (void)state;
-    for (int i = 0; i < N_WAY; i++)
-        check_way((runner_model){MODELS "gemma2.gguf", NULL}, &ways[i], 60);
+    for (int i = 0; i < GPU_N_WAY; i++)
+        check_way((runner_model){MODELS "gemma2.gguf", NULL}, i, 60);
 }
 
-static void test_every_type_of_cache(void **state)
+FX_TEST(test_every_type_of_cache)
 {
-    (void)state;
     static const char *const types[] = {"f32", "bf16"};
     for (int i = 0; i < 2; i++)
-        check_way((runner_model){MODELS "llama.gguf", types[i]}, &ways[2 + i], N_TOK);
+        check_way((runner_model){MODELS "llama.gguf", types[i]}, 2 + i, N_TOK);
 }
 
 static uint64_t count_allocations(void)
@@ -81,9 +64,8 @@ static uint64_t count_allocations(void)
 }
 
 // From the third pass of a kind on, decoding is a copy, a graph and a copy.
-static void test_decoding_is_a_graph_and_allocates_nothing(void **state)
+FX_TEST(test_decoding_is_a_graph_and_allocates_nothing)
 {
-    (void)state;
     static const gpu_way way = {"a graph", .chunk = 1};
     gpu_model_rig g;
     gpu_model_open(&g, (runner_model){MODELS "qwen3moe.gguf", NULL}, &way);
@@ -104,9 +86,8 @@ static void test_decoding_is_a_graph_and_allocates_nothing(void **state)
 }
 
 // There is room for the tables of a cache at its longest from the first pass on.
-static void test_longer_tables_allocate_nothing(void **state)
+FX_TEST(test_longer_tables_allocate_nothing)
 {
-    (void)state;
     static const gpu_way way = {"a paged cache", .chunk = 1, .n_other = 1, .kv = "paged"};
     gpu_model_rig g;
     gpu_model_open(&g, (runner_model){MODELS "llama.gguf", NULL}, &way);
@@ -118,23 +99,11 @@ static void test_longer_tables_allocate_nothing(void **state)
     assert_all_given_back();
 }
 
-static void test_the_storyteller(void **state)
+FX_TEST(test_the_storyteller)
 {
-    (void)state;
     const char *path = FX_SOURCE_DIR "/models/storyteller.gguf";
-    check_way((runner_model){path, NULL}, &ways[4], N_TOK);
-    check_way((runner_model){path, "q8_0"}, &ways[2], N_TOK);
+    check_way((runner_model){path, NULL}, 3, N_TOK);
+    check_way((runner_model){path, "q8_0"}, 2, N_TOK);
 }
 
-FX_SUITE(test_gpu_models)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_family_gives_the_hosts_bits),
-        cmocka_unit_test(test_one_model_in_every_way),
-        cmocka_unit_test(test_every_type_of_cache),
-        cmocka_unit_test(test_decoding_is_a_graph_and_allocates_nothing),
-        cmocka_unit_test(test_longer_tables_allocate_nothing),
-        cmocka_unit_test(test_the_storyteller),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_gpu_models)

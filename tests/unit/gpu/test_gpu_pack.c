@@ -41,9 +41,7 @@ static void close_rig(pack_rig *r)
     fxi_cu_leave(&r->cu);
     fxi_cu_close(&r->cu);
     fxi_pool_destroy(r->pool);
-    const standin_report left = standin_look();
-    if (left.n_breach) fail_msg("%s", left.breach);
-    assert_false(left.n_alloc | left.n_pinned | left.n_event | left.n_stream | left.n_context);
+    if (standin_left()) fail_msg("%s", standin_left());
 }
 
 static char *make_bytes(size_t n)
@@ -78,9 +76,8 @@ static void *take_room(pack_rig *r, size_t n)
     return at;
 }
 
-static void test_bytes_of_any_number_arrive(void **state)
+FX_TEST(test_bytes_of_any_number_arrive)
 {
-    (void)state;
     static const size_t sizes[] = {0,
                                    1,
                                    255,
@@ -141,9 +138,8 @@ static void check_matrix(pack_rig *r, const matrix_case *c)
 
 // In calls of several parts, with a last panel that is not full, and with panels so large that a
 // buffer holds one.
-static void test_matrices_arrive_packed(void **state)
+FX_TEST(test_matrices_arrive_packed)
 {
-    (void)state;
     static const matrix_case cases[] = {{FXI_F32, 40, 37, 37},     {FXI_BF16, 96, 64, 16},
                                         {FXI_Q8_0, 64, 50, 32},    {FXI_Q4_K, 256, 33, 16},
                                         {FXI_Q6_K, 512, 48, 48},   {FXI_F32, 1 << 17, 40, 40},
@@ -156,9 +152,8 @@ static void test_matrices_arrive_packed(void **state)
 }
 
 // A panel that a buffer does not hold makes the buffers larger.
-static void test_a_large_panel_makes_buffers_larger(void **state)
+FX_TEST(test_a_large_panel_makes_buffers_larger)
 {
-    (void)state;
     static const matrix_case c = {FXI_F32, 1 << 18, 17, 17};
     pack_rig r;
     open_rig(&r);
@@ -168,9 +163,8 @@ static void test_a_large_panel_makes_buffers_larger(void **state)
     close_rig(&r);
 }
 
-static void test_pieces_share_an_allocation(void **state)
+FX_TEST(test_pieces_share_an_allocation)
 {
-    (void)state;
     pack_rig r;
     fx_error err = {0};
     char *last = NULL;
@@ -186,9 +180,8 @@ static void test_pieces_share_an_allocation(void **state)
 }
 
 // Where the estimate does not fit, the piece alone is taken.
-static void test_an_estimate_is_no_demand(void **state)
+FX_TEST(test_an_estimate_is_no_demand)
 {
-    (void)state;
     pack_rig r;
     void *at;
     fx_error err = {0};
@@ -200,14 +193,4 @@ static void test_an_estimate_is_no_demand(void **state)
     close_rig(&r);
 }
 
-FX_SUITE(test_gpu_pack)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bytes_of_any_number_arrive),
-        cmocka_unit_test(test_matrices_arrive_packed),
-        cmocka_unit_test(test_a_large_panel_makes_buffers_larger),
-        cmocka_unit_test(test_pieces_share_an_allocation),
-        cmocka_unit_test(test_an_estimate_is_no_demand),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_gpu_pack)

@@ -1,6 +1,6 @@
 // test_gpu_ranks.c - several GPUs that compute one model together: in the CPU's order of sums they
 // have the bits of hosts that do so, and in any fixed order they have bits of their own, whatever
-// the batch, the chunking of the prompt and the sequences beside it.
+// the batch, the chunking of the prompt and the other sequences.
 //
 // It runs on the stand-ins for the driver, which has four devices, and for NCCL, whose order of
 // three addends depends on how many numbers there are, as the library's does.
@@ -13,26 +13,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "standin/nccl/standin_nccl.h"
 #include "standin/standin.h"
+#include "standin/standin_nccl.h"
 #include "unit/model/host_ranks.h"
 #include "unit/model/small_model.h"
 
 #define MODELS FX_SOURCE_DIR "/tests/vectors/models/"
 
 enum { N_TOK = 26 };
-
-static const gpu_way ways[] = {
-    {"one pass", .n_prompt = N_TOK, .chunk = N_TOK},
-    {"one token at a time", .chunk = 1},
-    {"chunks of 7, then decoding", .n_prompt = 21, .chunk = 7},
-    {"beside three others", .n_prompt = 22, .chunk = 11, .n_other = 3},
-    {"results not pinned", .n_prompt = 23, .chunk = 23, .unpinned = true},
-    {"beside two others", .n_prompt = 20, .chunk = 20, .n_other = 2},
-    {"without graphs", .n_prompt = 20, .chunk = 20, .n_other = 2, .no_graphs = true},
-};
-
-enum { N_WAY = sizeof ways / sizeof *ways };
 
 static int begin_test(void **state)
 {
@@ -45,11 +33,8 @@ static int begin_test(void **state)
 static int end_test(void **state)
 {
     (void)state;
-    const standin_report r = standin_look();
-    if (r.n_breach) print_error("%s\n", r.breach);
-    return r.n_breach || r.n_stream || r.n_event || r.n_pinned || r.n_module || r.n_alloc ||
-           r.n_context || r.n_mapping || r.n_reservation || r.n_memory ||
-           standin_library_count(&standin_nccl, -1);
+    if (standin_left()) print_error("%s\n", standin_left());
+    return standin_left() || standin_nccl_look().n_comm;
 }
 
 // The reference: as many hosts, which add in plain C.
@@ -66,8 +51,9 @@ static float *run_hosts(runner_model m, int n_rank, int n_tok)
 static const char *const lists[] = {NULL, "cuda:0", "cuda:0,cuda:1", "cuda:2,cuda:0,cuda:1",
                                     "cuda:0,cuda:1,cuda:2,cuda:3"};
 
-static void check_exact(runner_model m, int n_rank, gpu_way way)
+static void check_exact(runner_model m, int n_rank, int i_way)
 {
+    gpu_way way = gpu_model_way(i_way, NULL, N_TOK);
     float *want = run_hosts(m, n_rank, N_TOK);
     way.ranks = lists[n_rank];
     check_gpu_model(m, m.path, &way, N_TOK, want);
@@ -76,18 +62,18 @@ static void check_exact(runner_model m, int n_rank, gpu_way way)
 
 // ---- exact -------------------------------------------------------------------------------------
 
-static void test_models_of_many_kinds(void **state)
+FX_TEST(test_models_of_many_kinds)
 {
-    (void)state;
     static const struct {
         const char *file;
         int n_rank;
     } models[] = {{"gemma2.gguf", 2},   {"qwen3.gguf", 2}, {"gpt2.gguf", 3}, {"gptneox.gguf", 3},
                   {"stablelm.gguf", 3}, {"llama.gguf", 3}, {"phi2.gguf", 3}, {"bert.gguf", 3}};
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        if (!suite_takes(i, 2)) continue;
         char path[256];
         snprintf(path, sizeof path, MODELS "%s", models[i].file);
-        check_exact((runner_model){path, NULL}, models[i].n_rank, ways[i % N_WAY]);
+        check_exact((runner_model){path, NULL}, models[i].n_rank, (int)i % GPU_N_RANK_WAY);
     }
 }
 
@@ -100,11 +86,10 @@ static const small_model halves = {.shape = {"", 2, 128, 8, 4, 64, 160, 300, fal
 static const small_model mixture = {
     .shape = {"", 2, 64, 4, 2, 32, 96, 300, false}, .type = FXI_Q8_0, .n_expert = 4, .n_used = 2};
 
-static void test_quantized_weights_and_caches(void **state)
+FX_TEST(test_quantized_weights_and_caches)
 {
-    (void)state;
     small_model_write("gpu-ranks.gguf", &quantized);
-    check_exact((runner_model){"gpu-ranks.gguf", "q8_0"}, 2, ways[2]);
+    check_exact((runner_model){"gpu-ranks.gguf", "q8_0"}, 2, 2);
     remove("gpu-ranks.gguf");
 }
 
@@ -112,31 +97,29 @@ static void test_quantized_weights_and_caches(void **state)
 static const small_model few_heads = {.shape = {"", 2, 128, 8, 2, 64, 160, 300, false},
                                       .type = FXI_F16};
 
-static void test_devices_may_have_the_same_kv_head(void **state)
+FX_TEST(test_devices_may_have_the_same_kv_head)
 {
-    (void)state;
     small_model_write("gpu-ranks.gguf", &few_heads);
-    check_exact((runner_model){"gpu-ranks.gguf", NULL}, 4, ways[2]);
-    check_exact((runner_model){"gpu-ranks.gguf", NULL}, 4, ways[3]);
+    check_exact((runner_model){"gpu-ranks.gguf", NULL}, 4, 2);
+    check_exact((runner_model){"gpu-ranks.gguf", NULL}, 4, 3);
     remove("gpu-ranks.gguf");
 }
 
-static void test_experts_are_cut(void **state)
+FX_TEST(test_experts_are_cut)
 {
-    (void)state;
     small_model_write("gpu-ranks.gguf", &mixture);
-    check_exact((runner_model){"gpu-ranks.gguf", NULL}, 2, ways[3]);
+    check_exact((runner_model){"gpu-ranks.gguf", NULL}, 2, 3);
     remove("gpu-ranks.gguf");
 }
 
-static void test_one_rank_is_that_gpu_alone(void **state)
+FX_TEST(test_one_rank_is_that_gpu_alone)
 {
-    (void)state;
     int n_out;
-    for (int i = 0; i < N_WAY; i++) {
+    for (int i = 0; i < GPU_N_RANK_WAY; i++) {
+        if (!suite_takes((size_t)i, 3)) continue;
         const runner_model m = {MODELS "gemma2.gguf", NULL};
         float *want = run_plain(m, N_TOK, &n_out);
-        gpu_way way = ways[i];
+        gpu_way way = gpu_model_way(i, NULL, N_TOK);
         way.ranks = "cuda:1";
         check_gpu_model(m, m.path, &way, N_TOK, want);
         free(want);
@@ -145,50 +128,43 @@ static void test_one_rank_is_that_gpu_alone(void **state)
 
 // ---- batch-invariant ---------------------------------------------------------------------------
 
-static float *run_mma(runner_model m, const char *ranks, gpu_way way)
+static float *run_mma(const char *ranks, int i_way)
 {
-    gpu_model_rig g;
-    way.math = "batch-invariant";
+    int n;
+    gpu_way way = gpu_model_way(i_way, "batch-invariant", N_TOK);
     way.ranks = ranks;
-    gpu_model_open(&g, m, &way);
-    gpu_model_run(&g, &way, N_TOK);
-    float *out = malloc((size_t)g.r.n_out * sizeof *out);
-    memcpy(out, g.out, (size_t)g.r.n_out * sizeof *out);
-    gpu_model_close(&g);
-    return out;
+    return gpu_model_logits((runner_model){"gpu-ranks.gguf", NULL}, &way, N_TOK, &n);
 }
 
-static void check_mma(const char *ranks, int n_vocab)
+static void check_mma(int n_rank, int n_vocab)
 {
-    const runner_model m = {"gpu-ranks.gguf", NULL};
-    float *want = run_mma(m, ranks, ways[0]);
-    for (int i = 1; i < N_WAY; i++) {
-        float *got = run_mma(m, ranks, ways[i]);
+    float *want = run_mma(lists[n_rank], 0);
+    for (int i = 1; i < GPU_N_RANK_WAY; i++) {
+        if (!suite_takes((size_t)(i + n_rank), 4)) continue; // a way each
+        float *got = run_mma(lists[n_rank], i);
         if (memcmp(got, want, (size_t)n_vocab * sizeof *got) != 0)
-            fail_msg("%s: %s gives other bits", ranks ? ranks : "cuda:0", ways[i].what);
+            fail_msg("%s: way %d gives other bits", lists[n_rank], i);
         free(got);
     }
     free(want);
 }
 
-static void test_the_law_depends_on_nothing_but_the_ranks(void **state)
+FX_TEST(test_bits_depend_on_nothing_but_the_ranks)
 {
-    (void)state;
     small_model_write("gpu-ranks.gguf", &halves);
-    check_mma("cuda:0,cuda:1", 300);
-    check_mma("cuda:0,cuda:1,cuda:2,cuda:3", 300);
+    check_mma(2, 300);
+    check_mma(4, 300);
     remove("gpu-ranks.gguf");
 }
 
-static void test_two_add_by_the_library_and_four_by_a_kernel(void **state)
+FX_TEST(test_two_add_by_the_library_and_four_by_a_kernel)
 {
-    (void)state;
     small_model_write("gpu-ranks.gguf", &halves);
-    free(run_mma((runner_model){"gpu-ranks.gguf", NULL}, "cuda:0,cuda:1", ways[0]));
+    free(run_mma("cuda:0,cuda:1", 0));
     const standin_nccl_report two = standin_nccl_look();
     assert_true(two.n_sum > 0 && two.n_gather == 0);
     standin_nccl_reset();
-    free(run_mma((runner_model){"gpu-ranks.gguf", NULL}, lists[4], ways[0]));
+    free(run_mma(lists[4], 0));
     const standin_nccl_report four = standin_nccl_look();
     assert_true(four.n_sum == 0 && four.n_gather > 0);
     remove("gpu-ranks.gguf");
@@ -229,7 +205,7 @@ static void must_decode(gpu_model_rig *g, int pos, float *logits)
 }
 
 // From the third pass of a kind on, decoding launches no kernel: there is a graph before each sum,
-// and one behind the last.
+// and one after the last.
 static void check_graphs(const char *ranks, int n_rank)
 {
     static float want[N_PASS][N_SEQ * N_VOCAB], got[N_SEQ * N_VOCAB];
@@ -256,9 +232,8 @@ static void check_graphs(const char *ranks, int n_rank)
     gpu_model_close(&g);
 }
 
-static void test_decoding_is_a_graph_up_to_each_sum(void **state)
+FX_TEST(test_decoding_is_a_graph_up_to_each_sum)
 {
-    (void)state;
     check_graphs("cuda:0,cuda:1", 2);
     check_graphs(lists[4], 4);
 }
@@ -283,23 +258,22 @@ static bool fail_one_call(const char *ranks, uint64_t i, const float *want)
     return fired;
 }
 
-static void test_a_failed_call_leaves_ranks_together(void **state)
+FX_TEST(test_a_failed_call_leaves_ranks_together)
 {
-    (void)state;
     static float want[N_SEQ * N_VOCAB];
     const char *const ranks = lists[4];
     gpu_model_rig g;
     open_together(&g, ranks, false);
     for (int i = 0; i < N_PASS; i++) must_decode(&g, i, want);
     gpu_model_close(&g);
-    for (uint64_t i = 0; i < 4000 && fail_one_call(ranks, i, want); i += 2 + i / 4) continue;
+    for (uint64_t i = 0; i < 4000 && fail_one_call(ranks, i, want);)
+        i += suite_is_long() ? 2 + i / 4 : 3 + 2 * i;
 }
 
 // ---- names -------------------------------------------------------------------------------------
 
-static void test_bad_lists_are_refused(void **state)
+FX_TEST(test_bad_lists_are_refused)
 {
-    (void)state;
     static const struct {
         const char *list, *want;
     } bad[] = {
@@ -320,21 +294,4 @@ static void test_bad_lists_are_refused(void **state)
     }
 }
 
-#define RANKS_TEST(name) cmocka_unit_test_setup_teardown(name, begin_test, end_test)
-
-FX_SUITE(test_gpu_ranks)
-{
-    const struct CMUnitTest tests[] = {
-        RANKS_TEST(test_models_of_many_kinds),
-        RANKS_TEST(test_quantized_weights_and_caches),
-        RANKS_TEST(test_devices_may_have_the_same_kv_head),
-        RANKS_TEST(test_experts_are_cut),
-        RANKS_TEST(test_one_rank_is_that_gpu_alone),
-        RANKS_TEST(test_the_law_depends_on_nothing_but_the_ranks),
-        RANKS_TEST(test_two_add_by_the_library_and_four_by_a_kernel),
-        RANKS_TEST(test_decoding_is_a_graph_up_to_each_sum),
-        RANKS_TEST(test_a_failed_call_leaves_ranks_together),
-        RANKS_TEST(test_bad_lists_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN_EACH(test_gpu_ranks, begin_test, end_test)

@@ -72,3 +72,8 @@ void guarded_free(void *p)
     munmap(b->map, b->n_map);
     free(b);
 }
+
+void guarded_free_each(void *const *p, size_t n)
+{
+    for (size_t i = 0; i < n; i++) guarded_free(p[i]);
+}

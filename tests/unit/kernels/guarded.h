@@ -20,5 +20,9 @@ void *guarded_new(size_t n_bytes);
 // Frees memory of guarded_new, or of malloc. Aborts if what lies between the buffer and the page on
 // its other side was written to.
 void guarded_free(void *p);
+void guarded_free_each(void *const *p, size_t n);
+
+#define guarded_free_all(...) \
+    guarded_free_each((void *[]){__VA_ARGS__}, sizeof((void *[]){__VA_ARGS__}) / sizeof(void *))
 
 #endif

@@ -3,16 +3,12 @@
 #ifndef KERNELS_TEST_H
 #define KERNELS_TEST_H
 
+#include "unit/cmocka_all.h"
+
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/number/rng.h"
 #include "guarded.h"

@@ -67,8 +67,7 @@ static inline layer layer_make(plan p, char *raw, float *x)
 
 static inline void layer_free(layer *l)
 {
-    guarded_free(l->w.data), guarded_free(l->raw), guarded_free(l->x), guarded_free(l->want);
-    guarded_free(l->act.q), guarded_free(l->act.d), guarded_free(l->act.sum);
+    guarded_free_all(l->w.data, l->raw, l->x, l->want, l->act.q, l->act.d, l->act.sum);
 }
 
 // The activations from token t on.

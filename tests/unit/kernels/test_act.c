@@ -11,9 +11,8 @@ static double ulps(float got, double exact)
     return fabs((double)got - exact) / step;
 }
 
-static void test_expf_is_near(void **state)
+FX_TEST(test_expf_is_near)
 {
-    (void)state;
     double worst = 0;
     for (uint32_t i = 0; i < 400000; i++) {
         float x = -105 + (float)i * (194.0f / 400000);
@@ -25,9 +24,8 @@ static void test_expf_is_near(void **state)
     assert_true(worst <= 1.5);
 }
 
-static void test_expf_at_the_ends(void **state)
+FX_TEST(test_expf_at_the_ends)
 {
-    (void)state;
     assert_true(fxi_expf(0) == 1 && fxi_expf(-0.0f) == 1);
     assert_true(fxi_expf(-INFINITY) == 0 && fxi_expf(-1e30f) == 0 && fxi_expf(-104) == 0);
     assert_true(isinf(fxi_expf(INFINITY)) && isinf(fxi_expf(88.73f)));
@@ -55,9 +53,8 @@ static double farthest(float (*fn)(float), exact_fn *exact, float most)
     return worst;
 }
 
-static void test_tanhf_is_near(void **state)
+FX_TEST(test_tanhf_is_near)
 {
-    (void)state;
     double worst = farthest(fxi_tanhf, tanh, 12);
     print_message("tanhf: at most %.3f units in the last place off\n", worst);
     assert_true(worst <= 2);
@@ -65,9 +62,8 @@ static void test_tanhf_is_near(void **state)
     assert_true(fxi_tanhf(-0.0f) == 0);
 }
 
-static void test_erff_is_near(void **state)
+FX_TEST(test_erff_is_near)
 {
-    (void)state;
     double worst = farthest(fxi_erff, erf, 6);
     print_message("erff: at most %.3f units in the last place off\n", worst);
     assert_true(worst <= 2);
@@ -97,9 +93,8 @@ static double exact_relu(double x)
     return fmax(x, 0);
 }
 
-static void test_activations_are_near(void **state)
+FX_TEST(test_activations_are_near)
 {
-    (void)state;
     static exact_fn *const exact[] = {[FXI_ACT_SILU] = exact_silu,
                                       [FXI_ACT_GELU] = exact_gelu,
                                       [FXI_ACT_GELU_ERF] = exact_gelu_erf,
@@ -117,9 +112,8 @@ static void test_activations_are_near(void **state)
 }
 
 // Far from 0 the result is x or 0, never NaN.
-static void test_activations_far_from_zero(void **state)
+FX_TEST(test_activations_far_from_zero)
 {
-    (void)state;
     static const float far[] = {90, 1e5f, 1e12f, 1e25f, 3e38f};
     for (int a = FXI_ACT_SILU; a <= FXI_ACT_RELU; a++)
         for (int i = 0; i < 5; i++) {
@@ -129,9 +123,8 @@ static void test_activations_far_from_zero(void **state)
         }
 }
 
-static void test_clamped_gate(void **state)
+FX_TEST(test_clamped_gate)
 {
-    (void)state;
     for (int i = -50; i <= 50; i++)
         for (int k = -50; k <= 50; k++) {
             float gate = (float)i / 4, up = (float)k / 4, y;
@@ -142,9 +135,8 @@ static void test_clamped_gate(void **state)
         }
 }
 
-static void test_softcap_is_near(void **state)
+FX_TEST(test_softcap_is_near)
 {
-    (void)state;
     for (int i = -3000; i < 3000; i++) {
         float x = (float)i / 10, y = x;
         ref_path()->softcap(&y, 30, 1);
@@ -178,12 +170,11 @@ static void row_same_bits(const fxi_kernels *k, int n, spread s, float scale)
     ref_path()->softcap(want, 50, n);
     k->softcap(y, 50, n);
     assert_same(k->name, y, want, len);
-    guarded_free(a), guarded_free(b), guarded_free(want), guarded_free(y);
+    guarded_free_all(a, b, want, y);
 }
 
-static void test_rows_have_refs_bits(void **state)
+FX_TEST(test_rows_have_refs_bits)
 {
-    (void)state;
     static const int sizes[] = {1, 5, 15, 16, 17, 31, 32, 100, 2051};
     static const float scales[] = {1, 4, 10, 100};
     const fxi_kernels *k;
@@ -193,18 +184,4 @@ static void test_rows_have_refs_bits(void **state)
                 for (int m = 0; m < 4; m++) row_same_bits(k, sizes[i], (spread)s, scales[m]);
 }
 
-FX_SUITE(test_act)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_expf_is_near),
-        cmocka_unit_test(test_expf_at_the_ends),
-        cmocka_unit_test(test_tanhf_is_near),
-        cmocka_unit_test(test_erff_is_near),
-        cmocka_unit_test(test_activations_are_near),
-        cmocka_unit_test(test_activations_far_from_zero),
-        cmocka_unit_test(test_clamped_gate),
-        cmocka_unit_test(test_softcap_is_near),
-        cmocka_unit_test(test_rows_have_refs_bits),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_act)

@@ -103,7 +103,7 @@ static cache cache_make(const setup *s, layout how, spread sp)
 
 static void cache_free(cache *c)
 {
-    guarded_free(c->mem), guarded_free(c->table);
+    guarded_free_all(c->mem, c->table);
 }
 
 // Keys or values of one position and KV head. to: [head_dim]
@@ -191,7 +191,7 @@ static void attend_in_parts(const fxi_kernels *k, const setup *s, const cache *c
             k->attention_part(&a, end > step ? end - step : 0, end, part);
         k->attention_merge(&a, part);
     }
-    guarded_free(scratch), guarded_free(part);
+    guarded_free_all(scratch, part);
 }
 
 static double exact_score(const fxi_attn *a, const float *q, const float *key)
@@ -235,9 +235,8 @@ static void assert_near(const setup *s, const cache *c, const float *q, float *g
     }
 }
 
-static void test_ref_is_near_double(void **state)
+FX_TEST(test_ref_is_near_double)
 {
-    (void)state;
     static const setup setups[] = {{8, 1, 1, 0, FXI_F16, 2, PLAIN},
                                    {64, 2, 3, 14, FXI_BF16, 2, PLAIN},
                                    {80, 1, 8, 250, FXI_F16, 2, PLAIN},
@@ -293,9 +292,8 @@ static const int head_dims[] = {6, 8, 10, 16, 24, 64, 80, 96, 112, 128, 160, 192
 enum { N_HEAD_DIM = sizeof head_dims / sizeof head_dims[0] };
 
 // Every head size and group size, each with other token counts and positions.
-static void test_paths_have_refs_bits(void **state)
+FX_TEST(test_paths_have_refs_bits)
 {
-    (void)state;
     static const int pos[] = {0, 7, 15, 16, 40, 250, 310};
     int i = 0;
     for (int h = 0; h < N_HEAD_DIM; h++)
@@ -307,9 +305,8 @@ static void test_paths_have_refs_bits(void **state)
         }
 }
 
-static void test_around_borders(void **state)
+FX_TEST(test_around_borders)
 {
-    (void)state;
     static const int pos[] = {0,   1,   14,  15,  16,  17,  31,  240, 247, 248, 249, 254,
                               255, 256, 257, 270, 272, 503, 511, 512, 513, 760, 767, 768};
     for (size_t i = 0; i < sizeof pos / sizeof pos[0]; i++)
@@ -321,9 +318,8 @@ static void test_around_borders(void **state)
 }
 
 // Every type in every layout: a layout changes nothing but addresses.
-static void test_layouts_have_the_same_bits(void **state)
+FX_TEST(test_layouts_have_the_same_bits)
 {
-    (void)state;
     for (int i = 0; i < 4; i++) {
         setup s = {64, 3, 3, 300, types[i], 2, PLAIN};
         size_t n = n_number(&s);
@@ -335,14 +331,13 @@ static void test_layouts_have_the_same_bits(void **state)
             same_bits(&s, (layout)how, EVEN);
             cache_free(&c);
         }
-        guarded_free(q), guarded_free(want), guarded_free(out);
+        guarded_free_all(q, want, out);
     }
 }
 
 // Windows that end within, at and next to segments and panels, some wider than the sequence.
-static void test_windows(void **state)
+FX_TEST(test_windows)
 {
-    (void)state;
     static const int windows[] = {1, 2, 15, 16, 17, 63, 100, 255, 256, 257, 300, 512, 600, 5000};
     static const int pos[] = {0, 14, 100, 254, 255, 300, 511, 512, 777, 1030};
     static const int dims[] = {64, 24, 80, 128};
@@ -359,9 +354,8 @@ static void test_windows(void **state)
 }
 
 // Caps, sinks, windows and attention to later positions, alone and together.
-static void test_kinds_of_attention(void **state)
+FX_TEST(test_kinds_of_attention)
 {
-    (void)state;
     static const int pos[] = {0, 9, 250, 530};
     for (int i = 0; i < 64; i++) {
         setup s = {i % 3 ? 64 : 112, 1 + i % 4, 1 + i * 7 % 19, pos[i / 16],
@@ -371,6 +365,7 @@ static void test_kinds_of_attention(void **state)
         if (i & 2) s.sinks = true;
         if (i & 4) s.window = 20 + 60 * (i / 8);
         if (i & 8) s.n_after = 1 + 37 * (i % 11);
+        if (!suite_takes((size_t)(i - i / 16), 4)) continue; // every kind, at one position
         same_bits(&s, (layout)(i % N_LAYOUT), (spread)(i / 2 % N_SPREAD));
     }
 }
@@ -389,9 +384,8 @@ static float farthest(const setup *s, const setup *other)
     return most;
 }
 
-static void test_extras_that_change_nothing(void **state)
+FX_TEST(test_extras_that_change_nothing)
 {
-    (void)state;
     const setup s = {64, 1, 3, 500, FXI_F32, 1, PLAIN};
     setup other = s;
     other.window = 503;
@@ -409,9 +403,8 @@ static void test_extras_that_change_nothing(void **state)
 }
 
 // Positions that no token of a call attends to are never touched: their pages are not readable.
-static void test_window_needs_no_cache_before_it(void **state)
+FX_TEST(test_window_needs_no_cache_before_it)
 {
-    (void)state;
     setup s = {64, 2, 3, 1000, FXI_F16, 2, 300, 0, false, 0};
     const size_t row = row_bytes(&s), n_pos = 1008, plane = n_pos * row, size = N_PLANE * plane;
     const int n_absent = (1000 - 299) / 16 * 16; // whole pages of 4096 bytes
@@ -434,9 +427,8 @@ static void test_window_needs_no_cache_before_it(void **state)
     guarded_free(q), guarded_free(want), guarded_free(out), munmap(c.mem, size);
 }
 
-static void test_first_segment(void **state)
+FX_TEST(test_first_segment)
 {
-    (void)state;
     for (int pos = 0; pos < 1100; pos += 7)
         for (int window = 0; window < 1100; window += window < 4 ? 1 : 13) {
             const fxi_attn a = {.pos = pos, .window = window};
@@ -447,9 +439,8 @@ static void test_first_segment(void **state)
 }
 
 // The most tokens of a call, across a segment's border.
-static void test_most_tokens(void **state)
+FX_TEST(test_most_tokens)
 {
-    (void)state;
     for (int group = 1; group <= 8; group *= 8) {
         setup s = {32, group, FXI_ATTN_MAX_TOK, 240, FXI_F16, 2, PLAIN};
         same_bits(&s, SPLIT, EVEN);
@@ -458,22 +449,21 @@ static void test_most_tokens(void **state)
 
 // Rows of many heads, which are prefetched in smaller and smaller blocks: prefetching must end
 // where the cache does, and the list of lines must fit the scratch.
-static void test_wide_rows(void **state)
+FX_TEST(test_wide_rows)
 {
-    (void)state;
     static const setup setups[] = {
         {128, 1, 1, 800, FXI_F16, 32, PLAIN},  {128, 1, 1, 600, FXI_F32, 32, PLAIN},
         {96, 1, 2, 530, FXI_BF16, 16, PLAIN},  {64, 2, 1, 700, FXI_Q8_0, 31, PLAIN},
         {80, 1, 1, 513, FXI_F16, 9, PLAIN},    {24, 3, 3, 510, FXI_F32, 7, PLAIN},
         {256, 2, 1, 1100, FXI_BF16, 8, PLAIN}, {32, 5, 1, 900, FXI_F16, 24, PLAIN}};
     for (size_t i = 0; i < sizeof setups / sizeof setups[0]; i++)
-        for (int how = 0; how < N_LAYOUT; how += 2) same_bits(&setups[i], (layout)how, EVEN);
+        for (size_t how = 0; how < N_LAYOUT; how += 2)
+            if (suite_takes(how / 2 + i, 3)) same_bits(&setups[i], (layout)how, EVEN);
 }
 
 // Scores that rise from segment to segment, so far apart that most weights vanish.
-static void test_steep_scores(void **state)
+FX_TEST(test_steep_scores)
 {
-    (void)state;
     setup s = {32, 2, 4, 700, FXI_F16, 2, PLAIN};
     cache c = cache_make(&s, SPLIT, EVEN);
     size_t n = n_number(&s);
@@ -489,21 +479,4 @@ static void test_steep_scores(void **state)
     guarded_free(q), guarded_free(want), guarded_free(out), cache_free(&c);
 }
 
-FX_SUITE(test_attention)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ref_is_near_double),
-        cmocka_unit_test(test_paths_have_refs_bits),
-        cmocka_unit_test(test_around_borders),
-        cmocka_unit_test(test_layouts_have_the_same_bits),
-        cmocka_unit_test(test_windows),
-        cmocka_unit_test(test_kinds_of_attention),
-        cmocka_unit_test(test_extras_that_change_nothing),
-        cmocka_unit_test(test_window_needs_no_cache_before_it),
-        cmocka_unit_test(test_first_segment),
-        cmocka_unit_test(test_most_tokens),
-        cmocka_unit_test(test_wide_rows),
-        cmocka_unit_test(test_steep_scores),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_attention)

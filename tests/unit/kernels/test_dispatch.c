@@ -2,26 +2,23 @@
 #include "kernels_test.h"
 #include "suite.h"
 
-static void test_ref_is_always_there(void **state)
+FX_TEST(test_ref_is_always_there)
 {
-    (void)state;
     assert_non_null(ref_path());
     assert_string_equal(ref_path()->name, "ref");
     assert_non_null(fxi_kernels_get(NULL));
 }
 
-static void test_unknown_paths_are_null(void **state)
+FX_TEST(test_unknown_paths_are_null)
 {
-    (void)state;
     assert_null(fxi_kernels_get("avx"));
     assert_null(fxi_kernels_get(""));
     assert_null(fxi_kernels_get("REF"));
 }
 
 // The best path is the widest one that runs.
-static void test_best_is_the_last_fast_path(void **state)
+FX_TEST(test_best_is_the_last_fast_path)
 {
-    (void)state;
     const fxi_kernels *best = ref_path(), *k;
     for (int i = 0; (k = fast_path(i)); i++) best = k;
     assert_ptr_equal(fxi_kernels_get(NULL), best);
@@ -52,9 +49,8 @@ static void table_is_full(const fxi_kernels *k)
     }
 }
 
-static void test_every_table_is_full(void **state)
+FX_TEST(test_every_table_is_full)
 {
-    (void)state;
     const fxi_kernels *k;
     table_is_full(ref_path());
     for (int i = 0; (k = fast_path(i)); i++) {
@@ -63,13 +59,4 @@ static void test_every_table_is_full(void **state)
     }
 }
 
-FX_SUITE(test_dispatch)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ref_is_always_there),
-        cmocka_unit_test(test_unknown_paths_are_null),
-        cmocka_unit_test(test_best_is_the_last_fast_path),
-        cmocka_unit_test(test_every_table_is_full),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_dispatch)

@@ -27,7 +27,7 @@ static rows rows_make(int n)
 
 static void rows_free(rows *r)
 {
-    guarded_free(r->x), guarded_free(r->w), guarded_free(r->b), guarded_free(r->y);
+    guarded_free_all(r->x, r->w, r->b, r->y);
 }
 
 static void run_norms(const fxi_kernels *k, const rows *r)
@@ -57,7 +57,7 @@ static void run_rope(const fxi_kernels *k, const rows *r)
         float *cos = random_floats((size_t)n_pair, EVEN, 5);
         float *sin = random_floats((size_t)n_pair, EVEN, 6);
         k->rope(r->y, 1, r->n, n_pair, cos, sin);
-        guarded_free(cos), guarded_free(sin);
+        guarded_free_all(cos, sin);
     }
 }
 
@@ -74,12 +74,11 @@ static void run_stores(const fxi_kernels *k, const rows *r)
     float *d = floats((size_t)r->n / 32);
     int32_t *sum = guarded_new((size_t)r->n / 16 * sizeof *sum);
     k->quant_q8(r->x, r->n, q, d, sum);
-    guarded_free(q), guarded_free(d), guarded_free(sum);
+    guarded_free_all(q, d, sum);
 }
 
-static void test_rows_stay_in_bounds(void **state)
+FX_TEST(test_rows_stay_in_bounds)
 {
-    (void)state;
     static void (*const runs[])(const fxi_kernels *k, const rows *r) = {run_norms, run_elements,
                                                                         run_rope, run_stores};
     const fxi_kernels *k;
@@ -108,9 +107,8 @@ static void layer_stays_in_bounds(fxi_dtype type, int n_in, int n_out, int n_tok
 }
 
 // Of every type, at shapes that fill no panel, group, tile or block of k.
-static void test_linear_layers_stay_in_bounds(void **state)
+FX_TEST(test_linear_layers_stay_in_bounds)
 {
-    (void)state;
     static const int n_tok[] = {1, 2, 3, 5, 8, 9, 13, 33};
     for (int side = 0; side < 2; side++) {
         guarded_set_side(sides[side]);
@@ -159,13 +157,11 @@ static void attention_stays_in_bounds(const fxi_kernels *k, fxi_dtype type, int 
     k->attention(&a);
     k->attention_part(&a, 0, n_segment, part);
     k->attention_merge(&a, part);
-    guarded_free(cache), guarded_free(q), guarded_free(out), guarded_free(scratch);
-    guarded_free(part);
+    guarded_free_all(cache, q, out, scratch, part);
 }
 
-static void test_attention_stays_in_bounds(void **state)
+FX_TEST(test_attention_stays_in_bounds)
 {
-    (void)state;
     static const fxi_dtype kinds[] = {FXI_F32, FXI_F16, FXI_BF16, FXI_Q8_0};
     static const int dims[] = {1, 8, 16, 20, 32, 48, 64, 96, 100}, at[] = {0, 5, 15, 63, 255, 300};
     const fxi_kernels *k;
@@ -197,9 +193,8 @@ static bool dies_of_add(float *y, const float *x, int n)
     return WIFSIGNALED(status);
 }
 
-static void test_the_guards_catch_one_number(void **state)
+FX_TEST(test_the_guards_catch_one_number)
 {
-    (void)state;
     if (!fast_path(0)) skip();
     for (int side = 0; side < 2; side++) {
         guarded_set_side(sides[side]);
@@ -207,18 +202,9 @@ static void test_the_guards_catch_one_number(void **state)
         float *x = floats(16), *y = floats(17);
         assert_false(dies_of_add(y, x, 16));
         assert_true(dies_of_add(y, x - before, 17));
-        guarded_free(x), guarded_free(y);
+        guarded_free_all(x, y);
     }
     guarded_set_side(GUARD_END);
 }
 
-FX_SUITE(test_kernel_bounds)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rows_stay_in_bounds),
-        cmocka_unit_test(test_linear_layers_stay_in_bounds),
-        cmocka_unit_test(test_attention_stays_in_bounds),
-        cmocka_unit_test(test_the_guards_catch_one_number),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_kernel_bounds)

@@ -86,7 +86,7 @@ static void output_is_near(const layer *l, const float *weight, size_t o)
     }
 }
 
-static void test_ref_is_near_double(void **state)
+FX_TEST(test_ref_is_near_double)
 {
     layers *all = *state;
     for (int i = 0; i < all->n; i++) {
@@ -101,7 +101,7 @@ static void test_ref_is_near_double(void **state)
     }
 }
 
-static void test_paths_have_refs_bits(void **state)
+FX_TEST(test_paths_have_refs_bits)
 {
     layers *all = *state;
     for (int i = 0; i < all->n; i++) paths_same_bits(&all->of[i]);
@@ -125,12 +125,11 @@ static void check_rows(fxi_dtype type, shape s, int group)
             if (!isnan(want[k]) || !isnan(got[k]))
                 assert_same(fxi_dtype_find(type)->name, got + k, want + k, 1);
     }
-    guarded_free(w.data), guarded_free(raw), guarded_free(want), guarded_free(got);
+    guarded_free_all(w.data, raw, want, got);
 }
 
-static void test_rows_come_back(void **state)
+FX_TEST(test_rows_come_back)
 {
-    (void)state;
     for (int t = 0; t < N_TYPE; t++)
         for (int i = 0; i < N_SHAPE; i++)
             for (int g = 0; g < count_groups(types[t]); g++)
@@ -157,13 +156,13 @@ static void random_cuts(const fxi_kernels *k, const layer *l, int n_tok, uint64_
     guarded_free(y);
 }
 
-static void test_cuts_change_no_bit(void **state)
+FX_TEST(test_cuts_change_no_bit)
 {
     layers *all = *state;
     const fxi_kernels *k;
     for (int i = 0; i < all->n; i++) {
         random_cuts(ref_path(), &all->of[i], 7, 0);
-        for (uint64_t seed = 1; seed < 4; seed++)
+        for (uint64_t seed = 1; seed < (suite_is_long() ? 4 : 2); seed++)
             for (int p = 0; (k = fast_path(p)); p++) random_cuts(k, &all->of[i], MAX_TOK, seed);
     }
 }
@@ -186,11 +185,12 @@ static void parts_same_bits(const fxi_kernels *k, const layer *l)
     guarded_free(y);
 }
 
-static void test_parts_are_layers(void **state)
+FX_TEST(test_parts_are_layers)
 {
     layers *all = *state;
     const fxi_kernels *k;
     for (int i = 0; i < all->n; i++) {
+        if (!suite_takes((size_t)i, 4)) continue; // there are three groups
         parts_same_bits(ref_path(), &all->of[i]);
         for (int p = 0; (k = fast_path(p)); p++) parts_same_bits(k, &all->of[i]);
     }
@@ -231,9 +231,8 @@ static layer layer_big(plan p)
 // More than is prepared together: for block types 384 tokens, or as many blocks of 512 along k. For
 // 16-bit types so many tokens that weights are widened first. Calls of small batches, of those that
 // just fit with copies of their last token, of more than 24 tokens, and of more than fit.
-static void test_layers_too_big_to_prepare(void **state)
+FX_TEST(test_layers_too_big_to_prepare)
 {
-    (void)state;
     static const plan plans[] = {{FXI_F32, 2100, 85, 40, 4},     {FXI_F16, 1072, 85, 300, 2},
                                  {FXI_BF16, 2051, 85, 300, 4},   {FXI_F32, 2100, 85, 40, 2},
                                  {FXI_F16, 1072, 85, 300, 4},    {FXI_BF16, 2051, 85, 300, 2},
@@ -266,9 +265,8 @@ static void assert_size(fxi_dtype type, int n_in, int n_out, int group, size_t n
     assert_int_equal(fxi_linear_bytes(&w), n_byte);
 }
 
-static void test_sizes_are_whole_lines(void **state)
+FX_TEST(test_sizes_are_whole_lines)
 {
-    (void)state;
     assert_int_equal(fxi_linear_n_panel(1), 1);
     assert_int_equal(fxi_linear_n_panel(16), 1);
     assert_int_equal(fxi_linear_n_panel(17), 2);
@@ -288,16 +286,4 @@ static void test_sizes_are_whole_lines(void **state)
         }
 }
 
-FX_SUITE(test_linear)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sizes_are_whole_lines),
-        cmocka_unit_test(test_ref_is_near_double),
-        cmocka_unit_test(test_rows_come_back),
-        cmocka_unit_test(test_paths_have_refs_bits),
-        cmocka_unit_test(test_cuts_change_no_bit),
-        cmocka_unit_test(test_parts_are_layers),
-        cmocka_unit_test(test_layers_too_big_to_prepare),
-    };
-    return cmocka_run_group_tests(tests, layers_make, layers_free);
-}
+FX_RUN_GROUP(test_linear, layers_make, layers_free)

@@ -136,15 +136,13 @@ static void near_exact(const layer *l)
         }
 }
 
-static void test_ref_is_near_exact(void **state)
+FX_TEST(test_ref_is_near_exact)
 {
-    (void)state;
     for_each_type(near_exact);
 }
 
-static void test_paths_have_refs_bits(void **state)
+FX_TEST(test_paths_have_refs_bits)
 {
-    (void)state;
     for_each_type(paths_same_bits);
 }
 
@@ -160,18 +158,9 @@ static void rows_same_bits(const layer *l)
     }
 }
 
-static void test_rows_come_back(void **state)
+FX_TEST(test_rows_come_back)
 {
-    (void)state;
     for_each_type(rows_same_bits);
 }
 
-FX_SUITE(test_linear_extreme)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ref_is_near_exact),
-        cmocka_unit_test(test_paths_have_refs_bits),
-        cmocka_unit_test(test_rows_come_back),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_linear_extreme)

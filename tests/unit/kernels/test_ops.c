@@ -80,12 +80,11 @@ static void row_same_bits(row_op *op, int n, spread s)
         op(k, a, b, n, y);
         assert_same(k->name, y, want, (size_t)n);
     }
-    guarded_free(a), guarded_free(b), guarded_free(want), guarded_free(y);
+    guarded_free_all(a, b, want, y);
 }
 
-static void test_rows_have_refs_bits(void **state)
+FX_TEST(test_rows_have_refs_bits)
 {
-    (void)state;
     static row_op *const ops[] = {op_rms_norm,        op_rms_norm_in_place, op_add,   op_layer_norm,
                                   op_layer_norm_bias, op_add_scaled,        op_scale, op_store_kv};
     for (int o = 0; o < 8; o++)
@@ -94,9 +93,8 @@ static void test_rows_have_refs_bits(void **state)
 }
 
 // Ties, numbers that round to inf, the smallest numbers, and NaN.
-static void test_bf16_rounds_as_base_does(void **state)
+FX_TEST(test_bf16_rounds_as_base_does)
 {
-    (void)state;
     static const uint32_t bits[] = {0x3f808000, 0x3f818000, 0x3f808001, 0xbf817fff, 0x7f7fffff,
                                     0xff7f8000, 0x7f800000, 0x7f800001, 0xffc00000, 0x00008000,
                                     0x00018000, 0x00000001, 0x80000000, 0x7fffffff, 0x3f7fffff};
@@ -112,9 +110,8 @@ static void test_bf16_rounds_as_base_does(void **state)
     }
 }
 
-static void test_rms_norm_is_near(void **state)
+FX_TEST(test_rms_norm_is_near)
 {
-    (void)state;
     for (int i = 0; i < N_SIZE; i++) {
         int n = sizes[i];
         float *x = random_floats((size_t)n, EVEN, 7), *w = random_floats((size_t)n, EVEN, 8);
@@ -127,7 +124,7 @@ static void test_rms_norm_is_near(void **state)
             double want = (double)x[k] * scale * (double)w[k];
             assert_true(fabs((double)y[k] - want) <= 1e-5 * fabs(want));
         }
-        guarded_free(x), guarded_free(w), guarded_free(y);
+        guarded_free_all(x, w, y);
     }
 }
 
@@ -145,20 +142,18 @@ static void layer_norm_is_near(int n, bool with_bias)
         if (with_bias) want += (double)b[k];
         assert_true(fabs((double)y[k] - want) <= 1e-5);
     }
-    guarded_free(x), guarded_free(w), guarded_free(b), guarded_free(y);
+    guarded_free_all(x, w, b, y);
 }
 
-static void test_layer_norm_is_near(void **state)
+FX_TEST(test_layer_norm_is_near)
 {
-    (void)state;
     for (int i = 0; i < N_SIZE; i++) layer_norm_is_near(sizes[i], true);
     for (int i = 0; i < N_SIZE; i++) layer_norm_is_near(sizes[i], false);
 }
 
 // Every f16 number and the midpoints between neighbours.
-static void test_store_f16_every_number(void **state)
+FX_TEST(test_store_f16_every_number)
 {
-    (void)state;
     enum { N = 2 * 0x7c00 };
     float *x = floats(N);
     uint16_t *want = guarded_new(N * sizeof *want), *h = guarded_new(N * sizeof *h);
@@ -172,7 +167,7 @@ static void test_store_f16_every_number(void **state)
         k->store_kv[FXI_F16](x, N, h);
         assert_memory_equal(h, want, N * sizeof *h);
     }
-    guarded_free(x), guarded_free(want), guarded_free(h);
+    guarded_free_all(x, want, h);
 }
 
 // ---- rope --------------------------------------------------------------------------------------
@@ -192,21 +187,19 @@ static void rope_same_bits(int head_dim, int n_pair)
         k->rope(y, N_HEAD, head_dim, n_pair, cos_, sin_);
         assert_same(k->name, y, want, n);
     }
-    guarded_free(x), guarded_free(want), guarded_free(y), guarded_free(cos_), guarded_free(sin_);
+    guarded_free_all(x, want, y, cos_, sin_);
 }
 
-static void test_rope_has_refs_bits(void **state)
+FX_TEST(test_rope_has_refs_bits)
 {
-    (void)state;
     static const int head_dims[] = {2, 8, 16, 32, 48, 64, 80, 96, 128};
     for (int i = 0; i < 9; i++)
         for (int n_pair = 1; n_pair <= head_dims[i] / 2; n_pair++)
             rope_same_bits(head_dims[i], n_pair);
 }
 
-static void test_rope_turns(void **state)
+FX_TEST(test_rope_turns)
 {
-    (void)state;
     float x[6] = {1, 0, 0, 1, 7, 8};
     const float c[2] = {0.6f, 0.6f}, s[2] = {0.8f, 0.8f};
     ref_path()->rope(x, 1, 6, 2, c, s);
@@ -234,9 +227,8 @@ static float *q8_input(int scale)
     return x;
 }
 
-static void test_quant_has_refs_bits(void **state)
+FX_TEST(test_quant_has_refs_bits)
 {
-    (void)state;
     q8_row *want = guarded_new(sizeof *want), *got = guarded_new(sizeof *got);
     const fxi_kernels *k;
     for (int scale = -145; scale < 80; scale++) {
@@ -248,12 +240,11 @@ static void test_quant_has_refs_bits(void **state)
         }
         guarded_free(x);
     }
-    guarded_free(want), guarded_free(got);
+    guarded_free_all(want, got);
 }
 
-static void test_quant_is_near(void **state)
+FX_TEST(test_quant_is_near)
 {
-    (void)state;
     q8_row *r = guarded_new(sizeof *r);
     for (int scale = -100; scale < 80; scale += 9) {
         float *x = q8_input(scale);
@@ -272,18 +263,4 @@ static void test_quant_is_near(void **state)
     guarded_free(r);
 }
 
-FX_SUITE(test_ops)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rows_have_refs_bits),
-        cmocka_unit_test(test_bf16_rounds_as_base_does),
-        cmocka_unit_test(test_rms_norm_is_near),
-        cmocka_unit_test(test_layer_norm_is_near),
-        cmocka_unit_test(test_store_f16_every_number),
-        cmocka_unit_test(test_rope_has_refs_bits),
-        cmocka_unit_test(test_rope_turns),
-        cmocka_unit_test(test_quant_has_refs_bits),
-        cmocka_unit_test(test_quant_is_near),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_ops)

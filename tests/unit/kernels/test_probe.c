@@ -6,9 +6,8 @@
 
 enum { N_FLOAT = 4096, N_ROUND = 1000 };
 
-static void test_loops_answer_positive_numbers(void **state)
+FX_TEST(test_loops_answer_positive_numbers)
 {
-    (void)state;
     const fxi_probe_loops *loops = fxi_probe_loops_get();
     float *ones = guarded_new(N_FLOAT * sizeof *ones);
     for (int i = 0; i < N_FLOAT; i++) ones[i] = 1;
@@ -50,16 +49,10 @@ static void check_figures(int n_thread)
         near(found.int8_gop_s[i], loops->int8 ? rounds_per_ns * loops->int8[i].op : 0);
 }
 
-static void test_figures_follow_the_clock(void **state)
+FX_TEST(test_figures_follow_the_clock)
 {
-    (void)state;
     check_figures(1);
     check_figures(2);
 }
 
-FX_SUITE(test_probe)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_loops_answer_positive_numbers),
-                                       cmocka_unit_test(test_figures_follow_the_clock)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_probe)

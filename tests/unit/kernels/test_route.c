@@ -35,9 +35,8 @@ static void check_route(const float *logits, int n, int n_used, fxi_route_norm n
     if (norm == FXI_ROUTE_CHOSEN) assert_true(fabs(total - 1) < 1e-5);
 }
 
-static void test_route_is_near_double(void **state)
+FX_TEST(test_route_is_near_double)
 {
-    (void)state;
     static const int sizes[] = {1, 2, 8, 17, 60, 64, 128, 256};
     for (int i = 0; i < 8; i++)
         for (int n_used = 1; n_used <= sizes[i]; n_used += 1 + n_used / 3)
@@ -52,9 +51,8 @@ static void test_route_is_near_double(void **state)
             }
 }
 
-static void test_equal_logits_choose_the_first(void **state)
+FX_TEST(test_equal_logits_choose_the_first)
 {
-    (void)state;
     const float logits[5] = {1, 2, 2, -1, 2};
     int expert[3];
     float weight[3];
@@ -65,9 +63,8 @@ static void test_equal_logits_choose_the_first(void **state)
     for (int i = 0; i < 3; i++) assert_true(weight[i] == 1.0f / 3);
 }
 
-static void test_sigmoid_is_near_double(void **state)
+FX_TEST(test_sigmoid_is_near_double)
 {
-    (void)state;
     for (int i = -8000; i <= 8000; i++) {
         const double x = (double)i / 100, want = 1 / (1 + exp(-x)); // of f32's range
         assert_true(fabs((double)fxi_sigmoid((float)x) - want) <= 1e-5 * want);
@@ -75,12 +72,4 @@ static void test_sigmoid_is_near_double(void **state)
     assert_true(fxi_sigmoid(0) == 0.5f && fxi_sigmoid(1000) == 1 && fxi_sigmoid(-1000) == 0);
 }
 
-FX_SUITE(test_route)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sigmoid_is_near_double),
-        cmocka_unit_test(test_route_is_near_double),
-        cmocka_unit_test(test_equal_logits_choose_the_first),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_route)

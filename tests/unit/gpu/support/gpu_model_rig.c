@@ -99,7 +99,7 @@ void gpu_model_run(gpu_model_rig *g, const gpu_way *way, int n_tok)
     for (int from = 0; from < n_tok;) {
         int n = from < n_prompt ? n_prompt - from : 1;
         if (n > chunk) n = chunk;
-        const bool wants = from >= n_prompt || from + n == n_tok; // who decodes wants each row
+        const bool wants = from >= n_prompt || from + n == n_tok; // decoding wants each row
         runner_pass(&g->r, &g->v, from, n, wants, g->out);
         from += n;
     }
@@ -124,9 +124,10 @@ gpu_way gpu_model_way(int i, const char *math, int n_tok)
         {"one pass", .n_prompt = n_tok, .chunk = n_tok},
         {"one token at a time", .chunk = 1},
         {"chunks of 7, then decoding", .n_prompt = n_tok - n_tok / 6, .chunk = 7},
-        {"beside three others", .n_prompt = n_tok - 3, .chunk = n_tok / 2, .n_other = 3},
+        {"with three others", .n_prompt = n_tok - 3, .chunk = n_tok / 2, .n_other = 3},
+        {"without graphs", .n_prompt = n_tok - 4, .chunk = 17, .n_other = 2, .no_graphs = true},
+        {"results not pinned", .n_prompt = n_tok - 3, .chunk = n_tok - 3, .unpinned = true},
         {"a paged cache", .n_prompt = n_tok - 2, .chunk = n_tok - 3, .n_other = 1, .kv = "paged"},
-        {"without graphs", .n_prompt = n_tok - 4, .chunk = 17, .no_graphs = true},
     };
     gpu_way way = ways[i];
     way.math = math;
@@ -153,6 +154,6 @@ void check_gpu_model(runner_model m, const char *what, const gpu_way *way, int n
     gpu_model_open(&g, m, way);
     gpu_model_run(&g, way, n_tok);
     if (memcmp(g.out, want, (size_t)g.r.n_out * sizeof *want) != 0)
-        fail_msg("%s: %s: the GPU gives other bits than the host", what, way->what);
+        fail_msg("%s: %s: other bits", what, way->what);
     gpu_model_close(&g);
 }

@@ -12,7 +12,7 @@ typedef struct gpu_way {
     const char *what;
     int n_prompt;      // tokens of the prompt; the rest is decoded, token by token
     int chunk;         // tokens of the prompt in one pass
-    int n_other;       // sequences beside it
+    int n_other;       // other sequences in each pass
     const char *kv;    // manager; NULL: vtensor
     const char *math;  // NULL: exact
     const char *ranks; // a list of devices: they share the model out; NULL: cuda:0 has all of it
@@ -38,15 +38,15 @@ void gpu_model_run(gpu_model_rig *g, const gpu_way *way, int n_tok);
 // The same of a rig that is opened and closed for it, allocated; *n_out of them.
 float *gpu_model_logits(runner_model m, const gpu_way *way, int n_tok, int *n_out);
 
-// The ways in which arithmetic of a GPU's own is tried with n_tok tokens, the first of them one
-// pass over all.
-enum { GPU_N_WAY = 6 };
+// Ways to run n_tok tokens, the first of them one pass over all. math: as in gpu_way. Ranks run in
+// the first GPU_N_RANK_WAY, without pages.
+enum { GPU_N_WAY = 7, GPU_N_RANK_WAY = 6 };
 gpu_way gpu_model_way(int i, const char *math, int n_tok);
 
 // A small model for it; callers change what they try.
 small_model gpu_tiny_model(fxi_dtype type);
 
-// Fails unless the GPU gives the same bits as the host, in this way.
+// Fails unless the logits in this way have the bits of `want`.
 void check_gpu_model(runner_model m, const char *what, const gpu_way *way, int n_tok,
                      const float *want);
 

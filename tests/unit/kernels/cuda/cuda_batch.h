@@ -7,6 +7,9 @@
 
 enum { LAYER = 1, N_PLANE = 4, BLOCK_SHIFT = 4 };
 
+// Flags of a batch: attention has sinks, or sees later positions; the cache is paged.
+enum { SINKS = 1, BOTH_WAYS = 2, PAGED = 4 };
+
 // The shapes of a batch, all of whose sequences have the same number of new tokens.
 typedef struct batch_shape {
     int head_dim, n_head, n_kv_head;
@@ -15,7 +18,7 @@ typedef struct batch_shape {
     int pos[3];
     int window;
     float softcap;
-    bool sinks, both_ways, is_paged;
+    unsigned flags;
 } batch_shape;
 
 typedef struct batch {
@@ -44,7 +47,7 @@ static inline void lay_cache(batch *b, int i)
     const size_t row = kv_row_bytes(s), n_tok = (size_t)cached_tok(s, i);
     const int n_block = (int)n_tok / 16 + 1;
     fxi_kv_view *v = &b->seq[i].view[1];
-    if (!s->is_paged) {
+    if (!(s->flags & PAGED)) {
         b->mem[i] = zeroed(N_PLANE * n_tok, row);
         *v = (fxi_kv_view){
             .base = b->mem[i], .plane_stride_bytes = n_tok * row, .tok_stride_bytes = row};
@@ -82,7 +85,7 @@ static inline batch batch_new(const batch_shape *s)
         b.seq[i] = (fxi_cuda_seq){.row0 = i * s->n_tok,
                                   .n_tok = s->n_tok,
                                   .pos = s->pos[i],
-                                  .n_pos = s->both_ways ? cached_tok(s, i) : 0};
+                                  .n_pos = s->flags & BOTH_WAYS ? cached_tok(s, i) : 0};
         lay_cache(&b, i);
         fill_cache(&b, i);
     }
@@ -114,7 +117,7 @@ static inline fxi_cuda_attn_args attn_args_of(const batch *b, const attn_call *c
                                 .q = c->q,
                                 .out = c->out,
                                 .part = c->part,
-                                .sink = s->sinks ? c->sink : NULL,
+                                .sink = s->flags & SINKS ? c->sink : NULL,
                                 .n_head = s->n_head,
                                 .n_kv_head = s->n_kv_head,
                                 .head_dim = s->head_dim,
@@ -166,8 +169,7 @@ static inline void attn_call_run(const attn_call *c, const batch_shape *s, fxi_c
 
 static inline void attn_call_free(attn_call *c)
 {
-    guarded_free(c->q), guarded_free(c->out), guarded_free(c->sink), guarded_free(c->part),
-        guarded_free(c->tile);
+    guarded_free_all(c->q, c->out, c->sink, c->part, c->tile);
 }
 
 #endif

@@ -53,8 +53,7 @@ static inline fxi_cuda_act act_new(size_t n_row, size_t n)
 
 static inline void act_release(fxi_cuda_act *a)
 {
-    guarded_free(a->x), guarded_free(a->f16), guarded_free(a->b16), guarded_free(a->q),
-        guarded_free(a->d), guarded_free(a->sum);
+    guarded_free_all(a->x, a->f16, a->b16, a->q, a->d, a->sum);
 }
 
 static inline void assert_quantised(const fxi_cuda_act *a, const float *want, size_t n)
@@ -66,7 +65,7 @@ static inline void assert_quantised(const fxi_cuda_act *a, const float *want, si
     assert_memory_equal(a->q, q, n);
     assert_memory_equal(a->d, d, n / 32 * sizeof *d);
     assert_memory_equal(a->sum, sum, n / 16 * sizeof *sum);
-    guarded_free(q), guarded_free(d), guarded_free(sum);
+    guarded_free_all(q, d, sum);
 }
 
 // Every form of `a` has these n numbers, rounded as it is.

@@ -42,7 +42,7 @@ static void check_attention(const batch_shape *s, int n_block, int n_want)
     attn_call_run(&c, s, FXI_CUDA_CPU_EXACT);
     for (int i = 0; i < s->n_seq; i++)
         for (int t = s->n_tok - n_want; t < s->n_tok; t++)
-            host_token(&b, i, t, s->sinks ? c.sink : NULL, c.q, want);
+            host_token(&b, i, t, s->flags & SINKS ? c.sink : NULL, c.q, want);
     assert_same(n_block ? "spread" : "walked", c.out, want, c.n);
     guarded_free(want);
     attn_call_free(&c);
@@ -50,92 +50,34 @@ static void check_attention(const batch_shape *s, int n_block, int n_want)
 }
 
 static const batch_shape shapes[] = {
-    {.head_dim = 16,
-     .n_head = 4,
-     .n_kv_head = 2,
-     .type = FXI_F16,
-     .n_tok = 3,
-     .n_seq = 3,
-     .pos = {0, 700, 254}},
-    {.head_dim = 20,
-     .n_head = 6,
-     .n_kv_head = 1,
-     .type = FXI_F32,
-     .n_tok = 5,
-     .n_seq = 2,
-     .pos = {509, 3},
-     .softcap = 4,
-     .is_paged = true},
-    {.head_dim = 64,
-     .n_head = 4,
-     .n_kv_head = 4,
-     .type = FXI_BF16,
-     .n_tok = 1,
-     .n_seq = 3,
-     .pos = {0, 255, 256},
-     .sinks = true,
-     .is_paged = true},
-    {.head_dim = 32,
-     .n_head = 20,
-     .n_kv_head = 1,
-     .type = FXI_Q8_0,
-     .n_tok = 2,
-     .n_seq = 2,
-     .pos = {300, 31},
-     .sinks = true},
-    {.head_dim = 8,
-     .n_head = 2,
-     .n_kv_head = 1,
-     .type = FXI_F16,
-     .n_tok = 40,
-     .n_seq = 2,
-     .pos = {522, 10},
-     .window = 33},
-    {.head_dim = 16,
-     .n_head = 2,
-     .n_kv_head = 2,
-     .type = FXI_F16,
-     .n_tok = 300,
-     .n_seq = 1,
-     .both_ways = true},
-    {.head_dim = 16,
-     .n_head = 2,
-     .n_kv_head = 2,
-     .type = FXI_F32,
-     .n_tok = 270,
-     .n_seq = 1,
-     .window = 20,
-     .both_ways = true},
-    {.head_dim = 288,
-     .n_head = 1,
-     .n_kv_head = 1,
-     .type = FXI_Q8_0,
-     .n_tok = 2,
-     .n_seq = 1,
-     .pos = {270}},
+    {16, 4, 2, FXI_F16, 3, 3, {0, 700, 254}, 0, 0, 0},
+    {20, 6, 1, FXI_F32, 5, 2, {509, 3}, 0, 4, PAGED},
+    {64, 4, 4, FXI_BF16, 1, 3, {0, 255, 256}, 0, 0, SINKS | PAGED},
+    {32, 20, 1, FXI_Q8_0, 2, 2, {300, 31}, 0, 0, SINKS},
+    {8, 2, 1, FXI_F16, 40, 2, {522, 10}, 33, 0, 0},
+    {16, 2, 2, FXI_F16, 300, 1, {0}, 0, 0, BOTH_WAYS},
+    {16, 2, 2, FXI_F32, 270, 1, {0}, 20, 0, BOTH_WAYS},
+    {288, 1, 1, FXI_Q8_0, 2, 1, {270}, 0, 0, 0},
 };
 enum { N_SHAPE = sizeof shapes / sizeof *shapes };
 
-static void test_attention_has_the_bits_of_ref(void **state)
+FX_TEST(test_attention_has_the_bits_of_ref)
 {
-    (void)state;
     for (int i = 0; i < N_SHAPE; i++) {
         check_attention(&shapes[i], 0, shapes[i].n_tok);
         check_attention(&shapes[i], 1 << 20, shapes[i].n_tok);
     }
 }
 
-static void test_wanted_rows_alone_are_computed(void **state)
+FX_TEST(test_wanted_rows_alone_are_computed)
 {
-    (void)state;
     check_attention(&shapes[0], 0, 1);
     check_attention(&shapes[0], 1 << 20, 2);
 }
 
 // A plan that has no room for partial results walks.
-static void test_a_plan_keeps_to_its_room(void **state)
+FX_TEST(test_a_plan_keeps_to_its_room)
 {
-    (void)state;
     const fxi_cuda_seq seq[2] = {{.n_tok = 1, .pos = 1000}, {.n_tok = 1, .pos = 600}};
     fxi_cuda_tile tile[2];
     fxi_cuda_plan p = {.n_head = 8, .n_kv_head = 2, .n_block = 100, .max_part = 8 * 4};
@@ -164,7 +106,7 @@ static heads heads_new(const batch *b)
 
 static void heads_free(heads *h)
 {
-    guarded_free(h->q), guarded_free(h->k), guarded_free(h->v);
+    guarded_free_all(h->q, h->k, h->v);
 }
 
 // What is done to the heads of a row, and whether any of it is absent.
@@ -257,34 +199,21 @@ static void check_store(const batch_shape *s, int bits, int n_idle)
             for (int t = 0; t < cached_tok(s, i); t++)
                 assert_memory_equal(fxi_kv_row(&gpu.seq[i].view[1], p, t),
                                     fxi_kv_row(&host.seq[i].view[1], p, t), kv_row_bytes(s));
-    guarded_free(w.bias), guarded_free(w.w), guarded_free(w.cos), guarded_free(w.sin),
-        guarded_free(w.gain);
+    guarded_free_all(w.bias, w.w, w.cos, w.sin, w.gain);
     heads_free(&want), heads_free(&got);
     batch_free(&host), batch_free(&gpu);
 }
 
-static void test_stored_rows_have_the_bits_of_ref(void **state)
+FX_TEST(test_stored_rows_have_the_bits_of_ref)
 {
-    (void)state;
     for (int bits = 0; bits < 32; bits++)
         for (int i = 0; i < 4; i++) check_store(&shapes[i], bits, 0);
 }
 
 // A graph's grid has room for more rows than there are.
-static void test_live_rows_alone_are_stored(void **state)
+FX_TEST(test_live_rows_alone_are_stored)
 {
-    (void)state;
     for (int i = 0; i < 4; i++) check_store(&shapes[i], 31, 1);
 }
 
-FX_SUITE(test_cuda_attention)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_attention_has_the_bits_of_ref),
-        cmocka_unit_test(test_wanted_rows_alone_are_computed),
-        cmocka_unit_test(test_a_plan_keeps_to_its_room),
-        cmocka_unit_test(test_stored_rows_have_the_bits_of_ref),
-        cmocka_unit_test(test_live_rows_alone_are_stored),
-    };
-    return cmocka_run_group_tests(tests, open_kernels, NULL);
-}
+FX_RUN_GROUP(test_cuda_attention, open_kernels, NULL)

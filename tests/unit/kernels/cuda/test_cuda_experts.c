@@ -35,13 +35,11 @@ static void check_route(mixture m, fxi_route_norm norm, bool has_ties)
     }
     assert_memory_equal(chosen, want, used * sizeof *want);
     assert_same("share", share, want_share, used);
-    guarded_free(x), guarded_free(bias), guarded_free(chosen), guarded_free(want),
-        guarded_free(share), guarded_free(want_share);
+    guarded_free_all(x, bias, chosen, want, share, want_share);
 }
 
-static void test_the_router_chooses_as_the_host(void **state)
+FX_TEST(test_the_router_chooses_as_the_host)
 {
-    (void)state;
     static const mixture all[] = {{5, 8, 2}, {3, 60, 4},  {2, 128, 8},
                                   {3, 1, 1}, {2, 33, 33}, {1, 512, 10}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -78,17 +76,15 @@ static void check_places(mixture m)
     guarded_free(all);
 }
 
-static void test_choices_are_placed_by_expert_and_row(void **state)
+FX_TEST(test_choices_are_placed_by_expert_and_row)
 {
-    (void)state;
     check_places((mixture){1, 4, 2});
     check_places((mixture){37, 8, 2});
     check_places((mixture){9, 300, 4});
 }
 
-static void test_rows_are_gathered_in_all_forms(void **state)
+FX_TEST(test_rows_are_gathered_in_all_forms)
 {
-    (void)state;
     enum { N_ROW = 4, N_PLACE = 7, N = 64 };
     static const int32_t row[N_PLACE] = {3, 0, 0, 2, 1, 3, 2};
     float *x = random_floats(N_ROW * N, EVEN, 1), *want = floats(N_PLACE * N);
@@ -102,7 +98,7 @@ static void test_rows_are_gathered_in_all_forms(void **state)
     assert_act("gather", &a.to, want, N_PLACE * N);
     act_release(&from);
     act_release(&a.to);
-    guarded_free(x), guarded_free(want);
+    guarded_free_all(x, want);
 }
 
 // ---- the sum -----------------------------------------------------------------------------------
@@ -160,24 +156,12 @@ static void check_sum(bool has_bias, bool has_shared)
     launch(FXI_CUDA_COMBINE, &a);
     for (int row = 0; row < ROWS; row++) host_sum(&d, row, has_bias, has_shared, want + row * DIM);
     assert_same("combine", a.y, want, ROWS * DIM);
-    guarded_free(d.ex), guarded_free(d.bias), guarded_free(d.share), guarded_free(d.shared),
-        guarded_free(d.shared_bias), guarded_free(d.gate);
-    guarded_free(want), guarded_free(a.y);
+    guarded_free_all(d.ex, d.bias, d.share, d.shared, d.shared_bias, d.gate, want, a.y);
 }
 
-static void test_results_are_summed_in_the_order_of_choice(void **state)
+FX_TEST(test_results_are_summed_in_the_order_of_choice)
 {
-    (void)state;
     for (int bits = 0; bits < 4; bits++) check_sum(bits & 1, bits & 2);
 }
 
-FX_SUITE(test_cuda_experts)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_router_chooses_as_the_host),
-        cmocka_unit_test(test_choices_are_placed_by_expert_and_row),
-        cmocka_unit_test(test_rows_are_gathered_in_all_forms),
-        cmocka_unit_test(test_results_are_summed_in_the_order_of_choice),
-    };
-    return cmocka_run_group_tests(tests, open_kernels, NULL);
-}
+FX_RUN_GROUP(test_cuda_experts, open_kernels, NULL)

@@ -25,7 +25,7 @@ static void check_layer(plan p)
                               .y = floats(n)};
     launch(fxi_cuda_linear_find(p.type, FXI_CUDA_CPU_EXACT, p.n_tok), &a);
     assert_same(fxi_dtype_find(p.type)->name, a.y, l.want, n);
-    guarded_free((void *)a.w.data), guarded_free(a.y);
+    guarded_free_all((void *)a.w.data, a.y);
     layer_free(&l);
 }
 
@@ -35,9 +35,8 @@ static int whole_blocks(fxi_dtype type, int n_in)
     return (n_in + n - 1) / n * n;
 }
 
-static void test_every_type_has_the_bits_of_ref(void **state)
+FX_TEST(test_every_type_has_the_bits_of_ref)
 {
-    (void)state;
     static const int shapes[][3] = {{1, 1, 1}, {37, 17, 3}, {288, 16, 9}, {1056, 40, 1}};
     for (int t = 0; t < N_TYPE; t++)
         for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
@@ -46,16 +45,14 @@ static void test_every_type_has_the_bits_of_ref(void **state)
 }
 
 // More rows than blocks in the grid's second dimension, so that a block goes on with others.
-static void test_many_rows(void **state)
+FX_TEST(test_many_rows)
 {
-    (void)state;
     check_layer((plan){FXI_F16, 5, 3, 64 * 8 + 11, 0});
     check_layer((plan){FXI_Q4_0, 32, 3, 64 * 8 + 11, 0});
 }
 
-static void test_live_rows_alone_are_written(void **state)
+FX_TEST(test_live_rows_alone_are_written)
 {
-    (void)state;
     layer l = random_layer((plan){FXI_Q5_1, 64, 20, 12, 0});
     const int32_t live = 9;
     fxi_cuda_linear_args a = {.w = packed(FXI_Q5_1, 64, 20, l.raw),
@@ -67,7 +64,7 @@ static void test_live_rows_alone_are_written(void **state)
     launch(FXI_CUDA_LINEAR_Q5_1, &a);
     assert_same("live", a.y, l.want, 9 * 20);
     for (int i = 9 * 20; i < 12 * 20; i++) assert_true(a.y[i] == 0);
-    guarded_free((void *)a.w.data), guarded_free(a.y);
+    guarded_free_all((void *)a.w.data, a.y);
     layer_free(&l);
 }
 
@@ -101,12 +98,11 @@ static void check_experts(fxi_dtype type)
     launch(fxi_cuda_linear_find(type, FXI_CUDA_CPU_EXACT, N_ROW), &a);
     assert_same("experts", a.y, want, (size_t)N_ROW * N_OUT);
     act_release(&a.a);
-    guarded_free(all), guarded_free(x), guarded_free(want), guarded_free(a.y);
+    guarded_free_all(all, x, want, a.y);
 }
 
-static void test_experts_read_their_rows(void **state)
+FX_TEST(test_experts_read_their_rows)
 {
-    (void)state;
     check_experts(FXI_BF16);
     check_experts(FXI_Q4_K);
     check_experts(FXI_MXFP4);
@@ -132,26 +128,15 @@ static void check_table(fxi_dtype type, bool is_packed)
     assert_act(fxi_dtype_find(type)->name, &a.out, want, (size_t)N_ROW * (size_t)n);
     if (is_packed) guarded_free((void *)table.data);
     act_release(&a.out);
-    guarded_free(raw), guarded_free(want);
+    guarded_free_all(raw, want);
 }
 
-static void test_rows_of_tables(void **state)
+FX_TEST(test_rows_of_tables)
 {
-    (void)state;
     for (int t = 0; t < N_TYPE; t++) {
         check_table(types[t], true);
         check_table(types[t], false);
     }
 }
 
-FX_SUITE(test_cuda_linear)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_type_has_the_bits_of_ref),
-        cmocka_unit_test(test_many_rows),
-        cmocka_unit_test(test_live_rows_alone_are_written),
-        cmocka_unit_test(test_experts_read_their_rows),
-        cmocka_unit_test(test_rows_of_tables),
-    };
-    return cmocka_run_group_tests(tests, open_kernels, NULL);
-}
+FX_RUN_GROUP(test_cuda_linear, open_kernels, NULL)

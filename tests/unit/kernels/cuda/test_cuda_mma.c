@@ -78,7 +78,7 @@ static float *mma_layer(plan p, const char *raw, const float *x)
     for (int t = 0; t < p.n_tok; t++)
         for (int o = 0; o < p.n_out; o++)
             y[t * p.n_out + o] = mma_output(w + o * wide, a + t * wide, p.n_in);
-    guarded_free(rows), guarded_free(w), guarded_free(a);
+    guarded_free_all(rows, w, a);
     return y;
 }
 
@@ -101,13 +101,11 @@ static void check_mma_layer(plan p)
         assert_same(names[i], a.y, want, n);
     }
     act_release(&a.a);
-    guarded_free((void *)a.w.data), guarded_free(a.y), guarded_free(raw), guarded_free(x),
-        guarded_free(want);
+    guarded_free_all((void *)a.w.data, a.y, raw, x, want);
 }
 
-static void test_linear_layers_keep_their_order(void **state)
+FX_TEST(test_linear_layers_keep_their_order)
 {
-    (void)state;
     static const int shapes[][3] = {
         {37, 5, 1}, {1056, 40, 3}, {1600, 17, 70}, {8, 70, 9}, {4640, 17, 2}};
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
@@ -116,33 +114,45 @@ static void test_linear_layers_keep_their_order(void **state)
     }
 }
 
-static void test_few_some_and_many_are_kernels_of_their_own(void **state)
+FX_TEST(test_few_some_and_many_are_kernels_of_their_own)
 {
-    (void)state;
-    assert_int_equal(fxi_cuda_linear_find(FXI_F16, FXI_CUDA_BATCH_INVARIANT, 1),
-                     FXI_CUDA_LINEAR_F16_FEW);
-    assert_int_equal(fxi_cuda_linear_find(FXI_F16, FXI_CUDA_BATCH_INVARIANT, 40),
-                     FXI_CUDA_LINEAR_F16_SOME);
-    assert_int_equal(fxi_cuda_linear_find(FXI_BF16, FXI_CUDA_BATCH_INVARIANT, 40),
-                     FXI_CUDA_LINEAR_BF16_SOME);
-    assert_int_equal(fxi_cuda_linear_find(FXI_BF16, FXI_CUDA_BATCH_INVARIANT, 999),
-                     FXI_CUDA_LINEAR_BF16_MANY);
-    assert_int_equal(fxi_cuda_linear_find(FXI_Q4_K, FXI_CUDA_BATCH_INVARIANT, 999),
-                     FXI_CUDA_LINEAR_Q4_K);
+    static const struct {
+        fxi_dtype type;
+        int n_row;
+        fxi_cuda_kernel_id want;
+    } rows[] = {{FXI_F16, 1, FXI_CUDA_LINEAR_F16_FEW},
+                {FXI_F16, 40, FXI_CUDA_LINEAR_F16_SOME},
+                {FXI_BF16, 40, FXI_CUDA_LINEAR_BF16_SOME},
+                {FXI_BF16, 999, FXI_CUDA_LINEAR_BF16_MANY},
+                {FXI_Q4_K, 999, FXI_CUDA_LINEAR_Q4_K}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        assert_int_equal(
+            fxi_cuda_linear_find(rows[i].type, FXI_CUDA_BATCH_INVARIANT, rows[i].n_row),
+            rows[i].want);
     assert_int_equal(fxi_cuda_linear_form(FXI_F16, FXI_CUDA_BATCH_INVARIANT), FXI_CUDA_FORM_F16);
     assert_int_equal(fxi_cuda_linear_form(FXI_BF16, FXI_CUDA_CPU_EXACT), FXI_CUDA_FORM_X);
-    assert_int_equal(fxi_cuda_attention_find(FXI_F16, 80, FXI_CUDA_BATCH_INVARIANT),
-                     FXI_CUDA_ATTN_F16_80);
-    assert_int_equal(fxi_cuda_attention_find(FXI_F16, 48, FXI_CUDA_BATCH_INVARIANT),
-                     FXI_CUDA_ATTENTION);
-    assert_int_equal(fxi_cuda_attention_find(FXI_Q8_0, 64, FXI_CUDA_BATCH_INVARIANT),
-                     FXI_CUDA_ATTENTION);
-    assert_int_equal(fxi_cuda_attention_wide_find(FXI_BF16, 96, FXI_CUDA_BATCH_INVARIANT),
-                     FXI_CUDA_ATTN_BF16_96_MANY);
-    assert_int_equal(fxi_cuda_attention_wide_find(FXI_F16, 256, FXI_CUDA_BATCH_INVARIANT),
-                     FXI_CUDA_KERNEL_END);
-    assert_int_equal(fxi_cuda_attention_wide_find(FXI_F16, 64, FXI_CUDA_CPU_EXACT),
-                     FXI_CUDA_KERNEL_END);
+}
+
+FX_TEST(test_attention_has_kernels_of_its_own)
+{
+    static const struct {
+        fxi_dtype type;
+        int head_dim;
+        fxi_cuda_math math;
+        fxi_cuda_kernel_id want, want_wide;
+    } rows[] = {
+        {FXI_F16, 80, FXI_CUDA_BATCH_INVARIANT, FXI_CUDA_ATTN_F16_80, FXI_CUDA_ATTN_F16_80_MANY},
+        {FXI_BF16, 96, FXI_CUDA_BATCH_INVARIANT, FXI_CUDA_ATTN_BF16_96, FXI_CUDA_ATTN_BF16_96_MANY},
+        {FXI_F16, 256, FXI_CUDA_BATCH_INVARIANT, FXI_CUDA_ATTN_F16_256, FXI_CUDA_KERNEL_END},
+        {FXI_F16, 48, FXI_CUDA_BATCH_INVARIANT, FXI_CUDA_ATTENTION, FXI_CUDA_KERNEL_END},
+        {FXI_Q8_0, 64, FXI_CUDA_BATCH_INVARIANT, FXI_CUDA_ATTENTION, FXI_CUDA_KERNEL_END},
+        {FXI_F16, 64, FXI_CUDA_CPU_EXACT, FXI_CUDA_ATTENTION, FXI_CUDA_KERNEL_END}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const fxi_dtype type = rows[i].type;
+        const int n = rows[i].head_dim;
+        assert_int_equal(fxi_cuda_attention_find(type, n, rows[i].math), rows[i].want);
+        assert_int_equal(fxi_cuda_attention_wide_find(type, n, rows[i].math), rows[i].want_wide);
+    }
 }
 
 // ---- attention ---------------------------------------------------------------------------------
@@ -254,7 +264,8 @@ static void mma_token(const batch *b, const attn_call *c, int seq, int tok, floa
         memset(r.q, 0, sizeof r.q);
         for (int d = 0; d < s->head_dim; d++)
             r.q[d] = to_half(s->type, c->q[at + (size_t)d] * 0.3f);
-        mma_sum all = {.m = s->sinks ? c->sink[h] : -INFINITY, .l = s->sinks ? 1 : 0};
+        mma_sum all = {.m = s->flags & SINKS ? c->sink[h] : -INFINITY,
+                       .l = s->flags & SINKS ? 1 : 0};
         mma_attend(&r, all, want + at);
     }
 }
@@ -302,90 +313,24 @@ static void check_mma_attention(const batch_shape *s)
 }
 
 static const batch_shape mma_shapes[] = {
-    {.head_dim = 64,
-     .n_head = 4,
-     .n_kv_head = 2,
-     .type = FXI_F16,
-     .n_tok = 3,
-     .n_seq = 3,
-     .pos = {0, 300, 254}},
-    {.head_dim = 128,
-     .n_head = 6,
-     .n_kv_head = 2,
-     .type = FXI_BF16,
-     .n_tok = 1,
-     .n_seq = 3,
-     .pos = {0, 255, 571},
-     .sinks = true,
-     .is_paged = true},
-    {.head_dim = 80,
-     .n_head = 2,
-     .n_kv_head = 1,
-     .type = FXI_F16,
-     .n_tok = 20,
-     .n_seq = 1,
-     .pos = {280}, // later rows begin in a later segment
-     .window = 33,
-     .is_paged = true},
-    {.head_dim = 96,
-     .n_head = 20,
-     .n_kv_head = 1,
-     .type = FXI_BF16,
-     .n_tok = 2,
-     .n_seq = 2,
-     .pos = {63, 31},
-     .softcap = 4},
-    {.head_dim = 64,
-     .n_head = 1,
-     .n_kv_head = 1,
-     .type = FXI_BF16,
-     .n_tok = 90,
-     .n_seq = 1,
-     .window = 20,
-     .both_ways = true},
-    {.head_dim = 128,
-     .n_head = 3,
-     .n_kv_head = 1,
-     .type = FXI_F16,
-     .n_tok = 45,
-     .n_seq = 2,
-     .pos = {500, 0},
-     .sinks = true},
-    {.head_dim = 64,
-     .n_head = 8,
-     .n_kv_head = 2,
-     .type = FXI_F16,
-     .n_tok = 19,
-     .n_seq = 2,
-     .pos = {240, 600},
-     .window = 300},
-    {.head_dim = 256,
-     .n_head = 2,
-     .n_kv_head = 1,
-     .type = FXI_F16,
-     .n_tok = 5,
-     .n_seq = 2,
-     .pos = {130, 0},
-     .softcap = 4},
+    {64, 4, 2, FXI_F16, 3, 3, {0, 300, 254}, 0, 0, 0},
+    {128, 6, 2, FXI_BF16, 1, 3, {0, 255, 571}, 0, 0, SINKS | PAGED},
+    {80, 2, 1, FXI_F16, 20, 1, {280}, 33, 0, PAGED}, // later rows begin in a later segment
+    {96, 20, 1, FXI_BF16, 2, 2, {63, 31}, 0, 4, 0},
+    {64, 1, 1, FXI_BF16, 90, 1, {0}, 20, 0, BOTH_WAYS},
+    {128, 3, 1, FXI_F16, 45, 2, {500, 0}, 0, 0, SINKS},
+    {64, 8, 2, FXI_F16, 19, 2, {240, 600}, 300, 0, 0},
+    {256, 2, 1, FXI_F16, 5, 2, {130, 0}, 0, 4, 0},
 };
 
-static void test_attention_keeps_its_order(void **state)
+FX_TEST(test_attention_keeps_its_order)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof mma_shapes / sizeof *mma_shapes; i++) {
         batch_shape s = mma_shapes[i];
         check_mma_attention(&s);
-        s.is_paged = !s.is_paged;
-        check_mma_attention(&s);
+        s.flags ^= PAGED;
+        if (suite_is_long()) check_mma_attention(&s);
     }
 }
 
-FX_SUITE(test_cuda_mma)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_linear_layers_keep_their_order),
-        cmocka_unit_test(test_few_some_and_many_are_kernels_of_their_own),
-        cmocka_unit_test(test_attention_keeps_its_order),
-    };
-    return cmocka_run_group_tests(tests, open_kernels, NULL);
-}
+FX_RUN_GROUP(test_cuda_mma, open_kernels, NULL)

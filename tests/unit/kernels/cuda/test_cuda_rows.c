@@ -45,10 +45,8 @@ static stream_data stream_new(int dim)
 
 static void stream_free(stream_data *d)
 {
-    guarded_free(d->x), guarded_free(d->h), guarded_free(d->held), guarded_free(d->bias),
-        guarded_free(d->type), guarded_free(d->w), guarded_free(d->b);
-    guarded_free(d->branch_w), guarded_free(d->branch_b), guarded_free(d->positions),
-        guarded_free(d->pos), guarded_free(d->x_row);
+    guarded_free_all(d->x, d->h, d->held, d->bias, d->type, d->w, d->b, d->branch_w, d->branch_b,
+                     d->positions, d->pos, d->x_row);
 }
 
 static void norm_row_of(const stream_case *c, const float *w, const float *b, float *x, float *y)
@@ -157,9 +155,8 @@ static stream_case stream_case_of(int bits, fxi_cuda_stream kind, int dim)
                          .scale = bits & 64 ? 0.37f : 1};
 }
 
-static void test_the_stream_has_the_bits_of_ref(void **state)
+FX_TEST(test_the_stream_has_the_bits_of_ref)
 {
-    (void)state;
     static const int dims[] = {96, 5, 288, 1};
     for (int bits = 0; bits < 128; bits++)
         for (int kind = FXI_CUDA_STREAM_BEGIN; kind <= FXI_CUDA_STREAM_HOLD; kind++) {
@@ -169,9 +166,8 @@ static void test_the_stream_has_the_bits_of_ref(void **state)
 }
 
 // h and out.x are one buffer in a pass.
-static void test_the_branch_may_be_overwritten(void **state)
+FX_TEST(test_the_branch_may_be_overwritten)
 {
-    (void)state;
     enum { N = 64 };
     const stream_case c = stream_case_of(1 | 4 | 16, FXI_CUDA_STREAM_HOLD, N);
     stream_data host = stream_new(N), gpu = stream_new(N);
@@ -189,9 +185,8 @@ static void test_the_branch_may_be_overwritten(void **state)
 
 // ---- rows, rounding ----------------------------------------------------------------------------
 
-static void test_rows_are_rounded_as_by_ref(void **state)
+FX_TEST(test_rows_are_rounded_as_by_ref)
 {
-    (void)state;
     enum { N = 160 };
     static const int32_t from[N_ROW] = {4, 0, 2};
     for (spread s = EVEN; s < N_SPREAD; s++) {
@@ -203,7 +198,7 @@ static void test_rows_are_rounded_as_by_ref(void **state)
         launch(FXI_CUDA_ROWS, &a);
         assert_act("rows", &a.out, want, (size_t)N_ROW * N);
         act_release(&a.out);
-        guarded_free(x), guarded_free(want);
+        guarded_free_all(x, want);
     }
 }
 
@@ -237,13 +232,11 @@ static void check_join(fxi_activation act, bool has_gate, int n, spread s)
     }
     assert_act("join", &a.out, want, all);
     act_release(&a.out);
-    guarded_free(gate), guarded_free(up), guarded_free(want), guarded_free(gate_bias),
-        guarded_free(up_bias);
+    guarded_free_all(gate, up, want, gate_bias, up_bias);
 }
 
-static void test_activations_have_the_bits_of_ref(void **state)
+FX_TEST(test_activations_have_the_bits_of_ref)
 {
-    (void)state;
     for (int act = 0; act < FXI_ACT_END; act++)
         for (spread s = EVEN; s < N_SPREAD; s++) {
             check_join((fxi_activation)act, true, 320, s);
@@ -254,9 +247,8 @@ static void test_activations_have_the_bits_of_ref(void **state)
 
 // ---- logits ------------------------------------------------------------------------------------
 
-static void test_logits_are_finished_as_by_ref(void **state)
+FX_TEST(test_logits_are_finished_as_by_ref)
 {
-    (void)state;
     enum { N = 301 };
     float *y = random_floats((size_t)N_ROW * N, EVEN, 1), *bias = random_floats(N, EVEN, 2);
     float *want = floats((size_t)N_ROW * N);
@@ -270,12 +262,11 @@ static void test_logits_are_finished_as_by_ref(void **state)
         ref_path()->softcap(want + row * N, 1.5f, N);
     }
     assert_same("logits", y, want, (size_t)N_ROW * N);
-    guarded_free(y), guarded_free(bias), guarded_free(want);
+    guarded_free_all(y, bias, want);
 }
 
-static void test_ranks_are_added_in_their_order(void **state)
+FX_TEST(test_ranks_are_added_in_their_order)
 {
-    (void)state;
     enum { N = 300, N_RANK = 4, ALL = N_ROW * N };
     float *from = random_floats((size_t)N_RANK * ALL, EVEN, 1), *y = floats(ALL);
     float *want = floats(ALL);
@@ -284,12 +275,11 @@ static void test_ranks_are_added_in_their_order(void **state)
     fxi_cuda_add_ranks_args a = {.from = from, .n_rank = N_RANK, .n_row = N_ROW, .n = N, .y = y};
     launch(FXI_CUDA_ADD_RANKS, &a);
     assert_same("ranks", y, want, ALL);
-    guarded_free(from), guarded_free(y), guarded_free(want);
+    guarded_free_all(from, y, want);
 }
 
-static void test_the_first_of_the_largest_is_best(void **state)
+FX_TEST(test_the_first_of_the_largest_is_best)
 {
-    (void)state;
     enum { N = 1000, ROWS = 6 };
     float *y = random_floats((size_t)ROWS * N, EVEN, 1);
     int32_t best[ROWS];
@@ -310,16 +300,4 @@ static void test_the_first_of_the_largest_is_best(void **state)
     guarded_free(y);
 }
 
-FX_SUITE(test_cuda_rows)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_stream_has_the_bits_of_ref),
-        cmocka_unit_test(test_the_branch_may_be_overwritten),
-        cmocka_unit_test(test_rows_are_rounded_as_by_ref),
-        cmocka_unit_test(test_activations_have_the_bits_of_ref),
-        cmocka_unit_test(test_ranks_are_added_in_their_order),
-        cmocka_unit_test(test_logits_are_finished_as_by_ref),
-        cmocka_unit_test(test_the_first_of_the_largest_is_best),
-    };
-    return cmocka_run_group_tests(tests, open_kernels, NULL);
-}
+FX_RUN_GROUP(test_cuda_rows, open_kernels, NULL)

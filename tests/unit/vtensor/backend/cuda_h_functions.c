@@ -1,6 +1,6 @@
-// cuda_h_functions.c - compares the names and signatures of cuda_driver.h, and of what the stand-in
-// declares beyond it, with the toolkit's cuda.h: the lists are compiled with the toolkit's types,
-// and each function must have the same declaration.
+// cuda_h_functions.c - compares the names and signatures of cuda_driver.h with the toolkit's
+// cuda.h: the lists are compiled with the toolkit's types, and each function must have the same
+// declaration.
 #include <cuda.h>
 
 #define VTI_CU_TYPES
@@ -28,14 +28,8 @@ typedef CUDA_KERNEL_NODE_PARAMS vti_cu_kernel_node;
 typedef CUDA_MEMCPY2D vti_cu_copy_2d;
 #include "vtensor/backend/cuda/cuda_driver.h"
 
-#define STANDIN_KERNEL_TYPES
-typedef CUDA_MEMCPY3D standin_copy_params;
-typedef CUDA_MEMSET_NODE_PARAMS standin_fill_params;
-#include "standin/standin_kernel_calls.h"
-
 #define SAME_TYPE(member, symbol, parameters)                                                      \
     _Static_assert(__builtin_types_compatible_p(vti_cu_result(*) parameters, __typeof__(&symbol)), \
                    #symbol);
 VTI_CU_FUNCTIONS(SAME_TYPE)
 VTI_CU_KERNEL_FUNCTIONS(SAME_TYPE)
-STANDIN_KERNEL_FUNCTIONS(SAME_TYPE)

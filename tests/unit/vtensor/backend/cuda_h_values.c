@@ -1,8 +1,7 @@
-// cuda_h_values.c - compares the values and layouts of cuda_driver.h, and of what the stand-in
-// declares beyond it, with the toolkit's cuda.h. Nothing runs: the compiler makes all comparisons.
+// cuda_h_values.c - compares the values and layouts of cuda_driver.h with the toolkit's
+// cuda.h. Nothing runs: the compiler makes all comparisons.
 #include <cuda.h>
 
-#include "standin/standin_kernel_calls.h"
 #include "vtensor/backend/cuda/cuda_driver.h"
 
 #define SAME_VALUE(ours, theirs) _Static_assert((int)(ours) == (int)(theirs), #theirs)
@@ -37,7 +36,6 @@ SAME_VALUE(VTI_CU_ATTRIBUTE_SHARED, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BL
 SAME_VALUE(VTI_CU_FUNC_DYNAMIC_SHARED, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
 SAME_VALUE(VTI_CU_MEMORY_HOST, CU_MEMORYTYPE_HOST);
 SAME_VALUE(VTI_CU_MEMORY_DEVICE, CU_MEMORYTYPE_DEVICE);
-SAME_VALUE(STANDIN_FUNC_MAX_THREADS, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
 
 _Static_assert(sizeof(vti_cu_result) == sizeof(CUresult), "CUresult");
 _Static_assert(sizeof(vti_cu_attribute) == sizeof(CUdevice_attribute), "CUdevice_attribute");
@@ -92,23 +90,3 @@ SAME_PLACE(vti_cu_copy_2d, dst_array, CUDA_MEMCPY2D, dstArray);
 SAME_PLACE(vti_cu_copy_2d, dst_pitch, CUDA_MEMCPY2D, dstPitch);
 SAME_PLACE(vti_cu_copy_2d, width_bytes, CUDA_MEMCPY2D, WidthInBytes);
 SAME_PLACE(vti_cu_copy_2d, height, CUDA_MEMCPY2D, Height);
-
-SAME_SIZE(standin_copy_params, CUDA_MEMCPY3D);
-SAME_PLACE(standin_copy_params, src.x_bytes, CUDA_MEMCPY3D, srcXInBytes);
-SAME_PLACE(standin_copy_params, src.type, CUDA_MEMCPY3D, srcMemoryType);
-SAME_PLACE(standin_copy_params, src.host, CUDA_MEMCPY3D, srcHost);
-SAME_PLACE(standin_copy_params, src.device, CUDA_MEMCPY3D, srcDevice);
-SAME_PLACE(standin_copy_params, src.array, CUDA_MEMCPY3D, srcArray);
-SAME_PLACE(standin_copy_params, src.pitch, CUDA_MEMCPY3D, srcPitch);
-SAME_PLACE(standin_copy_params, dst.x_bytes, CUDA_MEMCPY3D, dstXInBytes);
-SAME_PLACE(standin_copy_params, dst.device, CUDA_MEMCPY3D, dstDevice);
-SAME_PLACE(standin_copy_params, dst.height, CUDA_MEMCPY3D, dstHeight);
-SAME_PLACE(standin_copy_params, width_bytes, CUDA_MEMCPY3D, WidthInBytes);
-SAME_PLACE(standin_copy_params, depth, CUDA_MEMCPY3D, Depth);
-
-SAME_SIZE(standin_fill_params, CUDA_MEMSET_NODE_PARAMS);
-SAME_PLACE(standin_fill_params, dst, CUDA_MEMSET_NODE_PARAMS, dst);
-SAME_PLACE(standin_fill_params, value, CUDA_MEMSET_NODE_PARAMS, value);
-SAME_PLACE(standin_fill_params, element_bytes, CUDA_MEMSET_NODE_PARAMS, elementSize);
-SAME_PLACE(standin_fill_params, width, CUDA_MEMSET_NODE_PARAMS, width);
-SAME_PLACE(standin_fill_params, height, CUDA_MEMSET_NODE_PARAMS, height);

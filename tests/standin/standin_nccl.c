@@ -1,11 +1,11 @@
 // standin_nccl.c - groups of calls become work of several streams; see standin_nccl.h.
-#include "standin/nccl/standin_nccl.h"
+#include "standin_nccl.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "gpu/comm/nccl_api.h"
-#include "standin/state.h"
+#include "state.h"
 
 enum {
     CUDA_ERROR = 1,
@@ -16,7 +16,7 @@ enum {
 };
 
 struct ncclComm {
-    standin_object object;
+    struct ncclComm *next;
     uint64_t clique; // of the ranks that were made together
     int rank, n_rank, device;
 };
@@ -25,9 +25,10 @@ struct ncclComm {
 FXI_NCCL_FUNCTIONS(DECLARE)
 #undef DECLARE
 
-standin_library standin_nccl;
+static struct ncclComm *comms;
 static standin_nccl_report counts;
-static uint64_t n_clique;
+static uint64_t n_clique, fail_at; // fail_at: 1 is the first call; 0: none fails
+static fxi_nccl_status fail_status;
 
 // What one rank is asked to do.
 typedef struct nccl_call {
@@ -55,14 +56,44 @@ static fxi_nccl_status nccl_breach(const char *what)
 
 void standin_nccl_reset(void)
 {
-    standin_library_reset(&standin_nccl);
     counts = (standin_nccl_report){0};
+    fail_at = 0;
     memset(&group, 0, sizeof group);
+}
+
+void standin_nccl_fail(uint64_t i, int status)
+{
+    fail_at = counts.n_call + i + 1;
+    fail_status = status;
 }
 
 standin_nccl_report standin_nccl_look(void)
 {
-    return counts;
+    standin_nccl_report r = counts;
+    for (const struct ncclComm *c = comms; c; c = c->next) r.n_comm++;
+    return r;
+}
+
+// Takes the mutex and counts a call that may fail. Not success: the call answers that.
+static fxi_nccl_status enter_call(void)
+{
+    pthread_mutex_lock(&standin_mu);
+    if (++counts.n_call != fail_at) return FXI_NCCL_SUCCESS;
+    counts.n_failed++;
+    return fail_status;
+}
+
+static fxi_nccl_status leave_call(fxi_nccl_status status)
+{
+    pthread_mutex_unlock(&standin_mu);
+    return status;
+}
+
+static struct ncclComm **link_of_comm(const struct ncclComm *comm)
+{
+    struct ncclComm **at = &comms;
+    while (*at && *at != comm) at = &(*at)->next;
+    return *at ? at : NULL;
 }
 
 const char *ncclGetErrorString(fxi_nccl_status status)
@@ -87,39 +118,40 @@ static bool odd_devices(int n_rank, const int *devices)
 
 fxi_nccl_status ncclCommInitAll(fxi_nccl_comm *comm, int n_rank, const int *devices)
 {
-    const fxi_nccl_status r = standin_library_enter(&standin_nccl);
-    if (r != FXI_NCCL_SUCCESS) return standin_library_leave(r);
+    const fxi_nccl_status r = enter_call();
+    if (r != FXI_NCCL_SUCCESS) return leave_call(r);
     if (n_rank > MAX_RANK || odd_devices(n_rank, devices))
-        return standin_library_leave(nccl_breach("NCCL: ranks without a device of their own"));
+        return leave_call(nccl_breach("NCCL: ranks without a device of their own"));
     n_clique++;
     for (int i = 0; i < n_rank; i++) {
-        comm[i] = standin_library_make(&standin_nccl, 0, sizeof *comm[i]);
-        if (!comm[i]) return standin_library_leave(FXI_NCCL_SYSTEM_ERROR);
-        comm[i]->clique = n_clique;
-        comm[i]->rank = i;
-        comm[i]->n_rank = n_rank;
-        comm[i]->device = devices[i];
+        comm[i] = malloc(sizeof *comm[i]);
+        if (!comm[i]) return leave_call(FXI_NCCL_SYSTEM_ERROR);
+        *comm[i] = (struct ncclComm){comms, n_clique, i, n_rank, devices[i]};
+        comms = comm[i];
     }
-    return standin_library_leave(r);
+    return leave_call(r);
 }
 
 static fxi_nccl_status end_comm(fxi_nccl_comm comm)
 {
-    const bool ended = standin_library_drop(&standin_nccl, comm, -1);
-    return ended ? FXI_NCCL_SUCCESS : nccl_breach("NCCL: ends what it did not make");
+    struct ncclComm **at = link_of_comm(comm);
+    if (!at) return nccl_breach("NCCL: ends what it did not make");
+    *at = comm->next;
+    free(comm);
+    return FXI_NCCL_SUCCESS;
 }
 
 fxi_nccl_status ncclCommDestroy(fxi_nccl_comm comm)
 {
-    standin_library_hold();
-    return standin_library_leave(end_comm(comm));
+    pthread_mutex_lock(&standin_mu);
+    return leave_call(end_comm(comm));
 }
 
 fxi_nccl_status ncclCommAbort(fxi_nccl_comm comm)
 {
-    standin_library_hold();
+    pthread_mutex_lock(&standin_mu);
     counts.n_aborted++;
-    return standin_library_leave(end_comm(comm));
+    return leave_call(end_comm(comm));
 }
 
 // ---- work --------------------------------------------------------------------------------------
@@ -217,9 +249,9 @@ static fxi_nccl_status give_together(const struct ncclComm *comm)
 
 fxi_nccl_status ncclGroupStart(void)
 {
-    const fxi_nccl_status r = standin_library_enter(&standin_nccl);
+    const fxi_nccl_status r = enter_call();
     if (r == FXI_NCCL_SUCCESS) group.depth++;
-    return standin_library_leave(r);
+    return leave_call(r);
 }
 
 static fxi_nccl_status end_group(fxi_nccl_status r)
@@ -236,7 +268,7 @@ static fxi_nccl_status end_group(fxi_nccl_status r)
 // A group that fails to end has ended.
 fxi_nccl_status ncclGroupEnd(void)
 {
-    return standin_library_leave(end_group(standin_library_enter(&standin_nccl)));
+    return leave_call(end_group(enter_call()));
 }
 
 static bool is_of_device(const void *at, int device)
@@ -247,7 +279,7 @@ static bool is_of_device(const void *at, int device)
 
 static const char *odd_call(const nccl_call *c, fxi_nccl_number type)
 {
-    if (!standin_library_find(&standin_nccl, c->comm, -1)) return "NCCL: a rank that is none";
+    if (!link_of_comm(c->comm)) return "NCCL: a rank that is none";
     if (type != FXI_NCCL_F32 || c->n == 0) return "NCCL: numbers that are not f32, or none";
     if (standin_stream_device(c->stream) != c->comm->device) return "NCCL: a foreign stream";
     if (!is_of_device(c->from, c->comm->device) || !is_of_device(c->to, c->comm->device))
@@ -259,7 +291,7 @@ static const char *odd_call(const nccl_call *c, fxi_nccl_number type)
 
 static fxi_nccl_status take_call(const nccl_call *c, fxi_nccl_number type)
 {
-    fxi_nccl_status r = standin_library_enter(&standin_nccl);
+    fxi_nccl_status r = enter_call();
     const char *odd = r == FXI_NCCL_SUCCESS ? odd_call(c, type) : NULL;
     if (odd) r = nccl_breach(odd);
     if (r == FXI_NCCL_SUCCESS && group.depth == 0)
@@ -268,7 +300,7 @@ static fxi_nccl_status take_call(const nccl_call *c, fxi_nccl_number type)
         group.call[group.n_call++] = *c;
     else if (group.failed == FXI_NCCL_SUCCESS)
         group.failed = r;
-    return standin_library_leave(r);
+    return leave_call(r);
 }
 
 fxi_nccl_status ncclAllReduce(const void *from, void *to, size_t n, fxi_nccl_number type,

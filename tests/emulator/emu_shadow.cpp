@@ -1,7 +1,7 @@
 // emu_shadow.cpp - what kernels may touch, and a cell for each byte of it: allocations of the device,
 // the static shared arrays, and the dynamic shared memory of the launch. Cells are made of memory
 // that the system gives when it is touched.
-#include "emu_check.h"
+#include "emu_shadow.h"
 
 #include <algorithm>
 #include <link.h>
@@ -37,7 +37,7 @@ static void drop_region(emu_region *r)
     if (r->written) munmap(r->written, r->written_bytes);
 }
 
-static bool starts_behind(uintptr_t at, const emu_region &r)
+static bool starts_after(uintptr_t at, const emu_region &r)
 {
     return at < r.at;
 }
@@ -50,15 +50,15 @@ static void set_bits(unsigned char *bits, size_t from, size_t to)
     if (from < to) memset(bits + from / 8, 0xFF, (to - from) / 8);
 }
 
-void emu_shadow_memory(uintptr_t at, size_t n_byte, int state)
+void emu_look_memory(uintptr_t at, size_t n_byte, int state)
 {
-    auto behind = std::upper_bound(device.begin(), device.end(), at, starts_behind);
+    auto after = std::upper_bound(device.begin(), device.end(), at, starts_after);
     if (state == EMU_MEMORY_NEW) {
         has_device = true;
-        device.insert(behind, make_region(at, n_byte, true, nullptr));
+        device.insert(after, make_region(at, n_byte, true, nullptr));
         return;
     }
-    for (auto r = behind == device.begin() ? behind : behind - 1;
+    for (auto r = after == device.begin() ? after : after - 1;
          r != device.end() && r->at < at + n_byte;) {
         const uintptr_t end = std::min(r->at + r->n_byte, at + n_byte);
         const size_t from = std::max(r->at, at) - r->at;
@@ -90,9 +90,9 @@ void emu_shadow_block(const emu_worker *w)
 static emu_region *find_in(std::vector<emu_region> &regions, uintptr_t at, unsigned n_byte,
                            const emu_region **near)
 {
-    auto behind = std::upper_bound(regions.begin(), regions.end(), at, starts_behind);
-    if (behind == regions.begin()) return nullptr;
-    emu_region *r = &*(behind - 1);
+    auto after = std::upper_bound(regions.begin(), regions.end(), at, starts_after);
+    if (after == regions.begin()) return nullptr;
+    emu_region *r = &*(after - 1);
     if (at - r->at <= r->n_byte && n_byte <= r->n_byte - (at - r->at)) return r;
     if (!*near || r->at > (*near)->at) *near = r;
     return nullptr;

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string>
-#include <vector>
+#include <sys/mman.h>
 
 __thread emu_where *emu_now;
 __thread emu_worker *emu_mine;
@@ -15,13 +15,55 @@ static emu_fiber *running(void)
     return (emu_fiber *)emu_now;
 }
 
+// ---- fibers: a stack, and a switch that saves what a call preserves
+
+enum { GUARD_BYTES = 4096, N_SAVED = 6 };
+
+__asm__(".text\n"
+        ".globl emu_fiber_switch\n"
+        ".hidden emu_fiber_switch\n"
+        ".type emu_fiber_switch, @function\n"
+        "emu_fiber_switch:\n"
+        "    push %rbp\n    push %rbx\n    push %r12\n    push %r13\n    push %r14\n    push %r15\n"
+        "    mov %rsp, (%rdi)\n"
+        "    mov %rsi, %rsp\n"
+        "    pop %r15\n    pop %r14\n    pop %r13\n    pop %r12\n    pop %rbx\n    pop %rbp\n"
+        "    ret\n"
+        ".size emu_fiber_switch, . - emu_fiber_switch\n");
+
+extern "C" EMU_API void emu_fiber_switch(void **from, void *to);
+
+static char *make_stack(void)
+{
+    void *p = mmap(nullptr, EMU_STACK_BYTES, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED) abort();
+    mprotect(p, GUARD_BYTES, PROT_NONE);
+    return (char *)p;
+}
+
+static void begin_fiber(emu_fiber *f, void (*body)(void))
+{
+    if (!f->stack) f->stack = make_stack();
+    void **sp = (void **)(f->stack + EMU_STACK_BYTES - 64);
+    *--sp = nullptr; // the return address of body, which never returns
+    *--sp = (void *)body;
+    for (int i = 0; i < N_SAVED; i++) *--sp = nullptr;
+    f->sp = sp;
+}
+
+bool emu_fiber_owns(const emu_fiber *f, uintptr_t at)
+{
+    return at - (uintptr_t)f->stack < EMU_STACK_BYTES;
+}
+
+// ---- whose turn it is
+
 static uint32_t random_u32(emu_order *o)
 {
     o->random = o->random * 6364136223846793005u + 1442695040888963407u;
     return (uint32_t)(o->random >> 33);
 }
-
-// ---- whose turn it is
 
 static unsigned pick_lane(emu_worker *w, uint32_t ready, unsigned last)
 {
@@ -65,7 +107,7 @@ static void set_waiting(emu_worker *w, emu_fiber *f, emu_state state)
     w->ready[f->where.i_thread / 32] &= ~(1u << (f->where.i_thread & 31));
 }
 
-// ---- nobody can go on
+// ---- a block that is stuck
 
 static bool waits_alike(const emu_fiber *a, const emu_fiber *b)
 {
@@ -127,11 +169,6 @@ void emu_block_abandon(void)
     emu_mine->abandoned = true;
     give_turn(emu_mine, f);
     abort(); // nobody switches back
-}
-
-void emu_yield(void)
-{
-    give_turn(emu_mine, running());
 }
 
 // ---- barriers
@@ -239,6 +276,53 @@ void emu_warp_meet(unsigned mask, emu_warp_run *run, void *arg, const char *file
         if (mask >> i & 1) set_ready(w, &w->fiber[32 * warp + i]);
 }
 
+// ---- cp.async: copies are remembered, and done by the wait that asks for them. So a kernel that
+// does not wait reads what was there before. They may also be done at once: what they overwrite
+// must not be read any more.
+
+void emu_async_copy(void *dst, const void *src, int n_byte, int n_read, const char *file, int line)
+{
+    emu_fiber *f = running();
+    if ((uintptr_t)dst % (unsigned)n_byte != 0 || (uintptr_t)src % (unsigned)n_byte != 0)
+        emu_fail_at(file, line, "cp.async of %d bytes from %p to %p, which is not aligned", n_byte,
+                    src, dst);
+    if (n_read < 0 || n_read > n_byte)
+        emu_fail_at(file, line, "cp.async reads %d of %d bytes", n_read, n_byte);
+    else
+        f->copies.push_back({(unsigned char *)dst, (const unsigned char *)src, n_byte, n_read,
+                             f->n_group, file, line});
+    emu_look_access(dst, (unsigned)n_byte, EMU_WRITE | EMU_AHEAD, file, line);
+}
+
+void emu_async_commit(void)
+{
+    running()->n_group++;
+}
+
+static void copy_now(const emu_copy *c)
+{
+    if (c->n_read > 0) emu_look_access(c->src, (unsigned)c->n_read, EMU_READ, c->file, c->line);
+    emu_look_access(c->dst, (unsigned)c->n_byte, EMU_WRITE, c->file, c->line);
+    memcpy(c->dst, c->src, (size_t)c->n_read);
+    memset(c->dst + c->n_read, 0, (size_t)(c->n_byte - c->n_read));
+}
+
+void emu_async_wait(int n_left)
+{
+    emu_fiber *f = running();
+    size_t n = 0;
+    while (n < f->copies.size() && f->copies[n].group < f->n_group - n_left)
+        copy_now(&f->copies[n++]);
+    f->copies.erase(f->copies.begin(), f->copies.begin() + (long)n);
+}
+
+static void end_copies(const emu_fiber *f)
+{
+    if (!f->copies.empty())
+        emu_fail_at(f->copies[0].file, f->copies[0].line,
+                    "the thread ended before this cp.async was waited for");
+}
+
 // ---- the life of a block
 
 static void fiber_body(void)
@@ -246,7 +330,7 @@ static void fiber_body(void)
     emu_worker *w = emu_mine;
     emu_fiber *f = running();
     w->launch->kernel->call(w->launch->args);
-    emu_async_end(f);
+    end_copies(f);
     set_waiting(w, f, EMU_ENDED);
     w->n_live--;
     give_turn(w, f);
@@ -272,7 +356,7 @@ static void start_fibers(emu_worker *w, unsigned i_block)
         f->file = nullptr, f->line = 0, f->mask = 0;
         f->copies.clear();
         f->n_group = 0;
-        emu_fiber_begin(f, fiber_body);
+        begin_fiber(f, fiber_body);
         set_ready(w, f);
     }
 }
@@ -286,7 +370,7 @@ void emu_block_run(emu_worker *w, unsigned i_block)
     w->abandoned = false;
     w->n_live = w->n;
     start_fibers(w, i_block);
-    emu_look_block(w, i_block);
+    emu_look_block(w);
     emu_now = nullptr;
     emu_fiber *first = pick_next(w);
     emu_now = &first->where;

@@ -1,5 +1,5 @@
-// emu_run.h - what the files of the runtime share. A worker is a host thread that runs blocks, one
-// after the other; a fiber is one CUDA thread of its block.
+// emu_run.h - what the files of the runtime share. The worker runs blocks, one after the
+// other; a fiber is one CUDA thread of its block.
 #pragma once
 #include "emu_library.h"
 #include "emu_thread.h"
@@ -76,20 +76,11 @@ struct emu_worker {
 
 extern __thread emu_worker *emu_mine EMU_API; // of this host thread, while it runs a launch
 
-// emu_fiber.cpp
-EMU_API void emu_fiber_begin(emu_fiber *f, void (*body)(void)); // its next switch enters body
-extern "C" EMU_API void emu_fiber_switch(void **from, void *to);
-EMU_API bool emu_fiber_owns(const emu_fiber *f, uintptr_t at); // on its stack, or its guard page
-
 // emu_block.cpp
+EMU_API bool emu_fiber_owns(const emu_fiber *f, uintptr_t at); // on its stack, or its guard page
+EMU_API unsigned emu_warp_active(void);                        // lanes that have not ended
 EMU_API void emu_block_run(emu_worker *w, unsigned i_block);
 EMU_API void emu_block_abandon(void) __attribute__((noreturn)); // from a fiber
-
-// emu_async.cpp
-EMU_API void emu_async_end(emu_fiber *f); // the thread ends
-
-// emu_shared.cpp: the static shared arrays of this host thread, in the order of their addresses.
-EMU_API void emu_shared_find(std::vector<emu_range> *arrays);
 
 // emu_fault.cpp
 EMU_API void emu_fault_begin(const emu_launch *l);
@@ -98,21 +89,18 @@ EMU_API int emu_fault_kind(void); // EMU_FAULT_* of the launch
 EMU_API const char *emu_fault_text(void);
 EMU_API void emu_fault_clear(void);
 EMU_API void emu_fault_note(int kind, const char *file, int line, const char *what);
-
-// emu_signal.cpp: SIGSEGV and SIGBUS of a fiber become faults, between begin and end.
+// FILE and line of an instruction: the innermost one outside of our headers that stand for one
+// instruction. `file` lives as long as the program.
+EMU_API void emu_line_of(uintptr_t pc, const char **file, int *line);
+// SIGSEGV and SIGBUS of a fiber become faults, between begin and end.
 EMU_API void emu_signal_begin(void);
 EMU_API void emu_signal_end(void);
 EMU_API void emu_signal_stack(emu_worker *w, bool on); // of this host thread
 
-// emu_line.cpp: FILE and line of an instruction: the innermost one outside of our headers
-// that stand for one instruction. `file` lives as long as the program.
-EMU_API void emu_line_of(uintptr_t pc, const char **file, int *line);
-
 // What the checked runtime is told (emu_look.cpp; emu_look_none.cpp: nothing happens).
 EMU_API bool emu_look_checked(void);
-EMU_API void emu_look_launch(const emu_launch *l);
-EMU_API void emu_look_launch_end(void);
-EMU_API void emu_look_block(const emu_worker *w, unsigned i_block);
+EMU_API void emu_look_launch(void);
+EMU_API void emu_look_block(const emu_worker *w);
 // `joined` threads have met at a barrier; all: the whole block.
 EMU_API void emu_look_barrier(const std::vector<unsigned> &joined, bool all);
 EMU_API void emu_look_memory(uintptr_t at, size_t n_byte, int state);

@@ -1,22 +1,105 @@
-// emu_grid.cpp - a launch: the blocks of a grid, one after the other, on one host thread or several
-// (EMU_THREADS; the checked runtime uses one). EMU_ORDER says in which order the threads of a block
-// take turns: up, down, or a number that seeds a random order, in which the blocks are shuffled, too.
+// emu_grid.cpp - a launch: the blocks of a grid, one after the other. EMU_ORDER says in which order
+// the threads of a block take turns: up, down, or a number that seeds a random order, in which the
+// blocks are shuffled, too.
 #include "emu_kernel.h"
 #include "emu_run.h"
 
 #include <algorithm>
-#include <atomic>
+#include <cxxabi.h>
+#include <elf.h>
+#include <fcntl.h>
+#include <link.h>
 #include <mutex>
 #include <numeric>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-enum { MAX_WORKER = 16, PAGE_BYTES = 4096, SHARED_PAGES = 57 }; // 228 KB
+// ---- static shared arrays: they are the library's thread-local variables but for the runtime's
+// own, whose names begin with emu_. Offsets and sizes stand in the library's symbol table, the
+// address in what the dynamic linker says of the calling thread.
+
+struct emu_tls_symbol {
+    size_t offset, n_byte;
+    const char *name;
+};
+
+static std::vector<emu_tls_symbol> symbols;
+static std::once_flag once;
+
+struct emu_image {
+    std::string path;
+    uintptr_t tls;
+};
+
+static int find_image(dl_phdr_info *info, size_t, void *arg)
+{
+    const uintptr_t me = (uintptr_t)&find_image;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *h = &info->dlpi_phdr[i];
+        if (h->p_type != PT_LOAD || me - (info->dlpi_addr + h->p_vaddr) >= h->p_memsz) continue;
+        emu_image *image = (emu_image *)arg;
+        image->path = info->dlpi_name && *info->dlpi_name ? info->dlpi_name : "/proc/self/exe";
+        image->tls = (uintptr_t)info->dlpi_tls_data;
+        return 1;
+    }
+    return 0;
+}
+
+// "mean(float*)::sum" of _ZZ4meanPfE3sum.
+static const char *readable(const char *name)
+{
+    int status;
+    char *plain = abi::__cxa_demangle(name, nullptr, nullptr, &status);
+    return plain ? plain : strdup(name);
+}
+
+static void read_section(const char *file, const ElfW(Shdr) * s, const char *names)
+{
+    const ElfW(Sym) *sym = (const ElfW(Sym) *)(file + s->sh_offset);
+    for (size_t i = 0; i < s->sh_size / sizeof *sym; i++) {
+        const char *name = names + sym[i].st_name;
+        if (ELF64_ST_TYPE(sym[i].st_info) != STT_TLS || sym[i].st_shndx == SHN_UNDEF) continue;
+        if (sym[i].st_size == 0 || strncmp(name, "emu_", 4) == 0) continue;
+        symbols.push_back({(size_t)sym[i].st_value, (size_t)sym[i].st_size, readable(name)});
+    }
+}
+
+static void read_symbols(const char *path)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) != 0) abort(); // the file that we run
+    char *file = (char *)mmap(nullptr, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    close(fd);
+    if (file == MAP_FAILED) abort();
+    const ElfW(Ehdr) *e = (const ElfW(Ehdr) *)file;
+    const ElfW(Shdr) *s = (const ElfW(Shdr) *)(file + e->e_shoff);
+    for (int i = 0; i < e->e_shnum; i++)
+        if (s[i].sh_type == SHT_SYMTAB) read_section(file, &s[i], file + s[s[i].sh_link].sh_offset);
+    munmap(file, (size_t)st.st_size);
+    std::sort(symbols.begin(), symbols.end(),
+              [](const emu_tls_symbol &a, const emu_tls_symbol &b) { return a.offset < b.offset; });
+}
+
+static void find_shared(std::vector<emu_range> *arrays)
+{
+    emu_image image;
+    dl_iterate_phdr(find_image, &image);
+    std::call_once(once, [&] { read_symbols(image.path.c_str()); });
+    arrays->clear();
+    for (const emu_tls_symbol &s : symbols)
+        arrays->push_back({image.tls + s.offset, s.n_byte, s.name});
+}
+
+// ---- the blocks of a grid
+
+enum { PAGE_BYTES = 4096, SHARED_PAGES = 57 }; // 228 KB
 
 static std::mutex launching; // one launch after the other
-static emu_worker *workers[MAX_WORKER];
 
 static emu_order order_of_env(void)
 {
@@ -47,55 +130,27 @@ struct emu_grid {
     const emu_launch *launch;
     emu_order order;
     std::vector<unsigned> blocks; // in the order in which they run
-    std::atomic<size_t> next;
 };
 
-static void work_off(emu_grid *g, emu_worker *w)
+static void run_grid(const emu_grid *g)
 {
+    static emu_worker *w;
+    if (!w) w = make_worker();
     const emu_launch *l = g->launch;
     w->launch = l;
     w->n = l->block[0] * l->block[1] * l->block[2];
     w->order = g->order;
     w->dynamic = w->dynamic_pages + SHARED_PAGES * PAGE_BYTES - (l->dynamic_bytes + 15) / 16 * 16;
     emu_mine = w;
-    emu_shared_find(&w->shared);
+    find_shared(&w->shared);
     emu_signal_stack(w, true);
-    for (size_t i; (i = g->next++) < g->blocks.size() && !emu_fault_is_full();) {
-        emu_block_run(w, g->blocks[i]);
+    for (unsigned block : g->blocks) {
+        if (emu_fault_is_full()) break;
+        emu_block_run(w, block);
         if (w->abandoned) break;
     }
     emu_signal_stack(w, false);
     emu_mine = nullptr;
-}
-
-static emu_grid *helped;
-static void *help(void *worker)
-{
-    work_off(helped, (emu_worker *)worker);
-    return nullptr;
-}
-
-static int wanted_workers(const emu_grid *g)
-{
-    const char *e = getenv("EMU_THREADS");
-    int n = e && !emu_look_checked() ? atoi(e) : 1;
-    if (n > MAX_WORKER) n = MAX_WORKER;
-    if (n > (int)g->blocks.size()) n = (int)g->blocks.size();
-    return n < 1 ? 1 : n;
-}
-
-static void run_grid(emu_grid *g)
-{
-    const int n = wanted_workers(g);
-    pthread_t threads[MAX_WORKER];
-    int n_thread = 0;
-    helped = g;
-    for (int i = 0; i < n; i++)
-        if (!workers[i]) workers[i] = make_worker();
-    for (int i = 1; i < n; i++)
-        n_thread += pthread_create(&threads[n_thread], nullptr, help, workers[i]) == 0;
-    work_off(g, workers[0]);
-    for (int i = 0; i < n_thread; i++) pthread_join(threads[i], nullptr);
 }
 
 static const char *odd_config(const emu_launch *l)
@@ -135,13 +190,11 @@ static int launch_grid(const emu_launch *l)
     emu_grid g;
     g.launch = l;
     g.order = order_of_env();
-    g.next = 0;
     order_blocks(&g);
-    emu_look_launch(l);
+    emu_look_launch();
     emu_signal_begin();
     run_grid(&g);
     emu_signal_end();
-    emu_look_launch_end();
     return emu_fault_kind();
 }
 

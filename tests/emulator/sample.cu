@@ -87,35 +87,15 @@ extern "C" __global__ void sample_ldmatrix(const uint16_t *in, uint32_t *out)
 }
 FXI_CUDA_KERNEL(sample_ldmatrix);
 
-// ---- atomics over all blocks, votes, who is who in three dimensions
-
-extern "C" __global__ void sample_count(unsigned *count, int *most, int *least, float *sum,
-                                        unsigned *once)
-{
-    const unsigned i = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
-    const unsigned b = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
-    const int id = (int)(b * blockDim.x * blockDim.y * blockDim.z + i);
-    atomicAdd(count, 1);
-    atomicMax(most, id);
-    atomicMin(least, id);
-    const unsigned odd = __ballot_sync(0xFFFFFFFFu, id % 2);
-    if (i % 32 == 0) atomicAdd(sum, (float)__popc(odd));
-    if (atomicCAS(once, 0u, 1u) == 0) atomicExch(once, 7u);
-}
-FXI_CUDA_KERNEL(sample_count);
-
-// ---- shuffles of each kind; out: [7][32]
+// ---- shuffles of each kind; out: [4][32]
 
 extern "C" __global__ void sample_shuffle(const int *in, int *out)
 {
     const int lane = (int)threadIdx.x, v = in[lane];
     out[lane] = __shfl_sync(0xFFFFFFFFu, v, 5);
-    out[32 + lane] = __shfl_up_sync(0xFFFFFFFFu, v, 3);
-    out[64 + lane] = __shfl_down_sync(0xFFFFFFFFu, v, 3, 8);
-    out[96 + lane] = __shfl_xor_sync(0xFFFFFFFFu, v, 1);
-    out[128 + lane] = __reduce_add_sync(0xFFFFFFFFu, v);
-    out[160 + lane] = lane < 16 ? __shfl_sync(0xFFFFu, v, 15 - lane) : -1;
-    out[192 + lane] = __any_sync(0xFFFFFFFFu, v == in[3]) + 2 * __all_sync(0xFFFFFFFFu, v == in[3]);
+    out[32 + lane] = __shfl_down_sync(0xFFFFFFFFu, v, 3, 8);
+    out[64 + lane] = __shfl_xor_sync(0xFFFFFFFFu, v, 1);
+    out[96 + lane] = lane < 16 ? __shfl_sync(0xFFFFu, v, 15 - lane) : -1;
 }
 FXI_CUDA_KERNEL(sample_shuffle);
 

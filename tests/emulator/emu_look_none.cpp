@@ -11,16 +11,10 @@ void emu_look_access(const void *, unsigned, int, const char *, int)
 void emu_look_sync(unsigned)
 {
 }
-void emu_look_fence(void)
+void emu_look_launch(void)
 {
 }
-void emu_look_launch(const emu_launch *)
-{
-}
-void emu_look_launch_end(void)
-{
-}
-void emu_look_block(const emu_worker *, unsigned)
+void emu_look_block(const emu_worker *)
 {
 }
 void emu_look_barrier(const std::vector<unsigned> &, bool)

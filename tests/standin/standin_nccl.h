@@ -13,18 +13,20 @@
 #ifndef VT_TEST_STANDIN_NCCL_H
 #define VT_TEST_STANDIN_NCCL_H
 
-#include "standin/library/standin_library.h"
+#include <stdint.h>
 
 enum { STANDIN_NCCL_SMALL = 512 };
 
-extern standin_library standin_nccl; // its objects are communicators, one per rank
-
-typedef struct standin_nccl_report { // since the last reset
+typedef struct standin_nccl_report { // but for n_comm, since the last reset
+    uint64_t n_comm;                 // communicators now, one per rank
+    uint64_t n_call, n_failed;       // calls that may fail
     uint64_t n_sum, n_gather;        // of all ranks
     uint64_t n_aborted;              // communicators that were given up
 } standin_nccl_report;
 
-void standin_nccl_reset(void); // also standin_nccl
+void standin_nccl_reset(void); // counts and orders to fail, not communicators
 standin_nccl_report standin_nccl_look(void);
+// The i-th call from now on (0: the next) that may fail answers `status` and does nothing.
+void standin_nccl_fail(uint64_t i, int status);
 
 #endif
