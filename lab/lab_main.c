@@ -1,10 +1,545 @@
-// lab_main.c - flexinfer-lab: its commands, and its options beyond those of flexinfer.
+// lab_main.c - flexinfer-lab: traces of requests in virtual time, or on a model in real time, for
+// each of several KV managers in turn.
+#include "base/json/json_doc.h"
+#include "base/system/regions.h"
+#include "base/text/str.h"
+#include "cli/command.h"
+#include "cli/terminal/terminal.h"
+#include "lab/kv_reserve.h"
+#include "lab/replay.h"
+#include "lab/serve_trace.h"
+
+#include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "lab/lab.h"
+typedef struct lab_options {
+    fxi_cli_options cli; // first: a program's options are cast to this
+    const char *managers, *geometry, *device;
+    const char *calibration, *timeline; // NULL: not given
+    float rate_per_s, speed, shrink, sample_s;
+    int n_choice, beam_width, prefix_tok, max_row;
+    bool no_prefixes;
+    uint64_t page_bytes;
+} lab_options;
 
-#define AT(field) offsetof(fxi_lab_options, field)
+// ---- calibration -------------------------------------------------------------------------------
+//
+// Two figures say how fast a pass is: the fastest prompt gives the operations per
+// second, and decoding one sequence with the shortest context the bytes per second. Both count the
+// weights as 16-bit numbers, as replays do; what a type of fewer bits gains is in the figures.
+
+typedef struct calibration {
+    fxi_geometry geometry; // the model's
+    fxi_simulated_device
+        device;     // as fast as the measured prompts and decodes; its memory is not known
+    char name[128]; // of the model
+} calibration;
+
+// What the host's calls cost, a thousandth of a forward pass here: docs/embed/libvtensor.md, "In
+// time".
+static const fxi_memory_costs host_costs = {.reserve_us = 5,
+                                            .create_us = 1,
+                                            .map_us = 2,
+                                            .protect_us = 2,
+                                            .unmap_us = 2,
+                                            .copy_us_per_gb = 2e5,
+                                            .swap_us_per_gb = 1e6};
+
+static double json_number_of(const json_t *o, const char *name)
+{
+    return json_number_value(json_object_get(o, name));
+}
+
+static fx_status read_geometry(const json_t *m, calibration *c)
+{
+    fxi_geometry *g = &c->geometry;
+    snprintf(c->name, sizeof c->name, "%s", json_string_value(json_object_get(m, "name")));
+    *g = (fxi_geometry){.name = c->name,
+                        .n_layer = (int)json_number_of(m, "n_layer"),
+                        .dim = (int)json_number_of(m, "dim"),
+                        .n_head = (int)json_number_of(m, "n_head"),
+                        .n_kv_head = (int)json_number_of(m, "n_kv_head"),
+                        .head_dim = (int)json_number_of(m, "head_dim"),
+                        .n_param = json_number_of(m, "n_param"),
+                        .ctx_tok = (int)json_number_of(m, "ctx_tok")};
+    const bool is_whole = g->n_layer > 0 && g->dim > 0 && g->n_head > 0 && g->n_kv_head > 0 &&
+                          g->head_dim > 0 && g->n_param > 0 && g->ctx_tok > 0;
+    return is_whole ? FX_OK : FX_EFORMAT;
+}
+
+static double fastest_prompt_tok_s(const json_t *rows)
+{
+    double most = 0;
+    size_t i;
+    const json_t *row;
+    json_array_foreach(rows, i, row) if (json_number_of(row, "tokens_per_s") > most) most =
+        json_number_of(row, "tokens_per_s");
+    return most;
+}
+
+// The row of one sequence with the shortest context; NULL: there is none.
+static const json_t *lone_decode(const json_t *rows)
+{
+    const json_t *row, *found = NULL;
+    size_t i;
+    json_array_foreach(rows, i, row) if (json_number_of(row, "batch") == 1 &&
+                                         (!found || json_number_of(row, "mean_context") <
+                                                        json_number_of(found, "mean_context")))
+        found = row;
+    return found;
+}
+
+static fx_status read_speed(const json_t *all, calibration *c)
+{
+    const double prompt_tok_s = fastest_prompt_tok_s(json_object_get(all, "prompt"));
+    const json_t *decode = lone_decode(json_object_get(all, "decode"));
+    const double tok_s = decode ? json_number_of(decode, "tokens_per_s") : 0;
+    if (prompt_tok_s <= 0 || tok_s <= 0) return FX_EFORMAT;
+    const fxi_geometry *g = &c->geometry;
+    const double row_bytes = 2.0 * g->n_layer * (double)fxi_geometry_row_bytes(g);
+    const double pass_bytes = 2 * g->n_param + json_number_of(decode, "mean_context") * row_bytes;
+    c->device = (fxi_simulated_device){.name = "this machine",
+                                       .tflops = 2 * g->n_param * prompt_tok_s / 1e12,
+                                       .read_gb_s = pass_bytes * tok_s / 1e9,
+                                       .costs = host_costs};
+    return FX_OK;
+}
+
+static fx_status parse_calibration(const char *path, const fxi_mapping *m, calibration *out,
+                                   fx_error *err)
+{
+    fxi_json_doc doc = {0};
+    json_error_t e;
+    fxi_json_status parsed =
+        fxi_json_doc_parse(&doc, (const char *)m->data, m->size_bytes, 0, NULL, &e);
+    fx_status st = FX_OK;
+    if (parsed == FXI_JSON_NO_MEMORY)
+        st = fxi_fail(err, FX_ENOMEM, "%s: out of memory", path);
+    else if (parsed != FXI_JSON_OK)
+        st = fxi_fail(err, FX_EFORMAT, "%s:%d: %s", path, e.line, e.text);
+    else if (read_geometry(json_object_get(doc.root, "model"), out) != FX_OK ||
+             read_speed(doc.root, out) != FX_OK)
+        st = fxi_fail(err, FX_EFORMAT,
+                      "%s: not what 'flexinfer bench --json' writes for a batch of 1", path);
+    fxi_json_doc_free(&doc);
+    return st;
+}
+
+// `out` must not be moved: its geometry's name lies in it. Errors: FX_EIO, FX_EFORMAT (not what
+// bench --json writes, or a run without a prompt or without a batch of 1), FX_ENOMEM.
+static fx_status open_calibration(const char *path, calibration *out, fx_error *err)
+{
+    fxi_mapping m = {0};
+    *out = (calibration){0};
+    FX_TRY(fxi_mapping_open(path, &m, err));
+    fx_status st = parse_calibration(path, &m, out, err);
+    fxi_mapping_close(&m);
+    return st;
+}
+
+// ---- figures as a table and as CSV -------------------------------------------------------------
+//
+// A row for each manager: how fast, how long, and where the memory was.
+
+// What a row of figures is about.
+typedef struct replay_setting {
+    const char *trace; // path
+    const char *manager, *model, *device;
+    size_t page_bytes;
+    uint64_t budget_bytes; // of KV memory; 0: by default
+    int max_seq;           // 0: by default
+    int block_tok;         // 0: the manager's choice
+    bool swaps;
+    const fxi_load *load;
+} replay_setting;
+
+static double to_gb(double bytes)
+{
+    return bytes / 1e9;
+}
+
+static double of_budget(const fxi_replay_figures *f, double bytes)
+{
+    return 100 * bytes / (double)f->budget_bytes;
+}
+
+// A column: its name and unit in CSV, how the table shows it, and its value.
+typedef double figure_fn(const fxi_replay_figures *f);
+
+#define FIGURE(name, expr)                                \
+    static double fig_##name(const fxi_replay_figures *f) \
+    {                                                     \
+        return expr;                                      \
+    }
+FIGURE(done, (double)f->n_done)
+FIGURE(refused, (double)f->n_refused)
+FIGURE(end, f->end_s)
+FIGURE(request_rate, f->end_s > 0 ? (double)f->n_done / f->end_s : 0)
+FIGURE(token_rate, f->end_s > 0 ? (double)f->n_output_tok / f->end_s : 0)
+FIGURE(batch, f->mean_batch)
+FIGURE(first_p50, f->first_s.p50)
+FIGURE(first_p99, f->first_s.p99)
+FIGURE(per_tok, f->per_tok_s.mean)
+FIGURE(per_tok_p99, f->per_tok_s.p99)
+FIGURE(hits, f->n_prompt_tok ? 100.0 * (double)f->n_cached_tok / (double)f->n_prompt_tok : 0)
+FIGURE(recomputed, (double)f->n_preempt_recompute)
+FIGURE(swapped, (double)f->n_preempt_swap)
+FIGURE(budget, to_gb((double)f->budget_bytes))
+FIGURE(mapped, to_gb(f->mean.mapped))
+FIGURE(live, to_gb(f->mean.live))
+FIGURE(cached, to_gb(f->mean.cached))
+FIGURE(peak, to_gb(f->peak_mapped_bytes))
+FIGURE(used_percent, of_budget(f, f->mean.used))
+FIGURE(reserved_percent, of_budget(f, f->mean.reserved))
+FIGURE(internal_percent, of_budget(f, f->mean.internal))
+FIGURE(external_percent, of_budget(f, f->mean.external))
+FIGURE(cached_percent, of_budget(f, f->mean.cached))
+FIGURE(spare_percent, of_budget(f, f->mean.spare))
+FIGURE(shared_percent, f->mean.live > 0 ? 100 * (1 - f->mean.used / f->mean.live) : 0)
+FIGURE(driver_percent, f->end_s > 0 ? 100 * f->driver_s / f->end_s : 0)
+FIGURE(driver, f->driver_s)
+#undef FIGURE
+
+static const struct replay_column {
+    const char *csv, *head;
+    int width, digits; // of the table; width 0: only in CSV
+    figure_fn *value;
+} columns[] = {
+    {"requests_done", "done", 7, 0, fig_done},
+    {"requests_refused", NULL, 0, 0, fig_refused},
+    {"virtual_s", "time s", 9, 1, fig_end},
+    {"requests_per_s", "req/s", 7, 2, fig_request_rate},
+    {"output_tokens_per_s", "tokens/s", 9, 0, fig_token_rate},
+    {"mean_batch", "batch", 7, 1, fig_batch},
+    {"first_token_p50_s", "first p50", 10, 3, fig_first_p50},
+    {"first_token_p99_s", "p99 s", 9, 3, fig_first_p99},
+    {"s_per_token_mean", "s/token", 9, 4, fig_per_tok},
+    {"s_per_token_p99", NULL, 0, 0, fig_per_tok_p99},
+    {"prefix_hits_percent", "hits %", 7, 1, fig_hits},
+    {"preempted_recompute", "again", 6, 0, fig_recomputed},
+    {"preempted_swap", "swap", 6, 0, fig_swapped},
+    {"budget_gb", NULL, 0, 0, fig_budget},
+    {"mapped_mean_gb", "mapped", 8, 2, fig_mapped},
+    {"live_mean_gb", "live", 8, 2, fig_live},
+    {"cached_mean_gb", "cached GB", 10, 2, fig_cached},
+    {"mapped_peak_gb", NULL, 0, 0, fig_peak},
+    {"driver_wait_s", NULL, 0, 0, fig_driver},
+    {"driver_percent", NULL, 0, 0, fig_driver_percent},
+    {"used_percent", "used %", 8, 1, fig_used_percent},
+    {"reserved_percent", "reserved", 9, 1, fig_reserved_percent},
+    {"internal_percent", "internal", 9, 1, fig_internal_percent},
+    {"external_percent", "external", 9, 1, fig_external_percent},
+    {"cached_percent", NULL, 0, 0, fig_cached_percent},
+    {"spare_percent", NULL, 0, 0, fig_spare_percent},
+    {"shared_percent", NULL, 0, 0, fig_shared_percent},
+};
+enum { N_COLUMN = sizeof columns / sizeof *columns };
+
+static void print_replay_head(const replay_setting *s)
+{
+    printf("trace    %s", s->trace);
+    if (s->load->rate_per_s > 0) printf(", %.3g requests/s", s->load->rate_per_s);
+    printf("\nsetting  %s on %s, ", s->model, s->device);
+    if (s->budget_bytes) printf("%.2f GB of KV memory, ", to_gb((double)s->budget_bytes));
+    printf("pages of %zu KiB\n\n%-14s", s->page_bytes >> 10, "manager");
+    for (int i = 0; i < N_COLUMN; i++)
+        if (columns[i].width) printf("%*s", columns[i].width, columns[i].head);
+    printf("\n");
+}
+
+static void print_replay_row(const char *manager, const fxi_replay_figures *f)
+{
+    printf("%-14s", manager);
+    for (int i = 0; i < N_COLUMN; i++)
+        if (columns[i].width)
+            printf("%*.*f", columns[i].width, columns[i].digits, columns[i].value(f));
+    printf("\n");
+}
+
+// "mooncake_synthetic" of "some/folder/mooncake_synthetic.part.csv".
+static fxi_str trace_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path, *dot = strchr(name, '.');
+    return (fxi_str){name, dot && dot != name ? (size_t)(dot - name) : strlen(name)};
+}
+
+static void print_replay_csv_head(void)
+{
+    printf("trace,manager,model,device,page_kib,rate_per_s,max_seq,choices,beams,prefix_tokens,"
+           "block_tokens,"
+           "preempt");
+    for (int i = 0; i < N_COLUMN; i++) printf(",%s", columns[i].csv);
+    printf("\n");
+}
+
+static void print_replay_csv_row(const replay_setting *s, const fxi_replay_figures *f)
+{
+    const fxi_str name = trace_name(s->trace);
+    const fxi_load *l = s->load;
+    printf("%.*s,%s,%s,%s,%zu,%g,%d,%d,%d,%d,%d,%s", (int)name.n, name.p, s->manager, s->model,
+           s->device, s->page_bytes >> 10, l->rate_per_s, s->max_seq, l->n_choice, l->beam_width,
+           l->prefix_tok, s->block_tok, s->swaps ? "swap" : "recompute");
+    for (int i = 0; i < N_COLUMN; i++) printf(",%.9g", columns[i].value(f));
+    printf("\n");
+}
+
+static void print_replay_timeline_head(FILE *to)
+{
+    fprintf(to, "manager,at_s,running,waiting,mapped_gb,live_gb,cached_gb\n");
+}
+
+static void print_replay_timeline(FILE *to, const char *manager, const fxi_replay_figures *f)
+{
+    for (const fxi_replay_sample *s = f->sample; s < f->sample + f->n_sample; s++)
+        fprintf(to, "%s,%.6g,%d,%d,%.6g,%.6g,%.6g\n", manager, s->at_s, s->state.n_running,
+                s->state.n_waiting, to_gb(s->state.kv.mapped), to_gb(s->state.kv.live),
+                to_gb(s->state.kv.cached));
+}
+
+// ---- the commands ------------------------------------------------------------------------------
+
+typedef struct trace_job trace_job;
+
+// Runs the trace with the manager that job->setting names.
+typedef fx_status run_fn(trace_job *job, fxi_replay_figures *out, fx_error *err);
+
+struct trace_job {
+    const lab_options *o;
+    run_fn *run;
+    replay_setting setting; // for the eyes
+    fxi_trace trace;
+    fxi_load load;
+    const fxi_geometry *geometry; // replay: of the model, and what it runs on
+    const fxi_simulated_device *device;
+    calibration measured;
+    fxi_progress bar;
+    FILE *timeline; // NULL: none
+};
+
+static bool show_progress(void *ud, size_t n_done, size_t n_row)
+{
+    fxi_progress_draw(ud, n_done, n_row);
+    return !fxi_signals_stop();
+}
+
+static fxi_load load_of(const lab_options *o)
+{
+    fxi_load l = fxi_load_start();
+    l.rate_per_s = o->rate_per_s;
+    l.speed = o->speed;
+    l.shrink = o->shrink;
+    l.max_row = (size_t)o->max_row;
+    l.n_choice = o->n_choice;
+    l.beam_width = o->beam_width;
+    l.no_cache = o->no_prefixes;
+    l.prefix_tok = o->prefix_tok;
+    l.seed = o->cli.sampling.seed;
+    return l;
+}
+
+// ---- in virtual time ---------------------------------------------------------------------------
+
+static fx_status find_named(trace_job *j, fx_error *err)
+{
+    const lab_options *o = j->o;
+    j->geometry = fxi_geometry_find(o->geometry);
+    j->device = fxi_simulated_device_find(o->device);
+    if (!j->geometry) return fxi_fail(err, FX_EINVAL, "--geometry: no model '%.60s'", o->geometry);
+    if (!j->device) return fxi_fail(err, FX_EINVAL, "--device: no device '%.60s'", o->device);
+    return FX_OK;
+}
+
+static fx_status find_calibrated(trace_job *j, fx_error *err)
+{
+    FX_TRY(open_calibration(j->o->calibration, &j->measured, err));
+    j->geometry = &j->measured.geometry;
+    j->device = &j->measured.device;
+    if (j->o->cli.kv_memory_bytes > 0) return FX_OK;
+    return fxi_fail(err, FX_EINVAL, "--calibration needs --kv-memory");
+}
+
+static fx_status find_setting(trace_job *j, fx_error *err)
+{
+    const lab_options *o = j->o;
+    FX_TRY(o->calibration ? find_calibrated(j, err) : find_named(j, err));
+    j->setting.model = j->geometry->name;
+    j->setting.device = j->device->name;
+    j->setting.page_bytes = (size_t)o->page_bytes;
+    j->setting.budget_bytes = o->cli.kv_memory_bytes ? o->cli.kv_memory_bytes
+                                                     : fxi_setting_kv_bytes(j->geometry, j->device);
+    return FX_OK;
+}
+
+static fx_status run_virtually(trace_job *j, fxi_replay_figures *out, fx_error *err)
+{
+    const lab_options *o = j->o;
+    fxi_replay_options opt = fxi_replay_options_start();
+    opt.manager = j->setting.manager;
+    opt.geometry = j->geometry;
+    opt.device = j->device;
+    opt.kv_bytes = o->cli.kv_memory_bytes;
+    opt.page_bytes = (size_t)o->page_bytes;
+    opt.ctx_tok = o->cli.ctx_tok;
+    opt.max_seq = o->cli.max_seq;
+    opt.step_tok = o->cli.step_tok;
+    opt.block_tok = o->cli.kv_block_tok;
+    opt.prefix_pass = o->cli.prefix_pass;
+    opt.swap_bytes = o->cli.swap_bytes;
+    opt.load = j->load;
+    opt.sample_s = o->timeline ? o->sample_s : 0;
+    opt.on_progress = show_progress;
+    opt.progress_ud = &j->bar;
+    return fxi_replay_run(&j->trace, &opt, out, err);
+}
+
+// ---- in real time ------------------------------------------------------------------------------
+
+static fx_status serve_trace(trace_job *j, fx_engine *eng, fxi_replay_figures *out, fx_error *err)
+{
+    const fxi_serve_options opt = {.load = j->load,
+                                   .sample_s = j->o->timeline ? j->o->sample_s : 0,
+                                   .on_progress = show_progress,
+                                   .progress_ud = &j->bar};
+    return fxi_serve_run(eng, &j->trace, &opt, out, err);
+}
+
+// As many as may wait are let in: what is measured is the queue, not its bound. What the engine did
+// is written even where it failed.
+static fx_status run_really(trace_job *j, fxi_replay_figures *out, fx_error *err)
+{
+    const char *trace = j->o->cli.trace;
+    fx_options opt = fxi_cli_engine_options(&j->o->cli);
+    fx_engine *eng = NULL;
+    FILE *done;
+    *out = (fxi_replay_figures){0};
+    opt.kv_manager = j->setting.manager;
+    opt.kv_ops = fxi_kv_reserve_find(j->setting.manager);
+    opt.max_queue = 1 << 20;
+    opt.max_queue_tok = (int64_t)1 << 40;
+    FX_TRY(fxi_cli_trace_open(trace, &done, err));
+    fx_status st = fxi_cli_open_engine(opt, &eng, err);
+    if (st == FX_OK) st = serve_trace(j, eng, out, err);
+    const fx_status written = fxi_cli_trace_write(trace, done, eng, st == FX_OK ? err : NULL);
+    fx_engine_close(eng);
+    return st == FX_OK ? written : st;
+}
+
+static fx_status find_model(trace_job *j, fx_error *err)
+{
+    if (j->o->cli.trace && strchr(j->o->managers, ','))
+        return fxi_fail(err, FX_EINVAL, "--trace: the file holds one run; name one manager (--kv)");
+    const char *slash = strrchr(j->o->cli.model, '/');
+    j->setting.model = slash && slash[1] ? slash + 1 : j->o->cli.model;
+    j->setting.device = "this machine";
+    j->setting.page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+    j->setting.budget_bytes = j->o->cli.kv_memory_bytes;
+    return FX_OK;
+}
+
+// ---- both --------------------------------------------------------------------------------------
+
+static fx_status run_manager(trace_job *j, const char *manager, fx_error *err)
+{
+    fxi_replay_figures f;
+    j->setting.manager = manager;
+    j->bar = fxi_progress_begin(manager);
+    fx_status st = j->run(j, &f, err);
+    fxi_progress_end(&j->bar);
+    if (st == FX_OK && j->o->cli.csv) print_replay_csv_row(&j->setting, &f);
+    if (st == FX_OK && !j->o->cli.csv) print_replay_row(manager, &f);
+    if (st == FX_OK && j->timeline) print_replay_timeline(j->timeline, manager, &f);
+    fxi_replay_figures_free(&f);
+    fflush(stdout);
+    return st;
+}
+
+// Each name of a list that commas separate.
+static fx_status run_managers(trace_job *j, fx_error *err)
+{
+    char name[32];
+    if (!*j->o->managers) return fxi_fail(err, FX_EINVAL, "--kv: no manager is named");
+    for (const char *p = j->o->managers; *p;) {
+        const size_t n = strcspn(p, ",");
+        if (n == 0 || n >= sizeof name)
+            return fxi_fail(err, FX_EINVAL, "--kv: '%.60s' is not a list of names", j->o->managers);
+        memcpy(name, p, n);
+        name[n] = 0;
+        FX_TRY(run_manager(j, name, err));
+        p += n + (p[n] == ',');
+    }
+    return FX_OK;
+}
+
+static fx_status open_timeline(trace_job *j, fx_error *err)
+{
+    const char *path = j->o->timeline;
+    if (!path) return FX_OK;
+    j->timeline = fopen(path, "w");
+    if (!j->timeline) return fxi_fail(err, FX_EIO, "%s: %s", path, strerror(errno));
+    print_replay_timeline_head(j->timeline);
+    return FX_OK;
+}
+
+static fx_status close_timeline(trace_job *j, fx_error *err)
+{
+    FILE *f = j->timeline;
+    if (!f) return FX_OK;
+    const bool failed = ferror(f);
+    if (fclose(f) != 0 || failed)
+        return fxi_fail(err, FX_EIO, "%s: %s", j->o->timeline, strerror(errno));
+    return FX_OK;
+}
+
+static fx_status run_trace(trace_job *j, fx_error *err)
+{
+    FX_TRY(fxi_trace_open(j->setting.trace, &j->trace, err));
+    FX_TRY(open_timeline(j, err));
+    if (!fxi_signals_catch()) return fxi_fail(err, FX_EINTERNAL, "out of file descriptors");
+    if (j->o->cli.csv)
+        print_replay_csv_head();
+    else
+        print_replay_head(&j->setting);
+    return run_managers(j, err);
+}
+
+// setup fills in what the job runs on.
+static int run_job(trace_job *j, fx_status (*setup)(trace_job *j, fx_error *err))
+{
+    fx_error err;
+    j->load = load_of(j->o);
+    j->setting.load = &j->load;
+    j->setting.max_seq = j->o->cli.max_seq;
+    j->setting.block_tok = j->o->cli.kv_block_tok;
+    j->setting.swaps = j->o->cli.swap_bytes > 0;
+    fx_status st = setup(j, &err);
+    if (st == FX_OK) st = run_trace(j, &err);
+    fx_status closed = close_timeline(j, st == FX_OK ? &err : NULL);
+    fxi_trace_free(&j->trace);
+    if (st == FX_OK && closed == FX_OK) return 0;
+    return fxi_signals_stop() ? FXI_EXIT_SIGNAL + fxi_signals_stop() : fxi_cli_fail("%s", err.text);
+}
+
+static int run_replay(const fxi_cli_options *o, const fxi_opt_rest *rest)
+{
+    trace_job j = {
+        .o = (const lab_options *)o, .run = run_virtually, .setting = {.trace = rest->arg[0]}};
+    return run_job(&j, find_setting);
+}
+
+static int run_serve(const fxi_cli_options *o, const fxi_opt_rest *rest)
+{
+    trace_job j = {
+        .o = (const lab_options *)o, .run = run_really, .setting = {.trace = rest->arg[0]}};
+    return run_job(&j, find_model);
+}
+
+// ---- the program --------------------------------------------------------------------------------
+
+#define AT(field) offsetof(lab_options, field)
 
 enum { REPLAY = FXI_CMD_LAB << 1, HELP = FXI_CMD_LAB << 2, BOTH = REPLAY | FXI_CMD_LAB };
 
@@ -55,9 +590,9 @@ static const char serve_note[] =
 static const fxi_cli_command lab_commands[] = {
     {"replay", REPLAY, 1, 1, false, "TRACE [options]",
      "run a trace of requests in virtual time, with managers of KV memory", replay_note,
-     fxi_lab_replay},
+     run_replay},
     {"serve", FXI_CMD_LAB, 1, 1, true, "TRACE -m FILE [options]", "run it on a model in real time",
-     serve_note, fxi_lab_serve},
+     serve_note, run_serve},
     {"help", HELP, 0, 1, false, "[COMMAND]", "show the commands, or a command's options", NULL,
      NULL},
 };
@@ -91,6 +626,6 @@ int main(int argc, char **argv)
                                      .command = lab_commands,
                                      .n_command = sizeof lab_commands / sizeof *lab_commands,
                                      .options = &table};
-    fxi_lab_options o = {.cli = fxi_cli_options_start()};
+    lab_options o = {.cli = fxi_cli_options_start()};
     return fxi_cli_main(&program, argc, argv, &o.cli);
 }

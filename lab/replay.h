@@ -11,7 +11,7 @@
 
 #include "engine/engine.h"
 #include "lab/simulated_model.h"
-#include "lab/trace_run.h"
+#include "lab/trace.h"
 
 typedef struct fxi_replay_options {
     const char *manager; // of KV memory: a name of kv_registry.c or of kv_reserve.c

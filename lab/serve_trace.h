@@ -3,7 +3,7 @@
 #ifndef FXI_LAB_SERVE_TRACE_H
 #define FXI_LAB_SERVE_TRACE_H
 
-#include "lab/trace_run.h"
+#include "lab/trace.h"
 
 typedef struct fxi_serve_options {
     fxi_load load;

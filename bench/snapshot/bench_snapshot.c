@@ -9,7 +9,7 @@
 #include "engine/engine_snapshot.h"
 #include "engine/iteration.h"
 #include "figures.h"
-#include "server/endpoint/snapshot_json.h"
+#include "server/endpoint/endpoint.h"
 #include "simulated_engine.h"
 
 enum { N_SAMPLE = 41, LEAST_GAP_MS = 100, CHUNK_BYTES = 4 * 4096 };

@@ -1,17 +1,305 @@
-// cmd_bench.c - prompt and decode speed through the engine, against the limits of the machine.
-//
-// The machine is measured before and after the runs, and the larger of the two figures counts:
-// other load can make a machine look slower than it is, not faster.
+// cmd_bench.c - `flexinfer bench`: prompt and decode speed through the engine.
 #include "base/number/dtype.h"
-#include "cli/bench.h"
+#include "base/number/rng.h"
+#include "base/system/clock.h"
+#include "cli/cli.h" // defines: fxi_cli_options, fxi_opt_ints
 #include "cli/command.h"
 #include "cli/terminal/terminal.h"
 
 #include <jansson.h>
 #include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+// One phase at one batch and length. Medians over the repeats; rates are of all sequences together.
+typedef struct bench_row {
+    int batch;
+    int n_tok;       // prompt: tokens of each; decode: generated after each
+    int context;     // decode: tokens in each cache at the start, at least; prompt: 0
+    double mean_ctx; // decode: mean tokens in a sequence's cache over the phase
+    double tok_s;
+    double limit_tok_s; // the most that the machine could do
+    bool by_memory;     // memory sets that limit, not arithmetic
+    // The same with int8_scaled_gop_s as the peak of block types.
+    double scaled_limit_tok_s;
+} bench_row;
+
+#define MAX_ROWS (FXI_OPT_MAX_INTS * FXI_OPT_MAX_INTS)
+
+typedef struct bench {
+    const fxi_cli_options *o;
+    fxi_opt_ints batch, prompt, context; // defaults filled in, no repeats
+    fx_model_info model;
+    fx_machine machine;
+    int n_prompt, n_decode; // rows: for each batch, each length
+    bench_row prompt_row[MAX_ROWS], decode_row[MAX_ROWS];
+} bench;
+
+// ---- the runs -----------------------------------------------------------------------------------
+
+// Times prompts and decoding through the engine.
+//
+// One run submits `batch` requests of random prompts of one length at once and times two phases:
+//
+//     submit ............ last sequence's first token ............ its token number 1 + gen
+//            prompt phase                               decode phase
+//
+// Sequences that start earlier decode until the end. So the decode phase has the full batch
+// throughout, and every sequence makes `gen` tokens in it. How far the first is ahead of the last
+// depends on the scheduler alone, not on how fast the requests were submitted: no sequence gets its
+// second token before all requests are in. Otherwise, on a loaded machine, the first could reach
+// the end of its context while others were still to come. Every prompt is new, so no cached prefix
+// helps. Decoding is greedy and continues after an end-of-text token.
+
+// ---- one run ------------------------------------------------------------------------------------
+
+// The engine's thread writes it until `n_ended` == n_seq; the main thread sleeps meanwhile.
+typedef struct timed_run {
+    int n_seq, n_gen;
+    pthread_mutex_t submitting;  // held by the main thread until all requests are submitted
+    int n_started, last_started; // sequences that have a token; the one that got its first one last
+    int64_t n_emitted, n_ahead;  // tokens of all sequences: so far; before the decode phase began
+    double submit_s, started_s, end_s; // end_s 0: the decode phase has not ended
+    bool broken;                       // a sequence ended before the decode phase did
+    char error[FX_ERROR_TEXT_BYTES];
+    atomic_bool measured; // done or failed: cancel the rest
+    atomic_int n_ended;
+} timed_run;
+
+typedef struct timed_seq { // what a request's callback gets
+    timed_run *r;
+    int seq, n_tok;
+    uint64_t id;
+    bool submitted;
+} timed_seq;
+
+// Holds the engine at the first token of the run. A callback must not block other requests, but all
+// requests of this engine are ours.
+static void wait_until_submitted(timed_run *r)
+{
+    pthread_mutex_lock(&r->submitting);
+    pthread_mutex_unlock(&r->submitting);
+}
+
+static void note_token(timed_run *r, timed_seq *s)
+{
+    if (r->n_emitted == 0) wait_until_submitted(r);
+    s->n_tok++;
+    r->n_emitted++;
+    if (s->n_tok == 1 && ++r->n_started == r->n_seq) {
+        r->last_started = s->seq;
+        r->n_ahead = r->n_emitted - r->n_seq;
+        r->started_s = fxi_now_s();
+    }
+    if (r->n_started < r->n_seq || s->seq != r->last_started || s->n_tok != r->n_gen + 1) return;
+    r->end_s = fxi_now_s();
+    atomic_store(&r->measured, true);
+    fxi_signals_wake();
+}
+
+static void note_end(timed_run *r, const fx_event *ev)
+{
+    if (r->end_s == 0) {
+        r->broken = true;
+        if (ev->error) snprintf(r->error, sizeof r->error, "%s", ev->error);
+        atomic_store(&r->measured, true);
+    }
+    atomic_fetch_add(&r->n_ended, 1);
+    fxi_signals_wake();
+}
+
+static void note_event(void *ud, const fx_event *ev)
+{
+    timed_seq *s = ud;
+    if (ev->token >= 0) note_token(s->r, s);
+    if (ev->last) note_end(s->r, ev);
+}
+
+typedef struct runner {
+    fx_engine *eng;
+    bench *b;
+    uint64_t n_prompt_made; // makes each prompt different
+} runner;
+
+static fx_status submit_one(runner *rn, timed_seq *s, int n_prompt, fx_error *err)
+{
+    const int n_vocab = fx_engine_info(rn->eng)->n_vocab;
+    int32_t *id = malloc((size_t)n_prompt * sizeof *id);
+    if (!id) return fxi_fail(err, FX_ENOMEM, "out of memory for the prompt");
+    for (int i = 0; i < n_prompt; i++)
+        id[i] = (int32_t)(fxi_rng_u64(1, rn->n_prompt_made, (uint64_t)i) % (uint64_t)n_vocab);
+    rn->n_prompt_made++;
+    fx_request req = fx_request_default();
+    req.prompt = id;
+    req.n_prompt = (size_t)n_prompt;
+    req.sampling.temperature = 0;
+    req.ignore_eos = true;
+    req.on_event = note_event;
+    req.ud = s;
+    fx_status st = fx_submit(rn->eng, &req, &s->id, err);
+    s->submitted = st == FX_OK;
+    free(id);
+    return st;
+}
+
+static void cancel_all(runner *rn, const timed_seq *s, int n_seq)
+{
+    for (int i = 0; i < n_seq; i++)
+        if (s[i].submitted) fx_cancel(rn->eng, s[i].id);
+}
+
+// Sets *n_submitted also if a later one fails.
+static fx_status submit_all(runner *rn, timed_run *r, timed_seq *s, int n_prompt, int *n_submitted,
+                            fx_error *err)
+{
+    fx_status st = FX_OK;
+    int n = 0;
+    pthread_mutex_lock(&r->submitting);
+    r->submit_s = fxi_now_s();
+    for (; n < r->n_seq && st == FX_OK; n += st == FX_OK) {
+        s[n] = (timed_seq){.r = r, .seq = n};
+        st = submit_one(rn, &s[n], n_prompt, err);
+    }
+    pthread_mutex_unlock(&r->submitting);
+    *n_submitted = n;
+    return st;
+}
+
+static fx_status submit_and_wait(runner *rn, timed_run *r, timed_seq *s, int n_prompt,
+                                 fx_error *err)
+{
+    int n_submitted;
+    fx_status st = submit_all(rn, r, s, n_prompt, &n_submitted, err);
+    bool cancelled = false;
+    while (atomic_load(&r->n_ended) < n_submitted) {
+        if (!cancelled && (st != FX_OK || atomic_load(&r->measured) || fxi_signals_stop())) {
+            cancel_all(rn, s, n_submitted);
+            cancelled = true;
+            continue;
+        }
+        fxi_signals_wait();
+    }
+    return st;
+}
+
+static fx_status time_run(runner *rn, int n_seq, int n_prompt, timed_run *r, fx_error *err)
+{
+    timed_seq *s = calloc((size_t)n_seq, sizeof *s);
+    if (!s) return fxi_fail(err, FX_ENOMEM, "out of memory for %d sequences", n_seq);
+    *r = (timed_run){.n_seq = n_seq,
+                     .n_gen = rn->b->o->n_gen,
+                     .submitting = PTHREAD_MUTEX_INITIALIZER,
+                     .last_started = -1};
+    fx_status st = submit_and_wait(rn, r, s, n_prompt, err);
+    pthread_mutex_destroy(&r->submitting);
+    free(s);
+    FX_TRY(st);
+    if (fxi_signals_stop()) return fxi_fail(err, FX_ECLOSED, "interrupted");
+    if (r->error[0]) return fxi_fail(err, FX_EINTERNAL, "%s", r->error);
+    if (r->broken)
+        return fxi_fail(err, FX_ENOSPACE,
+                        "batch %d of %d tokens: a sequence ended before all were measured: more "
+                        "--ctx or --kv-memory, or less --gen is needed",
+                        n_seq, n_prompt);
+    return FX_OK;
+}
+
+// ---- rows: medians over the repeats -------------------------------------------------------------
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median_of(double *v, int n)
+{
+    qsort(v, (size_t)n, sizeof *v, compare_doubles);
+    return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+}
+
+typedef struct run_times { // of all repeats of a batch and length
+    double *prompt_s, *decode_s;
+    double n_ahead; // on average
+} run_times;
+
+static fx_status repeat_runs(runner *rn, int batch, int n_prompt, run_times *t, fx_error *err)
+{
+    const int n = rn->b->o->n_repeat;
+    for (int i = 0; i < n; i++) {
+        timed_run r;
+        FX_TRY(time_run(rn, batch, n_prompt, &r, err));
+        t->prompt_s[i] = r.started_s - r.submit_s;
+        t->decode_s[i] = r.end_s - r.started_s;
+        t->n_ahead += (double)r.n_ahead / n;
+    }
+    return FX_OK;
+}
+
+static int index_of(const fxi_opt_ints *list, int v)
+{
+    for (int i = 0; i < list->n; i++)
+        if (list->v[i] == v) return i;
+    return -1;
+}
+
+// Rows are in the order of the lists, whatever the order of the runs.
+static void fill_rows(bench *b, int i_batch, int n_tok, const run_times *t)
+{
+    const int batch = b->batch.v[i_batch], n_gen = b->o->n_gen, n = b->o->n_repeat;
+    const int p = index_of(&b->prompt, n_tok), c = index_of(&b->context, n_tok);
+    if (p >= 0)
+        b->prompt_row[i_batch * b->prompt.n + p] =
+            (bench_row){.batch = batch,
+                        .n_tok = n_tok,
+                        .tok_s = (double)batch * n_tok / median_of(t->prompt_s, n)};
+    if (c >= 0)
+        b->decode_row[i_batch * b->context.n + c] =
+            (bench_row){.batch = batch,
+                        .n_tok = n_gen,
+                        .context = n_tok,
+                        .mean_ctx = n_tok + 0.5 * n_gen + t->n_ahead / batch,
+                        .tok_s = (double)batch * n_gen / median_of(t->decode_s, n)};
+}
+
+static fx_status measure_batch(runner *rn, int i_batch, int n_prompt, fx_error *err)
+{
+    const int n = rn->b->o->n_repeat;
+    double *s = malloc(2 * (size_t)n * sizeof *s);
+    if (!s) return fxi_fail(err, FX_ENOMEM, "out of memory for %d repeats", n);
+    run_times t = {.prompt_s = s, .decode_s = s + n};
+    fx_status st = repeat_runs(rn, rn->b->batch.v[i_batch], n_prompt, &t, err);
+    if (st == FX_OK) fill_rows(rn->b, i_batch, n_prompt, &t);
+    free(s);
+    return st;
+}
+
+// Runs each batch with each length of either list; a length in both lists runs once.
+// Fills all rows except their limits. Errors: those of fx_submit, FX_ECLOSED (a signal came),
+// FX_ENOSPACE (the KV cache cannot hold a batch), FX_EINTERNAL.
+static fx_status run_bench(bench *b, fx_engine *eng, fx_error *err)
+{
+    runner rn = {.eng = eng, .b = b};
+    const fxi_opt_ints *p = &b->prompt, *c = &b->context;
+    for (int i = 0; i < b->batch.n; i++) {
+        for (int k = 0; k < p->n; k++) FX_TRY(measure_batch(&rn, i, p->v[k], err));
+        for (int k = 0; k < c->n; k++)
+            if (index_of(p, c->v[k]) < 0) FX_TRY(measure_batch(&rn, i, c->v[k], err));
+    }
+    b->n_prompt = b->batch.n * p->n;
+    b->n_decode = b->batch.n * c->n;
+    return FX_OK;
+}
+
+// ---- limits and the table -----------------------------------------------------------------------
+
+// Prompt and decode speed through the engine, against the limits of the machine.
+//
+// The machine is measured before and after the runs, and the larger of the two figures counts:
+// other load can make a machine look slower than it is, not faster.
 
 // ---- limits ------------------------------------------------------------------------------------
 //
@@ -27,7 +315,7 @@
 // multiply: int8_scaled_gop_s is the peak there.
 
 // Quantised blocks are computed in int8 if the kernels have the instruction, all else in f32.
-static bool uses_int8(const fxi_bench *b)
+static bool uses_int8(const bench *b)
 {
     const fxi_dtype_info *type = fxi_dtype_by_name(b->model.type);
     const bool is_block = type && type->block_elems > 1;
@@ -35,8 +323,7 @@ static bool uses_int8(const fxi_bench *b)
 }
 
 // n_tok tokens need n_mul multiply-adds and n_bytes of reading in all.
-static void set_limit(const fxi_bench *b, fxi_bench_row *r, double n_tok, double n_mul,
-                      double n_bytes)
+static void set_limit(const bench *b, bench_row *r, double n_tok, double n_mul, double n_bytes)
 {
     const fx_machine *m = &b->machine;
     const bool int8 = uses_int8(b);
@@ -48,7 +335,7 @@ static void set_limit(const fxi_bench *b, fxi_bench_row *r, double n_tok, double
     r->scaled_limit_tok_s = n_tok / fmax(byte_s, scaled_s);
 }
 
-static void limit_prompt(const fxi_bench *b, fxi_bench_row *r)
+static void limit_prompt(const bench *b, bench_row *r)
 {
     const fx_model_info *m = &b->model;
     const double n_tok = (double)r->batch * r->n_tok;
@@ -58,7 +345,7 @@ static void limit_prompt(const fxi_bench *b, fxi_bench_row *r)
 }
 
 // The limit of one step.
-static void limit_decode(const fxi_bench *b, fxi_bench_row *r)
+static void limit_decode(const bench *b, bench_row *r)
 {
     const fx_model_info *m = &b->model;
     const double kv_bytes = r->batch * r->mean_ctx * (double)m->kv_bytes_per_tok;
@@ -66,7 +353,7 @@ static void limit_decode(const fxi_bench *b, fxi_bench_row *r)
               (double)m->weight_bytes_per_pass + kv_bytes);
 }
 
-static void set_all_limits(fxi_bench *b)
+static void set_all_limits(bench *b)
 {
     for (int i = 0; i < b->n_prompt; i++) limit_prompt(b, &b->prompt_row[i]);
     for (int i = 0; i < b->n_decode; i++) limit_decode(b, &b->decode_row[i]);
@@ -74,24 +361,24 @@ static void set_all_limits(fxi_bench *b)
 
 // ---- printing ----------------------------------------------------------------------------------
 
-static double share_of_limit(const fxi_bench_row *r)
+static double share_of_limit(const bench_row *r)
 {
     return r->tok_s / r->limit_tok_s;
 }
 
-static double share_of_scaled(const fxi_bench_row *r)
+static double share_of_scaled(const bench_row *r)
 {
     return r->tok_s / r->scaled_limit_tok_s;
 }
 
-static const char *limit_name(const fxi_bench_row *r)
+static const char *limit_name(const bench_row *r)
 {
     return r->by_memory ? "memory" : "arithmetic";
 }
 
 // ---- table --------------------------------------------------------------------------------------
 
-static void print_row(const fxi_bench_row *r, int length)
+static void print_row(const bench_row *r, int length)
 {
     printf("%14d %8d %11.1f %11.1f %6.0f %% %6.0f %%  %s\n", r->batch, length, r->tok_s,
            r->limit_tok_s, 100 * share_of_limit(r), 100 * share_of_scaled(r), limit_name(r));
@@ -103,7 +390,7 @@ static void print_heading(const char *phase, const char *length)
            "share", "scaled", "limited by");
 }
 
-static int print_bench_table(const fxi_bench *b)
+static int print_bench_table(const bench *b)
 {
     const fx_model_info *m = &b->model;
     char params[FXI_SIZE_TEXT_BYTES], size[FXI_SIZE_TEXT_BYTES];
@@ -134,7 +421,7 @@ static void print_quoted(const char *text)
     putchar('"');
 }
 
-static void print_csv_row(const fxi_bench *b, const char *phase, const fxi_bench_row *r)
+static void print_csv_row(const bench *b, const char *phase, const bench_row *r)
 {
     printf("%s,%d,%d,%d,%.6g,%.6g,%.6g,%.6g,%s,", phase, r->batch, r->n_tok, r->context, r->tok_s,
            r->limit_tok_s, share_of_limit(r), share_of_scaled(r), limit_name(r));
@@ -145,7 +432,7 @@ static void print_csv_row(const fxi_bench *b, const char *phase, const fxi_bench
     printf(",%s,%s\n", b->model.type, fx_version());
 }
 
-static int print_bench_csv(const fxi_bench *b)
+static int print_bench_csv(const bench *b)
 {
     printf("phase,batch,tokens,context,tokens_per_s,limit_tokens_per_s,share_of_limit,"
            "share_of_scaled_limit,limited_by,read_gbps,fp32_gflops,int8_gops,int8_scaled_gops,"
@@ -157,7 +444,7 @@ static int print_bench_csv(const fxi_bench *b)
 
 // ---- JSON ---------------------------------------------------------------------------------------
 
-static json_t *row_json(const fxi_bench_row *r)
+static json_t *row_json(const bench_row *r)
 {
     return json_pack("{s:i, s:i, s:f, s:f, s:f, s:f, s:s}", "batch", r->batch, "tokens", r->n_tok,
                      "tokens_per_s", r->tok_s, "share_of_limit", share_of_limit(r),
@@ -165,14 +452,14 @@ static json_t *row_json(const fxi_bench_row *r)
                      r->limit_tok_s, "limited_by", limit_name(r));
 }
 
-static json_t *prompt_json(const fxi_bench *b)
+static json_t *prompt_json(const bench *b)
 {
     json_t *rows = json_array();
     for (int i = 0; i < b->n_prompt; i++) json_array_append_new(rows, row_json(&b->prompt_row[i]));
     return rows;
 }
 
-static json_t *decode_json(const fxi_bench *b)
+static json_t *decode_json(const bench *b)
 {
     json_t *rows = json_array();
     for (int i = 0; i < b->n_decode; i++) {
@@ -184,7 +471,7 @@ static json_t *decode_json(const fxi_bench *b)
     return rows;
 }
 
-static json_t *machine_json(const fxi_bench *b)
+static json_t *machine_json(const bench *b)
 {
     const fx_machine *m = &b->machine;
     return json_pack("{s:f, s:f, s:f, s:f, s:i, s:s}", "read_gbps", m->read_gb_s, "fp32_gflops",
@@ -203,7 +490,7 @@ static json_t *model_json(const fx_model_info *m)
                      m->n_kv_head, "head_dim", m->head_dim);
 }
 
-static int print_bench_json(const fxi_bench *b)
+static int print_bench_json(const bench *b)
 {
     json_t *all = json_pack("{s:s, s:o, s:o, s:i, s:o, s:o}", "version", fx_version(), "model",
                             model_json(&b->model), "machine", machine_json(b), "repeat",
@@ -237,7 +524,7 @@ static fxi_opt_ints without_repeats(const fxi_opt_ints *list)
     return out;
 }
 
-static void fill_lists(fxi_bench *b)
+static void fill_lists(bench *b)
 {
     const int half = b->model.ctx_tok / 2;
     const fxi_opt_ints preset = {{half < DEFAULT_PROMPT ? half : DEFAULT_PROMPT}, 1};
@@ -246,7 +533,7 @@ static void fill_lists(fxi_bench *b)
     b->context = without_repeats(b->o->contexts.n ? &b->o->contexts : &b->prompt);
 }
 
-static fx_status check_fits(const fxi_bench *b, const char *option, int n_tok, fx_error *err)
+static fx_status check_fits(const bench *b, const char *option, int n_tok, fx_error *err)
 {
     if ((int64_t)n_tok + b->o->n_gen + 1 <= b->model.ctx_tok) return FX_OK;
     return fxi_fail(err, FX_EINVAL, "%s %d and --gen %d do not fit the context of %d tokens",
@@ -265,7 +552,7 @@ static fxi_cli_options with_room(const fxi_cli_options *o)
     return with;
 }
 
-static fx_status measure_machine(fxi_bench *b, fx_error *err)
+static fx_status measure_machine(bench *b, fx_error *err)
 {
     fx_machine now, *most = &b->machine;
     FX_TRY(fx_measure_machine(b->o->n_thread, &now, err));
@@ -277,7 +564,7 @@ static fx_status measure_machine(fxi_bench *b, fx_error *err)
     return FX_OK;
 }
 
-static fx_status run_engine(fxi_bench *b, fx_engine *eng, fx_error *err)
+static fx_status run_engine(bench *b, fx_engine *eng, fx_error *err)
 {
     b->model = *fx_engine_info(eng);
     fill_lists(b);
@@ -285,11 +572,11 @@ static fx_status run_engine(fxi_bench *b, fx_engine *eng, fx_error *err)
     FX_TRY(check_fits(b, "--context", largest_of(&b->context, 0), err));
     FX_TRY(measure_machine(b, err));
     if (!fxi_signals_catch()) return fxi_fail(err, FX_EINTERNAL, "out of file descriptors");
-    return fxi_bench_run(b, eng, err);
+    return run_bench(b, eng, err);
 }
 
 // With a trace of whatever was run, even where a run failed.
-static fx_status run_traced(fxi_bench *b, fx_error *err)
+static fx_status run_traced(bench *b, fx_error *err)
 {
     fx_engine *eng = NULL;
     FILE *trace;
@@ -303,7 +590,7 @@ static fx_status run_traced(fxi_bench *b, fx_error *err)
     return st == FX_OK ? written : st;
 }
 
-static fx_status measure_all(fxi_bench *b, fx_error *err)
+static fx_status measure_all(bench *b, fx_error *err)
 {
     FX_TRY(run_traced(b, err));
     FX_TRY(measure_machine(b, err));
@@ -319,7 +606,7 @@ int fxi_cmd_bench(const fxi_cli_options *o, const fxi_opt_rest *rest)
         fxi_cli_fail("--json and --csv: one of them (see 'flexinfer help bench')");
         return FXI_EXIT_USAGE;
     }
-    fxi_bench *b = calloc(1, sizeof *b);
+    bench *b = calloc(1, sizeof *b);
     if (!b) return fxi_cli_fail("out of memory for the results");
     b->o = o;
     int rc;

@@ -2,13 +2,12 @@
 //
 // Everything it prints goes to stderr through a log that never blocks (log.h). SIGHUP reads the key
 // file again. The first SIGTERM or Ctrl-C lets running answers end; a second one ends the process.
-#include "base/system/memory.h" // defines: fxi_core_dump_shrink
-#include "base/system/pages.h"  // defines: fxi_heap_map_large
-#include "base/text/utf8.h"     // defines: fxi_utf8_vprint
+#include "base/system/memory.h"  // defines: fxi_core_dump_shrink
+#include "base/system/regions.h" // defines: fxi_heap_map_large
+#include "base/text/utf8.h"      // defines: fxi_utf8_vprint
 #include "cli/command.h"
 #include "cli/terminal/terminal.h"
 #include "server/log/log.h"
-#include "server/log/log.h" // defines: fxi_level_named
 #include "server/server.h"
 
 #include <signal.h>

@@ -7,9 +7,9 @@
 // end it with an error: MAX_TRIES_ALONE in a row while its longest sequence did not grow. MAX_TRIES
 // bounds the retries where others always run. A beam search grows by a token even where every fork
 // fails, so it always completes.
-#include "engine/forward.h"
+#include "engine/iteration.h"
 
-#include "engine/request/beam.h"
+#include "engine/request/request.h"
 
 #define MAX_TRIES_ALONE 16
 #define MAX_TRIES       1024

@@ -12,7 +12,7 @@
 //
 // The files of this folder see the whole engine. Calls among them go down this list only:
 //
-//   engine, open, api   the life of an engine and its thread, loading, the small public calls
+//   engine, api         the life of an engine and its thread, loading, the small public calls
 //   iteration           the engine's loop, the one place where requests end
 //   plan, admit         which sequences compute what in the next forward pass
 //   forward             one forward pass and what follows from it
@@ -31,7 +31,7 @@
 #include "engine/grammar/grammars.h"
 #include "engine/mailbox.h"
 #include "engine/memory/kv_memory.h"
-#include "engine/record/stats.h"
+#include "engine/record/record.h"
 #include "engine/sched/sched.h"
 #include "flexinfer/flexinfer.h"
 #include "format/chat.h"
@@ -92,7 +92,7 @@ struct fx_engine {
     fxi_sched sched;
     fxi_memory memory;
     fxi_drafting *drafting;   // NULL: it does not draft
-    struct fxi_forward *pass; // forward.h
+    struct fxi_forward *pass; // iteration.h
     fxi_idle idle;
     int n_planned_tok; // in the last iteration
     struct fxi_prompt_share
@@ -119,8 +119,6 @@ static inline uint64_t fxi_now_ms(const fx_engine *eng)
 // What the engine's thread does: iterations until fxi_mailbox_close, then ends all requests.
 void fxi_engine_run(fx_engine *eng);
 
-// ---- open.c ------------------------------------------------------------------------------------
-
 // Gives a zeroed engine its clock, its locks and the settings that are not options.
 fx_status fxi_engine_init(fx_engine *eng, fx_error *err);
 // Loads everything that the options name; neither `opt` nor its strings are needed afterwards.
@@ -133,7 +131,7 @@ fx_status fxi_engine_check(fx_engine *eng, const fx_options *opt, fx_model_info 
 // Frees an engine, including one that is only partly initialised or loaded.
 void fxi_engine_unload(fx_engine *eng);
 
-// ---- model_info.c ------------------------------------------------------------------------------
+// ---- api.c ------------------------------------------------------------------------------
 
 // Fills what follows from the file and the model, loaded or not; the context is the trained one.
 void fxi_info_fill(fx_model_info *info, const fxi_gguf *g, const fxi_model *m, const char *path);

@@ -11,7 +11,7 @@
 //   commit    tokens appended and emitted in the order of the requests, beams chosen  (commit.c)
 //             where a token is the one that was drafted, sample and commit continue with the next
 //             row of its sequence; rejected drafts are truncated               (drafting.c)
-#include "engine/forward.h"
+#include "engine/iteration.h"
 
 #include "model/device.h"
 

@@ -6,8 +6,6 @@
 // request stays valid from the beginning of a plan to the end of its pass.
 #include "engine/iteration.h"
 
-#include "engine/forward.h"
-
 #define RETRY_ITERATIONS 8    // between retries of requests that found no memory
 #define KEEP_SHARE       16   // an idle engine keeps 1/16 of the budget mapped
 #define MAX_WAIT_MS      64   // while memory is being returned

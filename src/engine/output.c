@@ -7,9 +7,9 @@
 // An answer ends at an end-of-text token (unless ignore_eos), at a stop token, or at a stop string
 // in its text; never before min_tok. It also ends where its grammar does, and where its client
 // stops it.
-#include "engine/forward.h"
+#include "engine/iteration.h"
 
-#include "engine/request/beam.h"
+#include "engine/request/request.h"
 
 static const char no_text_memory[] = "no memory for the text";
 

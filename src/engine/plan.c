@@ -14,8 +14,6 @@
 // Which tokens share a pass never changes a result (kernels.h, the order of sums).
 #include "engine/iteration.h"
 
-#include "engine/forward.h"
-
 #include <stdlib.h>
 
 #define MIN_PROMPT_TOK 64 // prompt tokens that step_ms never cuts: short prompts stay whole

@@ -1,6 +1,6 @@
 // sample.c - samples from the rows of logits of a pass: tokens, next tokens of beams, probabilities
 // of prompt tokens.
-#include "engine/forward.h"
+#include "engine/iteration.h"
 
 static void append_sample(fxi_forward *p, fxi_seq *s, int row, int position, int32_t tok)
 {

@@ -60,7 +60,7 @@ typedef struct fxi_conversation {
 } fxi_conversation;
 
 // Appends the conversation's text, with an owner for every byte. Messages are fitted to the
-// template first: template/chat_render.c says how. Errors: FX_EINVAL (values of another type, no
+// template first: template/chat.c says how. Errors: FX_EINVAL (values of another type, no
 // messages, one that is not an object with a role, one to continue that has no text or that the
 // template changes, bad UTF-8; what the template itself refuses, in
 // its words; a limit), FX_EFORMAT (the model's template could not be compiled), FX_ENOMEM; then

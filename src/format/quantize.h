@@ -10,7 +10,7 @@
 #include "base/system/pool.h"
 #include "format/gguf.h"
 
-// ---- quantize/rewrite.c: what types a file has --------------------------------------------------
+// ---- what types a file has --------------------------------------------------
 
 // A mixture of types by name: "F16", "Q4_K_M". NULL: unknown.
 typedef struct fxi_mixture fxi_mixture;
@@ -31,7 +31,7 @@ size_t fxi_imatrix_n_entry(const fxi_imatrix *m);
 // The values of a tensor, [*n_slice][n_col], *n_slice = 1 or the number of experts. NULL: none.
 const float *fxi_imatrix_find(const fxi_imatrix *m, fxi_str tensor, size_t n_col, size_t *n_slice);
 
-// ---- quantize/rewrite.c -------------------------------------------------------------------------
+// ---- rewriting a file -------------------------------------------------------------------------
 
 typedef struct fxi_rewrite {
     const fxi_mixture *mixture; // NULL: every tensor keeps its type

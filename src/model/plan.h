@@ -27,8 +27,8 @@
 #ifndef FXI_MODEL_PLAN_H
 #define FXI_MODEL_PLAN_H
 
-#include "base/system/arena.h"
 #include "base/system/pool.h"
+#include "base/system/regions.h"
 #include "kernels/kernels.h"
 #include "model/model_base.h"
 

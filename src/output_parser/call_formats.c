@@ -1,6 +1,6 @@
 // call_formats.c - the table of formats. If a template contains the marks of several formats, the
 // first row wins: rows with longer or rarer marks come first.
-#include "output_parser/call_formats.h"
+#include "output_parser/output_parser.h"
 
 #include <string.h>
 

@@ -85,7 +85,7 @@ fxi_body_step fxi_emit_call(fxi_output_parser *o);
 // Arguments of the call: emitted, or kept until its name is known.
 bool fxi_emit_args(fxi_output_parser *o, const char *p, size_t n);
 
-// ---- call_bodies.c, call_python.c: one byte of a call -------------------------------------------
+// ---- call_bodies.c: one byte of a call ---------------------------------------------------------
 
 // An empty call; what was read of the one before is forgotten.
 void fxi_call_begin(fxi_call_draft *d, fxi_call_body body);

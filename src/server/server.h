@@ -48,10 +48,10 @@ typedef struct fxi_server_options {
     bool refuse_excess;      // max_tokens beyond the context is an error; false: it is clamped
     bool cut_first;          // of fx_sampling
     bool processed_logprobs; // of fx_request
-    // How the model writes calls of tools and reasoning: the name of a format (call_formats.h),
+    // How the model writes calls of tools and reasoning: the name of a format (output_parser.h),
     // "auto" (NULL): as its chat template says, "none": they stay in the text.
     const char *tool_parser, *reasoning_parser;
-    const char *key_file, *api_key; // key_ring.h; both NULL: no key is needed
+    const char *key_file, *api_key; // keys.h; both NULL: no key is needed
     fxi_isolation isolate;
     bool allow_priority;            // requests without a key may raise their priority
     bool open_metrics;              // /metrics needs no key

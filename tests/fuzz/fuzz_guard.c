@@ -10,7 +10,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "server/guard/key_set.h"
+#include "server/guard/keys.h"
 #include "server/guard/origin.h"
 
 FUZZ_TARGET(fuzz_guard);

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "server/spans/otlp_json.h"
+#include "server/spans/span.h"
 
 FUZZ_TARGET(fuzz_spans);
 

@@ -2,7 +2,7 @@
 // a wrong key has in common with a right one.
 //
 // A child process searches while its parent steps it and hashes where each instruction lies: two
-// equal paths have equal hashes, without a clock. key_ring.c is compiled here as for a release.
+// equal paths have equal hashes, without a clock. keys.c is compiled here as for a release.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "server/guard/key_ring.h"
+#include "server/guard/keys.h"
 #include "suite.h"
 
 #if defined __x86_64__

@@ -13,9 +13,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "server/guard/address.h"
-#include "server/guard/key_set.h"
+#include "server/guard/keys.h"
 #include "server/guard/origin.h"
+#include "server/guard/places.h"
 #include "suite.h"
 
 // ---- names ------------------------------------------------------------------------------------

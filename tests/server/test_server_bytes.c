@@ -14,7 +14,7 @@
 #include <pthread.h>
 
 #include "base/system/clock.h"
-#include "base/system/pages.h"
+#include "base/system/regions.h"
 #include "server/http/http.h"
 #include "server/waits.h"
 #include "suite.h"

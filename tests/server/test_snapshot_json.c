@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "server/endpoint/snapshot_json.h"
+#include "server/endpoint/endpoint.h"
 #include "suite.h"
 
 static void expect_in(const char *text, const char *part)

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "server/spans/exporter.h"
-#include "server/spans/otlp_json.h"
+#include "server/spans/span.h"
 #include "suite.h"
 
 #define PARENT "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"

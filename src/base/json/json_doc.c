@@ -5,7 +5,7 @@
 // jansson frees it.
 #include "base/json/json_doc.h"
 #include "base/json/json_shape.h"
-#include "base/system/pages.h" // defines: fxi_pages_map
+#include "base/system/regions.h" // defines: fxi_pages_map
 
 #include <pthread.h>
 #include <setjmp.h>

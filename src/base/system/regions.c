@@ -1,7 +1,5 @@
 // regions.c - memory as pages of the system, as arenas, and as mapped files.
-#include "base/system/arena.h"
-#include "base/system/mapping.h"
-#include "base/system/pages.h"
+#include "base/system/regions.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -13,7 +13,7 @@
 #ifndef FXI_ENGINE_DRAFT_MODEL_H
 #define FXI_ENGINE_DRAFT_MODEL_H
 
-#include "engine/record/recorder.h"
+#include "engine/record/record.h"
 #include "engine/request/request.h"
 
 typedef struct fxi_draft_model fxi_draft_model;

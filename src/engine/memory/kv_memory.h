@@ -4,7 +4,7 @@
 #ifndef FXI_ENGINE_KV_MEMORY_H
 #define FXI_ENGINE_KV_MEMORY_H
 
-#include "engine/record/stats.h"
+#include "engine/record/record.h"
 #include "engine/sched/sched.h"
 
 typedef struct fxi_memory {

@@ -1,5 +1,5 @@
 // request.c - a request as data: copied when it is submitted, ended, freed.
-#include "engine/request/beam.h"
+#include "engine/request/request.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,82 @@
-// request.h - requests and their sequences, as data.
+// request.h - requests and their sequences as data: text, states, beams.
+#ifndef FXI_ENGINE_REQUEST_H
+#define FXI_ENGINE_REQUEST_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/fail.h"
+#include "base/keyed/treap.h"
+#include "base/text/buf.h"
+#include "engine/grammar/grammars.h"
+#include "engine/sampling/sampler.h"
+#include "flexinfer/flexinfer.h"
+#include "format/vocab.h"
+#include "kv/kv.h"
+#include "model/model.h"
+
+// ---- text that may be shown ---------------------------------------------------------------------
+
+// From the bytes of tokens to text that may be shown: whole characters, and no part of a stop
+// string.
 //
+//   token bytes --(decoder)--> clean: whole characters --(no stop string may begin here)--> shown
+//
+// The caller shows the first `show` bytes of `clean` and drops them. The decoder holds the bytes of
+// a character that is split between tokens; `clean` keeps a tail that may begin a stop string.
+
+// A stop string, searched for with the algorithm of Knuth, Morris and Pratt (1977): a byte of text
+// costs the same however long the string is.
+typedef struct fxi_stop {
+    const char *text; // the request's
+    size_t n_bytes;   // > 0
+    uint32_t *border; // [n_bytes + 1] the longest proper suffix of the first k bytes that is also
+                      // their prefix
+} fxi_stop;
+
+typedef struct fxi_stops { // all zero: none; constant once made
+    fxi_stop *stop;
+    size_t n;
+} fxi_stops;
+
+// text[n] are not empty, of less than 2 GiB each, and must outlive *out. False: no memory; free
+// *out in either case.
+bool fxi_stops_make(fxi_stops *out, const char *const *text, size_t n);
+void fxi_stops_free(fxi_stops *s);
+
+typedef struct fxi_text {
+    fxi_decoder bytes; // joins bytes into whole characters
+    fxi_buf clean;     // valid UTF-8 that is not shown yet
+    bool include_stop; // the stop string is shown too
+    bool stopped;      // a stop string was found: `clean` ends before it, or after it
+    int stop_string;   // its index
+    bool show_control; // control tokens are text, as they are spelled
+    size_t n_char;     // characters that have gone into `clean`
+    size_t token_at;   // the same before the token that was added last
+    uint32_t *matched; // [n_stop] bytes at the end of the text that begin this stop string; NULL:
+                       // none has been looked for
+    size_t n_stop;
+} fxi_text;
+
+// The bytes that this token adds as the next one, for fxi_text_add.
+const char *fxi_text_token(fxi_text *t, const fxi_vocab *v, int32_t id, size_t *n_bytes);
+
+// Adds n bytes; *show is the number of bytes of t->clean that may be shown now. stops: the same in
+// each call, or NULL while none counts. False: no memory.
+bool fxi_text_add(fxi_text *t, const char *bytes, size_t n, const fxi_stops *stops, size_t *show);
+// Ends the text: what was held back may be shown; an incomplete character becomes U+FFFD. False: no
+// memory.
+bool fxi_text_end(fxi_text *t, size_t *show);
+// As if nothing had been added; what the decoder strips is for the caller to say.
+void fxi_text_restart(fxi_text *t);
+// Copies into an empty `to`. False: no memory.
+bool fxi_text_copy(fxi_text *to, const fxi_text *from);
+void fxi_text_free(fxi_text *t);
+
+// ---- requests and sequences ---------------------------------------------------------------------
+
 // A REQUEST is what a caller submitted, copied (`spec`), and how far the engine is with it. It runs
 // SEQUENCES: its choices, emitted or not, or its beams. Sequence 0 computes the prompt; the others
 // are forked from it afterwards. A request is admitted, preempted and ended as a whole;
@@ -23,19 +100,6 @@
 //
 // The submitting thread makes a request and hands it over through the mailbox; from then on it
 // belongs to the engine thread, which frees it after its last event.
-#ifndef FXI_ENGINE_REQUEST_H
-#define FXI_ENGINE_REQUEST_H
-
-#include "base/fail.h"
-#include "base/keyed/treap.h"
-#include "engine/grammar/grammars.h"
-#include "engine/request/text.h"
-#include "engine/sampling/sampler.h"
-#include "flexinfer/flexinfer.h"
-#include "kv/kv.h"
-#include "model/model.h"
-
-#include <stdatomic.h>
 
 typedef struct fxi_live_request fxi_live_request;
 
@@ -138,7 +202,7 @@ struct fxi_live_request {
     fxi_treap_node live_at;        // guarded by the mailbox's mu
     // Together, as in fxi_seq.
     fxi_live_request *prev, *next; // in the list that its state belongs to
-    struct fxi_beam *beam;         // beam.h; NULL: no beam search
+    struct fxi_beam *beam;         // request.h; NULL: no beam search
     fxi_request_state state;       // sched.c
     int n_seq;                     // sequences: choices to compute, or beams
     bool is_whole;                 // its prompt is computed in one pass: a token sees all of them
@@ -265,5 +329,58 @@ int fxi_embedding_n_row(const fxi_seq *s, const fxi_model_shape *shape);
 void fxi_embedding_add(fxi_seq *s, const fxi_model_shape *shape, const float *rows, int n_row);
 // All tokens are pooled: completes the vector and decides the end of s.
 void fxi_embedding_end(fxi_seq *s, const fxi_model_shape *shape);
+
+// ---- beam search --------------------------------------------------------------------------------
+
+// Beam search as data: candidates in, the best (parent, token) pairs out.
+//
+//   candidates   the 2 x width likeliest next tokens of each beam; among all of them the 2 x width
+//                with the largest sum of logprobs, ties to the lower beam, then the likelier token
+//   in order     a candidate that ends the answer becomes a hypothesis; any other becomes a beam,
+//                until there are `width` (commit.c makes the sequences and gives them caches)
+//   score        sum of logprobs / tokens^length_penalty, over the tokens of the answer, the one
+//                that ends it included
+//   the end      when fx_early_stop allows it, or no beam is left
+//
+// Logprobs are those of the logits after the rules up to the penalties: a banned token is in no
+// beam, and where no rule applies they are the model's own.
+
+// An answer without a cache.
+typedef struct fxi_hypothesis {
+    fxi_seq s;
+    double score;
+} fxi_hypothesis;
+
+// A beam and a token that continues it.
+typedef struct fxi_beam_next {
+    int parent; // as in fxi_beam_offer
+    fx_logprob next;
+    double sum; // of logprobs, this token included
+} fxi_beam_next;
+
+typedef struct fxi_beam {
+    int width;
+    fxi_hypothesis *done; // [width] descending score
+    int n_done;
+    fxi_beam_next *cand; // [width][2 width]
+    int n_cand;
+    fxi_seq *next; // [width] the new beams, while they are chosen
+    bool is_over;
+} fxi_beam;
+
+bool fxi_beam_make(fxi_live_request *r); // r->beam, of req.beam_width; false: no memory
+void fxi_beam_free(fxi_beam *b);         // NULL is allowed
+
+// Adds the likeliest next tokens of one beam, at most 2 x width; `sum` is its sum of logprobs so
+// far. At most width calls between two rankings.
+void fxi_beam_offer(fxi_beam *b, int parent, double sum, const fx_logprob *next, int n_next);
+// Sorts the offers: b->cand[0 .. returned) are the candidates to consider. The next offer starts
+// anew.
+int fxi_beam_rank(fxi_beam *b);
+// Keeps an ended sequence with this sum of logprobs if it is among the width best so far. Takes
+// over what *s owns either way.
+void fxi_beam_keep(fxi_live_request *r, fxi_seq *s, double sum);
+// Whether the search may end although beams could continue; the best one has this sum and length.
+bool fxi_beam_may_end(const fxi_live_request *r, double best_sum, int n_tok);
 
 #endif

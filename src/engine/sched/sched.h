@@ -3,14 +3,14 @@
 //
 // The first request in line, by arrival and priority, decides which priority is served next, so no
 // priority waits for ever. Among the clients that wait with that priority, the one that has been
-// served least goes first (clients.c).
+// served least goes first (sched.c).
 //
 // Everything belongs to the engine thread, except for the atomics and what is marked as guarded by
 // the mailbox's mu.
 #ifndef FXI_ENGINE_SCHED_H
 #define FXI_ENGINE_SCHED_H
 
-#include "engine/record/recorder.h"
+#include "engine/record/record.h"
 #include "engine/request/request.h"
 
 // Requests in the order in which they are served: by order_ms, ties by id.
@@ -94,7 +94,7 @@ void fxi_defer_unready(fxi_sched *d,
                        fxi_live_request *r);     // which of its sequences sit out: is_deferred
 bool fxi_defer_sample(fxi_sched *d, fxi_seq *s); // whether s, all computed, is late: s->is_late
 
-// ---- clients.c: ..._locked: the caller holds the mailbox's mu ----------------------------------
+// ---- sched.c: ..._locked: the caller holds the mailbox's mu ----------------------------------
 
 void fxi_clients_init(fxi_clients *c, uint64_t seed);                       // of zeroes
 void fxi_clients_free(fxi_clients *c);                                      // no request is left

@@ -2,7 +2,7 @@
 #ifndef FXI_FORMAT_GGUF_IMPL_H
 #define FXI_FORMAT_GGUF_IMPL_H
 
-#include "base/system/mapping.h"
+#include "base/system/regions.h"
 #include "format/gguf/gguf_made.h"
 
 struct fxi_gguf {

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/json/json_shape.h"
-#include "base/system/mapping.h"
+#include "base/system/regions.h"
 #include "base/text/utf8.h" // defines: fxi_utf8_vprint
 #include "format/json_text.h"
 #include "format/show.h"

@@ -20,7 +20,7 @@
 #include <stdint.h>
 
 #include "base/fail.h"
-#include "base/system/mapping.h"
+#include "base/system/regions.h"
 #include "base/text/str.h"
 
 // ---- one safetensors file -----------------------------------------------------------------------

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/system/grow.h"
-#include "base/system/mapping.h"
+#include "base/system/regions.h"
 #include "format/quantize.h"
 #include "format/show.h"
 

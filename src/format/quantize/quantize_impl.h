@@ -5,7 +5,7 @@
 #include "base/number/qblock.h"
 #include "format/quantize.h"
 
-// ---- rewrite.c ----------------------------------------------------------------------------------
+// ---- the types of a file ----------------------------------------------------------------------
 
 // What the types of a model's tensors depend on besides their names.
 typedef struct fxi_mixture_model {
@@ -19,7 +19,7 @@ typedef struct fxi_mixture_model {
 const fxi_dtype_info *fxi_mixture_type(const fxi_mixture *m, const fxi_mixture_model *model,
                                        const fxi_gguf_tensor *t);
 
-// ---- encode.c -----------------------------------------------------------------------------------
+// ---- rows to blocks -----------------------------------------------------------------------------
 
 // Changes a block that is close to x [n] so that the sum of weight[i] x (error i)^2 is smaller, or
 // leaves it. The same bits on every machine. Pre: x is finite; weights are finite and not negative.

@@ -3,8 +3,7 @@
 
 #include <stdlib.h>
 
-#include "base/keyed/hash_index.h"
-#include "base/keyed/secret.h"
+#include "base/keyed/hash.h"
 #include "base/system/grow.h"
 #include "grammar/automaton/gram_auto.h"
 

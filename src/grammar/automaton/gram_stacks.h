@@ -13,8 +13,7 @@
 #include <stdint.h>
 
 #include "base/fail.h"
-#include "base/keyed/hash_index.h"
-#include "base/keyed/secret.h"
+#include "base/keyed/hash.h"
 
 typedef struct fxi_gram_frame {
     uint32_t node, at;

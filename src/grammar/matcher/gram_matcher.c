@@ -14,13 +14,13 @@
 #include "base/system/grow.h"
 #include "base/text/utf8.h"
 #include "grammar/automaton/gram_auto.h"
-#include "grammar/matcher/mask_cache.h"
+#include "grammar/matcher/masks.h"
 
 enum {
     FIRST_EPOCH = 1,
     MAX_ASKED = 64,
     MAX_FORCED_BYTES = 96,
-    PORTION = 4000,          // of work, in units of mask_walk.h: 20 us
+    PORTION = 4000,          // of work, in units of masks.h: 20 us
     MAX_PREPARE_STEPS = 512, // of a move that is made within a budget
     SPELL_COST = 4000,       // of a text by the tokens of the vocabulary
     AHEAD_SPEND = 4000000,   // on what was not asked for: 10 to 20 ms
@@ -35,7 +35,7 @@ typedef struct look_ahead {
     uint8_t *is_seen;  // [n_seen] by state: it is in the list
     size_t n, cap, at; // at: the next to be computed
     size_t n_seen, cap_seen;
-    size_t spent; // in units of mask_walk.h
+    size_t spent; // in units of masks.h
 } look_ahead;
 
 struct fxi_gram_matcher {

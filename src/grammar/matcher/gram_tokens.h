@@ -3,7 +3,7 @@
 // Most tokens are made of characters that a grammar does not distinguish where it allows any text.
 // So tokens are divided into slices, by the characters they are made of. A slice keeps its tokens
 // of up to n characters as a mask: where any n characters of its kind may follow, all of them may,
-// and nothing is walked (mask_walk.c). The last slice has all other tokens.
+// and nothing is walked (masks.c). The last slice has all other tokens.
 //
 // Many of the others begin with such characters: words and a quote, letters and a full stop. A tail
 // is such a token without the characters it begins with. Where any such characters may follow, only

@@ -14,9 +14,9 @@
 #ifndef FXI_GRAMMAR_SCHEMA_IMPL_H
 #define FXI_GRAMMAR_SCHEMA_IMPL_H
 
-#include "base/system/arena.h"
+#include "base/system/regions.h"
 #include "grammar/schema/schema.h"
-#include "grammar/syntax/gram_chars.h"
+#include "grammar/syntax/gram.h"
 
 typedef struct fxi_schema_set { // in the reader's arena
     const json_t **at;          // [n]

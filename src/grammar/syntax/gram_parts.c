@@ -9,7 +9,7 @@
 
 #include "base/system/grow.h"
 #include "base/text/utf8.h"
-#include "grammar/syntax/gram_chars.h"
+#include "grammar/syntax/gram.h"
 #include "grammar/syntax/gram_regex.h"
 
 enum { LAST_CHAR = 0x10FFFF };

@@ -14,7 +14,7 @@
 #ifndef FXI_GRAMMAR_REGEX_H
 #define FXI_GRAMMAR_REGEX_H
 
-#include "grammar/syntax/gram_chars.h"
+#include "grammar/syntax/gram.h"
 
 enum {
     // The pattern may match anywhere in the text, as in JSON Schema; else it matches all of it.

@@ -10,7 +10,7 @@
 
 #include "base/system/grow.h"
 #include "base/text/utf8.h"
-#include "grammar/syntax/gram_chars.h"
+#include "grammar/syntax/gram.h"
 #include "grammar/syntax/gram_regex.h"
 
 enum { MAX_NAMES = 5000, MAX_OPEN = 100, LAST_CHAR = 0x10FFFF };

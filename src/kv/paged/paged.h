@@ -34,7 +34,7 @@
 
 #include <pthread.h>
 
-#include "base/keyed/secret.h"
+#include "base/keyed/hash.h"
 #include "flexinfer/snapshot_rows.h"
 #include "kv/kv.h"
 #include "kv/kv_pool.h"

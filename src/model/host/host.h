@@ -120,7 +120,7 @@ fx_status fxi_host_ffn(fxi_device *d, const fxi_ffn *f, fx_error *err);
 fx_status fxi_host_logits(fxi_device *d, int n_row, fx_error *err);
 fx_status fxi_host_best(fxi_device *d, int n_row, fx_error *err);
 
-// host_experts.c
+// host_steps.c
 fx_status fxi_host_experts(fxi_device *d, const fxi_experts *x, fx_error *err);
 
 #endif

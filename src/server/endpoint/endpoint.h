@@ -5,6 +5,7 @@
 
 #include "base/text/buf.h"
 #include "flexinfer/flexinfer.h"
+#include "flexinfer/snapshot.h"
 #include "server/request/api_request.h"
 
 typedef struct fxi_call {
@@ -40,5 +41,12 @@ bool fxi_endpoint_trace(const fxi_call *c, fxi_buf *out, fxi_http_error *err);
 
 // Returns ok; if it is false, *err becomes "out of memory".
 bool fxi_endpoint_end(bool ok, fxi_http_error *err);
+
+// ---- a snapshot of the engine -------------------------------------------------------------------
+
+// A snapshot of the engine as a line of JSON; docs/user/watch.md has the format.
+
+// Appends it. False: no memory; then *out is incomplete.
+bool fxi_snapshot_json(fxi_buf *out, const fx_snapshot *s);
 
 #endif

@@ -5,7 +5,7 @@
 #include "server/http/kv_stream.h"
 
 #include "base/system/clock.h" // defines: fxi_thread_cpu_ns
-#include "server/endpoint/snapshot_json.h"
+#include "server/endpoint/endpoint.h"
 #include "server/http/http.h"
 
 #include <math.h>

@@ -17,15 +17,15 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/fail.h"         // defines: fxi_fail, FX_TRY
-#include "base/keyed/secret.h" // defines: fxi_secret_make
-#include "base/system/clock.h" // defines: fxi_clock_after
-#include "base/system/pages.h" // defines: fxi_heap_trim
-#include "base/text/str.h"     // defines: fxi_str_hash
+#include "base/fail.h"           // defines: fxi_fail, FX_TRY
+#include "base/keyed/hash.h"     // defines: fxi_secret_make
+#include "base/system/clock.h"   // defines: fxi_clock_after
+#include "base/system/regions.h" // defines: fxi_heap_trim
+#include "base/text/str.h"       // defines: fxi_str_hash
 #include "flexinfer/snapshot.h"
 #include "server/http/http.h"
 #include "server/log/log.h" // defines: fxi_level
-#include "server/request/formats.h"
+#include "server/request/api_request.h"
 
 #define MAX_CHOICE    1024
 #define IDLE_S        1

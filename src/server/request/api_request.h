@@ -1,5 +1,4 @@
-// api_request.h - a checked request body: its fields as parameters, and what the engine and the
-// reply take from them. No threads and no sockets.
+// api_request.h - a request's body to checked parameters, and the formats of the served model.
 #ifndef FXI_SERVER_API_REQUEST_H
 #define FXI_SERVER_API_REQUEST_H
 
@@ -11,6 +10,11 @@
 #include "flexinfer/flexinfer.h"
 #include "server/reply/api_reply.h" // defines: fxi_api, fxi_http_error, fxi_reply_spec
 #include "server/work/quota.h"
+
+// ---- requests -----------------------------------------------------------------------------------
+
+// A checked request body: its fields as parameters, and what the engine and the reply take from
+// them. No threads and no sockets.
 
 typedef struct fxi_id_list {
     int32_t *id; // [n] owned; all inside the vocabulary
@@ -191,5 +195,19 @@ bool fxi_bytes_granted(fxi_http_error *e, fxi_quota_result taken);
 
 // The conversation for the engine to render. Points into par.
 fx_chat_request fxi_params_chat(const fxi_params *par);
+
+// ---- the formats of the served model ------------------------------------------------------------
+
+// How the served model writes calls of tools and reasoning, and what makes it fill in.
+
+// Whether these are names of formats, "auto", "none" or NULL. Errors: FX_EINVAL, with the names
+// that there are.
+fx_status fxi_formats_check(const char *tool_parser, const char *reasoning_parser, fx_error *err);
+// Both have been checked. "auto" and NULL: by the marks in the model's chat template.
+void fxi_formats_choose(fxi_formats *f, const fx_engine *eng, const char *tool_parser,
+                        const char *reasoning_parser);
+
+// The marks by which the model fills in, as its vocabulary has them; NULL: none. Static.
+const fxi_infill *fxi_infill_find(const fx_engine *eng);
 
 #endif

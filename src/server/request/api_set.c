@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text/utf8.h"
 #include "base/text/utf8.h" // defines: fxi_utf8_count
 #include "server/request/api_fields.h"
 

@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/system/arena.h"
+#include "base/system/regions.h"
 #include "base/text/utf8.h"
 #include "server/request/api_fields.h"
 

@@ -18,7 +18,7 @@
 #include "base/net/http_client.h"
 #include "base/system/clock.h" // defines: fxi_now_s, fxi_clock_after
 #include "base/text/utf8.h"    // defines: fxi_utf8_vprint
-#include "server/spans/otlp_json.h"
+#include "server/spans/span.h"
 
 #define GATHER_S         1.0 // from the first span of a batch until it is sent
 #define MAX_WAIT_S       30.0

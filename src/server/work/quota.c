@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/system/memory.h" // defines: fxi_free_memory_bytes
-#include "base/system/pages.h"  // defines: fxi_pages_map
+#include "base/system/memory.h"  // defines: fxi_free_memory_bytes
+#include "base/system/regions.h" // defines: fxi_pages_map
 
 #define MIN_LIMIT   ((size_t)64 << 20)
 #define MAX_LIMIT   ((size_t)1 << 30)

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "base/system/arena.h"
+#include "base/system/regions.h"
 #include "suite.h"
 
 static void take_and_check(fxi_arena *a, uint64_t more_bytes)

@@ -3,7 +3,7 @@
 #include "suite.h"
 #include "unit/cmocka_all.h"
 
-#include "base/keyed/hash_index.h"
+#include "base/keyed/hash.h"
 #include "base/text/utf8.h"
 
 enum { N = 5000, N_HASH = 700 };

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/json/json_doc.h"
-#include "base/system/pages.h"
+#include "base/system/regions.h"
 #include "base/text/buf.h"
 #include "suite.h"
 

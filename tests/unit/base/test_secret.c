@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <sys/random.h>
 
-#include "base/keyed/secret.h"
+#include "base/keyed/hash.h"
 
 static bool has_random = true;
 

@@ -3,7 +3,7 @@
 #include "suite.h"
 #include "unit/cmocka_all.h"
 
-#include "engine/record/recorder.h"
+#include "engine/record/record.h"
 #include "model/model_base.h"
 #include "unit/engine/support/company.h"
 #include "unit/engine/support/unthreaded.h"

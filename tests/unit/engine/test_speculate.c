@@ -8,7 +8,7 @@
 #include "suite.h"
 #include "unit/cmocka_all.h"
 
-#include "engine/forward.h"
+#include "engine/iteration.h"
 
 #include "model/device.h"
 #include "unit/engine/same_bits/drafters.h"

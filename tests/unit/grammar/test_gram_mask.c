@@ -7,7 +7,7 @@
 #include <jansson.h>
 
 #include "base/number/rng.h"
-#include "grammar/matcher/mask_cache.h"
+#include "grammar/matcher/masks.h"
 #include "grammar/schema/schema.h"
 #include "grammar/syntax/gram_regex.h"
 

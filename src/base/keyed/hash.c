@@ -1,10 +1,13 @@
-// secret.c - see secret.h.
-#include "base/keyed/secret.h"
+// hash.c - hashes with a secret key, and an index by hash.
+#include "base/keyed/hash.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/random.h>
 #include <time.h>
+
+// ---- keyed hashes -------------------------------------------------------------------------------
 
 fxi_secret fxi_secret_make(void)
 {
@@ -62,4 +65,47 @@ uint64_t fxi_secret_hash(fxi_secret secret, const void *p, size_t n)
     v[2] ^= 0xff;
     for (int i = 0; i < 3; i++) sip_round(v);
     return v[0] ^ v[1] ^ v[2] ^ v[3];
+}
+
+// ---- an index by hash ---------------------------------------------------------------------------
+
+// Linear probing; the table doubles when half of it is used.
+
+enum { FIRST_SLOTS = 256 };
+
+void fxi_hash_index_free(fxi_hash_index *x)
+{
+    free(x->slot);
+    *x = (fxi_hash_index){0};
+}
+
+void fxi_hash_index_clear(fxi_hash_index *x)
+{
+    if (x->slot) memset(x->slot, 0, x->n_slot * sizeof *x->slot);
+    x->n = 0;
+}
+
+static void fill_slot(fxi_hash_index *x, struct fxi_hash_slot entry)
+{
+    size_t i = entry.hash;
+    while (x->slot[i & (x->n_slot - 1)].id) i++;
+    x->slot[i & (x->n_slot - 1)] = entry;
+}
+
+bool fxi_hash_index_add(fxi_hash_index *x, uint32_t id, uint32_t hash)
+{
+    if (2 * x->n >= x->n_slot) {
+        const fxi_hash_index old = *x;
+        const size_t n_slot = old.n_slot ? 2 * old.n_slot : FIRST_SLOTS;
+        struct fxi_hash_slot *slot = calloc(n_slot, sizeof *slot);
+        if (!slot) return false;
+        x->slot = slot;
+        x->n_slot = n_slot;
+        for (size_t i = 0; i < old.n_slot; i++)
+            if (old.slot[i].id) fill_slot(x, old.slot[i]);
+        free(old.slot);
+    }
+    fill_slot(x, (struct fxi_hash_slot){id, hash});
+    x->n++;
+    return true;
 }
