@@ -38,7 +38,8 @@ bool fxi_emit_run(fxi_output_parser *o, fxi_output_kind kind, const char *p, siz
     return !n || fxi_buf_add(&o->out, p, n);
 }
 
-fxi_body_step fxi_emit_call(fxi_output_parser *o)
+// The call's name is known, and its arguments begin.
+static fxi_body_step emit_call(fxi_output_parser *o)
 {
     fxi_call_draft *d = &o->call;
     const fxi_output_event ev = {FXI_OUTPUT_CALL, d->name.p, d->name.n, d->id.p, d->id.n, 0};
@@ -53,7 +54,8 @@ fxi_body_step fxi_emit_call(fxi_output_parser *o)
     return ok ? FXI_BODY_MORE : FXI_BODY_NO_MEMORY;
 }
 
-bool fxi_emit_args(fxi_output_parser *o, const char *p, size_t n)
+// Arguments of the call: emitted, or kept until its name is known.
+static bool emit_args(fxi_output_parser *o, const char *p, size_t n)
 {
     o->call.has_args = true;
     if (!o->call.begun) return fxi_buf_add(&o->call.args, p, n);
@@ -92,15 +94,17 @@ static fxi_body_step read_args(fxi_output_parser *o, char c)
     const fxi_scan_step step = fxi_json_scan_byte(&o->call.scan, c);
     fxi_buf escape = {0};
     if (step == FXI_SCAN_BAD || step == FXI_SCAN_BEFORE) return fxi_body_bad(o, 1);
-    bool ok = is_raw ? fxi_json_escape(&escape, &c, 1) && fxi_emit_args(o, escape.p, escape.n)
-                     : fxi_emit_args(o, &c, 1);
+    bool ok = is_raw ? fxi_json_escape(&escape, &c, 1) && emit_args(o, escape.p, escape.n)
+                     : emit_args(o, &c, 1);
     fxi_buf_free(&escape);
     if (!ok) return FXI_BODY_NO_MEMORY;
     return step == FXI_SCAN_DONE ? FXI_BODY_DONE : FXI_BODY_MORE;
 }
 
-fxi_body_step fxi_read_until(fxi_output_parser *o, char c, const char *const *marks, size_t max,
-                             int *which)
+// Reads into d->word until one of marks[0..max) has been read, which is cut off. *which: its
+// number; -1: not yet. BAD after FXI_NAME_BYTES.
+static fxi_body_step read_until(fxi_output_parser *o, char c, const char *const *marks, size_t max,
+                                int *which)
 {
     fxi_buf *w = &o->call.word;
     *which = -1;
@@ -135,7 +139,8 @@ static fxi_body_step read_body_mark(fxi_output_parser *o, char c, const char *co
     return goes_on ? FXI_BODY_MORE : fxi_body_bad(o, w->n);
 }
 
-fxi_body_step fxi_take_name(fxi_output_parser *o)
+// d->name = d->word, without white space around it. BAD: it is not a name.
+static fxi_body_step take_call_name(fxi_output_parser *o)
 {
     const fxi_buf *w = &o->call.word;
     size_t from = 0, to = w->n;
@@ -150,7 +155,8 @@ fxi_body_step fxi_take_name(fxi_output_parser *o)
     return FXI_BODY_MORE;
 }
 
-const char *fxi_json_word(const char *p, size_t n)
+// What JSON writes for Python's True, False or None; NULL: it is none of them.
+static const char *json_word(const char *p, size_t n)
 {
     static const char *const words[][2] = {{"True", "true"}, {"False", "false"}, {"None", "null"}};
     for (size_t i = 0; i < COUNT(words); i++)
@@ -215,9 +221,9 @@ static fxi_body_step end_object(fxi_output_parser *o)
 {
     fxi_call_draft *d = &o->call;
     if (!d->name.n) return fxi_body_bad(o, 0);
-    const fxi_body_step step = fxi_emit_call(o);
+    const fxi_body_step step = emit_call(o);
     if (step != FXI_BODY_MORE) return step;
-    if (!d->has_args && !fxi_emit_args(o, "{}", 2)) return FXI_BODY_NO_MEMORY;
+    if (!d->has_args && !emit_args(o, "{}", 2)) return FXI_BODY_NO_MEMORY;
     return FXI_BODY_DONE;
 }
 
@@ -255,7 +261,7 @@ static fxi_body_step object_args(fxi_output_parser *o, char c)
 
 static fxi_body_step begin_args(fxi_output_parser *o, char c)
 {
-    const fxi_body_step step = o->call.name.n ? fxi_emit_call(o) : FXI_BODY_MORE;
+    const fxi_body_step step = o->call.name.n ? emit_call(o) : FXI_BODY_MORE;
     if (step != FXI_BODY_MORE) return step;
     o->call.step = O_ARGS;
     return object_args(o, c);
@@ -283,10 +289,10 @@ static fxi_body_step object_name(fxi_output_parser *o, char c)
     if (d->word.n > FXI_NAME_BYTES) return fxi_body_bad(o, 0);
     if (step != FXI_BODY_MORE || !ended) return step;
     if (!decode_word(d)) return FXI_BODY_NO_MEMORY;
-    const fxi_body_step named = fxi_take_name(o);
+    const fxi_body_step named = take_call_name(o);
     if (named != FXI_BODY_MORE) return named;
     d->step = O_NEXT;
-    return d->args.n ? fxi_emit_call(o) : FXI_BODY_MORE;
+    return d->args.n ? emit_call(o) : FXI_BODY_MORE;
 }
 
 // Arguments as the text of an object.
@@ -300,9 +306,9 @@ static fxi_body_step object_text(fxi_output_parser *o, char c)
     const char *p = d->word.p ? d->word.p : "";
     if (p[strspn(p, " \n\r\t")] != '{' || !fxi_json_scan_all(p, d->word.n))
         return fxi_body_bad(o, 0);
-    step = d->name.n ? fxi_emit_call(o) : FXI_BODY_MORE;
+    step = d->name.n ? emit_call(o) : FXI_BODY_MORE;
     if (step != FXI_BODY_MORE) return step;
-    if (!fxi_emit_args(o, p, d->word.n)) return FXI_BODY_NO_MEMORY;
+    if (!emit_args(o, p, d->word.n)) return FXI_BODY_NO_MEMORY;
     fxi_buf_clear(&d->word);
     return object_go_on(o, O_NEXT);
 }
@@ -362,10 +368,10 @@ static fxi_body_step head_name(fxi_output_parser *o, char c)
     int which;
     fxi_call_draft *d = &o->call;
     const fxi_call_format *f = o->spec.calls;
-    const fxi_body_step step = fxi_read_until(o, c, f->name_end, COUNT(f->name_end), &which);
+    const fxi_body_step step = read_until(o, c, f->name_end, COUNT(f->name_end), &which);
     if (step != FXI_BODY_MORE || which < 0) return step;
     if (!(f->head_is_id ? split_id(d) : cut_id(d))) return FXI_BODY_NO_MEMORY;
-    const fxi_body_step named = fxi_take_name(o);
+    const fxi_body_step named = take_call_name(o);
     if (named != FXI_BODY_MORE) return named;
     d->step = H_OPEN;
     o->n_back = 1;
@@ -376,7 +382,7 @@ static fxi_body_step head_open(fxi_output_parser *o, char c)
 {
     if (fxi_is_blank(c)) return FXI_BODY_MORE;
     if (c != '{') return fxi_body_bad(o, 1);
-    const fxi_body_step step = fxi_emit_call(o);
+    const fxi_body_step step = emit_call(o);
     o->call.step = H_ARGS;
     return step == FXI_BODY_MORE ? read_args(o, c) : step;
 }
@@ -402,7 +408,7 @@ static bool emit_quoted(fxi_output_parser *o, const char *before, const char *p,
 {
     fxi_buf b = {0};
     bool ok = fxi_buf_str(&b, before) && (!n || fxi_json_escape(&b, p, n)) &&
-              fxi_buf_str(&b, after) && (!b.n || fxi_emit_args(o, b.p, b.n));
+              fxi_buf_str(&b, after) && (!b.n || emit_args(o, b.p, b.n));
     fxi_buf_free(&b);
     return ok;
 }
@@ -413,13 +419,13 @@ static fxi_body_step tags_name(fxi_output_parser *o, char c)
     int which;
     fxi_call_draft *d = &o->call;
     const fxi_call_format *f = o->spec.calls;
-    fxi_body_step step = fxi_read_until(o, c, f->name_end, COUNT(f->name_end), &which);
+    fxi_body_step step = read_until(o, c, f->name_end, COUNT(f->name_end), &which);
     if (step != FXI_BODY_MORE || which < 0) return step;
-    const fxi_body_step named = fxi_take_name(o);
+    const fxi_body_step named = take_call_name(o);
     if (named != FXI_BODY_MORE) return named;
-    step = fxi_emit_call(o);
+    step = emit_call(o);
     if (step != FXI_BODY_MORE) return step;
-    if (!fxi_emit_args(o, "{", 1)) return FXI_BODY_NO_MEMORY;
+    if (!emit_args(o, "{", 1)) return FXI_BODY_NO_MEMORY;
     d->step = T_NEXT;
     d->is_first = true;
     o->n_back = strlen(f->name_end[which]);
@@ -436,7 +442,7 @@ static fxi_body_step tags_next(fxi_output_parser *o, char c)
     if (step != FXI_BODY_MORE || which < 0) return step;
     o->call.step = T_KEY;
     if (which == 0) return FXI_BODY_MORE;
-    return fxi_emit_args(o, "}", 1) ? FXI_BODY_DONE : FXI_BODY_NO_MEMORY;
+    return emit_args(o, "}", 1) ? FXI_BODY_DONE : FXI_BODY_NO_MEMORY;
 }
 
 static fxi_body_step begin_value(fxi_output_parser *o)
@@ -454,7 +460,7 @@ static fxi_body_step begin_value(fxi_output_parser *o)
     if (!emit_quoted(o, d->is_first ? "\"" : ", \"", d->key.p, d->key.n, "\": "))
         return FXI_BODY_NO_MEMORY;
     d->is_first = false;
-    return more_if(d->kind != FXI_PARAM_TEXT || fxi_emit_args(o, "\"", 1));
+    return more_if(d->kind != FXI_PARAM_TEXT || emit_args(o, "\"", 1));
 }
 
 static fxi_body_step tags_key(fxi_output_parser *o, char c)
@@ -462,7 +468,7 @@ static fxi_body_step tags_key(fxi_output_parser *o, char c)
     int which;
     fxi_call_draft *d = &o->call;
     const fxi_call_format *f = o->spec.calls;
-    const fxi_body_step step = fxi_read_until(o, c, &f->key_end, 1, &which);
+    const fxi_body_step step = read_until(o, c, &f->key_end, 1, &which);
     if (step != FXI_BODY_MORE || which < 0) return step;
     fxi_buf_clear(&d->key);
     if (!d->word.n) return fxi_body_bad(o, 0);
@@ -484,16 +490,16 @@ static fxi_body_step end_value(fxi_output_parser *o)
 {
     fxi_call_draft *d = &o->call;
     d->step = T_NEXT;
-    if (d->kind == FXI_PARAM_TEXT) return more_if(fxi_emit_args(o, "\"", 1));
+    if (d->kind == FXI_PARAM_TEXT) return more_if(emit_args(o, "\"", 1));
     const char *p = d->args.p ? d->args.p : "";
     size_t n = d->args.n, from = 0;
     while (from < n && fxi_is_blank(p[from])) from++;
     while (n > from && fxi_is_blank(p[n - 1])) n--;
     p += from;
     n -= from;
-    if (fxi_json_scan_all(p, n)) return more_if(fxi_emit_args(o, p, n));
-    const char *word = fxi_json_word(p, n);
-    return more_if(word ? fxi_emit_args(o, word, strlen(word)) : emit_quoted(o, "\"", p, n, "\""));
+    if (fxi_json_scan_all(p, n)) return more_if(emit_args(o, p, n));
+    const char *word = json_word(p, n);
+    return more_if(word ? emit_args(o, word, strlen(word)) : emit_quoted(o, "\"", p, n, "\""));
 }
 
 static bool add_to_value(fxi_output_parser *o, char c)
@@ -553,14 +559,14 @@ enum { P_NAME, P_KEY, P_VALUE, P_WORD, P_STRING, P_ESCAPE, P_HEX, P_DICT_KEY, P_
 static fxi_body_step emit_bytes(fxi_output_parser *o, const char *p, size_t n, int next)
 {
     o->call.step = next;
-    return fxi_emit_args(o, p, n) ? FXI_BODY_MORE : FXI_BODY_NO_MEMORY;
+    return emit_args(o, p, n) ? FXI_BODY_MORE : FXI_BODY_NO_MEMORY;
 }
 
 static bool emit_comma(fxi_output_parser *o)
 {
     const bool comma = o->call.comma;
     o->call.comma = false;
-    return !comma || fxi_emit_args(o, ", ", 2);
+    return !comma || emit_args(o, ", ", 2);
 }
 
 static char level_of(const fxi_call_draft *d)
@@ -580,24 +586,24 @@ static fxi_body_step python_name(fxi_output_parser *o, char c)
     static const char *const open[] = {"("};
     int which;
     if (!is_word_byte(c) && c != '(' && c != '.' && c != '-') return fxi_body_bad(o, 1);
-    fxi_body_step step = fxi_read_until(o, c, open, 1, &which);
+    fxi_body_step step = read_until(o, c, open, 1, &which);
     if (step != FXI_BODY_MORE || which < 0) return step;
-    const fxi_body_step named = fxi_take_name(o);
+    const fxi_body_step named = take_call_name(o);
     if (named != FXI_BODY_MORE) return named;
-    step = fxi_emit_call(o);
+    step = emit_call(o);
     return step == FXI_BODY_MORE ? emit_bytes(o, "{", 1, P_KEY) : step;
 }
 
 static fxi_body_step end_call(fxi_output_parser *o)
 {
-    return fxi_emit_args(o, "}", 1) ? FXI_BODY_DONE : FXI_BODY_NO_MEMORY;
+    return emit_args(o, "}", 1) ? FXI_BODY_DONE : FXI_BODY_NO_MEMORY;
 }
 
 static bool emit_key(fxi_output_parser *o)
 {
     fxi_call_draft *d = &o->call;
-    bool ok = emit_comma(o) && fxi_emit_args(o, "\"", 1) &&
-              fxi_emit_args(o, d->word.p, d->word.n) && fxi_emit_args(o, "\": ", 3);
+    bool ok = emit_comma(o) && emit_args(o, "\"", 1) && emit_args(o, d->word.p, d->word.n) &&
+              emit_args(o, "\": ", 3);
     fxi_buf_clear(&d->word);
     return ok;
 }
@@ -684,9 +690,9 @@ static fxi_body_step python_word(fxi_output_parser *o, char c)
     fxi_call_draft *d = &o->call;
     if ((is_word_byte(c) || c == '.' || c == '+' || c == '-') && d->word.n < FXI_NAME_BYTES)
         return fxi_buf_add(&d->word, &c, 1) ? FXI_BODY_MORE : FXI_BODY_NO_MEMORY;
-    const char *word = fxi_json_word(d->word.p, d->word.n), *w = word ? word : d->word.p;
+    const char *word = json_word(d->word.p, d->word.n), *w = word ? word : d->word.p;
     if (!fxi_json_scan_all(w, strlen(w))) return fxi_body_bad(o, 1);
-    if (!emit_comma(o) || !fxi_emit_args(o, w, strlen(w))) return FXI_BODY_NO_MEMORY;
+    if (!emit_comma(o) || !emit_args(o, w, strlen(w))) return FXI_BODY_NO_MEMORY;
     fxi_buf_clear(&d->word);
     d->step = P_AFTER;
     return python_after(o, c);
@@ -703,7 +709,7 @@ static fxi_body_step python_string(fxi_output_parser *o, char c)
         return FXI_BODY_MORE;
     }
     if (c == d->quote) return emit_bytes(o, "\"", 1, P_AFTER);
-    bool ok = fxi_json_escape(&b, &c, 1) && fxi_emit_args(o, b.p, b.n);
+    bool ok = fxi_json_escape(&b, &c, 1) && emit_args(o, b.p, b.n);
     fxi_buf_free(&b);
     return ok ? FXI_BODY_MORE : FXI_BODY_NO_MEMORY;
 }

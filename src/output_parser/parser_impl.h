@@ -80,10 +80,6 @@ static inline fxi_body_step fxi_body_bad(fxi_output_parser *o, size_t n_back)
 bool fxi_emit_flush(fxi_output_parser *o);
 // Bytes of one kind: TEXT, REASONING, ARGS.
 bool fxi_emit_run(fxi_output_parser *o, fxi_output_kind kind, const char *p, size_t n);
-// The call's name is known, and its arguments begin.
-fxi_body_step fxi_emit_call(fxi_output_parser *o);
-// Arguments of the call: emitted, or kept until its name is known.
-bool fxi_emit_args(fxi_output_parser *o, const char *p, size_t n);
 
 // ---- call_bodies.c: one byte of a call ---------------------------------------------------------
 
@@ -96,14 +92,5 @@ fxi_body_step fxi_call_tags(fxi_output_parser *o, char c);
 fxi_body_step fxi_call_python(fxi_output_parser *o, char c);
 // HEAD: as if the name had been read.
 void fxi_call_head_named(fxi_call_draft *d);
-
-// Reads into d->word until one of marks[0..max) has been read, which is cut off. *which: its
-// number; -1: not yet. BAD after FXI_NAME_BYTES.
-fxi_body_step fxi_read_until(fxi_output_parser *o, char c, const char *const *marks, size_t max,
-                             int *which);
-// What JSON writes for Python's True, False or None; NULL: it is none of them.
-const char *fxi_json_word(const char *p, size_t n);
-// d->name = d->word, without white space around it. BAD: it is not a name.
-fxi_body_step fxi_take_name(fxi_output_parser *o);
 
 #endif
