@@ -8,6 +8,7 @@
 #include <time.h>
 
 // ---- keyed hashes -------------------------------------------------------------------------------
+// libvtensor has this section too (core/common.c): it is embedded without src/base.
 
 fxi_secret fxi_secret_make(void)
 {

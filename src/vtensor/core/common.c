@@ -114,7 +114,7 @@ uint64_t vt_vmm_checksum(uint64_t sum, const void *bytes, size_t size_bytes)
     return (sum * K1 + word_at(padded)) * K1 + scramble_word((uint64_t)(end - p));
 }
 
-// ---- The keyed hash: SipHash-1-3
+// ---- The keyed hash: SipHash-1-3 (the engine has its own, in src/base: this library stands alone)
 
 vti_secret vti_secret_make(void)
 {
