@@ -148,10 +148,12 @@ static void serve_wake_up(fxi_http_job *job)
     send_sleep(job);
 }
 
-static fxi_server_gauges read_gauges(fxi_server *srv)
+static void serve_metrics(fxi_http_job *job)
 {
+    fxi_server *srv = job->srv;
     fxi_quota_gauges held;
     fxi_workers_gauges work;
+    fxi_buf b = {0};
     pthread_mutex_lock(&srv->publisher.mu);
     const fxi_publisher_counts kv = srv->publisher.count;
     pthread_mutex_unlock(&srv->publisher.mu);
@@ -171,13 +173,6 @@ static fxi_server_gauges read_gauges(fxi_server *srv)
     if (srv->opt.log_dropped) g.n_log_dropped = srv->opt.log_dropped(srv->opt.log_ud);
     fxi_spans_count(srv->spans, &g.spans);
     for (int i = 0; i < FXI_N_BYTES_OF; i++) g.held_bytes[i] = held.of_bytes[i];
-    return g;
-}
-
-static void serve_metrics(fxi_http_job *job)
-{
-    const fxi_server_gauges g = read_gauges(job->srv);
-    fxi_buf b = {0};
     const bool made = fxi_metrics_page(&b, job->metrics, job->eng, &g);
     fxi_respond_made(job, made, "text/plain; version=0.0.4; charset=utf-8", &b);
 }
