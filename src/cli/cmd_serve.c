@@ -251,15 +251,6 @@ static uint64_t count_dropped(void *ud)
     return fxi_log_n_dropped(ud);
 }
 
-static void tell_json(char *dst, size_t cap, uint64_t n_dropped)
-{
-    fxi_line l = fxi_line_begin(true, FXI_LEVEL_WARN, "dropped");
-    fxi_line_int(&l, "lines", (long long)n_dropped);
-    const char *text = fxi_line_end(&l);
-    snprintf(dst, cap, "%s", text ? text : "{}");
-    fxi_line_free(&l);
-}
-
 static void reload_keys(const serve_run *r)
 {
     char text[FX_ERROR_TEXT_BYTES + 64];
@@ -311,7 +302,7 @@ static int run_server(serve_run *r)
     fxi_heap_map_large();
     fxi_core_dump_shrink("");
     signal(SIGPIPE, SIG_IGN); // a client that hangs up must not end the server
-    if (fxi_log_open(STDERR_FILENO, 0, r->opt.log_json ? tell_json : NULL, &r->log, &err) != FX_OK)
+    if (fxi_log_open(STDERR_FILENO, 0, r->opt.log_json, &r->log, &err) != FX_OK)
         return fxi_cli_fail("%s", err.text);
     r->opt.log = log_line;
     r->opt.log_ud = r->log;

@@ -18,7 +18,7 @@ static fxi_log *open_log(int fd, size_t ring_bytes)
 {
     fxi_log *log;
     fx_error err;
-    if (fxi_log_open(fd, ring_bytes, NULL, &log, &err) != FX_OK) fail_msg("%s", err.text);
+    if (fxi_log_open(fd, ring_bytes, false, &log, &err) != FX_OK) fail_msg("%s", err.text);
     return log;
 }
 

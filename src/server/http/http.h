@@ -279,8 +279,10 @@ typedef struct fxi_route {
     // On a worker, once the whole body has arrived: for whatever parses, renders or tokenizes.
     // False: *err is the answer. True: the job has been submitted or answered.
     bool (*work)(fxi_http_job *job, fxi_http_error *err);
-    fxi_api api;           // of what `work` submits
-    fxi_endpoint endpoint; // what `run` or `work` answers with, if there is nothing else to it
+    fxi_api api; // of what `work` submits
+    // What `run` or `work` answers with, if there is nothing else to it: one of these.
+    fxi_endpoint endpoint;
+    bool (*answer)(fxi_http_job *job, fxi_buf *out, fxi_http_error *err);
 } fxi_route;
 
 // The row, or NULL with *err (404; 405 and the allowed methods in *allow, or "").

@@ -15,37 +15,6 @@
 
 // ---- heads ------------------------------------------------------------------------------------
 
-static const char *reason_of(int status)
-{
-    static const struct {
-        int status;
-        const char *text;
-    } reasons[] = {
-        {200, "OK"},
-        {204, "No Content"},
-        {304, "Not Modified"},
-        {400, "Bad Request"},
-        {401, "Unauthorized"},
-        {403, "Forbidden"},
-        {404, "Not Found"},
-        {405, "Method Not Allowed"},
-        {408, "Request Timeout"},
-        {410, "Gone"},
-        {413, "Content Too Large"},
-        {415, "Unsupported Media Type"},
-        {429, "Too Many Requests"},
-        {431, "Request Header Fields Too Large"},
-        {500, "Internal Server Error"},
-        {501, "Not Implemented"},
-        {503, "Service Unavailable"},
-        {505, "HTTP Version Not Supported"},
-        {529, "Overloaded"},
-    };
-    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
-        if (reasons[i].status == status) return reasons[i].text;
-    return "Unknown";
-}
-
 // What does not fit is cut off. It always fits: a head repeats less than the request's head, which
 // is shorter than `out` by far.
 __attribute__((format(printf, 2, 3))) static void add_text(fxi_conn *c, const char *fmt, ...)
@@ -73,7 +42,7 @@ static void begin_head(fxi_http_job *job, int status, const char *type)
     }
     job->status = status;
     c->is_answered = true;
-    add_text(c, "HTTP/1.1 %d %s\r\nDate: %s\r\n", status, reason_of(status), l->date);
+    add_text(c, "HTTP/1.1 %d %s\r\nDate: %s\r\n", status, fxi_http_reason(status), l->date);
     if (type) add_text(c, "Content-Type: %s\r\n", type);
     add_text(c, "X-Request-Id: %s\r\n", job->request_id);
     if (retry_s) add_text(c, "Retry-After: %d\r\n", retry_s);
@@ -115,7 +84,7 @@ static bool make_response(char *dst, size_t cap, const char *more, const fxi_htt
         snprintf(dst, cap,
                  "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\n%sConnection: close\r\n"
                  "Content-Length: %zu\r\n\r\n%s",
-                 e->status, reason_of(e->status), more, b.n, b.p);
+                 e->status, fxi_http_reason(e->status), more, b.n, b.p);
     fxi_buf_free(&b);
     return ok;
 }

@@ -24,7 +24,7 @@
 struct fxi_log {
     int fd, wake_fd;
     pthread_t thread;
-    fxi_log_teller *tell;
+    bool is_json; // lines of its own are JSON objects
     pthread_mutex_t mu;
     pthread_cond_t moved; // the ring is empty, or the thread has ended
     char *ring;           // [cap], guarded by mu, as is all below
@@ -59,11 +59,16 @@ static bool tell_dropped_locked(fxi_log *log)
     char line[TOLD_BYTES];
     const uint64_t n = log->n_dropped - log->n_told;
     if (!n) return true;
-    if (log->tell)
-        log->tell(line, sizeof line, n);
-    else
+    if (log->is_json) {
+        fxi_line l = fxi_line_begin(true, FXI_LEVEL_WARN, "dropped");
+        fxi_line_int(&l, "lines", (long long)n);
+        const char *text = fxi_line_end(&l);
+        snprintf(line, sizeof line, "%s", text ? text : "{}");
+        fxi_line_free(&l);
+    } else {
         snprintf(line, sizeof line, "warning: %" PRIu64 " log lines were dropped: nobody read them",
                  n);
+    }
     if (!put_line_locked(log, line)) return false;
     log->n_told = log->n_dropped;
     return true;
@@ -131,15 +136,14 @@ static fx_status start_log(fxi_log *log, fx_error *err)
     return FX_OK;
 }
 
-fx_status fxi_log_open(int fd, size_t ring_bytes, fxi_log_teller *tell, fxi_log **out,
-                       fx_error *err)
+fx_status fxi_log_open(int fd, size_t ring_bytes, bool is_json, fxi_log **out, fx_error *err)
 {
     pthread_condattr_t attr;
     fxi_log *log = calloc(1, sizeof *log);
     *out = NULL;
     if (!log) return fxi_fail(err, FX_ENOMEM, "out of memory");
     log->fd = fd;
-    log->tell = tell;
+    log->is_json = is_json;
     log->cap = ring_bytes ? ring_bytes : DEFAULT_BYTES;
     log->ring = malloc(log->cap);
     pthread_mutex_init(&log->mu, NULL);
