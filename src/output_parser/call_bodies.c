@@ -169,7 +169,7 @@ static fxi_body_step read_body_mark(fxi_output_parser *o, char c, const char *co
     return begins ? FXI_BODY_MORE : bad_call(o, w->n);
 }
 
-static fxi_str trim_space(fxi_str s)
+static fxi_str strip_blanks(fxi_str s)
 {
     while (s.n && fxi_is_blank(s.p[0])) s = (fxi_str){s.p + 1, s.n - 1};
     while (s.n && fxi_is_blank(s.p[s.n - 1])) s.n--;
@@ -179,7 +179,7 @@ static fxi_str trim_space(fxi_str s)
 // d->name = `name` without white space around it; the word is read. BAD: it is not a name.
 static fxi_body_step take_call_name(fxi_output_parser *o, fxi_str name)
 {
-    name = trim_space(name);
+    name = strip_blanks(name);
     for (size_t i = 0; i < name.n; i++)
         if ((unsigned char)name.p[i] <= ' ' || strchr("{}[]<>\"'\\,;|`", name.p[i]))
             return bad_call(o, 0);
@@ -351,7 +351,7 @@ static fxi_str function_name(fxi_str s)
 // The name in "functions.NAME:0", all of which is the id.
 static fxi_str split_id(fxi_output_parser *o)
 {
-    fxi_str name = trim_space(word_of(&o->call));
+    fxi_str name = strip_blanks(word_of(&o->call));
     fxi_parser_keep(o, &o->call.id, name.p, name.n);
     size_t n = name.n;
     while (n && name.p[n - 1] >= '0' && name.p[n - 1] <= '9') n--;
@@ -474,7 +474,7 @@ static fxi_body_step tags_gap(fxi_output_parser *o, char c)
 static fxi_body_step end_value(fxi_output_parser *o)
 {
     fxi_call_draft *d = &o->call;
-    const fxi_str s = trim_space((fxi_str){d->args.p ? d->args.p : "", d->args.n});
+    const fxi_str s = strip_blanks((fxi_str){d->args.p ? d->args.p : "", d->args.n});
     const char *word = json_word(s);
     if (d->kind == FXI_PARAM_TEXT) {
         emit_string(o, "\"");
