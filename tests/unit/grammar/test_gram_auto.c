@@ -3,7 +3,6 @@
 //
 // The naive matcher knows no stacks: for each node and each position it finds the positions at
 // which a match may end.
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <stdlib.h>
@@ -188,9 +187,8 @@ static fx_status random_form(fxi_gram *g, uint64_t seed)
     return fxi_gram_finish(g, node[N_ALL - 1], &err);
 }
 
-static void test_random_forms_match_as_the_naive_matcher_says(void **state)
+FX_TEST(test_random_forms_match_as_the_naive_matcher_says)
 {
-    (void)state;
     size_t n_form = 0, n_match = 0;
     for (uint64_t seed = 0; seed < 3000; seed++) {
         fxi_gram g = {0};
@@ -227,9 +225,8 @@ static uint32_t balanced_rule(fxi_gram *g)
     return fxi_gram_ref(g, s);
 }
 
-static void test_recursion_counts(void **state)
+FX_TEST(test_recursion_counts)
 {
-    (void)state;
     fxi_gram g = {0};
     fxi_auto *a;
     finish_form(&g, balanced_rule(&g));
@@ -248,9 +245,8 @@ static void test_recursion_counts(void **state)
     fxi_gram_free(&g);
 }
 
-static void test_nesting_beyond_the_limit_is_an_error_and_the_automaton_stays_usable(void **state)
+FX_TEST(test_nesting_beyond_the_limit_is_an_error_and_the_automaton_stays_usable)
 {
-    (void)state;
     fxi_gram g = {0};
     fxi_auto *a;
     fx_error err = {0};
@@ -270,9 +266,8 @@ static void test_nesting_beyond_the_limit_is_an_error_and_the_automaton_stays_us
 }
 
 // Right recursion and loops come back to states they had.
-static void test_right_recursion_takes_no_stack(void **state)
+FX_TEST(test_right_recursion_takes_no_stack)
 {
-    (void)state;
     fxi_gram g = {0};
     fxi_auto *a;
     const uint32_t s = fxi_gram_rule_add(&g, fxi_str_of("s"));
@@ -290,9 +285,8 @@ static void test_right_recursion_takes_no_stack(void **state)
 }
 
 // s = "a" s "a" | "a" s "b" | "a": 2^n stacks after n bytes, which share their frames.
-static void test_an_ambiguous_form_shares_its_stacks(void **state)
+FX_TEST(test_an_ambiguous_form_shares_its_stacks)
 {
-    (void)state;
     fxi_gram g = {0};
     fxi_auto *a;
     const uint32_t s = fxi_gram_rule_add(&g, fxi_str_of("s"));
@@ -311,9 +305,8 @@ static void test_an_ambiguous_form_shares_its_stacks(void **state)
     fxi_gram_free(&g);
 }
 
-static void test_a_bounded_repeat_is_not_written_out(void **state)
+FX_TEST(test_a_bounded_repeat_is_not_written_out)
 {
-    (void)state;
     fxi_gram g = {0};
     fxi_auto *a;
     finish_form(&g, fxi_gram_repeat(&g, text_node(&g, "ab"), 3, 50000));
@@ -329,9 +322,8 @@ static void test_a_bounded_repeat_is_not_written_out(void **state)
     fxi_gram_free(&g);
 }
 
-static void test_states_have_a_limit(void **state)
+FX_TEST(test_states_have_a_limit)
 {
-    (void)state;
     fxi_gram g = {0};
     fxi_auto *a;
     fx_error err = {0};
@@ -356,9 +348,8 @@ static void expect_refused(fxi_gram *g, uint32_t root, const char *text)
     fxi_gram_free(g);
 }
 
-static void test_left_recursion_is_refused_by_name(void **state)
+FX_TEST(test_left_recursion_is_refused_by_name)
 {
-    (void)state;
     fxi_gram g = {0};
     const uint32_t r = fxi_gram_rule_add(&g, fxi_str_of("list"));
     const uint32_t maybe = fxi_gram_repeat(&g, text_node(&g, "b"), 0, 1);
@@ -369,9 +360,8 @@ static void test_left_recursion_is_refused_by_name(void **state)
                    "rule \"list\" begins with itself: left recursion is not supported");
 }
 
-static void test_what_cannot_match_is_refused(void **state)
+FX_TEST(test_what_cannot_match_is_refused)
 {
-    (void)state;
     fxi_gram g = {0};
     const uint32_t r = fxi_gram_rule_add(&g, fxi_str_of("endless"));
     const uint32_t part[] = {text_node(&g, "a"), fxi_gram_ref(&g, r)};
@@ -382,9 +372,8 @@ static void test_what_cannot_match_is_refused(void **state)
     expect_refused(&g, 0, "nothing matches the grammar");
 }
 
-static void test_a_form_has_a_limit(void **state)
+FX_TEST(test_a_form_has_a_limit)
 {
-    (void)state;
     fxi_gram g = {0};
     uint32_t last = 1;
     for (int i = 0; i < FXI_GRAM_MAX_SIZE && last; i++) last = text_node(&g, "");
@@ -392,19 +381,4 @@ static void test_a_form_has_a_limit(void **state)
     expect_refused(&g, 1, "the grammar has more than 1048576 parts");
 }
 
-FX_SUITE(test_gram_auto)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_forms_match_as_the_naive_matcher_says),
-        cmocka_unit_test(test_recursion_counts),
-        cmocka_unit_test(test_nesting_beyond_the_limit_is_an_error_and_the_automaton_stays_usable),
-        cmocka_unit_test(test_right_recursion_takes_no_stack),
-        cmocka_unit_test(test_an_ambiguous_form_shares_its_stacks),
-        cmocka_unit_test(test_a_bounded_repeat_is_not_written_out),
-        cmocka_unit_test(test_states_have_a_limit),
-        cmocka_unit_test(test_left_recursion_is_refused_by_name),
-        cmocka_unit_test(test_what_cannot_match_is_refused),
-        cmocka_unit_test(test_a_form_has_a_limit),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_gram_auto)
