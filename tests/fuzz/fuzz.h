@@ -18,6 +18,14 @@
     int name##_run(const uint8_t *data, size_t n_bytes); \
     bool name##_seed(unsigned i, fxi_buf *out)
 
+// The seeds of a target, as texts.
+#define FUZZ_SEEDS(name, ...)                                                  \
+    bool name##_seed(unsigned i, fxi_buf *out)                                 \
+    {                                                                          \
+        static const char *const seeds[] = {__VA_ARGS__};                      \
+        return i < sizeof seeds / sizeof *seeds && fxi_buf_str(out, seeds[i]); \
+    }
+
 #define FUZZ_CHECK(condition)                                                          \
     do {                                                                               \
         if (condition) break;                                                          \

@@ -217,7 +217,8 @@ int fuzz_json_run(const uint8_t *data, size_t n_bytes)
     return 0;
 }
 
-static const char *const bodies[] = {
+FUZZ_SEEDS(
+    fuzz_json,
     "{\"prompt\":\"a\",\"max_tokens\":5,\"temperature\":0.7,\"top_p\":0.9,\"top_k\":40,"
     "\"min_p\":0.1,\"seed\":-5,\"stop\":\"x\",\"ignore_eos\":true,\"model\":\"m\"}",
     "{\"prompt\":[\"a\",\"b\"],\"n\":2,\"stream\":true,\"stop\":[\"x\",\"y\"],"
@@ -274,11 +275,4 @@ static const char *const bodies[] = {
     "{\"name\":"
     "\"f\",\"input_schema\":{}}],\"tool_choice\":{\"type\":\"any\"},\"thinking\":{\"type\":"
     "\"enabled\"},"
-    "\"stop_sequences\":[\"x\"]}",
-};
-
-bool fuzz_json_seed(unsigned i, fxi_buf *out)
-{
-    if (i >= sizeof bodies / sizeof *bodies) return false;
-    return fxi_buf_str(out, bodies[i]);
-}
+    "\"stop_sequences\":[\"x\"]}")
