@@ -283,7 +283,7 @@ static void against_blocks(const bench *b, const shape *s, int shift)
     bench_limits_before(b);
     bench_time(b, timed, 2, took);
     for (int k = 0; k < 2; k++) {
-        snprintf(lies, sizeof lies, k ? " in blocks of %d" : " beside those of %d", 1 << shift);
+        snprintf(lies, sizeof lies, k ? " in blocks of %d" : " next to those of %d", 1 << shift);
         print_row(&t[k], lies, took[k]);
         attn_close(&t[k]);
     }

@@ -124,7 +124,7 @@ static void print_goals(FILE *to, const bench *b)
     goal(to, "more time through the server, 1.1 B, worst level", of_big * f->more_time, 3, "%");
     goal(to, "more CPU through the server, 1.1 B, worst level", of_big * f->more_cpu, 3, "%");
     goal(to, "CPU of the idle server", f->idle, 0.05, "%");
-    goal(to, "p99 of a victim beside abusers over its own, worst", f->victim, 2, "x");
+    goal(to, "p99 of a victim among abusers over its own, worst", f->victim, 2, "x");
     goal(to, "more time with four onlookers, at most (95 %), worst level", f->watch, 1, "%");
 }
 

@@ -223,7 +223,7 @@ static void run_victim(bench *b, victim_sum *v)
     work_free(&w);
 }
 
-static void run_beside(bench *b, const abuse *kind, victim_sum *v, int *n_abuse)
+static void run_abused(bench *b, const abuse *kind, victim_sum *v, int *n_abuse)
 {
     abuser a;
     abuser_start(&a, kind, &b->srv);
@@ -267,7 +267,7 @@ void bench_victim(bench *b)
     for (int i = 0; i < b->size.n_abuse && i < N_ABUSE; i++) {
         victim_sum v = {.n_failed = 0};
         int n_abuse = 0;
-        for (int r = 0; r < b->size.n_repeat; r++) run_beside(b, &abuses[i], &v, &n_abuse);
+        for (int r = 0; r < b->size.n_repeat; r++) run_abused(b, &abuses[i], &v, &n_abuse);
         victim_row(b, abuses[i].name, &v, own_ms);
         row_cell(&b->out, "abuses", n_abuse, "connections");
         end_victim(b, &v);

@@ -118,7 +118,7 @@ static void print_goals(FILE *to, const bench *b)
     goal(to, "step outside a model of 1.1 B, top_p alone", of_big * f->share_top_p, 3, "%");
     goal(to, "step outside a model of 1.1 B, 8 choices", of_big * f->share_forks, 3, "%");
     goal(to, "step outside a model of 1.1 B, beams", of_big * f->share_beams, 3, "%");
-    goal(to, "first token of a short request beside a long prompt", f->ttft_steps, 2, "steps");
+    goal(to, "first token of a short request next to a long prompt", f->ttft_steps, 2, "steps");
     goal(to, "extend into a new chunk, prepared, p99", f->ready_p99_ns / 1e3, 20, "us");
     goal(to, "the same, over not prepared", f->extend_ratio, 0.1, "x");
     goal(to, "KV memory of a step, prepared, over not prepared, p99", f->spike_ratio, 0.1, "x");
