@@ -132,15 +132,19 @@ static void read_code(rule_reader *r, char letter, fxi_buf *out)
 {
     const int n = letter == 'x' ? 2 : letter == 'u' ? 4 : 8;
     uint32_t c = 0;
-    for (int i = 0; i < n && !r->refused; i++, r->at++) {
+    for (int i = 0; i < n; i++) {
         const int v = r->at < r->s.n ? fxi_hex_digit(r->s.p[r->at]) : -1;
-        if (v < 0 || c > 0x10FFFF) refuse_rules(r, "a broken escape \\%c", letter);
+        if (v < 0 || c > 0x10FFFF) {
+            refuse_rules(r, "a broken escape \\%c", letter);
+            return;
+        }
         c = c << 4 | (uint32_t)v;
+        r->at++;
     }
     if (c > 0x10FFFF || (c >= 0xD800 && c <= 0xDFFF))
         refuse_rules(r, "an escape \\%c that is not a character", letter);
     char utf8[4];
-    if (!r->refused) need_memory(r, fxi_buf_add(out, utf8, fxi_utf8_put(utf8, c)));
+    need_memory(r, r->refused || fxi_buf_add(out, utf8, fxi_utf8_put(utf8, c)));
 }
 
 static void read_text_escape(rule_reader *r, fxi_buf *out)
