@@ -24,7 +24,7 @@ static const bench_part parts[] = {{"floor", bench_floor},
 enum { N_PART = sizeof parts / sizeof parts[0] };
 
 // clang-format off
-//                       repeats, tokens, words, levels; requests of each; victim, abuses; idle, slice s
+//                      repeats, tokens, words, levels, requests, victims, abuses, idle and slice s
 static const bench_sizes quick_sizes = { 1,  8,  8, 2,       {2, 2},        4,  6, 0.3, 0.1},
                          small_sizes = {15, 64, 32, N_LEVEL, {8, 4, 2, 1}, 15, 6, 10,  1.5},
                          big_sizes   = { 3, 32, 32, N_LEVEL, {3, 3, 1, 1},  3,  6, 10,  6};
