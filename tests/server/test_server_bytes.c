@@ -254,6 +254,8 @@ static void test_outcomes_are_charged(void **state)
     free(ids);
 }
 
+enum { N_HUGE = 15 }; // bodies of a client
+
 typedef struct client {
     pthread_t thread;
     int port, n_ok, n_refused, n_other;
@@ -264,7 +266,7 @@ typedef struct client {
 static void *send_bodies(void *ud)
 {
     client *c = ud;
-    for (int i = 0; i < 25; i++) {
+    for (int i = 0; i < N_HUGE; i++) {
         http_reply r = http_call(c->port, "POST", TEXT, c->body[i % c->n_body]);
         c->n_ok += r.status == 200;
         c->n_refused += r.status == 503 || r.status == 413 || r.status == 400;
@@ -287,7 +289,7 @@ static void wait_resident(size_t most)
         if (fxi_now_s() > end_s) fail_msg("still %zu MiB", resident_bytes() / MIB);
 }
 
-// 200 requests of about 4 MiB each, eight at a time: all are answered, and the resident set, which
+// 120 requests of about 4 MiB each, eight at a time: all are answered, and the resident set, which
 // would be gigabytes, stays within the limit, and goes back to where it was.
 static void test_huge_requests_leave_nothing(void **state)
 {
@@ -306,7 +308,7 @@ static void test_huge_requests_leave_nothing(void **state)
         c[i] = (client){.port = f.port, .body = body, .n_body = 5};
         pthread_create(&c[i].thread, NULL, send_bodies, &c[i]);
     }
-    while (fake_engine_counts(f.eng).n_submitted < 40 && server_quota(&f).n_refused < 120) {
+    while (fake_engine_counts(f.eng).n_submitted < 24 && server_quota(&f).n_refused < 72) {
         size_t now = resident_bytes();
         if (now > most) most = now;
         nap();
@@ -317,7 +319,7 @@ static void test_huge_requests_leave_nothing(void **state)
         assert_int_equal(c[i].n_other, 0);
         n_ok += c[i].n_ok, n_refused += c[i].n_refused;
     }
-    assert_int_equal(n_ok + n_refused, 25 * N_CLIENT);
+    assert_int_equal(n_ok + n_refused, N_HUGE * N_CLIENT);
     assert_true(n_ok > 0);
     expect_small(&f);
     wait_nothing_held(&f);

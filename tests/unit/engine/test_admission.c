@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-enum { N_NEW = 2000, N_TOGETHER = 4, N_LATER = 300 };
+enum { N_NEW = 500, N_TOGETHER = 4, N_LATER = 100 };
 
 static fx_engine *eng;
 static fxi_kv_ops counted;
