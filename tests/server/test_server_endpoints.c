@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/json/json.h"
 #include <cmocka.h>
-#include <jansson.h>
 
 #include "server/server_fixture.h"
 #include "suite.h"

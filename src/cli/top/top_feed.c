@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/fail.h" // defines: fxi_fail, FX_TRY
-#include "base/json/json_doc.h"
+#include "base/json/json.h"
 #include "base/net/http_client.h"
 #include "base/system/clock.h" // defines: fxi_now_s
 
@@ -88,10 +88,9 @@ static void unlock_changed(fxi_top_feed *f)
 static fx_status fail_status(const fxi_http_answer *a, fx_error *err)
 {
     fxi_json_doc doc = {0};
-    json_error_t e;
     const char *text = NULL;
-    if (fxi_json_doc_parse(&doc, a->body.p ? a->body.p : "", a->body.n, 0, NULL, &e) == FXI_JSON_OK)
-        text = json_string_value(json_object_get(json_object_get(doc.root, "error"), "message"));
+    if (fxi_json_parse(&doc, (fxi_str){a->body.p, a->body.n}, &(fxi_json_rules){0}, NULL) == FX_OK)
+        text = fxi_json_text(fxi_json_get(fxi_json_get(doc.root, "error"), "message"));
     const fx_status st =
         fxi_fail(err, FX_EIO, "status %d%s%.200s", a->status, text ? ": " : "", text ? text : "");
     fxi_json_doc_free(&doc);

@@ -17,7 +17,7 @@ typedef struct json_source {
     size_t n_marks;
 } json_source;
 
-static fx_status input_value(json_source *in, const json_t *j, bool own, fxi_jval *out);
+static fx_status input_value(json_source *in, const fxi_json *j, bool own, fxi_jval *out);
 
 static fx_status marks_for(json_source *in, size_t n, const char **out)
 {
@@ -37,48 +37,44 @@ static fx_status input_text(json_source *in, const char *p, size_t n, bool own, 
     return fxi_jstr_make(in->r, p, marks, n, out);
 }
 
-static fx_status input_array(json_source *in, const json_t *j, bool own, fxi_jval *out)
+static fx_status input_array(json_source *in, const fxi_json *j, bool own, fxi_jval *out)
 {
-    const size_t n = json_array_size(j);
+    const size_t n = fxi_json_array_size(j);
     fxi_jval *v;
     FX_TRY(fxi_jrun_take(in->r, n * sizeof *v, &v));
-    for (size_t i = 0; i < n; i++) FX_TRY(input_value(in, json_array_get(j, i), own, &v[i]));
+    for (size_t i = 0; i < n; i++) FX_TRY(input_value(in, fxi_json_at(j, i), own, &v[i]));
     return fxi_jval_make_seq(in->r, FXI_JVAL_LIST, v, n, out);
 }
 
-static fx_status input_object(json_source *in, const json_t *j, bool own, fxi_jval *out)
+static fx_status input_object(json_source *in, const fxi_json *j, bool own, fxi_jval *out)
 {
     fxi_jpair *e;
     size_t i = 0;
-    const char *key;
-    json_t *value;
-    FX_TRY(fxi_jrun_take(in->r, json_object_size(j) * sizeof *e, &e));
-    json_object_foreach((json_t *)j, key, value)
-    {
-        FX_TRY(input_text(in, key, strlen(key), own, &e[i].key));
-        FX_TRY(input_value(in, value, own, &e[i++].value));
+    FX_TRY(fxi_jrun_take(in->r, fxi_json_object_size(j) * sizeof *e, &e));
+    for (fxi_json_iter it = fxi_json_members(j); fxi_json_next(&it);) {
+        FX_TRY(input_text(in, it.key, it.key_bytes, own, &e[i].key));
+        FX_TRY(input_value(in, it.value, own, &e[i++].value));
     }
     return fxi_jdict_make(in->r, e, i, out);
 }
 
-static fx_status input_any(json_source *in, const json_t *j, bool own, fxi_jval *out)
+static fx_status input_any(json_source *in, const fxi_json *j, bool own, fxi_jval *out)
 {
     *out = fxi_jval_none();
-    switch (json_typeof(j)) {
-    case JSON_OBJECT: return input_object(in, j, own, out);
-    case JSON_ARRAY: return input_array(in, j, own, out);
-    case JSON_STRING: return input_text(in, json_string_value(j), json_string_length(j), own, out);
-    case JSON_INTEGER: *out = fxi_jval_int(json_integer_value(j)); break;
-    case JSON_REAL: *out = fxi_jval_float(json_real_value(j)); break;
-    case JSON_TRUE:
-    case JSON_FALSE: *out = fxi_jval_bool(json_is_true(j)); break;
-    case JSON_NULL: break;
+    switch (fxi_json_type_of(j)) {
+    case FXI_JSON_OBJECT: return input_object(in, j, own, out);
+    case FXI_JSON_ARRAY: return input_array(in, j, own, out);
+    case FXI_JSON_STRING: return input_text(in, fxi_json_text(j), fxi_json_string(j).n, own, out);
+    case FXI_JSON_INT: *out = fxi_jval_int(fxi_json_int(j)); break;
+    case FXI_JSON_REAL: *out = fxi_jval_float(fxi_json_number(j)); break;
+    case FXI_JSON_BOOL: *out = fxi_jval_bool(fxi_json_is_true(j)); break;
+    default: break;
     }
     out->own = own;
     return FX_OK;
 }
 
-static fx_status input_value(json_source *in, const json_t *j, bool own, fxi_jval *out)
+static fx_status input_value(json_source *in, const fxi_json *j, bool own, fxi_jval *out)
 {
     FX_TRY(fxi_jrun_enter(in->r));
     fx_status st = input_any(in, j, own, out);
@@ -112,7 +108,8 @@ static fx_status own_roles(json_source *in, const fxi_jval *messages)
     return FX_OK;
 }
 
-static fx_status value_from_json(fxi_jrun *r, const json_t *j, fxi_jinja_owner owner, fxi_jval *out)
+static fx_status value_from_json(fxi_jrun *r, const fxi_json *j, fxi_jinja_owner owner,
+                                 fxi_jval *out)
 {
     json_source in = {.r = r};
     FX_TRY(input_value(&in, j, owner == FXI_JINJA_TEMPLATE, out));

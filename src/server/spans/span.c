@@ -1,8 +1,7 @@
 // span.c - how a span begins: the headers of its trace, and ids; lists of pairs; spans as the JSON
 // of OTLP.
 #include "server/spans/span.h"
-#include "base/json/json_doc.h"
-#include "base/json/json_write.h"
+#include "base/json/json.h"
 #include "base/system/clock.h" // defines: fxi_now_ns
 
 #include <ctype.h>
@@ -506,10 +505,10 @@ bool fxi_otlp_write(fxi_buf *out, const fxi_otlp *o, fxi_trace_span *const *span
 // ---- what the collector says ------------------------------------------------------------------
 
 // 64-bit numbers are texts in the JSON of protobuf; some write them as numbers.
-static uint64_t count_in(const json_t *v)
+static uint64_t count_in(const fxi_json *v)
 {
-    if (json_is_integer(v) && json_integer_value(v) > 0) return (uint64_t)json_integer_value(v);
-    const char *text = json_string_value(v);
+    if (fxi_json_is_int(v) && fxi_json_int(v) > 0) return (uint64_t)fxi_json_int(v);
+    const char *text = fxi_json_text(v);
     return text && strspn(text, "0123456789") == strlen(text) && strlen(text) < 19
                ? strtoull(text, NULL, 10)
                : 0;
@@ -518,13 +517,12 @@ static uint64_t count_in(const json_t *v)
 uint64_t fxi_otlp_rejected(const char *body, size_t n_bytes, char *why, size_t cap)
 {
     fxi_json_doc doc = {0};
-    json_error_t e;
     uint64_t n = 0;
     snprintf(why, cap, "%s", "");
-    if (fxi_json_doc_parse(&doc, body, n_bytes, 0, NULL, &e) == FXI_JSON_OK) {
-        const json_t *partial = json_object_get(doc.root, "partialSuccess");
-        const char *text = json_string_value(json_object_get(partial, "errorMessage"));
-        n = count_in(json_object_get(partial, "rejectedSpans"));
+    if (fxi_json_parse(&doc, (fxi_str){body, n_bytes}, &(fxi_json_rules){0}, NULL) == FX_OK) {
+        const fxi_json *partial = fxi_json_get(doc.root, "partialSuccess");
+        const char *text = fxi_json_text(fxi_json_get(partial, "errorMessage"));
+        n = count_in(fxi_json_get(partial, "rejectedSpans"));
         if (text) snprintf(why, cap, "%s", text);
     }
     fxi_json_doc_free(&doc);
