@@ -1,7 +1,7 @@
 // fake_engine.c - the fake engine: one thread carries out the orders of the open requests.
 #include "server/fake_engine.h"
 
-#include <jansson.h>
+#include "base/json/json.h"
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -528,19 +528,25 @@ fx_status fx_tokenize(const fx_engine *e, const char *text, size_t n, unsigned f
 }
 
 // The text of a conversation is that of its last message.
-static char *last_text(const json_t *messages)
+static char *last_text(const char *json, size_t n_bytes)
 {
-    const json_t *last = json_array_get(messages, json_array_size(messages) - 1),
-                 *v = json_object_get(last, "content");
-    if (json_is_array(v)) v = json_object_get(json_array_get(v, 0), "text");
-    return strdup(json_is_string(v) ? json_string_value(v) : "");
+    static const fxi_json_rules rules = {.nul_texts = true};
+    fxi_json_doc doc = {0};
+    (void)fxi_json_parse(&doc, (fxi_str){json, n_bytes}, &rules, NULL);
+    const fxi_json *messages = doc.root;
+    const fxi_json *last = fxi_json_at(messages, fxi_json_array_size(messages) - 1),
+                   *v = fxi_json_get(last, "content");
+    if (fxi_json_is_array(v)) v = fxi_json_get(fxi_json_at(v, 0), "text");
+    char *text = messages ? strdup(fxi_json_is_string(v) ? fxi_json_text(v) : "") : NULL;
+    fxi_json_doc_free(&doc);
+    return text;
 }
 
 fx_status fx_chat_request_text(const fx_engine *e, const fx_chat_request *q, char **out, size_t *n,
                                fx_error *err)
 {
     (void)e;
-    *out = last_text(q->messages);
+    *out = last_text(q->messages, q->messages_bytes);
     if (!*out) return fxi_fail(err, FX_ENOMEM, "out of memory");
     *n = strlen(*out);
     if (strcmp(*out, "refuse") != 0) return FX_OK;

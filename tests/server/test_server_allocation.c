@@ -1,5 +1,5 @@
 // test_server_allocation.c - every allocation of the server fails once, and once together with all
-// later ones: from its start to its stop, on every thread, in jansson too, over a fake engine. See
+// later ones: from its start to its stop, on every thread, over a fake engine. See
 // allocation_sweep.h; nothing leaks (ASan checks).
 #include <dirent.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <jansson.h>
+#include "base/json/json.h"
 
 #include "server/server_fixture.h"
 #include "suite.h"

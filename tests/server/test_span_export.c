@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <jansson.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
@@ -12,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "json_doc.h"
 #include "server/spans/exporter.h"
 #include "server/spans/span.h"
 #include "suite.h"
@@ -133,42 +133,40 @@ static fxi_trace_span *make_span(void)
     return s;
 }
 
-static json_t *written(fxi_trace_span *s, const fxi_preempts *p)
+static fxi_json_doc written(fxi_trace_span *s, const fxi_preempts *p)
 {
     const fxi_otlp o = {.service_name = "svc", .epoch_ns = 1000000, .preempts = p};
     fxi_buf b = {0};
-    json_error_t e;
     assert_true(fxi_otlp_write(&b, &o, &s, 1));
-    json_t *v = json_loads(b.p, 0, &e);
-    if (!v) fail_msg("%s in %s", e.text, b.p);
+    fxi_json_doc v = json_doc_of(b.p);
+    if (!v.root) fail_msg("not JSON: %s", b.p);
     fxi_buf_free(&b);
     return v;
 }
 
-static json_t *span_of(json_t *all, size_t i)
+static const fxi_json *span_of(const fxi_json *all, size_t i)
 {
-    json_t *r = json_array_get(json_object_get(all, "resourceSpans"), 0);
-    json_t *scope = json_array_get(json_object_get(r, "scopeSpans"), 0);
-    return json_array_get(json_object_get(scope, "spans"), i);
+    const fxi_json *r = fxi_json_at(fxi_json_get(all, "resourceSpans"), 0);
+    const fxi_json *scope = fxi_json_at(fxi_json_get(r, "scopeSpans"), 0);
+    return fxi_json_at(fxi_json_get(scope, "spans"), i);
 }
 
-static const char *text_in(json_t *o, const char *key)
+static const char *text_in(const fxi_json *o, const char *key)
 {
-    return json_string_value(json_object_get(o, key));
+    return fxi_json_text(fxi_json_get(o, key));
 }
 
 // The value of an attribute of this type ("stringValue", ..); "" if there is none.
-static const char *attribute(json_t *span, const char *key, const char *type)
+static const char *attribute(const fxi_json *span, const char *key, const char *type)
 {
-    size_t i;
-    json_t *a;
-    json_array_foreach(
-        json_object_get(span, "attributes"), i,
-        a) if (!strcmp(text_in(a, "key"), key)) return text_in(json_object_get(a, "value"), type);
+    for (fxi_json_iter it = fxi_json_items(fxi_json_get(span, "attributes")); fxi_json_next(&it);)
+        if (!strcmp(text_in(it.value, "key"), key))
+            return text_in(fxi_json_get(it.value, "value"), type);
     return "";
 }
 
-static void expect_times(json_t *span, const char *name, const char *from_ns, const char *to_ns)
+static void expect_times(const fxi_json *span, const char *name, const char *from_ns,
+                         const char *to_ns)
 {
     assert_string_equal(text_in(span, "name"), name);
     assert_string_equal(text_in(span, "startTimeUnixNano"), from_ns);
@@ -178,7 +176,8 @@ static void expect_times(json_t *span, const char *name, const char *from_ns, co
 static void test_a_request_and_its_phases(void **state)
 {
     fxi_trace_span *s = make_span();
-    json_t *v = written(s, NULL), *root = span_of(v, 0);
+    fxi_json_doc v = written(s, NULL);
+    const fxi_json *root = span_of(v.root, 0);
     expect_times(root, "chat m\"1", "2000000", "10000000");
     assert_string_equal(text_in(root, "traceId"), "4bf92f3577b34da6a3ce929d0e0e4736");
     assert_string_equal(text_in(root, "parentSpanId"), "00f067aa0ba902b7");
@@ -188,21 +187,21 @@ static void test_a_request_and_its_phases(void **state)
     assert_string_equal(attribute(root, "gen_ai.usage.output_tokens", "intValue"), "7");
     assert_string_equal(attribute(root, "gen_ai.usage.cache_read.input_tokens", "intValue"), "4");
     assert_string_equal(attribute(root, "error.type", "stringValue"), "");
-    json_t *event = json_array_get(json_object_get(root, "events"), 0);
+    const fxi_json *event = fxi_json_at(fxi_json_get(root, "events"), 0);
     assert_string_equal(text_in(event, "name"), "first_token");
     assert_string_equal(text_in(event, "timeUnixNano"), "5000000");
-    assert_null(json_object_get(root, "status"));
-    expect_times(span_of(v, 1), "queue", "2500000", "3000000");
-    expect_times(span_of(v, 2), "prefill", "3000000", "5000000");
-    expect_times(span_of(v, 3), "decode", "5000000", "9000000");
-    assert_null(span_of(v, 4));
+    assert_null(fxi_json_get(root, "status"));
+    expect_times(span_of(v.root, 1), "queue", "2500000", "3000000");
+    expect_times(span_of(v.root, 2), "prefill", "3000000", "5000000");
+    expect_times(span_of(v.root, 3), "decode", "5000000", "9000000");
+    assert_null(span_of(v.root, 4));
     for (size_t i = 1; i < 4; i++) {
-        assert_string_equal(text_in(span_of(v, i), "parentSpanId"), text_in(root, "spanId"));
+        assert_string_equal(text_in(span_of(v.root, i), "parentSpanId"), text_in(root, "spanId"));
         for (size_t k = 0; k < i; k++)
-            assert_string_not_equal(text_in(span_of(v, i), "spanId"),
-                                    text_in(span_of(v, k), "spanId"));
+            assert_string_not_equal(text_in(span_of(v.root, i), "spanId"),
+                                    text_in(span_of(v.root, k), "spanId"));
     }
-    json_decref(v);
+    fxi_json_doc_free(&v);
     free(s);
 }
 
@@ -221,15 +220,15 @@ static void test_preemptions_are_children(void **state)
     note_event(FX_RECORD_finish, 6, 6500);
     fxi_preempts_follow(p, NULL);
     fxi_trace_span *s = make_span();
-    json_t *v = written(s, p);
-    expect_times(span_of(v, 4), "preempted", "5000000", "6000000");
-    assert_string_equal(attribute(span_of(v, 4), "flexinfer.preemption.mode", "stringValue"),
+    fxi_json_doc v = written(s, p);
+    expect_times(span_of(v.root, 4), "preempted", "5000000", "6000000");
+    assert_string_equal(attribute(span_of(v.root, 4), "flexinfer.preemption.mode", "stringValue"),
                         "swap");
-    expect_times(span_of(v, 5), "preempted", "7000000", "10000000"); // to the request's end
-    assert_string_equal(attribute(span_of(v, 5), "flexinfer.preemption.mode", "stringValue"),
+    expect_times(span_of(v.root, 5), "preempted", "7000000", "10000000"); // to the request's end
+    assert_string_equal(attribute(span_of(v.root, 5), "flexinfer.preemption.mode", "stringValue"),
                         "recompute");
-    assert_null(span_of(v, 6));
-    json_decref(v);
+    assert_null(span_of(v.root, 6));
+    fxi_json_doc_free(&v);
     for (int i = 0; i < 3000; i++) { // the ring forgets the oldest
         n_event = 0;
         p->next = 0;
@@ -272,12 +271,12 @@ static void test_attributes_of_the_process(void **state)
         const fxi_otlp o = {.service_name = rows[i].name, .resource = rows[i].resource};
         fxi_buf b = {0};
         assert_true(fxi_otlp_write(&b, &o, &s, 1));
-        json_t *v = json_loads(b.p, 0, NULL);
-        json_t *r =
-            json_object_get(json_array_get(json_object_get(v, "resourceSpans"), 0), "resource");
+        fxi_json_doc v = json_doc_of(b.p);
+        const fxi_json *r =
+            fxi_json_get(fxi_json_at(fxi_json_get(v.root, "resourceSpans"), 0), "resource");
         assert_string_equal(attribute(r, "service.name", "stringValue"), rows[i].want);
         assert_string_equal(attribute(r, "a", "stringValue"), "b");
-        json_decref(v);
+        fxi_json_doc_free(&v);
         fxi_buf_free(&b);
     }
     free(s);
@@ -299,10 +298,11 @@ static void test_errors(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         s->status = rows[i].status;
         s->error = rows[i].code;
-        json_t *v = written(s, NULL), *root = span_of(v, 0);
+        fxi_json_doc v = written(s, NULL);
+        const fxi_json *root = span_of(v.root, 0);
         assert_string_equal(attribute(root, "error.type", "stringValue"), rows[i].type);
-        assert_int_equal(json_object_get(root, "status") != NULL, rows[i].is_error);
-        json_decref(v);
+        assert_int_equal(fxi_json_get(root, "status") != NULL, rows[i].is_error);
+        fxi_json_doc_free(&v);
     }
     free(s);
 }
