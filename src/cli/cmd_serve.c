@@ -258,7 +258,8 @@ static void say_dangers(const serve_sink *say, const fxi_server_options *opt, fx
     if (fxi_name_list_has(&opt->cors, "*") && !keys.n_key)
         say_warning(say, "any web page may use this server (--cors)");
     if (keys.is_exposed)
-        say_warning(say, "%.200s can be read or changed by others than its owner", opt->key_file);
+        say_warning(say, "%.200s can be read or changed by users other than its owner",
+                    opt->key_file);
 }
 
 static void say_address(const serve_sink *say, const fxi_server_options *opt, fxi_server *srv)

@@ -49,7 +49,7 @@ static fx_status read_client_key(const char *path, char key[256], fx_error *err)
     if (!f) return fxi_fail(err, FX_EIO, "%s: %s", path, strerror(errno));
     const bool found = find_client_key(f, key);
     fclose(f);
-    return found ? FX_OK : fxi_fail(err, FX_EINVAL, "%s: there is no key", path);
+    return found ? FX_OK : fxi_fail(err, FX_EINVAL, "%s: it holds no key", path);
 }
 
 // ---- one screen as text ------------------------------------------------------------------------

@@ -202,8 +202,7 @@ static fx_status refuse_unknown(const fxi_gguf *g, fxi_str arch, fx_error *err)
         const fxi_str suffix = key_suffix(kv->key, arch);
         const bool known = !suffix.n || is_listed(suffix);
         if (!known && !says_nothing(kv))
-            return fxi_fail(err, FX_EFORMAT,
-                            "%s: key '%s' is not one we know, and may change the result",
+            return fxi_fail(err, FX_EFORMAT, "%s: key '%s' is unknown, and may change the result",
                             fxi_gguf_name(g), fxi_show_text(kv->key.p, kv->key.n).s);
     }
     return FX_OK;
@@ -370,8 +369,8 @@ static fx_status read_activation(const fxi_loading *l, fxi_rules *r, fx_error *e
             r->act = known[i].act;
             return FX_OK;
         }
-    return fxi_fail(err, FX_EFORMAT, "%s: the activation '%s' is not one we know",
-                    fxi_gguf_name(l->ld->g), fxi_show_text(name.p, name.n).s);
+    return fxi_fail(err, FX_EFORMAT, "%s: the activation '%s' is unknown", fxi_gguf_name(l->ld->g),
+                    fxi_show_text(name.p, name.n).s);
 }
 
 // The gating functions that files name: 0 (not said) and 1 softmax, 3 softmax of the chosen.

@@ -213,7 +213,7 @@ static fx_status read_keys(const char *name, fxi_key_set *set, bool *is_exposed,
     fxi_buf b = {0};
     fx_status st = read_text(name, &b, is_exposed, err);
     if (st == FX_OK) st = fxi_key_set_read(set, b.p ? b.p : "", b.n, name, err);
-    if (st == FX_OK && !set->n) st = fxi_fail(err, FX_EINVAL, "%s: there is no key in it", name);
+    if (st == FX_OK && !set->n) st = fxi_fail(err, FX_EINVAL, "%s: it holds no key", name);
     wipe_buf(&b);
     return st;
 }

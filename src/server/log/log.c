@@ -57,7 +57,8 @@ static bool put_line_locked(fxi_log *log, const char *line)
 
 static void default_tell(char *dst, size_t cap, uint64_t n_dropped)
 {
-    snprintf(dst, cap, "warning: %" PRIu64 " log lines were dropped: nobody read them", n_dropped);
+    snprintf(dst, cap, "warning: %" PRIu64 " log lines were dropped: stderr did not take them",
+             n_dropped);
 }
 
 // Lines stay in order: what was dropped is told before the next line that has room.

@@ -236,7 +236,7 @@ static bool check_keywords(const json_t *params, char *why, size_t n)
     json_object_foreach((json_t *)params, key, v)
     {
         if (is_sayable_keyword(key)) continue;
-        snprintf(why, n, "a call cannot be made to follow '%.*s'", FXI_UTF8_HEAD(key, 60));
+        snprintf(why, n, "a call cannot be forced to follow '%.*s'", FXI_UTF8_HEAD(key, 60));
         return false;
     }
     if (!json_object_get(params, "type") || (type && !strcmp(type, "object"))) return true;

@@ -148,7 +148,7 @@ static void tell_failure(fxi_spans *x, const char *why)
 
 static void tell_success(fxi_spans *x)
 {
-    tell_change(x, false, "the collector of spans at %.200s takes them again", x->endpoint);
+    tell_change(x, false, "the collector of spans at %.200s accepts them again", x->endpoint);
 }
 
 // ---- one attempt ------------------------------------------------------------------------------
