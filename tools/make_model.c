@@ -283,7 +283,7 @@ static void write_tensor(model_maker *m, const tensor *t, int block, uint32_t in
                      .step = (float)(stddev_of(m, t) / byte_sum_stddev),
                      .type = type_of(m, t, block),
                      .dst = m->batch};
-    if (m->o.holes) return fxi_gguf_write_zeros(m->w, encoded_bytes(d.type, n));
+    if (m->o.holes) return fxi_gguf_write_data(m->w, NULL, encoded_bytes(d.type, n));
     for (; d.first < n && fxi_gguf_writer_status(m->w) == FX_OK; d.first = d.end) {
         d.end = n - d.first < BATCH_ELEMS ? n : d.first + BATCH_ELEMS;
         fxi_pool_run(m->pool, draw_numbers_task, &d,
@@ -333,8 +333,8 @@ static fx_status write_keys(const model_maker *m, fx_error *err)
     write_model_keys(m);
     fxi_gguf_write_str(m->w, "tokenizer.ggml.model", "llama");
     fxi_gguf_write_strs(m->w, "tokenizer.ggml.tokens", v.piece, v.n);
-    fxi_gguf_write_f32s(m->w, "tokenizer.ggml.scores", v.score, v.n);
-    fxi_gguf_write_i32s(m->w, "tokenizer.ggml.token_type", v.type, v.n);
+    fxi_gguf_write_array(m->w, "tokenizer.ggml.scores", FXI_GGUF_F32, v.score, v.n);
+    fxi_gguf_write_array(m->w, "tokenizer.ggml.token_type", FXI_GGUF_I32, v.type, v.n);
     fxi_gguf_write_u32(m->w, "tokenizer.ggml.unknown_token_id", MADE_UNK);
     fxi_gguf_write_u32(m->w, "tokenizer.ggml.bos_token_id", MADE_BOS);
     fxi_gguf_write_u32(m->w, "tokenizer.ggml.eos_token_id", MADE_EOS);
