@@ -369,7 +369,7 @@ static void test_files_that_are_no_certificate_are_refused(void **state)
         {cert_file, NULL, FX_EINVAL, "TLS needs both a certificate and its key"},
         {NULL, key_file, FX_EINVAL, "TLS needs both a certificate and its key"},
         {"/nonexistent/c", key_file, FX_EIO, "/nonexistent/c: No such file or directory"},
-        {"/dev/null", key_file, FX_EINVAL, "/dev/null: there is nothing in PEM form in it"},
+        {"/dev/null", key_file, FX_EINVAL, "/dev/null: it holds nothing in PEM format"},
         {key_file, key_file, FX_EINVAL, "TLS cannot be used with"},
         {"/dev/zero", key_file, FX_EINVAL, "/dev/zero: "},
     };
