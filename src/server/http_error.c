@@ -1,5 +1,5 @@
-// http_error.c - two tables: what an HTTP status is called and means to a client, and which status an engine
-// error becomes.
+// http_error.c - two tables: what an HTTP status is called and means to a client, and which status
+// an engine error becomes.
 #include "server/http_error.h"
 
 #include <stdarg.h>
