@@ -22,11 +22,11 @@ static fxi_log *open_log(int fd, size_t ring_bytes)
     return log;
 }
 
-static void read_all(int fd, fxi_buf *b)
+// All that there is, up to the end or until a read would wait.
+static void drain_pipe(int fd, fxi_buf *b)
 {
     char piece[4096];
     for (ssize_t n; (n = read(fd, piece, sizeof piece)) > 0;) fxi_buf_add(b, piece, (size_t)n);
-    close(fd);
 }
 
 enum { N_WRITER = 4, N_LINE = 500 };
@@ -78,7 +78,8 @@ static void test_lines_of_many_threads_arrive_whole(void **state)
     fxi_log_close(log, PATIENCE_S);
     fd[0] = dup(fd[1]);
     lseek(fd[0], 0, SEEK_SET);
-    read_all(fd[0], &text);
+    drain_pipe(fd[0], &text);
+    close(fd[0]);
     check_lines(text.p);
     fxi_buf_free(&text);
     fclose(file);
@@ -115,12 +116,6 @@ static void make_full_pipe(int fd[2])
     set_waiting(fd[1], true);
 }
 
-static void drain_pipe(int fd, fxi_buf *b)
-{
-    char piece[4096];
-    for (ssize_t n; (n = read(fd, piece, sizeof piece)) > 0;) fxi_buf_add(b, piece, (size_t)n);
-}
-
 // Fills a pipe that nobody reads, and then some. All calls return; every line is written or told to
 // be missing, and what comes after is written again.
 static void test_a_pipe_that_nobody_reads_holds_nobody_up(void **state)
@@ -143,7 +138,8 @@ static void test_a_pipe_that_nobody_reads_holds_nobody_up(void **state)
     set_waiting(fd[0], true);
     fxi_log_close(log, PATIENCE_S);
     close(fd[1]);
-    read_all(fd[0], &text);
+    drain_pipe(fd[0], &text);
+    close(fd[0]);
     assert_int_equal(told_dropped(text.p), after);
     assert_int_equal(count_lines(text.p, line) + (int)after, n_added);
     assert_non_null(strstr(strstr(text.p, "were dropped"), line));

@@ -26,21 +26,15 @@ static void test_half_sent_bodies_are_bounded(void **state)
         fixture_open((fxi_server_options){.max_queue_bytes = 16 * MIB, .max_body_bytes = MIB});
     for (int i = 0; i < 150; i++) {
         fd[i] = http_open(f.port);
-        http_send(fd[i],
-                  "POST " TEXT " HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
-                  "application/json\r\nContent-Length: %zu\r\n\r\n{",
-                  MIB);
+        http_send(fd[i], POST_TEXT "Content-Length: %zu\r\n\r\n{", MIB);
     }
     wait_held(&f, FXI_BYTES_BODY, 14 * MIB, 14 * MIB);
-    for (double end_s = fxi_now_s() + WAIT_S; server_quota(&f).n_refused < 136; nap())
-        assert_true(fxi_now_s() < end_s);
+    WAIT_UNTIL(server_quota(&f).n_refused >= 136);
     int late = http_open(f.port); // is told before it sends
-    http_send(
-        late,
-        "POST " TEXT
-        " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n"
-        "Content-Length: %zu\r\n\r\n",
-        MIB);
+    http_send(late,
+              POST_TEXT "Expect: 100-continue\r\n"
+                        "Content-Length: %zu\r\n\r\n",
+              MIB);
     http_reply r = http_read(late);
     assert_non_null(strstr(r.head.p, "Retry-After: 2\r\n"));
     expect_reply(r, 503, "\"code\":\"overloaded\"");
@@ -105,8 +99,7 @@ static size_t fill_socket(int fd)
 static int begin_filled(const fixture *f)
 {
     const int fd = http_open(f->port);
-    http_send(fd, "POST " TEXT " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-                  "Content-Length: 8000000\r\n\r\n");
+    http_send(fd, POST_TEXT "Content-Length: 8000000\r\n\r\n");
     return fd;
 }
 
@@ -162,12 +155,10 @@ static void test_chunked_bodies_are_bounded(void **state)
     memset(piece, ' ', sizeof piece - 1);
     for (int i = 0; i < 4; i++) {
         fd[i] = http_open(f.port);
-        http_send(fd[i], "POST " TEXT " HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
-                         "application/json\r\nTransfer-Encoding: chunked\r\n\r\n");
+        http_send(fd[i], POST_TEXT "Transfer-Encoding: chunked\r\n\r\n");
         for (int k = 0; k < 300; k++) http_send(fd[i], "3e8\r\n%s\r\n", piece);
     }
-    for (double end_s = fxi_now_s() + WAIT_S; !server_quota(&f).n_refused; nap())
-        assert_true(fxi_now_s() < end_s);
+    WAIT_UNTIL(server_quota(&f).n_refused);
     int n_bad = 0;
     for (int i = 0; i < 4; i++) {
         http_send(fd[i], "0\r\n\r\n");
@@ -343,17 +334,13 @@ static void test_unread_answers_are_bounded(void **state)
         fd[i] = http_open(f.port);
         http_post(fd[i], TEXT, "{\"prompt\":\"flood 400\",\"max_tokens\":400,\"stream\":true}");
     }
-    for (double end_s = fxi_now_s() + WAIT_S; fake_engine_counts(f.eng).n_submitted < N; nap())
-        assert_true(fxi_now_s() < end_s);
+    WAIT_UNTIL(fake_engine_counts(f.eng).n_submitted >= N);
     assert_true(fake_engine_wait_idle(f.eng, WAIT_S));
     assert_true(fake_engine_counts(f.eng).n_cancelled > 0);
     // Beyond half the limit by one token of each, in a buffer that doubles.
     assert_true(server_quota(&f).peak_bytes < 5 * MIB + N * 256 * 1024);
     expect_small(&f);
-    http_reply r = http_read(fd[0]);
-    assert_int_equal(r.status, 200);
-    assert_non_null(strstr(r.body.p, "data: [DONE]\n\n"));
-    http_reply_free(&r);
+    expect_reply(http_read(fd[0]), 200, "data: [DONE]\n\n");
     for (int i = 0; i < N; i++) close(fd[i]);
     wait_nothing_held(&f);
     fixture_close(&f);
@@ -376,9 +363,7 @@ static void test_large_work_holds_nobody_up(void **state)
     }
     wait_grinding(&f, 1); // one of two workers
     fake_engine_open(f.eng, 1);
-    http_reply r = http_read_until(stream, "\"text\":\"1\"");
-    assert_int_equal(r.status, 200);
-    http_reply_free(&r);
+    expect_reply(http_read_until(stream, "\"text\":\"1\""), 200, NULL);
     for (int i = 0; i < 5; i++) expect_small(&f);
     assert_int_equal(fake_engine_grinding(f.eng), 1);
     fake_engine_release(f.eng);
@@ -420,12 +405,6 @@ static void test_hang_up_before_submission(void **state)
     fixture_close(&f);
 }
 
-static void *stop_server(void *srv)
-{
-    fxi_server_stop(srv);
-    return NULL;
-}
-
 // A stop does not lose what waits for a worker, and does not wait for it longer than it must.
 static void test_stop_while_work_waits(void **state)
 {
@@ -437,15 +416,13 @@ static void test_stop_while_work_waits(void **state)
     fxi_workers_gauges g;
     do fxi_workers_read(f.srv->workers, &g);
     while (g.n_small < 1);
-    pthread_t stopper;
-    pthread_create(&stopper, NULL, stop_server, f.srv);
+    const pthread_t stopper = stop_meanwhile(&f);
     expect_reply(http_read(busy), 503, "draining");
     expect_reply(http_read(queued), 503, "draining");
     fake_engine_release(f.eng);
     pthread_join(stopper, NULL);
     assert_int_equal(fake_engine_counts(f.eng).n_submitted, 0);
     close(busy), close(queued);
-    f.srv = NULL;
     fixture_close(&f);
 }
 
@@ -469,16 +446,14 @@ static void test_heap_is_trimmed_when_idle(void **state)
     fixture f = fixture_open((fxi_server_options){0});
     int stuck = http_open(f.port);
     http_post(stuck, TEXT, "{\"prompt\":\"stuck\"}");
-    for (double end_s = fxi_now_s() + WAIT_S; !fake_engine_counts(f.eng).n_running; nap())
-        assert_true(fxi_now_s() < end_s);
+    WAIT_UNTIL(fake_engine_counts(f.eng).n_running);
     atomic_store(&n_trim, 0);
     expect_small(&f);
     nanosleep(&(struct timespec){.tv_sec = 1, .tv_nsec = 500000000},
               NULL); // long enough to go wrong
     assert_int_equal(atomic_load(&n_trim), 0);
     http_reset(stuck);
-    for (double end_s = fxi_now_s() + WAIT_S; !atomic_load(&n_trim); nap())
-        assert_true(fxi_now_s() < end_s);
+    WAIT_UNTIL(atomic_load(&n_trim));
     nanosleep(&(struct timespec){.tv_sec = 1, .tv_nsec = 500000000}, NULL);
     assert_int_equal(atomic_load(&n_trim), 1);
     fixture_close(&f);

@@ -64,7 +64,7 @@ static void test_gets(void **state)
         {"/ping", "{\"status\":\"ok\"}"},
         {"/health", "{\"status\":\"ok\"}"},
         {"/ready", "{\"status\":\"ready\"}"},
-        {"/stats", "\"kv_mapped_bytes\":123456789012"},
+        {"/stats", "\"kv_mapped_bytes\":123456789012,\"kv_live_bytes\":"},
         {"/openapi.json", "{\"openapi\":\"3.1.0\","},
         {"/limits", "{\"max_model_len\":4096,\"max_choices\":1024,\"max_logprobs\":20,"
                     "\"max_body_bytes\":8388608,"},

@@ -26,14 +26,8 @@ static const struct plain_row {
     int status;
     const char *in_body;
 } plain_rows[] = {
-    {"GET", "/health", NULL, 200, "{\"status\":\"ok\"}"},
-    {"GET", "/ready", NULL, 200, "{\"status\":\"ready\"}"},
     {"HEAD", "/health", NULL, 200, NULL},
     {"GET", "/", NULL, 200, "POST /v1/chat/completions"},
-    {"GET", "/stats", NULL, 200, "\"kv_mapped_bytes\":123456789012,\"kv_live_bytes\":"},
-    {"GET", "/v1/models", NULL, 200, "\"data\":[{\"id\":\"fake\""},
-    {"GET", "/v1/models/fake", NULL, 200, "\"max_model_len\":4096"},
-    {"GET", "/v1/models/other", NULL, 404, "model_not_found"},
     {"GET", "/nothing", NULL, 404, "\"type\":\"not_found_error\""},
     {"GET", "/%FF%22", NULL, 404, "/\xef\xbf\xbd\\\""},
     {"GET", TEXT, NULL, 405, "invalid_request_error"},
@@ -52,7 +46,6 @@ static const struct plain_row {
      "{\"prompt\":\"a \\\"b\"}"},
     {"POST", "/apply-template", "{\"messages\":[{\"role\":\"user\",\"content\":\"refuse\"}]}", 400,
      "chat template, line 3: no"},
-    {"POST", "/apply-template", "{\"messages\":[]}", 400, "\"param\":\"messages\""},
     {"GET", "/apply-template", NULL, 405, "POST"},
     {"POST", TEXT, "nonsense", 400, "invalid_json"},
     {"POST", TEXT, "{\"prompt\":\"a\",\"temperature\":9}", 400, "\"param\":\"temperature\""},
@@ -145,25 +138,16 @@ static void test_headers(void **state)
     fixture_close(&f);
 }
 
-static char *long_prompt(size_t n)
-{
-    fxi_buf b = {0};
-    fxi_buf_str(&b, "{\"prompt\":\"");
-    while (b.n < n)
-        fxi_buf_str(&b, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa");
-    fxi_buf_str(&b, "\"}");
-    return b.p;
-}
-
 static void test_limits(void **state)
 {
     fixture f = fixture_open((fxi_server_options){.max_body_bytes = 100000});
-    char *fits = long_prompt(99000), *large = long_prompt(200000), *huge = long_prompt(900000);
+    char *fits = huge_body("{\"prompt\":\"", "a", "\"}", 99000);
+    char *large = huge_body("{\"prompt\":\"", "a", "\"}", 200000);
+    char *huge = huge_body("{\"prompt\":\"", "a", "\"}", 900000);
     expect_reply(http_call(f.port, "POST", TEXT, fits), 400, "context_length_exceeded");
     expect_reply(http_call(f.port, "POST", TEXT, large), 413, "invalid_request_error");
     int fd = http_open(f.port);
-    http_send(fd, "POST " TEXT " HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
-                  "application/json\r\nContent-Length: 900000\r\n\r\n");
+    http_send(fd, POST_TEXT "Content-Length: 900000\r\n\r\n");
     expect_reply(http_read(fd), 413, "invalid_request_error"); // at once, without the body
     close(fd);
     fd = http_open(f.port);
@@ -214,21 +198,15 @@ static void test_expect_continue(void **state)
 {
     fixture f = fixture_open((fxi_server_options){.max_body_bytes = 1000});
     int fd = http_open(f.port);
-    http_send(
-        fd,
-        "POST " TEXT
-        " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n"
-        "Content-Length: 18\r\n\r\n");
+    http_send(fd, POST_TEXT "Expect: 100-continue\r\n"
+                            "Content-Length: 18\r\n\r\n");
     expect_reply(http_read(fd), 100, NULL);
     http_send(fd, "{\"prompt\":\"say a\"}");
     expect_reply(http_read(fd), 200, "\"text\":\"a\"");
     close(fd);
     fd = http_open(f.port);
-    http_send(
-        fd,
-        "POST " TEXT
-        " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n"
-        "Content-Length: 1001\r\n\r\n");
+    http_send(fd, POST_TEXT "Expect: 100-continue\r\n"
+                            "Content-Length: 1001\r\n\r\n");
     expect_reply(http_read(fd), 413, "error");
     close(fd);
     fixture_close(&f);
@@ -258,25 +236,20 @@ static void test_chunked_body(void **state)
 {
     fixture f = fixture_open((fxi_server_options){.max_body_bytes = 1000});
     int fd = http_open(f.port);
-    http_send(fd, "POST " TEXT " HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
-                  "application/json\r\nTransfer-Encoding: chunked\r\n\r\n");
+    http_send(fd, POST_TEXT "Transfer-Encoding: chunked\r\n\r\n");
     http_send(fd, "9\r\n{\"prompt\"\r\n");
     pause_s(0.02);
     http_send(fd, "9\r\n:\"say a\"}\r\n0\r\n\r\n");
     expect_reply(http_read(fd), 200, "\"text\":\"a\"");
-    http_send(fd, "POST " TEXT " HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
-                  "application/json\r\nTransfer-Encoding: chunked\r\n\r\n");
+    http_send(fd, POST_TEXT "Transfer-Encoding: chunked\r\n\r\n");
     for (int i = 0; i < 3; i++) http_send(fd, "190\r\n%0400d\r\n", 0);
     http_send(fd, "0\r\n\r\n");
     expect_reply(http_read(fd), 413, "error");
     close(fd);
     fd = http_open(f.port); // one that never ends is cut off
-    http_send(fd, "POST " TEXT " HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
-                  "application/json\r\nTransfer-Encoding: chunked\r\n\r\n");
+    http_send(fd, POST_TEXT "Transfer-Encoding: chunked\r\n\r\n");
     for (int i = 0; i < 20; i++) http_send(fd, "190\r\n%0400d\r\n", 0);
-    http_reply r = http_read(fd);
-    assert_int_equal(r.status, 0);
-    http_reply_free(&r);
+    expect_reply(http_read(fd), 0, NULL);
     close(fd);
     fixture_close(&f);
 }
@@ -489,10 +462,8 @@ static void test_stop(void **state)
     http_post(whole, TEXT, "{\"prompt\":\"stuck\"}");
     http_post(fresh, TEXT, "{\"prompt\":\"stuck\",\"stream\":true}");
     http_post(stream, TEXT, "{\"prompt\":\"slow 999999 5\",\"max_tokens\":999999,\"stream\":true}");
-    http_send(half, "POST " TEXT " HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
-                    "application/json\r\nContent-Length: 99\r\n\r\n{");
-    http_reply r = http_read_until(stream, "\" 3\"");
-    http_reply_free(&r);
+    http_send(half, POST_TEXT "Content-Length: 99\r\n\r\n{");
+    expect_reply(http_read_until(stream, "\" 3\""), 200, NULL);
     wait_running(&f, 3);
     fxi_server_stop(f.srv);
     f.srv = NULL;

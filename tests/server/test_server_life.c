@@ -235,10 +235,8 @@ static void tls_ask(tls_client *c, const char *body, const char *until)
 {
     char text[8192];
     size_t n = 0;
-    const int len = snprintf(text, sizeof text,
-                             "POST " TEXT " HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
-                             "application/json\r\nContent-Length: %zu\r\n\r\n%s",
-                             strlen(body), body);
+    const int len =
+        snprintf(text, sizeof text, POST_TEXT "Content-Length: %zu\r\n\r\n%s", strlen(body), body);
     assert_int_equal(gnutls_record_send(c->session, text, (size_t)len), len);
     text[0] = 0;
     while (!strstr(text, until)) {
@@ -320,9 +318,8 @@ static void test_a_hang_up_is_seen_through_tls(void **state)
     fixture f = fixture_open(tls_options());
     tls_client c;
     assert_true(tls_open(&c, f.port, "NORMAL") >= 0);
-    static const char head[] = "POST " TEXT " HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
-                               "application/json\r\nContent-Length: 18\r\n\r\n"
-                               "{\"prompt\":\"stuck\"}";
+    static const char head[] = POST_TEXT "Content-Length: 18\r\n\r\n"
+                                         "{\"prompt\":\"stuck\"}";
     assert_int_equal(gnutls_record_send(c.session, head, sizeof head - 1), sizeof head - 1);
     wait_running(&f, 1);
     tls_close(&c);

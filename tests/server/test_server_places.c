@@ -17,8 +17,8 @@
 #include "suite.h"
 
 #define STUCK "{\"prompt\":\"stuck\"}"
-#define HALF_BODY                                                                     \
-    "POST " TEXT " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" \
+#define HALF_BODY \
+    POST_TEXT     \
     "Content-Length: 1000000\r\n\r\n{"
 
 // ---- the table alone, with a clock of the test's ------------------------------------------------

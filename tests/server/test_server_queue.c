@@ -127,18 +127,15 @@ static int begin_embedding(const fixture *f, const char *body)
 {
     const int fd = http_open(f->port);
     http_post(fd, EMBED, body);
-    for (double end_s = fxi_now_s() + WAIT_S; fake_engine_counts(f->eng).n_submitted < N_TEXT ||
-                                              fake_engine_counts(f->eng).n_running > 1;
-         nap())
-        assert_true(fxi_now_s() < end_s);
+    WAIT_UNTIL(fake_engine_counts(f->eng).n_submitted >= N_TEXT &&
+               fake_engine_counts(f->eng).n_running <= 1);
     return fd;
 }
 
 // Until the workers have done so much; they do no more.
 static void wait_done(const fixture *f, uint64_t n)
 {
-    for (double end_s = fxi_now_s() + WAIT_S; server_workers(f).n_done < n; nap())
-        assert_true(fxi_now_s() < end_s);
+    WAIT_UNTIL(server_workers(f).n_done >= n);
     assert_int_equal(server_workers(f).n_done, n);
 }
 
@@ -169,10 +166,7 @@ static void test_large_answers_are_charged_first(void **state)
     int fd = begin_embedding(&f, body), filler = http_open(f.port);
     wait_held(&f, FXI_BYTES_QUEUE, 0, 16384);
     const size_t n_free = LIMIT * MIB / 8 * 7 - server_quota(&f).used_bytes - 32768;
-    http_send(filler,
-              "POST " TEXT " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-              "Content-Length: %zu\r\n\r\n{",
-              n_free);
+    http_send(filler, POST_TEXT "Content-Length: %zu\r\n\r\n{", n_free);
     wait_held(&f, FXI_BYTES_BODY, n_free, n_free);
     fake_engine_open(f.eng, 1);
     expect_reply(http_read(fd), 503, "\"code\":\"overloaded\"");
@@ -203,29 +197,21 @@ static void test_large_answers_that_nobody_waits_for(void **state)
     free(body);
 }
 
-static void *stop_server(void *srv)
-{
-    fxi_server_stop(srv);
-    return NULL;
-}
-
 static void test_stop_while_an_answer_waits_to_be_made(void **state)
 {
     char *body = many_texts();
-    pthread_t stopper;
     fixture f = fixture_open((fxi_server_options){.n_worker = 1, .grace_s = 30});
     int fd = begin_embedding(&f, body), busy = http_open(f.port);
     http_post(busy, TEXT, "{\"prompt\":\"grind\"}");
     wait_grinding(&f, 1);
     fake_engine_open(f.eng, 1);
     wait_queued(&f, 0, 1);
-    pthread_create(&stopper, NULL, stop_server, f.srv);
+    const pthread_t stopper = stop_meanwhile(&f);
     expect_reply(http_read(fd), 503, "draining");
     expect_reply(http_read(busy), 503, "draining");
     fake_engine_release(f.eng);
     pthread_join(stopper, NULL);
     close(fd), close(busy);
-    f.srv = NULL;
     fixture_close(&f);
     free(body);
 }

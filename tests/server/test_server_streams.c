@@ -195,27 +195,19 @@ static void test_stop_with_a_stalled_reader(void **state)
     close(fd);
 }
 
-static void *stop_server(void *ud)
-{
-    fxi_server_stop(ud);
-    return NULL;
-}
-
 static void test_stop_waits_for_a_reader_that_goes_on(void **state)
 {
     fxi_server_options opt = roomy;
-    pthread_t stopper;
     opt.grace_s = WAIT_S;
     fixture f = fixture_open(opt);
     const int fd = begin_stalled(&f, N_BIG);
-    pthread_create(&stopper, NULL, stop_server, f.srv);
+    const pthread_t stopper = stop_meanwhile(&f);
     http_reply r = http_read(fd);
     assert_true(r.status == 200 && !r.cut);
     assert_non_null(strstr(r.body.p, "\n\ndata: [DONE]\n\n"));
     http_reply_free(&r);
     close(fd);
     pthread_join(stopper, NULL);
-    f.srv = NULL;
     fixture_close(&f);
 }
 

@@ -11,7 +11,6 @@
 
 #include <cmocka.h>
 
-#include "base/system/clock.h"
 #include "server/http/http.h"
 
 void nap(void)
@@ -67,6 +66,20 @@ void wait_queued(const fixture *f, int n_small, int n_large)
         if (g.n_small == n_small && g.n_large == n_large) return;
         if (fxi_now_s() > end_s) fail_msg("still %d and %d queued", g.n_small, g.n_large);
     }
+}
+
+static void *stop_server(void *srv)
+{
+    fxi_server_stop(srv);
+    return NULL;
+}
+
+pthread_t stop_meanwhile(fixture *f)
+{
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, stop_server, f->srv), 0);
+    f->srv = NULL;
+    return thread;
 }
 
 // Whether a count is one of these, as soon as it may be.
