@@ -9,7 +9,7 @@
 #include "server/fake_snapshots.h"
 #include "server/http/http.h"
 #include "server/waits.h"
-#include "suite.h"
+#include "unit/cmocka_all.h"
 
 enum { N_TAKEN = 10, N_LARGE = 60000 }; // requests of a snapshot that no socket takes all of
 
@@ -103,7 +103,7 @@ static void shares_among(int n)
     close_all(&f, fd, n);
 }
 
-static void test_a_text_is_made_once_for_all(void **state)
+FX_TEST(test_a_text_is_made_once_for_all)
 {
     shares_among(1);
     shares_among(4);
@@ -111,7 +111,7 @@ static void test_a_text_is_made_once_for_all(void **state)
 }
 
 // A newcomer gets the text that there is, and shares what follows.
-static void test_a_newcomer_gets_the_newest_text(void **state)
+FX_TEST(test_a_newcomer_gets_the_newest_text)
 {
     fixture f = fixture_open((fxi_server_options){0});
     int fd[2];
@@ -131,7 +131,7 @@ static void test_a_newcomer_gets_the_newest_text(void **state)
 }
 
 // Once all have left, the text is not given to whoever subscribes next.
-static void test_an_old_text_is_not_sent(void **state)
+FX_TEST(test_an_old_text_is_not_sent)
 {
     fixture f = fixture_open((fxi_server_options){0});
     int fd[1];
@@ -150,7 +150,7 @@ static void test_an_old_text_is_not_sent(void **state)
     close_all(&f, fd, 1);
 }
 
-static void test_more_subscribers_are_refused(void **state)
+FX_TEST(test_more_subscribers_are_refused)
 {
     fixture f = fixture_open((fxi_server_options){0});
     int fd[FXI_MAX_SUBSCRIBER];
@@ -164,7 +164,7 @@ static void test_more_subscribers_are_refused(void **state)
 
 // One that does not read is skipped. Once it has read, it gets the newest text, which is not made
 // again.
-static void test_a_slow_reader_skips(void **state)
+FX_TEST(test_a_slow_reader_skips)
 {
     fixture f = fixture_open((fxi_server_options){0});
     int fd[2];
@@ -186,7 +186,7 @@ static void test_a_slow_reader_skips(void **state)
 
 // ---- one snapshot ------------------------------------------------------------------------------
 
-static void test_a_poll_waits_for_a_snapshot(void **state)
+FX_TEST(test_a_poll_waits_for_a_snapshot)
 {
     fixture f = fixture_open((fxi_server_options){0});
     const int fd = http_open(f.port);
@@ -201,7 +201,7 @@ static void test_a_poll_waits_for_a_snapshot(void **state)
 // ---- what it costs -----------------------------------------------------------------------------
 
 // The engine is told all of it: workers' time, and bytes as time.
-static void test_the_engine_is_told_the_cost(void **state)
+FX_TEST(test_the_engine_is_told_the_cost)
 {
     fixture f = fixture_open((fxi_server_options){0});
     int fd[4];
@@ -220,16 +220,4 @@ static void test_the_engine_is_told_the_cost(void **state)
     close_all(&f, fd, 4);
 }
 
-FX_SUITE(test_kv_stream)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_text_is_made_once_for_all),
-        cmocka_unit_test(test_a_newcomer_gets_the_newest_text),
-        cmocka_unit_test(test_an_old_text_is_not_sent),
-        cmocka_unit_test(test_more_subscribers_are_refused),
-        cmocka_unit_test(test_a_slow_reader_skips),
-        cmocka_unit_test(test_a_poll_waits_for_a_snapshot),
-        cmocka_unit_test(test_the_engine_is_told_the_cost),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_kv_stream)

@@ -10,7 +10,7 @@
 
 #include "base/text/buf.h"
 #include "server/log/log.h"
-#include "suite.h"
+#include "unit/cmocka_all.h"
 
 #define PATIENCE_S 60.0 // a guard: what is waited for happens at once
 
@@ -62,7 +62,7 @@ static void check_lines(char *text)
     for (i = 0; i < N_WRITER; i++) assert_int_equal(next[i], N_LINE);
 }
 
-static void test_lines_of_many_threads_arrive_whole(void **state)
+FX_TEST(test_lines_of_many_threads_arrive_whole)
 {
     int fd[2];
     writer w[N_WRITER];
@@ -118,7 +118,7 @@ static void make_full_pipe(int fd[2])
 
 // Fills a pipe that nobody reads, and then some. All calls return; every line is written or told to
 // be missing, and what comes after is written again.
-static void test_a_pipe_that_nobody_reads_holds_nobody_up(void **state)
+FX_TEST(test_a_pipe_that_nobody_reads_holds_nobody_up)
 {
     enum { RING = 4096, N = 20000 };
     static const char line[] = "0123456789012345678901234567890123456789";
@@ -146,7 +146,7 @@ static void test_a_pipe_that_nobody_reads_holds_nobody_up(void **state)
     fxi_buf_free(&text);
 }
 
-static void test_a_blocked_log_can_be_closed(void **state)
+FX_TEST(test_a_blocked_log_can_be_closed)
 {
     int fd[2];
     assert_int_equal(pipe2(fd, O_CLOEXEC), 0);
@@ -156,7 +156,7 @@ static void test_a_blocked_log_can_be_closed(void **state)
     close(fd[0]), close(fd[1]);
 }
 
-static void test_a_reader_that_has_gone_ends_nothing(void **state)
+FX_TEST(test_a_reader_that_has_gone_ends_nothing)
 {
     int fd[2];
     signal(SIGPIPE, SIG_IGN);
@@ -168,13 +168,4 @@ static void test_a_reader_that_has_gone_ends_nothing(void **state)
     close(fd[1]);
 }
 
-FX_SUITE(test_log)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lines_of_many_threads_arrive_whole),
-        cmocka_unit_test(test_a_pipe_that_nobody_reads_holds_nobody_up),
-        cmocka_unit_test(test_a_blocked_log_can_be_closed),
-        cmocka_unit_test(test_a_reader_that_has_gone_ends_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_log)

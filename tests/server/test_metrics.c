@@ -5,7 +5,7 @@
 
 #include "server/metrics/metrics.h"
 #include "server/waits.h"
-#include "suite.h"
+#include "unit/cmocka_all.h"
 
 static void call(const fixture *f, const char *method, const char *path, const char *body,
                  int status)
@@ -33,7 +33,7 @@ static void await_line(const fixture *f, const char *line)
         if (fxi_now_s() > end_s) fail_msg("/metrics does not say: %s", line);
 }
 
-static void test_a_scripted_run_is_counted_exactly(void **state)
+FX_TEST(test_a_scripted_run_is_counted_exactly)
 {
     static const char *const lines[] = {
         "http_requests_total{route=\"/v1/completions\",code=\"200\"} 3",
@@ -94,7 +94,7 @@ static void test_a_scripted_run_is_counted_exactly(void **state)
     fixture_close(&f);
 }
 
-static void test_the_page_has_its_type_and_head_works(void **state)
+FX_TEST(test_the_page_has_its_type_and_head_works)
 {
     fixture f = fixture_open((fxi_server_options){0});
     http_reply r = http_call(f.port, "HEAD", "/metrics", NULL);
@@ -108,7 +108,7 @@ static void test_the_page_has_its_type_and_head_works(void **state)
 
 // Every row has a name of its own, in the alphabet of Prometheus, with the unit that its kind asks
 // for, and a help text that needs no escapes.
-static void test_the_table_keeps_the_rules_of_names(void **state)
+FX_TEST(test_the_table_keeps_the_rules_of_names)
 {
     for (int i = 0; i < fxi_n_metric; i++) {
         const fxi_metric *m = &fxi_metric_table[i];
@@ -122,7 +122,7 @@ static void test_the_table_keeps_the_rules_of_names(void **state)
     }
 }
 
-static void test_the_process_is_what_the_system_says(void **state)
+FX_TEST(test_the_process_is_what_the_system_says)
 {
     fxi_process p;
     fxi_process_read(&p);
@@ -133,13 +133,4 @@ static void test_the_process_is_what_the_system_says(void **state)
     assert_true(p.n_file >= 3 && p.n_file < p.max_file);
 }
 
-FX_SUITE(test_metrics)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_scripted_run_is_counted_exactly),
-        cmocka_unit_test(test_the_page_has_its_type_and_head_works),
-        cmocka_unit_test(test_the_table_keeps_the_rules_of_names),
-        cmocka_unit_test(test_the_process_is_what_the_system_says),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_metrics)

@@ -8,7 +8,7 @@
 #include <jansson.h>
 
 #include "server/server_fixture.h"
-#include "suite.h"
+#include "unit/cmocka_all.h"
 
 #define KEY_FILE "test_server_endpoints.keys"
 #define EMBED    "/v1/embeddings"
@@ -50,7 +50,7 @@ static void expect_get(const char *path, const char *want)
 // ---- what is there ------------------------------------------------------------------------------
 
 // The trace is what the fake engine's recorder holds.
-static void test_gets(void **state)
+FX_TEST(test_gets)
 {
     static const struct {
         const char *path, *want;
@@ -84,7 +84,7 @@ static void test_gets(void **state)
     expect_status("/v1/models/x", 404, "\"code\":\"model_not_found\"");
 }
 
-static void test_lost_device(void **state)
+FX_TEST(test_lost_device)
 {
     fake_engine_lose_device(f.eng, true);
     expect_status("/health", 503, "\"code\":\"device_lost\"");
@@ -99,7 +99,7 @@ static void test_lost_device(void **state)
 #define MESSAGE(text) "{\"messages\":[{\"role\":\"user\",\"content\":\"" text "\"}]}"
 
 // Of embeddings: "a" is 97 and BOS 256: the count of bytes 1 modulo 8 is 1.
-static void test_posts(void **state)
+FX_TEST(test_posts)
 {
     static const struct {
         const char *path, *body;
@@ -153,7 +153,7 @@ static void test_posts(void **state)
 }
 
 // Tokens are counted beyond the context; what is embedded must fit.
-static void test_long_texts(void **state)
+FX_TEST(test_long_texts)
 {
     char body[6000];
     snprintf(body, sizeof body, "{\"prompt\":\"%05000d\"}", 0);
@@ -162,7 +162,7 @@ static void test_long_texts(void **state)
     fixture_expect_in(&f, EMBED, body, 400, "\"code\":\"context_length_exceeded\"");
 }
 
-static void test_a_model_does_what_it_can(void **state)
+FX_TEST(test_a_model_does_what_it_can)
 {
     fixture g = fixture_open((fxi_server_options){0});
     fake_engine_abilities(g.eng, true, false);
@@ -174,7 +174,7 @@ static void test_a_model_does_what_it_can(void **state)
 
 // ---- for admins ---------------------------------------------------------------------------------
 
-static void test_admin_endpoints_need_an_admin(void **state)
+FX_TEST(test_admin_endpoints_need_an_admin)
 {
     static const struct {
         const char *method, *path, *body;
@@ -211,7 +211,7 @@ static void test_admin_endpoints_need_an_admin(void **state)
 }
 
 // With keys an admin's; without keys anyone's. The list of paths is not for those without a key.
-static void test_who_may_watch(void **state)
+FX_TEST(test_who_may_watch)
 {
     fixture open = fixture_open((fxi_server_options){0});
     fixture nobody = f, ann = f;
@@ -239,7 +239,7 @@ static void test_who_may_watch(void **state)
     fixture_close(&open);
 }
 
-static void test_cache_and_budget(void **state)
+FX_TEST(test_cache_and_budget)
 {
     expect_get("/admin/cache", "\"mapped_bytes\":123456789012");
     fixture_expect(&f, "/admin/cache/clear", "{}", "{\"status\":\"ok\"}");
@@ -266,7 +266,7 @@ static void expect_no_slots(void)
 }
 
 // Requests under way are shown without their texts; an id from there ends one.
-static void test_slots_and_abort(void **state)
+FX_TEST(test_slots_and_abort)
 {
     expect_no_slots();
     fixture mine = f;
@@ -292,7 +292,7 @@ static void test_slots_and_abort(void **state)
 }
 
 // Asleep, the server refuses requests for the engine, and nothing else, until it is woken.
-static void test_sleep(void **state)
+FX_TEST(test_sleep)
 {
     const int n_cleared = fake_engine_counts(f.eng).n_cleared;
     fixture_expect(&f, "/sleep", "", "{\"is_sleeping\":true}");
@@ -310,7 +310,7 @@ static void test_sleep(void **state)
 }
 
 // What other servers have and this one does not is named.
-static void test_other_paths_are_named(void **state)
+FX_TEST(test_other_paths_are_named)
 {
     static const char *const paths[] = {"/v1/rerank", "/v1/messages/batches", "/v1/audio/speech"};
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
@@ -319,7 +319,7 @@ static void test_other_paths_are_named(void **state)
 
 // What a client spells as a control token is one in a raw prompt, unless it says otherwise, and
 // never in a chat: there it is text that somebody typed.
-static void test_control_tokens_of_prompts(void **state)
+FX_TEST(test_control_tokens_of_prompts)
 {
     static const struct {
         const char *path, *body;
@@ -347,7 +347,7 @@ static void test_control_tokens_of_prompts(void **state)
 }
 
 // A retained prompt is computed and nothing is generated.
-static void test_retain(void **state)
+FX_TEST(test_retain)
 {
     fixture_expect(&f, RETAIN, "{\"prompt\":[\"abc\",\"d\"],\"keep_seconds\":60}",
                    "{\"object\":\"list\",\"data\":[{\"object\":\"cache.prefix\",\"index\":0,"
@@ -363,7 +363,7 @@ static void test_retain(void **state)
                       "\"param\":\"keep_priority\"");
 }
 
-static void test_abort(void **state)
+FX_TEST(test_abort)
 {
     const int fd = http_open(f.port);
     http_send(fd,
@@ -383,7 +383,7 @@ static void test_abort(void **state)
 
 // ---- what operators choose ----------------------------------------------------------------------
 
-static void test_operators_choose(void **state)
+FX_TEST(test_operators_choose)
 {
     fixture g = fixture_open((fxi_server_options){
         .max_logprobs = 2, .refuse_excess = true, .cut_first = true, .processed_logprobs = true});
@@ -417,7 +417,7 @@ static void keep_line(void *ud, const char *line)
 }
 
 // Fields that nobody knows are ignored, and named in the log; what is no name is not repeated.
-static void test_unknown_fields_are_logged(void **state)
+FX_TEST(test_unknown_fields_are_logged)
 {
     fxi_buf lines = {0};
     fixture g = fixture_open((fxi_server_options){.log = keep_line, .log_ud = &lines});
@@ -434,25 +434,4 @@ static void test_unknown_fields_are_logged(void **state)
     fxi_buf_free(&lines);
 }
 
-FX_SUITE(test_server_endpoints)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gets),
-        cmocka_unit_test(test_lost_device),
-        cmocka_unit_test(test_posts),
-        cmocka_unit_test(test_long_texts),
-        cmocka_unit_test(test_a_model_does_what_it_can),
-        cmocka_unit_test(test_admin_endpoints_need_an_admin),
-        cmocka_unit_test(test_who_may_watch),
-        cmocka_unit_test(test_cache_and_budget),
-        cmocka_unit_test(test_slots_and_abort),
-        cmocka_unit_test(test_sleep),
-        cmocka_unit_test(test_other_paths_are_named),
-        cmocka_unit_test(test_control_tokens_of_prompts),
-        cmocka_unit_test(test_retain),
-        cmocka_unit_test(test_abort),
-        cmocka_unit_test(test_operators_choose),
-        cmocka_unit_test(test_unknown_fields_are_logged),
-    };
-    return cmocka_run_group_tests(tests, open_once, close_once);
-}
+FX_RUN_GROUP(test_server_endpoints, open_once, close_once)

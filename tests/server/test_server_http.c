@@ -10,7 +10,7 @@
 
 #include "base/system/clock.h"
 #include "server/waits.h"
-#include "suite.h"
+#include "unit/cmocka_all.h"
 
 #define CHAT "/v1/chat/completions"
 
@@ -76,7 +76,7 @@ static const struct plain_row {
     {"POST", TEXT, "{\"prompt\":\"full\",\"stream\":true}", 429, "queue_full"},
 };
 
-static void test_plain(void **state)
+FX_TEST(test_plain)
 {
     fixture f = fixture_open((fxi_server_options){.model_id = "fake"});
     for (size_t i = 0; i < sizeof plain_rows / sizeof plain_rows[0]; i++)
@@ -89,7 +89,7 @@ static void test_plain(void **state)
 }
 
 // The engine gets what the client asked for.
-static void test_request_fields(void **state)
+FX_TEST(test_request_fields)
 {
     fixture f = fixture_open((fxi_server_options){0});
     expect_reply(
@@ -115,7 +115,7 @@ static void test_request_fields(void **state)
     fixture_close(&f);
 }
 
-static void test_headers(void **state)
+FX_TEST(test_headers)
 {
     fixture f = fixture_open((fxi_server_options){0});
     http_reply r = http_call(f.port, "POST", TEXT, "{\"prompt\":\"full\"}");
@@ -138,7 +138,7 @@ static void test_headers(void **state)
     fixture_close(&f);
 }
 
-static void test_limits(void **state)
+FX_TEST(test_limits)
 {
     fixture f = fixture_open((fxi_server_options){.max_body_bytes = 100000});
     char *fits = huge_body("{\"prompt\":\"", "a", "\"}", 99000);
@@ -162,7 +162,7 @@ static void test_limits(void **state)
     fixture_close(&f);
 }
 
-static void test_content_types(void **state)
+FX_TEST(test_content_types)
 {
     static const struct {
         const char *header;
@@ -194,7 +194,7 @@ static void test_content_types(void **state)
     fixture_close(&f);
 }
 
-static void test_expect_continue(void **state)
+FX_TEST(test_expect_continue)
 {
     fixture f = fixture_open((fxi_server_options){.max_body_bytes = 1000});
     int fd = http_open(f.port);
@@ -212,7 +212,7 @@ static void test_expect_continue(void **state)
     fixture_close(&f);
 }
 
-static void test_keep_alive(void **state)
+FX_TEST(test_keep_alive)
 {
     fixture f = fixture_open((fxi_server_options){0});
     int fd = http_open(f.port);
@@ -232,7 +232,7 @@ static void test_keep_alive(void **state)
     fixture_close(&f);
 }
 
-static void test_chunked_body(void **state)
+FX_TEST(test_chunked_body)
 {
     fixture f = fixture_open((fxi_server_options){.max_body_bytes = 1000});
     int fd = http_open(f.port);
@@ -256,7 +256,7 @@ static void test_chunked_body(void **state)
 
 // ---- streams ----------------------------------------------------------------------------------
 
-static void test_golden_stream(void **state)
+FX_TEST(test_golden_stream)
 {
 #define HEAD                                                                           \
     "data: {\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":1," \
@@ -280,7 +280,7 @@ static void test_golden_stream(void **state)
     fixture_close(&f);
 }
 
-static void test_stream_error(void **state)
+FX_TEST(test_stream_error)
 {
     fixture f = fixture_open((fxi_server_options){0});
     http_reply r = http_call(f.port, "POST", TEXT, "{\"prompt\":\"fail 2\",\"stream\":true}");
@@ -294,11 +294,10 @@ static void test_stream_error(void **state)
 }
 
 // A token is sent before the next one has been made.
-static void test_stream_sends_each_token(void **state)
+FX_TEST(test_stream_sends_each_token)
 {
     fixture f = fixture_open((fxi_server_options){0});
-    int fd = http_open(f.port);
-    http_post(fd, TEXT, "{\"prompt\":\"gate 3\",\"stream\":true}");
+    int fd = http_begin(f.port, TEXT, "{\"prompt\":\"gate 3\",\"stream\":true}");
     fake_engine_open(f.eng, 1);
     http_reply r = http_read_until(fd, "\"text\":\"1\"");
     assert_int_equal(r.status, 200);
@@ -308,11 +307,10 @@ static void test_stream_sends_each_token(void **state)
     fixture_close(&f);
 }
 
-static void test_ping(void **state)
+FX_TEST(test_ping)
 {
     fixture f = fixture_open((fxi_server_options){.ping_s = 0.05});
-    int fd = http_open(f.port);
-    http_post(fd, TEXT, "{\"prompt\":\"stuck\",\"stream\":true}");
+    int fd = http_begin(f.port, TEXT, "{\"prompt\":\"stuck\",\"stream\":true}");
     http_reply r = http_read_until(fd, ": ping\n\n: ping\n\n");
     assert_int_equal(r.status, 200);
     assert_string_equal(r.body.p, ": ping\n\n: ping\n\n");
@@ -322,11 +320,11 @@ static void test_ping(void **state)
     fixture_close(&f);
 }
 
-static void test_slow_reader(void **state)
+FX_TEST(test_slow_reader)
 {
     fixture f = fixture_open((fxi_server_options){.max_out_bytes = 1 << 20});
-    int fd = http_open(f.port);
-    http_post(fd, TEXT, "{\"prompt\":\"flood 100000\",\"max_tokens\":100000,\"stream\":true}");
+    int fd = http_begin(f.port, TEXT,
+                        "{\"prompt\":\"flood 100000\",\"max_tokens\":100000,\"stream\":true}");
     wait_submitted(&f, 1);
     wait_running(&f, 0); // cut off, although nobody has read a byte
     assert_int_equal(fake_engine_counts(f.eng).n_cancelled, 1);
@@ -342,7 +340,7 @@ static void test_slow_reader(void **state)
 
 // ---- clients that leave -----------------------------------------------------------------------
 
-static void test_hang_up(void **state)
+FX_TEST(test_hang_up)
 {
     static const struct {
         const char *body;
@@ -359,12 +357,11 @@ static void test_hang_up(void **state)
          true},
     };
     fixture f = fixture_open((fxi_server_options){0});
-    int other = http_open(f.port); // lives through all of it
-    http_post(other, TEXT, "{\"prompt\":\"gate 60\",\"max_tokens\":999}");
+    // Lives through all of it.
+    int other = http_begin(f.port, TEXT, "{\"prompt\":\"gate 60\",\"max_tokens\":999}");
     wait_running(&f, 1);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        int fd = http_open(f.port);
-        http_post(fd, TEXT, rows[i].body);
+        int fd = http_begin(f.port, TEXT, rows[i].body);
         wait_submitted(&f, rows[i].body[10] == '[' ? 10 : 2 + (int)i); // all prompts of a batch
         http_reply r = {0};
         if (rows[i].until) r = http_read_until(fd, rows[i].until);
@@ -386,7 +383,7 @@ static void test_hang_up(void **state)
 }
 
 // If one prompt of a batch is refused, the others are cancelled.
-static void test_batch_refused(void **state)
+FX_TEST(test_batch_refused)
 {
     fixture f = fixture_open((fxi_server_options){0});
     expect_reply(http_call(f.port, "POST", TEXT, "{\"prompt\":[\"stuck\",\"stuck\",\"full\"]}"),
@@ -426,15 +423,15 @@ static void *work(void *ud)
         w->n_bad += !ok;
         http_reply_free(&a), http_reply_free(&b);
         if (k % 4 == 3) { // and a client that leaves
-            int fd = http_open(w->port);
-            http_post(fd, TEXT, "{\"prompt\":\"slow 50 1\",\"stream\":true,\"max_tokens\":99}");
+            int fd = http_begin(w->port, TEXT,
+                                "{\"prompt\":\"slow 50 1\",\"stream\":true,\"max_tokens\":99}");
             http_reset(fd);
         }
     }
     return NULL;
 }
 
-static void test_many(void **state)
+FX_TEST(test_many)
 {
     fixture f = fixture_open((fxi_server_options){0});
     worker w[16];
@@ -454,7 +451,7 @@ static void test_many(void **state)
 
 #define PATIENCE_S 30 // a stop that needs no patience ends long before
 
-static void test_stop(void **state)
+FX_TEST(test_stop)
 {
     fixture f = fixture_open((fxi_server_options){.grace_s = PATIENCE_S});
     int idle = http_open(f.port), whole = http_open(f.port), fresh = http_open(f.port);
@@ -483,11 +480,11 @@ static void test_stop(void **state)
 
 // A client that does not read its answer holds a stop for grace_s, not until its connection is idle
 // for too long, which would be 60 seconds.
-static void test_stop_with_a_deaf_client(void **state)
+FX_TEST(test_stop_with_a_deaf_client)
 {
     fixture f = fixture_open((fxi_server_options){.grace_s = 0.05});
-    int deaf = http_open(f.port);
-    http_post(deaf, TEXT, "{\"prompt\":\"flood 40\",\"max_tokens\":40,\"stream\":true}");
+    int deaf =
+        http_begin(f.port, TEXT, "{\"prompt\":\"flood 40\",\"max_tokens\":40,\"stream\":true}");
     wait_submitted(&f, 1);
     wait_running(&f, 0);
     double start_s = fxi_now_s();
@@ -500,7 +497,7 @@ static void test_stop_with_a_deaf_client(void **state)
 
 // Stops while the serving thread takes a connection, reads a request or answers it: a little later
 // each time.
-static void test_stop_at_once(void **state)
+FX_TEST(test_stop_at_once)
 {
     for (int i = 0; i < 400; i++) {
         fixture f = fixture_open((fxi_server_options){0});
@@ -512,7 +509,7 @@ static void test_stop_at_once(void **state)
     }
 }
 
-static void test_engine_closes_first(void **state)
+FX_TEST(test_engine_closes_first)
 {
     fixture f = fixture_open((fxi_server_options){.grace_s = PATIENCE_S});
     int fd = http_open(f.port), late = http_open(f.port);
@@ -525,7 +522,7 @@ static void test_engine_closes_first(void **state)
     fixture_close(&f);
 }
 
-static void test_listen_errors(void **state)
+FX_TEST(test_listen_errors)
 {
     static const struct {
         fxi_server_options opt;
@@ -552,7 +549,7 @@ static void test_listen_errors(void **state)
     fx_engine_close(eng);
 }
 
-static void test_busy_port(void **state)
+FX_TEST(test_busy_port)
 {
     fixture f = fixture_open((fxi_server_options){0});
     fxi_server *srv;
@@ -567,7 +564,7 @@ static void test_busy_port(void **state)
     fixture_close(&f);
 }
 
-static void test_ipv6(void **state)
+FX_TEST(test_ipv6)
 {
     fx_engine *eng = fake_engine_new();
     fxi_server_options opt = {.host = "::1"};
@@ -585,32 +582,4 @@ static void test_ipv6(void **state)
     fx_engine_close(eng);
 }
 
-FX_SUITE(test_server_http)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain),
-        cmocka_unit_test(test_request_fields),
-        cmocka_unit_test(test_headers),
-        cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_content_types),
-        cmocka_unit_test(test_expect_continue),
-        cmocka_unit_test(test_keep_alive),
-        cmocka_unit_test(test_chunked_body),
-        cmocka_unit_test(test_golden_stream),
-        cmocka_unit_test(test_stream_error),
-        cmocka_unit_test(test_stream_sends_each_token),
-        cmocka_unit_test(test_ping),
-        cmocka_unit_test(test_slow_reader),
-        cmocka_unit_test(test_hang_up),
-        cmocka_unit_test(test_batch_refused),
-        cmocka_unit_test(test_many),
-        cmocka_unit_test(test_stop),
-        cmocka_unit_test(test_stop_with_a_deaf_client),
-        cmocka_unit_test(test_stop_at_once),
-        cmocka_unit_test(test_engine_closes_first),
-        cmocka_unit_test(test_listen_errors),
-        cmocka_unit_test(test_busy_port),
-        cmocka_unit_test(test_ipv6),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_server_http)

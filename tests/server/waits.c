@@ -108,6 +108,14 @@ void wait_running(const fixture *f, int n)
     wait_count(f, offsetof(fake_counts, n_running), n, n, "running");
 }
 
+int status_of(const fixture *f, const char *path)
+{
+    http_reply r = http_call(f->port, "GET", path, NULL);
+    const int status = r.status;
+    http_reply_free(&r);
+    return status;
+}
+
 void expect_reply(http_reply r, int status, const char *in_body)
 {
     if (r.status != status || r.cut || (in_body && !(r.body.p && strstr(r.body.p, in_body))))

@@ -43,6 +43,7 @@ pthread_t stop_meanwhile(fixture *f);
 // Fails the test unless the whole answer came with this status and this in its body (NULL:
 // anything); frees it.
 void expect_reply(http_reply r, int status, const char *in_body);
+int status_of(const fixture *f, const char *path); // of GET
 // A small request and /health are answered.
 void expect_small(const fixture *f);
 
