@@ -35,19 +35,6 @@ typedef struct probe_cuts {
     bool at[N_PROBE + 1]; // a word begins here
 } probe_cuts;
 
-// Marks where words begin within the word probe[from, to).
-static bool cut_word(const fxi_regex *re, fxi_matcher *m, size_t from, size_t to, probe_cuts *cuts)
-{
-    fxi_regex_match hit = {0, 0};
-    for (size_t at = 0; at < to - from; at = hit.to + (hit.to == hit.from)) {
-        if (fxi_regex_next(re, m, probe + from, to - from, at, &hit, NULL) != FX_OK) return false;
-        if (hit.from == SIZE_MAX) break;
-        cuts->at[from + hit.from] = true;
-        cuts->at[from + hit.to] = true;
-    }
-    return true;
-}
-
 // Cuts each word of the text by one pattern. False: the pattern cannot be used.
 static bool cut_step(const fxi_split *split, fxi_matcher *m, probe_cuts *cuts)
 {
@@ -57,7 +44,10 @@ static bool cut_step(const fxi_split *split, fxi_matcher *m, probe_cuts *cuts)
     bool ok = true;
     for (size_t from = 0, to; ok && from < N_PROBE; from = to) {
         for (to = from + 1; to < N_PROBE && !before.at[to]; to++) continue;
-        ok = cut_word(re, m, from, to, cuts);
+        fxi_regex_walk walk = {.re = re, .m = m, .s = probe + from, .n = to - from};
+        fxi_regex_match hit;
+        while ((ok = fxi_regex_next(&walk, &hit, NULL) == FX_OK) && hit.from != SIZE_MAX)
+            cuts->at[from + hit.from] = cuts->at[from + hit.to] = true;
     }
     fxi_regex_free(re);
     return ok;

@@ -1,18 +1,12 @@
 // Every allocation fails once, alone and with all later ones: vocabularies of each form are read,
 // text is encoded and decoded, a template is compiled and rendered, a folder is converted, or the
-// error is FX_ENOMEM in
-// one line; nothing leaks (ASan checks). jansson's allocations fail too, in texts without escapes:
-// with escapes jansson itself is not safe.
+// error is FX_ENOMEM in one line; nothing leaks (ASan checks). jansson's allocations fail too, in
+// texts without escapes: with escapes jansson itself is not safe.
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <jansson.h>
 
 #include "format/chat.h"
@@ -21,7 +15,7 @@
 #include "format/vocab.h"
 #include "format/vocab/build/vocab_build.h"
 #include "format/vocab/read/vocab_read.h"
-#include "suite.h"
+#include "unit/cmocka_all.h"
 
 #define FOLDER       FX_SOURCE_DIR "/tests/vectors/tokenizers/"
 #define COUNT(table) (sizeof(table) / sizeof *(table))
@@ -315,9 +309,8 @@ static void fail_each(const form *f, bool all)
     }
 }
 
-static void test_each_allocation(void **state)
+FX_TEST(test_each_allocation)
 {
-    (void)state;
     static const form forms[] = {
         {open_json, "tokenizer.json", tokenizer_json},
         {open_json, "words.json", words_json},
@@ -339,8 +332,4 @@ static void test_each_allocation(void **state)
     free_said();
 }
 
-FX_SUITE(test_short_memory)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_each_allocation)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_short_memory)

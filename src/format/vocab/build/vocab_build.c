@@ -102,14 +102,6 @@ static fx_status make_specials(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *
     return st;
 }
 
-static void free_specials(fxi_vocab *v)
-{
-    for (int set = 0; set < FXI_N_SPECIAL_SET; set++) {
-        if (v->special[set]) fxi_trie_free(&v->special[set]->trie);
-        free(v->special[set]);
-    }
-}
-
 // ---- tries of models that look pieces up --------------------------------------------------------
 
 enum { UNKNOWN_PENALTY = 10 };
@@ -346,17 +338,6 @@ static fx_status make_norm(fxi_vocab *v, const fxi_vocab_spec *s, const fxi_norm
     return compile_step(s, step->from, false, &step->regex, err);
 }
 
-static fx_status make_norms(fxi_vocab *v, const fxi_vocab_spec *s, char **pool, fx_error *err)
-{
-    fxi_norms *norms = &v->norms;
-    if (!s->n_norm) return FX_OK;
-    norms->step = calloc(s->n_norm, sizeof *norms->step);
-    if (!norms->step) return fxi_spec_fail_memory(s, err);
-    for (; norms->n < s->n_norm; norms->n++)
-        FX_TRY(make_norm(v, s, &s->norm[norms->n], &norms->step[norms->n], pool, err));
-    return FX_OK;
-}
-
 static fx_status make_change(fxi_vocab *v, const fxi_vocab_spec *s, const fxi_split *from,
                              fxi_split_step *p, char **pool, fx_error *err)
 {
@@ -389,11 +370,14 @@ static fx_status make_split(fxi_vocab *v, const fxi_vocab_spec *s, size_t i, cha
     return make_change(v, s, from, p, pool, err);
 }
 
-static fx_status make_splits(fxi_vocab *v, const fxi_vocab_spec *s, char **pool, fx_error *err)
+static fx_status make_steps(fxi_vocab *v, const fxi_vocab_spec *s, char **pool, fx_error *err)
 {
-    if (!s->n_split) return FX_OK;
-    v->split = calloc(s->n_split, sizeof *v->split);
-    if (!v->split) return fxi_spec_fail_memory(s, err);
+    fxi_norms *norms = &v->norms;
+    norms->step = calloc(s->n_norm + 1, sizeof *norms->step);
+    v->split = calloc(s->n_split + 1, sizeof *v->split);
+    if (!norms->step || !v->split) return fxi_spec_fail_memory(s, err);
+    for (; norms->n < s->n_norm; norms->n++)
+        FX_TRY(make_norm(v, s, &s->norm[norms->n], &norms->step[norms->n], pool, err));
     for (; v->n_split < s->n_split; v->n_split++) FX_TRY(make_split(v, s, v->n_split, pool, err));
     return FX_OK;
 }
@@ -430,13 +414,6 @@ static fx_status make_model(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err
     return FX_OK;
 }
 
-static fx_status check_kind(const fxi_vocab_spec *s, fx_error *err)
-{
-    if (s->kind < FXI_VOCAB_N_KIND && s->spelling < FXI_SPELL_N && s->join < FXI_JOIN_N)
-        return FX_OK;
-    return fxi_fail(err, FX_EFORMAT, "%s: unknown kind of vocabulary", s->name);
-}
-
 // Whether every character becomes a token of its own at least: none vanishes, none fuses with the
 // next, and no word becomes the unknown token as a whole.
 static bool counts_characters(const fxi_vocab *v)
@@ -469,7 +446,8 @@ static void measure_tokens(fxi_vocab *v)
 static fx_status build_parts(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err)
 {
     char *pool;
-    FX_TRY(check_kind(s, err));
+    if (s->kind >= FXI_VOCAB_N_KIND || s->spelling >= FXI_SPELL_N || s->join >= FXI_JOIN_N)
+        return fxi_fail(err, FX_EFORMAT, "%s: unknown kind of vocabulary", s->name);
     FX_TRY(check_steps(s, err));
     v->kind = s->kind;
     v->spelling = s->spelling;
@@ -489,8 +467,7 @@ static fx_status build_parts(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *er
     FX_TRY(make_tokens(v, s, &pool, err));
     FX_TRY(mark_ends(v, s, err));
     FX_TRY(make_model(v, s, err));
-    FX_TRY(make_norms(v, s, &pool, err));
-    FX_TRY(make_splits(v, s, &pool, err));
+    FX_TRY(make_steps(v, s, &pool, err));
     measure_tokens(v);
     return make_specials(v, s, err);
 }
@@ -523,7 +500,10 @@ void fxi_vocab_free(fxi_vocab *v)
         free_norms(&v->split[i].change);
     }
     free(v->split);
-    free_specials(v);
+    for (int set = 0; set < FXI_N_SPECIAL_SET; set++) {
+        if (v->special[set]) fxi_trie_free(&v->special[set]->trie);
+        free(v->special[set]);
+    }
     fxi_index_free(&v->by_piece);
     fxi_index_free(&v->by_word);
     fxi_trie_free(&v->words);

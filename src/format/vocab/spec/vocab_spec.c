@@ -55,23 +55,19 @@ bool fxi_spec_warn(fxi_vocab_spec *s, const char *fmt, ...)
     return fxi_spec_str(s, text, strlen(text), &s->warning);
 }
 
-static bool add_pool_block(fxi_vocab_spec *s, size_t n)
-{
-    size_t size = n > BLOCK_BYTES ? n : BLOCK_BYTES;
-    struct fxi_spec_block *b = malloc(sizeof *b + size);
-    if (!b) return false;
-    *b = (struct fxi_spec_block){.next = s->pool, .size = size};
-    s->pool = b;
-    return true;
-}
-
 bool fxi_spec_str(fxi_vocab_spec *s, const char *p, size_t n, fxi_str *out)
 {
-    if ((!s->pool || s->pool->size - s->pool->used < n) && !add_pool_block(s, n)) return false;
-    char *at = s->pool->text + s->pool->used;
-    if (n) memcpy(at, p, n);
-    s->pool->used += n;
-    *out = (fxi_str){at, n};
+    struct fxi_spec_block *b = s->pool;
+    if (!b || b->size - b->used < n) {
+        const size_t size = n > BLOCK_BYTES ? n : BLOCK_BYTES;
+        b = malloc(sizeof *b + size);
+        if (!b) return false;
+        *b = (struct fxi_spec_block){.next = s->pool, .size = size};
+        s->pool = b;
+    }
+    *out = (fxi_str){b->text + b->used, n};
+    if (n) memcpy(b->text + b->used, p, n);
+    b->used += n;
     return true;
 }
 

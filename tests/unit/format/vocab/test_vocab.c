@@ -7,7 +7,6 @@
 
 #include "base/number/rng.h"
 #include "base/text/utf8.h"
-#include "suite.h"
 #include "unit/cmocka_all.h"
 #include "unit/format/small_vocab.h"
 
@@ -76,9 +75,8 @@ static void expect_ids(const fxi_vocab *v, const char *text, unsigned flags, con
         expect_ids(v, text, flags, want_, COUNT(want_)); \
     } while (0)
 
-static void test_merge_order(void **state)
+FX_TEST(test_merge_order)
 {
-    (void)state;
     fxi_vocab *v = load_small();
     expect_ids(v, "", FXI_ENCODE_SPACE, NULL, 0);
     EXPECT(v, "a", 0, OWN(A));
@@ -93,9 +91,8 @@ static void test_merge_order(void **state)
     fxi_vocab_free(v);
 }
 
-static void test_spaces(void **state)
+FX_TEST(test_spaces)
 {
-    (void)state;
     fxi_vocab *v = load_small();
     EXPECT(v, "a", FXI_ENCODE_SPACE, OWN(SP_A));
     EXPECT(v, " a", 0, OWN(SP_A));
@@ -109,9 +106,8 @@ static void test_spaces(void **state)
     fxi_vocab_free(v);
 }
 
-static void test_byte_fallback(void **state)
+FX_TEST(test_byte_fallback)
 {
-    (void)state;
     fxi_vocab *v = load_small();
     EXPECT(v, "\xC3\xA9", 0, BYTE_ID(0xC3), BYTE_ID(0xA9));
     EXPECT(v, "a\xF0\x9F\xA6\x99z", 0, OWN(A), BYTE_ID(0xF0), BYTE_ID(0x9F), BYTE_ID(0xA6),
@@ -121,9 +117,8 @@ static void test_byte_fallback(void **state)
     fxi_vocab_free(v);
 }
 
-static void test_unknown_characters(void **state)
+FX_TEST(test_unknown_characters)
 {
-    (void)state;
     fxi_vocab *v;
     vocab_parts parts = {.own = own, .n_own = COUNT(own), .no_bytes = true};
     assert_int_equal(load_parts(&parts, &v, NULL), FX_OK);
@@ -132,9 +127,8 @@ static void test_unknown_characters(void **state)
 }
 
 // Neither byte tokens nor an unknown token: the character is dropped, the rest of the text stays.
-static void test_no_token_for_a_character(void **state)
+FX_TEST(test_no_token_for_a_character)
 {
-    (void)state;
     fxi_gguf *g;
     fxi_vocab *v;
     fxi_buf b = vocab_file(&(vocab_parts){.own = own, .n_own = COUNT(own), .no_bytes = true});
@@ -150,9 +144,8 @@ static void test_no_token_for_a_character(void **state)
     fxi_buf_free(&b);
 }
 
-static void test_special_tokens(void **state)
+FX_TEST(test_special_tokens)
 {
-    (void)state;
     fxi_vocab *v = load_small();
     EXPECT(v, "a<tool>b", 0, OWN(A), OWN(TOOL), OWN(B));
     EXPECT(v, "<tool>x<tool>ab", 0, OWN(TOOL_X), OWN(TOOL),
@@ -187,9 +180,8 @@ static void expect_marked(const fxi_vocab *v, const char *text, const char *mark
         expect_marked(v, text, marks, want_, COUNT(want_)); \
     } while (0)
 
-static void test_marked_text(void **state)
+FX_TEST(test_marked_text)
 {
-    (void)state;
     fxi_vocab *v = load_small();
     const int32_t lt = BYTE_ID('<'), g = BYTE_ID('g'), o = BYTE_ID('o'), gt = BYTE_ID('>');
     EXPECT_MARKED(v, "<go>", "xxxx", OWN(GO));
@@ -202,9 +194,8 @@ static void test_marked_text(void **state)
 }
 
 // A chat mark is a control token even if the file calls it user-defined.
-static void test_marks_are_control(void **state)
+FX_TEST(test_marks_are_control)
 {
-    (void)state;
     fxi_vocab *v = load_small();
     assert_true(fxi_vocab_control(v, OWN(IM_END)));
     assert_true(fxi_vocab_ends(v, OWN(IM_END)));
@@ -227,9 +218,8 @@ static void expect_text(const fxi_vocab *v, int32_t id, const char *bytes, const
     assert_int_equal(fxi_vocab_find(v, piece, n), id);
 }
 
-static void test_questions(void **state)
+FX_TEST(test_questions)
 {
-    (void)state;
     fxi_vocab *v = load_small();
     assert_int_equal(fxi_vocab_size(v), ID_OWN + COUNT(own));
     assert_int_equal(fxi_vocab_bos(v), ID_BOS); // found by its piece
@@ -248,24 +238,21 @@ static void test_questions(void **state)
     fxi_vocab_free(v);
 }
 
-static void test_bad_utf8(void **state)
+FX_TEST(test_bad_utf8)
 {
-    (void)state;
     static const struct {
         const char *text;
         size_t at;
-    } bad[] = {
-        {"ab\xFFz", 2},
-        {"\x80", 0},
-        {"a\xC3", 1},
-        {"\xC0\xAF", 0},
-        {"a\xE0\x80\x80", 1},
-        {"\xED\xA0\x80", 0},
-        {"\xF4\x90\x80\x80", 0},
-        {"\xF0\x9F\xA6", 0},
-        {"\xF8\x88\x80\x80\x80", 0},
-        {"\xE2\x82\xACx\xE2\x28\xA1", 4},
-    };
+    } bad[] = {{"ab\xFFz", 2},
+               {"\x80", 0},
+               {"a\xC3", 1},
+               {"\xC0\xAF", 0},
+               {"a\xE0\x80\x80", 1},
+               {"\xED\xA0\x80", 0},
+               {"\xF4\x90\x80\x80", 0},
+               {"\xF0\x9F\xA6", 0},
+               {"\xF8\x88\x80\x80\x80", 0},
+               {"\xE2\x82\xACx\xE2\x28\xA1", 4}};
     fxi_vocab *v = load_small();
     for (size_t i = 0; i < COUNT(bad); i++) {
         fx_error err;
@@ -282,29 +269,26 @@ static void test_bad_utf8(void **state)
     fxi_vocab_free(v);
 }
 
-static void test_utf8_complete(void **state)
+FX_TEST(test_utf8_complete)
 {
-    (void)state;
     static const struct {
         const char *text;
         size_t complete;
-    } cases[] = {
-        {"", 0},
-        {"a", 1},
-        {"a\xC3", 1},
-        {"a\xC3\xA9", 3},
-        {"\xE2\x82", 0},
-        {"x\xE2", 1},
-        {"\xE2\x82\xAC", 3},
-        {"x\xF0\x9F\xA6", 1},
-        {"\xF0\x9F\xA6\x99", 4},
-        {"x\xFF", 2},
-        {"x\x80", 2},
-        {"x\xC0", 2},
-        {"x\xED\xA0", 3},
-        {"x\xE2\x28", 3},
-        {"\x80\x80\x80\x80", 4},
-    };
+    } cases[] = {{"", 0},
+                 {"a", 1},
+                 {"a\xC3", 1},
+                 {"a\xC3\xA9", 3},
+                 {"\xE2\x82", 0},
+                 {"x\xE2", 1},
+                 {"\xE2\x82\xAC", 3},
+                 {"x\xF0\x9F\xA6", 1},
+                 {"\xF0\x9F\xA6\x99", 4},
+                 {"x\xFF", 2},
+                 {"x\x80", 2},
+                 {"x\xC0", 2},
+                 {"x\xED\xA0", 3},
+                 {"x\xE2\x28", 3},
+                 {"\x80\x80\x80\x80", 4}};
     for (size_t i = 0; i < COUNT(cases); i++)
         assert_int_equal(fxi_utf8_complete(cases[i].text, strlen(cases[i].text)),
                          cases[i].complete);
@@ -314,9 +298,8 @@ static void test_utf8_complete(void **state)
 // Broken vocabularies
 //
 
-static void test_utf8_at(void **state)
+FX_TEST(test_utf8_at)
 {
-    (void)state;
     static const struct {
         const char *text;
         size_t n, n_bytes;
@@ -335,9 +318,8 @@ static void test_utf8_at(void **state)
     }
 }
 
-static void test_broken_vocabularies(void **state)
+FX_TEST(test_broken_vocabularies)
 {
-    (void)state;
     static const small_token bad_type[] = {{"x", 0, 7}}, bad_byte[] = {{"<0xGG>", 0, BYTE}},
                              nan_score[] = {{"x", NAN, 1}};
     static const struct {
@@ -364,9 +346,8 @@ static void test_broken_vocabularies(void **state)
     }
 }
 
-static void test_missing_keys(void **state)
+FX_TEST(test_missing_keys)
 {
-    (void)state;
     static const char *const keys[] = {"tokenizer.ggml.model", "tokenizer.ggml.tokens",
                                        "tokenizer.ggml.scores"};
     fxi_buf b = vocab_file(&(vocab_parts){0});
@@ -489,9 +470,8 @@ static void compare_with_naive(uint64_t seed)
     fxi_vocab_free(v);
 }
 
-static void test_against_naive(void **state)
+FX_TEST(test_against_naive)
 {
-    (void)state;
     for (uint64_t seed = 0; seed < 200; seed++) compare_with_naive(seed);
 }
 
@@ -518,9 +498,8 @@ static void check_long(const fxi_vocab *v, const char *unit, size_t n_unit, size
     free(text);
 }
 
-static void test_long_texts(void **state)
+FX_TEST(test_long_texts)
 {
-    (void)state;
     enum { N = 1 << 18 };
     fxi_vocab *v = load_small();
     check_long(v, " abc", N, 2 * N); // words
@@ -580,9 +559,8 @@ static void check_real(const char *name)
     fxi_vocab_free(v);
 }
 
-static void test_real_vectors(void **state)
+FX_TEST(test_real_vectors)
 {
-    (void)state;
     if (access(REAL "llama-spm.gguf", R_OK)) {
         print_message("skipped: ../shared/data not present\n");
         skip();
@@ -593,26 +571,4 @@ static void test_real_vectors(void **state)
     check_real("deepseek-llm");
 }
 
-FX_SUITE(test_vocab)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_merge_order),
-        cmocka_unit_test(test_spaces),
-        cmocka_unit_test(test_byte_fallback),
-        cmocka_unit_test(test_unknown_characters),
-        cmocka_unit_test(test_no_token_for_a_character),
-        cmocka_unit_test(test_special_tokens),
-        cmocka_unit_test(test_marked_text),
-        cmocka_unit_test(test_marks_are_control),
-        cmocka_unit_test(test_questions),
-        cmocka_unit_test(test_bad_utf8),
-        cmocka_unit_test(test_utf8_complete),
-        cmocka_unit_test(test_utf8_at),
-        cmocka_unit_test(test_broken_vocabularies),
-        cmocka_unit_test(test_missing_keys),
-        cmocka_unit_test(test_against_naive),
-        cmocka_unit_test(test_long_texts),
-        cmocka_unit_test(test_real_vectors),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_vocab)
