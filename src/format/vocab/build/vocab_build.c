@@ -30,18 +30,12 @@ static bool in_set(fxi_special_set set, uint8_t type, bool normalized)
     return set == FXI_RAW_ANY || (set == FXI_RAW_CONTROL && !normalized);
 }
 
-// How a token is spelled in a text before the norm steps.
-static fxi_str spelled_raw(const set_maker *m, int32_t id)
-{
-    const fxi_token *t = &m->v->token[id];
-    bool marks = t->type == FXI_TOKEN_USER && m->s->user_marks;
-    return marks ? (fxi_str){t->text, t->n_text} : (fxi_str){t->piece, t->n_piece};
-}
-
 // Appends the spelling that the set searches for; *n is its length.
 static fx_status spell_token(set_maker *m, fxi_special_set set, int32_t id, size_t *n)
 {
-    fxi_str key = spelled_raw(m, id);
+    const fxi_token *t = &m->v->token[id];
+    fxi_str key = {t->piece, t->n_piece};
+    if (t->type == FXI_TOKEN_USER && m->s->user_marks) key = (fxi_str){t->text, t->n_text};
     if (set >= FXI_NORM_USER)
         FX_TRY(
             fxi_norm_run(&m->v->norms, (fxi_norm_how){.space = true}, key, &m->work, &key, m->err));
@@ -414,19 +408,6 @@ static fx_status make_model(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err
     return FX_OK;
 }
 
-// Whether every character becomes a token of its own at least: none vanishes, none fuses with the
-// next, and no word becomes the unknown token as a whole.
-static bool counts_characters(const fxi_vocab *v)
-{
-    bool units = v->unit_bytes, bytes = v->byte_fallback;
-    for (int i = 0; i < 256; i++) {
-        units &= v->unit[i] >= 0 && v->unit[i] < v->n;
-        bytes &= v->byte_id[i] >= 0;
-    }
-    if (v->kind == FXI_VOCAB_WORDS) return false;
-    return units || bytes || (v->unk >= 0 && !v->fuse_unknown);
-}
-
 static void measure_tokens(fxi_vocab *v)
 {
     v->loses_text = v->norms.n > 0;
@@ -440,7 +421,15 @@ static void measure_tokens(fxi_vocab *v)
         v->loses_text |= t->eats_left || t->eats_right;
     }
     if (v->longest < 4) v->longest = 4; // an unknown character is one token, too
-    if (!counts_characters(v)) v->longest = 0;
+    // Every character becomes a token of its own at least, if none vanishes, none fuses with the
+    // next, and no word becomes the unknown token as a whole.
+    bool units = v->unit_bytes, bytes = v->byte_fallback;
+    for (int i = 0; i < 256; i++) {
+        units &= v->unit[i] >= 0 && v->unit[i] < v->n;
+        bytes &= v->byte_id[i] >= 0;
+    }
+    const bool counts = units || bytes || (v->unk >= 0 && !v->fuse_unknown);
+    if (v->kind == FXI_VOCAB_WORDS || !counts) v->longest = 0;
 }
 
 static fx_status build_parts(fxi_vocab *v, const fxi_vocab_spec *s, fx_error *err)

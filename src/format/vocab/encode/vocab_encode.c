@@ -74,24 +74,13 @@ static fxi_known_word word_key(const char *p, size_t n)
     return key;
 }
 
-static fxi_known_word *known_slot(const fxi_encode_job *j, const fxi_known_word *key)
-{
-    uint64_t h = fxi_hash_mix(key->w[0] ^ key->n, key->w[1] + 0x9E3779B97F4A7C15u);
-    h ^= fxi_hash_mix(key->w[2], 0x8EBC6AF09C88C6E3u);
-    return &j->known[h & j->known_mask];
-}
-
-static bool has_unknown(const fxi_encode_job *j, size_t from)
-{
-    for (size_t i = from; i < j->out->n; i++)
-        if (j->out->id[i] == j->v->unk) return true;
-    return false;
-}
-
 static fx_status encode_stretch(fxi_encode_job *j, const char *p, size_t n)
 {
     if (!j->known || n > KNOWN_BYTES) return encode_by_model(j, p, n);
-    fxi_known_word key = word_key(p, n), *k = known_slot(j, &key);
+    fxi_known_word key = word_key(p, n);
+    uint64_t h = fxi_hash_mix(key.w[0] ^ key.n, key.w[1] + 0x9E3779B97F4A7C15u);
+    h ^= fxi_hash_mix(key.w[2], 0x8EBC6AF09C88C6E3u);
+    fxi_known_word *k = &j->known[h & j->known_mask];
     if (k->n == key.n && !memcmp(k->w, key.w, sizeof key.w)) {
         for (size_t i = 0; i < k->n_ids; i++)
             FX_TRY(fxi_encode_put(j, j->out->id[j->n_before + k->at + i]));
@@ -101,9 +90,11 @@ static fx_status encode_stretch(fxi_encode_job *j, const char *p, size_t n)
     const bool after_unknown = j->after_unknown;
     FX_TRY(encode_by_model(j, p, n));
     const size_t n_ids = j->out->n - j->n_before - at;
-    if (after_unknown || has_unknown(j, j->out->n - n_ids))
-        return FX_OK; // its ids depend on the neighbours: adjacent unknown tokens may fuse
-    if (n_ids > UINT8_MAX || at > UINT32_MAX) return FX_OK;
+    // Adjacent unknown tokens may fuse: then its ids depend on the neighbours.
+    bool alone = !after_unknown;
+    for (size_t i = j->out->n - n_ids; alone && i < j->out->n; i++)
+        alone = j->out->id[i] != j->v->unk;
+    if (!alone || n_ids > UINT8_MAX || at > UINT32_MAX) return FX_OK;
     key.at = (uint32_t)at;
     key.n_ids = (uint8_t)n_ids;
     *k = key;
@@ -321,19 +312,6 @@ static fx_status encode_gap(fxi_encode_job *j, fxi_str text)
     return walk_specials(j, j->normalized, text, NULL, encode_late);
 }
 
-static void free_job(fxi_encode_job *j)
-{
-    fxi_norm_work_free(&j->early);
-    fxi_norm_work_free(&j->late);
-    fxi_matcher_free(j->matcher);
-    for (size_t i = 0; j->change && i < j->v->n_split; i++) fxi_norm_work_free(&j->change[i]);
-    free(j->change);
-    free(j->sym);
-    free(j->heap);
-    free(j->best);
-    free(j->known);
-}
-
 fx_status fxi_vocab_encode_marked(const fxi_vocab *v, const char *text, const char *own,
                                   size_t n_bytes, unsigned flags, fxi_ids *out, fx_error *err)
 {
@@ -356,7 +334,15 @@ fx_status fxi_vocab_encode_marked(const fxi_vocab *v, const char *text, const ch
     fx_status st = walk_specials(&j, raw, (fxi_str){text, n_bytes}, own, encode_gap);
     if (st == FX_OK) st = check_max_ids(&j, 0);
     if (st != FX_OK) out->n = j.n_before;
-    free_job(&j);
+    fxi_norm_work_free(&j.early);
+    fxi_norm_work_free(&j.late);
+    fxi_matcher_free(j.matcher);
+    for (size_t i = 0; j.change && i < v->n_split; i++) fxi_norm_work_free(&j.change[i]);
+    free(j.change);
+    free(j.sym);
+    free(j.heap);
+    free(j.best);
+    free(j.known);
     return st;
 }
 

@@ -488,13 +488,6 @@ static fx_status replaced_front(const norm_run *r, fxi_str text, size_t *front)
     return FX_OK;
 }
 
-// To the end of a character: one that was composed with the next.
-static size_t whole_front(fxi_str text, size_t front)
-{
-    while (front && front < text.n && ((unsigned char)text.p[front] & 0xC0) == 0x80) front++;
-    return front < text.n ? front : text.n;
-}
-
 // The front of what the step made of a text, n_out bytes.
 static fx_status move_front(const norm_run *r, fxi_str text, size_t n_out)
 {
@@ -534,7 +527,10 @@ fx_status fxi_norm_run(const fxi_norms *norms, fxi_norm_how how, fxi_str text, f
         FX_TRY(steps[step->kind](&r, text, to, &same));
         if (!same && w->front) FX_TRY(move_front(&r, text, to->n));
         if (!same) text = (fxi_str){to->p, to->n};
-        w->front = whole_front(text, w->front);
+        // To the end of a character: one that was composed with the next.
+        while (w->front && w->front < text.n && ((unsigned char)text.p[w->front] & 0xC0) == 0x80)
+            w->front++;
+        if (w->front > text.n) w->front = text.n;
         if (text.n > FXI_MAX_NORM_BYTES) return fail_too_long(&r);
     }
     *out = text;

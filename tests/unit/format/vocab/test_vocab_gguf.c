@@ -6,6 +6,7 @@
 #include "unit/cmocka_all.h"
 #include "unit/format/gguf_bytes.h"
 #include "unit/format/small_spec.h"
+#include "unit/format/vocab/encoded.h"
 
 // ---- kinds --------------------------------------------------------------------------------------
 

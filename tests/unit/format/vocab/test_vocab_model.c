@@ -8,6 +8,7 @@
 #include "base/text/utf8.h"
 #include "unit/cmocka_all.h"
 #include "unit/format/small_spec.h"
+#include "unit/format/vocab/encoded.h"
 
 // ---- models -------------------------------------------------------------------------------------
 

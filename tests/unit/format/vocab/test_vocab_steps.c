@@ -9,6 +9,7 @@
 #include "format/vocab/encode/vocab_norm.h"
 #include "unit/cmocka_all.h"
 #include "unit/format/small_spec.h"
+#include "unit/format/vocab/encoded.h"
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
