@@ -1,7 +1,6 @@
 // test_gram_allocation.c - every allocation of the compilers, of the automaton and of the masks
 // fails once: the error is FX_ENOMEM, nothing leaks (with LeakSanitizer), and what was made before
 // stays usable. And what a schema may make the compiler allocate.
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <jansson.h>
@@ -163,9 +162,8 @@ static void sweep(compiler *compile, const void *source)
     assert_true(n > 20);
 }
 
-static void test_compilers_survive_every_failure(void **state)
+FX_TEST(test_compilers_survive_every_failure)
 {
-    (void)state;
     json_t *schema = json_loads(
         "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"string\",\"pattern\":\"^x|y$\","
         "\"maxLength\":3},\"b\":{\"oneOf\":[{\"type\":\"integer\",\"minimum\":2},{\"const\":[\"q\"]"
@@ -198,9 +196,8 @@ static void check_schema_bytes(const json_t *schema, size_t n_part)
 }
 
 // Alternatives and objects take memory for what they have, not for what they might have.
-static void test_parts_of_a_schema_take_little_memory(void **state)
+FX_TEST(test_parts_of_a_schema_take_little_memory)
 {
-    (void)state;
     enum { N_WAY = 40000, N_MEMBER = 3000 };
     json_t *ways = json_pack("{s:[]}", "anyOf"), *members = json_pack("{s:{}}", "properties");
     for (int i = 0; i < N_WAY; i++)
@@ -217,11 +214,4 @@ static void test_parts_of_a_schema_take_little_memory(void **state)
     json_decref(members);
 }
 
-FX_SUITE(test_gram_allocation)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_compilers_survive_every_failure),
-        cmocka_unit_test(test_parts_of_a_schema_take_little_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_gram_allocation)

@@ -3,7 +3,6 @@
 // random is valid; what is not supported is refused by name.
 //
 // tests/vectors/make_schema_vectors.py makes the vectors.
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <jansson.h>
@@ -127,9 +126,8 @@ static json_t *load_vectors(void)
     return root;
 }
 
-static void test_instances_of_the_public_suite(void **state)
+FX_TEST(test_instances_of_the_public_suite)
 {
-    (void)state;
     json_t *root = load_vectors();
     const json_t *groups = json_object_get(root, "groups");
     size_t n_case = 0, n_wrong = 0;
@@ -142,9 +140,8 @@ static void test_instances_of_the_public_suite(void **state)
 
 // ---- refusals -----------------------------------------------------------------------------------
 
-static void test_what_is_not_supported_is_named(void **state)
+FX_TEST(test_what_is_not_supported_is_named)
 {
-    (void)state;
     json_t *root = load_vectors();
     const json_t *refused = json_object_get(root, "refused");
     assert_true(json_array_size(refused) > 20);
@@ -162,9 +159,8 @@ static void test_what_is_not_supported_is_named(void **state)
     json_decref(root);
 }
 
-static void test_broken_schemas_are_refused(void **state)
+FX_TEST(test_broken_schemas_are_refused)
 {
-    (void)state;
     static const struct {
         const char *schema, *error;
     } rows[] = {
@@ -200,9 +196,8 @@ static void test_broken_schemas_are_refused(void **state)
 }
 
 // Conditions on a text are bounded: what is beyond is refused, not forgotten.
-static void test_too_many_conditions_are_refused(void **state)
+FX_TEST(test_too_many_conditions_are_refused)
 {
-    (void)state;
     static const int n_pattern[] = {64, 65, 200};
     for (int i = 0; i < 3; i++) {
         gram_machine w;
@@ -252,9 +247,8 @@ static void expect_schema(json_t *schema, fx_status want, const char *says)
 
 // What would take minutes is refused: each of these once did. An enum is compared with no value of
 // its own.
-static void test_work_is_bounded(void **state)
+FX_TEST(test_work_is_bounded)
 {
-    (void)state;
     static const char too_many[] = "too many to be written down";
     expect_schema(json_pack("{s:o}", "enum", list_numbers(0, 100000)), FX_OK, "");
     expect_schema(json_pack("{s:[{s:o},{s:o}]}", "allOf", "enum", list_numbers(0, 30000), "enum",
@@ -275,14 +269,4 @@ static void test_work_is_bounded(void **state)
                   too_many);
 }
 
-FX_SUITE(test_gram_schema)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_instances_of_the_public_suite),
-        cmocka_unit_test(test_what_is_not_supported_is_named),
-        cmocka_unit_test(test_broken_schemas_are_refused),
-        cmocka_unit_test(test_too_many_conditions_are_refused),
-        cmocka_unit_test(test_work_is_bounded),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_gram_schema)
