@@ -60,7 +60,6 @@ static void close_chat(chat *c)
     fxi_vocab_free(c->v);
 }
 
-// The ids, or the error in *err.
 static json_t *json_or_null(const char *text)
 {
     json_t *v = text ? json_loads(text, 0, NULL) : NULL;
@@ -68,11 +67,21 @@ static json_t *json_or_null(const char *text)
     return v;
 }
 
-static fx_status encode(const chat *c, const char *messages, const char *tools, const char *kwargs,
-                        fxi_ids *ids, fx_error *err)
+typedef struct question {
+    const char *messages, *tools, *kwargs; // JSON, or NULL
+    bool continues;                        // the last message
+} question;
+
+// The ids, or the error in *err.
+static fx_status encode(const chat *c, question ask, fxi_ids *ids, fx_error *err)
 {
-    json_t *m = json_or_null(messages), *t = json_or_null(tools), *k = json_or_null(kwargs);
-    fxi_conversation q = {.messages = m, .tools = t, .kwargs = k, .add_generation_prompt = true};
+    json_t *m = json_or_null(ask.messages), *t = json_or_null(ask.tools),
+           *k = json_or_null(ask.kwargs);
+    fxi_conversation q = {.messages = m,
+                          .tools = t,
+                          .kwargs = k,
+                          .add_generation_prompt = !ask.continues,
+                          .continue_final = ask.continues};
     q.now.tm_year = 126;
     q.now.tm_mday = 3;
     fx_status st = fxi_chat_encode(c->c, c->v, &q, ids, err);
@@ -95,25 +104,37 @@ static void spell(const fxi_vocab *v, const fxi_ids *ids, fxi_buf *out)
     }
 }
 
-// The same of a conversation whose last message is continued.
-static fx_status encode_continued(const chat *c, const char *messages, fxi_ids *ids, fx_error *err)
-{
-    json_t *m = json_or_null(messages);
-    const fxi_conversation q = {.messages = m, .continue_final = true};
-    const fx_status st = fxi_chat_encode(c->c, c->v, &q, ids, err);
-    json_decref(m);
-    return st;
-}
-
-static void expect(const chat *c, const char *messages, const char *spelled)
+static void expect_spelled(const chat *c, question ask, const char *spelled)
 {
     fxi_ids ids = {0};
     fxi_buf got = {0};
     fx_error err = {0};
-    if (encode(c, messages, NULL, NULL, &ids, &err) != FX_OK) fail_msg("%s", err.text);
+    if (encode(c, ask, &ids, &err) != FX_OK) fail_msg("%s", err.text);
     spell(c->v, &ids, &got);
     assert_string_equal(got.p, spelled);
     fxi_buf_free(&got);
+    fxi_ids_free(&ids);
+}
+
+static void expect(const chat *c, const char *messages, const char *spelled)
+{
+    expect_spelled(c, (question){.messages = messages}, spelled);
+}
+
+static void expect_continued(const chat *c, const char *messages, const char *spelled)
+{
+    expect_spelled(c, (question){.messages = messages, .continues = true}, spelled);
+}
+
+// The ids stay as they were.
+static void expect_error(const chat *c, question ask, fx_status st, const char *text)
+{
+    fxi_ids ids = {0};
+    fx_error err;
+    fxi_ids_add(&ids, 5);
+    assert_int_equal(encode(c, ask, &ids, &err), st);
+    assert_string_equal(err.text, text);
+    assert_int_equal(ids.n, 1);
     fxi_ids_free(&ids);
 }
 
@@ -220,18 +241,6 @@ FX_TEST(test_trimmed)
     close_chat(&c);
 }
 
-static void expect_continued(const chat *c, const char *messages, const char *spelled)
-{
-    fxi_ids ids = {0};
-    fxi_buf got = {0};
-    fx_error err = {0};
-    if (encode_continued(c, messages, &ids, &err) != FX_OK) fail_msg("%s", err.text);
-    spell(c->v, &ids, &got);
-    assert_string_equal(got.p, spelled);
-    fxi_buf_free(&got);
-    fxi_ids_free(&ids);
-}
-
 // The text ends with what the last message says, as the template writes it.
 FX_TEST(test_the_last_message_is_continued)
 {
@@ -270,15 +279,9 @@ FX_TEST(test_what_cannot_be_continued)
     chat c = open_chat("{% for m in messages %}[{{ (m.content or '')|upper|lower|replace('x', '') "
                        "}}]{% endfor %}",
                        NULL);
-    for (size_t i = 0; i < COUNT(cases); i++) {
-        fxi_ids ids = {0};
-        fx_error err;
-        fxi_ids_add(&ids, 5);
-        assert_int_equal(encode_continued(&c, cases[i].messages, &ids, &err), FX_EINVAL);
-        assert_string_equal(err.text, cases[i].text);
-        assert_int_equal(ids.n, 1);
-        fxi_ids_free(&ids);
-    }
+    for (size_t i = 0; i < COUNT(cases); i++)
+        expect_error(&c, (question){.messages = cases[i].messages, .continues = true}, FX_EINVAL,
+                     cases[i].text);
     close_chat(&c);
 }
 
@@ -333,17 +336,11 @@ FX_TEST(test_variables)
         "{{ tools }}|{{ documents }}|{{ think is defined and think }}|{{ strftime_now('%d %Y') }}|"
         "{{ add_bos is defined }}|{{ bos_token }}",
         NULL);
-    fxi_ids ids = {0};
-    fxi_buf got = {0};
-    assert_int_equal(encode(&c, "[" SAYS("user", "x") "]", "[]", NULL, &ids, NULL), FX_OK);
-    assert_int_equal(encode(&c, "[" SAYS("user", "x") "]", "[1]",
-                            "{\"think\":true,\"bos_token\":\"<s>\"}", &ids, NULL),
-                     FX_OK);
-    spell(c.v, &ids, &got);
-    assert_string_equal(got.p,
-                        " None|None|False|03 2026|False|{<s>} [1]|None|True|03 2026|False|<s>");
-    fxi_buf_free(&got);
-    fxi_ids_free(&ids);
+    question ask = {.messages = "[" SAYS("user", "x") "]", .tools = "[]"};
+    expect_spelled(&c, ask, " None|None|False|03 2026|False|{<s>}");
+    ask.tools = "[1]";
+    ask.kwargs = "{\"think\":true,\"bos_token\":\"<s>\"}";
+    expect_spelled(&c, ask, " [1]|None|True|03 2026|False|<s>");
     close_chat(&c);
 }
 
@@ -357,7 +354,8 @@ FX_TEST(test_boundaries)
     enum { SP_HI = ID_OWN + 4 };
     chat c = open_chat(NULL, "mistral");
     fxi_ids ids = {0};
-    assert_int_equal(encode(&c, "[" SAYS("user", "hi") "]", NULL, NULL, &ids, NULL), FX_OK);
+    const question ask = {.messages = "[" SAYS("user", "hi") "]"};
+    assert_int_equal(encode(&c, ask, &ids, NULL), FX_OK);
     size_t i = 0;
     while (i < ids.n && ids.id[i] != SP_HI) i++;
     assert_true(i < ids.n);
@@ -370,7 +368,8 @@ static size_t n_control(const chat *c, const char *messages, const char *tools)
     fxi_ids ids = {0};
     size_t n = 0;
     fx_error err = {0};
-    if (encode(c, messages, tools, NULL, &ids, &err) != FX_OK) fail_msg("%s", err.text);
+    const question ask = {.messages = messages, .tools = tools};
+    if (encode(c, ask, &ids, &err) != FX_OK) fail_msg("%s", err.text);
     for (size_t k = 0; k < ids.n; k++) n += fxi_vocab_control(c->v, ids.id[k]);
     fxi_ids_free(&ids);
     return n;
@@ -462,16 +461,9 @@ FX_TEST(test_errors)
         {"[" SAYS("user", "x") "]", "{\"tools\":[]}",
          "chat_template_kwargs: 'tools' has its own field"},
     };
-    for (size_t i = 0; i < COUNT(cases); i++) {
-        fxi_ids ids = {0};
-        fx_error err;
-        fxi_ids_add(&ids, 5);
-        assert_int_equal(encode(&c, cases[i].messages, NULL, cases[i].kwargs, &ids, &err),
-                         FX_EINVAL);
-        assert_string_equal(err.text, cases[i].text);
-        assert_int_equal(ids.n, 1);
-        fxi_ids_free(&ids);
-    }
+    for (size_t i = 0; i < COUNT(cases); i++)
+        expect_error(&c, (question){.messages = cases[i].messages, .kwargs = cases[i].kwargs},
+                     FX_EINVAL, cases[i].text);
     close_chat(&c);
 }
 
@@ -589,24 +581,17 @@ FX_TEST(test_deep_arguments_stay_text)
 FX_TEST(test_broken_template)
 {
     chat c = open_chat("a\n{% nonsense %}", NULL);
-    fxi_ids ids = {0};
-    fx_error err;
     assert_null(fxi_chat_builtin(c.c));
-    assert_int_equal(encode(&c, "[" SAYS("user", "x") "]", NULL, NULL, &ids, &err), FX_EFORMAT);
-    assert_string_equal(err.text,
-                        "chat template, line 2: the tag 'nonsense' is not supported here");
-    fxi_ids_free(&ids);
+    expect_error(&c, (question){.messages = "[" SAYS("user", "x") "]"}, FX_EFORMAT,
+                 "chat template, line 2: the tag 'nonsense' is not supported here");
     close_chat(&c);
 }
 
 FX_TEST(test_template_refuses)
 {
     chat c = open_chat("x\n{{ raise_exception('no ' ~ messages[0].content ~ '!') }}", NULL);
-    fxi_ids ids = {0};
-    fx_error err;
-    assert_int_equal(encode(&c, "[" SAYS("user", "a\\nb") "]", NULL, NULL, &ids, &err), FX_EINVAL);
-    assert_string_equal(err.text, "chat template, line 2: no a b!");
-    fxi_ids_free(&ids);
+    expect_error(&c, (question){.messages = "[" SAYS("user", "a\\nb") "]"}, FX_EINVAL,
+                 "chat template, line 2: no a b!");
     close_chat(&c);
 }
 

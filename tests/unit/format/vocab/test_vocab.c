@@ -9,6 +9,7 @@
 #include "base/text/utf8.h"
 #include "unit/cmocka_all.h"
 #include "unit/format/small_vocab.h"
+#include "unit/format/vocab/encoded.h"
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
@@ -56,29 +57,29 @@ static fxi_vocab *load_small(void)
     return v;
 }
 
-static void expect_ids(const fxi_vocab *v, const char *text, unsigned flags, const int32_t *want,
-                       size_t n)
+static void expect_ids(const fxi_vocab *v, const char *text, const char *own_bytes, unsigned flags,
+                       const int32_t *want, size_t n)
 {
-    fxi_ids ids = {0};
-    fx_error err;
-    if (fxi_vocab_encode(v, text, strlen(text), flags, &ids, &err) != FX_OK)
-        fail_msg("'%s': %s", text, err.text);
+    fxi_ids ids = ids_of(v, text, strlen(text), own_bytes, flags);
     bool same = ids.n == n && (!n || !memcmp(ids.id, want, n * sizeof *want));
     for (size_t i = 0; !same && i < ids.n; i++) print_message("%d ", (int)ids.id[i]);
     if (!same) fail_msg("are not the ids of '%s'", text);
     fxi_ids_free(&ids);
 }
 
-#define EXPECT(v, text, flags, ...)                      \
-    do {                                                 \
-        const int32_t want_[] = {__VA_ARGS__};           \
-        expect_ids(v, text, flags, want_, COUNT(want_)); \
+// `marks` has an 'x' for every byte that may be part of a control token.
+#define EXPECT_MARKED(v, text, marks, flags, ...)               \
+    do {                                                        \
+        const int32_t want_[] = {__VA_ARGS__};                  \
+        expect_ids(v, text, marks, flags, want_, COUNT(want_)); \
     } while (0)
+
+#define EXPECT(v, text, flags, ...) EXPECT_MARKED(v, text, NULL, flags, __VA_ARGS__)
 
 FX_TEST(test_merge_order)
 {
     fxi_vocab *v = load_small();
-    expect_ids(v, "", FXI_ENCODE_SPACE, NULL, 0);
+    expect_ids(v, "", NULL, FXI_ENCODE_SPACE, NULL, 0);
     EXPECT(v, "a", 0, OWN(A));
     EXPECT(v, "ab", 0, OWN(AB));
     EXPECT(v, "abc", 0, OWN(ABC));          // a|bc is worse than ab|c
@@ -160,36 +161,16 @@ FX_TEST(test_special_tokens)
     fxi_vocab_free(v);
 }
 
-// `marks` has an 'x' for every byte that may be part of a control token.
-static void expect_marked(const fxi_vocab *v, const char *text, const char *marks,
-                          const int32_t *want, size_t n)
-{
-    fxi_ids ids = {0};
-    char mine[64];
-    assert_true(strlen(text) == strlen(marks) && strlen(text) <= sizeof mine);
-    for (size_t i = 0; marks[i]; i++) mine[i] = marks[i] == 'x';
-    assert_int_equal(fxi_vocab_encode_marked(v, text, mine, strlen(text), 0, &ids, NULL), FX_OK);
-    assert_int_equal(ids.n, n);
-    assert_memory_equal(ids.id, want, n * sizeof *want);
-    fxi_ids_free(&ids);
-}
-
-#define EXPECT_MARKED(v, text, marks, ...)                  \
-    do {                                                    \
-        const int32_t want_[] = {__VA_ARGS__};              \
-        expect_marked(v, text, marks, want_, COUNT(want_)); \
-    } while (0)
-
 FX_TEST(test_marked_text)
 {
     fxi_vocab *v = load_small();
     const int32_t lt = BYTE_ID('<'), g = BYTE_ID('g'), o = BYTE_ID('o'), gt = BYTE_ID('>');
-    EXPECT_MARKED(v, "<go>", "xxxx", OWN(GO));
-    EXPECT_MARKED(v, "<go>", "xxx.", lt, g, o, gt);
-    EXPECT_MARKED(v, "<go>", ".xxx", lt, g, o, gt);
-    EXPECT_MARKED(v, "<go><go>", "....xxxx", lt, g, o, gt, OWN(GO));
-    EXPECT_MARKED(v, "<go>ab", "xxxxx.", OWN(GO), OWN(AB)); // other text is tokenized as one
-    EXPECT_MARKED(v, "<tool>x", ".......", OWN(TOOL_X));    // user-defined: always split off
+    EXPECT_MARKED(v, "<go>", "xxxx", 0, OWN(GO));
+    EXPECT_MARKED(v, "<go>", "xxx.", 0, lt, g, o, gt);
+    EXPECT_MARKED(v, "<go>", ".xxx", 0, lt, g, o, gt);
+    EXPECT_MARKED(v, "<go><go>", "....xxxx", 0, lt, g, o, gt, OWN(GO));
+    EXPECT_MARKED(v, "<go>ab", "xxxxx.", 0, OWN(GO), OWN(AB)); // other text is tokenized as one
+    EXPECT_MARKED(v, "<tool>x", ".......", 0, OWN(TOOL_X));    // user-defined: always split off
     fxi_vocab_free(v);
 }
 
@@ -201,8 +182,7 @@ FX_TEST(test_marks_are_control)
     assert_true(fxi_vocab_ends(v, OWN(IM_END)));
     assert_false(fxi_vocab_control(v, OWN(TOOL)));
     EXPECT(v, "<|im_end|>", FXI_ENCODE_CONTROL, OWN(IM_END));
-    fxi_ids ids = {0};
-    assert_int_equal(fxi_vocab_encode(v, "<|im_end|>", 10, 0, &ids, NULL), FX_OK);
+    fxi_ids ids = ids_of(v, "<|im_end|>", 10, NULL, 0);
     for (size_t i = 0; i < ids.n; i++) assert_false(fxi_vocab_control(v, ids.id[i]));
     fxi_ids_free(&ids);
     fxi_vocab_free(v);
@@ -464,7 +444,7 @@ static void compare_with_naive(uint64_t seed)
         fxi_ids want = {0};
         random_text(seed, &i, 1 + draw(seed, &i, 40), text, escaped);
         naive_encode(&m, escaped, &want);
-        expect_ids(v, text, 0, want.id, want.n);
+        expect_ids(v, text, NULL, 0, want.id, want.n);
         fxi_ids_free(&want);
     }
     fxi_vocab_free(v);
@@ -483,9 +463,8 @@ static void check_long(const fxi_vocab *v, const char *unit, size_t n_unit, size
 {
     size_t n = strlen(unit), n_back = 0;
     char *text = malloc(n * n_unit);
-    fxi_ids ids = {0};
     for (size_t i = 0; i < n_unit; i++) memcpy(text + i * n, unit, n);
-    assert_int_equal(fxi_vocab_encode(v, text, n * n_unit, 0, &ids, NULL), FX_OK);
+    fxi_ids ids = ids_of(v, text, n * n_unit, NULL, 0);
     assert_int_equal(ids.n, n_id);
     for (size_t i = 0; i < ids.n; i++) {
         size_t n_bytes;
@@ -549,7 +528,7 @@ static void check_real(const char *name)
         *end = *line_end = 0;
         for (char *rest; *line; line = rest) fxi_ids_add(&want, (int32_t)strtol(line, &rest, 10));
         line = line_end + 1;
-        expect_ids(v, text, FXI_ENCODE_SPACE, want.id, want.n);
+        expect_ids(v, text, NULL, FXI_ENCODE_SPACE, want.id, want.n);
         fxi_ids_free(&want);
     }
     assert_int_equal(n_text, 46); // the 47th, after the last separator, is empty
