@@ -1,11 +1,10 @@
-// Text to ids and back: hand-derived cases on a small vocabulary, a naive implementation of the
-// same rule on random vocabularies, and the vectors of a real one if it is available.
+// Text to ids and back: hand-derived cases on a small vocabulary, and the vectors of a real one if
+// it is available. (test_vocab_model.c compares with naive models on random vocabularies.)
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <unistd.h>
 
-#include "base/number/rng.h"
 #include "base/text/utf8.h"
 #include "unit/cmocka_all.h"
 #include "unit/format/small_vocab.h"
@@ -346,113 +345,6 @@ FX_TEST(test_missing_keys)
         *at = 't';
     }
     fxi_buf_free(&b);
-}
-
-//
-// Against a naive implementation
-//
-
-typedef struct naive {
-    const fxi_vocab *v;
-    const small_token *own;
-    fxi_str part[64]; // neighbours in the text
-    size_t n;
-} naive;
-
-// The test's own token that merging these two gives, -1: none.
-static int naive_merge(const naive *m, size_t i)
-{
-    int32_t id = fxi_vocab_find(m->v, m->part[i].p, m->part[i].n + m->part[i + 1].n);
-    return id < ID_OWN ? -1 : id - ID_OWN;
-}
-
-static bool naive_step(naive *m)
-{
-    size_t best = m->n;
-    float score = -INFINITY;
-    for (size_t i = 0; i + 1 < m->n; i++) {
-        int k = naive_merge(m, i);
-        if (k < 0 || m->own[k].score <= score) continue;
-        score = m->own[k].score;
-        best = i;
-    }
-    if (best == m->n) return false;
-    m->part[best].n += m->part[best + 1].n;
-    memmove(&m->part[best + 1], &m->part[best + 2], (m->n - best - 2) * sizeof *m->part);
-    m->n--;
-    return true;
-}
-
-// `escaped` has the space mark for spaces.
-static void naive_encode(naive *m, const char *escaped, fxi_ids *out)
-{
-    m->n = 0;
-    for (const char *c = escaped; *c; c += m->part[m->n++].n)
-        m->part[m->n] = (fxi_str){c, (size_t)fxi_utf8_len((unsigned char)*c)};
-    while (naive_step(m)) continue;
-    for (size_t i = 0; i < m->n; i++) {
-        int32_t id = fxi_vocab_find(m->v, m->part[i].p, m->part[i].n);
-        for (size_t k = 0; id < 0 && k < m->part[i].n; k++)
-            fxi_ids_add(out, BYTE_ID((unsigned char)m->part[i].p[k]));
-        if (id >= 0) fxi_ids_add(out, id);
-    }
-}
-
-static uint64_t draw(uint64_t seed, uint64_t *i, uint64_t below)
-{
-    return fxi_rng_u64(seed, 0, (*i)++) % below;
-}
-
-enum { RANDOM_OWN = 24 };
-
-static void random_text(uint64_t seed, uint64_t *i, size_t n, char *text, char *escaped)
-{
-    *text = *escaped = 0;
-    for (size_t k = 0; k < n; k++) {
-        uint64_t c = draw(seed, i, 4);
-        strcat(text, &"a\0b\0c\0 "[2 * c]);
-        strcat(escaped, c == 3 ? SP : &"a\0b\0c"[2 * c]);
-    }
-}
-
-// Pieces of one to four of the letters a, b, c and the space mark, with few distinct scores: ties
-// are common.
-static void random_tokens(uint64_t seed, uint64_t *i, small_token *t, char (*piece)[16])
-{
-    char unused[16];
-    for (int k = 0; k < RANDOM_OWN; k++) {
-        bool again = true;
-        while (again) {
-            random_text(seed, i, 1 + draw(seed, i, 4), unused, piece[k]);
-            again = false;
-            for (int j = 0; j < k; j++) again |= !strcmp(piece[j], piece[k]);
-        }
-        t[k] = (small_token){piece[k], -(float)draw(seed, i, 6), NORMAL};
-    }
-}
-
-static void compare_with_naive(uint64_t seed)
-{
-    char piece[RANDOM_OWN][16], text[64], escaped[192];
-    small_token t[RANDOM_OWN];
-    uint64_t i = 0;
-    random_tokens(seed, &i, t, piece);
-    fxi_vocab *v;
-    assert_int_equal(load_parts(&(vocab_parts){.own = t, .n_own = RANDOM_OWN}, &v, NULL), FX_OK);
-    for (int k = 0; k < 20; k++) {
-        naive m = {.v = v, .own = t};
-        fxi_ids want = {0};
-        random_text(seed, &i, 1 + draw(seed, &i, 40), text, escaped);
-        naive_encode(&m, escaped, &want);
-        expect_ids(v, text, NULL, 0, want.id, want.n);
-        fxi_ids_free(&want);
-    }
-    fxi_vocab_free(v);
-}
-
-FX_TEST(test_against_naive)
-{
-    for (uint64_t seed = 0; seed < 200; seed++) compare_with_naive(seed);
 }
 
 //

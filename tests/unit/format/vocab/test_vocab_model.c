@@ -109,6 +109,81 @@ FX_TEST(test_merges)
     for (uint64_t seed = 0; seed < 200; seed++) compare_merges(seed, seed & 1);
 }
 
+// By the definition of kind SCORES: of all neighbours whose joined text is a piece, the pair of the
+// highest score, the leftmost of equals. A character that is no piece becomes byte tokens.
+static void naive_scores(const fxi_vocab_spec *s, const char *text, fxi_ids *out)
+{
+    fxi_str part[MAX_TEXT];
+    size_t n = 0;
+    for (const char *c = text; *c; c += part[n++].n)
+        part[n] = (fxi_str){c, (size_t)fxi_utf8_len((unsigned char)*c)};
+    for (;;) {
+        size_t best = n;
+        double score = -INFINITY;
+        for (size_t i = 0; i + 1 < n; i++) {
+            const int32_t id = fxi_spec_find(s, (fxi_str){part[i].p, part[i].n + part[i + 1].n});
+            if (id < 0 || s->tok[id].score <= score) continue;
+            score = s->tok[id].score;
+            best = i;
+        }
+        if (best == n) break;
+        part[best].n += part[best + 1].n;
+        n--;
+        memmove(&part[best + 1], &part[best + 2], (n - best - 1) * sizeof *part);
+    }
+    for (size_t i = 0; i < n; i++) {
+        const int32_t id = fxi_spec_find(s, part[i]);
+        if (id >= 0) fxi_ids_add(out, id);
+        for (size_t k = 0; id < 0 && k < part[i].n; k++) {
+            char piece[8];
+            snprintf(piece, sizeof piece, "<0x%02X>", (unsigned char)part[i].p[k]);
+            fxi_ids_add(out, find_in_spec(s, piece));
+        }
+    }
+}
+
+static void random_units(dice *d, size_t n, char *out)
+{
+    static const char *const units[] = {"a", "b", "c", SP};
+    *out = 0;
+    for (size_t i = 0; i < n; i++) strcat(out, units[roll(d, 4)]);
+}
+
+// Pieces of one to four units with few distinct scores: ties are common.
+static void compare_scores(uint64_t seed)
+{
+    static const char *const bytes[] = {"<0x61>", "<0x62>", "<0x63>", "<0xE2>", "<0x96>", "<0x81>"};
+    dice d = {.seed = seed};
+    char text[MAX_TEXT + 1];
+    fxi_vocab *v;
+    fxi_vocab_spec s;
+    fxi_vocab_spec_init(&s, "test");
+    s.byte_fallback = true;
+    for (size_t i = 0; i < 6; i++) add_piece(&s, bytes[i], 0, FXI_TOKEN_BYTE);
+    while (s.n_tok < N_PIECE) {
+        random_units(&d, 1 + roll(&d, 4), text);
+        if (fxi_spec_find(&s, str_of(text)) < 0)
+            add_piece(&s, text, -(double)roll(&d, 6), FXI_TOKEN_NORMAL);
+    }
+    assert_int_equal(fxi_vocab_build(&s, &v, NULL), FX_OK);
+    for (int k = 0; k < 20; k++) {
+        fxi_ids want = {0};
+        random_units(&d, 1 + roll(&d, 40), text);
+        naive_scores(&s, text, &want);
+        fxi_ids got = ids_of(v, text, strlen(text), NULL, 0);
+        expect_same(&got, &want, text, seed);
+        fxi_ids_free(&want);
+        fxi_ids_free(&got);
+    }
+    fxi_vocab_free(v);
+    fxi_vocab_spec_free(&s);
+}
+
+FX_TEST(test_scores)
+{
+    for (uint64_t seed = 0; seed < 200; seed++) compare_scores(seed);
+}
+
 // Ranks of a rank file: the joined text must be a piece, whatever its halves are.
 FX_TEST(test_scores_of_bytes)
 {
