@@ -511,28 +511,6 @@ static fx_status read_header(gguf_cursor *c)
     return check_count(c, g->n_tensor, MIN_TENSOR_BYTES, "tensors");
 }
 
-static fx_status read_kvs(gguf_cursor *c)
-{
-    fxi_gguf *g = c->g;
-    g->kv = calloc(g->n_kv + 1, sizeof *g->kv);
-    if (!g->kv)
-        return fxi_fail(c->err, FX_ENOMEM, "%s: no memory for %" PRIu64 " keys", g->name, g->n_kv);
-    for (uint64_t i = 0; i < g->n_kv; i++) FX_TRY(read_kv(c, &g->kv[i]));
-    return index_names(g, g->kv, sizeof *g->kv, g->n_kv, "key", &g->kv_by_name, c->err);
-}
-
-static fx_status read_tensors(gguf_cursor *c)
-{
-    fxi_gguf *g = c->g;
-    FX_TRY(check_count(c, g->n_tensor, MIN_TENSOR_BYTES, "tensors"));
-    g->tensor = calloc(g->n_tensor + 1, sizeof *g->tensor);
-    if (!g->tensor)
-        return fxi_fail(c->err, FX_ENOMEM, "%s: no memory for %" PRIu64 " tensors", g->name,
-                        g->n_tensor);
-    for (uint64_t i = 0; i < g->n_tensor; i++) FX_TRY(read_tensor(c, &g->tensor[i]));
-    return fxi_gguf_index_tensors(g, c->err);
-}
-
 // Moves the cursor to the tensor data and sets every tensor's address there.
 static fx_status place_tensors(gguf_cursor *c)
 {
@@ -556,7 +534,17 @@ fx_status fxi_gguf_parse_bytes(fxi_gguf *g, bool with_data, fx_error *err)
 {
     gguf_cursor c = {.g = g, .err = err};
     FX_TRY(read_header(&c));
-    FX_TRY(read_kvs(&c));
-    FX_TRY(read_tensors(&c));
+    g->kv = calloc(g->n_kv + 1, sizeof *g->kv);
+    if (!g->kv)
+        return fxi_fail(err, FX_ENOMEM, "%s: no memory for %" PRIu64 " keys", g->name, g->n_kv);
+    for (uint64_t i = 0; i < g->n_kv; i++) FX_TRY(read_kv(&c, &g->kv[i]));
+    FX_TRY(index_names(g, g->kv, sizeof *g->kv, g->n_kv, "key", &g->kv_by_name, err));
+    FX_TRY(check_count(&c, g->n_tensor, MIN_TENSOR_BYTES, "tensors"));
+    g->tensor = calloc(g->n_tensor + 1, sizeof *g->tensor);
+    if (!g->tensor)
+        return fxi_fail(err, FX_ENOMEM, "%s: no memory for %" PRIu64 " tensors", g->name,
+                        g->n_tensor);
+    for (uint64_t i = 0; i < g->n_tensor; i++) FX_TRY(read_tensor(&c, &g->tensor[i]));
+    FX_TRY(fxi_gguf_index_tensors(g, err));
     return with_data ? place_tensors(&c) : FX_OK;
 }

@@ -437,13 +437,6 @@ static fx_status bind_params(fxi_jrun *r, const fxi_jnode *m, const fxi_jargs *a
     return FX_OK;
 }
 
-static bool is_param(const fxi_jnode *m, const fxi_jstr *name)
-{
-    for (const fxi_jnode *p = m->a; p; p = p->next)
-        if (p->name == name) return true;
-    return false;
-}
-
 // The rest: varargs and kwargs where the body mentions them; caller.
 static fx_status bind_rest(fxi_jrun *r, const fxi_jnode *m, const fxi_jargs *a)
 {
@@ -455,7 +448,9 @@ static fx_status bind_rest(fxi_jrun *r, const fxi_jnode *m, const fxi_jargs *a)
     FX_TRY(fxi_jrun_take(r, a->n_kw * sizeof *pairs, &pairs));
     for (size_t i = 0; i < a->n_kw; i++) {
         const fxi_jstr *name = a->kw[i].name;
-        if (is_param(m, name)) continue;
+        const fxi_jnode *param = m->a;
+        while (param && param->name != name) param = param->next;
+        if (param) continue;
         if (m->sees.caller && fxi_jstr_is(name, "caller"))
             FX_TRY(fxi_jscope_bind(r, r->scope, name, a->kw[i].value));
         else

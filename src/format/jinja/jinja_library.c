@@ -205,15 +205,6 @@ static bool plain_number(const fxi_jstr *s, char text[64])
     return strlen(text) == n;
 }
 
-static bool text_to_int(const fxi_jstr *s, int base, int64_t *out)
-{
-    char text[64], *end;
-    if (!plain_number(s, text)) return false;
-    errno = 0;
-    *out = strtoll(text, &end, base);
-    return !*end && end != text && !errno;
-}
-
 static bool text_to_float(const fxi_jstr *s, double *out)
 {
     char text[64], *end;
@@ -248,7 +239,12 @@ ROUTINE(filter_int)
     if (base != 0 && (base < 2 || base > 36))
         return fxi_jrun_fail(r, "int: invalid base %lld", (long long)base);
     if (ok) i = fxi_jval_to_int(v);
-    if (v.type == FXI_JVAL_STR) ok = text_to_int(v.s, (int)base, &i);
+    char text[64], *end;
+    if (v.type == FXI_JVAL_STR && plain_number(v.s, text)) {
+        errno = 0;
+        i = strtoll(text, &end, (int)base);
+        ok = !*end && end != text && !errno;
+    }
     if (v.type == FXI_JVAL_FLOAT || (v.type == FXI_JVAL_STR && !ok && text_to_float(v.s, &f)))
         ok = float_to_int(f, &i);
     return number_or_default(c, ok, fxi_jval_int(i), fxi_jval_int(0), out);

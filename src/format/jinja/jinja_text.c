@@ -69,13 +69,6 @@ static fx_status write_numeral(value_writer *w, fxi_jval v)
 
 // ---- strings ------------------------------------------------------------------------------------
 
-static bool is_printable(uint32_t c)
-{
-    utf8proc_category_t k = utf8proc_category((utf8proc_int32_t)c);
-    return c == ' ' ||
-           ((k < UTF8PROC_CATEGORY_ZS || k > UTF8PROC_CATEGORY_CO) && k != UTF8PROC_CATEGORY_CN);
-}
-
 static fx_status write_escape(value_writer *w, uint32_t c, bool own)
 {
     const char *plain = w->d->json ? "\n\r\t\\\f\b\"" : "\n\r\t\\", *letters = "nrt\\fb\"";
@@ -101,9 +94,11 @@ static fx_status write_str(value_writer *w, const fxi_jstr *s)
     FX_TRY(write_text(w, quote));
     for (size_t at = 0, n; at < s->n; at += n) {
         const uint32_t c = fxi_jstr_char_at(s, at, &n);
+        const utf8proc_category_t k = utf8proc_category((utf8proc_int32_t)c);
+        const bool printable = c == ' ' || (k != UTF8PROC_CATEGORY_CN && k < UTF8PROC_CATEGORY_ZS);
         const bool quoted = !json && c == (uint32_t)*quote;
         const bool escaped = json ? c < ' ' || c == '"' || c == '\\' || (w->d->ascii && c > 0x7E)
-                                  : c == '\\' || !is_printable(c);
+                                  : c == '\\' || !printable;
         if (!quoted && !escaped) continue;
         FX_TRY(fxi_jout_add_part(w->r, w->o, s, from, at - from));
         FX_TRY(quoted ? write_text(w, "\\") : write_escape(w, c, fxi_jstr_owns(s, at, n)));
@@ -190,14 +185,6 @@ static fx_status write_dict(value_writer *w, const fxi_jdict *d)
     return write_text(w, "}");
 }
 
-static fx_status write_view(value_writer *w, fxi_jval v)
-{
-    static const char *const opens[] = {"dict_items([", "dict_keys([", "dict_values(["};
-    fxi_jseq items;
-    FX_TRY(fxi_jval_items(w->r, v, &items));
-    return write_seq(w, &items, opens[v.view->kind], "])");
-}
-
 static fx_status write_range(value_writer *w, const fxi_jrange *range)
 {
     char text[96], step[32] = "";
@@ -211,7 +198,9 @@ static fx_status write_range(value_writer *w, const fxi_jrange *range)
 
 static fx_status write_any(value_writer *w, fxi_jval v)
 {
+    static const char *const views[] = {"dict_items([", "dict_keys([", "dict_values(["};
     const bool json = w->d->json;
+    fxi_jseq items;
     switch (v.type) {
     case FXI_JVAL_NONE: return write_text(w, json ? "null" : "None");
     case FXI_JVAL_BOOL:
@@ -219,9 +208,7 @@ static fx_status write_any(value_writer *w, fxi_jval v)
     case FXI_JVAL_INT:
     case FXI_JVAL_FLOAT: return write_numeral(w, v);
     case FXI_JVAL_STR: return write_str(w, v.s);
-    case FXI_JVAL_TUPLE:
-        if (!json) return write_seq(w, v.seq, "(", ")");
-        return write_seq(w, v.seq, "[", "]");
+    case FXI_JVAL_TUPLE: return write_seq(w, v.seq, json ? "[" : "(", json ? "]" : ")");
     case FXI_JVAL_LIST: return write_seq(w, v.seq, "[", "]");
     case FXI_JVAL_DICT: return write_dict(w, v.dict);
     default: break;
@@ -229,7 +216,9 @@ static fx_status write_any(value_writer *w, fxi_jval v)
     if (json) return fxi_jrun_fail(w->r, "tojson: a %s cannot be converted", fxi_jval_type_name(v));
     switch (v.type) {
     case FXI_JVAL_UNDEFINED: return write_text(w, "Undefined");
-    case FXI_JVAL_VIEW: return write_view(w, v);
+    case FXI_JVAL_VIEW:
+        FX_TRY(fxi_jval_items(w->r, v, &items));
+        return write_seq(w, &items, views[v.view->kind], "])");
     case FXI_JVAL_RANGE: return write_range(w, v.range);
     default: return fxi_jrun_fail(w->r, "a %s cannot be printed", fxi_jval_type_name(v));
     }
