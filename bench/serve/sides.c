@@ -1,7 +1,7 @@
 // sides.c - requests as both sides need them; passes of them over the server and over the engine
 // alone; and a load on the server that runs until it is stopped.
+#include "base/json/json.h"
 #include <errno.h>
-#include <jansson.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -161,17 +161,19 @@ static int wire_pieces(wire *w)
 // A text may have a NUL: models that know single bytes can write one.
 static fx_status add_event_text(const char *json, size_t n, fxi_buf *out, fx_error *err)
 {
-    json_error_t fault = {.text = ""};
-    json_t *event = json_loadb(json, n, JSON_ALLOW_NUL, &fault);
-    const json_t *choice = json_array_get(json_object_get(event, "choices"), 0);
-    const json_t *text = json_object_get(choice, "text");
+    static const fxi_json_rules rules = {.nul_texts = true};
+    fx_error fault = {.text = ""};
+    fxi_json_doc event = {0};
+    (void)fxi_json_parse(&event, (fxi_str){json, n}, &rules, &fault);
+    const fxi_json *choice = fxi_json_at(fxi_json_get(event.root, "choices"), 0);
+    const fxi_json *text = fxi_json_get(choice, "text");
     fx_status st = FX_OK;
-    if (!json_is_string(text))
+    if (!fxi_json_is_string(text))
         st = fxi_fail(err, FX_EINVAL, "an event without a text: %s: %.*s", fault.text,
                       (int)(n < SHOWN_BYTES ? n : SHOWN_BYTES), json);
-    else if (!fxi_buf_add(out, json_string_value(text), json_string_length(text)))
+    else if (!fxi_buf_add(out, fxi_json_text(text), fxi_json_string(text).n))
         st = fxi_fail(err, FX_ENOMEM, "no memory");
-    json_decref(event);
+    fxi_json_doc_free(&event);
     return st;
 }
 

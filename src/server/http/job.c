@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/json/json_write.h"
+#include "base/json/json.h"
 #include "base/system/clock.h" // defines: fxi_now_s
 
 // ---- life -------------------------------------------------------------------------------------

@@ -13,9 +13,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/fail.h"            // defines: fxi_fail
-#include "base/json/json_write.h" // defines: fxi_json_str, fxi_json_cstr
-#include "base/system/clock.h"    // defines: fxi_clock_after
+#include "base/fail.h"         // defines: fxi_fail
+#include "base/json/json.h"    // defines: fxi_json_str, fxi_json_cstr
+#include "base/system/clock.h" // defines: fxi_clock_after
 #include "server/log/log.h"
 
 #define DEFAULT_BYTES (256u << 10)

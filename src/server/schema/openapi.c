@@ -1,7 +1,7 @@
 // openapi.c - the paths of the API, and the schemas of request bodies from the table of fields.
 #include <string.h>
 
-#include "base/json/json_write.h"
+#include "base/json/json.h"
 #include "server/request/api_fields.h"
 #include "server/schema/openapi.h"
 
@@ -378,7 +378,7 @@ static bool add_words(fxi_buf *b, const fxi_field *f)
 
 // What is accepted of a field that is not supported.
 static const struct neutral {
-    bool (*set)(fxi_parse *p, const fxi_field *f, const json_t *v);
+    bool (*set)(fxi_parse *p, const fxi_field *f, const fxi_json *v);
     const char *schema;
 } neutrals[] = {
     {fxi_only_absent, "\"type\":\"null\""},

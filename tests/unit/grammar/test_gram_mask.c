@@ -1,9 +1,8 @@
 // test_gram_mask.c - masks compared with brute force: each token of a small vocabulary, byte by
 // byte, from every state that a walk of tokens reaches, and along answers of the schemas that are
 // measured (bench/grammar); forced text; and walks that end in a match.
+#include "json_doc.h"
 #include "unit/cmocka_all.h"
-
-#include <jansson.h>
 
 #include "base/number/rng.h"
 #include "grammar/matcher/masks.h"
@@ -182,7 +181,7 @@ FX_TEST(test_masks_allow_what_the_bytes_allow)
     assert_true(n_end >= 200); // many come to an end
 }
 
-static void open_schema(small_world *w, const json_t *schema)
+static void open_schema(small_world *w, const fxi_json *schema)
 {
     fxi_gram_json json;
     uint32_t node = 0;
@@ -194,9 +193,9 @@ static void open_schema(small_world *w, const json_t *schema)
 }
 
 // The grammar takes the whole answer; every few bytes its mask is compared.
-static void check_answer(small_world *w, const char *name, const json_t *answer)
+static void check_answer(small_world *w, const char *name, const fxi_json *answer)
 {
-    char *s = json_dumps(answer, JSON_REAL_PRECISION(15) | JSON_ENCODE_ANY);
+    char *s = json_text_of(answer);
     uint32_t state = fxi_auto_start(w->a);
     for (size_t i = 0; s[i]; i++) {
         const uint64_t *mask;
@@ -210,20 +209,19 @@ static void check_answer(small_world *w, const char *name, const json_t *answer)
 
 static void check_forms(const char *path)
 {
-    json_error_t e;
-    json_t *forms = json_load_file(path, 0, &e);
-    if (!forms) fail_msg("%s: %s", path, e.text);
-    for (size_t i = 0; i < json_array_size(forms); i++) {
-        const json_t *form = json_array_get(forms, i), *texts = json_object_get(form, "texts");
+    fxi_json_doc forms_doc = json_doc_file(path);
+    const fxi_json *forms = forms_doc.root;
+    if (!forms) fail_msg("%s: not JSON", path);
+    for (size_t i = 0; i < fxi_json_array_size(forms); i++) {
+        const fxi_json *form = fxi_json_at(forms, i), *texts = fxi_json_get(form, "texts");
         small_world w;
-        open_schema(&w, json_object_get(form, "schema"));
-        assert_true(json_array_size(texts) > 0);
-        for (size_t k = 0; k < json_array_size(texts); k++)
-            check_answer(&w, json_string_value(json_object_get(form, "name")),
-                         json_array_get(texts, k));
+        open_schema(&w, fxi_json_get(form, "schema"));
+        assert_true(fxi_json_array_size(texts) > 0);
+        for (size_t k = 0; k < fxi_json_array_size(texts); k++)
+            check_answer(&w, fxi_json_text(fxi_json_get(form, "name")), fxi_json_at(texts, k));
         close_world(&w);
     }
-    json_decref(forms);
+    fxi_json_doc_free(&forms_doc);
 }
 
 FX_TEST(test_schemas_of_every_day)
