@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "format/jinja/jinja.h"
+#include "json_doc.h"
 #include "unit/cmocka_all.h"
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
@@ -22,24 +23,22 @@ static const char context_json[] =
 static fx_status render(const char *template, size_t n, const fxi_jinja_limits *lim,
                         fxi_marked *out, fx_error *err)
 {
-    json_t *vars = json_loads(context_json, 0, NULL), *mark = json_string("<|im|>"), *value;
-    fxi_jinja_var var[32] = {{"own_", mark, FXI_JINJA_TEMPLATE}};
+    fxi_json_doc vars = json_doc_of(context_json), mark = json_doc_of("\"<|im|>\"");
+    fxi_jinja_var var[32] = {{"own_", mark.root, FXI_JINJA_TEMPLATE}};
     fxi_jinja_context c = {.var = var, .n_var = 1, .limits = lim};
-    const char *name;
     fxi_jinja *t;
-    assert_non_null(vars);
-    json_object_foreach(vars, name, value)
-    {
-        fxi_jinja_owner owner = strcmp(name, "messages") ? FXI_JINJA_CALLER : FXI_JINJA_MESSAGES;
-        var[c.n_var++] = (fxi_jinja_var){name, value, owner};
+    assert_non_null(vars.root);
+    for (fxi_json_iter it = fxi_json_members(vars.root); fxi_json_next(&it);) {
+        fxi_jinja_owner owner = strcmp(it.key, "messages") ? FXI_JINJA_CALLER : FXI_JINJA_MESSAGES;
+        var[c.n_var++] = (fxi_jinja_var){it.key, it.value, owner};
     }
     c.now.tm_year = 126;
     c.now.tm_mday = 3;
     fx_status st = fxi_jinja_compile(template, n, &t, err);
     if (st == FX_OK) st = fxi_jinja_render(t, &c, out, err);
     fxi_jinja_free(t);
-    json_decref(vars);
-    json_decref(mark);
+    fxi_json_doc_free(&vars);
+    fxi_json_doc_free(&mark);
     return st;
 }
 

@@ -3,7 +3,7 @@
 // make_tokenizer_vectors.py). A folder's tokenizer, written as GGUF's keys and read again, gives
 // the same ids; so do the keys alone that other programs read, where they can. Rank files: special
 // tokens after the ranks, and the error line for a broken file.
-#include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,27 +14,20 @@
 #include "format/vocab.h"
 #include "format/vocab/read/vocab_read.h"
 #include "format/vocab/vocab_write.h"
+#include "json_doc.h"
 #include "unit/cmocka_all.h"
 
 // ---- vectors ------------------------------------------------------------------------------------
 
 #define FOLDER FX_SOURCE_DIR "/tests/vectors/tokenizers/"
 
-static json_t *load_cases(void)
-{
-    json_error_t e;
-    json_t *all = json_load_file(FOLDER "cases.json", JSON_ALLOW_NUL, &e);
-    if (!all) fail_msg("cases.json: %s", e.text);
-    return all;
-}
-
-static fxi_vocab *open_vocab(const json_t *entry)
+static fxi_vocab *open_vocab(const fxi_json *entry)
 {
     char path[512];
     fx_error err = {.text = ""};
     fxi_vocab *v;
-    snprintf(path, sizeof path, FOLDER "%s", json_string_value(json_object_get(entry, "file")));
-    if (fxi_vocab_open(path, json_string_value(json_object_get(entry, "pre")), NULL, &v, &err))
+    snprintf(path, sizeof path, FOLDER "%s", fxi_json_text(fxi_json_get(entry, "file")));
+    if (fxi_vocab_open(path, fxi_json_text(fxi_json_get(entry, "pre")), NULL, &v, &err))
         fail_msg("%s", err.text);
     return v;
 }
@@ -50,11 +43,11 @@ static void print_ids(const char *what, const int32_t *id, size_t n)
     print_message("\n");
 }
 
-static void expect_ids(place at, const json_t *want, const fxi_ids *got)
+static void expect_ids(place at, const fxi_json *want, const fxi_ids *got)
 {
     fxi_ids ids = {0};
-    for (size_t i = 0; i < json_array_size(want); i++)
-        assert_true(fxi_ids_add(&ids, (int32_t)json_integer_value(json_array_get(want, i))));
+    for (size_t i = 0; i < fxi_json_array_size(want); i++)
+        assert_true(fxi_ids_add(&ids, (int32_t)fxi_json_int(fxi_json_at(want, i))));
     if (ids.n != got->n || (ids.n && memcmp(ids.id, got->id, ids.n * sizeof *ids.id))) {
         print_ids("want", ids.id, ids.n);
         print_ids("got ", got->id, got->n);
@@ -63,59 +56,60 @@ static void expect_ids(place at, const json_t *want, const fxi_ids *got)
     fxi_ids_free(&ids);
 }
 
-static void check_decoded(place at, const fxi_vocab *v, const json_t *want, const fxi_ids *ids)
+static void check_decoded(place at, const fxi_vocab *v, const fxi_json *want, const fxi_ids *ids)
 {
     fxi_buf text = {0};
     if (!want) return; // the library decodes unknown tokens in its own way
     assert_true(fxi_vocab_decode(v, ids->id, ids->n, 0, &text));
-    if (text.n != json_string_length(want) ||
-        (text.n && memcmp(text.p, json_string_value(want), text.n)))
+    if (text.n != fxi_json_string(want).n ||
+        (text.n && memcmp(text.p, fxi_json_text(want), text.n)))
         fail_msg("%s: '%s' decoded is '%.*s', not '%s'", at.file, at.text, (int)text.n, text.p,
-                 json_string_value(want));
+                 fxi_json_text(want));
     fxi_buf_free(&text);
 }
 
 // The ids under the key, if the case has them, are those of the text with these flags.
-static bool check_ids(place at, const fxi_vocab *v, const json_t *c, const char *key,
+static bool check_ids(place at, const fxi_vocab *v, const fxi_json *c, const char *key,
                       unsigned flags, bool decoded)
 {
-    const json_t *want = json_object_get(c, key);
+    const fxi_json *want = fxi_json_get(c, key);
     fxi_ids ids = {0};
     if (!want) return false;
-    const size_t n = json_string_length(json_object_get(c, "text"));
+    const size_t n = fxi_json_string(fxi_json_get(c, "text")).n;
     assert_int_equal(fxi_vocab_encode(v, at.text, n, flags, &ids, NULL), FX_OK);
     expect_ids(at, want, &ids);
-    if (decoded) check_decoded(at, v, json_object_get(c, "decoded"), &ids);
+    if (decoded) check_decoded(at, v, fxi_json_get(c, "decoded"), &ids);
     fxi_ids_free(&ids);
     return true;
 }
 
-static void check_case(const char *file, const fxi_vocab *v, const json_t *c)
+static void check_case(const char *file, const fxi_vocab *v, const fxi_json *c)
 {
-    const place at = {file, json_string_value(json_object_get(c, "text"))};
+    const place at = {file, fxi_json_text(fxi_json_get(c, "text"))};
     const unsigned plain = FXI_ENCODE_SPACE, special = FXI_ENCODE_SPACE | FXI_ENCODE_CONTROL;
     check_ids(at, v, c, "both", plain, true);
     check_ids(at, v, c, "both", special, true);
     const bool has_special = check_ids(at, v, c, "ids", special, true);
     check_ids(at, v, c, "without_special", plain, !has_special);
-    assert_int_equal(json_integer_value(json_object_get(c, "n_around")),
+    assert_int_equal(fxi_json_int(fxi_json_get(c, "n_around")),
                      fxi_vocab_adds_bos(v) + fxi_vocab_adds_eos(v));
 }
 
 FX_TEST(test_vectors)
 {
-    json_t *all = load_cases();
+    fxi_json_doc all_doc = json_doc_file(FOLDER "cases.json");
+    const fxi_json *all = all_doc.root;
     size_t n_case = 0;
-    for (size_t i = 0; i < json_array_size(all); i++) {
-        const json_t *entry = json_array_get(all, i), *cases = json_object_get(entry, "cases");
-        const char *file = json_string_value(json_object_get(entry, "file"));
+    for (size_t i = 0; i < fxi_json_array_size(all); i++) {
+        const fxi_json *entry = fxi_json_at(all, i), *cases = fxi_json_get(entry, "cases");
+        const char *file = fxi_json_text(fxi_json_get(entry, "file"));
         fxi_vocab *v = open_vocab(entry);
-        for (size_t k = 0; k < json_array_size(cases); k++, n_case++)
-            check_case(file, v, json_array_get(cases, k));
+        for (size_t k = 0; k < fxi_json_array_size(cases); k++, n_case++)
+            check_case(file, v, fxi_json_at(cases, k));
         fxi_vocab_free(v);
     }
     assert_true(n_case > 400);
-    json_decref(all);
+    fxi_json_doc_free(&all_doc);
 }
 
 //

@@ -1,8 +1,8 @@
 // test_vocab_gguf.c - the kinds of vocabularies in GGUF files besides "llama" (test_vocab.c): gpt2,
 // t5 and bert, valid and broken. Pre-tokenizers by name, compared with the `tokenizers` package on
 // the models' own patterns (tests/vectors/pretokenizers.json, by make_pretokenizer_vectors.py).
-#include <jansson.h>
 
+#include "json_doc.h"
 #include "unit/cmocka_all.h"
 #include "unit/format/gguf_bytes.h"
 #include "unit/format/small_spec.h"
@@ -278,55 +278,43 @@ FX_TEST(test_broken)
 
 // ---- pre-tokenizers by name ---------------------------------------------------------------------
 
-static json_t *load_vectors(void)
-{
-    json_error_t e;
-    json_t *all =
-        json_load_file(FX_SOURCE_DIR "/tests/vectors/pretokenizers.json", JSON_ALLOW_NUL, &e);
-    if (!all) fail_msg("pretokenizers.json: %s", e.text);
-    return all;
-}
-
-static fxi_vocab *make_vocab(const json_t *merges, const char *pre)
+static fxi_vocab *make_vocab(const fxi_json *merges, const char *pre)
 {
     fxi_vocab_spec s;
     fx_error err = {.text = ""};
     fxi_vocab_spec_init(&s, "test");
     s.kind = FXI_VOCAB_MERGES;
     add_printable_bytes(&s);
-    for (size_t i = 0; i < json_array_size(merges); i++) {
-        const json_t *m = json_array_get(merges, i);
-        add_pair_of(&s, json_string_value(json_array_get(m, 0)),
-                    json_string_value(json_array_get(m, 1)));
+    for (size_t i = 0; i < fxi_json_array_size(merges); i++) {
+        const fxi_json *m = fxi_json_at(merges, i);
+        add_pair_of(&s, fxi_json_text(fxi_json_at(m, 0)), fxi_json_text(fxi_json_at(m, 1)));
     }
     if (fxi_spec_add_pre(&s, str_of(pre), &err) != FX_OK) fail_msg("%s", err.text);
     return build_and_free(&s);
 }
 
-static void check_text(const char *pre, const fxi_vocab *v, const json_t *text, const char *want)
+static void check_text(const char *pre, const fxi_vocab *v, const fxi_json *text, const char *want)
 {
-    const char *p = json_string_value(text);
-    fxi_buf got = numbers_of(ids_of(v, p, json_string_length(text), NULL, 0));
+    const char *p = fxi_json_text(text);
+    fxi_buf got = numbers_of(ids_of(v, p, fxi_json_string(text).n, NULL, 0));
     if (strcmp(got.p, want)) fail_msg("%s: '%s'\n%s\n%s", pre, p, want, got.p);
     fxi_buf_free(&got);
 }
 
 FX_TEST(test_pre_tokenizers)
 {
-    json_t *all = load_vectors();
-    const json_t *texts = json_object_get(all, "texts"), *merges = json_object_get(all, "merges");
-    json_t *ids = json_object_get(all, "ids"), *of_pre;
-    const char *pre;
-    assert_true(json_object_size(ids) >= 30 && json_array_size(texts) >= 20);
-    json_object_foreach(ids, pre, of_pre)
-    {
-        fxi_vocab *v = make_vocab(merges, pre);
-        for (size_t i = 0; i < json_array_size(texts); i++)
-            check_text(pre, v, json_array_get(texts, i),
-                       json_string_value(json_array_get(of_pre, i)));
+    fxi_json_doc all_doc = json_doc_file(FX_SOURCE_DIR "/tests/vectors/pretokenizers.json");
+    const fxi_json *all = all_doc.root;
+    const fxi_json *texts = fxi_json_get(all, "texts"), *merges = fxi_json_get(all, "merges");
+    const fxi_json *ids = fxi_json_get(all, "ids");
+    assert_true(fxi_json_object_size(ids) >= 30 && fxi_json_array_size(texts) >= 20);
+    for (fxi_json_iter it = fxi_json_members(ids); fxi_json_next(&it);) {
+        fxi_vocab *v = make_vocab(merges, it.key);
+        for (size_t i = 0; i < fxi_json_array_size(texts); i++)
+            check_text(it.key, v, fxi_json_at(texts, i), fxi_json_text(fxi_json_at(it.value, i)));
         fxi_vocab_free(v);
     }
-    json_decref(all);
+    fxi_json_doc_free(&all_doc);
 }
 
 FX_RUN(test_vocab_gguf)
