@@ -1,6 +1,6 @@
 // lab_main.c - flexinfer-lab: traces of requests in virtual time, or on a model in real time, for
 // each of several KV managers in turn.
-#include "base/json/json_doc.h"
+#include "base/json/json.h"
 #include "base/system/regions.h"
 #include "base/text/str.h"
 #include "cli/command.h"
@@ -48,15 +48,15 @@ static const fxi_memory_costs host_costs = {.reserve_us = 5,
                                             .copy_us_per_gb = 2e5,
                                             .swap_us_per_gb = 1e6};
 
-static double json_number_of(const json_t *o, const char *name)
+static double json_number_of(const fxi_json *o, const char *name)
 {
-    return json_number_value(json_object_get(o, name));
+    return fxi_json_number(fxi_json_get(o, name));
 }
 
-static fx_status read_geometry(const json_t *m, calibration *c)
+static fx_status read_geometry(const fxi_json *m, calibration *c)
 {
     fxi_geometry *g = &c->geometry;
-    snprintf(c->name, sizeof c->name, "%s", json_string_value(json_object_get(m, "name")));
+    snprintf(c->name, sizeof c->name, "%s", fxi_json_text(fxi_json_get(m, "name")));
     *g = (fxi_geometry){.name = c->name,
                         .n_layer = (int)json_number_of(m, "n_layer"),
                         .dim = (int)json_number_of(m, "dim"),
@@ -70,32 +70,31 @@ static fx_status read_geometry(const json_t *m, calibration *c)
     return is_whole ? FX_OK : FX_EFORMAT;
 }
 
-static double fastest_prompt_tok_s(const json_t *rows)
+static double fastest_prompt_tok_s(const fxi_json *rows)
 {
     double most = 0;
-    size_t i;
-    const json_t *row;
-    json_array_foreach(rows, i, row) if (json_number_of(row, "tokens_per_s") > most) most =
-        json_number_of(row, "tokens_per_s");
+    for (fxi_json_iter it = fxi_json_items(rows); fxi_json_next(&it);)
+        if (json_number_of(it.value, "tokens_per_s") > most)
+            most = json_number_of(it.value, "tokens_per_s");
     return most;
 }
 
 // The row of one sequence with the shortest context; NULL: there is none.
-static const json_t *lone_decode(const json_t *rows)
+static const fxi_json *lone_decode(const fxi_json *rows)
 {
-    const json_t *row, *found = NULL;
-    size_t i;
-    json_array_foreach(rows, i, row) if (json_number_of(row, "batch") == 1 &&
-                                         (!found || json_number_of(row, "mean_context") <
-                                                        json_number_of(found, "mean_context")))
-        found = row;
+    const fxi_json *found = NULL;
+    for (fxi_json_iter it = fxi_json_items(rows); fxi_json_next(&it);)
+        if (json_number_of(it.value, "batch") == 1 &&
+            (!found ||
+             json_number_of(it.value, "mean_context") < json_number_of(found, "mean_context")))
+            found = it.value;
     return found;
 }
 
-static fx_status read_speed(const json_t *all, calibration *c)
+static fx_status read_speed(const fxi_json *all, calibration *c)
 {
-    const double prompt_tok_s = fastest_prompt_tok_s(json_object_get(all, "prompt"));
-    const json_t *decode = lone_decode(json_object_get(all, "decode"));
+    const double prompt_tok_s = fastest_prompt_tok_s(fxi_json_get(all, "prompt"));
+    const fxi_json *decode = lone_decode(fxi_json_get(all, "decode"));
     const double tok_s = decode ? json_number_of(decode, "tokens_per_s") : 0;
     if (prompt_tok_s <= 0 || tok_s <= 0) return FX_EFORMAT;
     const fxi_geometry *g = &c->geometry;
@@ -112,15 +111,14 @@ static fx_status parse_calibration(const char *path, const fxi_mapping *m, calib
                                    fx_error *err)
 {
     fxi_json_doc doc = {0};
-    json_error_t e;
-    fxi_json_status parsed =
-        fxi_json_doc_parse(&doc, (const char *)m->data, m->size_bytes, 0, NULL, &e);
-    fx_status st = FX_OK;
-    if (parsed == FXI_JSON_NO_MEMORY)
+    fx_error e;
+    const fxi_str text = {(const char *)m->data, m->size_bytes};
+    fx_status st = fxi_json_parse(&doc, text, &(fxi_json_rules){0}, &e);
+    if (st == FX_ENOMEM)
         st = fxi_fail(err, FX_ENOMEM, "%s: out of memory", path);
-    else if (parsed != FXI_JSON_OK)
-        st = fxi_fail(err, FX_EFORMAT, "%s:%d: %s", path, e.line, e.text);
-    else if (read_geometry(json_object_get(doc.root, "model"), out) != FX_OK ||
+    else if (st != FX_OK)
+        st = fxi_fail(err, FX_EFORMAT, "%s: %s", path, e.text);
+    else if (read_geometry(fxi_json_get(doc.root, "model"), out) != FX_OK ||
              read_speed(doc.root, out) != FX_OK)
         st = fxi_fail(err, FX_EFORMAT,
                       "%s: not what 'flexinfer bench --json' writes for a batch of 1", path);

@@ -6,7 +6,7 @@
 #include "cli/command.h"
 #include "cli/terminal/terminal.h"
 
-#include <jansson.h>
+#include "base/json/json.h"
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -371,46 +371,63 @@ static int print_bench_csv(const bench *b)
     return 0;
 }
 
-static json_t *rows_json(const bench_row *row, int n)
+// ---- JSON ---------------------------------------------------------------------------------------
+
+static bool add_json_row(fxi_buf *b, const bench_row *r)
 {
-    json_t *rows = json_array();
-    for (const bench_row *r = row; r < row + n; r++) {
-        json_t *o = json_pack("{s:i, s:i, s:f, s:f, s:f, s:f, s:s}", "batch", r->batch, "tokens",
-                              r->n_tok, "tokens_per_s", r->tok_s, "share_of_limit", r->share,
-                              "share_of_scaled_limit", r->scaled_share, "limit_tokens_per_s",
-                              r->limit_tok_s, "limited_by", r->limited_by);
-        if (r->context) {
-            json_object_set_new(o, "context", json_integer(r->context));
-            json_object_set_new(o, "mean_context", json_real(r->mean_ctx));
-        }
-        json_array_append_new(rows, o);
-    }
-    return rows;
+    return fxi_buf_fmt(b,
+                       "\n    {\"batch\": %d, \"tokens\": %d, \"tokens_per_s\": %.6g, "
+                       "\"share_of_limit\": %.6g, \"share_of_scaled_limit\": %.6g, "
+                       "\"limit_tokens_per_s\": %.6g, \"limited_by\": \"%s\"",
+                       r->batch, r->n_tok, r->tok_s, r->share, r->scaled_share, r->limit_tok_s,
+                       r->limited_by);
 }
 
-static int print_bench_json(const bench *b)
+static bool add_json_rows(fxi_buf *b, const bench *all)
 {
-    const fx_machine *p = &b->machine;
-    const fx_model_info *m = &b->model;
-    json_t *machine =
-        json_pack("{s:f, s:f, s:f, s:f, s:i, s:s}", "read_gbps", p->read_gb_s, "fp32_gflops",
-                  p->fma_gflop_s, "int8_gops", p->int8_gop_s, "int8_scaled_gops",
-                  p->int8_scaled_gop_s, "threads", m->n_thread, "kernel_path", m->kernel_path);
-    json_t *model = json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:i, s:i, s:i, s:i, s:i, s:i}",
-                              "name", m->name, "arch", m->arch, "type", m->type, "file_bytes",
-                              (json_int_t)m->file_bytes, "n_param", (json_int_t)m->n_param,
-                              "kv_bytes_per_tok", (json_int_t)m->kv_bytes_per_tok, "ctx_tok",
-                              m->ctx_tok, "n_layer", m->n_layer, "dim", m->dim, "n_head", m->n_head,
-                              "n_kv_head", m->n_kv_head, "head_dim", m->head_dim);
-    json_t *all = json_pack("{s:s, s:o, s:o, s:i, s:o, s:o}", "version", fx_version(), "model",
-                            model, "machine", machine, "repeat", b->o->n_repeat, "prompt",
-                            rows_json(b->prompt_row, b->n_prompt), "decode",
-                            rows_json(b->decode_row, b->n_decode));
-    if (!all) return fxi_cli_fail("out of memory for the JSON text");
-    json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
-    printf("\n");
-    json_decref(all);
-    return 0;
+    bool ok = fxi_buf_str(b, ",\n  \"prompt\": [");
+    for (int i = 0; ok && i < all->n_prompt; i++)
+        ok = fxi_buf_str(b, i ? "," : "") && add_json_row(b, &all->prompt_row[i]) &&
+             fxi_buf_str(b, "}");
+    ok = ok && fxi_buf_str(b, "],\n  \"decode\": [");
+    for (int i = 0; ok && i < all->n_decode; i++) {
+        const bench_row *r = &all->decode_row[i];
+        ok = fxi_buf_str(b, i ? "," : "") && add_json_row(b, r) &&
+             fxi_buf_fmt(b, ", \"context\": %d, \"mean_context\": %.6g}", r->context, r->mean_ctx);
+    }
+    return ok && fxi_buf_str(b, "]\n}\n");
+}
+
+static bool add_json_model(fxi_buf *b, const fx_model_info *m)
+{
+    return fxi_buf_str(b, ",\n  \"model\": {\"name\": ") && fxi_json_cstr(b, m->name) &&
+           fxi_buf_str(b, ", \"arch\": ") && fxi_json_cstr(b, m->arch) &&
+           fxi_buf_str(b, ", \"type\": ") && fxi_json_cstr(b, m->type) &&
+           fxi_buf_fmt(b,
+                       ", \"file_bytes\": %lld, \"n_param\": %lld, \"kv_bytes_per_tok\": %lld, "
+                       "\"ctx_tok\": %d, \"n_layer\": %d, \"dim\": %d, \"n_head\": %d, "
+                       "\"n_kv_head\": %d, \"head_dim\": %d}",
+                       (long long)m->file_bytes, (long long)m->n_param,
+                       (long long)m->kv_bytes_per_tok, m->ctx_tok, m->n_layer, m->dim, m->n_head,
+                       m->n_kv_head, m->head_dim);
+}
+
+static int print_bench_json(const bench *all)
+{
+    const fx_machine *m = &all->machine;
+    fxi_buf b = {0};
+    const bool ok = fxi_buf_str(&b, "{\n  \"version\": ") && fxi_json_cstr(&b, fx_version()) &&
+                    add_json_model(&b, &all->model) &&
+                    fxi_buf_fmt(&b,
+                                ",\n  \"machine\": {\"read_gbps\": %.6g, \"fp32_gflops\": %.6g, "
+                                "\"int8_gops\": %.6g, \"int8_scaled_gops\": %.6g, \"threads\": %d, "
+                                "\"kernel_path\": \"%s\"},\n  \"repeat\": %d",
+                                m->read_gb_s, m->fma_gflop_s, m->int8_gop_s, m->int8_scaled_gop_s,
+                                all->model.n_thread, all->model.kernel_path, all->o->n_repeat) &&
+                    add_json_rows(&b, all);
+    if (ok) fputs(b.p, stdout);
+    fxi_buf_free(&b);
+    return ok ? 0 : fxi_cli_fail("out of memory for the JSON text");
 }
 
 // ---- the command -------------------------------------------------------------------------------

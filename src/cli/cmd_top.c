@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/fail.h" // defines: fxi_fail, FX_TRY
-#include "base/json/json_doc.h"
+#include "base/json/json.h"
 #include "base/net/http_client.h"
 #include "base/system/clock.h" // defines: fxi_now_s
 
@@ -61,7 +61,7 @@ static fx_status read_client_key(const char *path, char key[256], fx_error *err)
         if (is_admin || !key[0]) snprintf(key, 256, "%s", n == 1 ? first : second);
     }
     fclose(f);
-    return key[0] ? FX_OK : fxi_fail(err, FX_EINVAL, "%s: there is no key", path);
+    return key[0] ? FX_OK : fxi_fail(err, FX_EINVAL, "%s: it holds no key", path);
 }
 
 // ---- the server --------------------------------------------------------------------------------
@@ -85,11 +85,10 @@ static fx_status get_path(top_run *t, const char *path, double limit_s, fxi_buf 
     if (st == FX_OK) st = fxi_http_client_call(t->client, &call, &a, err);
     if (st == FX_OK && a.status != 200) {
         fxi_json_doc doc = {0};
-        json_error_t e;
-        const char *text = NULL, *json = a.body.p ? a.body.p : "";
-        if (fxi_json_doc_parse(&doc, json, a.body.n, 0, NULL, &e) == FXI_JSON_OK)
-            text =
-                json_string_value(json_object_get(json_object_get(doc.root, "error"), "message"));
+        const char *text = NULL;
+        const fxi_str json = {a.body.p, a.body.n};
+        if (fxi_json_parse(&doc, json, &(fxi_json_rules){0}, NULL) == FX_OK)
+            text = fxi_json_text(fxi_json_get(fxi_json_get(doc.root, "error"), "message"));
         st = fxi_fail(err, FX_EIO, "status %d%s%.200s", a.status, text ? ": " : "",
                       text ? text : "");
         fxi_json_doc_free(&doc);

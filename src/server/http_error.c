@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "base/json/json_write.h"
+#include "base/json/json.h"
 #include "base/text/utf8.h"
 
 static const struct status_row {

@@ -3,6 +3,7 @@
 // ids, an engine's request within the ranges of flexinfer.h, an answer with logprobs, echo and ids,
 // whole or streamed; what needs no engine request is answered by its endpoint.
 #include "fuzz.h"
+#include "json_doc.h"
 #include "server/endpoint/endpoint.h"
 #include "server/fake_engine.h"
 
@@ -34,9 +35,10 @@ static fx_engine *engine_of_all(void)
 
 static void check_json(fxi_buf *b)
 {
-    json_t *j = json_loadb(b->p, b->n, JSON_ALLOW_NUL, NULL);
+    fxi_json_doc j_doc = json_doc_sized(b->p, b->n);
+    const fxi_json *j = j_doc.root;
     FUZZ_CHECK(j != NULL);
-    json_decref(j);
+    fxi_json_doc_free(&j_doc);
     fxi_buf_free(b);
 }
 

@@ -1,14 +1,14 @@
 // top_state.c - the JSON of a snapshot becomes the state that is shown.
 #include "cli/top/top_state.h"
 
-#include <jansson.h>
+#include "base/json/json.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/fail.h" // defines: fxi_fail, FX_TRY
-#include "base/json/json_doc.h"
+#include "base/json/json.h"
 
 #define MAX_NUMBER (UINT64_C(1) << 53)
 #define RATE_US    UINT64_C(1000000) // rates are of so long at least,
@@ -19,34 +19,34 @@
 
 // A whole number from 0 to max <= MAX_NUMBER. Numbers are read as doubles, because a figure may be
 // 2^64 - 1. False: it is something else.
-static bool take_natural(const json_t *v, uint64_t max, uint64_t *out)
+static bool take_natural(const fxi_json *v, uint64_t max, uint64_t *out)
 {
-    const double d = json_real_value(v);
-    if (!json_is_real(v) || !(d >= 0) || d > (double)MAX_NUMBER || d != floor(d)) return false;
+    const double d = fxi_json_number(v);
+    if (!fxi_json_is_real(v) || !(d >= 0) || d > (double)MAX_NUMBER || d != floor(d)) return false;
     *out = (uint64_t)d;
     return *out <= max;
 }
 
 // A list of n numbers.
-static bool take_row(const json_t *list, uint64_t *out, size_t n)
+static bool take_row(const fxi_json *list, uint64_t *out, size_t n)
 {
-    if (json_array_size(list) != n) return false;
+    if (fxi_json_array_size(list) != n) return false;
     for (size_t i = 0; i < n; i++)
-        if (!take_natural(json_array_get(list, i), MAX_NUMBER, &out[i])) return false;
+        if (!take_natural(fxi_json_at(list, i), MAX_NUMBER, &out[i])) return false;
     return true;
 }
 
 // 0 where there is none.
-static uint64_t number_in(const json_t *o, const char *key)
+static uint64_t number_in(const fxi_json *o, const char *key)
 {
     uint64_t v;
-    return take_natural(json_object_get(o, key), MAX_NUMBER, &v) ? v : 0;
+    return take_natural(fxi_json_get(o, key), MAX_NUMBER, &v) ? v : 0;
 }
 
-static uint32_t small_in(const json_t *o, const char *key)
+static uint32_t small_in(const fxi_json *o, const char *key)
 {
     uint64_t v;
-    return take_natural(json_object_get(o, key), UINT32_MAX, &v) ? (uint32_t)v : 0;
+    return take_natural(fxi_json_get(o, key), UINT32_MAX, &v) ? (uint32_t)v : 0;
 }
 
 // ---- lists -------------------------------------------------------------------------------------
@@ -57,10 +57,10 @@ static fx_status fail_list(fx_error *err, const char *name)
 }
 
 // Room for a row of each element of the list; a missing list is empty.
-static fx_status make_rows(const json_t *list, const char *name, size_t row_bytes, void *out,
+static fx_status make_rows(const fxi_json *list, const char *name, size_t row_bytes, void *out,
                            size_t *n, fx_error *err)
 {
-    *n = json_array_size(list);
+    *n = fxi_json_array_size(list);
     if (*n > FXI_TOP_MAX_LIST) return fail_list(err, name);
     void *rows = calloc(*n + 1, row_bytes);
     memcpy(out, &rows, sizeof rows);
@@ -68,12 +68,12 @@ static fx_status make_rows(const json_t *list, const char *name, size_t row_byte
 }
 
 // [first, n, state, group]
-static fx_status read_chunks(fxi_top_lists *to, const json_t *list, fx_error *err)
+static fx_status read_chunks(fxi_top_lists *to, const fxi_json *list, fx_error *err)
 {
     uint64_t v[4], end = 0;
     FX_TRY(make_rows(list, "chunks", sizeof *to->chunk, &to->chunk, &to->n_chunk, err));
     for (size_t i = 0; i < to->n_chunk; i++) {
-        if (!take_row(json_array_get(list, i), v, 4) || v[0] < end || v[1] > FXI_TOP_MAX_CHUNK ||
+        if (!take_row(fxi_json_at(list, i), v, 4) || v[0] < end || v[1] > FXI_TOP_MAX_CHUNK ||
             v[2] >= FX_N_CHUNK_STATE || v[3] > UINT16_MAX)
             return fail_list(err, "chunks");
         to->chunk[i] = (fx_chunk_run){v[0], (uint32_t)v[1], (uint16_t)v[3], (uint16_t)v[2]};
@@ -83,15 +83,16 @@ static fx_status read_chunks(fxi_top_lists *to, const json_t *list, fx_error *er
 }
 
 // [group, at, chunk, n] of each segment.
-static fx_status read_segments(fxi_top_lists *to, fx_span *span, const json_t *list, fx_error *err)
+static fx_status read_segments(fxi_top_lists *to, fx_span *span, const fxi_json *list,
+                               fx_error *err)
 {
-    const size_t n = json_array_size(list);
+    const size_t n = fxi_json_array_size(list);
     uint64_t v[4], n_position = 0;
     if (n > FXI_TOP_MAX_LIST - to->n_segment) return fail_list(err, "segments");
     span->first_run = to->n_segment;
     span->n_run = (uint32_t)n;
     for (size_t i = 0; i < n; i++) {
-        if (!take_row(json_array_get(list, i), v, 4) || v[0] > UINT32_MAX || v[1] > UINT32_MAX ||
+        if (!take_row(fxi_json_at(list, i), v, 4) || v[0] > UINT32_MAX || v[1] > UINT32_MAX ||
             v[3] > FXI_TOP_MAX_CHUNK || v[1] + v[3] > FXI_TOP_MAX_CHUNK)
             return fail_list(err, "segments");
         to->segment[to->n_segment++] = (fx_segment_run){v[2], (uint32_t)v[1], (uint32_t)v[3], v[0]};
@@ -101,44 +102,42 @@ static fx_status read_segments(fxi_top_lists *to, fx_span *span, const json_t *l
     return FX_OK;
 }
 
-static fx_status read_spans(fxi_top_lists *to, const json_t *list, fx_error *err)
+static fx_status read_spans(fxi_top_lists *to, const fxi_json *list, fx_error *err)
 {
-    const json_t *item;
-    size_t i, n_segment = 0;
-    json_array_foreach((json_t *)list, i, item) n_segment +=
-        json_array_size(json_object_get(item, "segments"));
+    size_t n_segment = 0;
+    for (fxi_json_iter it = fxi_json_items(list); fxi_json_next(&it);)
+        n_segment += fxi_json_array_size(fxi_json_get(it.value, "segments"));
     FX_TRY(make_rows(list, "spans", sizeof *to->span, &to->span, &to->n_span, err));
     to->segment = n_segment <= FXI_TOP_MAX_LIST ? calloc(n_segment + 1, sizeof *to->segment) : NULL;
     if (!to->segment) return fxi_fail(err, FX_ENOMEM, "out of memory");
-    json_array_foreach((json_t *)list, i, item)
-    {
-        fx_span *span = &to->span[i];
-        if (!take_natural(json_object_get(item, "request"), MAX_NUMBER, &span->request))
+    for (fxi_json_iter it = fxi_json_items(list); fxi_json_next(&it);) {
+        fx_span *span = &to->span[it.i];
+        if (!take_natural(fxi_json_get(it.value, "request"), MAX_NUMBER, &span->request))
             return fail_list(err, "spans");
-        span->choice = small_in(item, "choice");
-        span->n_tok = small_in(item, "tokens");
-        span->n_generating = small_in(item, "generating") != 0;
-        const fx_span *last = i ? span - 1 : NULL;
+        span->choice = small_in(it.value, "choice");
+        span->n_tok = small_in(it.value, "tokens");
+        span->n_generating = small_in(it.value, "generating") != 0;
+        const fx_span *last = it.i ? span - 1 : NULL;
         if (last && (span->request < last->request ||
                      (span->request == last->request && span->choice <= last->choice)))
             return fail_list(err, "spans");
-        FX_TRY(read_segments(to, span, json_object_get(item, "segments"), err));
+        FX_TRY(read_segments(to, span, fxi_json_get(it.value, "segments"), err));
     }
     return FX_OK;
 }
 
-static fx_status read_requests(fxi_top_lists *to, const json_t *list, fx_error *err)
+static fx_status read_requests(fxi_top_lists *to, const fxi_json *list, fx_error *err)
 {
 #define NAME_OF(name) #name,
     static const char *const states[] = {FX_REQUEST_STATES(NAME_OF)};
 #undef NAME_OF
     FX_TRY(make_rows(list, "requests", sizeof *to->request, &to->request, &to->n_request, err));
     for (size_t i = 0; i < to->n_request; i++) {
-        const json_t *item = json_array_get(list, i);
-        const char *state = json_string_value(json_object_get(item, "state"));
-        const double priority = json_real_value(json_object_get(item, "priority"));
+        const fxi_json *item = fxi_json_at(list, i);
+        const char *state = fxi_json_text(fxi_json_get(item, "state"));
+        const double priority = fxi_json_number(fxi_json_get(item, "priority"));
         fx_request_view *r = &to->request[i].view;
-        if (!take_natural(json_object_get(item, "id"), MAX_NUMBER, &r->id) ||
+        if (!take_natural(fxi_json_get(item, "id"), MAX_NUMBER, &r->id) ||
             (i && r->id <= to->request[i - 1].view.id))
             return fail_list(err, "requests");
         while (r->state < FX_N_REQUEST_STATE && (!state || strcmp(state, states[r->state]) != 0))
@@ -232,19 +231,19 @@ static void measure_server(fxi_top_state *s)
         s->at_us, s->stats.kv_mapped_bytes, s->stats.kv_live_bytes, s->stats.kv_shared_bytes};
 }
 
-static fx_status take_root(fxi_top_state *s, const json_t *root, fx_error *err)
+static fx_status take_root(fxi_top_state *s, const fxi_json *root, fx_error *err)
 {
     fxi_top_lists list = {0};
-    const json_t *counts = json_object_get(root, "counts"), *stats = json_object_get(root, "stats");
-    const char *version = json_string_value(json_object_get(root, "version"));
-    const char *manager = json_string_value(json_object_get(root, "manager"));
+    const fxi_json *counts = fxi_json_get(root, "counts"), *stats = fxi_json_get(root, "stats");
+    const char *version = fxi_json_text(fxi_json_get(root, "version"));
+    const char *manager = fxi_json_text(fxi_json_get(root, "manager"));
     const uint64_t number = number_in(root, "number"), at_us = number_in(root, "at_us");
     uint64_t n_chunk[FX_N_CHUNK_STATE];
-    if (!number || !take_row(json_object_get(counts, "chunks"), n_chunk, FX_N_CHUNK_STATE))
+    if (!number || !take_row(fxi_json_get(counts, "chunks"), n_chunk, FX_N_CHUNK_STATE))
         return fxi_fail(err, FX_EFORMAT, "the server's answer is not a snapshot");
-    fx_status st = read_chunks(&list, json_object_get(root, "chunks"), err);
-    if (st == FX_OK) st = read_spans(&list, json_object_get(root, "spans"), err);
-    if (st == FX_OK) st = read_requests(&list, json_object_get(root, "requests"), err);
+    fx_status st = read_chunks(&list, fxi_json_get(root, "chunks"), err);
+    if (st == FX_OK) st = read_spans(&list, fxi_json_get(root, "spans"), err);
+    if (st == FX_OK) st = read_requests(&list, fxi_json_get(root, "requests"), err);
     if (st != FX_OK) {
         free_lists(&list);
         return st;
@@ -259,9 +258,9 @@ static fx_status take_root(fxi_top_state *s, const json_t *root, fx_error *err)
     s->number = number;
     s->at_us = at_us;
     s->stats = (fx_stats){0};
-#define READ_STAT(name, help) /* a figure beyond 2^53 is without a limit */       \
-    if (json_object_get(stats, #name) &&                                          \
-        !take_natural(json_object_get(stats, #name), MAX_NUMBER, &s->stats.name)) \
+#define READ_STAT(name, help) /* a figure beyond 2^53 is without a limit */    \
+    if (fxi_json_get(stats, #name) &&                                          \
+        !take_natural(fxi_json_get(stats, #name), MAX_NUMBER, &s->stats.name)) \
         s->stats.name = UINT64_MAX;
     FX_STATS(READ_STAT)
 #undef READ_STAT
@@ -276,16 +275,16 @@ static fx_status take_root(fxi_top_state *s, const json_t *root, fx_error *err)
 
 fx_status fxi_top_take_snapshot(fxi_top_state *s, const char *text, size_t n, fx_error *err)
 {
+    static const fxi_json_rules rules = {.reals = true};
     fxi_json_doc doc = {0};
-    json_error_t e;
-    fx_status st;
-    switch (fxi_json_doc_parse(&doc, text, n, JSON_DECODE_INT_AS_REAL, NULL, &e)) {
-    case FXI_JSON_OK: st = take_root(s, doc.root, err); break;
-    case FXI_JSON_BROKEN:
+    fx_error e;
+    fx_status st = fxi_json_parse(&doc, (fxi_str){text, n}, &rules, &e);
+    if (st == FX_OK)
+        st = take_root(s, doc.root, err);
+    else if (st == FX_ENOMEM)
+        st = fxi_fail(err, FX_ENOMEM, "out of memory");
+    else
         st = fxi_fail(err, FX_EFORMAT, "the server's snapshot: %s", e.text);
-        break;
-    default: st = fxi_fail(err, FX_ENOMEM, "out of memory");
-    }
     fxi_json_doc_free(&doc);
     return st;
 }

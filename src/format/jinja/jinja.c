@@ -26,50 +26,46 @@ static fx_status input_text(fxi_jrun *r, const char *p, size_t n, bool own, fxi_
     return fxi_jstr_make(r, p, marks, n, out);
 }
 
-static fx_status input_value(fxi_jrun *r, const json_t *j, bool own, fxi_jval *out);
+static fx_status input_value(fxi_jrun *r, const fxi_json *j, bool own, fxi_jval *out);
 
-static fx_status input_array(fxi_jrun *r, const json_t *j, bool own, fxi_jval *out)
+static fx_status input_array(fxi_jrun *r, const fxi_json *j, bool own, fxi_jval *out)
 {
-    const size_t n = json_array_size(j);
+    const size_t n = fxi_json_array_size(j);
     fxi_jval *v;
     FX_TRY(fxi_jrun_take(r, n * sizeof *v, &v));
-    for (size_t i = 0; i < n; i++) FX_TRY(input_value(r, json_array_get(j, i), own, &v[i]));
+    for (size_t i = 0; i < n; i++) FX_TRY(input_value(r, fxi_json_at(j, i), own, &v[i]));
     return fxi_jval_make_seq(r, FXI_JVAL_LIST, v, n, out);
 }
 
-static fx_status input_object(fxi_jrun *r, const json_t *j, bool own, fxi_jval *out)
+static fx_status input_object(fxi_jrun *r, const fxi_json *j, bool own, fxi_jval *out)
 {
     fxi_jpair *e;
     size_t i = 0;
-    const char *key;
-    json_t *value;
-    FX_TRY(fxi_jrun_take(r, json_object_size(j) * sizeof *e, &e));
-    json_object_foreach((json_t *)j, key, value)
-    {
-        FX_TRY(input_text(r, key, strlen(key), own, &e[i].key));
-        FX_TRY(input_value(r, value, own, &e[i++].value));
+    FX_TRY(fxi_jrun_take(r, fxi_json_object_size(j) * sizeof *e, &e));
+    for (fxi_json_iter it = fxi_json_members(j); fxi_json_next(&it);) {
+        FX_TRY(input_text(r, it.key, it.key_bytes, own, &e[i].key));
+        FX_TRY(input_value(r, it.value, own, &e[i++].value));
     }
     return fxi_jdict_make(r, e, i, out);
 }
 
-static fx_status input_any(fxi_jrun *r, const json_t *j, bool own, fxi_jval *out)
+static fx_status input_any(fxi_jrun *r, const fxi_json *j, bool own, fxi_jval *out)
 {
     *out = fxi_jval_none();
-    switch (json_typeof(j)) {
-    case JSON_OBJECT: return input_object(r, j, own, out);
-    case JSON_ARRAY: return input_array(r, j, own, out);
-    case JSON_STRING: return input_text(r, json_string_value(j), json_string_length(j), own, out);
-    case JSON_INTEGER: *out = fxi_jval_int(json_integer_value(j)); break;
-    case JSON_REAL: *out = fxi_jval_float(json_real_value(j)); break;
-    case JSON_TRUE:
-    case JSON_FALSE: *out = fxi_jval_bool(json_is_true(j)); break;
-    case JSON_NULL: break;
+    switch (fxi_json_type_of(j)) {
+    case FXI_JSON_OBJECT: return input_object(r, j, own, out);
+    case FXI_JSON_ARRAY: return input_array(r, j, own, out);
+    case FXI_JSON_STRING: return input_text(r, fxi_json_text(j), fxi_json_string(j).n, own, out);
+    case FXI_JSON_INT: *out = fxi_jval_int(fxi_json_int(j)); break;
+    case FXI_JSON_REAL: *out = fxi_jval_float(fxi_json_number(j)); break;
+    case FXI_JSON_BOOL: *out = fxi_jval_bool(fxi_json_is_true(j)); break;
+    default: break;
     }
     out->own = own;
     return FX_OK;
 }
 
-static fx_status input_value(fxi_jrun *r, const json_t *j, bool own, fxi_jval *out)
+static fx_status input_value(fxi_jrun *r, const fxi_json *j, bool own, fxi_jval *out)
 {
     FX_TRY(fxi_jrun_enter(r));
     FX_TRY(input_any(r, j, own, out));

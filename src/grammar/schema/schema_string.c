@@ -197,18 +197,18 @@ fx_status fxi_schema_matches(fxi_schema *r, const fxi_schema_text *cond, const c
 fx_status fxi_schema_conditions(fxi_schema *r, const fxi_schema_set *list, fxi_schema_text *cond,
                                 size_t *n)
 {
-    const json_t *v;
+    const fxi_json *v;
     const uint32_t min = fxi_schema_least(list, "minLength"),
                    max = fxi_schema_most(list, "maxLength");
-    for (const json_t *s = NULL;
+    for (const fxi_json *s = NULL;
          (s = fxi_schema_next(list, "pattern", s, &v)) && *n <= FXI_SCHEMA_MAX_CONDITION;)
-        cond[(*n)++] = (fxi_schema_text){.at = s, .pattern = json_string_value(v)};
-    for (const json_t *s = NULL;
+        cond[(*n)++] = (fxi_schema_text){.at = s, .pattern = fxi_json_text(v)};
+    for (const fxi_json *s = NULL;
          (s = fxi_schema_next(list, "format", s, &v)) && *n <= FXI_SCHEMA_MAX_CONDITION;) {
-        const char *whole = fxi_schema_format(json_string_value(v));
+        const char *whole = fxi_schema_format(fxi_json_text(v));
         if (!whole)
             return fxi_schema_refuse(r, s, "the format \"%.*s\" is not supported",
-                                     FXI_UTF8_HEAD(json_string_value(v), 60));
+                                     FXI_UTF8_HEAD(fxi_json_text(v), 60));
         cond[(*n)++] = (fxi_schema_text){.at = s, .whole = whole};
     }
     if ((min || max != FXI_GRAM_NO_MAX) && *n <= FXI_SCHEMA_MAX_CONDITION)

@@ -1,5 +1,5 @@
 // endpoints.c - see endpoint.h.
-#include "base/json/json_write.h"
+#include "base/json/json.h"
 #include "server/endpoint/endpoint.h"
 #include "server/trace/chrome_trace.h"
 

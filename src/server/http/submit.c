@@ -53,7 +53,7 @@ bool fxi_permit_work(fxi_server *srv, fxi_http_error *err)
 bool fxi_permit_request(fxi_server *srv, fxi_http_error *err)
 {
     if (!srv->asleep) return fxi_permit_work(srv, err);
-    return fxi_http_fail(err, 503, "sleeping", NULL, "the server sleeps until POST /wake_up");
+    return fxi_http_fail(err, 503, "sleeping", NULL, "the server is asleep until POST /wake_up");
 }
 
 // What stays longer in the cache pushes out what others have there; an admin's endpoint may do so.
@@ -62,7 +62,7 @@ bool fxi_permit_priority(const fxi_http_job *job, const fx_request *req, fxi_htt
     const int max = job->srv->opt.allow_priority ? FX_MAX_PRIORITY : job->tenant->max_priority;
     if (req->priority > max)
         return fxi_http_fail(err, 403, "priority_not_allowed", "priority",
-                             "priority must be %d or more here: lower ones go first", -max);
+                             "priority must be %d or higher here: lower values go first", -max);
     if (req->keep_priority > max && job->route->access != FXI_ACCESS_ADMIN)
         return fxi_http_fail(err, 403, "priority_not_allowed", "keep_priority",
                              "keep_priority must be %d or less here", max);
@@ -77,7 +77,7 @@ static size_t encoding_bytes(const fx_engine *eng, const fxi_params *par, int i)
 {
     const fxi_prompt *p = par->prompt ? &par->prompt[i] : NULL;
     if (p && !p->text) return p->ids.n * sizeof *p->ids.id;
-    size_t n_bytes = p ? p->n_bytes + json_string_length(par->suffix) : par->n_body_bytes;
+    size_t n_bytes = p ? p->n_bytes + fxi_json_string(par->suffix).n : par->n_body_bytes;
     size_t max_tok = fxi_params_max_prompt(par, eng) + 1;
     size_t n_tok = max_tok == 1 || n_bytes < max_tok ? n_bytes + 1 : max_tok;
     return FXI_TEXT_COPIES * n_bytes + 3 * n_tok * sizeof(int32_t);

@@ -1,8 +1,7 @@
 // span.c - how a span begins: the headers of its trace, and ids; lists of pairs; spans as the JSON
 // of OTLP.
 #include "server/spans/span.h"
-#include "base/json/json_doc.h"
-#include "base/json/json_write.h"
+#include "base/json/json.h"
 #include "base/system/clock.h" // defines: fxi_now_ns
 
 #include <ctype.h>
@@ -433,15 +432,14 @@ bool fxi_otlp_write(fxi_buf *out, const fxi_otlp *o, fxi_trace_span *const *span
 uint64_t fxi_otlp_rejected(const char *body, size_t n_bytes, char *why, size_t cap)
 {
     fxi_json_doc doc = {0};
-    json_error_t e;
     uint64_t n = 0;
     snprintf(why, cap, "%s", "");
-    if (fxi_json_doc_parse(&doc, body, n_bytes, 0, NULL, &e) == FXI_JSON_OK) {
-        const json_t *partial = json_object_get(doc.root, "partialSuccess");
-        const json_t *count = json_object_get(partial, "rejectedSpans");
-        const char *text = json_string_value(json_object_get(partial, "errorMessage"));
-        const char *digits = json_string_value(count);
-        if (json_integer_value(count) > 0) n = (uint64_t)json_integer_value(count);
+    if (fxi_json_parse(&doc, (fxi_str){body, n_bytes}, &(fxi_json_rules){0}, NULL) == FX_OK) {
+        const fxi_json *partial = fxi_json_get(doc.root, "partialSuccess");
+        const char *text = fxi_json_text(fxi_json_get(partial, "errorMessage"));
+        const fxi_json *count = fxi_json_get(partial, "rejectedSpans");
+        const char *digits = fxi_json_text(count);
+        if (fxi_json_int(count) > 0) n = (uint64_t)fxi_json_int(count);
         if (digits && !digits[strspn(digits, "0123456789")] && strlen(digits) < 19)
             n = strtoull(digits, NULL, 10);
         if (text) snprintf(why, cap, "%s", text);

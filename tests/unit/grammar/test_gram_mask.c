@@ -1,9 +1,8 @@
-// test_gram_mask.c - masks beside brute force: each token of a small vocabulary, byte by byte, from
-// every state that a walk of tokens reaches, and along answers of the schemas that are measured
-// (bench/grammar); forced text; and walks that end in a match.
+// test_gram_mask.c - masks compared with brute force: each token of a small vocabulary, byte by
+// byte, from every state that a walk of tokens reaches, and along answers of the schemas that are
+// measured (bench/grammar); forced text; and walks that end in a match.
+#include "json_doc.h"
 #include "unit/cmocka_all.h"
-
-#include <jansson.h>
 
 #include "base/number/rng.h"
 #include "grammar/matcher/masks.h"
@@ -22,39 +21,13 @@ typedef struct small_world {
 } small_world;
 
 // Characters of every kind that masks tell apart, and parts of characters.
-static const char *const pieces[] = {"a",
-                                     "b",
-                                     "1",
-                                     "\"",
-                                     ",",
-                                     "{",
-                                     "}",
-                                     ":",
-                                     "[",
-                                     "]",
-                                     " ",
-                                     "\\",
-                                     "q",
-                                     "t",
-                                     "_",
-                                     "-",
-                                     ".",
-                                     "@",
-                                     "~",
-                                     "A",
-                                     "/",
-                                     "\xC3\xA9",
-                                     "\xE2\x82\xAC",
-                                     "\xF0\x9F\x98\x80",
-                                     "e",
-                                     "n",
-                                     "\n",
-                                     "\xC3",
-                                     "\xA9",
-                                     "\xE2\x82",
-                                     "\x80",
-                                     "\xC3\xA9\"a",
-                                     "\xC3\xA9\"b"};
+// clang-format off
+static const char *const pieces[] = {
+    "a", "b", "1", "\"", ",", "{", "}", ":", "[", "]", " ", "\\", "q", "t", "_", "-", ".", "@", "~",
+    "A", "/", "\xC3\xA9", "\xE2\x82\xAC", "\xF0\x9F\x98\x80", "e", "n", "\n", "\xC3", "\xA9",
+    "\xE2\x82", "\x80", "\xC3\xA9\"a", "\xC3\xA9\"b",
+};
+// clang-format on
 enum { N_PIECE = sizeof pieces / sizeof *pieces };
 
 // As long as the tokens that are in no slice, or nearly.
@@ -181,7 +154,7 @@ static const char *const patterns[] = {
     ".*",
     "\\{\"(?:[^t\"\\\\]|t(?:[^e\"]|e(?:[^n\"]|n[^\"])))[^\"\\\\]*\":1\\}", // any name but three
     "\"(?:[^a\"][^\"]*|a(?:[^b\"][^\"]*)?)\"",
-    "[a-z0-9._-]{1,40}(?:@[a-z]{1,9}|/[a-zA-Z0-9]*)", // words behind marks
+    "[a-z0-9._-]{1,40}(?:@[a-z]{1,9}|/[a-zA-Z0-9]*)", // words after marks
     "[a-z]{0,3}[-_ ][a-z]*\"",
     "(\"[^\"\\\\]{0,35}\",){0,2}\"[^\"\\\\]{30,60}\"", // counted, and beyond what a token has
     "(\"(a|b|1|,|q\"){70,90}\",){0,200}", // minima and maxima within reach and out of it
@@ -208,7 +181,7 @@ FX_TEST(test_masks_allow_what_the_bytes_allow)
     assert_true(n_end >= 200); // many come to an end
 }
 
-static void open_schema(small_world *w, const json_t *schema)
+static void open_schema(small_world *w, const fxi_json *schema)
 {
     fxi_gram_json json;
     uint32_t node = 0;
@@ -220,9 +193,9 @@ static void open_schema(small_world *w, const json_t *schema)
 }
 
 // The grammar takes the whole answer; every few bytes its mask is compared.
-static void check_answer(small_world *w, const char *name, const json_t *answer)
+static void check_answer(small_world *w, const char *name, const fxi_json *answer)
 {
-    char *s = json_dumps(answer, JSON_REAL_PRECISION(15) | JSON_ENCODE_ANY);
+    char *s = json_text_of(answer);
     uint32_t state = fxi_auto_start(w->a);
     for (size_t i = 0; s[i]; i++) {
         const uint64_t *mask;
@@ -236,20 +209,19 @@ static void check_answer(small_world *w, const char *name, const json_t *answer)
 
 static void check_forms(const char *path)
 {
-    json_error_t e;
-    json_t *forms = json_load_file(path, 0, &e);
-    if (!forms) fail_msg("%s: %s", path, e.text);
-    for (size_t i = 0; i < json_array_size(forms); i++) {
-        const json_t *form = json_array_get(forms, i), *texts = json_object_get(form, "texts");
+    fxi_json_doc forms_doc = json_doc_file(path);
+    const fxi_json *forms = forms_doc.root;
+    if (!forms) fail_msg("%s: not JSON", path);
+    for (size_t i = 0; i < fxi_json_array_size(forms); i++) {
+        const fxi_json *form = fxi_json_at(forms, i), *texts = fxi_json_get(form, "texts");
         small_world w;
-        open_schema(&w, json_object_get(form, "schema"));
-        assert_true(json_array_size(texts) > 0);
-        for (size_t k = 0; k < json_array_size(texts); k++)
-            check_answer(&w, json_string_value(json_object_get(form, "name")),
-                         json_array_get(texts, k));
+        open_schema(&w, fxi_json_get(form, "schema"));
+        assert_true(fxi_json_array_size(texts) > 0);
+        for (size_t k = 0; k < fxi_json_array_size(texts); k++)
+            check_answer(&w, fxi_json_text(fxi_json_get(form, "name")), fxi_json_at(texts, k));
         close_world(&w);
     }
-    json_decref(forms);
+    fxi_json_doc_free(&forms_doc);
 }
 
 FX_TEST(test_schemas_of_every_day)

@@ -30,9 +30,8 @@ static void run_world(uint64_t seed, uint64_t n_call)
     fuzz_close(&w);
 }
 
-static void test_every_byte_of_every_sequence(void **state)
+FX_TEST(test_every_byte_of_every_sequence)
 {
-    (void)state;
     uint64_t seed = env_or("VT_FUZZ_SEED", 1),
              n_world = env_or("VT_FUZZ_WORLDS", suite_is_long() ? 5 * N_WORLD : N_WORLD);
     uint64_t n_call = env_or("VT_FUZZ_CALLS", N_CALL), n_s = env_or("VT_FUZZ_S", 0);
@@ -44,9 +43,8 @@ static void test_every_byte_of_every_sequence(void **state)
 }
 
 // Seeds that found something once.
-static void test_worlds_that_went_wrong(void **state)
+FX_TEST(test_worlds_that_went_wrong)
 {
-    (void)state;
     static const uint64_t seed[] = {
         1026,    1492, // a tail that is shared no longer once room is made for its copy
         3000376,       // prefixes evicted in vain where the system has no memory for another size
@@ -56,11 +54,4 @@ static void test_worlds_that_went_wrong(void **state)
     for (size_t i = 0; i < sizeof seed / sizeof *seed; i++) run_world(seed[i], N_CALL);
 }
 
-FX_SUITE(test_vt_fuzz)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_worlds_that_went_wrong),
-        cmocka_unit_test(test_every_byte_of_every_sequence),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_vt_fuzz)

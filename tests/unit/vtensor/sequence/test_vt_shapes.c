@@ -54,8 +54,6 @@ static const shapes_case runs[] = {
     {"faulty device", SHAPE_ON_DEVICE, 500, true}, {"faulty cuda", SHAPE_ON_CUDA, 80, true},
 };
 
-enum { N_RUN = sizeof runs / sizeof runs[0] };
-
 // ---- Failing calls
 
 enum { N_PRELUDE = 60, MAX_CALL = 400 };
@@ -143,30 +141,19 @@ static void sweep_all(uint64_t n_more)
     }
 }
 
-static void test_each_call_fails_once(void **state)
+FX_TEST(test_each_call_fails_once)
 {
-    (void)state;
     sweep_all(0);
 }
 
-static void test_calls_go_on_failing(void **state)
+FX_TEST(test_calls_go_on_failing)
 {
-    (void)state;
     sweep_all(1);
     sweep_all(UINT64_MAX / 2);
 }
 
-#define RUN(test, i) cmocka_unit_test_prestate(test, (void *)&runs[i])
-
 FX_SUITE(test_vt_shapes)
 {
-    struct CMUnitTest tests[] = {
-        RUN(test_trace_against_reference, 0),        RUN(test_trace_against_reference, 1),
-        RUN(test_trace_against_reference, 2),        RUN(test_trace_against_reference, 3),
-        RUN(test_trace_against_reference, 4),        RUN(test_trace_against_reference, 5),
-        RUN(test_trace_against_reference, 6),        RUN(test_trace_against_reference, 7),
-        cmocka_unit_test(test_each_call_fails_once), cmocka_unit_test(test_calls_go_on_failing),
-    };
-    for (size_t i = 0; i < N_RUN; i++) tests[i].name = runs[i].name;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_CASES(test_vt_shapes, test_trace_against_reference, runs) +
+           cmocka_run_group_tests_name("test_vt_shapes, failing calls", listed_tests, NULL, NULL);
 }

@@ -19,7 +19,7 @@ static family_setup draw_setup(uint64_t round)
                       .n_plane = 2 + (uint32_t)(round % 2),
                       .row_bytes = round % 5 ? 100 : 128,
                       .slice_pages = 1,
-                      .n_seq = FAMILY_MAX_SEQ,
+                      .n_seq = 8,
                       .budget_chunks = round % 4 ? 20 + round % 50 : UINT64_MAX,
                       .low_chunks = round % 3 * 4,
                       .high_chunks = round % 5 < 2 ? 9 : 0,

@@ -167,7 +167,7 @@ static void verify_team(void)
 
 // ---- The operations: on place i, and place j for what is new
 
-static uint32_t prompt[MAX_TOK]; // all tokens are 5
+static uint32_t prompt[MAX_TOK]; // all tokens are 0
 
 static vt_status op_create(uint32_t i, uint32_t j)
 {
@@ -376,9 +376,8 @@ static void sweep_op(op_fn *op, bool out)
     }
 }
 
-static void test_a_failing_call_of_one_rank_changes_none(void **state)
+FX_TEST(test_a_failing_call_of_one_rank_changes_none)
 {
-    (void)state;
     op_fn *const in[] = {op_create,   op_extend,  op_fork, op_truncate, op_match, op_record,
                          op_swap_out, op_prepare, op_step, op_evict,    op_many,  op_budget};
     for (sweep_kind = PLAIN; sweep_kind < N_RIG_KIND; sweep_kind++) {
@@ -448,9 +447,8 @@ static void run_trace(uint32_t n, const uint64_t *budget, rig_kind kind, bool fa
     rig_close();
 }
 
-static void test_ranks_never_differ(void **state)
+FX_TEST(test_ranks_never_differ)
 {
-    (void)state;
     const uint64_t roomy[] = {60, 60, 60}, first_is_poor[] = {14, 40, 60},
                    last_is_poor[] = {50, 40, 13};
     for (int faulty = 0; faulty < 2; faulty++) {
@@ -482,9 +480,8 @@ static void run_soak(uint64_t seed, rig_kind kind, bool faulty)
     rig_close();
 }
 
-static void test_ranks_never_differ_beside_their_mappers(void **state)
+FX_TEST(test_ranks_never_differ_beside_their_mappers)
 {
-    (void)state;
     uint64_t seed = env_or("VT_TEST_SEED", 11), n_round = env_or("VT_TEST_STEPS", 3600) / 300;
     for (uint64_t i = 0; i < n_round; i++)
         run_soak(seed + i, (rig_kind)(i % N_RIG_KIND), i / N_RIG_KIND % 2);
@@ -492,9 +489,8 @@ static void test_ranks_never_differ_beside_their_mappers(void **state)
 
 // ---- Details
 
-static void test_a_match_is_what_all_ranks_have(void **state)
+FX_TEST(test_a_match_is_what_all_ranks_have)
 {
-    (void)state;
     const uint64_t budget[] = {40, 40};
     rig_open(2, budget, PLAIN);
     assert_ok(op_create(0, 0));
@@ -514,9 +510,8 @@ static void test_a_match_is_what_all_ranks_have(void **state)
     rig_close();
 }
 
-static void test_what_a_team_tells_and_forgets_is_of_all_ranks(void **state)
+FX_TEST(test_what_a_team_tells_and_forgets_is_of_all_ranks)
 {
-    (void)state;
     const uint64_t budget[] = {40, 40};
     rig_open(2, budget, PLAIN);
     assert_int_equal(vt_team_n_rank(r.t), 2);
@@ -541,9 +536,8 @@ static void test_what_a_team_tells_and_forgets_is_of_all_ranks(void **state)
     rig_close();
 }
 
-static void test_an_extend_with_a_state_is_taken_back(void **state)
+FX_TEST(test_an_extend_with_a_state_is_taken_back)
 {
-    (void)state;
     const uint64_t budget[] = {40, 40, 9};
     rig_open(3, budget, WITH_STATE);
     assert_ok(op_create(0, 0));
@@ -559,9 +553,8 @@ static void test_an_extend_with_a_state_is_taken_back(void **state)
 }
 
 // What a window passes is gone: no rank lets it pass rows in an extend that another one refuses.
-static void test_an_extend_with_windows_is_taken_back(void **state)
+FX_TEST(test_an_extend_with_windows_is_taken_back)
 {
-    (void)state;
     const uint64_t budget[] = {40, 12};
     rig_open(2, budget, WITH_WINDOWS);
     assert_ok(op_create(0, 0));
@@ -576,9 +569,8 @@ static void test_an_extend_with_windows_is_taken_back(void **state)
     rig_close();
 }
 
-static void test_bad_teams_are_refused(void **state)
+FX_TEST(test_bad_teams_are_refused)
 {
-    (void)state;
     const uint64_t budget[] = {10, 10};
     rig_open(2, budget, PLAIN);
     vt_manager *twice[] = {r.m[0], r.m[0]};
@@ -589,18 +581,4 @@ static void test_bad_teams_are_refused(void **state)
     rig_close();
 }
 
-FX_SUITE(test_vt_team)
-{
-    for (uint32_t i = 0; i < MAX_TOK; i++) prompt[i] = 5;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_failing_call_of_one_rank_changes_none),
-        cmocka_unit_test(test_ranks_never_differ),
-        cmocka_unit_test(test_ranks_never_differ_beside_their_mappers),
-        cmocka_unit_test(test_a_match_is_what_all_ranks_have),
-        cmocka_unit_test(test_what_a_team_tells_and_forgets_is_of_all_ranks),
-        cmocka_unit_test(test_an_extend_with_a_state_is_taken_back),
-        cmocka_unit_test(test_an_extend_with_windows_is_taken_back),
-        cmocka_unit_test(test_bad_teams_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_vt_team)

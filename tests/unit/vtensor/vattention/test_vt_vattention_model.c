@@ -254,20 +254,7 @@ static const va_case runs[] = {
     {"faulty cuda, async", {.cuda = true, .faulty = true, .async = true}, 10},
 };
 
-enum { N_RUN = sizeof runs / sizeof runs[0] };
-
-#define RUN(test, i) cmocka_unit_test_prestate(test, (void *)&runs[i])
-
 FX_SUITE(test_vt_vattention_model)
 {
-    struct CMUnitTest tests[] = {
-        RUN(test_trace_against_reference, 0),  RUN(test_trace_against_reference, 1),
-        RUN(test_trace_against_reference, 2),  RUN(test_trace_against_reference, 3),
-        RUN(test_trace_against_reference, 4),  RUN(test_trace_against_reference, 5),
-        RUN(test_trace_against_reference, 6),  RUN(test_trace_against_reference, 7),
-        RUN(test_trace_against_reference, 8),  RUN(test_trace_against_reference, 9),
-        RUN(test_trace_against_reference, 10), RUN(test_trace_against_reference, 11),
-    };
-    for (size_t i = 0; i < N_RUN; i++) tests[i].name = runs[i].name;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_CASES(test_vt_vattention_model, test_trace_against_reference, runs);
 }
