@@ -1,6 +1,5 @@
 // test_matcher_memory.c - what matchers say they hold is what they have allocated, and a pool
 // bounds it without changing a mask.
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "base/number/rng.h"
@@ -92,17 +91,12 @@ static uint64_t letter_at(size_t i)
 }
 
 // At each place another letter is left out, so that no two places of a text have the same mask.
-static void spell_pattern(int i, fxi_buf *out)
-{
-    for (size_t n = 0; n < 2 * MAX_TEXT; n++)
-        assert_true(fxi_buf_fmt(out, "[^%c]", (char)('a' + (letter_at(n) + 1 + n % 25) % 26)));
-    assert_true(fxi_buf_fmt(out, "%d", i));
-}
-
 static fxi_gram_matcher *make_matcher(int i, fxi_matcher_pool *pool, size_t max_bytes)
 {
     fxi_buf pattern = {0};
-    spell_pattern(i, &pattern);
+    for (size_t n = 0; n < 2 * MAX_TEXT; n++)
+        assert_true(fxi_buf_fmt(&pattern, "[^%c]", (char)('a' + (letter_at(n) + 1 + n % 25) % 26)));
+    assert_true(fxi_buf_fmt(&pattern, "%d", i));
     fxi_gram gram = {0};
     uint32_t node;
     fxi_gram_matcher *g;
@@ -126,9 +120,8 @@ static void follow_token(fxi_gram_matcher *g, size_t n, fxi_match_state *at, uin
     assert_int_equal(fxi_gram_matcher_mask(g, tok, n, at, mask, NULL), FX_OK);
 }
 
-static void test_matchers_know_what_they_hold(void **state)
+FX_TEST(test_matchers_know_what_they_hold)
 {
-    (void)state;
     static uint64_t mask[N_WORD];
     const size_t before = n_held;
     fxi_matcher_pool pool = {0, SIZE_MAX};
@@ -148,9 +141,8 @@ static void test_matchers_know_what_they_hold(void **state)
     assert_int_equal(n_held, before);
 }
 
-static void test_a_pool_bounds_its_matchers(void **state)
+FX_TEST(test_a_pool_bounds_its_matchers)
 {
-    (void)state;
     static uint64_t mask[N_WORD], want[N_WORD];
     fxi_matcher_pool pool = {0, 4 << 20};
     fxi_gram_matcher *g[N_MATCHER], *own = make_matcher(0, NULL, 0);
@@ -177,9 +169,8 @@ static void test_a_pool_bounds_its_matchers(void **state)
 }
 
 // Such a matcher learns little, but it does not follow the whole text anew for each token.
-static void test_a_text_that_takes_all_the_room_is_followed(void **state)
+FX_TEST(test_a_text_that_takes_all_the_room_is_followed)
 {
-    (void)state;
     static uint64_t mask[N_WORD], want[N_WORD];
     fxi_gram_matcher *own = make_matcher(0, NULL, 0), *small = make_matcher(0, NULL, 1);
     fxi_match_state own_at = {0}, at = {0};
@@ -195,12 +186,4 @@ static void test_a_text_that_takes_all_the_room_is_followed(void **state)
     fxi_gram_matcher_free(small);
 }
 
-FX_SUITE(test_matcher_memory)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_matchers_know_what_they_hold),
-        cmocka_unit_test(test_a_pool_bounds_its_matchers),
-        cmocka_unit_test(test_a_text_that_takes_all_the_room_is_followed),
-    };
-    return cmocka_run_group_tests(tests, make_tokens, free_tokens);
-}
+FX_RUN_GROUP(test_matcher_memory, make_tokens, free_tokens)

@@ -9,7 +9,6 @@
 #include "base/text/buf.h"
 #include "base/text/str.h"
 #include "output_parser/output_parser.h"
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #define GOLDEN FX_SOURCE_DIR "/tests/vectors/answers/golden.events"
@@ -114,21 +113,6 @@ static bool run_cut(const golden *g, size_t cut, size_t step)
 
 // ---- the file -----------------------------------------------------------------------------------
 
-static void add_line(fxi_buf *b, fxi_str line)
-{
-    if (b->n) fxi_buf_str(b, "\n");
-    fxi_buf_add(b, line.p, line.n);
-}
-
-// `in` as it is spelled: its lines, with \n at their ends left out where a line ends with a
-// backslash.
-static void add_input(fxi_buf *b, fxi_str line)
-{
-    const bool joined = line.n && line.p[line.n - 1] == '\\';
-    fxi_buf_add(b, line.p, line.n - joined);
-    if (!joined) fxi_buf_str(b, "\n");
-}
-
 static bool read_case(fxi_str *rest, golden *g)
 {
     fxi_str line;
@@ -136,22 +120,22 @@ static bool read_case(fxi_str *rest, golden *g)
     do {
         if (!fxi_str_next_line(rest, &line)) return false;
     } while (line.n < 4 || memcmp(line.p, "=== ", 4) != 0);
-    char open[8] = "";
-    char head[256];
+    char open[8] = "", head[256];
     snprintf(head, sizeof head, "%.*s", (int)line.n, line.p);
     assert_true(sscanf(head, "=== %31s %31s %7s", g->calls, g->reasoning, open) >= 2);
     snprintf(g->name, sizeof g->name, "%.100s", head);
     g->open = !strcmp(open, "open");
-    while (fxi_str_next_line(rest, &line) && !fxi_str_is(line, "---")) add_input(&g->in, line);
-    while (fxi_str_next_line(rest, &line) && line.n) add_line(&g->out, line);
+    while (fxi_str_next_line(rest, &line) && !fxi_str_is(line, "---")) {
+        const bool joined = line.n && line.p[line.n - 1] == '\\'; // no line break after it
+        fxi_buf_add(&g->in, line.p, line.n - joined);
+        if (!joined) fxi_buf_str(&g->in, "\n");
+    }
+    while (fxi_str_next_line(rest, &line) && line.n) {
+        if (g->out.n) fxi_buf_str(&g->out, "\n");
+        fxi_buf_add(&g->out, line.p, line.n);
+    }
     if (g->in.n && g->in.p[g->in.n - 1] == '\n') g->in.n--; // of the last line
     return true;
-}
-
-static void free_case(golden *g)
-{
-    fxi_buf_free(&g->in);
-    fxi_buf_free(&g->out);
 }
 
 static fxi_buf read_golden(void)
@@ -170,9 +154,8 @@ static fxi_buf read_golden(void)
     return b;
 }
 
-static void test_each_golden_answer_is_heard_however_it_is_cut(void **state)
+FX_TEST(test_each_golden_answer_is_heard_however_it_is_cut)
 {
-    (void)state;
     fxi_buf file = read_golden();
     fxi_str rest = {file.p, file.n};
     golden g;
@@ -181,27 +164,22 @@ static void test_each_golden_answer_is_heard_however_it_is_cut(void **state)
         bool same = run_cut(&g, 0, g.in.n + 1) && run_cut(&g, 0, 1);
         for (size_t cut = 1; same && cut < g.in.n; cut++) same = run_cut(&g, cut, g.in.n);
         n_wrong += !same;
-        free_case(&g);
+        fxi_buf_free(&g.in);
+        fxi_buf_free(&g.out);
     }
     assert_true(n > 60);
     assert_int_equal(n_wrong, 0);
     fxi_buf_free(&file);
 }
 
-static bool stands_in(const fxi_buf *file, const char *name)
+FX_TEST(test_every_format_has_golden_answers)
 {
-    char head[64];
-    snprintf(head, sizeof head, "\n=== %s ", name);
-    return strstr(file->p, head) != NULL;
-}
-
-static void test_every_format_has_golden_answers(void **state)
-{
-    (void)state;
     fxi_buf file = read_golden();
-    for (size_t i = 0; fxi_call_format_at(i); i++)
-        if (!stands_in(&file, fxi_call_format_at(i)->name))
-            fail_msg("no golden answer of %s", fxi_call_format_at(i)->name);
+    for (size_t i = 0; fxi_call_format_at(i); i++) {
+        char head[64];
+        snprintf(head, sizeof head, "\n=== %s ", fxi_call_format_at(i)->name);
+        if (!strstr(file.p, head)) fail_msg("no golden answer of %s", fxi_call_format_at(i)->name);
+    }
     fxi_buf_free(&file);
 }
 
@@ -216,9 +194,8 @@ static void assert_no_prefix(const char *format, const char *const *mark, size_t
                 fail_msg("%s: %s begins with %s", format, mark[k], mark[i]);
 }
 
-static void test_no_mark_of_a_place_begins_with_another(void **state)
+FX_TEST(test_no_mark_of_a_place_begins_with_another)
 {
-    (void)state;
     for (size_t i = 0; fxi_call_format_at(i); i++) {
         const fxi_call_format *f = fxi_call_format_at(i);
         const char *between[] = {f->again[0], f->skip[0],  f->skip[1], f->skip[2],
@@ -243,9 +220,8 @@ static const char *reasoning_of(const char *jinja)
     return f ? f->name : "none";
 }
 
-static void test_a_template_chooses_its_format(void **state)
+FX_TEST(test_a_template_chooses_its_format)
 {
-    (void)state;
     assert_string_equal(calls_of("{{ '<tool_call>\\n' }}"), "hermes");
     assert_string_equal(calls_of("<tool_call> <function=a> <parameter=b>"), "qwen3_coder");
     assert_string_equal(calls_of("<tool_call>{name}<arg_key>"), "glm45");
@@ -268,9 +244,8 @@ static void test_a_template_chooses_its_format(void **state)
     assert_null(fxi_reason_format_named("none"));
 }
 
-static void test_the_end_of_a_prompt_opens_reasoning(void **state)
+FX_TEST(test_the_end_of_a_prompt_opens_reasoning)
 {
-    (void)state;
     const fxi_output_spec spec = {.reasoning = fxi_reason_format_named("think")};
     const char open[] = "<|im_start|>assistant\n<think>\n", shut[] = "<think>\n\n</think>\n\n";
     assert_true(fxi_output_parser_opens_reasoning(&spec, open, strlen(open)));
@@ -285,9 +260,8 @@ static bool hear_nothing(void *ud, const fxi_output_event *ev)
     return true;
 }
 
-static void test_it_is_known_whether_an_answer_reasons(void **state)
+FX_TEST(test_it_is_known_whether_an_answer_reasons)
 {
-    (void)state;
     const fxi_output_spec spec = {.reasoning = fxi_reason_format_named("think")};
     fxi_output_parser *a = fxi_output_parser_new(&spec);
     assert_false(fxi_output_parser_is_reasoning(a));
@@ -299,15 +273,4 @@ static void test_it_is_known_whether_an_answer_reasons(void **state)
     fxi_output_parser_free(a);
 }
 
-FX_SUITE(test_output_golden)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_golden_answer_is_heard_however_it_is_cut),
-        cmocka_unit_test(test_every_format_has_golden_answers),
-        cmocka_unit_test(test_no_mark_of_a_place_begins_with_another),
-        cmocka_unit_test(test_a_template_chooses_its_format),
-        cmocka_unit_test(test_the_end_of_a_prompt_opens_reasoning),
-        cmocka_unit_test(test_it_is_known_whether_an_answer_reasons),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_output_golden)

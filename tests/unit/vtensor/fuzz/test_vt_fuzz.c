@@ -4,9 +4,9 @@
 // and states, slices, budget, swap, mapper, a limit on mappings, a backend whose calls fail) and
 // the calls.
 //
-// The environment makes it longer or repeats a failure: VT_FUZZ_SEED (the first), VT_FUZZ_WORLDS
-// (how many seeds), VT_FUZZ_CALLS (of each), VT_FUZZ_S (seconds: seeds until they have passed, each
-// told, since a sanitizer may end the program).
+// The environment makes it longer or repeats a failure: FX_TEST_LONG (five times as many seeds),
+// VT_FUZZ_SEED (the first), VT_FUZZ_WORLDS (how many seeds), VT_FUZZ_CALLS (of each), VT_FUZZ_S
+// (seconds: seeds until they have passed, each told, since a sanitizer may end the program).
 #include "assert_vt.h"
 #include "suite.h"
 
@@ -15,7 +15,7 @@
 
 #include "fuzz_world.h"
 
-enum { N_WORLD = 48, N_CALL = 400, CHECK_EACH = 64 };
+enum { N_WORLD = 20, N_CALL = 400, CHECK_EACH = 64 };
 
 static void run_world(uint64_t seed, uint64_t n_call)
 {
@@ -32,7 +32,8 @@ static void run_world(uint64_t seed, uint64_t n_call)
 
 FX_TEST(test_every_byte_of_every_sequence)
 {
-    uint64_t seed = env_or("VT_FUZZ_SEED", 1), n_world = env_or("VT_FUZZ_WORLDS", N_WORLD);
+    uint64_t seed = env_or("VT_FUZZ_SEED", 1),
+             n_world = env_or("VT_FUZZ_WORLDS", suite_is_long() ? 5 * N_WORLD : N_WORLD);
     uint64_t n_call = env_or("VT_FUZZ_CALLS", N_CALL), n_s = env_or("VT_FUZZ_S", 0);
     time_t end = time(NULL) + (time_t)n_s;
     for (uint64_t k = 0; n_s > 0 ? time(NULL) < end : k < n_world; k++) {

@@ -2,7 +2,8 @@
 // traces, every byte compared, on host and fake, in both layouts, with steps of both kinds, with a
 // backend that fails now and then, and with a device that runs concurrently.
 //
-// VT_TEST_SEED and VT_TEST_STEPS (per trace) can be set in the environment.
+// VT_TEST_SEED and VT_TEST_STEPS (per trace) can be set in the environment; FX_TEST_LONG doubles
+// the steps.
 #include <stdlib.h>
 
 #include "assert_vt.h"
@@ -213,7 +214,7 @@ enum { N_SETUP = sizeof setups / sizeof setups[0], CUDA_PAGES = 16 }; // its gra
 static void run_all(mode m, uint64_t n_step)
 {
     uint64_t seed = env_or("VT_TEST_SEED", 20240507);
-    n_step = env_or("VT_TEST_STEPS", n_step);
+    n_step = env_or("VT_TEST_STEPS", suite_is_long() ? n_step : n_step / 2);
     print_message("seed %llu, %llu steps\n", (unsigned long long)seed, (unsigned long long)n_step);
     for (uint64_t i = 0; i < 2 * N_SETUP; i++) {
         va_setup setup = setups[i / 2];
