@@ -171,6 +171,8 @@ static void test_broken_schemas_are_refused(void **state)
          ""},
         {"{\"type\":\"object\",\"required\":[\"a\"],\"properties\":{\"a\":false}}",
          "nothing matches"},
+        {"{\"const\":true,\"enum\":[false,0,null]}", "nothing matches"},
+        {"{\"const\":[true],\"enum\":[[false],[]]}", "nothing matches"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         gram_machine w;
