@@ -80,6 +80,7 @@ function(fx_suites name)
   add_executable(${name} ${S_SUITES} ${S_SOURCES} ${list})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(${name} PRIVATE test_main ${S_LINK} fx_flags cmocka)
+  target_compile_options(${name} PRIVATE -Wno-unused-parameter) # of tests: the state that cmocka hands them
   list(TRANSFORM S_WRAP PREPEND -Wl,--wrap=)
   target_link_options(${name} PRIVATE ${S_WRAP})
   target_compile_definitions(${name} PRIVATE

@@ -356,7 +356,7 @@ static fx_status find_calibrated(trace_job *j, fx_error *err)
     FX_TRY(open_calibration(j->o->calibration, &j->measured, err));
     j->geometry = &j->measured.geometry;
     j->device = &j->measured.device;
-    if (j->o->cli.kv_memory_bytes > 0) return FX_OK;
+    if (j->o->cli.engine.kv_memory_bytes > 0) return FX_OK;
     return fxi_fail(err, FX_EINVAL, "--calibration needs --kv-memory");
 }
 
@@ -367,8 +367,9 @@ static fx_status find_setting(trace_job *j, fx_error *err)
     j->setting.model = j->geometry->name;
     j->setting.device = j->device->name;
     j->setting.page_bytes = (size_t)o->page_bytes;
-    j->setting.budget_bytes = o->cli.kv_memory_bytes ? o->cli.kv_memory_bytes
-                                                     : fxi_setting_kv_bytes(j->geometry, j->device);
+    j->setting.budget_bytes = o->cli.engine.kv_memory_bytes
+                                  ? o->cli.engine.kv_memory_bytes
+                                  : fxi_setting_kv_bytes(j->geometry, j->device);
     return FX_OK;
 }
 
@@ -379,14 +380,14 @@ static fx_status run_virtually(trace_job *j, fxi_replay_figures *out, fx_error *
     opt.manager = j->setting.manager;
     opt.geometry = j->geometry;
     opt.device = j->device;
-    opt.kv_bytes = o->cli.kv_memory_bytes;
+    opt.kv_bytes = o->cli.engine.kv_memory_bytes;
     opt.page_bytes = (size_t)o->page_bytes;
-    opt.ctx_tok = o->cli.ctx_tok;
-    opt.max_seq = o->cli.max_seq;
-    opt.step_tok = o->cli.step_tok;
-    opt.block_tok = o->cli.kv_block_tok;
-    opt.prefix_pass = o->cli.prefix_pass;
-    opt.swap_bytes = o->cli.swap_bytes;
+    opt.ctx_tok = o->cli.engine.ctx_tok;
+    opt.max_seq = o->cli.engine.max_seq;
+    opt.step_tok = o->cli.engine.step_tok;
+    opt.block_tok = o->cli.engine.kv_block_tok;
+    opt.prefix_pass = o->cli.engine.prefix_pass;
+    opt.swap_bytes = o->cli.engine.swap_bytes;
     opt.load = j->load;
     opt.sample_s = o->timeline ? o->sample_s : 0;
     opt.on_progress = show_progress;
@@ -430,11 +431,11 @@ static fx_status find_model(trace_job *j, fx_error *err)
 {
     if (j->o->cli.trace && strchr(j->o->managers, ','))
         return fxi_fail(err, FX_EINVAL, "--trace: the file holds one run; name one manager (--kv)");
-    const char *slash = strrchr(j->o->cli.model, '/');
-    j->setting.model = slash && slash[1] ? slash + 1 : j->o->cli.model;
+    const char *slash = strrchr(j->o->cli.engine.model_path, '/');
+    j->setting.model = slash && slash[1] ? slash + 1 : j->o->cli.engine.model_path;
     j->setting.device = "this machine";
     j->setting.page_bytes = (size_t)sysconf(_SC_PAGESIZE);
-    j->setting.budget_bytes = j->o->cli.kv_memory_bytes;
+    j->setting.budget_bytes = j->o->cli.engine.kv_memory_bytes;
     return FX_OK;
 }
 
@@ -510,9 +511,9 @@ static int run_job(trace_job *j, fx_status (*setup)(trace_job *j, fx_error *err)
     fx_error err;
     j->load = load_of(j->o);
     j->setting.load = &j->load;
-    j->setting.max_seq = j->o->cli.max_seq;
-    j->setting.block_tok = j->o->cli.kv_block_tok;
-    j->setting.swaps = j->o->cli.swap_bytes > 0;
+    j->setting.max_seq = j->o->cli.engine.max_seq;
+    j->setting.block_tok = j->o->cli.engine.kv_block_tok;
+    j->setting.swaps = j->o->cli.engine.swap_bytes > 0;
     fx_status st = setup(j, &err);
     if (st == FX_OK) st = run_trace(j, &err);
     fx_status closed = close_timeline(j, st == FX_OK ? &err : NULL);
@@ -555,18 +556,18 @@ static const fxi_opt lab_rows[] = {
     {"beams", 0, "N", FXI_OPT_INT, 0, FX_MAX_BEAM, "0", AT(beam_width), BOTH, "width of a beam search (default: sampling)"},
     {"no-prefixes", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(no_prefixes), BOTH, "requests share no prefixes, and none is kept"},
     {"prefix", 0, "N", FXI_OPT_INT, 0, 1 << 20, "0", AT(prefix_tok), BOTH, "tokens of a prefix that all prompts share"},
-    {"ctx", 'c', "N", FXI_OPT_INT, 0, 1 << 24, "0", AT(cli.ctx_tok), REPLAY, "longest sequence in tokens (default: the model's)"},
-    {"kv-memory", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p60, "0", AT(cli.kv_memory_bytes), REPLAY, "memory of the KV cache (default: what the model leaves of the device)"},
-    {"swap", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p60, "0", AT(cli.swap_bytes), REPLAY, "host memory for preempted sequences; 0: none, recompute them"},
+    {"ctx", 'c', "N", FXI_OPT_INT, 0, 1 << 24, "0", AT(cli.engine.ctx_tok), REPLAY, "longest sequence in tokens (default: the model's)"},
+    {"kv-memory", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p60, "0", AT(cli.engine.kv_memory_bytes), REPLAY, "memory of the KV cache (default: what the model leaves of the device)"},
+    {"swap", 0, "SIZE", FXI_OPT_SIZE, 0, 0x1p60, "0", AT(cli.engine.swap_bytes), REPLAY, "host memory for preempted sequences; 0: none, recompute them"},
     {"page", 0, "SIZE", FXI_OPT_SIZE, 4096, 0x1p30, "2M", AT(page_bytes), REPLAY, "page size of the device's memory"},
-    {"max-seq", 0, "N", FXI_OPT_INT, 1, 1 << 14, "256", AT(cli.max_seq), REPLAY, "most sequences to run together"},
-    {"step-tokens", 0, "N", FXI_OPT_INT, 1, 1 << 16, "2048", AT(cli.step_tok), REPLAY, "most tokens to compute in one step"},
+    {"max-seq", 0, "N", FXI_OPT_INT, 1, 1 << 14, "256", AT(cli.engine.max_seq), REPLAY, "most sequences to run together"},
+    {"step-tokens", 0, "N", FXI_OPT_INT, 1, 1 << 16, "2048", AT(cli.engine.step_tok), REPLAY, "most tokens to compute in one step"},
     {"seed", 0, "S", FXI_OPT_U64, 0, 0x1p64, "1", AT(cli.sampling.seed), BOTH, "seed of the random arrival times"},
     {"timeline", 0, "FILE", FXI_OPT_STR, 0, 0, NULL, AT(timeline), BOTH, "write memory and load over time to FILE, as CSV"},
     {"sample", 0, "S", FXI_OPT_FLOAT, 1e-3, 1e6, "1", AT(sample_s), BOTH, "seconds between the rows of --timeline"},
     {"csv", 0, NULL, FXI_OPT_FLAG, 0, 0, NULL, AT(cli.csv), BOTH, "CSV instead of a table"},
-    {"kv-block", 0, "N", FXI_OPT_INT, 0, 1 << 16, "0", AT(cli.kv_block_tok), REPLAY, "least tokens in a unit of that memory (default: chosen by the manager)"},
-    {"prefix-pass", 0, "N", FXI_OPT_INT, -1, 1 << 20, "0", AT(cli.prefix_pass), REPLAY, "how often requests of the same client with more cached tokens may overtake a waiting one; -1: never (default: 16)"},
+    {"kv-block", 0, "N", FXI_OPT_INT, 0, 1 << 16, "0", AT(cli.engine.kv_block_tok), REPLAY, "least tokens in a unit of that memory (default: chosen by the manager)"},
+    {"prefix-pass", 0, "N", FXI_OPT_INT, -1, 1 << 20, "0", AT(cli.engine.prefix_pass), REPLAY, "how often requests of the same client with more cached tokens may overtake a waiting one; -1: never (default: 16)"},
 };
 // clang-format on
 

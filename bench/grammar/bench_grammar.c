@@ -87,17 +87,6 @@ static fxi_gram_matcher *make_form_guide(bench_world *w, const fxi_json *form)
     return guide;
 }
 
-static fxi_ids tokens_of_text(bench_world *w, const fxi_json *text)
-{
-    fxi_ids ids = {0};
-    fx_error err;
-    fxi_buf s = {0};
-    if (!fxi_json_value(&s, text)) die("no memory");
-    if (fxi_vocab_encode(w->vocab, s.p, s.n, 0, &ids, &err)) die("%s: %s", s.p, err.text);
-    fxi_buf_free(&s);
-    return ids;
-}
-
 // What the worker does for a token that was left to it, in microseconds.
 static double wait_for_worker(fxi_gram_matcher *guide, const fxi_ids *ids, size_t n,
                               fxi_match_state *at)
@@ -133,9 +122,13 @@ static fx_status find_mask(bench_world *w, fxi_gram_matcher *guide, const fxi_id
 static fx_status follow_text(bench_world *w, fxi_gram_matcher *guide, const fxi_json *text,
                              form_times *t, fx_error *err)
 {
-    fxi_ids ids = tokens_of_text(w, text);
+    fxi_buf s = {0};
+    fxi_ids ids = {0};
     fxi_match_state at = {0};
     fx_status st = FX_OK;
+    if (!fxi_json_value(&s, text)) die("no memory");
+    if (fxi_vocab_encode(w->vocab, s.p, s.n, 0, &ids, err)) die("%s: %s", s.p, err->text);
+    fxi_buf_free(&s);
     for (size_t i = 0; !st && i < ids.n; i++) {
         st = find_mask(w, guide, &ids, i, &at, t, err);
         const uint32_t id = (uint32_t)ids.id[i];
@@ -157,11 +150,6 @@ static void follow_texts(bench_world *w, fxi_gram_matcher *guide, const fxi_json
         else
             skip_or_die(w, fxi_json_text(fxi_json_get(form, "name")), err.text);
     }
-}
-
-static void add_times(samples *to, const samples *from)
-{
-    for (size_t i = 0; i < from->n; i++) samples_add(to, from->v[i]);
 }
 
 typedef struct form_row {
@@ -206,9 +194,9 @@ static void run_form(bench_world *w, const fxi_json *form, form_times *all)
     t.again = again.first;
     r.stats = fxi_gram_matcher_read(guide);
     print_row(&r, &t);
-    add_times(&all->first, &t.first);
-    add_times(&all->whole, &t.whole);
-    add_times(&all->again, &t.again);
+    samples_join(&all->first, &t.first);
+    samples_join(&all->whole, &t.whole);
+    samples_join(&all->again, &t.again);
     all->n_text += t.n_text;
     all->n_held += t.n_held;
     samples_free(&again.whole);

@@ -1,13 +1,8 @@
 // test_serve_options.c - every option of `serve` reaches the one field of the engine's or the
 // server's options that it is for, and no other. What the fields do is shown by those rooms' tests.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "cli/command.h"
 #include "server/log/log.h"
@@ -161,7 +156,6 @@ static void expect_same(const given *g, const given *before, const wire *w, cons
 static void test_each_option_reaches_its_field_and_no_other(void **state)
 {
     static given before, g;
-    (void)state;
     set_up(&before, 0, NULL);
     for (const wire *w = wires; w < wires + N_WIRE; w++) {
         char name[40];
@@ -186,7 +180,6 @@ static bool is_shown(const char *option)
 
 static void test_no_option_is_left_out(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < fxi_cli_table.n_opt; i++) {
         const fxi_opt *row = &fxi_cli_table.opt[i];
         if (row->commands & FXI_CMD_SERVE && !is_shown(row->name))
@@ -197,7 +190,6 @@ static void test_no_option_is_left_out(void **state)
 static void test_variables_of_opentelemetry_reach_the_server(void **state)
 {
     static given g;
-    (void)state;
     setenv("OTEL_SERVICE_NAME", "name", 1);
     setenv("OTEL_RESOURCE_ATTRIBUTES", "a=b", 1);
     setenv("OTEL_EXPORTER_OTLP_HEADERS", "of all", 1);

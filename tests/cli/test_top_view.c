@@ -1,13 +1,7 @@
 // test_top_view.c - `flexinfer top` without a server or a terminal: snapshots become what is known,
 // and what is known becomes a screen.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "cli/top/top_view.h"
 #include "suite.h"
@@ -74,7 +68,6 @@ static void expect_in(const fxi_top_state *w, const fxi_top_view *v, int n_row, 
 
 static void test_a_whole_screen(void **state)
 {
-    (void)state;
     fxi_top_state w = known();
     const fxi_top_view v = {.url = "http://h:1", .has_no_keys = true};
     expect_drawn(
@@ -99,7 +92,6 @@ static void test_a_whole_screen(void **state)
 // Any size is drawn, down to one cell; a bar with less room than chunks shows most of each part.
 static void test_any_size(void **state)
 {
-    (void)state;
     fxi_top_state w = known();
     fxi_top_view v = {.url = "http://h:1"};
     for (int help = 0; help < 2; help++, v.shows_help = true)
@@ -121,7 +113,6 @@ static void test_any_size(void **state)
 // 80 columns have the budget and all but the last figure of memory, however long they are.
 static void test_long_sizes(void **state)
 {
-    (void)state;
     fxi_top_state w = known();
     const uint64_t bytes = 1023 << 10;
     w.stats.kv_mapped_bytes = w.stats.kv_budget_bytes = w.stats.kv_live_bytes = bytes;
@@ -133,7 +124,6 @@ static void test_long_sizes(void **state)
 
 static void test_sorted_and_scrolled(void **state)
 {
-    (void)state;
     fxi_top_state w = known();
     fxi_top_view v = {.url = "u", .sort = FXI_TOP_BY_prompt, .has_no_keys = true};
     expect_in(&w, &v, 12, "CHUNKS\n9        waiting");
@@ -149,7 +139,6 @@ static void test_sorted_and_scrolled(void **state)
 
 static void test_pause_trouble_and_nothing(void **state)
 {
-    (void)state;
     fxi_top_state w = known(), nothing = {0};
     fxi_top_view v = {.url = "u", .is_paused = true};
     expect_in(&w, &v, 12, "PAUSED\n");
@@ -172,7 +161,6 @@ static void test_pause_trouble_and_nothing(void **state)
 
 static void test_the_next_snapshot(void **state)
 {
-    (void)state;
     fxi_top_state w = known();
     assert_int_equal(w.stats.kv_max_mappings, UINT64_MAX);
     assert_int_equal(
@@ -213,7 +201,6 @@ static void test_the_next_snapshot(void **state)
 // Another process after the first one: nothing of it is left but the memory over time.
 static void test_a_server_that_began_again(void **state)
 {
-    (void)state;
     fxi_top_state w = known();
     assert_int_equal(take(&w, NEXT(1, 100, "\"stats\":{\"n_step\":1},\"requests\":[{\"id\":7}]")),
                      FX_OK);
@@ -226,7 +213,6 @@ static void test_a_server_that_began_again(void **state)
 
 static void test_snapshots_that_are_refused(void **state)
 {
-    (void)state;
     static const char *const bad[] = {
         "",
         "[]",
@@ -264,7 +250,6 @@ static void take_page(fxi_top_state *w, const char *text)
 
 static void test_figures_of_metrics(void **state)
 {
-    (void)state;
     fxi_top_state w = known();
     double first_s, between_s;
     assert_false(fxi_top_time(&w, FXI_TOP_first_token, &first_s));

@@ -43,24 +43,17 @@ int fuzz_schema_run(const uint8_t *data, size_t n_bytes)
     return 0;
 }
 
-bool fuzz_schema_seed(unsigned i, fxi_buf *out)
-{
-    static const char *const seeds[] = {
-        "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\",\"minimum\":-5,"
-        "\"maximum\":"
-        "123},\"b\":{\"enum\":[1,\"x\",null,[{\"k\":1.5}]]}},\"required\":[\"b\",\"z\"],"
-        "\"additionalProperties\":false}",
-        "{\"type\":\"array\",\"prefixItems\":[{\"type\":\"string\",\"maxLength\":3,\"pattern\":"
-        "\"^a|b$\"}],\"items\":{\"$ref\":\"#\"},\"minItems\":1,\"maxItems\":4}",
-        "{\"anyOf\":[{\"type\":[\"null\",\"number\"],\"exclusiveMinimum\":0.25,\"multipleOf\":0.01}"
-        ","
-        "{\"format\":\"date\",\"type\":\"string\"}]}",
-        "{\"$defs\":{\"n\":{\"oneOf\":[{\"type\":\"null\"},{\"type\":\"object\",\"properties\":{"
-        "\"next\":{\"$ref\":\"#/$defs/n\"}}}]}},\"$ref\":\"#/$defs/n\"}",
-        "{\"type\":\"object\",\"patternProperties\":{\"^x\":{\"const\":1},\"y$\":true},"
-        "\"additionalProperties\":{\"type\":\"boolean\"},\"minProperties\":1}",
-        "{\"allOf\":[{\"minimum\":1},{\"maximum\":9.5},{\"multipleOf\":3}],\"type\":\"number\"}",
-        "{\"not\":{}}",
-        "false"};
-    return i < sizeof seeds / sizeof *seeds && fxi_buf_str(out, seeds[i]);
-}
+FUZZ_JSON_SEEDS(
+    fuzz_schema,
+    "{'type':'object','properties':{'a':{'type':'integer','minimum':-5,'maximum':123},"
+    "'b':{'enum':[1,'x',null,[{'k':1.5}]]}},'required':['b','z'],'additionalProperties':false}",
+    "{'type':'array','prefixItems':[{'type':'string','maxLength':3,'pattern':'^a|b$'}],"
+    "'items':{'$ref':'#'},'minItems':1,'maxItems':4}",
+    "{'anyOf':[{'type':['null','number'],'exclusiveMinimum':0.25,'multipleOf':0.01},"
+    "{'format':'date','type':'string'}]}",
+    "{'$defs':{'n':{'oneOf':[{'type':'null'},{'type':'object',"
+    "'properties':{'next':{'$ref':'#/$defs/n'}}}]}},'$ref':'#/$defs/n'}",
+    "{'type':'object','patternProperties':{'^x':{'const':1},'y$':true},"
+    "'additionalProperties':{'type':'boolean'},'minProperties':1}",
+    "{'allOf':[{'minimum':1},{'maximum':9.5},{'multipleOf':3}],'type':'number'}", "{'not':{}}",
+    "false")

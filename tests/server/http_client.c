@@ -165,6 +165,15 @@ void http_reset(int fd)
     close(fd);
 }
 
+void http_leave(int fd)
+{
+    char piece[4096];
+    shutdown(fd, SHUT_WR);
+    while (recv(fd, piece, sizeof piece, 0) > 0) {
+    }
+    close(fd);
+}
+
 void http_reply_free(http_reply *r)
 {
     fxi_buf_free(&r->head);
@@ -183,6 +192,6 @@ http_reply http_call(int port, const char *method, const char *path, const char 
         r = http_read(fd);
     else
         read_head(fd, &r);
-    close(fd);
+    http_leave(fd);
     return r;
 }

@@ -18,6 +18,7 @@ void http_post(int fd, const char *path, const char *body); // keep-alive
 http_reply http_read(int fd);                               // one response, not a byte more
 // Reads the head, then the body until it contains `until`; for streams.
 http_reply http_read_until(int fd, const char *until);
+void http_leave(int fd); // closes, and returns once the server has closed, too
 void http_reset(int fd); // closes with a RST
 void http_reply_free(http_reply *r);
 

@@ -1,13 +1,8 @@
 // test_chrome_trace.c - the flight recorder of a real engine as a Chrome trace: it parses, its
 // slices nest, what begins ends, and nothing of the prompts is in it.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <semaphore.h>
 
 #include "flexinfer/flexinfer.h"
@@ -96,7 +91,6 @@ static fxi_json_doc trace_of(const fx_record *ev, size_t n, uint64_t n_lost)
 
 static void test_no_events(void **state)
 {
-    (void)state;
     fxi_json_doc doc = trace_of(NULL, 0, 0);
     assert_int_equal(fxi_json_array_size(events_of(doc.root)), 4); // names
     fxi_json_doc_free(&doc);
@@ -105,7 +99,6 @@ static void test_no_events(void **state)
 // The ring has dropped the beginnings, and the ends are still to come.
 static void test_what_is_cut_says_so(void **state)
 {
-    (void)state;
     const fx_record ev[] = {
         {.kind = FX_RECORD_step_end, .at_us = 10},
         {.kind = FX_RECORD_admit, .at_us = 20, .request = 3},
@@ -130,7 +123,6 @@ static void test_what_is_cut_says_so(void **state)
 // Kinds that a later engine may know.
 static void test_unknown_kinds_are_left_out(void **state)
 {
-    (void)state;
     const fx_record ev = {.kind = 255, .at_us = 1, .request = 1};
     fxi_json_doc doc = trace_of(&ev, 1, 0);
     assert_int_equal(fxi_json_array_size(events_of(doc.root)), 4);
@@ -173,7 +165,6 @@ static void run_request(fx_engine *eng, int n_choice)
 // The last event of a request comes before the state that ends it: the second one may be cut.
 static void test_an_engine_opens_in_a_viewer(void **state)
 {
-    (void)state;
     fx_engine *eng;
     fxi_buf b = {0};
     const fx_options opt = {.model_path = MODEL, .n_thread = 1, .kv_memory_bytes = 16 << 20};

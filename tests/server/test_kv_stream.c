@@ -1,15 +1,9 @@
 // test_kv_stream.c - subscribers of /kv/stream: a text is made once for all of them, slow readers
 // get the newest one once they are ready, and the engine is told the cost; /kv/snapshot.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "base/system/clock.h"
 #include "server/fake_snapshots.h"
@@ -120,7 +114,6 @@ static void shares_among(int n)
 
 static void test_a_text_is_made_once_for_all(void **state)
 {
-    (void)state;
     shares_among(1);
     shares_among(4);
     shares_among(FXI_MAX_SUBSCRIBER);
@@ -129,7 +122,6 @@ static void test_a_text_is_made_once_for_all(void **state)
 // A newcomer gets the text that there is, and shares what follows.
 static void test_a_newcomer_gets_the_newest_text(void **state)
 {
-    (void)state;
     fixture f = fixture_open((fxi_server_options){0});
     int fd[2];
     subscribe_all(&f, fd, 1);
@@ -149,7 +141,6 @@ static void test_a_newcomer_gets_the_newest_text(void **state)
 // Once all have left, the text is not given to whoever subscribes next.
 static void test_an_old_text_is_not_sent(void **state)
 {
-    (void)state;
     fixture f = fixture_open((fxi_server_options){0});
     int fd[1];
     subscribe_all(&f, fd, 1);
@@ -170,7 +161,6 @@ static void test_an_old_text_is_not_sent(void **state)
 
 static void test_more_subscribers_are_refused(void **state)
 {
-    (void)state;
     fixture f = fixture_open((fxi_server_options){0});
     int fd[FXI_MAX_SUBSCRIBER];
     subscribe_all(&f, fd, FXI_MAX_SUBSCRIBER);
@@ -185,7 +175,6 @@ static void test_more_subscribers_are_refused(void **state)
 // again.
 static void test_a_slow_reader_skips(void **state)
 {
-    (void)state;
     fixture f = fixture_open((fxi_server_options){0});
     int fd[2];
     subscribe_all(&f, fd, 2);
@@ -209,7 +198,6 @@ static void test_a_slow_reader_skips(void **state)
 
 static void test_a_poll_waits_for_a_snapshot(void **state)
 {
-    (void)state;
     fixture f = fixture_open((fxi_server_options){0});
     const int fd = http_open(f.port);
     http_send(fd, "GET /kv/snapshot HTTP/1.1\r\nHost: localhost\r\n\r\n");
@@ -225,7 +213,6 @@ static void test_a_poll_waits_for_a_snapshot(void **state)
 // The engine is told all of it: workers' time, and bytes as time.
 static void test_the_engine_is_told_the_cost(void **state)
 {
-    (void)state;
     fixture f = fixture_open((fxi_server_options){0});
     int fd[4];
     const uint64_t before_us = fake_snapshots_counts().charged_us;

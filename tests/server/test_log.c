@@ -1,12 +1,8 @@
 // test_log.c - lines arrive whole and in order, and a reader that does not read holds nobody up.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -22,7 +18,7 @@ static fxi_log *open_log(int fd, size_t ring_bytes)
 {
     fxi_log *log;
     fx_error err;
-    if (fxi_log_open(fd, ring_bytes, NULL, &log, &err) != FX_OK) fail_msg("%s", err.text);
+    if (fxi_log_open(fd, ring_bytes, false, &log, &err) != FX_OK) fail_msg("%s", err.text);
     return log;
 }
 
@@ -71,7 +67,6 @@ static void test_lines_of_many_threads_arrive_whole(void **state)
     int fd[2];
     writer w[N_WRITER];
     fxi_buf text = {0};
-    (void)state;
     FILE *file = tmpfile();
     fd[1] = fileno(file);
     fxi_log *log = open_log(fd[1], 0);
@@ -134,7 +129,6 @@ static void test_a_pipe_that_nobody_reads_holds_nobody_up(void **state)
     static const char line[] = "0123456789012345678901234567890123456789";
     int fd[2], n_added = N;
     fxi_buf text = {0};
-    (void)state;
     make_full_pipe(fd);
     fxi_log *log = open_log(fd[1], RING);
     for (int i = 0; i < N; i++) fxi_log_add(log, line);
@@ -159,7 +153,6 @@ static void test_a_pipe_that_nobody_reads_holds_nobody_up(void **state)
 static void test_a_blocked_log_can_be_closed(void **state)
 {
     int fd[2];
-    (void)state;
     assert_int_equal(pipe2(fd, O_CLOEXEC), 0);
     fxi_log *log = open_log(fd[1], 0);
     for (int i = 0; i < 20000; i++) fxi_log_add(log, "0123456789012345678901234567890123456789");
@@ -170,7 +163,6 @@ static void test_a_blocked_log_can_be_closed(void **state)
 static void test_a_reader_that_has_gone_ends_nothing(void **state)
 {
     int fd[2];
-    (void)state;
     signal(SIGPIPE, SIG_IGN);
     assert_int_equal(pipe2(fd, O_CLOEXEC), 0);
     close(fd[0]);

@@ -1,13 +1,8 @@
 // test_metrics.c - /metrics after a scripted run over the fake engine: every count is exact.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-#include <cmocka.h>
 
 #include "base/system/clock.h"
 #include "server/fake_engine.h"
@@ -119,7 +114,6 @@ static void test_a_scripted_run_is_counted_exactly(void **state)
         "server_workers_busy 0",
         "server_held_refusals_total 0",
     };
-    (void)state;
     fixture f = begin();
     call(&f, "POST", TEXT, "{\"prompt\":\"count 5\"}", 200);
     call(&f, "POST", TEXT, "{\"prompt\":\"count 30\"}", 200); // 16 tokens
@@ -135,7 +129,6 @@ static void test_a_scripted_run_is_counted_exactly(void **state)
 
 static void test_the_page_has_its_type_and_head_works(void **state)
 {
-    (void)state;
     fixture f = begin();
     http_reply r = http_call(f.port, "HEAD", "/metrics", NULL);
     assert_int_equal(r.status, 200);
@@ -150,7 +143,6 @@ static void test_the_page_has_its_type_and_head_works(void **state)
 // for, and a help text that needs no escapes.
 static void test_the_table_keeps_the_rules_of_names(void **state)
 {
-    (void)state;
     for (int i = 0; i < fxi_n_metric; i++) {
         const fxi_metric *m = &fxi_metric_table[i];
         const size_t n = strlen(m->name);
@@ -165,7 +157,6 @@ static void test_the_table_keeps_the_rules_of_names(void **state)
 
 static void test_the_process_is_what_the_system_says(void **state)
 {
-    (void)state;
     fxi_process p;
     fxi_process_read(&p);
     const double now_s = (double)time(NULL);

@@ -1,12 +1,7 @@
 // test_serve_allocation.c - every allocation of the server and the engine under it fails once, and
 // once together with all later ones: from the body of a request to its last token. See
 // allocation_sweep.h; nothing leaks (ASan checks), and the KV cache holds nothing at the end.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "server/allocation_sweep.h"
 #include "suite.h"
@@ -73,13 +68,11 @@ static void sweep_engine(bool and_later)
 
 static void test_answers_survive_each_failed_allocation(void **state)
 {
-    (void)state;
     sweep_engine(false);
 }
 
 static void test_answers_survive_when_memory_stays_short(void **state)
 {
-    (void)state;
     sweep_engine(true);
 }
 
@@ -105,7 +98,6 @@ static bool try_open(long at, bool and_later)
 
 static void test_a_load_survives_failed_allocations(void **state)
 {
-    (void)state;
     long n[2] = {0};
     while (try_open(n[0], false)) n[0]++;
     while (try_open(n[1], true)) n[1]++;

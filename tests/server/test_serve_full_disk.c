@@ -2,16 +2,11 @@
 // again, and every client gets the answer that it gets alone. pwrite, which the linker wraps, finds
 // no space.
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "flexinfer/flexinfer.h"
 #include "server/http_client.h"
@@ -59,7 +54,6 @@ static char *read_text(int fd)
 
 static void test_a_full_disk_costs_time_only(void **state)
 {
-    (void)state;
     fx_options opt = fx_options_default();
     fx_engine *eng;
     fxi_server *srv;

@@ -1,14 +1,9 @@
 // test_server_admission.c - which clients and pages may use the server, under which names, and what
 // one client can learn of another: hosts, origins, keys, tenants, priorities.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "server/server_fixture.h"
 #include "suite.h"
@@ -58,7 +53,6 @@ static void test_pages_of_other_sites_are_refused(void **state)
     static const char *const evil[] = {"https://evil.example", "null", "http://localhost:1",
                                        "http://localhost.evil.example", "file://"};
     char headers[256];
-    (void)state;
     fixture f = fixture_open((fxi_server_options){0});
     for (size_t i = 0; i < sizeof evil / sizeof evil[0]; i++) {
         snprintf(headers, sizeof headers, "Host: localhost:%d\r\nOrigin: %s\r\n", f.port, evil[i]);
@@ -77,7 +71,6 @@ static void test_pages_that_are_named_may_use_the_server(void **state)
 {
     static const char *const pages[] = {"https://chat.example,https://b.example:8443"};
     static const char from[] = "Host: localhost\r\nOrigin: https://chat.example\r\n";
-    (void)state;
     fixture f = fixture_open((fxi_server_options){.cors = {pages, 1}});
     http_reply r = ask(&f, TEXT, from, SAY);
     assert_int_equal(r.status, 200);
@@ -102,7 +95,6 @@ static void test_a_browser_is_told_what_it_may_send(void **state)
                                     "Access-Control-Request-Method: POST\r\n"
                                     "Access-Control-Request-Headers: authorization, x-any\r\n"
                                     "Access-Control-Request-Private-Network: true\r\n";
-    (void)state;
     fixture f = fixture_open((fxi_server_options){.cors = {pages, 1}, .api_key = "sk-1"});
     http_reply r = ask(&f, "OPTIONS " TEXT, ask_first, NULL);
     assert_int_equal(r.status, 204);
@@ -122,7 +114,6 @@ static void test_a_browser_is_told_what_it_may_send(void **state)
 static void test_names_that_were_rebound_are_refused(void **state)
 {
     static const char *const names[] = {"llm.example"};
-    (void)state;
     fixture f = fixture_open((fxi_server_options){.hosts = {names, 1}});
     expect(ask(&f, TEXT, "Host: evil.example\r\n", SAY), 403, "Connection: close",
            "host_not_allowed");
@@ -160,7 +151,6 @@ static void test_without_a_key_only_probes_are_answered(void **state)
     static const char *const open[] = {"GET /health", "GET /ready"};
     static const char *const shut[] = {"GET /", "GET /v1/models", "GET /stats", "GET /metrics"};
     static const char none[] = "Host: localhost\r\n";
-    (void)state;
     fixture f = fixture_open((fxi_server_options){.api_key = "sk-1"});
     for (size_t i = 0; i < sizeof shut / sizeof shut[0]; i++) {
         expect(ask(&f, shut[i], none, NULL), 401, "WWW-Authenticate: Bearer", "invalid_api_key");
@@ -181,7 +171,6 @@ static void test_without_a_key_only_probes_are_answered(void **state)
 
 static void test_metrics_are_open_by_option(void **state)
 {
-    (void)state;
     fixture f = fixture_open((fxi_server_options){.api_key = "sk-1", .open_metrics = true});
     expect(ask(&f, "GET /metrics", "Host: localhost\r\n", NULL), 200, NULL, "flexinfer_");
     expect(ask(&f, "GET /stats", "Host: localhost\r\n", NULL), 401, NULL, NULL);
@@ -192,7 +181,6 @@ static void test_keys_are_replaced_while_the_server_runs(void **state)
 {
     int n_key = 0;
     fx_error err;
-    (void)state;
     const char *file = write_key_file("ann sk-old\n");
     fixture f = fixture_open((fxi_server_options){.key_file = file});
     const int kept = http_open(f.port); // a connection of before has no rights of its own
@@ -228,7 +216,6 @@ static const char *domain_of(const fixture *f, int fd, const char *headers, cons
 static void test_each_tenant_has_a_cache_of_its_own(void **state)
 {
     char ann[64], bob[64], ann_2[64], salted[64];
-    (void)state;
     const char *file = write_key_file("ann sk-ann\nbob sk-bob\nann sk-ann-2\n");
     fixture f = fixture_open((fxi_server_options){.key_file = file});
     const int fd = http_open(f.port);
@@ -257,7 +244,6 @@ static void test_without_keys_caches_are_shared_as_the_option_says(void **state)
         {FXI_ISOLATE_NONE, true, "anonymous//"},
     };
     char a[64], again[64], b[64];
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         fixture f = fixture_open((fxi_server_options){.isolate = rows[i].by});
         const int one = http_open(f.port), two = http_open(f.port);
@@ -279,7 +265,6 @@ static void test_without_keys_caches_are_shared_as_the_option_says(void **state)
 
 static void test_a_priority_is_within_what_the_key_may(void **state)
 {
-    (void)state;
     const char *file = write_key_file("low sk-low\nhigh sk-high priority=5\n");
     fixture f = fixture_open((fxi_server_options){.key_file = file});
     expect(ask(&f, TEXT, AS("sk-low"), PRIORITY("-1")), 403, NULL, "priority_not_allowed");
@@ -295,7 +280,6 @@ static void test_a_priority_is_within_what_the_key_may(void **state)
 
 static void test_without_keys_a_priority_is_raised_by_option_only(void **state)
 {
-    (void)state;
     for (int allow = 0; allow < 2; allow++) {
         fixture f = fixture_open((fxi_server_options){.allow_priority = allow});
         expect(ask(&f, TEXT, "Host: localhost\r\n", PRIORITY("-1")), allow ? 200 : 403, NULL, NULL);
@@ -309,7 +293,6 @@ static void test_without_keys_a_priority_is_raised_by_option_only(void **state)
 
 static void test_a_prompt_is_kept_within_what_the_key_may(void **state)
 {
-    (void)state;
     const char *file = write_key_file("low sk-low\nhigh sk-high priority=5\nops sk-ops admin\n");
     fixture f = fixture_open((fxi_server_options){.key_file = file});
     expect(ask(&f, TEXT, AS("sk-low"), KEEP("1")), 403, NULL, "\"param\":\"keep_priority\"");

@@ -2,14 +2,9 @@
 // later ones: from its start to its stop, on every thread, over a fake engine. See
 // allocation_sweep.h; nothing leaks (ASan checks).
 #include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "server/allocation_sweep.h"
 #include "server/fake_engine.h"
@@ -126,13 +121,11 @@ static void sweep_rows(bool and_later)
 
 static void test_requests_survive_each_failed_allocation(void **state)
 {
-    (void)state;
     sweep_rows(false);
 }
 
 static void test_requests_survive_when_memory_stays_short(void **state)
 {
-    (void)state;
     sweep_rows(true);
 }
 
@@ -170,7 +163,6 @@ static bool try_start(long at, bool and_later)
 
 static void test_start_and_stop_survive_failed_allocations(void **state)
 {
-    (void)state;
     long n[2] = {0};
     while (try_start(n[0], false)) n[0]++;
     while (try_start(n[1], true)) n[1]++;

@@ -1,8 +1,5 @@
 // test_server_bytes.c - what waits is bounded in bytes, and what takes long holds nobody up: half
 // sent bodies, huge requests, deaf readers, a busy tokenizer.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +7,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <pthread.h>
 
 #include "base/system/clock.h"
@@ -25,7 +21,6 @@
 // limit, and small requests still have room.
 static void test_half_sent_bodies_are_bounded(void **state)
 {
-    (void)state;
     int fd[150];
     fixture f =
         fixture_open((fxi_server_options){.max_queue_bytes = 16 * MIB, .max_body_bytes = MIB});
@@ -137,7 +132,6 @@ static size_t longest_run(const fxi_body *first)
 // connection's buffer holds, though one thread reads them.
 static void test_bodies_are_read_in_turns(void **state)
 {
-    (void)state;
     fixture f = fixture_open((fxi_server_options){0});
     turns.n = 0, turns.begun = turns.released = false, turns.is_on = true;
     const int a = begin_filled(&f);
@@ -162,7 +156,6 @@ static void test_bodies_are_read_in_turns(void **state)
 // A chunked body is charged as it comes.
 static void test_chunked_bodies_are_bounded(void **state)
 {
-    (void)state;
     static char piece[1001];
     fixture f = fixture_open((fxi_server_options){.max_queue_bytes = MIB, .max_body_bytes = MIB});
     int fd[4];
@@ -204,7 +197,6 @@ static size_t resident_bytes(void)
 // names them. All of it is charged for as long as the request runs.
 static void test_stop_strings_are_charged(void **state)
 {
-    (void)state;
     enum { N = 8, STOP_BYTES = 1000 };
     char stop[N * (STOP_BYTES + 8)], *at = stop;
     at += sprintf(at, "{\"prompt\":\"stuck\",\"stop\":[");
@@ -225,7 +217,6 @@ static void test_stop_strings_are_charged(void **state)
 // Logprobs of prompts, an echo and ids are kept until the answer is whole, charged as they come.
 static void test_what_a_reply_keeps_is_charged(void **state)
 {
-    (void)state;
     enum { N_TOK = 3000, PROB_BYTES = 40 };
     char *body = huge_body("{\"prompt\":\"gate 2 ", "x",
                            "\",\"echo\":true,\"logprobs\":5,\"prompt_logprobs\":5}", N_TOK + 80);
@@ -247,7 +238,6 @@ static void test_what_a_reply_keeps_is_charged(void **state)
 // that fit, with an outcome that does not.
 static void test_outcomes_are_charged(void **state)
 {
-    (void)state;
     char *chat =
         huge_body("{\"messages\":[{\"role\":\"user\",\"content\":\"", "text", "\"}]}", MIB);
     char *text = huge_body("{\"prompt\":\"", "text", "\"}", MIB / 2);
@@ -301,7 +291,6 @@ static void wait_resident(size_t most)
 // would be gigabytes, stays within the limit, and goes back to where it was.
 static void test_huge_requests_leave_nothing(void **state)
 {
-    (void)state;
     enum { N_CLIENT = 8, LIMIT_MIB = 48 };
     char *body[] = {
         huge_body("{\"prompt\":\"say a\",\"stop\":\"", "stop", "\"}", 4 * MIB),
@@ -346,7 +335,6 @@ static void test_huge_requests_leave_nothing(void **state)
 // before each one alone does.
 static void test_unread_answers_are_bounded(void **state)
 {
-    (void)state;
     enum { N = 24 };
     int fd[N];
     fixture f =
@@ -376,7 +364,6 @@ static void test_unread_answers_are_bounded(void **state)
 // While large prompts are being tokenized, small requests, streams and /health are served.
 static void test_large_work_holds_nobody_up(void **state)
 {
-    (void)state;
     enum { N = 8 };
     int fd[N];
     char *large = huge_body("{\"prompt\":\"grind", " 1", "\"}", 200000);
@@ -409,7 +396,6 @@ static void test_large_work_holds_nobody_up(void **state)
 // the engine.
 static void test_hang_up_before_submission(void **state)
 {
-    (void)state;
     fixture f = fixture_open((fxi_server_options){.n_worker = 1});
     int busy = http_open(f.port), queued = http_open(f.port), last = http_open(f.port);
     http_post(busy, TEXT, "{\"prompt\":\"grind\",\"stream\":true}");
@@ -443,7 +429,6 @@ static void *stop_server(void *srv)
 // A stop does not lose what waits for a worker, and does not wait for it longer than it must.
 static void test_stop_while_work_waits(void **state)
 {
-    (void)state;
     fixture f = fixture_open((fxi_server_options){.n_worker = 1, .grace_s = 30});
     int busy = http_open(f.port), queued = http_open(f.port);
     http_post(busy, TEXT, "{\"prompt\":\"grind\"}");
@@ -481,7 +466,6 @@ void __wrap_fxi_heap_trim(void)
 // one still runs, and not again and again.
 static void test_heap_is_trimmed_when_idle(void **state)
 {
-    (void)state;
     fixture f = fixture_open((fxi_server_options){0});
     int stuck = http_open(f.port);
     http_post(stuck, TEXT, "{\"prompt\":\"stuck\"}");

@@ -1,16 +1,9 @@
 // test_server_endpoints.c - what is served beside completions and chats: models, tokens, templates,
 // embeddings, and what only an admin may do.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "base/json/json.h"
-#include <cmocka.h>
 
 #include "server/server_fixture.h"
 #include "suite.h"
@@ -23,7 +16,6 @@ static fixture f;
 
 static int open_once(void **state)
 {
-    (void)state;
     FILE *keys = fopen(KEY_FILE, "w");
     assert_non_null(keys);
     fputs("root sk-root admin\nann sk-ann\n", keys);
@@ -36,7 +28,6 @@ static int open_once(void **state)
 
 static int close_once(void **state)
 {
-    (void)state;
     fixture_close(&f);
     unlink(KEY_FILE);
     return 0;
@@ -53,7 +44,6 @@ static void expect_get(const char *path, const char *want)
 
 static void test_models(void **state)
 {
-    (void)state;
     expect_get("/v1/models", "{\"object\":\"list\",\"data\":[{\"id\":\"m\",\"object\":\"model\",");
     expect_get("/v1/models/m", "\"max_model_len\":4096,\"root\":\"m\",\"parent\":null}");
     fxi_buf b = fixture_call(&f, "GET", "/v1/models/x", NULL, 404);
@@ -63,7 +53,6 @@ static void test_models(void **state)
 
 static void test_what_is_served(void **state)
 {
-    (void)state;
     expect_get("/props", "\"generates\":true,\"embeds\":true,\"embedding_length\":8");
     expect_get("/props", "\"default_generation_settings\":{\"n_ctx\":4096}");
     expect_get("/tokenizer_info", "{\"bos_token\":\"<s>\",\"eos_token\":null,");
@@ -87,7 +76,6 @@ static void expect_unavailable(const char *path)
 // What the fake engine's recorder holds.
 static void test_trace(void **state)
 {
-    (void)state;
     expect_get("/admin/trace", "\"events\":10,\"lost_events\":7},");
     expect_get("/admin/trace", "\"name\":\"match\",\"ts\":1007.500,\"dur\":2.500,");
     expect_get("/admin/trace", "\"name\":\"step\",\"ts\":1020.000,\"dur\":1000,\"args\":{"
@@ -102,7 +90,6 @@ static void test_trace(void **state)
 
 static void test_lost_device(void **state)
 {
-    (void)state;
     fake_engine_lose_device(f.eng, true);
     expect_unavailable("/health");
     expect_unavailable("/ready");
@@ -115,7 +102,6 @@ static void test_lost_device(void **state)
 
 static void test_tokenize(void **state)
 {
-    (void)state;
     fixture_expect(
         &f, "/tokenize", "{\"prompt\":\"ab\"}",
         "{\"count\":3,\"max_model_len\":4096,\"tokens\":[256,97,98],\"token_strs\":null}");
@@ -140,14 +126,12 @@ static void test_tokenize(void **state)
 static void test_tokenize_of_a_long_text(void **state)
 {
     char body[6000];
-    (void)state;
     snprintf(body, sizeof body, "{\"prompt\":\"%05000d\"}", 0);
     fixture_expect_in(&f, "/tokenize", body, 200, "{\"count\":5001,");
 }
 
 static void test_detokenize(void **state)
 {
-    (void)state;
     fixture_expect(&f, "/detokenize", "{\"tokens\":[256,97,258,263]}",
                    "{\"prompt\":\"<s>a b<eot>\",\"content\":\"<s>a b<eot>\"}");
     fixture_expect(&f, "/detokenize", "{\"tokens\":[256,97],\"skip_special_tokens\":true}",
@@ -159,7 +143,6 @@ static void test_detokenize(void **state)
 
 static void test_apply_template(void **state)
 {
-    (void)state;
     fixture_expect_in(&f, "/apply-template",
                       "{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}", 200,
                       "{\"prompt\":\"");
@@ -170,7 +153,6 @@ static void test_apply_template(void **state)
 
 static void test_embeddings(void **state)
 {
-    (void)state;
     // "a" is 97 and BOS 256: the count of bytes 1 modulo 8 is 1.
     fixture_expect(&f, EMBED, "{\"input\":\"a\",\"normalize\":false}",
                    "{\"object\":\"list\",\"data\":[{\"object\":\"embedding\",\"index\":0,"
@@ -199,7 +181,6 @@ static void test_embeddings_that_are_refused(void **state)
         {"{\"input\":\"a\",\"truncate_prompt_tokens\":5}", "\"code\":\"unsupported_parameter\""},
     };
     char body[800];
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         fixture_expect_in(&f, EMBED, rows[i].body, 400, rows[i].want);
     snprintf(body, sizeof body, "{\"input\":\"%0600d\"}", 0);
@@ -208,7 +189,6 @@ static void test_embeddings_that_are_refused(void **state)
 
 static void test_a_model_does_what_it_can(void **state)
 {
-    (void)state;
     fixture g = fixture_open((fxi_server_options){0});
     fake_engine_abilities(g.eng, true, false);
     fixture_expect_in(&g, EMBED, "{\"input\":\"a\"}", 400, "\"param\":\"model\"");
@@ -239,7 +219,6 @@ static void test_admin_endpoints_need_an_admin(void **state)
         {"POST", "/wake_up", ""},
         {"GET", "/is_sleeping", NULL},
     };
-    (void)state;
     fixture open = fixture_open((fxi_server_options){0}); // without keys
     fixture ann = f;
     ann.key = "sk-ann";
@@ -265,7 +244,6 @@ static void expect_status(const fixture *of, const char *path, int status)
 // With keys an admin's; without keys anyone's.
 static void test_who_may_watch(void **state)
 {
-    (void)state;
     fixture open = fixture_open((fxi_server_options){0});
     fixture nobody = f, ann = f;
     nobody.key = NULL;
@@ -284,7 +262,6 @@ static void test_who_may_watch(void **state)
 
 static void test_cache_and_budget(void **state)
 {
-    (void)state;
     expect_get("/admin/cache", "\"mapped_bytes\":123456789012");
     fixture_expect(&f, "/admin/cache/clear", "{}", "{\"status\":\"ok\"}");
     fixture_expect(&f, "/reset_prefix_cache", "", "{\"status\":\"ok\"}");
@@ -312,7 +289,6 @@ static void expect_no_slots(void)
 
 static void test_slots_and_abort(void **state)
 {
-    (void)state;
     expect_no_slots();
     fixture mine = f;
     const int fd = http_open(f.port);
@@ -338,7 +314,6 @@ static void test_slots_and_abort(void **state)
 
 static void test_limits_are_told(void **state)
 {
-    (void)state;
     expect_get("/limits", "{\"max_model_len\":4096,\"max_choices\":1024,\"max_logprobs\":20,"
                           "\"max_body_bytes\":8388608,");
     expect_get("/kv", "\"mapped_bytes\":123456789012");
@@ -347,7 +322,6 @@ static void test_limits_are_told(void **state)
 // Asleep, the server refuses requests for the engine, and nothing else, until it is woken.
 static void test_sleep(void **state)
 {
-    (void)state;
     const int n_cleared = fake_engine_counts(f.eng).n_cleared;
     fixture_expect(&f, "/sleep", "", "{\"is_sleeping\":true}");
     assert_int_equal(fake_engine_counts(f.eng).n_cleared, n_cleared + 1);
@@ -367,7 +341,6 @@ static void test_sleep(void **state)
 static void test_other_paths_are_named(void **state)
 {
     static const char *const paths[] = {"/v1/rerank", "/v1/messages/batches", "/v1/audio/speech"};
-    (void)state;
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
         fixture_expect_in(&f, paths[i], "{}", 404, paths[i]);
 }
@@ -387,7 +360,6 @@ static void test_control_tokens_of_prompts(void **state)
          false},
     };
     enum { BOS = 256, EOT = 263 };
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         fxi_buf b = fixture_post(&f, rows[i].path, rows[i].body, 200);
         fxi_buf_free(&b);
@@ -405,7 +377,6 @@ static void test_control_tokens_of_prompts(void **state)
 
 static void test_retain(void **state)
 {
-    (void)state;
     fixture_expect(&f, RETAIN, "{\"prompt\":[\"abc\",\"d\"],\"keep_seconds\":60}",
                    "{\"object\":\"list\",\"data\":[{\"object\":\"cache.prefix\",\"index\":0,"
                    "\"tokens\":4,\"cached_tokens\":0},{\"object\":\"cache.prefix\",\"index\":1,"
@@ -422,7 +393,6 @@ static void test_retain(void **state)
 
 static void test_abort(void **state)
 {
-    (void)state;
     const int fd = http_open(f.port);
     http_send(fd,
               "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer sk-ann\r\n"
@@ -443,7 +413,6 @@ static void test_abort(void **state)
 
 static void test_operators_choose(void **state)
 {
-    (void)state;
     fixture g = fixture_open((fxi_server_options){
         .max_logprobs = 2, .refuse_excess = true, .cut_first = true, .processed_logprobs = true});
     fixture_expect_in(&g, "/v1/completions", "{\"prompt\":\"say a\",\"logprobs\":2}", 200,
@@ -479,7 +448,6 @@ static void keep_line(void *ud, const char *line)
 static void test_unknown_fields_are_logged(void **state)
 {
     fxi_buf lines = {0};
-    (void)state;
     fixture g = fixture_open((fxi_server_options){.log = keep_line, .log_ud = &lines});
     fixture_expect_in(&g, "/v1/completions",
                       "{\"prompt\":\"say a\",\"store\":true,\"dear diary\":1,\"top_k\":2}", 200,

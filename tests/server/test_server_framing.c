@@ -2,15 +2,10 @@
 // of them is served, the connection ends, and what follows on it is not taken for a request.
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "server/waits.h"
 #include "suite.h"
@@ -83,7 +78,6 @@ static void test_lengths_that_leave_a_doubt_are_refused(void **state)
         {"beyond 64 bits", LENGTH("Content-Length: 18446744073709551617\r\n"), 413},
         {"beyond the limit", LENGTH("Content-Length: 9223372036854775807\r\n"), 413},
     };
-    (void)state;
     CHECK_ROWS(rows);
 }
 
@@ -114,7 +108,6 @@ static void test_codings_that_leave_a_doubt_are_refused(void **state)
                "Connection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n" CHUNKS),
          400},
     };
-    (void)state;
     CHECK_ROWS(rows);
 }
 
@@ -150,7 +143,6 @@ static void test_lines_that_hide_something_are_refused(void **state)
         {"a name of two words", LINE("X A: b\r\nContent-Length: 18\r\n"), 400},
         {"a name with a bracket", LINE("X(A: b\r\nContent-Length: 18\r\n"), 400},
     };
-    (void)state;
     CHECK_ROWS(rows);
 }
 
@@ -174,7 +166,6 @@ static void test_request_lines_and_hosts_that_are_none_are_refused(void **state)
         {"two Hosts", BYTES("GET /health HTTP/1.1\r\n" HOST HOST "\r\n"), 400},
         {"two Hosts that differ", BYTES("GET /health HTTP/1.1\r\n" HOST "Host: b\r\n\r\n"), 400},
     };
-    (void)state;
     CHECK_ROWS(rows);
 }
 
@@ -193,7 +184,6 @@ static void test_chunks_that_are_none_are_refused(void **state)
         {"more than its size", CHUNK("11\r\n" SAY "\r\n0\r\n\r\n"), 400},
         {"less than its size", CHUNK("14\r\n" SAY "\r\n0\r\n\r\n"), 400},
     };
-    (void)state;
     CHECK_ROWS(rows);
 }
 
@@ -210,7 +200,6 @@ static void test_pipelined_requests_are_answered_in_order(void **state)
         "9;name=value\r\n{\"prompt\"\r\n9\r\n:\"say b\"}\r\n0\r\nX-Trailer: c\r\n\r\n" POST HOST
             TYPE "Content-Length: 018\r\n\r\n{\"prompt\":\"say c\"}" POST HOST TYPE
         "transfer-encoding:Chunked\r\n\r\n12\r\n{\"prompt\":\"say d\"}\r\n0\r\n\r\n" NEXT;
-    (void)state;
     fixture f = fixture_open((fxi_server_options){0});
     const int fd = http_open(f.port);
     send_raw(fd, BYTES(all));
@@ -227,7 +216,6 @@ static void test_a_head_may_arrive_in_pieces(void **state)
 {
     static const char head[] = POST HOST TYPE "X-Empty:\r\nX-Blank: \t \r\nX-Text: a b\tc\r\n"
                                               "Cookie: a=b; c=\"d\"\r\nContent-Length: 18\r\n\r\n";
-    (void)state;
     fixture f = fixture_open((fxi_server_options){0});
     const int fd = http_open(f.port);
     const int one = 1;

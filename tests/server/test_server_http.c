@@ -1,15 +1,11 @@
 // test_server_http.c - the server over the fake engine, with clients that behave, that misbehave,
 // and that leave.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <pthread.h>
 
 #include "base/system/clock.h"
@@ -89,7 +85,6 @@ static const struct plain_row {
 
 static void test_plain(void **state)
 {
-    (void)state;
     fixture f = fixture_open((fxi_server_options){.model_id = "fake"});
     for (size_t i = 0; i < sizeof plain_rows / sizeof plain_rows[0]; i++)
         expect_reply(
@@ -103,7 +98,6 @@ static void test_plain(void **state)
 // The engine gets what the client asked for.
 static void test_request_fields(void **state)
 {
-    (void)state;
     fixture f = fixture_open((fxi_server_options){0});
     expect_reply(
         http_call(f.port, "POST", TEXT,
@@ -130,7 +124,6 @@ static void test_request_fields(void **state)
 
 static void test_headers(void **state)
 {
-    (void)state;
     fixture f = fixture_open((fxi_server_options){0});
     http_reply r = http_call(f.port, "POST", TEXT, "{\"prompt\":\"full\"}");
     assert_true(has(&r.head, "Retry-After: 1\r\n") && has(&r.head, "application/json"));
@@ -164,7 +157,6 @@ static char *long_prompt(size_t n)
 
 static void test_limits(void **state)
 {
-    (void)state;
     fixture f = fixture_open((fxi_server_options){.max_body_bytes = 100000});
     char *fits = long_prompt(99000), *large = long_prompt(200000), *huge = long_prompt(900000);
     expect_reply(http_call(f.port, "POST", TEXT, fits), 400, "context_length_exceeded");
@@ -205,7 +197,6 @@ static void test_content_types(void **state)
         {"Content-Type: multipart/form-data; boundary=x", 415},
         {"Content-Type: application/json\r\nContent-Encoding: gzip", 415},
     };
-    (void)state;
     fixture f = fixture_open((fxi_server_options){0});
     int fd = http_open(f.port); // all on one connection
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -221,7 +212,6 @@ static void test_content_types(void **state)
 
 static void test_expect_continue(void **state)
 {
-    (void)state;
     fixture f = fixture_open((fxi_server_options){.max_body_bytes = 1000});
     int fd = http_open(f.port);
     http_send(
@@ -246,7 +236,6 @@ static void test_expect_continue(void **state)
 
 static void test_keep_alive(void **state)
 {
-    (void)state;
     fixture f = fixture_open((fxi_server_options){0});
     int fd = http_open(f.port);
     for (int i = 0; i < 20; i++) {
@@ -267,7 +256,6 @@ static void test_keep_alive(void **state)
 
 static void test_chunked_body(void **state)
 {
-    (void)state;
     fixture f = fixture_open((fxi_server_options){.max_body_bytes = 1000});
     int fd = http_open(f.port);
     http_send(fd, "POST " TEXT " HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
@@ -307,7 +295,6 @@ static void test_golden_stream(void **state)
         "{\"index\":0,\"delta\":{},\"logprobs\":null,\"finish_reason\":\"stop\"}],\"usage\":null}"
         "\n\n" HEAD "],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":1,\"total_tokens\":8,"
         "\"prompt_tokens_details\":{\"cached_tokens\":0}}}\n\ndata: [DONE]\n\n";
-    (void)state;
     fixture f = fixture_open((fxi_server_options){.model_id = "m"});
     http_reply r = http_call(f.port, "POST", CHAT,
                              "{\"messages\":[{\"role\":\"user\",\"content\":\"say Hi\"}],"
@@ -322,7 +309,6 @@ static void test_golden_stream(void **state)
 
 static void test_stream_error(void **state)
 {
-    (void)state;
     fixture f = fixture_open((fxi_server_options){0});
     http_reply r = http_call(f.port, "POST", TEXT, "{\"prompt\":\"fail 2\",\"stream\":true}");
     assert_int_equal(r.status, 200);
@@ -337,7 +323,6 @@ static void test_stream_error(void **state)
 // A token is sent before the next one has been made.
 static void test_stream_sends_each_token(void **state)
 {
-    (void)state;
     fixture f = fixture_open((fxi_server_options){0});
     int fd = http_open(f.port);
     http_post(fd, TEXT, "{\"prompt\":\"gate 3\",\"stream\":true}");
@@ -352,7 +337,6 @@ static void test_stream_sends_each_token(void **state)
 
 static void test_ping(void **state)
 {
-    (void)state;
     fixture f = fixture_open((fxi_server_options){.ping_s = 0.05});
     int fd = http_open(f.port);
     http_post(fd, TEXT, "{\"prompt\":\"stuck\",\"stream\":true}");
@@ -367,7 +351,6 @@ static void test_ping(void **state)
 
 static void test_slow_reader(void **state)
 {
-    (void)state;
     fixture f = fixture_open((fxi_server_options){.max_out_bytes = 1 << 20});
     int fd = http_open(f.port);
     http_post(fd, TEXT, "{\"prompt\":\"flood 100000\",\"max_tokens\":100000,\"stream\":true}");
@@ -402,7 +385,6 @@ static void test_hang_up(void **state)
         {"{\"prompt\":[\"stuck\",\"slow 999999 5\",\"stuck\"],\"n\":3,\"stream\":true}", NULL,
          true},
     };
-    (void)state;
     fixture f = fixture_open((fxi_server_options){0});
     int other = http_open(f.port); // lives through all of it
     http_post(other, TEXT, "{\"prompt\":\"gate 60\",\"max_tokens\":999}");
@@ -433,7 +415,6 @@ static void test_hang_up(void **state)
 // If one prompt of a batch is refused, the others are cancelled.
 static void test_batch_refused(void **state)
 {
-    (void)state;
     fixture f = fixture_open((fxi_server_options){0});
     expect_reply(http_call(f.port, "POST", TEXT, "{\"prompt\":[\"stuck\",\"stuck\",\"full\"]}"),
                  429, "queue_full");
@@ -482,7 +463,6 @@ static void *work(void *ud)
 
 static void test_many(void **state)
 {
-    (void)state;
     fixture f = fixture_open((fxi_server_options){0});
     worker w[16];
     for (int i = 0; i < 16; i++) {
@@ -503,7 +483,6 @@ static void test_many(void **state)
 
 static void test_stop(void **state)
 {
-    (void)state;
     fixture f = fixture_open((fxi_server_options){.grace_s = PATIENCE_S});
     int idle = http_open(f.port), whole = http_open(f.port), fresh = http_open(f.port);
     int stream = http_open(f.port), half = http_open(f.port);
@@ -535,7 +514,6 @@ static void test_stop(void **state)
 // for too long, which would be 60 seconds.
 static void test_stop_with_a_deaf_client(void **state)
 {
-    (void)state;
     fixture f = fixture_open((fxi_server_options){.grace_s = 0.05});
     int deaf = http_open(f.port);
     http_post(deaf, TEXT, "{\"prompt\":\"flood 40\",\"max_tokens\":40,\"stream\":true}");
@@ -553,7 +531,6 @@ static void test_stop_with_a_deaf_client(void **state)
 // each time.
 static void test_stop_at_once(void **state)
 {
-    (void)state;
     for (int i = 0; i < 400; i++) {
         fixture f = fixture_open((fxi_server_options){0});
         int fd = http_open(f.port);
@@ -566,7 +543,6 @@ static void test_stop_at_once(void **state)
 
 static void test_engine_closes_first(void **state)
 {
-    (void)state;
     fixture f = fixture_open((fxi_server_options){.grace_s = PATIENCE_S});
     int fd = http_open(f.port), late = http_open(f.port);
     http_post(fd, TEXT, "{\"prompt\":\"stuck\"}");
@@ -594,7 +570,6 @@ static void test_listen_errors(void **state)
          FX_EIO,
          "cannot listen on 203.0.113.7:9: Cannot assign requested address"},
     };
-    (void)state;
     fx_engine *eng = fake_engine_new();
     fxi_server *srv;
     fx_error err;
@@ -608,7 +583,6 @@ static void test_listen_errors(void **state)
 
 static void test_busy_port(void **state)
 {
-    (void)state;
     fixture f = fixture_open((fxi_server_options){0});
     fxi_server *srv;
     fx_error err;
@@ -624,7 +598,6 @@ static void test_busy_port(void **state)
 
 static void test_ipv6(void **state)
 {
-    (void)state;
     fx_engine *eng = fake_engine_new();
     fxi_server_options opt = {.host = "::1"};
     fxi_server *srv;

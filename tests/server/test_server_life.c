@@ -1,17 +1,12 @@
 // test_server_life.c - before the model is loaded, while the server drains, and under TLS.
 #include <arpa/inet.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
 #include <pthread.h>
@@ -28,7 +23,6 @@
 static void test_while_the_model_loads_probes_say_so(void **state)
 {
     static const char *const get[] = {"/health", "/ready", "/v1/models", "/stats", "/metrics"};
-    (void)state;
     fixture f = {.eng = fake_engine_new()};
     fx_error err;
     const fxi_server_options opt = {.model_id = "m"};
@@ -54,7 +48,6 @@ static void test_while_the_model_loads_probes_say_so(void **state)
 
 static void test_a_server_may_end_before_it_has_a_model(void **state)
 {
-    (void)state;
     fxi_server *srv;
     fx_error err;
     assert_int_equal(fxi_server_open(&(fxi_server_options){0}, &srv, &err), FX_OK);
@@ -84,7 +77,6 @@ static void *run_drain(void *ud)
 // Running answers end as they would have; what comes meanwhile is refused, and probes tell.
 static void test_a_drain_lets_answers_end(void **state)
 {
-    (void)state;
     fixture f = fixture_open((fxi_server_options){0});
     const int whole = http_open(f.port), stream = http_open(f.port), kept = http_open(f.port);
     http_post(whole, TEXT, "{\"prompt\":\"gate 2\"}");
@@ -117,7 +109,6 @@ static void test_a_drain_lets_answers_end(void **state)
 
 static void test_a_drain_has_a_deadline(void **state)
 {
-    (void)state;
     fixture f = fixture_open((fxi_server_options){0});
     const int fd = http_open(f.port);
     http_post(fd, TEXT, "{\"prompt\":\"stuck\"}");
@@ -134,7 +125,6 @@ static void test_a_drain_has_a_deadline(void **state)
 
 static void test_an_idle_server_drains_at_once(void **state)
 {
-    (void)state;
     fixture f = fixture_open((fxi_server_options){0});
     const int idle = http_open(f.port);
     http_post(idle, TEXT, SAY);
@@ -182,7 +172,6 @@ static int make_files(void **state)
     gnutls_x509_crt_t crt;
     gnutls_x509_privkey_t key;
     gnutls_datum_t pem;
-    (void)state;
     close(mkstemp(cert_file)), close(mkstemp(key_file));
     gnutls_x509_crt_init(&crt);
     gnutls_x509_privkey_init(&key);
@@ -200,7 +189,6 @@ static int make_files(void **state)
 
 static int remove_files(void **state)
 {
-    (void)state;
     return unlink(cert_file) + unlink(key_file);
 }
 
@@ -268,7 +256,6 @@ static fxi_server_options tls_options(void)
 
 static void test_tls_serves_answers_and_streams(void **state)
 {
-    (void)state;
     fixture f = fixture_open(tls_options());
     tls_client c;
     const int st = tls_open(&c, f.port, "NORMAL");
@@ -296,7 +283,6 @@ static fx_status ask_over_tls(int port, const char *host, const char *ca_file, f
 
 static void test_our_own_client_speaks_tls(void **state)
 {
-    (void)state;
     fixture f = fixture_open(tls_options());
     fxi_http_answer a;
     fx_error err;
@@ -319,7 +305,6 @@ static void expect_refusal(int port, const char *host, const char *ca_file, cons
 // Another name than the certificate's, another authority, no TLS at all, and a file without one.
 static void test_our_own_client_trusts_only_its_authorities(void **state)
 {
-    (void)state;
     fixture f = fixture_open(tls_options()), plain = fixture_open((fxi_server_options){0});
     expect_refusal(f.port, "127.0.0.1", cert_file, "is not trusted: ");
     expect_refusal(f.port, "localhost", other_file, "is not trusted: ");
@@ -332,7 +317,6 @@ static void test_our_own_client_trusts_only_its_authorities(void **state)
 // A client that leaves is seen through TLS, too, while its connection is suspended.
 static void test_a_hang_up_is_seen_through_tls(void **state)
 {
-    (void)state;
     fixture f = fixture_open(tls_options());
     tls_client c;
     assert_true(tls_open(&c, f.port, "NORMAL") >= 0);
@@ -349,7 +333,6 @@ static void test_a_hang_up_is_seen_through_tls(void **state)
 
 static void test_old_versions_of_tls_and_plain_text_are_refused(void **state)
 {
-    (void)state;
     fixture f = fixture_open(tls_options());
     tls_client c;
     assert_true(tls_open(&c, f.port, "NORMAL:-VERS-ALL:+VERS-TLS1.1:+VERS-TLS1.0") < 0);
@@ -366,7 +349,6 @@ static void test_old_versions_of_tls_and_plain_text_are_refused(void **state)
 // A client that connects and never shakes hands holds a place no longer than any other.
 static void test_a_handshake_has_a_deadline(void **state)
 {
-    (void)state;
     fxi_server_options opt = tls_options();
     opt.header_timeout_s = 0.1;
     fixture f = fixture_open(opt);
@@ -391,7 +373,6 @@ static void test_files_that_are_no_certificate_are_refused(void **state)
         {key_file, key_file, FX_EINVAL, "TLS cannot be used with"},
         {"/dev/zero", key_file, FX_EINVAL, "/dev/zero: "},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const fxi_server_options opt = {.tls_cert = rows[i].cert, .tls_key = rows[i].key};
         fxi_server *srv;

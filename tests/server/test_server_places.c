@@ -1,10 +1,6 @@
 // test_server_places.c - connections that take places and time: how many there may be, which ones
 // make room, and how long a request may take to arrive.
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +10,6 @@
 #include <unistd.h>
 
 #include <arpa/inet.h>
-#include <cmocka.h>
 
 #include "base/system/clock.h"
 #include "server/guard/places.h"
@@ -91,7 +86,6 @@ static bool is_closed(const fxi_place *p)
 // of the head; a request that is being answered has none.
 static void test_each_phase_has_its_deadline(void **state)
 {
-    (void)state;
     begin_table(100, 0);
     fxi_place *fresh = enter_as("203.0.113.1", FXI_PHASE_FRESH);
     fxi_place *head = enter_as("203.0.113.2", FXI_PHASE_FRESH);
@@ -118,7 +112,6 @@ static void test_each_phase_has_its_deadline(void **state)
 // have not sent their request; one that is being answered never does.
 static void test_those_that_do_no_work_make_room(void **state)
 {
-    (void)state;
     begin_table(3, 0);
     fxi_place *busy = enter_as("203.0.113.1", FXI_PHASE_BUSY);
     fxi_place *head = enter_as("203.0.113.2", FXI_PHASE_HEAD);
@@ -138,7 +131,6 @@ static void test_those_that_do_no_work_make_room(void **state)
 // first: newcomers from other addresses are not hurt.
 static void test_the_busiest_address_makes_room_first(void **state)
 {
-    (void)state;
     begin_table(4, 0);
     fxi_place *alone = enter_as("203.0.113.9", FXI_PHASE_FRESH);
     for (int i = 0; i < 3; i++, table.now_s++) enter_as("198.51.100.1", FXI_PHASE_FRESH);
@@ -150,7 +142,6 @@ static void test_the_busiest_address_makes_room_first(void **state)
 
 static void test_an_address_has_so_many_places(void **state)
 {
-    (void)state;
     begin_table(100, 2);
     for (int i = 0; i < 2; i++) enter_as("203.0.113.1", FXI_PHASE_BUSY);
     assert_int_equal(enter_as("203.0.113.1", FXI_PHASE_FRESH)->refused, 429);
@@ -164,7 +155,6 @@ static void test_an_address_has_so_many_places(void **state)
 // By default the limit is not for programs of this machine, a proxy among them.
 static void test_this_machine_is_spared(void **state)
 {
-    (void)state;
     for (int spare = 0; spare < 2; spare++) {
         begin_table(100, 1);
         table.ps.spare_loopback = spare;
@@ -198,7 +188,6 @@ static void await_served(const fixture *f)
 // Whoever sends a byte now and then holds a place for so long and no longer.
 static void test_a_head_that_trickles_is_cut(void **state)
 {
-    (void)state;
     fixture f = fixture_open((fxi_server_options){.header_timeout_s = 0.2});
     const int silent = http_open(f.port), slow = http_open(f.port);
     http_send(slow, "GET /health HTTP/1.1\r\nHost: localhost\r\n");
@@ -217,7 +206,6 @@ static void test_a_head_that_trickles_is_cut(void **state)
 
 static void test_a_body_that_trickles_is_cut(void **state)
 {
-    (void)state;
     fixture f = fixture_open((fxi_server_options){.body_timeout_s = 0.2});
     const int slow = http_open(f.port);
     http_send(slow, HALF_BODY);
@@ -237,7 +225,6 @@ static void test_a_body_that_trickles_is_cut(void **state)
 // limit.
 static void test_answers_have_no_deadline(void **state)
 {
-    (void)state;
     fixture f = fixture_open(
         (fxi_server_options){.header_timeout_s = 0.1, .body_timeout_s = 0.1, .ping_s = 0.05});
     const int fd = http_open(f.port);
@@ -255,7 +242,6 @@ static void test_answers_have_no_deadline(void **state)
 
 static void test_an_idle_connection_is_closed(void **state)
 {
-    (void)state;
     fixture f = fixture_open((fxi_server_options){.idle_timeout_s = 1});
     const int fd = http_open(f.port);
     http_post(fd, TEXT, "{\"prompt\":\"say a\"}");
@@ -269,7 +255,6 @@ static void test_many_trickling_clients_shut_nobody_out(void **state)
 {
     enum { N = 200 };
     int fd[N];
-    (void)state;
     fixture f = fixture_open((fxi_server_options){.max_conn = 16});
     for (int i = 0; i < N; i++) {
         fd[i] = http_open(f.port);
@@ -285,7 +270,6 @@ static void test_many_trickling_clients_shut_nobody_out(void **state)
 static void test_beyond_all_places_a_client_is_told(void **state)
 {
     int fd[4];
-    (void)state;
     fixture f = fixture_open((fxi_server_options){.max_conn = 4});
     for (int i = 0; i < 4; i++) {
         fd[i] = http_open(f.port);
@@ -309,7 +293,6 @@ static void test_beyond_all_places_a_client_is_told(void **state)
 static void test_beyond_its_places_an_address_is_told(void **state)
 {
     int fd[2];
-    (void)state;
     fixture f = fixture_open((fxi_server_options){.max_conn = 100, .max_per_address = 2});
     for (int i = 0; i < 2; i++) {
         fd[i] = http_open(f.port);
@@ -328,7 +311,6 @@ static void test_beyond_its_places_an_address_is_told(void **state)
 // Where no file is free for a connection, it waits in the queue of the listening socket.
 static void test_without_a_free_file_a_client_waits(void **state)
 {
-    (void)state;
     struct rlimit before, none;
     fixture f = fixture_open((fxi_server_options){0});
     expect_served(&f);
@@ -367,7 +349,6 @@ static void test_a_hang_up_in_any_phase_frees_its_place(void **state)
         {"{\"prompt\":\"stuck\",\"stream\":true}", NULL, true},
         {"{\"prompt\":\"slow 999999 1\",\"max_tokens\":999999,\"stream\":true}", NULL, true},
     };
-    (void)state;
     // As many places as one client takes: the next one is served only once the place is free.
     fixture f = fixture_open((fxi_server_options){.max_conn = 2});
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)

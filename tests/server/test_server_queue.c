@@ -1,15 +1,11 @@
 // test_server_queue.c - the queue in front of the workers, over HTTP: clients take turns whatever
 // their connections, a client that leaves takes its work and its bytes along, and large answers are
 // work, too.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <pthread.h>
 
 #include "base/system/clock.h"
@@ -24,7 +20,6 @@
 // The only worker is busy: work that waits for it goes with its client, at once.
 static void test_hang_up_drops_queued_work(void **state)
 {
-    (void)state;
     enum { N = 6 };
     int fd[N];
     char *large = huge_body("{\"prompt\":\"", "1 ", "\"}", MIB);
@@ -78,7 +73,6 @@ static void expect_victim_second(fixture *f, int busy, const int *fd, int n)
 
 static void test_connections_of_an_address_take_one_turn(void **state)
 {
-    (void)state;
     enum { N = 7 };
     int fd[N];
     fixture f = fixture_open((fxi_server_options){.n_worker = 1});
@@ -97,7 +91,6 @@ static void test_connections_of_an_address_take_one_turn(void **state)
 static void test_keys_of_a_tenant_take_one_turn(void **state)
 {
     static const char *const keys[] = {"a1", "a2", "a3", "a4", "bob"};
-    (void)state;
     enum { N = 5 };
     int fd[N];
     char name[] = "/tmp/test_server_queue.XXXXXX";
@@ -151,7 +144,6 @@ static void wait_done(const fixture *f, uint64_t n)
 
 static void test_large_answers_are_made_by_a_worker(void **state)
 {
-    (void)state;
     char *body = many_texts();
     fixture f = fixture_open((fxi_server_options){.n_worker = 2});
     int fd = begin_embedding(&f, body);
@@ -171,7 +163,6 @@ static void test_large_answers_are_made_by_a_worker(void **state)
 // There is no room for the answer when it is to be made: it is not made.
 static void test_large_answers_are_charged_first(void **state)
 {
-    (void)state;
     enum { LIMIT = 8 };
     char *body = many_texts();
     fixture f = fixture_open((fxi_server_options){.max_queue_bytes = LIMIT * MIB});
@@ -195,7 +186,6 @@ static void test_large_answers_are_charged_first(void **state)
 // A client leaves while its answer waits to be made.
 static void test_large_answers_that_nobody_waits_for(void **state)
 {
-    (void)state;
     char *body = many_texts();
     fixture f = fixture_open((fxi_server_options){.n_worker = 1, .grace_s = 30});
     int fd = begin_embedding(&f, body), busy = http_open(f.port);
@@ -221,7 +211,6 @@ static void *stop_server(void *srv)
 
 static void test_stop_while_an_answer_waits_to_be_made(void **state)
 {
-    (void)state;
     char *body = many_texts();
     pthread_t stopper;
     fixture f = fixture_open((fxi_server_options){.n_worker = 1, .grace_s = 30});
@@ -285,7 +274,6 @@ static void read_slowly(bool stream)
 
 static void test_slow_readers_are_cut_off(void **state)
 {
-    (void)state;
     read_slowly(true);
     read_slowly(false);
 }

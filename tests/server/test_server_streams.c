@@ -1,14 +1,8 @@
 // test_server_streams.c - the tokens of a stream on their way to its reader: whole, in order, and
 // bounded in time where the reader stalls.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "base/system/clock.h"
 #include "server/http/http.h"
@@ -47,7 +41,6 @@ static int count_in(const char *text, const char *what)
 // Chunks are for those who asked with HTTP/1.1.
 static void test_stream_of_an_old_client_has_no_chunks(void **state)
 {
-    (void)state;
     fixture f = fixture_open((fxi_server_options){0});
     fxi_buf b = call_raw(f.port, "1.0", "");
     const char *body = strstr(b.p, "\r\n\r\n");
@@ -67,7 +60,6 @@ static void test_stream_of_an_old_client_has_no_chunks(void **state)
 
 static void test_streams_follow_each_other_on_a_connection(void **state)
 {
-    (void)state;
     fixture f = fixture_open((fxi_server_options){0});
     const int fd = http_open(f.port);
     for (int k = 0; k < 15; k++) {
@@ -129,7 +121,6 @@ static const fxi_server_options roomy = {.max_out_bytes = 64 * MIB, .max_queue_b
 
 static void test_stalled_reader_gets_the_whole_stream(void **state)
 {
-    (void)state;
     fixture f = fixture_open(roomy);
     const int fd = begin_stalled(&f, N_BIG);
     http_reply r = http_read(fd);
@@ -148,7 +139,6 @@ static void test_stalled_reader_gets_the_whole_stream(void **state)
 // What came while the socket was full leaves once it is not, though no token follows.
 static void test_stalled_reader_gets_what_came_meanwhile(void **state)
 {
-    (void)state;
     fxi_server_options opt = roomy;
     opt.ping_s = 1e6; // nothing else wakes the stream
     fixture f = fixture_open(opt);
@@ -166,7 +156,6 @@ static void test_stalled_reader_gets_what_came_meanwhile(void **state)
 
 static void test_stalled_reader_that_leaves_is_forgotten(void **state)
 {
-    (void)state;
     fixture f = fixture_open(roomy);
     http_reset(begin_stalled(&f, N_BIG));
     wait_nothing_held(&f);
@@ -177,7 +166,6 @@ static void test_stalled_reader_that_leaves_is_forgotten(void **state)
 
 static void test_stalled_reader_that_stays_is_cut_off(void **state)
 {
-    (void)state;
     fxi_server_options opt = roomy;
     opt.read_timeout_s = 0.2;
     fixture f = fixture_open(opt);
@@ -194,7 +182,6 @@ static void test_stalled_reader_that_stays_is_cut_off(void **state)
 // A stop gives it the time that it gives to all, and no more.
 static void test_stop_with_a_stalled_reader(void **state)
 {
-    (void)state;
     fxi_server_options opt = roomy;
     opt.grace_s = 0.05;
     fixture f = fixture_open(opt);
@@ -216,7 +203,6 @@ static void *stop_server(void *ud)
 
 static void test_stop_waits_for_a_reader_that_goes_on(void **state)
 {
-    (void)state;
     fxi_server_options opt = roomy;
     pthread_t stopper;
     opt.grace_s = WAIT_S;

@@ -1,12 +1,6 @@
 // test_snapshot_json.c - every figure and every row of a snapshot is in its JSON.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "server/endpoint/endpoint.h"
 #include "suite.h"
@@ -18,7 +12,6 @@ static void expect_in(const char *text, const char *part)
 
 static void test_everything_is_written(void **state)
 {
-    (void)state;
     static const fx_chunk_run chunk[] = {{0, 3, 0, FX_CHUNK_spare},
                                          {FX_SWAP_CHUNK, 1, 1, FX_CHUNK_swapped}};
     static const fx_span span[] = {{7, 1, 90, 0, 2, 1}, {8, 0, 5, 2, 0, 0}};
@@ -71,7 +64,6 @@ static void test_everything_is_written(void **state)
 
 static void test_an_empty_snapshot(void **state)
 {
-    (void)state;
     const fx_snapshot s = {.number = 1, .manager = "m"};
     fxi_buf b = {0};
     assert_true(fxi_snapshot_json(&b, &s));

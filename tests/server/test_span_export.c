@@ -1,13 +1,8 @@
 // test_span_export.c - spans of requests: who a request belongs to, what is told of it, and a
 // collector that is slow, refuses or is not there.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
@@ -54,7 +49,6 @@ static void note_event(int kind, uint64_t request, uint64_t at_us)
 
 static void test_a_valid_traceparent(void **state)
 {
-    (void)state;
     fxi_trace_context c = {0};
     assert_true(fxi_trace_context_read(PARENT, &c));
     assert_int_equal(c.trace_id[0], 0x4b);
@@ -71,7 +65,6 @@ static void test_a_valid_traceparent(void **state)
 
 static void test_invalid_traceparents_begin_a_trace(void **state)
 {
-    (void)state;
     static const char *const bad[] = {
         "",
         "00",
@@ -102,7 +95,6 @@ static void test_invalid_traceparents_begin_a_trace(void **state)
 
 static void test_what_is_not_sampled_has_no_span(void **state)
 {
-    (void)state;
     assert_null(
         fxi_trace_span_begin("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00", NULL));
     fxi_trace_span *s = fxi_trace_span_begin(PARENT, "rojo=1,congo=2");
@@ -183,7 +175,6 @@ static void expect_times(const fxi_json *span, const char *name, const char *fro
 
 static void test_a_request_and_its_phases(void **state)
 {
-    (void)state;
     fxi_trace_span *s = make_span();
     fxi_json_doc v = written(s, NULL);
     const fxi_json *root = span_of(v.root, 0);
@@ -216,7 +207,6 @@ static void test_a_request_and_its_phases(void **state)
 
 static void test_preemptions_are_children(void **state)
 {
-    (void)state;
     fxi_preempts *p = calloc(1, sizeof *p);
     n_event = 0;
     note_event(FX_RECORD_admit, 5, 2000);
@@ -253,7 +243,6 @@ static void test_preemptions_are_children(void **state)
 
 static void test_lists_of_pairs(void **state)
 {
-    (void)state;
     const char *list = " a = b ,,=x,c,d=e%2Cf%3d , g=%zz,h=%00,i=,Host=x,bad name=x,j=a\tb";
     static const char *const want[][2] = {{"a", "b"},    {"d", "e,f="},     {"i", ""},
                                           {"Host", "x"}, {"bad name", "x"}, {"j", "a\tb"}};
@@ -272,7 +261,6 @@ static void test_lists_of_pairs(void **state)
 // The name of the service: given, in the list, or none.
 static void test_attributes_of_the_process(void **state)
 {
-    (void)state;
     static const struct {
         const char *name, *resource, *want;
     } rows[] = {{"svc", "a=b,service.name=x", "svc"},
@@ -297,7 +285,6 @@ static void test_attributes_of_the_process(void **state)
 // The server's faults are errors; those of clients have a type and no status.
 static void test_errors(void **state)
 {
-    (void)state;
     static const struct {
         int status;
         const char *code, *type;
@@ -322,7 +309,6 @@ static void test_errors(void **state)
 
 static void test_what_a_collector_did_not_take(void **state)
 {
-    (void)state;
     char why[64];
     static const struct {
         const char *body;
@@ -462,7 +448,6 @@ static void wait_until_counted(fxi_spans *x, uint64_t n, fxi_spans_counts *c)
 
 static void test_tried_again_until_it_is_taken(void **state)
 {
-    (void)state;
     static const char *const answers[] = {BUSY, "HTTP/1.1 429 Slow\r\nContent-Length: 0\r\n\r\n",
                                           "garbage\r\n\r\n", OK("{}"), NULL};
     collector c;
@@ -482,7 +467,6 @@ static void test_tried_again_until_it_is_taken(void **state)
 
 static void test_what_is_refused_is_not_tried_again(void **state)
 {
-    (void)state;
     static const char *const answers[] = {
         "HTTP/1.1 400 Bad\r\nContent-Length: 0\r\n\r\n",
         OK("{\"partialSuccess\":{\"rejectedSpans\":\"1\",\"errorMessage\":\"bad\\nid\"}}"), NULL};
@@ -507,7 +491,6 @@ static void test_what_is_refused_is_not_tried_again(void **state)
 // Nobody answers: requests go on, the ring drops what it cannot hold, a batch is given up.
 static void test_a_silent_collector_holds_nobody_up(void **state)
 {
-    (void)state;
     static const char *const silent[] = {NULL};
     enum { N = FXI_SPANS_RING + FXI_SPANS_BATCH + 500 };
     collector c;
@@ -530,7 +513,6 @@ static void test_a_silent_collector_holds_nobody_up(void **state)
 
 static void test_a_collector_that_is_gone(void **state)
 {
-    (void)state;
     static const char *const any[] = {OK(""), NULL};
     collector c;
     said s;
@@ -548,7 +530,6 @@ static void test_a_collector_that_is_gone(void **state)
 // What is there at the end is sent at once.
 static void test_the_last_ones_are_sent(void **state)
 {
-    (void)state;
     static const char *const good[] = {OK(""), OK(""), NULL};
     collector c;
     said s;
@@ -563,7 +544,6 @@ static void test_the_last_ones_are_sent(void **state)
 
 static void test_endpoints_that_are_refused(void **state)
 {
-    (void)state;
     fxi_spans *x;
     fx_error err;
     fxi_spans_options opt = {.endpoint = "ftp://a:4318/v1/traces"};

@@ -529,21 +529,12 @@ static uint16_t fit_power(const fxi_qformat *f, const float *x)
     return d;
 }
 
-static void set_value_codes(const fxi_qformat *f, const float *x, float scale, uint8_t *code)
-{
-    float inv = scale != 0 ? 1 / scale : 0;
-    for (int i = 0; i < f->sub; i++) code[i] = (uint8_t)nearest_code(f, x[i] * inv);
-}
-
 static void set_codes(const fxi_qformat *f, const float *x, run_fit r, uint8_t *code)
 {
-    if (f->value) {
-        set_value_codes(f, x, r.scale, code);
-        return;
-    }
     float inv = r.scale != 0 ? 1 / r.scale : 0, lo = (float)-f->zero;
     float hi = lo + (float)((1 << f->bits) - 1);
-    for (int i = 0; i < f->sub; i++)
+    for (int i = 0; f->value && i < f->sub; i++) code[i] = (uint8_t)nearest_code(f, x[i] * inv);
+    for (int i = 0; !f->value && i < f->sub; i++)
         code[i] = (uint8_t)((int)round_even(clamp_to((x[i] - r.min) * inv, lo, hi)) + f->zero);
 }
 

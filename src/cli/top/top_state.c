@@ -36,6 +36,7 @@ static bool take_row(const fxi_json *list, uint64_t *out, size_t n)
     return true;
 }
 
+// 0 where there is none.
 static uint64_t number_in(const fxi_json *o, const char *key)
 {
     uint64_t v;
@@ -44,14 +45,8 @@ static uint64_t number_in(const fxi_json *o, const char *key)
 
 static uint32_t small_in(const fxi_json *o, const char *key)
 {
-    const uint64_t v = number_in(o, key);
-    return v <= UINT32_MAX ? (uint32_t)v : 0;
-}
-
-static void copy_word(const fxi_json *o, const char *key, char *dst, size_t cap)
-{
-    const char *text = fxi_json_text(fxi_json_get(o, key));
-    snprintf(dst, cap, "%s", text ? text : "");
+    uint64_t v;
+    return take_natural(fxi_json_get(o, key), UINT32_MAX, &v) ? (uint32_t)v : 0;
 }
 
 // ---- lists -------------------------------------------------------------------------------------
@@ -107,11 +102,6 @@ static fx_status read_segments(fxi_top_lists *to, fx_span *span, const fxi_json 
     return FX_OK;
 }
 
-static bool is_after(const fx_span *a, const fx_span *b)
-{
-    return a->request > b->request || (a->request == b->request && a->choice > b->choice);
-}
-
 static fx_status read_spans(fxi_top_lists *to, const fxi_json *list, fx_error *err)
 {
     size_t n_segment = 0;
@@ -127,33 +117,31 @@ static fx_status read_spans(fxi_top_lists *to, const fxi_json *list, fx_error *e
         span->choice = small_in(it.value, "choice");
         span->n_tok = small_in(it.value, "tokens");
         span->n_generating = small_in(it.value, "generating") != 0;
-        if (it.i && !is_after(span, span - 1)) return fail_list(err, "spans");
+        const fx_span *last = it.i ? span - 1 : NULL;
+        if (last && (span->request < last->request ||
+                     (span->request == last->request && span->choice <= last->choice)))
+            return fail_list(err, "spans");
         FX_TRY(read_segments(to, span, fxi_json_get(it.value, "segments"), err));
     }
     return FX_OK;
 }
 
-static uint32_t request_state_of(const char *text)
-{
-#define NAME_OF(name) #name,
-    static const char *const names[] = {FX_REQUEST_STATES(NAME_OF)};
-#undef NAME_OF
-    uint32_t state = 0;
-    while (state < FX_N_REQUEST_STATE && (!text || strcmp(text, names[state]) != 0)) state++;
-    return state;
-}
-
 static fx_status read_requests(fxi_top_lists *to, const fxi_json *list, fx_error *err)
 {
+#define NAME_OF(name) #name,
+    static const char *const states[] = {FX_REQUEST_STATES(NAME_OF)};
+#undef NAME_OF
     FX_TRY(make_rows(list, "requests", sizeof *to->request, &to->request, &to->n_request, err));
     for (size_t i = 0; i < to->n_request; i++) {
         const fxi_json *item = fxi_json_at(list, i);
+        const char *state = fxi_json_text(fxi_json_get(item, "state"));
         const double priority = fxi_json_number(fxi_json_get(item, "priority"));
         fx_request_view *r = &to->request[i].view;
         if (!take_natural(fxi_json_get(item, "id"), MAX_NUMBER, &r->id) ||
             (i && r->id <= to->request[i - 1].view.id))
             return fail_list(err, "requests");
-        r->state = request_state_of(fxi_json_text(fxi_json_get(item, "state")));
+        while (r->state < FX_N_REQUEST_STATE && (!state || strcmp(state, states[r->state]) != 0))
+            r->state++;
         r->submit_us = number_in(item, "submit_us");
         r->place = small_in(item, "place");
         r->n_prompt = small_in(item, "prompt");
@@ -197,19 +185,6 @@ static double rate_of(uint64_t before, uint64_t now, uint64_t us)
     return now > before ? (double)(now - before) * 1e6 / (double)us : 0;
 }
 
-static void measure_rates(fxi_top_state *s)
-{
-    const uint64_t us = s->at_us - s->rated_us;
-    if (s->rated_us && s->at_us > s->rated_us && us < RATE_US) return;
-    if (s->rated_us && s->at_us > s->rated_us)
-        s->rate = (fxi_top_rates){rate_of(s->rated.n_generated_tok, s->stats.n_generated_tok, us),
-                                  rate_of(s->rated.n_prompt_tok, s->stats.n_prompt_tok, us),
-                                  rate_of(s->rated.n_step, s->stats.n_step, us)};
-    s->n_rate += s->rated_us != 0;
-    s->rated = s->stats;
-    s->rated_us = s->at_us;
-}
-
 // Both lists are sorted by id.
 static void measure_requests(fxi_top_lists *now, const fxi_top_lists *before, uint64_t at_us)
 {
@@ -233,8 +208,22 @@ static void measure_requests(fxi_top_lists *now, const fxi_top_lists *before, ui
     }
 }
 
-static void sample_memory(fxi_top_state *s)
+// ---- a snapshot --------------------------------------------------------------------------------
+
+// Rates, and a sample of memory, when it is time.
+static void measure_server(fxi_top_state *s)
 {
+    const uint64_t us = s->at_us - s->rated_us;
+    const bool goes_on = s->rated_us && s->at_us > s->rated_us;
+    if (goes_on && us >= RATE_US)
+        s->rate = (fxi_top_rates){rate_of(s->rated.n_generated_tok, s->stats.n_generated_tok, us),
+                                  rate_of(s->rated.n_prompt_tok, s->stats.n_prompt_tok, us),
+                                  rate_of(s->rated.n_step, s->stats.n_step, us)};
+    if (!goes_on || us >= RATE_US) {
+        s->n_rate += s->rated_us != 0;
+        s->rated = s->stats;
+        s->rated_us = s->at_us;
+    }
     const fxi_top_sample *last =
         s->n_sample ? &s->history[(s->n_sample - 1) % FXI_TOP_HISTORY] : NULL;
     if (last && s->at_us >= last->at_us && s->at_us - last->at_us < SAMPLE_US) return;
@@ -242,55 +231,45 @@ static void sample_memory(fxi_top_state *s)
         s->at_us, s->stats.kv_mapped_bytes, s->stats.kv_live_bytes, s->stats.kv_shared_bytes};
 }
 
-// ---- a snapshot --------------------------------------------------------------------------------
-
-// A figure beyond 2^53 is without a limit.
-static void read_stats(fx_stats *st, const fxi_json *o)
-{
-    *st = (fx_stats){0};
-#define READ_STAT(name, help)                                                                   \
-    if (fxi_json_get(o, #name) && !take_natural(fxi_json_get(o, #name), MAX_NUMBER, &st->name)) \
-        st->name = UINT64_MAX;
-    FX_STATS(READ_STAT)
-#undef READ_STAT
-}
-
-static fx_status read_lists(fxi_top_lists *to, const fxi_json *root, fx_error *err)
-{
-    FX_TRY(read_chunks(to, fxi_json_get(root, "chunks"), err));
-    FX_TRY(read_spans(to, fxi_json_get(root, "spans"), err));
-    return read_requests(to, fxi_json_get(root, "requests"), err);
-}
-
 static fx_status take_root(fxi_top_state *s, const fxi_json *root, fx_error *err)
 {
     fxi_top_lists list = {0};
-    const fxi_json *counts = fxi_json_get(root, "counts");
+    const fxi_json *counts = fxi_json_get(root, "counts"), *stats = fxi_json_get(root, "stats");
+    const char *version = fxi_json_text(fxi_json_get(root, "version"));
+    const char *manager = fxi_json_text(fxi_json_get(root, "manager"));
     const uint64_t number = number_in(root, "number"), at_us = number_in(root, "at_us");
     uint64_t n_chunk[FX_N_CHUNK_STATE];
     if (!number || !take_row(fxi_json_get(counts, "chunks"), n_chunk, FX_N_CHUNK_STATE))
         return fxi_fail(err, FX_EFORMAT, "the server's answer is not a snapshot");
-    const fx_status st = read_lists(&list, root, err);
+    fx_status st = read_chunks(&list, fxi_json_get(root, "chunks"), err);
+    if (st == FX_OK) st = read_spans(&list, fxi_json_get(root, "spans"), err);
+    if (st == FX_OK) st = read_requests(&list, fxi_json_get(root, "requests"), err);
     if (st != FX_OK) {
         free_lists(&list);
         return st;
     }
-    const bool is_other = number < s->number || at_us < s->at_us; // another process
-    if (is_other) s->rated_us = 0;
-    if (is_other) s->rate = (fxi_top_rates){0};
-    if (is_other) free_lists(&s->list);
-    copy_word(root, "version", s->version, sizeof s->version);
-    copy_word(root, "manager", s->manager, sizeof s->manager);
+    if (number < s->number || at_us < s->at_us) { // another process
+        s->rated_us = 0;
+        s->rate = (fxi_top_rates){0};
+        free_lists(&s->list);
+    }
+    snprintf(s->version, sizeof s->version, "%s", version ? version : "");
+    snprintf(s->manager, sizeof s->manager, "%s", manager ? manager : "");
     s->number = number;
     s->at_us = at_us;
-    read_stats(&s->stats, fxi_json_get(root, "stats"));
+    s->stats = (fx_stats){0};
+#define READ_STAT(name, help) /* a figure beyond 2^53 is without a limit */    \
+    if (fxi_json_get(stats, #name) &&                                          \
+        !take_natural(fxi_json_get(stats, #name), MAX_NUMBER, &s->stats.name)) \
+        s->stats.name = UINT64_MAX;
+    FX_STATS(READ_STAT)
+#undef READ_STAT
     memcpy(s->n_chunk, n_chunk, sizeof s->n_chunk);
     s->n_all_request = number_in(counts, "requests");
     measure_requests(&list, &s->list, at_us);
     free_lists(&s->list);
     s->list = list;
-    measure_rates(s);
-    sample_memory(s);
+    measure_server(s);
     return FX_OK;
 }
 

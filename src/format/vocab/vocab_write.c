@@ -151,7 +151,7 @@ static fx_status write_tokens(const fxi_vocab_spec *s, size_t n, fxi_gguf_writer
         fxi_gguf_write_strs(w, KEY("tokens"), piece, n);
         for (size_t i = 0; i < n; i++)
             type[i] = i < s->n_tok && s->tok[i].piece.n ? s->tok[i].type : FXI_TOKEN_UNUSED;
-        fxi_gguf_write_i32s(w, KEY("token_type"), type, n);
+        fxi_gguf_write_array(w, KEY("token_type"), FXI_GGUF_I32, type, n);
     }
     free(piece);
     free(type);
@@ -171,7 +171,7 @@ static fx_status write_scores(const fxi_vocab_spec *s, size_t n, fxi_gguf_writer
         // of the merge that makes a piece.
         for (size_t i = s->n_merge; i > 0; i--) score[s->merge[i - 1].to] = -(float)i;
     }
-    fxi_gguf_write_f32s(w, KEY("scores"), score, n);
+    fxi_gguf_write_array(w, KEY("scores"), FXI_GGUF_F32, score, n);
     free(score);
     return FX_OK;
 }
@@ -218,7 +218,7 @@ static void write_ends(const fxi_vocab_spec *s, const fxi_ids *ends, fxi_gguf_wr
     for (size_t i = 0; i < ends->n && n_key < sizeof key / sizeof *key; i++)
         if (ends->id[i] != eos && is_control(s, ends->id[i]))
             write_id(w, key[n_key++], ends->id[i]);
-    if (ends->n) fxi_gguf_write_i32s(w, FXI_KEY_ENDS, ends->id, ends->n);
+    if (ends->n) fxi_gguf_write_array(w, FXI_KEY_ENDS, FXI_GGUF_I32, ends->id, ends->n);
 }
 
 static bool has_norm(const fxi_vocab_spec *s, fxi_norm_kind kind)

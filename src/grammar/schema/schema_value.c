@@ -171,8 +171,7 @@ static fx_status spell_value(fxi_schema *r, const fxi_json *v, uint32_t *node);
 
 static fx_status spell_string(fxi_schema *r, const char *s, uint32_t *node)
 {
-    uint32_t text = 0;
-    if (!fxi_gram_spell(r->g, fxi_str_of(s), FXI_SPELL_JSON, &text)) return fxi_fail_memory(r->err);
+    const uint32_t text = fxi_gram_spell(r->g, fxi_str_of(s), FXI_SPELL_JSON);
     *node = FXI_SEQ_OF(r->g, fxi_gram_str(r->g, "\""), text, fxi_gram_str(r->g, "\""));
     return FX_OK;
 }

@@ -193,7 +193,8 @@ void fxi_chat_draft_free(fxi_chat_draft *d)
 
 // ---- fields that stand for variables of the chat template ---------------------------------------
 
-// How much the model should reason. Each family reads a name of its own; templates ignore what they do not know.
+// How much the model should reason. Each family reads a name of its own; templates ignore what
+// they do not know.
 
 static bool take_effort(fxi_parse *p, const char *param, const char *effort)
 {

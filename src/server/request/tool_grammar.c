@@ -163,8 +163,9 @@ static void add_spelled_marks(grammar_builder *b, part_list *l, const char *cons
 
 // ---- the arguments of one call ------------------------------------------------------------------
 
-// As parts of a grammar, by the body of the format: JSON, a tag for each, or Python's keywords. Where the arguments are taken apart, the format must be able
-// to name each of them; what it cannot is refused.
+// As parts of a grammar, by the body of the format: JSON, a tag for each, or Python's keywords.
+// Where the arguments are taken apart, the format must be able to name each of them; what it cannot
+// is refused.
 
 enum { MAX_NAME = 200 };
 

@@ -2,7 +2,6 @@
 // fails once: the error is FX_ENOMEM, nothing leaks (with LeakSanitizer), and what was made before
 // stays usable. And what a schema may make the compiler allocate.
 #include "json_doc.h"
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <stdlib.h>
@@ -163,9 +162,8 @@ static void sweep(compiler *compile, const void *source)
     assert_true(n > 20);
 }
 
-static void test_compilers_survive_every_failure(void **state)
+FX_TEST(test_compilers_survive_every_failure)
 {
-    (void)state;
     fxi_json_doc schema_doc = json_doc_of(
         "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"string\",\"pattern\":\"^x|y$\","
         "\"maxLength\":3},\"b\":{\"oneOf\":[{\"type\":\"integer\",\"minimum\":2},{\"const\":[\"q\"]"
@@ -202,9 +200,8 @@ static void check_schema_bytes(fxi_buf *schema, size_t n_part)
 }
 
 // Alternatives and objects take memory for what they have, not for what they might have.
-static void test_parts_of_a_schema_take_little_memory(void **state)
+FX_TEST(test_parts_of_a_schema_take_little_memory)
 {
-    (void)state;
     enum { N_WAY = 40000, N_MEMBER = 3000 };
     fxi_buf ways = {0}, members = {0};
     for (int i = 0; i < N_WAY; i++)
@@ -218,11 +215,4 @@ static void test_parts_of_a_schema_take_little_memory(void **state)
     check_schema_bytes(&members, N_MEMBER);
 }
 
-FX_SUITE(test_gram_allocation)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_compilers_survive_every_failure),
-        cmocka_unit_test(test_parts_of_a_schema_take_little_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_gram_allocation)

@@ -1,7 +1,6 @@
 // test_gram_json.c - the rules of JSON: what walks at random write, the parser reads; texts that
 // programs write are accepted, and what is not JSON is not.
 #include "json_doc.h"
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "base/number/rng.h"
@@ -49,9 +48,8 @@ static size_t draw_text(gram_machine *w, uint64_t seed, char *s, size_t max)
     return 0;
 }
 
-static void test_the_parser_reads_what_random_walks_write(void **state)
+FX_TEST(test_the_parser_reads_what_random_walks_write)
 {
-    (void)state;
     gram_machine w;
     size_t n_end = 0, n_nested = 0;
     open_json(&w);
@@ -71,9 +69,8 @@ static void test_the_parser_reads_what_random_walks_write(void **state)
     close_machine(&w);
 }
 
-static void test_texts_are_told_from_what_is_no_json(void **state)
+FX_TEST(test_texts_are_told_from_what_is_no_json)
 {
-    (void)state;
     static const char *const yes[] = {"{}",
                                       "[]",
                                       "{ }",
@@ -101,11 +98,4 @@ static void test_texts_are_told_from_what_is_no_json(void **state)
     close_machine(&w);
 }
 
-FX_SUITE(test_gram_json)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_parser_reads_what_random_walks_write),
-        cmocka_unit_test(test_texts_are_told_from_what_is_no_json),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_gram_json)

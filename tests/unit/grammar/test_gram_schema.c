@@ -4,7 +4,6 @@
 //
 // tests/vectors/make_schema_vectors.py makes the vectors.
 #include "json_doc.h"
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "base/number/rng.h"
@@ -110,9 +109,8 @@ static void check_group(const fxi_json *group, size_t *n_case, size_t *n_wrong)
     close_machine(&w);
 }
 
-static void test_instances_of_the_public_suite(void **state)
+FX_TEST(test_instances_of_the_public_suite)
 {
-    (void)state;
     fxi_json_doc root_doc = json_doc_file(VECTORS);
     const fxi_json *root = root_doc.root;
     const fxi_json *groups = fxi_json_get(root, "groups");
@@ -126,9 +124,8 @@ static void test_instances_of_the_public_suite(void **state)
 
 // ---- refusals -----------------------------------------------------------------------------------
 
-static void test_what_is_not_supported_is_named(void **state)
+FX_TEST(test_what_is_not_supported_is_named)
 {
-    (void)state;
     fxi_json_doc root_doc = json_doc_file(VECTORS);
     const fxi_json *root = root_doc.root;
     const fxi_json *refused = fxi_json_get(root, "refused");
@@ -147,9 +144,8 @@ static void test_what_is_not_supported_is_named(void **state)
     fxi_json_doc_free(&root_doc);
 }
 
-static void test_broken_schemas_are_refused(void **state)
+FX_TEST(test_broken_schemas_are_refused)
 {
-    (void)state;
     static const struct {
         const char *schema, *error;
     } rows[] = {
@@ -201,9 +197,8 @@ static fx_status try_text(fxi_buf *schema, fx_error *err)
 }
 
 // Conditions on a text are bounded: what is beyond is refused, not forgotten.
-static void test_too_many_conditions_are_refused(void **state)
+FX_TEST(test_too_many_conditions_are_refused)
 {
-    (void)state;
     static const int n_pattern[] = {64, 65, 200};
     for (int i = 0; i < 3; i++) {
         fx_error err;
@@ -233,9 +228,8 @@ static void expect_schema(fxi_buf *schema, fx_status want, const char *says)
 
 // What would take minutes is refused: each of these once did. An enum is compared with no value of
 // its own.
-static void test_work_is_bounded(void **state)
+FX_TEST(test_work_is_bounded)
 {
-    (void)state;
     static const char too_many[] = "too many to be written down";
     fxi_buf b = {0};
     fxi_buf_str(&b, "{\"enum\":");
@@ -267,14 +261,4 @@ static void test_work_is_bounded(void **state)
     expect_schema(&b, FX_EINVAL, too_many);
 }
 
-FX_SUITE(test_gram_schema)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_instances_of_the_public_suite),
-        cmocka_unit_test(test_what_is_not_supported_is_named),
-        cmocka_unit_test(test_broken_schemas_are_refused),
-        cmocka_unit_test(test_too_many_conditions_are_refused),
-        cmocka_unit_test(test_work_is_bounded),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_gram_schema)
