@@ -50,13 +50,13 @@ function(fx_room_tests room folder)
 endfunction()
 
 # fx_add_test(NAME COMMAND...): add_test, with a time limit and with 77 as the status of a test that cannot run here.
-# Its labels are its room, and slow if FX_SLOW_TESTS names it.
+# Its labels are its room, and slow if FX_SLOW_TESTS says how many seconds it takes.
 function(fx_add_test name)
   add_test(NAME ${name} COMMAND ${ARGN})
   set_tests_properties(${name} PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)
-  if(name IN_LIST FX_SLOW_TESTS)
+  if(FX_SECONDS_OF_${name})
     # It starts early, so that no long test runs alone at the end.
-    set_tests_properties(${name} PROPERTIES LABELS slow COST 20)
+    set_tests_properties(${name} PROPERTIES LABELS slow COST ${FX_SECONDS_OF_${name}})
   endif()
   set_property(GLOBAL APPEND PROPERTY FX_TESTS_MADE ${name})
 endfunction()

@@ -82,7 +82,7 @@ static double fastest_prompt_tok_s(const fxi_json *rows)
 // The row of one sequence with the shortest context; NULL: there is none.
 static const fxi_json *lone_decode(const fxi_json *rows)
 {
-    const fxi_json *row, *found = NULL;
+    const fxi_json *found = NULL;
     for (fxi_json_iter it = fxi_json_items(rows); fxi_json_next(&it);)
         if (json_number_of(it.value, "batch") == 1 &&
             (!found ||

@@ -199,6 +199,15 @@ static fx_status wire_answer(const wire *w, fxi_buf *out, fx_error *err)
 // Texts are taken out of the events after the last answer, so that this client stays cheap while it
 // shares the machine with the server.
 
+// Connects client i, whose answers the epoll is to tell.
+static int connect_client(const server *srv, int epoll_fd, int i)
+{
+    struct epoll_event ev = {.events = EPOLLIN, .data.u32 = (uint32_t)i};
+    const int fd = server_connect(srv);
+    if (fd < 0 || epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &ev)) die("connect: %s", strerror(errno));
+    return fd;
+}
+
 typedef struct stream {
     int fd, at;     // at: the current order
     wire *wire;     // of the current order
@@ -214,15 +223,6 @@ typedef struct http_run {
     wire *wire;     // [n_order]
     int epoll_fd, n_open;
 } http_run;
-
-static void open_stream(http_run *r, int i)
-{
-    stream *s = &r->stream[i];
-    struct epoll_event ev = {.events = EPOLLIN, .data.u32 = (uint32_t)i};
-    s->fd = server_connect(r->srv);
-    if (s->fd < 0) die("connect: %s", strerror(errno));
-    if (epoll_ctl(r->epoll_fd, EPOLL_CTL_ADD, s->fd, &ev)) die("epoll: %s", strerror(errno));
-}
 
 // The request fits the socket's buffer.
 static void send_order(http_run *r, stream *s)
@@ -254,7 +254,7 @@ static void fail_order(http_run *r, int i, ssize_t n)
             s->wire->status, s->wire->body.n);
     r->p->n_failed++;
     close(s->fd);
-    open_stream(r, i);
+    s->fd = connect_client(r->srv, r->epoll_fd, i);
     next_order(r, s);
 }
 
@@ -303,8 +303,7 @@ void http_pass(bench *b, const work *w, pass *p)
     r.wire = need(calloc((size_t)w->n_order, sizeof *r.wire));
     r.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     for (int i = 0; i < w->n_stream; i++) {
-        r.stream[i].at = i;
-        open_stream(&r, i);
+        r.stream[i] = (stream){.fd = connect_client(r.srv, r.epoll_fd, i), .at = i};
     }
     const double n_before = http_forward(&b->srv);
     const double start = now_ns(), start_cpu = server_cpu_ns(&b->srv);
@@ -454,12 +453,8 @@ static void send_next(steady *s, steady_stream *t)
 
 static void open_next(steady *s, int i)
 {
-    steady_stream *t = &s->stream[i];
-    struct epoll_event ev = {.events = EPOLLIN, .data.u32 = (uint32_t)i};
-    t->fd = server_connect(&s->b->srv);
-    if (t->fd < 0 || epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, t->fd, &ev))
-        die("watch: %s", strerror(errno));
-    send_next(s, t);
+    s->stream[i].fd = connect_client(&s->b->srv, s->epoll_fd, i);
+    send_next(s, &s->stream[i]);
 }
 
 static void read_next(steady *s, int i)

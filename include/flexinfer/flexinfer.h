@@ -430,7 +430,7 @@ typedef struct fx_event {
                                // tokens^length_penalty; with n_best, mean logprob; else 0
     const char *error;         // one line, with FX_FINISH_ERROR; else NULL
     fx_status error_status;    // with it: FX_EINVAL, the request itself is at fault, as its rules
-                               // leave no token to go on with; FX_ENOSPACE, the KV budget has
+                               // leave no token to continue with; FX_ENOSPACE, the KV budget has
                                // become too small for it; FX_EINTERNAL
     int n_prompt;              // tokens of the prompt
     int n_cached;              // part of them taken from the prefix cache
@@ -572,41 +572,41 @@ const char *fx_kv_manager_name(int i);
 // ---- statistics --------------------------------------------------------------------------------
 
 // X(name, help): every counter and gauge, in one list. The server exports them under these names.
-#define FX_STATS(X)                                                                       \
-    X(n_request, "requests submitted so far")                                             \
-    X(n_prompt_tok, "prompt tokens computed so far")                                      \
-    X(n_generated_tok, "tokens generated so far")                                         \
-    X(n_draft, "drafts that sequences computed so far")                                   \
-    X(n_draft_tok, "tokens of these drafts")                                              \
-    X(n_accepted_tok, "tokens of them that came true")                                    \
-    X(n_step, "forward passes so far")                                                    \
-    X(n_failed_step, "forward passes that the device failed, so far")                     \
-    X(device_is_lost, "1: the device failed for good, and requests end with an error")    \
-    X(n_lookup_tok, "prompt tokens looked up in the prefix cache so far")                 \
-    X(n_cached_tok, "prompt tokens taken from the prefix cache so far")                   \
-    X(n_preempt_recompute, "times that requests lost their caches, to be computed again") \
-    X(n_preempt_swap, "times that requests began to be swapped out")                      \
-    X(n_running, "sequences running now")                                                 \
-    X(n_waiting, "sequences waiting now")                                                 \
-    X(n_waiting_tok, "prompt tokens of requests waiting now")                             \
-    X(kv_budget_bytes, "physical memory the KV cache may take")                           \
-    X(kv_mapped_bytes, "physical memory mapped for the KV cache now, with spare chunks")  \
-    X(kv_live_bytes, "bytes that hold tokens of running sequences, counted per sequence") \
-    X(kv_cached_bytes, "part of kv_mapped_bytes held by the prefix cache alone")          \
-    X(kv_shared_bytes, "part of kv_mapped_bytes that several holders share")              \
-    X(kv_used_bytes, "part that holds tokens of sequences, shared ones once")             \
-    X(kv_reserved_bytes, "part kept for tokens that sequences are expected to get")       \
-    X(kv_internal_bytes, "part kept for sequences that nobody is expected to use")        \
-    X(kv_external_bytes, "part lost to the allocator's rounding")                         \
-    X(kv_spare_bytes, "part kept for whoever comes next")                                 \
-    X(kv_retired_bytes, "part of kv_mapped_bytes out of use since the device failed")     \
-    X(kv_mappings, "runs of neighbouring chunks mapped now")                              \
-    X(kv_max_mappings, "most of them that the system allows; 2^64 - 1: any number")       \
-    X(kv_swapped_bytes, "KV memory of preempted requests in the swap now")                \
-    X(kv_peak_mapped_bytes, "largest kv_mapped_bytes so far")                             \
-    X(kv_peak_live_bytes, "largest kv_live_bytes so far")                                 \
-    X(n_picture, "snapshots of the KV memory taken for subscribers so far")               \
-    X(picture_us, "microseconds of the engine thread spent on them so far")
+#define FX_STATS(X)                                                                        \
+    X(n_request, "requests submitted so far")                                              \
+    X(n_prompt_tok, "prompt tokens computed so far")                                       \
+    X(n_generated_tok, "tokens generated so far")                                          \
+    X(n_draft, "drafts that sequences computed so far")                                    \
+    X(n_draft_tok, "tokens of these drafts")                                               \
+    X(n_accepted_tok, "tokens of these drafts that were accepted")                         \
+    X(n_step, "forward passes so far")                                                     \
+    X(n_failed_step, "forward passes that the device failed, so far")                      \
+    X(device_is_lost, "1: the device failed for good, and requests end with an error")     \
+    X(n_lookup_tok, "prompt tokens looked up in the prefix cache so far")                  \
+    X(n_cached_tok, "prompt tokens taken from the prefix cache so far")                    \
+    X(n_preempt_recompute, "times that a request lost its cache, which is computed again") \
+    X(n_preempt_swap, "times that a request began to be swapped out")                      \
+    X(n_running, "sequences running now")                                                  \
+    X(n_waiting, "sequences waiting now")                                                  \
+    X(n_waiting_tok, "prompt tokens of requests waiting now")                              \
+    X(kv_budget_bytes, "physical memory the KV cache may take")                            \
+    X(kv_mapped_bytes, "physical memory mapped for the KV cache now, with spare chunks")   \
+    X(kv_live_bytes, "bytes that hold tokens of running sequences, counted per sequence")  \
+    X(kv_cached_bytes, "part of kv_mapped_bytes held by the prefix cache alone")           \
+    X(kv_shared_bytes, "part of kv_mapped_bytes that several holders share")               \
+    X(kv_used_bytes, "part that holds tokens of sequences, shared ones once")              \
+    X(kv_reserved_bytes, "part kept for tokens that sequences are expected to get")        \
+    X(kv_internal_bytes, "part that running sequences hold and are not expected to use")   \
+    X(kv_external_bytes, "part lost to the allocator's rounding")                          \
+    X(kv_spare_bytes, "part kept for the next sequence")                                   \
+    X(kv_retired_bytes, "part of kv_mapped_bytes out of use since the device failed")      \
+    X(kv_mappings, "runs of neighbouring chunks mapped now")                               \
+    X(kv_max_mappings, "most mappings that the system allows; 2^64 - 1: no limit")         \
+    X(kv_swapped_bytes, "KV memory of preempted requests in the swap now")                 \
+    X(kv_peak_mapped_bytes, "largest kv_mapped_bytes so far")                              \
+    X(kv_peak_live_bytes, "largest kv_live_bytes so far")                                  \
+    X(n_picture, "snapshots of the KV memory taken for subscribers so far")                \
+    X(picture_us, "microseconds that the engine thread spent on snapshots so far")
 
 typedef struct fx_stats {
 #define FX_STATS_FIELD(name, help) uint64_t name;

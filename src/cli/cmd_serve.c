@@ -190,7 +190,8 @@ static void say_address(const serve_run *r)
     if (fxi_name_list_has(&opt->cors, "*") && !keys.n_key)
         say_warning(r, "any web page may use this server (--cors)");
     if (keys.is_exposed)
-        say_warning(r, "%.200s can be read or changed by others than its owner", opt->key_file);
+        say_warning(r, "%.200s can be read or changed by users other than its owner",
+                    opt->key_file);
     snprintf(text, sizeof text, "listening on %s://%s%.100s%s:%d", opt->tls_cert ? "https" : "http",
              v6 ? "[" : "", opt->host, v6 ? "]" : "", fxi_server_port(r->srv));
     say_event(r, FXI_LEVEL_INFO, "listening", text);

@@ -61,7 +61,7 @@ static fx_status read_client_key(const char *path, char key[256], fx_error *err)
         if (is_admin || !key[0]) snprintf(key, 256, "%s", n == 1 ? first : second);
     }
     fclose(f);
-    return key[0] ? FX_OK : fxi_fail(err, FX_EINVAL, "%s: there is no key", path);
+    return key[0] ? FX_OK : fxi_fail(err, FX_EINVAL, "%s: it holds no key", path);
 }
 
 // ---- the server --------------------------------------------------------------------------------

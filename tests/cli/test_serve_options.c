@@ -6,7 +6,7 @@
 
 #include "cli/command.h"
 #include "server/log/log.h"
-#include "suite.h"
+#include "unit/cmocka_all.h"
 
 typedef struct given { // what the options of one command line say
     fxi_cli_options o;
@@ -153,7 +153,7 @@ static void expect_same(const given *g, const given *before, const wire *w, cons
 
 // ---- tests --------------------------------------------------------------------------------------
 
-static void test_each_option_reaches_its_field_and_no_other(void **state)
+FX_TEST(test_each_option_reaches_its_field_and_no_other)
 {
     static given before, g;
     set_up(&before, 0, NULL);
@@ -178,7 +178,7 @@ static bool is_shown(const char *option)
     return false;
 }
 
-static void test_no_option_is_left_out(void **state)
+FX_TEST(test_no_option_is_left_out)
 {
     for (size_t i = 0; i < fxi_cli_table.n_opt; i++) {
         const fxi_opt *row = &fxi_cli_table.opt[i];
@@ -187,7 +187,7 @@ static void test_no_option_is_left_out(void **state)
     }
 }
 
-static void test_variables_of_opentelemetry_reach_the_server(void **state)
+FX_TEST(test_variables_of_opentelemetry_reach_the_server)
 {
     static given g;
     setenv("OTEL_SERVICE_NAME", "name", 1);
@@ -207,13 +207,10 @@ static void test_variables_of_opentelemetry_reach_the_server(void **state)
     fxi_opt_rest_free(&g.rest);
 }
 
-FX_SUITE(test_serve_options)
+static int clear_variables(void **state)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_option_reaches_its_field_and_no_other),
-        cmocka_unit_test(test_no_option_is_left_out),
-        cmocka_unit_test(test_variables_of_opentelemetry_reach_the_server),
-    };
     clearenv();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return 0;
 }
+
+FX_RUN_GROUP(test_serve_options, clear_variables, NULL)

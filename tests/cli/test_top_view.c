@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "cli/top/top_view.h"
-#include "suite.h"
+#include "unit/cmocka_all.h"
 
 // Two requests: one with two choices that share chunk 0, one that waits. Chunk 2^48 + 1 lies in the
 // swap.
@@ -66,7 +66,7 @@ static void expect_in(const fxi_top_state *w, const fxi_top_view *v, int n_row, 
 
 // ---- the screen --------------------------------------------------------------------------------
 
-static void test_a_whole_screen(void **state)
+FX_TEST(test_a_whole_screen)
 {
     fxi_top_state w = known();
     const fxi_top_view v = {.url = "http://h:1", .has_no_keys = true};
@@ -90,7 +90,7 @@ static void test_a_whole_screen(void **state)
 }
 
 // Any size is drawn, down to one cell; a bar with less room than chunks shows most of each part.
-static void test_any_size(void **state)
+FX_TEST(test_any_size)
 {
     fxi_top_state w = known();
     fxi_top_view v = {.url = "http://h:1"};
@@ -111,7 +111,7 @@ static void test_any_size(void **state)
 }
 
 // 80 columns have the budget and all but the last figure of memory, however long they are.
-static void test_long_sizes(void **state)
+FX_TEST(test_long_sizes)
 {
     fxi_top_state w = known();
     const uint64_t bytes = 1023 << 10;
@@ -122,7 +122,7 @@ static void test_long_sizes(void **state)
     fxi_top_free(&w);
 }
 
-static void test_sorted_and_scrolled(void **state)
+FX_TEST(test_sorted_and_scrolled)
 {
     fxi_top_state w = known();
     fxi_top_view v = {.url = "u", .sort = FXI_TOP_BY_prompt, .has_no_keys = true};
@@ -137,7 +137,7 @@ static void test_sorted_and_scrolled(void **state)
     fxi_top_free(&w);
 }
 
-static void test_pause_trouble_and_nothing(void **state)
+FX_TEST(test_pause_trouble_and_nothing)
 {
     fxi_top_state w = known(), nothing = {0};
     fxi_top_view v = {.url = "u", .is_paused = true};
@@ -159,7 +159,7 @@ static void test_pause_trouble_and_nothing(void **state)
     "{\"number\":" #number ",\"at_us\":" #at_us \
     ",\"counts\":{\"chunks\":[0,3,0,0,1,0],\"requests\":1}," more "}"
 
-static void test_the_next_snapshot(void **state)
+FX_TEST(test_the_next_snapshot)
 {
     fxi_top_state w = known();
     assert_int_equal(w.stats.kv_max_mappings, UINT64_MAX);
@@ -199,7 +199,7 @@ static void test_the_next_snapshot(void **state)
 }
 
 // Another process after the first one: nothing of it is left but the memory over time.
-static void test_a_server_that_began_again(void **state)
+FX_TEST(test_a_server_that_began_again)
 {
     fxi_top_state w = known();
     assert_int_equal(take(&w, NEXT(1, 100, "\"stats\":{\"n_step\":1},\"requests\":[{\"id\":7}]")),
@@ -211,7 +211,7 @@ static void test_a_server_that_began_again(void **state)
     fxi_top_free(&w);
 }
 
-static void test_snapshots_that_are_refused(void **state)
+FX_TEST(test_snapshots_that_are_refused)
 {
     static const char *const bad[] = {
         "",
@@ -248,7 +248,7 @@ static void take_page(fxi_top_state *w, const char *text)
     fxi_top_take_metrics(w, text, strlen(text));
 }
 
-static void test_figures_of_metrics(void **state)
+FX_TEST(test_figures_of_metrics)
 {
     fxi_top_state w = known();
     double first_s, between_s;
@@ -270,18 +270,4 @@ static void test_figures_of_metrics(void **state)
     fxi_top_free(&w);
 }
 
-FX_SUITE(test_top_view)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_whole_screen),
-        cmocka_unit_test(test_any_size),
-        cmocka_unit_test(test_long_sizes),
-        cmocka_unit_test(test_sorted_and_scrolled),
-        cmocka_unit_test(test_pause_trouble_and_nothing),
-        cmocka_unit_test(test_the_next_snapshot),
-        cmocka_unit_test(test_a_server_that_began_again),
-        cmocka_unit_test(test_snapshots_that_are_refused),
-        cmocka_unit_test(test_figures_of_metrics),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_top_view)

@@ -123,7 +123,7 @@ static void skip_empty_lines(reader *r)
     while (r->end - r->p > 1 && !memcmp(r->p, "\r\n", 2)) r->p += 2;
 }
 
-// Up to and with the empty line behind the headers. False: it is not whole, or not valid.
+// Up to and with the empty line after the headers. False: it is not whole, or not valid.
 static bool read_head(reader *r, request_facts *f)
 {
     fxi_str line;
@@ -233,7 +233,7 @@ static bool read_more(int fd, fxi_buf *b)
     return n > 0 && fxi_buf_add(b, piece, (size_t)n);
 }
 
-// Reads until `end` stands behind b->p + from; *at is behind it.
+// Reads until `end` stands after b->p + from; *at is after it.
 static bool read_up_to(int fd, fxi_buf *b, size_t from, const char *end, size_t *at)
 {
     for (;;) {
@@ -251,7 +251,7 @@ static bool read_bytes(int fd, fxi_buf *b, size_t n)
     return true;
 }
 
-// The status of the answer that begins at *at, which moves behind it; 0: the connection ended.
+// The status of the answer that begins at *at, which moves past it; 0: the connection ended.
 static int read_answer(int fd, fxi_buf *b, size_t *at, bool is_head)
 {
     size_t head_end;

@@ -83,6 +83,13 @@ void http_post(int fd, const char *path, const char *body)
     send_all(fd, body, n);
 }
 
+int http_begin(int port, const char *path, const char *body)
+{
+    const int fd = http_open(port);
+    http_post(fd, path, body);
+    return fd;
+}
+
 static bool read_bytes(int fd, fxi_buf *b, size_t n)
 {
     char piece[4096];

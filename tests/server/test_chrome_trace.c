@@ -8,7 +8,7 @@
 #include "flexinfer/flexinfer.h"
 #include "json_doc.h"
 #include "server/trace/chrome_trace.h"
-#include "suite.h"
+#include "unit/cmocka_all.h"
 
 #define MODEL FX_SOURCE_DIR "/models/storyteller.gguf"
 
@@ -89,7 +89,7 @@ static fxi_json_doc trace_of(const fx_record *ev, size_t n, uint64_t n_lost)
     return doc;
 }
 
-static void test_no_events(void **state)
+FX_TEST(test_no_events)
 {
     fxi_json_doc doc = trace_of(NULL, 0, 0);
     assert_int_equal(fxi_json_array_size(events_of(doc.root)), 4); // names
@@ -97,7 +97,7 @@ static void test_no_events(void **state)
 }
 
 // The ring has dropped the beginnings, and the ends are still to come.
-static void test_what_is_cut_says_so(void **state)
+FX_TEST(test_what_is_cut_says_so)
 {
     const fx_record ev[] = {
         {.kind = FX_RECORD_step_end, .at_us = 10},
@@ -121,7 +121,7 @@ static void test_what_is_cut_says_so(void **state)
 }
 
 // Kinds that a later engine may know.
-static void test_unknown_kinds_are_left_out(void **state)
+FX_TEST(test_unknown_kinds_are_left_out)
 {
     const fx_record ev = {.kind = 255, .at_us = 1, .request = 1};
     fxi_json_doc doc = trace_of(&ev, 1, 0);
@@ -163,7 +163,7 @@ static void run_request(fx_engine *eng, int n_choice)
 }
 
 // The last event of a request comes before the state that ends it: the second one may be cut.
-static void test_an_engine_opens_in_a_viewer(void **state)
+FX_TEST(test_an_engine_opens_in_a_viewer)
 {
     fx_engine *eng;
     fxi_buf b = {0};
@@ -188,13 +188,4 @@ static void test_an_engine_opens_in_a_viewer(void **state)
     fxi_buf_free(&b);
 }
 
-FX_SUITE(test_chrome_trace)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_events),
-        cmocka_unit_test(test_what_is_cut_says_so),
-        cmocka_unit_test(test_unknown_kinds_are_left_out),
-        cmocka_unit_test(test_an_engine_opens_in_a_viewer),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_chrome_trace)

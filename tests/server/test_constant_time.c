@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "server/guard/keys.h"
-#include "suite.h"
+#include "unit/cmocka_all.h"
 
 #if defined __x86_64__
 #    define PROGRAM_COUNTER rip
@@ -152,7 +152,7 @@ static int close_ring(void **state)
     return 0;
 }
 
-static void test_wrong_keys_take_the_same_instructions(void **state)
+FX_TEST(test_wrong_keys_take_the_same_instructions)
 {
     walk before = walk_search(search_ring, wrong[0]);
     for (int i = 1; i < N_WRONG; i++) {
@@ -165,7 +165,7 @@ static void test_wrong_keys_take_the_same_instructions(void **state)
     }
 }
 
-static void test_the_walk_tells_an_early_end(void **state)
+FX_TEST(test_the_walk_tells_an_early_end)
 {
     const walk early = walk_search(search_naively, wrong[1]);
     const walk late = walk_search(search_naively, wrong[0]);
@@ -173,11 +173,4 @@ static void test_the_walk_tells_an_early_end(void **state)
     assert_true(walk_search(search_naively, wrong[3]).hash == early.hash);
 }
 
-FX_SUITE(test_constant_time)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_wrong_keys_take_the_same_instructions),
-        cmocka_unit_test(test_the_walk_tells_an_early_end),
-    };
-    return cmocka_run_group_tests(tests, open_ring, close_ring);
-}
+FX_RUN_GROUP(test_constant_time, open_ring, close_ring)

@@ -12,11 +12,11 @@
 #include "server/guard/keys.h"
 #include "server/guard/origin.h"
 #include "server/guard/places.h"
-#include "suite.h"
+#include "unit/cmocka_all.h"
 
 // ---- names ------------------------------------------------------------------------------------
 
-static void test_names_of_this_server_are_known(void **state)
+FX_TEST(test_names_of_this_server_are_known)
 {
     static const char *const extra[] = {"llm.example", "a.example,b.example"};
     static const fxi_origins here = {.listen_host = "127.0.0.1"};
@@ -59,14 +59,14 @@ static void test_names_of_this_server_are_known(void **state)
     }
 }
 
-static void test_any_name_is_known_by_option(void **state)
+FX_TEST(test_any_name_is_known_by_option)
 {
     static const char *const star[] = {"*"};
     const fxi_origins o = {.listen_host = "127.0.0.1", .hosts = {star, 1}};
     assert_true(fxi_host_is_known(&o, "evil.example"));
 }
 
-static void test_pages_of_other_origins_are_refused(void **state)
+FX_TEST(test_pages_of_other_origins_are_refused)
 {
     static const char *const list[] = {"https://app.example", "http://localhost:5173,null"};
     static const fxi_origins plain = {.listen_host = "127.0.0.1"};
@@ -106,7 +106,7 @@ static fx_status read_keys(fxi_key_set *set, const char *text, fx_error *err)
     return fxi_key_set_read(set, text, strlen(text), "keys", err);
 }
 
-static void test_a_key_file_is_read(void **state)
+FX_TEST(test_a_key_file_is_read)
 {
     fxi_key_set *set = calloc(1, sizeof *set);
     fx_error err = {0};
@@ -131,7 +131,7 @@ static void test_a_key_file_is_read(void **state)
     free(set);
 }
 
-static void test_a_wrong_line_is_named_without_its_key(void **state)
+FX_TEST(test_a_wrong_line_is_named_without_its_key)
 {
     static const struct {
         const char *text, *want;
@@ -171,7 +171,7 @@ static const char *write_keys(const char *text, mode_t mode)
     return path;
 }
 
-static void test_a_reload_replaces_keys_and_a_broken_file_does_not(void **state)
+FX_TEST(test_a_reload_replaces_keys_and_a_broken_file_does_not)
 {
     fxi_keyring *ring;
     fx_error err;
@@ -211,7 +211,7 @@ static void test_a_reload_replaces_keys_and_a_broken_file_does_not(void **state)
 
 // ---- domains ----------------------------------------------------------------------------------
 
-static void test_no_client_can_name_the_domain_of_another(void **state)
+FX_TEST(test_no_client_can_name_the_domain_of_another)
 {
     static const fxi_tenant a = {.id = "a", .salt = "key:a"};
     static const struct {
@@ -242,7 +242,7 @@ static fxi_address address_of(const char *text)
     return fxi_address_of((struct sockaddr *)(void *)&v6);
 }
 
-static void test_one_network_is_one_address(void **state)
+FX_TEST(test_one_network_is_one_address)
 {
     static const struct {
         const char *from, *text;
@@ -263,7 +263,7 @@ static void test_one_network_is_one_address(void **state)
     }
 }
 
-static void test_connections_are_counted_by_address(void **state)
+FX_TEST(test_connections_are_counted_by_address)
 {
     enum { N = 1000 };
     static fxi_address_table c;
@@ -284,7 +284,7 @@ static void test_connections_are_counted_by_address(void **state)
 // ---- clients ------------------------------------------------------------------------------------
 
 // A tenant is one client with all its keys and from anywhere; without keys an address is one.
-static void test_clients_are_tenants_or_addresses(void **state)
+FX_TEST(test_clients_are_tenants_or_addresses)
 {
     static const fxi_tenant ann = {.id = "ann", .salt = "key:ann"},
                             again = {.id = "ann", .salt = "key:ann"},
@@ -300,19 +300,4 @@ static void test_clients_are_tenants_or_addresses(void **state)
     assert_true(fxi_tenant_client(none, &here, s) != fxi_tenant_client(none, &here, other));
 }
 
-FX_SUITE(test_guard)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names_of_this_server_are_known),
-        cmocka_unit_test(test_any_name_is_known_by_option),
-        cmocka_unit_test(test_pages_of_other_origins_are_refused),
-        cmocka_unit_test(test_a_key_file_is_read),
-        cmocka_unit_test(test_a_wrong_line_is_named_without_its_key),
-        cmocka_unit_test(test_a_reload_replaces_keys_and_a_broken_file_does_not),
-        cmocka_unit_test(test_no_client_can_name_the_domain_of_another),
-        cmocka_unit_test(test_one_network_is_one_address),
-        cmocka_unit_test(test_connections_are_counted_by_address),
-        cmocka_unit_test(test_clients_are_tenants_or_addresses),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_guard)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "server/allocation_sweep.h"
-#include "suite.h"
+#include "unit/cmocka_all.h"
 
 #define TEXT "/v1/completions"
 #define CHAT "/v1/chat/completions"
@@ -66,12 +66,12 @@ static void sweep_engine(bool and_later)
     fx_engine_close(s.eng);
 }
 
-static void test_answers_survive_each_failed_allocation(void **state)
+FX_TEST(test_answers_survive_each_failed_allocation)
 {
     sweep_engine(false);
 }
 
-static void test_answers_survive_when_memory_stays_short(void **state)
+FX_TEST(test_answers_survive_when_memory_stays_short)
 {
     sweep_engine(true);
 }
@@ -96,7 +96,7 @@ static bool try_open(long at, bool and_later)
     return n_failed > 0;
 }
 
-static void test_a_load_survives_failed_allocations(void **state)
+FX_TEST(test_a_load_survives_failed_allocations)
 {
     long n[2] = {0};
     while (try_open(n[0], false)) n[0]++;
@@ -104,13 +104,10 @@ static void test_a_load_survives_failed_allocations(void **state)
     assert_true(n[0] > 50 && n[1] > 50);
 }
 
-FX_SUITE(test_serve_allocation)
+static int set_up(void **state)
 {
     failing_heap_spare(true);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_load_survives_failed_allocations),
-        cmocka_unit_test(test_answers_survive_each_failed_allocation),
-        cmocka_unit_test(test_answers_survive_when_memory_stays_short),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return 0;
 }
+
+FX_RUN_GROUP(test_serve_allocation, set_up, NULL)

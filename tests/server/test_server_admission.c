@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "server/server_fixture.h"
-#include "suite.h"
+#include "unit/cmocka_all.h"
 
 #define TEXT "/v1/completions"
 #define SAY  "{\"prompt\":\"say a\"}"
@@ -48,7 +48,7 @@ static int submitted(const fixture *f)
 
 // ---- pages and names --------------------------------------------------------------------------
 
-static void test_pages_of_other_sites_are_refused(void **state)
+FX_TEST(test_pages_of_other_sites_are_refused)
 {
     static const char *const evil[] = {"https://evil.example", "null", "http://localhost:1",
                                        "http://localhost.evil.example", "file://"};
@@ -67,7 +67,7 @@ static void test_pages_of_other_sites_are_refused(void **state)
     fixture_close(&f);
 }
 
-static void test_pages_that_are_named_may_use_the_server(void **state)
+FX_TEST(test_pages_that_are_named_may_use_the_server)
 {
     static const char *const pages[] = {"https://chat.example,https://b.example:8443"};
     static const char from[] = "Host: localhost\r\nOrigin: https://chat.example\r\n";
@@ -88,7 +88,7 @@ static void test_pages_that_are_named_may_use_the_server(void **state)
 }
 
 // A browser asks first, without the key, what it may send.
-static void test_a_browser_is_told_what_it_may_send(void **state)
+FX_TEST(test_a_browser_is_told_what_it_may_send)
 {
     static const char *const pages[] = {"https://chat.example"};
     static const char ask_first[] = "Host: localhost\r\nOrigin: https://chat.example\r\n"
@@ -111,7 +111,7 @@ static void test_a_browser_is_told_what_it_may_send(void **state)
     fixture_close(&f);
 }
 
-static void test_names_that_were_rebound_are_refused(void **state)
+FX_TEST(test_names_that_were_rebound_are_refused)
 {
     static const char *const names[] = {"llm.example"};
     fixture f = fixture_open((fxi_server_options){.hosts = {names, 1}});
@@ -146,7 +146,7 @@ static const char *write_key_file(const char *text)
     return name;
 }
 
-static void test_without_a_key_only_probes_are_answered(void **state)
+FX_TEST(test_without_a_key_only_probes_are_answered)
 {
     static const char *const open[] = {"GET /health", "GET /ready"};
     static const char *const shut[] = {"GET /", "GET /v1/models", "GET /stats", "GET /metrics"};
@@ -169,7 +169,7 @@ static void test_without_a_key_only_probes_are_answered(void **state)
     fixture_close(&f);
 }
 
-static void test_metrics_are_open_by_option(void **state)
+FX_TEST(test_metrics_are_open_by_option)
 {
     fixture f = fixture_open((fxi_server_options){.api_key = "sk-1", .open_metrics = true});
     expect(ask(&f, "GET /metrics", "Host: localhost\r\n", NULL), 200, NULL, "flexinfer_");
@@ -177,7 +177,7 @@ static void test_metrics_are_open_by_option(void **state)
     fixture_close(&f);
 }
 
-static void test_keys_are_replaced_while_the_server_runs(void **state)
+FX_TEST(test_keys_are_replaced_while_the_server_runs)
 {
     int n_key = 0;
     fx_error err;
@@ -213,7 +213,7 @@ static const char *domain_of(const fixture *f, int fd, const char *headers, cons
     return text;
 }
 
-static void test_each_tenant_has_a_cache_of_its_own(void **state)
+FX_TEST(test_each_tenant_has_a_cache_of_its_own)
 {
     char ann[64], bob[64], ann_2[64], salted[64];
     const char *file = write_key_file("ann sk-ann\nbob sk-bob\nann sk-ann-2\n");
@@ -232,7 +232,7 @@ static void test_each_tenant_has_a_cache_of_its_own(void **state)
     unlink(file);
 }
 
-static void test_without_keys_caches_are_shared_as_the_option_says(void **state)
+FX_TEST(test_without_keys_caches_are_shared_as_the_option_says)
 {
     static const struct {
         fxi_isolation by;
@@ -263,7 +263,7 @@ static void test_without_keys_caches_are_shared_as_the_option_says(void **state)
 // Lower ones go first, as in other servers.
 #define PRIORITY(n) "{\"prompt\":\"say a\",\"priority\":" n "}"
 
-static void test_a_priority_is_within_what_the_key_may(void **state)
+FX_TEST(test_a_priority_is_within_what_the_key_may)
 {
     const char *file = write_key_file("low sk-low\nhigh sk-high priority=5\n");
     fixture f = fixture_open((fxi_server_options){.key_file = file});
@@ -278,7 +278,7 @@ static void test_a_priority_is_within_what_the_key_may(void **state)
     unlink(file);
 }
 
-static void test_without_keys_a_priority_is_raised_by_option_only(void **state)
+FX_TEST(test_without_keys_a_priority_is_raised_by_option_only)
 {
     for (int allow = 0; allow < 2; allow++) {
         fixture f = fixture_open((fxi_server_options){.allow_priority = allow});
@@ -291,7 +291,7 @@ static void test_without_keys_a_priority_is_raised_by_option_only(void **state)
 // What stays longer in the cache goes by the same right; an admin's endpoint needs none.
 #define KEEP(n) "{\"prompt\":\"say a\",\"keep_priority\":" n "}"
 
-static void test_a_prompt_is_kept_within_what_the_key_may(void **state)
+FX_TEST(test_a_prompt_is_kept_within_what_the_key_may)
 {
     const char *file = write_key_file("low sk-low\nhigh sk-high priority=5\nops sk-ops admin\n");
     fixture f = fixture_open((fxi_server_options){.key_file = file});
@@ -310,21 +310,4 @@ static void test_a_prompt_is_kept_within_what_the_key_may(void **state)
     fixture_close(&f);
 }
 
-FX_SUITE(test_server_admission)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pages_of_other_sites_are_refused),
-        cmocka_unit_test(test_pages_that_are_named_may_use_the_server),
-        cmocka_unit_test(test_a_browser_is_told_what_it_may_send),
-        cmocka_unit_test(test_names_that_were_rebound_are_refused),
-        cmocka_unit_test(test_without_a_key_only_probes_are_answered),
-        cmocka_unit_test(test_metrics_are_open_by_option),
-        cmocka_unit_test(test_keys_are_replaced_while_the_server_runs),
-        cmocka_unit_test(test_each_tenant_has_a_cache_of_its_own),
-        cmocka_unit_test(test_without_keys_caches_are_shared_as_the_option_says),
-        cmocka_unit_test(test_a_priority_is_within_what_the_key_may),
-        cmocka_unit_test(test_without_keys_a_priority_is_raised_by_option_only),
-        cmocka_unit_test(test_a_prompt_is_kept_within_what_the_key_may),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_server_admission)

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "server/waits.h"
-#include "suite.h"
+#include "unit/cmocka_all.h"
 
 #define POST   "POST /v1/completions HTTP/1.1\r\n"
 #define HOST   "Host: localhost\r\n"
@@ -60,7 +60,7 @@ static void check_rows(const raw_row *rows, size_t n)
 
 // ---- heads ------------------------------------------------------------------------------------
 
-static void test_lengths_that_leave_a_doubt_are_refused(void **state)
+FX_TEST(test_lengths_that_leave_a_doubt_are_refused)
 {
 #define LENGTH(text) BYTES(POST HOST TYPE text "\r\n" SAY)
     static const raw_row rows[] = {
@@ -81,7 +81,7 @@ static void test_lengths_that_leave_a_doubt_are_refused(void **state)
     CHECK_ROWS(rows);
 }
 
-static void test_codings_that_leave_a_doubt_are_refused(void **state)
+FX_TEST(test_codings_that_leave_a_doubt_are_refused)
 {
 #define CODING(text) BYTES(POST HOST TYPE text "\r\n" CHUNKS)
     static const raw_row rows[] = {
@@ -111,7 +111,7 @@ static void test_codings_that_leave_a_doubt_are_refused(void **state)
     CHECK_ROWS(rows);
 }
 
-static void test_lines_that_hide_something_are_refused(void **state)
+FX_TEST(test_lines_that_hide_something_are_refused)
 {
 #define LINE(text) BYTES(POST HOST TYPE text "\r\n" SAY)
     static const raw_row rows[] = {
@@ -146,7 +146,7 @@ static void test_lines_that_hide_something_are_refused(void **state)
     CHECK_ROWS(rows);
 }
 
-static void test_request_lines_and_hosts_that_are_none_are_refused(void **state)
+FX_TEST(test_request_lines_and_hosts_that_are_none_are_refused)
 {
 #define GET(line) BYTES(line "\r\n" HOST "\r\n")
     static const raw_row rows[] = {
@@ -171,7 +171,7 @@ static void test_request_lines_and_hosts_that_are_none_are_refused(void **state)
 
 // ---- chunks -----------------------------------------------------------------------------------
 
-static void test_chunks_that_are_none_are_refused(void **state)
+FX_TEST(test_chunks_that_are_none_are_refused)
 {
 #define CHUNK(text) BYTES(POST HOST TYPE "Transfer-Encoding: chunked\r\n\r\n" text)
     static const raw_row rows[] = {
@@ -191,7 +191,7 @@ static void test_chunks_that_are_none_are_refused(void **state)
 
 // Several requests at once, one behind the other, of every shape that is allowed: answered in
 // order.
-static void test_pipelined_requests_are_answered_in_order(void **state)
+FX_TEST(test_pipelined_requests_are_answered_in_order)
 {
     static const char all[] = POST HOST TYPE
         "Content-Length: 18\r\n\r\n{\"prompt\":\"say a\"}"
@@ -212,7 +212,7 @@ static void test_pipelined_requests_are_answered_in_order(void **state)
 }
 
 // A head as large as allowed arrives in two pieces, whatever the place where it is cut.
-static void test_a_head_may_arrive_in_pieces(void **state)
+FX_TEST(test_a_head_may_arrive_in_pieces)
 {
     static const char head[] = POST HOST TYPE "X-Empty:\r\nX-Blank: \t \r\nX-Text: a b\tc\r\n"
                                               "Cookie: a=b; c=\"d\"\r\nContent-Length: 18\r\n\r\n";
@@ -231,16 +231,4 @@ static void test_a_head_may_arrive_in_pieces(void **state)
     fixture_close(&f);
 }
 
-FX_SUITE(test_server_framing)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lengths_that_leave_a_doubt_are_refused),
-        cmocka_unit_test(test_codings_that_leave_a_doubt_are_refused),
-        cmocka_unit_test(test_lines_that_hide_something_are_refused),
-        cmocka_unit_test(test_request_lines_and_hosts_that_are_none_are_refused),
-        cmocka_unit_test(test_chunks_that_are_none_are_refused),
-        cmocka_unit_test(test_pipelined_requests_are_answered_in_order),
-        cmocka_unit_test(test_a_head_may_arrive_in_pieces),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_server_framing)

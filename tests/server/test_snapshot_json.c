@@ -3,14 +3,14 @@
 #include <string.h>
 
 #include "server/endpoint/endpoint.h"
-#include "suite.h"
+#include "unit/cmocka_all.h"
 
 static void expect_in(const char *text, const char *part)
 {
     if (!strstr(text, part)) fail_msg("no %s in %s", part, text);
 }
 
-static void test_everything_is_written(void **state)
+FX_TEST(test_everything_is_written)
 {
     static const fx_chunk_run chunk[] = {{0, 3, 0, FX_CHUNK_spare},
                                          {FX_SWAP_CHUNK, 1, 1, FX_CHUNK_swapped}};
@@ -62,7 +62,7 @@ static void test_everything_is_written(void **state)
     fxi_buf_free(&b);
 }
 
-static void test_an_empty_snapshot(void **state)
+FX_TEST(test_an_empty_snapshot)
 {
     const fx_snapshot s = {.number = 1, .manager = "m"};
     fxi_buf b = {0};
@@ -72,11 +72,4 @@ static void test_an_empty_snapshot(void **state)
     fxi_buf_free(&b);
 }
 
-FX_SUITE(test_snapshot_json)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_everything_is_written),
-        cmocka_unit_test(test_an_empty_snapshot),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_snapshot_json)

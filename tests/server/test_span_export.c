@@ -14,7 +14,7 @@
 #include "json_doc.h"
 #include "server/spans/exporter.h"
 #include "server/spans/span.h"
-#include "suite.h"
+#include "unit/cmocka_all.h"
 
 #define PARENT "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
@@ -47,7 +47,7 @@ static void note_event(int kind, uint64_t request, uint64_t at_us)
 
 // ---- traceparent -------------------------------------------------------------------------------
 
-static void test_a_valid_traceparent(void **state)
+FX_TEST(test_a_valid_traceparent)
 {
     fxi_trace_context c = {0};
     assert_true(fxi_trace_context_read(PARENT, &c));
@@ -63,7 +63,7 @@ static void test_a_valid_traceparent(void **state)
         fxi_trace_context_read("cc-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-what", &c));
 }
 
-static void test_invalid_traceparents_begin_a_trace(void **state)
+FX_TEST(test_invalid_traceparents_begin_a_trace)
 {
     static const char *const bad[] = {
         "",
@@ -93,7 +93,7 @@ static void test_invalid_traceparents_begin_a_trace(void **state)
     free(s);
 }
 
-static void test_what_is_not_sampled_has_no_span(void **state)
+FX_TEST(test_what_is_not_sampled_has_no_span)
 {
     assert_null(
         fxi_trace_span_begin("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00", NULL));
@@ -173,7 +173,7 @@ static void expect_times(const fxi_json *span, const char *name, const char *fro
     assert_string_equal(text_in(span, "endTimeUnixNano"), to_ns);
 }
 
-static void test_a_request_and_its_phases(void **state)
+FX_TEST(test_a_request_and_its_phases)
 {
     fxi_trace_span *s = make_span();
     fxi_json_doc v = written(s, NULL);
@@ -205,7 +205,7 @@ static void test_a_request_and_its_phases(void **state)
     free(s);
 }
 
-static void test_preemptions_are_children(void **state)
+FX_TEST(test_preemptions_are_children)
 {
     fxi_preempts *p = calloc(1, sizeof *p);
     n_event = 0;
@@ -241,7 +241,7 @@ static void test_preemptions_are_children(void **state)
     free(s);
 }
 
-static void test_lists_of_pairs(void **state)
+FX_TEST(test_lists_of_pairs)
 {
     const char *list = " a = b ,,=x,c,d=e%2Cf%3d , g=%zz,h=%00,i=,Host=x,bad name=x,j=a\tb";
     static const char *const want[][2] = {{"a", "b"},    {"d", "e,f="},     {"i", ""},
@@ -259,7 +259,7 @@ static void test_lists_of_pairs(void **state)
 }
 
 // The name of the service: given, in the list, or none.
-static void test_attributes_of_the_process(void **state)
+FX_TEST(test_attributes_of_the_process)
 {
     static const struct {
         const char *name, *resource, *want;
@@ -283,7 +283,7 @@ static void test_attributes_of_the_process(void **state)
 }
 
 // The server's faults are errors; those of clients have a type and no status.
-static void test_errors(void **state)
+FX_TEST(test_errors)
 {
     static const struct {
         int status;
@@ -307,7 +307,7 @@ static void test_errors(void **state)
     free(s);
 }
 
-static void test_what_a_collector_did_not_take(void **state)
+FX_TEST(test_what_a_collector_did_not_take)
 {
     char why[64];
     static const struct {
@@ -446,7 +446,7 @@ static void wait_until_counted(fxi_spans *x, uint64_t n, fxi_spans_counts *c)
 #define OK(body) "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" body
 #define BUSY     "HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n"
 
-static void test_tried_again_until_it_is_taken(void **state)
+FX_TEST(test_tried_again_until_it_is_taken)
 {
     static const char *const answers[] = {BUSY, "HTTP/1.1 429 Slow\r\nContent-Length: 0\r\n\r\n",
                                           "garbage\r\n\r\n", OK("{}"), NULL};
@@ -465,7 +465,7 @@ static void test_tried_again_until_it_is_taken(void **state)
     close_collector(&c);
 }
 
-static void test_what_is_refused_is_not_tried_again(void **state)
+FX_TEST(test_what_is_refused_is_not_tried_again)
 {
     static const char *const answers[] = {
         "HTTP/1.1 400 Bad\r\nContent-Length: 0\r\n\r\n",
@@ -489,7 +489,7 @@ static void test_what_is_refused_is_not_tried_again(void **state)
 }
 
 // Nobody answers: requests go on, the ring drops what it cannot hold, a batch is given up.
-static void test_a_silent_collector_holds_nobody_up(void **state)
+FX_TEST(test_a_silent_collector_holds_nobody_up)
 {
     static const char *const silent[] = {NULL};
     enum { N = FXI_SPANS_RING + FXI_SPANS_BATCH + 500 };
@@ -511,7 +511,7 @@ static void test_a_silent_collector_holds_nobody_up(void **state)
     close_collector(&c);
 }
 
-static void test_a_collector_that_is_gone(void **state)
+FX_TEST(test_a_collector_that_is_gone)
 {
     static const char *const any[] = {OK(""), NULL};
     collector c;
@@ -528,7 +528,7 @@ static void test_a_collector_that_is_gone(void **state)
 }
 
 // What is there at the end is sent at once.
-static void test_the_last_ones_are_sent(void **state)
+FX_TEST(test_the_last_ones_are_sent)
 {
     static const char *const good[] = {OK(""), OK(""), NULL};
     collector c;
@@ -542,7 +542,7 @@ static void test_the_last_ones_are_sent(void **state)
     close_collector(&c);
 }
 
-static void test_endpoints_that_are_refused(void **state)
+FX_TEST(test_endpoints_that_are_refused)
 {
     fxi_spans *x;
     fx_error err;
@@ -561,24 +561,4 @@ static void test_endpoints_that_are_refused(void **state)
     fxi_spans_stop(NULL, 0);
 }
 
-FX_SUITE(test_span_export)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_valid_traceparent),
-        cmocka_unit_test(test_invalid_traceparents_begin_a_trace),
-        cmocka_unit_test(test_what_is_not_sampled_has_no_span),
-        cmocka_unit_test(test_a_request_and_its_phases),
-        cmocka_unit_test(test_preemptions_are_children),
-        cmocka_unit_test(test_lists_of_pairs),
-        cmocka_unit_test(test_attributes_of_the_process),
-        cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_what_a_collector_did_not_take),
-        cmocka_unit_test(test_tried_again_until_it_is_taken),
-        cmocka_unit_test(test_what_is_refused_is_not_tried_again),
-        cmocka_unit_test(test_a_silent_collector_holds_nobody_up),
-        cmocka_unit_test(test_a_collector_that_is_gone),
-        cmocka_unit_test(test_the_last_ones_are_sent),
-        cmocka_unit_test(test_endpoints_that_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_span_export)

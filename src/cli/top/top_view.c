@@ -322,7 +322,7 @@ static void draw_help(fxi_screen *s, int row)
     static const char *const lines[] = {
         "Keys",
         "  q          quit",
-        "  p, space   pause, and go on",
+        "  p, space   pause, and continue",
         "  s          sort by another column",
         "  r          reverse the order",
         "  up, down   scroll; also k and j, page up and page down, home and end",

@@ -386,7 +386,7 @@ fx_status fxi_grammars_compile(fxi_grammars *v, const fx_part *root, fx_grammar 
 {
     fxi_buf key = {0};
     if (!make_room(v))
-        return fxi_fail(err, FX_EQUEUE, "the grammars in use hold %zu MiB, all that grammars may",
+        return fxi_fail(err, FX_EQUEUE, "the grammars in use hold %zu MiB, and may hold no more",
                         atomic_load(&v->pool.used_bytes) >> 20);
     const bool has_key = add_part_key(&key, root, 0);
     *out = has_key ? find_kept(v, &key) : NULL;

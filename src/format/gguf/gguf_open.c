@@ -166,19 +166,16 @@ fx_status fxi_gguf_fetch(const fxi_gguf *g, const fxi_gguf_tensor *t, uint64_t f
     return FX_OK;
 }
 
-// Whole pages only: the others hold bytes that may be wanted.
-static void drop_made(const void *p, size_t n_bytes)
-{
-    const uintptr_t page = page_bytes(), from = ((uintptr_t)p + page - 1) / page * page;
-    const uintptr_t to = ((uintptr_t)p + n_bytes) / page * page;
-    if (from >= to) return;
-    (void)madvise((void *)from, to - from, MADV_DONTNEED);
-    (void)mprotect((void *)from, to - from, PROT_NONE);
-}
-
 void fxi_gguf_drop(const fxi_gguf *g, const void *p, size_t n_bytes)
 {
-    if (is_made(g, p)) return drop_made(p, n_bytes);
+    if (is_made(g, p)) { // whole pages only: the others hold bytes that may be wanted
+        const uintptr_t page = page_bytes(), from = ((uintptr_t)p + page - 1) / page * page;
+        const uintptr_t to = ((uintptr_t)p + n_bytes) / page * page;
+        if (from >= to) return;
+        (void)madvise((void *)from, to - from, MADV_DONTNEED);
+        (void)mprotect((void *)from, to - from, PROT_NONE);
+        return;
+    }
     if (fxi_mapping_holds(&g->map, p)) return fxi_mapping_drop(&g->map, p, n_bytes);
     for (size_t i = 0; i < g->n_part; i++)
         if (fxi_mapping_holds(&g->part[i]->map, p))

@@ -12,9 +12,7 @@
 // duplicates), and the tensors' ranges are compared (outside the file, overlapping).
 #include "format/gguf.h"
 
-#include <float.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,7 +94,7 @@ const fxi_gguf_tensor *fxi_gguf_find_tensor(const fxi_gguf *g, const char *name)
 static const struct {
     const char *name;
     uint8_t size_bytes;
-    bool is_int, is_signed, is_float;
+    bool is_int, is_signed;
 } types[FXI_GGUF_N_TYPE] = {
     [FXI_GGUF_U8] = {"u8", 1, .is_int = true},
     [FXI_GGUF_I8] = {"i8", 1, .is_int = true, .is_signed = true},
@@ -104,13 +102,13 @@ static const struct {
     [FXI_GGUF_I16] = {"i16", 2, .is_int = true, .is_signed = true},
     [FXI_GGUF_U32] = {"u32", 4, .is_int = true},
     [FXI_GGUF_I32] = {"i32", 4, .is_int = true, .is_signed = true},
-    [FXI_GGUF_F32] = {"f32", 4, .is_float = true},
-    [FXI_GGUF_BOOL] = {.name = "bool", .size_bytes = 1},
+    [FXI_GGUF_F32] = {"f32", 4},
+    [FXI_GGUF_BOOL] = {"bool", 1},
     [FXI_GGUF_STR] = {.name = "string"},
     [FXI_GGUF_ARRAY] = {.name = "array"},
     [FXI_GGUF_U64] = {"u64", 8, .is_int = true},
     [FXI_GGUF_I64] = {"i64", 8, .is_int = true, .is_signed = true},
-    [FXI_GGUF_F64] = {"f64", 8, .is_float = true},
+    [FXI_GGUF_F64] = {"f64", 8},
 };
 
 size_t fxi_gguf_type_bytes(fxi_gguf_type type)
@@ -197,20 +195,6 @@ fx_status fxi_gguf_u32(const fxi_gguf *g, const char *key, bool must, uint32_t *
     if (v < 0 || v > UINT32_MAX)
         return refuse_entry(g, "key", &kv->key, err, " is out of range (0 to 2^32 - 1)");
     *out = (uint32_t)v;
-    return FX_OK;
-}
-
-fx_status fxi_gguf_f32(const fxi_gguf *g, const char *key, bool must, float *out, fx_error *err)
-{
-    const fxi_gguf_kv *kv;
-    FX_TRY(find_key(g, key, must, &kv, err));
-    if (!kv) return FX_OK;
-    if (!types[kv->type].is_int && !types[kv->type].is_float)
-        return fail_type(g, kv, "a number", err);
-    double v = types[kv->type].is_int ? (double)fxi_gguf_int_at(kv, 0) : fxi_gguf_float_at(kv, 0);
-    if (!(fabs(v) <= (double)FLT_MAX))
-        return refuse_entry(g, "key", &kv->key, err, " is not a finite f32");
-    *out = (float)v;
     return FX_OK;
 }
 
@@ -511,28 +495,6 @@ static fx_status read_header(gguf_cursor *c)
     return check_count(c, g->n_tensor, MIN_TENSOR_BYTES, "tensors");
 }
 
-static fx_status read_kvs(gguf_cursor *c)
-{
-    fxi_gguf *g = c->g;
-    g->kv = calloc(g->n_kv + 1, sizeof *g->kv);
-    if (!g->kv)
-        return fxi_fail(c->err, FX_ENOMEM, "%s: no memory for %" PRIu64 " keys", g->name, g->n_kv);
-    for (uint64_t i = 0; i < g->n_kv; i++) FX_TRY(read_kv(c, &g->kv[i]));
-    return index_names(g, g->kv, sizeof *g->kv, g->n_kv, "key", &g->kv_by_name, c->err);
-}
-
-static fx_status read_tensors(gguf_cursor *c)
-{
-    fxi_gguf *g = c->g;
-    FX_TRY(check_count(c, g->n_tensor, MIN_TENSOR_BYTES, "tensors"));
-    g->tensor = calloc(g->n_tensor + 1, sizeof *g->tensor);
-    if (!g->tensor)
-        return fxi_fail(c->err, FX_ENOMEM, "%s: no memory for %" PRIu64 " tensors", g->name,
-                        g->n_tensor);
-    for (uint64_t i = 0; i < g->n_tensor; i++) FX_TRY(read_tensor(c, &g->tensor[i]));
-    return fxi_gguf_index_tensors(g, c->err);
-}
-
 // Moves the cursor to the tensor data and sets every tensor's address there.
 static fx_status place_tensors(gguf_cursor *c)
 {
@@ -556,7 +518,17 @@ fx_status fxi_gguf_parse_bytes(fxi_gguf *g, bool with_data, fx_error *err)
 {
     gguf_cursor c = {.g = g, .err = err};
     FX_TRY(read_header(&c));
-    FX_TRY(read_kvs(&c));
-    FX_TRY(read_tensors(&c));
+    g->kv = calloc(g->n_kv + 1, sizeof *g->kv);
+    if (!g->kv)
+        return fxi_fail(err, FX_ENOMEM, "%s: no memory for %" PRIu64 " keys", g->name, g->n_kv);
+    for (uint64_t i = 0; i < g->n_kv; i++) FX_TRY(read_kv(&c, &g->kv[i]));
+    FX_TRY(index_names(g, g->kv, sizeof *g->kv, g->n_kv, "key", &g->kv_by_name, err));
+    FX_TRY(check_count(&c, g->n_tensor, MIN_TENSOR_BYTES, "tensors"));
+    g->tensor = calloc(g->n_tensor + 1, sizeof *g->tensor);
+    if (!g->tensor)
+        return fxi_fail(err, FX_ENOMEM, "%s: no memory for %" PRIu64 " tensors", g->name,
+                        g->n_tensor);
+    for (uint64_t i = 0; i < g->n_tensor; i++) FX_TRY(read_tensor(&c, &g->tensor[i]));
+    FX_TRY(fxi_gguf_index_tensors(g, err));
     return with_data ? place_tensors(&c) : FX_OK;
 }

@@ -223,14 +223,6 @@ static void free_writer(fxi_gguf_writer *w)
     free(w);
 }
 
-static void begin_file(fxi_gguf_writer *w)
-{
-    put_raw(w, "GGUF", 4);
-    put_u32(w, VERSION);
-    put_u64(w, 0); // n_tensor and
-    put_u64(w, 0); // n_kv: set by begin_data
-}
-
 // Opens w->f: a new file in the target's folder, with the permissions of a new file; or path itself
 // if it is no regular file.
 static fx_status open_output(fxi_gguf_writer *w, fx_error *err)
@@ -265,7 +257,10 @@ static fx_status open_writer(const char *path, bool in_memory, fxi_gguf_writer *
         return st;
     }
     w->in_memory = in_memory;
-    begin_file(w);
+    put_raw(w, "GGUF", 4);
+    put_u32(w, VERSION);
+    put_u64(w, 0); // n_tensor and
+    put_u64(w, 0); // n_kv: set by begin_data
     *out = w;
     return FX_OK;
 }

@@ -183,20 +183,11 @@ static fx_status eval_args(fxi_jrun *r, const fxi_jnode *n, fxi_jargs *out)
     return FX_OK;
 }
 
-// A call, or a filter or test: the row says which.
-static fx_status eval_call(fxi_jrun *r, const fxi_jnode *n, fxi_jval first, fxi_jval *out)
-{
-    fxi_jargs args;
-    FX_TRY(eval_args(r, n, &args));
-    r->line = n->line;
-    if (n->kind == FXI_JNODE_CALL) return call_value(r, first, &args, out);
-    return fxi_jroutine_call(r, n->row, first, &args, out);
-}
-
 // The kinds whose first child is evaluated first.
 static fx_status eval_operation(fxi_jrun *r, const fxi_jnode *n, fxi_jval *out)
 {
     fxi_jval a, b;
+    fxi_jargs args;
     FX_TRY(eval_node(r, n->a, &a));
     *out = a;
     switch (n->kind) {
@@ -214,7 +205,11 @@ static fx_status eval_operation(fxi_jrun *r, const fxi_jnode *n, fxi_jval *out)
     case FXI_JNODE_GETATTR: r->line = n->line; return fxi_jval_attribute(r, a, n->name, out);
     case FXI_JNODE_BINARY:
     case FXI_JNODE_GETITEM: break;
-    default: return eval_call(r, n, a, out);
+    default: // a call, or a filter or test: the row says which
+        FX_TRY(eval_args(r, n, &args));
+        r->line = n->line;
+        if (n->kind == FXI_JNODE_CALL) return call_value(r, a, &args, out);
+        return fxi_jroutine_call(r, n->row, a, &args, out);
     }
     FX_TRY(eval_node(r, n->b, &b));
     r->line = n->line;
@@ -437,13 +432,6 @@ static fx_status bind_params(fxi_jrun *r, const fxi_jnode *m, const fxi_jargs *a
     return FX_OK;
 }
 
-static bool is_param(const fxi_jnode *m, const fxi_jstr *name)
-{
-    for (const fxi_jnode *p = m->a; p; p = p->next)
-        if (p->name == name) return true;
-    return false;
-}
-
 // The rest: varargs and kwargs where the body mentions them; caller.
 static fx_status bind_rest(fxi_jrun *r, const fxi_jnode *m, const fxi_jargs *a)
 {
@@ -455,7 +443,9 @@ static fx_status bind_rest(fxi_jrun *r, const fxi_jnode *m, const fxi_jargs *a)
     FX_TRY(fxi_jrun_take(r, a->n_kw * sizeof *pairs, &pairs));
     for (size_t i = 0; i < a->n_kw; i++) {
         const fxi_jstr *name = a->kw[i].name;
-        if (is_param(m, name)) continue;
+        const fxi_jnode *param = m->a;
+        while (param && param->name != name) param = param->next;
+        if (param) continue;
         if (m->sees.caller && fxi_jstr_is(name, "caller"))
             FX_TRY(fxi_jscope_bind(r, r->scope, name, a->kw[i].value));
         else

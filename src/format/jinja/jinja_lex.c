@@ -134,17 +134,14 @@ static fx_status lex_raw(fxi_jlex *l, size_t begin, size_t end_of_begin, fxi_jto
     return fxi_jlex_refuse(l->err, line, "'raw' has no 'endraw'");
 }
 
-static size_t find_tag(const fxi_jlex *l, size_t i)
-{
-    for (; i + 1 < l->n; i++)
-        if (l->s[i] == '{' && memchr("{%#", l->s[i + 1], 3)) return i;
-    return l->n;
-}
-
 // The data up to the next tag, possibly empty.
 static fx_status lex_data(fxi_jlex *l, fxi_jtoken *out)
 {
-    const size_t from = l->at, begin = find_tag(l, from);
+    const size_t from = l->at;
+    size_t begin = from;
+    while (begin < l->n &&
+           (l->s[begin] != '{' || begin + 1 == l->n || !memchr("{%#", l->s[begin + 1], 3)))
+        begin++;
     if (begin == l->n) {
         *out = make_token(l, FXI_JTOK_DATA, from, l->n);
         advance_to(l, l->n);

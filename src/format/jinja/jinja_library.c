@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text/utf8.h"
 #include "format/jinja/jinja_run.h"
 
 // ---- tests: the right side of `is` --------------------------------------------------------------
@@ -155,10 +156,18 @@ ROUTINE(fn_namespace)
     return FX_OK;
 }
 
+// The message is cut at the end of a character; its control characters become blanks.
 ROUTINE(fn_raise)
 {
+    const fxi_jstr *s = c->arg[0].s;
+    char text[400];
+    size_t n = s->n < sizeof text ? s->n : sizeof text - 1;
     (void)out;
-    return fxi_jrun_fail_text(r, "", c->arg[0].s);
+    memcpy(text, s->p, n);
+    n = fxi_utf8_complete(text, n);
+    for (size_t i = 0; i < n; i++)
+        if ((unsigned char)text[i] < ' ' || text[i] == 0x7F) text[i] = ' ';
+    return fxi_jrun_fail(r, "%.*s", (int)n, text);
 }
 
 // The caller's clock. libc's strftime has Python's letters; a result that does not fit is empty.
@@ -205,15 +214,6 @@ static bool plain_number(const fxi_jstr *s, char text[64])
     return strlen(text) == n;
 }
 
-static bool text_to_int(const fxi_jstr *s, int base, int64_t *out)
-{
-    char text[64], *end;
-    if (!plain_number(s, text)) return false;
-    errno = 0;
-    *out = strtoll(text, &end, base);
-    return !*end && end != text && !errno;
-}
-
 static bool text_to_float(const fxi_jstr *s, double *out)
 {
     char text[64], *end;
@@ -248,7 +248,12 @@ ROUTINE(filter_int)
     if (base != 0 && (base < 2 || base > 36))
         return fxi_jrun_fail(r, "int: invalid base %lld", (long long)base);
     if (ok) i = fxi_jval_to_int(v);
-    if (v.type == FXI_JVAL_STR) ok = text_to_int(v.s, (int)base, &i);
+    char text[64], *end;
+    if (v.type == FXI_JVAL_STR && plain_number(v.s, text)) {
+        errno = 0;
+        i = strtoll(text, &end, (int)base);
+        ok = !*end && end != text && !errno;
+    }
     if (v.type == FXI_JVAL_FLOAT || (v.type == FXI_JVAL_STR && !ok && text_to_float(v.s, &f)))
         ok = float_to_int(f, &i);
     return number_or_default(c, ok, fxi_jval_int(i), fxi_jval_int(0), out);

@@ -66,31 +66,19 @@ static fx_status rsplit_words(fxi_jrun *r, const fxi_jstr *s, uint64_t most, tex
 }
 
 static fx_status split_by(fxi_jrun *r, const fxi_jstr *s, const fxi_jstr *by, uint64_t most,
-                          text_pieces *p)
+                          bool from_right, text_pieces *p)
 {
-    size_t from = 0, at;
-    while (p->n < most && (at = fxi_jstr_find(s, by, from, s->n)) != SIZE_MAX) {
-        FX_TRY(add_piece(r, p, s, from, at));
-        from = at + by->n;
+    size_t from = 0, to = s->n, at;
+    while (p->n < most) {
+        at = from_right ? fxi_jstr_rfind(s, by, 0, to) : fxi_jstr_find(s, by, from, to);
+        if (at == SIZE_MAX) break;
+        FX_TRY(from_right ? add_piece(r, p, s, at + by->n, to) : add_piece(r, p, s, from, at));
+        if (from_right)
+            to = at;
+        else
+            from = at + by->n;
     }
-    return add_piece(r, p, s, from, s->n);
-}
-
-static fx_status rsplit_by(fxi_jrun *r, const fxi_jstr *s, const fxi_jstr *by, uint64_t most,
-                           text_pieces *p)
-{
-    size_t to = s->n, at;
-    while (p->n < most && (at = fxi_jstr_rfind(s, by, 0, to)) != SIZE_MAX) {
-        FX_TRY(add_piece(r, p, s, at + by->n, to));
-        to = at;
-    }
-    return add_piece(r, p, s, 0, to);
-}
-
-static bool ends_line(uint32_t c)
-{
-    return (c >= '\n' && c <= '\r') || (c >= 0x1C && c <= 0x1E) || c == 0x85 || c == 0x2028 ||
-           c == 0x2029;
+    return add_piece(r, p, s, from, to);
 }
 
 // As str.splitlines, with or without the ends of lines.
@@ -99,7 +87,10 @@ static fx_status split_lines(fxi_jrun *r, const fxi_jstr *s, bool keep_ends, tex
     size_t from = 0, n;
     FX_TRY(fxi_jrun_work_chars(r, s->n, 0));
     for (size_t at = 0; at < s->n; at += n) {
-        if (!ends_line(fxi_jstr_char_at(s, at, &n))) continue;
+        const uint32_t c = fxi_jstr_char_at(s, at, &n);
+        if ((c < '\n' || c > '\r') && (c < 0x1C || c > 0x1E) && c != 0x85 && c != 0x2028 &&
+            c != 0x2029)
+            continue;
         if (s->p[at] == '\r' && at + 1 < s->n && s->p[at + 1] == '\n') n = 2;
         FX_TRY(add_piece(r, p, s, from, keep_ends ? at + n : at));
         from = at + n;
@@ -138,36 +129,23 @@ ROUTINE(str_case)
     return fxi_jstr_recase(r, c->self.s, how, how == 't' ? 'l' : how, out);
 }
 
-// The method: a word is a run of characters that have case.
+// A word is a run of characters that have case; of the filter (row->how: 'u', the method: 't') one
+// begins at the start of the text and after white space, '-' and opening brackets.
 ROUTINE(str_title)
 {
     const fxi_jstr *s = c->self.s;
+    const char how = (char)c->row->how;
     fxi_jout o = {0};
     bool inside = false;
     for (size_t at = 0, n; at < s->n; at += n) {
-        uint32_t ch = fxi_jstr_char_at(s, at, &n);
-        utf8proc_int32_t u = (utf8proc_int32_t)ch;
-        bool cased = utf8proc_isupper(u) || utf8proc_islower(u) ||
-                     utf8proc_category(u) == UTF8PROC_CATEGORY_LT;
-        if (!cased)
-            FX_TRY(fxi_jout_add_part(r, &o, s, at, n));
+        const uint32_t ch = fxi_jstr_char_at(s, at, &n);
+        const utf8proc_int32_t u = (utf8proc_int32_t)ch;
+        FX_TRY(add_cased(r, &o, ch, inside ? 'l' : how, fxi_jstr_owns(s, at, n)));
+        if (how == 'u')
+            inside = !fxi_jchar_is_space(ch) && (!ch || ch >= 128 || !strchr("-({[<", (int)ch));
         else
-            FX_TRY(add_cased(r, &o, ch, inside ? 'l' : 't', fxi_jstr_owns(s, at, n)));
-        inside = cased;
-    }
-    return fxi_jout_finish(r, &o, out);
-}
-
-// The filter: words begin at the start of the text and after white space, '-' and opening brackets.
-ROUTINE(filter_title)
-{
-    const fxi_jstr *s = c->self.s;
-    fxi_jout o = {0};
-    bool begins = true;
-    for (size_t at = 0, n; at < s->n; at += n) {
-        uint32_t ch = fxi_jstr_char_at(s, at, &n);
-        FX_TRY(add_cased(r, &o, ch, begins ? 'u' : 'l', fxi_jstr_owns(s, at, n)));
-        begins = fxi_jchar_is_space(ch) || (ch < 128 && ch && strchr("-({[<", (int)ch));
+            inside = utf8proc_isupper(u) || utf8proc_islower(u) ||
+                     utf8proc_category(u) == UTF8PROC_CATEGORY_LT;
     }
     return fxi_jout_finish(r, &o, out);
 }
@@ -260,12 +238,10 @@ ROUTINE(str_split)
     text_pieces p = {0};
     if (by && !by->n) return fxi_jrun_fail(r, "%s: the separator is empty", c->row->name);
     FX_TRY(fxi_jrun_work_chars(r, s->n, by && from_right ? by->n : 0));
-    if (!from_right) {
-        FX_TRY(by ? split_by(r, s, by, most, &p) : split_words(r, s, most, &p));
-        return fxi_jval_make_seq(r, FXI_JVAL_LIST, p.v, p.n, out);
-    }
-    FX_TRY(by ? rsplit_by(r, s, by, most, &p) : rsplit_words(r, s, most, &p));
-    for (size_t i = 0; i < p.n / 2; i++) {
+    FX_TRY(by           ? split_by(r, s, by, most, from_right, &p)
+           : from_right ? rsplit_words(r, s, most, &p)
+                        : split_words(r, s, most, &p));
+    for (size_t i = 0; from_right && i < p.n / 2; i++) {
         fxi_jval v = p.v[i];
         p.v[i] = p.v[p.n - 1 - i];
         p.v[p.n - 1 - i] = v;
@@ -385,7 +361,7 @@ const fxi_jroutine fxi_jlibrary_str_methods[] = {
     {.name = "splitlines", .run = str_splitlines, .types = "v", .param = {"keepends"}},
     {.name = "startswith", .run = str_begins, .types = "vII", .n_must = 1},
     {.name = "strip", .run = str_strip, .types = "S", .how = LEFT | RIGHT},
-    {.name = "title", .run = str_title},
+    {.name = "title", .run = str_title, .how = 't'},
     {.name = "upper", .run = str_case, .how = 'u'},
     {.name = NULL},
 };
@@ -406,7 +382,7 @@ const fxi_jroutine fxi_jlibrary_str_filters[] = {
      .param = {"old", "new", "count"}},
     {.name = "safe", .run = filter_string, .self = 't'},
     {.name = "string", .run = filter_string, .self = 't'},
-    {.name = "title", .run = filter_title, .self = 't'},
+    {.name = "title", .run = str_title, .self = 't', .how = 'u'},
     {.name = "trim",
      .run = str_strip,
      .self = 't',

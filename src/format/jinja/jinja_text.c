@@ -71,9 +71,8 @@ static fx_status write_numeral(value_writer *w, fxi_jval v)
 
 static bool is_printable(uint32_t c)
 {
-    utf8proc_category_t k = utf8proc_category((utf8proc_int32_t)c);
-    return c == ' ' ||
-           ((k < UTF8PROC_CATEGORY_ZS || k > UTF8PROC_CATEGORY_CO) && k != UTF8PROC_CATEGORY_CN);
+    const utf8proc_category_t k = utf8proc_category((utf8proc_int32_t)c);
+    return c == ' ' || (k != UTF8PROC_CATEGORY_CN && k < UTF8PROC_CATEGORY_ZS);
 }
 
 static fx_status write_escape(value_writer *w, uint32_t c, bool own)
@@ -190,28 +189,14 @@ static fx_status write_dict(value_writer *w, const fxi_jdict *d)
     return write_text(w, "}");
 }
 
-static fx_status write_view(value_writer *w, fxi_jval v)
-{
-    static const char *const opens[] = {"dict_items([", "dict_keys([", "dict_values(["};
-    fxi_jseq items;
-    FX_TRY(fxi_jval_items(w->r, v, &items));
-    return write_seq(w, &items, opens[v.view->kind], "])");
-}
-
-static fx_status write_range(value_writer *w, const fxi_jrange *range)
-{
-    char text[96], step[32] = "";
-    if (range->step != 1) snprintf(step, sizeof step, ", %lld", (long long)range->step);
-    snprintf(text, sizeof text, "range(%lld, %lld%s)", (long long)range->start,
-             (long long)range->stop, step);
-    return write_text(w, text);
-}
-
 // ---- any value ----------------------------------------------------------------------------------
 
 static fx_status write_any(value_writer *w, fxi_jval v)
 {
+    static const char *const views[] = {"dict_items([", "dict_keys([", "dict_values(["};
     const bool json = w->d->json;
+    char text[96], step[32] = "";
+    fxi_jseq items;
     switch (v.type) {
     case FXI_JVAL_NONE: return write_text(w, json ? "null" : "None");
     case FXI_JVAL_BOOL:
@@ -219,9 +204,7 @@ static fx_status write_any(value_writer *w, fxi_jval v)
     case FXI_JVAL_INT:
     case FXI_JVAL_FLOAT: return write_numeral(w, v);
     case FXI_JVAL_STR: return write_str(w, v.s);
-    case FXI_JVAL_TUPLE:
-        if (!json) return write_seq(w, v.seq, "(", ")");
-        return write_seq(w, v.seq, "[", "]");
+    case FXI_JVAL_TUPLE: return write_seq(w, v.seq, json ? "[" : "(", json ? "]" : ")");
     case FXI_JVAL_LIST: return write_seq(w, v.seq, "[", "]");
     case FXI_JVAL_DICT: return write_dict(w, v.dict);
     default: break;
@@ -229,8 +212,14 @@ static fx_status write_any(value_writer *w, fxi_jval v)
     if (json) return fxi_jrun_fail(w->r, "tojson: a %s cannot be converted", fxi_jval_type_name(v));
     switch (v.type) {
     case FXI_JVAL_UNDEFINED: return write_text(w, "Undefined");
-    case FXI_JVAL_VIEW: return write_view(w, v);
-    case FXI_JVAL_RANGE: return write_range(w, v.range);
+    case FXI_JVAL_VIEW:
+        FX_TRY(fxi_jval_items(w->r, v, &items));
+        return write_seq(w, &items, views[v.view->kind], "])");
+    case FXI_JVAL_RANGE:
+        if (v.range->step != 1) snprintf(step, sizeof step, ", %lld", (long long)v.range->step);
+        snprintf(text, sizeof text, "range(%lld, %lld%s)", (long long)v.range->start,
+                 (long long)v.range->stop, step);
+        return write_text(w, text);
     default: return fxi_jrun_fail(w->r, "a %s cannot be printed", fxi_jval_type_name(v));
     }
 }

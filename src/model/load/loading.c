@@ -44,7 +44,7 @@ static fx_status load_checked(fxi_loading *l, fx_error *err)
     l->family = fxi_family_find(l->arch);
     if (!l->family) {
         fxi_family_list(known, sizeof known);
-        return fxi_fail(err, FX_EFORMAT, "%s: architecture '%s' is not one we run (%s)",
+        return fxi_fail(err, FX_EFORMAT, "%s: architecture '%s' is not supported (%s)",
                         fxi_gguf_name(l->ld->g), fxi_show_text(l->arch.p, l->arch.n).s, known);
     }
     FX_TRY(fxi_rules_read(l, err));

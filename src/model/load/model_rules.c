@@ -172,8 +172,7 @@ static fx_status refuse_unknown(const fxi_gguf *g, fxi_str arch, fx_error *err)
         for (size_t k = 0; k < N_KEY && !known; k++)
             known = fxi_str_is((fxi_str){kv->key.p + n, kv->key.n - n}, arch_keys[k].key);
         if (!known && !says_nothing(kv))
-            return fxi_fail(err, FX_EFORMAT,
-                            "%s: key '%s' is not one we know, and may change the result",
+            return fxi_fail(err, FX_EFORMAT, "%s: key '%s' is unknown, and may change the result",
                             fxi_gguf_name(g), fxi_show_text(kv->key.p, kv->key.n).s);
     }
     return FX_OK;
@@ -308,8 +307,8 @@ static fx_status read_activation(const fxi_loading *l, fxi_rules *r, fx_error *e
             r->act = known[i].act;
             return FX_OK;
         }
-    return fxi_fail(err, FX_EFORMAT, "%s: the activation '%s' is not one we know",
-                    fxi_gguf_name(l->ld->g), fxi_show_text(name.p, name.n).s);
+    return fxi_fail(err, FX_EFORMAT, "%s: the activation '%s' is unknown", fxi_gguf_name(l->ld->g),
+                    fxi_show_text(name.p, name.n).s);
 }
 
 // The gating functions that files name: 0 (not said) and 1 softmax, 3 softmax of the chosen.

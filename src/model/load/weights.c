@@ -55,7 +55,7 @@ fx_status fxi_loader_finish(const fxi_loader *ld, fx_error *err)
         const fxi_gguf_tensor *t = fxi_gguf_tensor_at(ld->g, i);
         if (!ld->taken[i])
             return fxi_fail(err, FX_EFORMAT,
-                            "%s: tensor '%s' is not part of the architecture we run",
+                            "%s: tensor '%s' does not belong to the model's architecture",
                             fxi_gguf_name(ld->g), fxi_show_text(t->name.p, t->name.n).s);
     }
     return FX_OK;
@@ -90,8 +90,8 @@ static fx_status take_tensor(fxi_loader *ld, const fxi_part_of *m, const fxi_ggu
             file, name, (unsigned long long)t->ne[0], (unsigned long long)t->ne[1],
             (unsigned long long)t->ne[2], (unsigned long long)t->ne[3], ne[0], ne[1], ne[2]);
     if (!t->type->runs)
-        return fxi_fail(err, FX_EFORMAT, "%s: tensor '%s' is of type %s, which we cannot run", file,
-                        name, t->type->name);
+        return fxi_fail(err, FX_EFORMAT, "%s: tensor '%s' is of type %s, which is not supported",
+                        file, name, t->type->name);
     const int block = (int)t->type->block_elems;
     if (m->n_in && m->n_col && (m->n_in % block || m->col0 % block))
         return fxi_fail(

@@ -162,7 +162,7 @@ static fx_status read_keys(const char *name, fxi_key_set *set, bool *is_exposed,
     if (res == FX_OK && b.n > MAX_FILE_BYTES)
         res = fxi_fail(err, FX_EINVAL, "%s: a key file has at most %u bytes", name, MAX_FILE_BYTES);
     if (res == FX_OK) res = fxi_key_set_read(set, b.p ? b.p : "", b.n, name, err);
-    if (res == FX_OK && !set->n) res = fxi_fail(err, FX_EINVAL, "%s: there is no key in it", name);
+    if (res == FX_OK && !set->n) res = fxi_fail(err, FX_EINVAL, "%s: it holds no key", name);
 end:
     if (b.p) explicit_bzero(b.p, b.cap);
     fxi_buf_free(&b);

@@ -244,8 +244,7 @@ void fxi_http_job_on_event(void *ud, const fx_event *ev)
     if (ev->last) fxi_charge_release(&job->charge, FXI_BYTES_QUEUE, part->n_bytes);
     // Beyond the limit an answer that holds more than a little is the one to end.
     if (!charge_text_locked(job) && job->text_bytes > FXI_SMALL_CHARGE_BYTES) {
-        fxi_http_fail(&e, 503, "overloaded", NULL,
-                      "answers that wait take all the memory there is");
+        fxi_http_fail(&e, 503, "overloaded", NULL, "waiting answers take all the memory there is");
         fxi_reply_fail(r, &e);
     }
     const bool is_full = fxi_reply_is_full(r, part->index, ev);

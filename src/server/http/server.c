@@ -104,19 +104,23 @@ static fx_status take_options(fxi_server *srv, const fxi_server_options *opt, fx
     return take_aliases(srv, err);
 }
 
+// What can be done without an engine, a port and threads.
+static fx_status prepare_server(fxi_server *srv, const fxi_server_options *opt, fx_error *err)
+{
+    FX_TRY(take_options(srv, opt, err));
+    FX_TRY(fxi_listen_check(srv->host, err));
+    FX_TRY(fxi_keyring_open(opt->key_file, opt->api_key, &srv->keys, err));
+    FX_TRY(fxi_identity_open(opt->tls_cert, opt->tls_key, &srv->loop.identity, err));
+    return opt->otlp_endpoint ? fxi_spans_check(opt->otlp_endpoint, err) : FX_OK;
+}
+
 fx_status fxi_server_check(const fxi_server_options *opt, fx_error *err)
 {
-    fxi_keyring *keys = NULL;
-    fxi_identity *identity = NULL;
     fxi_server *srv = calloc(1, sizeof *srv);
     if (!srv) return fxi_fail(err, FX_ENOMEM, "out of memory");
-    fx_status st = take_options(srv, opt, err);
-    if (st == FX_OK) st = fxi_listen_check(srv->host, err);
-    if (st == FX_OK) st = fxi_keyring_open(opt->key_file, opt->api_key, &keys, err);
-    if (st == FX_OK) st = fxi_identity_open(opt->tls_cert, opt->tls_key, &identity, err);
-    if (st == FX_OK && opt->otlp_endpoint) st = fxi_spans_check(opt->otlp_endpoint, err);
-    fxi_identity_close(identity);
-    fxi_keyring_close(keys);
+    const fx_status st = prepare_server(srv, opt, err);
+    fxi_identity_close(srv->loop.identity);
+    fxi_keyring_close(srv->keys);
     free(srv);
     return st;
 }
@@ -142,13 +146,11 @@ static void say_of_spans(void *ud, bool fails, const char *line)
 static fx_status start_server(fxi_server *srv, const fxi_server_options *opt, fx_error *err)
 {
     const char *route[FXI_MAX_ROUTE];
-    FX_TRY(take_options(srv, opt, err));
-    FX_TRY(fxi_keyring_open(opt->key_file, opt->api_key, &srv->keys, err));
+    FX_TRY(prepare_server(srv, opt, err));
     srv->quota = fxi_quota_new(srv->opt.max_queue_bytes);
     srv->metrics = fxi_metrics_new(route, fxi_route_paths(route, FXI_MAX_ROUTE));
     if (!srv->quota || !srv->metrics) return fxi_fail(err, FX_ENOMEM, "out of memory");
     srv->port = srv->opt.port;
-    FX_TRY(fxi_identity_open(opt->tls_cert, opt->tls_key, &srv->loop.identity, err));
     FX_TRY(fxi_listen_open(srv->host, &srv->port, &srv->loop.listen_fd, err));
     const fxi_spans_options spans = {.endpoint = opt->otlp_endpoint,
                                      .ca_file = opt->otlp_ca_file,

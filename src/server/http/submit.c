@@ -53,7 +53,7 @@ bool fxi_permit_work(fxi_server *srv, fxi_http_error *err)
 bool fxi_permit_request(fxi_server *srv, fxi_http_error *err)
 {
     if (!srv->asleep) return fxi_permit_work(srv, err);
-    return fxi_http_fail(err, 503, "sleeping", NULL, "the server sleeps until POST /wake_up");
+    return fxi_http_fail(err, 503, "sleeping", NULL, "the server is asleep until POST /wake_up");
 }
 
 // What stays longer in the cache pushes out what others have there; an admin's endpoint may do so.
@@ -62,7 +62,7 @@ bool fxi_permit_priority(const fxi_http_job *job, const fx_request *req, fxi_htt
     const int max = job->srv->opt.allow_priority ? FX_MAX_PRIORITY : job->tenant->max_priority;
     if (req->priority > max)
         return fxi_http_fail(err, 403, "priority_not_allowed", "priority",
-                             "priority must be %d or more here: lower ones go first", -max);
+                             "priority must be %d or higher here: lower values go first", -max);
     if (req->keep_priority > max && job->route->access != FXI_ACCESS_ADMIN)
         return fxi_http_fail(err, 403, "priority_not_allowed", "keep_priority",
                              "keep_priority must be %d or less here", max);

@@ -92,7 +92,7 @@ static fx_status read_pem(const char *name, fxi_buf *b, fx_error *err)
     if (!ok) return fxi_fail(err, FX_ENOMEM, "out of memory");
     if (failed) return fxi_fail(err, FX_EIO, "%s: cannot be read", name);
     if (!strstr(b->p, "-----BEGIN "))
-        return fxi_fail(err, FX_EINVAL, "%s: there is nothing in PEM form in it", name);
+        return fxi_fail(err, FX_EINVAL, "%s: it holds nothing in PEM format", name);
     return FX_OK;
 }
 

@@ -66,8 +66,8 @@ static bool tell_dropped_locked(fxi_log *log)
         snprintf(line, sizeof line, "%s", text ? text : "{}");
         fxi_line_free(&l);
     } else {
-        snprintf(line, sizeof line, "warning: %" PRIu64 " log lines were dropped: nobody read them",
-                 n);
+        snprintf(line, sizeof line,
+                 "warning: %" PRIu64 " log lines were dropped: stderr did not take them", n);
     }
     if (!put_line_locked(log, line)) return false;
     log->n_told = log->n_dropped;

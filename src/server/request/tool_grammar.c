@@ -241,7 +241,7 @@ static bool check_keywords(const fxi_json *params, char *why, size_t n)
     const char *type = fxi_json_text(fxi_json_get(params, "type"));
     for (fxi_json_iter it = fxi_json_members(params); fxi_json_next(&it);) {
         if (is_sayable_keyword(it.key)) continue;
-        snprintf(why, n, "a call cannot be made to follow '%.*s'", FXI_UTF8_HEAD(it.key, 60));
+        snprintf(why, n, "a call cannot be forced to follow '%.*s'", FXI_UTF8_HEAD(it.key, 60));
         return false;
     }
     if (!fxi_json_get(params, "type") || (type && !strcmp(type, "object"))) return true;

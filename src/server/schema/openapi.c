@@ -294,7 +294,7 @@ static const api_operation operations[] = {
     {"GET", "/", -1, "text/plain", "the list of paths; for browsers, the page"},
     {"GET", "/web/{id}", -1, "text/plain", "a file of the page"},
     {"GET", "/admin/cache", -1, "Cache", "admin: what the KV cache holds"},
-    {"POST", "/admin/cache/clear", -1, "Status", "admin: forget prefixes that nobody uses"},
+    {"POST", "/admin/cache/clear", -1, "Status", "admin: forget unused prefixes"},
     {"POST", "/reset_prefix_cache", -1, "Status", "admin: the same, by vLLM's name"},
     {"POST", "/admin/cache/retain", FXI_API_RETAIN, "Prefixes", "admin: keep prompts in the cache"},
     {"GET", "/admin/budget", -1, "Budget", "admin: the budget of the KV cache"},

@@ -99,7 +99,7 @@ static void tell_change(fxi_spans *x, const char *why)
         snprintf(text, sizeof text, "warning: the collector of spans at %.200s: %.*s",
                  x->opt.endpoint, FXI_UTF8_HEAD(why, 200));
     else
-        snprintf(text, sizeof text, "the collector of spans at %.200s takes them again",
+        snprintf(text, sizeof text, "the collector of spans at %.200s accepts them again",
                  x->opt.endpoint);
     for (char *c = text; *c; c++)
         if ((unsigned char)*c < ' ') *c = ' ';

@@ -88,7 +88,7 @@ FX_TEST(test_no_order_of_keys_makes_it_deep)
             things[i] = (thing){.key = how == 0 ? i : how == 1 ? -i : i % 2 ? i : -i};
             fxi_treap_add(&t, &things[i].at);
         }
-        assert_true(n_compared < (how == 0 ? 1ull : 40ull) * N); // each goes behind all others
+        assert_true(n_compared < (how == 0 ? 1ull : 40ull) * N); // each goes after all others
         n_compared = 0;
         for (int i = 0; i < N; i++)
             assert_ptr_equal(fxi_treap_find(&t, &things[i].at), &things[i].at);

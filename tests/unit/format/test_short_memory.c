@@ -2,15 +2,9 @@
 // text is encoded and decoded, a template is compiled and rendered, a folder is converted, or the
 // error is FX_ENOMEM in one line; nothing leaks (ASan checks).
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "format/chat.h"
 #include "format/model_file.h"
@@ -19,7 +13,7 @@
 #include "format/vocab/build/vocab_build.h"
 #include "format/vocab/read/vocab_read.h"
 #include "json_doc.h"
-#include "suite.h"
+#include "unit/cmocka_all.h"
 
 #define FOLDER       FX_SOURCE_DIR "/tests/vectors/tokenizers/"
 #define COUNT(table) (sizeof(table) / sizeof *(table))
@@ -284,9 +278,8 @@ static void fail_each(const form *f, bool all)
     }
 }
 
-static void test_each_allocation(void **state)
+FX_TEST(test_each_allocation)
 {
-    (void)state;
     static const form forms[] = {
         {open_json, "tokenizer.json", tokenizer_json},
         {open_json, "words.json", words_json},
@@ -304,8 +297,4 @@ static void test_each_allocation(void **state)
     }
 }
 
-FX_SUITE(test_short_memory)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_each_allocation)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_short_memory)

@@ -1,5 +1,5 @@
-// test_gram_auto.c - the automaton beside a naive matcher, on every short string of two letters,
-// for grammars made at random and for some by hand; and what a grammar is refused for.
+// test_gram_auto.c - the automaton compared with a naive matcher, on every short string of two
+// letters, for grammars made at random and for some by hand; and what a grammar is refused for.
 //
 // The naive matcher knows no stacks: for each node and each position it finds the positions at
 // which a match may end.

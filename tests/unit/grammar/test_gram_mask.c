@@ -1,6 +1,6 @@
-// test_gram_mask.c - masks beside brute force: each token of a small vocabulary, byte by byte, from
-// every state that a walk of tokens reaches, and along answers of the schemas that are measured
-// (bench/grammar); forced text; and walks that end in a match.
+// test_gram_mask.c - masks compared with brute force: each token of a small vocabulary, byte by
+// byte, from every state that a walk of tokens reaches, and along answers of the schemas that are
+// measured (bench/grammar); forced text; and walks that end in a match.
 #include "json_doc.h"
 #include "unit/cmocka_all.h"
 
@@ -21,39 +21,13 @@ typedef struct small_world {
 } small_world;
 
 // Characters of every kind that masks tell apart, and parts of characters.
-static const char *const pieces[] = {"a",
-                                     "b",
-                                     "1",
-                                     "\"",
-                                     ",",
-                                     "{",
-                                     "}",
-                                     ":",
-                                     "[",
-                                     "]",
-                                     " ",
-                                     "\\",
-                                     "q",
-                                     "t",
-                                     "_",
-                                     "-",
-                                     ".",
-                                     "@",
-                                     "~",
-                                     "A",
-                                     "/",
-                                     "\xC3\xA9",
-                                     "\xE2\x82\xAC",
-                                     "\xF0\x9F\x98\x80",
-                                     "e",
-                                     "n",
-                                     "\n",
-                                     "\xC3",
-                                     "\xA9",
-                                     "\xE2\x82",
-                                     "\x80",
-                                     "\xC3\xA9\"a",
-                                     "\xC3\xA9\"b"};
+// clang-format off
+static const char *const pieces[] = {
+    "a", "b", "1", "\"", ",", "{", "}", ":", "[", "]", " ", "\\", "q", "t", "_", "-", ".", "@", "~",
+    "A", "/", "\xC3\xA9", "\xE2\x82\xAC", "\xF0\x9F\x98\x80", "e", "n", "\n", "\xC3", "\xA9",
+    "\xE2\x82", "\x80", "\xC3\xA9\"a", "\xC3\xA9\"b",
+};
+// clang-format on
 enum { N_PIECE = sizeof pieces / sizeof *pieces };
 
 // As long as the tokens that are in no slice, or nearly.
@@ -180,7 +154,7 @@ static const char *const patterns[] = {
     ".*",
     "\\{\"(?:[^t\"\\\\]|t(?:[^e\"]|e(?:[^n\"]|n[^\"])))[^\"\\\\]*\":1\\}", // any name but three
     "\"(?:[^a\"][^\"]*|a(?:[^b\"][^\"]*)?)\"",
-    "[a-z0-9._-]{1,40}(?:@[a-z]{1,9}|/[a-zA-Z0-9]*)", // words behind marks
+    "[a-z0-9._-]{1,40}(?:@[a-z]{1,9}|/[a-zA-Z0-9]*)", // words after marks
     "[a-z]{0,3}[-_ ][a-z]*\"",
     "(\"[^\"\\\\]{0,35}\",){0,2}\"[^\"\\\\]{30,60}\"", // counted, and beyond what a token has
     "(\"(a|b|1|,|q\"){70,90}\",){0,200}", // minima and maxima within reach and out of it

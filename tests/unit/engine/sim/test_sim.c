@@ -5,6 +5,7 @@
 //   FX_SIM_TURNS=n test_sim                 runs worlds until n turns have passed
 //   FX_SIM_FIRST=n                          from that seed on
 //   FX_SIM_SEED=n FX_SIM_TURNS=m test_sim   one world, m turns before it ends
+//   FX_TEST_LONG=1 test_sim                 runs worlds until 300,000 turns have passed
 #include "suite.h"
 #include "unit/cmocka_all.h"
 
@@ -13,7 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define TURNS 300000 // of the default run
+#define TURNS 100000 // of the default run
 
 static uint64_t env_or(const char *name, uint64_t other)
 {
@@ -47,7 +48,8 @@ static void test_worlds(void **state)
         return;
     }
     uint64_t seed = first;
-    while (t.turns < (n_turn ? n_turn : TURNS)) run_one(seed++, 0, &t);
+    while (t.turns < (n_turn ? n_turn : suite_is_long() ? 3 * TURNS : TURNS))
+        run_one(seed++, 0, &t);
     print_totals(&t, seed - first);
 }
 

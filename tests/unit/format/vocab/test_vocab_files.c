@@ -15,7 +15,6 @@
 #include "format/vocab/read/vocab_read.h"
 #include "format/vocab/vocab_write.h"
 #include "json_doc.h"
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 // ---- vectors ------------------------------------------------------------------------------------
@@ -96,9 +95,8 @@ static void check_case(const char *file, const fxi_vocab *v, const fxi_json *c)
                      fxi_vocab_adds_bos(v) + fxi_vocab_adds_eos(v));
 }
 
-static void test_vectors(void **state)
+FX_TEST(test_vectors)
 {
-    (void)state;
     fxi_json_doc all_doc = json_doc_file(FOLDER "cases.json");
     const fxi_json *all = all_doc.root;
     size_t n_case = 0;
@@ -151,9 +149,8 @@ static void remove_all(const char *folder)
     assert_int_equal(rmdir(folder), 0);
 }
 
-static void test_template(void **state)
+FX_TEST(test_template)
 {
-    (void)state;
     char folder[] = "/tmp/test-vocab-XXXXXX";
     assert_non_null(mkdtemp(folder));
     put_file(folder, "tokenizer.json",
@@ -168,9 +165,8 @@ static void test_template(void **state)
 }
 
 // A folder with nothing but formats that are not read says what to do.
-static void test_other_formats(void **state)
+FX_TEST(test_other_formats)
 {
-    (void)state;
     static const char *const names[] = {"tokenizer.model", "vocab.json"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char folder[] = "/tmp/test-vocab-XXXXXX", path[512];
@@ -268,9 +264,8 @@ static void expect_same_ids(const char *file, const fxi_vocab *a, const fxi_voca
     }
 }
 
-static void test_a_tokenizer_survives_its_way_through_a_file(void **state)
+FX_TEST(test_a_tokenizer_survives_its_way_through_a_file)
 {
-    (void)state;
     static const char *const cases[] = {
         "after_bytes.json", "fallback.json",      "plain.json", "prefix_space.json",
         "unigram.json",     "unigram_first.json", "words.json", "bert.json",
@@ -302,9 +297,8 @@ static void hide_text(fxi_buf *head)
     *at = 'X';
 }
 
-static void test_keys_that_other_programs_read(void **state)
+FX_TEST(test_keys_that_other_programs_read)
 {
-    (void)state;
     fx_error err;
     fxi_vocab *direct;
     copy_as("fallback.json", "tokenizer.json");
@@ -320,9 +314,8 @@ static void test_keys_that_other_programs_read(void **state)
 }
 
 // Other programs expect a token for every row of the embedding.
-static void test_rows_without_a_token(void **state)
+FX_TEST(test_rows_without_a_token)
 {
-    (void)state;
     fxi_gguf *g;
     fx_error err;
     const fxi_gguf_kv *kv, *types;
@@ -360,9 +353,8 @@ static void expect_pre(const char *pattern, bool whole_words, const char *want)
 }
 
 // As the models' tokenizer.json files spell them.
-static void test_published_patterns_are_recognised(void **state)
+FX_TEST(test_published_patterns_are_recognised)
 {
-    (void)state;
     expect_pre("(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| "
                "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
                true, "llama-bpe");
@@ -375,9 +367,8 @@ static void test_published_patterns_are_recognised(void **state)
     expect_pre("\\p{L}+|\\s", false, NULL);
 }
 
-static void test_every_name_is_recognised(void **state)
+FX_TEST(test_every_name_is_recognised)
 {
-    (void)state;
     static const char *const names[] = {"llama-bpe", "qwen2",          "gpt-2",       "smollm",
                                         "tekken",    "gpt-4o",         "gpt-4",       "stablelm2",
                                         "falcon",    "deepseek-coder", "deepseek-v3", "bloom"};
@@ -404,9 +395,8 @@ static fx_status read_ranks(const char *text, const char *pre, fxi_vocab_spec *s
     return fxi_vocab_read_ranks(text, strlen(text), pre, s, err);
 }
 
-static void test_ranks(void **state)
+FX_TEST(test_ranks)
 {
-    (void)state;
     static const char *const rank_texts[] = {
         three, "YWI= 2\r\nYQ== 0\r\n\r\nYg== 1", // another order, other line ends
     };
@@ -429,9 +419,8 @@ static void expect_special(const fxi_vocab_spec *s, int32_t id, const char *piec
     assert_int_equal(s->tok[id].type, FXI_TOKEN_CONTROL);
 }
 
-static void test_llama3(void **state)
+FX_TEST(test_llama3)
 {
-    (void)state;
     fxi_vocab_spec s;
     assert_int_equal(read_ranks(three, "llama-bpe", &s, NULL), FX_OK);
     assert_int_equal(s.n_tok, 3 + 256);
@@ -447,9 +436,8 @@ static void test_llama3(void **state)
     fxi_vocab_spec_free(&s);
 }
 
-static void test_qwen(void **state)
+FX_TEST(test_qwen)
 {
-    (void)state;
     fxi_vocab_spec s;
     assert_int_equal(read_ranks(three, "qwen2", &s, NULL), FX_OK);
     assert_int_equal(s.n_tok, 3 + 208);
@@ -462,9 +450,8 @@ static void test_qwen(void **state)
 }
 
 // A special token that has a rank already keeps its id.
-static void test_special_among_ranks(void **state)
+FX_TEST(test_special_among_ranks)
 {
-    (void)state;
     fxi_vocab_spec s;
     assert_int_equal(read_ranks("YQ== 0\nPHxlbmRvZnRleHR8Pg== 1\n", "gpt-2", &s, NULL), FX_OK);
     assert_int_equal(s.n_tok, 2);
@@ -473,9 +460,8 @@ static void test_special_among_ranks(void **state)
     fxi_vocab_spec_free(&s);
 }
 
-static void test_broken(void **state)
+FX_TEST(test_broken)
 {
-    (void)state;
     static const struct {
         const char *text, *pre, *error;
     } cases[] = {
@@ -503,22 +489,4 @@ static void test_broken(void **state)
     }
 }
 
-FX_SUITE(test_vocab_files)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_vectors),
-        cmocka_unit_test(test_template),
-        cmocka_unit_test(test_other_formats),
-        cmocka_unit_test(test_a_tokenizer_survives_its_way_through_a_file),
-        cmocka_unit_test(test_keys_that_other_programs_read),
-        cmocka_unit_test(test_rows_without_a_token),
-        cmocka_unit_test(test_published_patterns_are_recognised),
-        cmocka_unit_test(test_every_name_is_recognised),
-        cmocka_unit_test(test_ranks),
-        cmocka_unit_test(test_llama3),
-        cmocka_unit_test(test_qwen),
-        cmocka_unit_test(test_special_among_ranks),
-        cmocka_unit_test(test_broken),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_vocab_files)
