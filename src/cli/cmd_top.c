@@ -86,8 +86,8 @@ static fx_status get_path(top_run *t, const char *path, double limit_s, fxi_buf 
     if (st == FX_OK && a.status != 200) {
         fxi_json_doc doc = {0};
         const char *text = NULL;
-        const fxi_str json = {a.body.p, a.body.n};
-        if (fxi_json_parse(&doc, json, &(fxi_json_rules){0}, NULL) == FX_OK)
+        if (fxi_json_parse(&doc, (fxi_str){a.body.p, a.body.n}, &(fxi_json_rules){0}, NULL) ==
+            FX_OK)
             text = fxi_json_text(fxi_json_get(fxi_json_get(doc.root, "error"), "message"));
         st = fxi_fail(err, FX_EIO, "status %d%s%.200s", a.status, text ? ": " : "",
                       text ? text : "");

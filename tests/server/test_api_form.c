@@ -1,6 +1,5 @@
 // test_api_form.c - fields that say what the answer must look like: what they compile, and which of
 // them is blamed for a form that is refused.
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <stdio.h>
@@ -65,9 +64,8 @@ static void check_form(fx_engine *eng, const form_case *c, fxi_api api)
     fxi_params_free(&par);
 }
 
-static void test_forms_are_compiled(void **state)
+FX_TEST(test_forms_are_compiled)
 {
-    (void)state;
     fx_engine *eng = fake_engine_new();
     for (size_t i = 0; i < sizeof form_cases / sizeof form_cases[0]; i++) {
         check_form(eng, &form_cases[i], FXI_API_COMPLETIONS);
@@ -76,10 +74,4 @@ static void test_forms_are_compiled(void **state)
     fx_engine_close(eng);
 }
 
-FX_SUITE(test_api_form)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forms_are_compiled),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_api_form)

@@ -1,19 +1,14 @@
 // test_api_reply.c - events to bodies and streams, without HTTP and threads. The golden texts are
 // what clients parse.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/number/rng.h"
 #include "base/text/utf8.h"
 #include "json_doc.h"
 #include "server/http/http.h"
-#include "suite.h"
+#include "unit/cmocka_all.h"
 
 static const fxi_limits limits = {.model_id = "m", .n_vocab = 100, .max_choice = 64};
 
@@ -67,9 +62,8 @@ static void expect_out(fxi_reply *r, const char *want)
     "\"usage\":{\"prompt_tokens\":" #p ",\"completion_tokens\":" #c ",\"total_tokens\":" #t \
     ",\"prompt_tokens_details\":{\"cached_tokens\":0}}"
 
-static void test_chat_stream_golden(void **state)
+FX_TEST(test_chat_stream_golden)
 {
-    (void)state;
     fxi_reply r = reply_of(FXI_API_CHAT,
                            ",\"stream\":true,\"stream_options\":{\"include_usage\":true}", 1000000);
     give(&r, 0, "", 1, FX_FINISH_NONE);
@@ -87,9 +81,8 @@ static void test_chat_stream_golden(void **state)
     fxi_reply_free(&r);
 }
 
-static void test_text_stream(void **state)
+FX_TEST(test_text_stream)
 {
-    (void)state;
     fxi_reply r = reply_of(FXI_API_COMPLETIONS, ",\"stream\":true,\"n\":2", 1000000);
     give(&r, 0, "a", 1, FX_FINISH_NONE);
     give(&r, 1, "b", 1, FX_FINISH_LENGTH);
@@ -106,9 +99,8 @@ static void test_text_stream(void **state)
     fxi_reply_free(&r);
 }
 
-static void test_continuous_usage(void **state)
+FX_TEST(test_continuous_usage)
 {
-    (void)state;
     fxi_reply r =
         reply_of(FXI_API_COMPLETIONS,
                  ",\"stream\":true,\"stream_options\":{\"continuous_usage_stats\":true}", 1000000);
@@ -130,9 +122,8 @@ static void expect_body(fxi_reply *r, const char *want)
     fxi_buf_free(&b);
 }
 
-static void test_whole_bodies(void **state)
+FX_TEST(test_whole_bodies)
 {
-    (void)state;
     fxi_reply r = reply_of(FXI_API_CHAT, "", 1);
     give(&r, 0, "Hi \"you\"", 2, FX_FINISH_NONE);
     give(&r, 0, "\n", 3, FX_FINISH_STOP);
@@ -155,7 +146,7 @@ static void test_whole_bodies(void **state)
 }
 
 // stop_reason names what the client asked to stop at, not the model's end-of-text token.
-static void test_stop_reason(void **state)
+FX_TEST(test_stop_reason)
 {
     static const struct {
         const char *members;
@@ -173,7 +164,6 @@ static void test_stop_reason(void **state)
         {"\"n\":1", FX_FINISH_STOP, -1, 2, "null"},
         {"\"stop\":\"x\",\"stop_token_ids\":[5]", FX_FINISH_LENGTH, -1, -1, "null"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         for (int stream = 0; stream < 2; stream++) {
             char members[128], want[64];
@@ -199,9 +189,8 @@ static void test_stop_reason(void **state)
 }
 
 // The prompt counts once whatever the number of its choices; so do its cached tokens.
-static void test_cached_tokens(void **state)
+FX_TEST(test_cached_tokens)
 {
-    (void)state;
     fxi_reply r = reply_of(FXI_API_COMPLETIONS, ",\"n\":2", 1);
     for (int k = 0; k < 2; k++) {
         fx_event ev = {.choice = k,
@@ -222,13 +211,12 @@ static void test_cached_tokens(void **state)
 
 // ---- errors -----------------------------------------------------------------------------------
 
-static void test_error_before_first_byte(void **state)
+FX_TEST(test_error_before_first_byte)
 {
     static const struct {
         fx_finish finish;
         int status;
     } rows[] = {{FX_FINISH_ERROR, 500}, {FX_FINISH_ABORT, 503}, {FX_FINISH_CANCEL, 500}};
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         fxi_reply r = reply_of(FXI_API_CHAT, ",\"stream\":true", 1000000);
         give(&r, 0, "", 0, rows[i].finish);
@@ -241,9 +229,8 @@ static void test_error_before_first_byte(void **state)
 }
 
 // A client that may try again must not: its request would fail again.
-static void test_a_request_at_fault_is_no_failure_of_the_server(void **state)
+FX_TEST(test_a_request_at_fault_is_no_failure_of_the_server)
 {
-    (void)state;
     static const struct {
         fx_status status;
         const char *code;
@@ -264,9 +251,8 @@ static void test_a_request_at_fault_is_no_failure_of_the_server(void **state)
     }
 }
 
-static void test_error_in_stream(void **state)
+FX_TEST(test_error_in_stream)
 {
-    (void)state;
     fxi_reply r = reply_of(FXI_API_COMPLETIONS, ",\"stream\":true", 1000000);
     give(&r, 0, "a", 1, FX_FINISH_NONE);
     give(&r, 0, "", 1, FX_FINISH_ERROR);
@@ -278,9 +264,8 @@ static void test_error_in_stream(void **state)
     fxi_reply_free(&r);
 }
 
-static void test_slow_reader(void **state)
+FX_TEST(test_slow_reader)
 {
-    (void)state;
     fxi_reply r = reply_of(FXI_API_COMPLETIONS, ",\"stream\":true", 4096);
     for (int i = 0; i < 1000; i++) give(&r, 0, "some text", i, FX_FINISH_NONE);
     assert_true(r.ended);
@@ -290,9 +275,8 @@ static void test_slow_reader(void **state)
     fxi_reply_free(&r);
 }
 
-static void test_ping(void **state)
+FX_TEST(test_ping)
 {
-    (void)state;
     fxi_reply r = reply_of(FXI_API_CHAT, ",\"stream\":true", 4096);
     fxi_reply_ping(&r);
     assert_true(r.begun);
@@ -302,9 +286,8 @@ static void test_ping(void **state)
 }
 
 // Taking odd pieces gives the same bytes.
-static void test_take_in_pieces(void **state)
+FX_TEST(test_take_in_pieces)
 {
-    (void)state;
     fxi_reply r = reply_of(FXI_API_COMPLETIONS, ",\"stream\":true", 1 << 20);
     fxi_reply b = reply_of(FXI_API_COMPLETIONS, ",\"stream\":true", 1 << 20);
     static char whole[1 << 16], pieces[1 << 16];
@@ -324,7 +307,7 @@ static void test_take_in_pieces(void **state)
 
 // ---- strings and routes -----------------------------------------------------------------------
 
-static void test_json_strings(void **state)
+FX_TEST(test_json_strings)
 {
     static const struct {
         const char *s, *want;
@@ -340,7 +323,6 @@ static void test_json_strings(void **state)
          "\"a\xef\xbf\xbd"
          "b\xef\xbf\xbd\""},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         fxi_buf b = {0};
         assert_true(fxi_json_cstr(&b, rows[i].s));
@@ -378,11 +360,10 @@ static void expect_read_back(const char *s, size_t n)
 }
 
 // All texts of up to two bytes, and many of the bytes that make characters and break them.
-static void test_any_bytes_are_a_json_string(void **state)
+FX_TEST(test_any_bytes_are_a_json_string)
 {
     static const char likely[] =
         "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\xed\xa0\xbf\xf4\x90\xff\0\"\\\na";
-    (void)state;
     expect_read_back("", 0);
     for (int i = 0; i < 256; i++) expect_read_back(&(char){(char)i}, 1);
     for (int i = 0; i < 1 << 16; i++) expect_read_back((char[]){(char)i, (char)(i >> 8)}, 2);
@@ -395,7 +376,7 @@ static void test_any_bytes_are_a_json_string(void **state)
     }
 }
 
-static void test_routes(void **state)
+FX_TEST(test_routes)
 {
     static const struct {
         const char *method, *path, *allow;
@@ -410,7 +391,6 @@ static void test_routes(void **state)
         {"GET", "/v1/completions/x", "", 404},
         {"GET", "", "", 404},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char allow[32];
         fxi_http_error e = {0};
@@ -423,9 +403,8 @@ static void test_routes(void **state)
 }
 
 // What streams without a request to the engine has a reply that was never given a spec.
-static void test_a_stream_without_a_spec_is_kept_alive_and_ended(void **state)
+FX_TEST(test_a_stream_without_a_spec_is_kept_alive_and_ended)
 {
-    (void)state;
     fxi_reply r = {.begun = true};
     fxi_http_error e;
     fxi_reply_ping(&r);
@@ -437,25 +416,4 @@ static void test_a_stream_without_a_spec_is_kept_alive_and_ended(void **state)
     fxi_reply_free(&r);
 }
 
-FX_SUITE(test_api_reply)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_stream_without_a_spec_is_kept_alive_and_ended),
-        cmocka_unit_test(test_chat_stream_golden),
-        cmocka_unit_test(test_text_stream),
-        cmocka_unit_test(test_continuous_usage),
-        cmocka_unit_test(test_whole_bodies),
-        cmocka_unit_test(test_stop_reason),
-        cmocka_unit_test(test_cached_tokens),
-        cmocka_unit_test(test_error_before_first_byte),
-        cmocka_unit_test(test_a_request_at_fault_is_no_failure_of_the_server),
-        cmocka_unit_test(test_error_in_stream),
-        cmocka_unit_test(test_slow_reader),
-        cmocka_unit_test(test_ping),
-        cmocka_unit_test(test_take_in_pieces),
-        cmocka_unit_test(test_json_strings),
-        cmocka_unit_test(test_any_bytes_are_a_json_string),
-        cmocka_unit_test(test_routes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_api_reply)

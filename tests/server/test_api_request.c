@@ -1,16 +1,11 @@
 // test_api_request.c - request bodies to parameters or to the error a client sees; no HTTP.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/text/utf8.h"
 #include "server/request/api_request.h"
-#include "suite.h"
+#include "unit/cmocka_all.h"
 
 static const fxi_limits limits = {.model_id = "m", .n_vocab = 100, .max_choice = 64};
 
@@ -290,9 +285,8 @@ static void expect_error(fxi_api api, const char *body, int status, const char *
     assert_null(par.root);
 }
 
-static void test_bad_bodies(void **state)
+FX_TEST(test_bad_bodies)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof bad_bodies / sizeof bad_bodies[0]; i++) {
         const struct bad *b = &bad_bodies[i];
         expect_error(b->api, b->body, b->status, b->param, b->code);
@@ -304,9 +298,8 @@ static const char *const openings[] = {
     [H] = "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]",
 };
 
-static void test_bad_fields(void **state)
+FX_TEST(test_bad_fields)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof bad_fields / sizeof bad_fields[0]; i++) {
         const struct bad_field *f = &bad_fields[i];
         for (int api = C; api <= H; api++) {
@@ -329,7 +322,7 @@ static fxi_params parse(fxi_api api, const char *body)
 }
 
 // Every known field at its neutral value or at null, and unknown fields.
-static void test_neutral(void **state)
+FX_TEST(test_neutral)
 {
     static const char *const members[] = {
         "\"model\":\"m\"",
@@ -381,7 +374,6 @@ static void test_neutral(void **state)
         "\"allowed_token_ids\":null",
         "\"metadata\":{}",
     };
-    (void)state;
     for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) {
         for (int api = C; api <= H; api++) {
             char body[512];
@@ -392,9 +384,8 @@ static void test_neutral(void **state)
     }
 }
 
-static void test_defaults(void **state)
+FX_TEST(test_defaults)
 {
-    (void)state;
     fxi_params par = parse(C, "{\"prompt\":\"\"}");
     assert_int_equal(par.n_prompt, 1);
     assert_int_equal(par.prompt[0].n_bytes, 0);
@@ -405,9 +396,8 @@ static void test_defaults(void **state)
     fxi_params_free(&par);
 }
 
-static void test_values(void **state)
+FX_TEST(test_values)
 {
-    (void)state;
     fxi_params par =
         parse(C, "{\"prompt\":\"a\",\"max_tokens\":7,\"temperature\":0.5,\"top_p\":0.9,"
                  "\"top_k\":40,\"min_p\":0.05,\"n\":2,\"seed\":-3,\"stop\":[\"x\",\"yz\"],"
@@ -434,10 +424,9 @@ static fx_request request_of(fxi_params *par, fxi_api api, const char *members)
     return fxi_params_request(par, 99);
 }
 
-static void test_request_default(void **state)
+FX_TEST(test_request_default)
 {
     static const int max_tok[] = {[C] = 16, [H] = -1};
-    (void)state;
     for (int api = C; api <= H; api++) {
         fxi_params par;
         fx_request r = request_of(&par, (fxi_api)api, "");
@@ -454,9 +443,8 @@ static void test_request_default(void **state)
     }
 }
 
-static void test_request_sampling(void **state)
+FX_TEST(test_request_sampling)
 {
-    (void)state;
     fxi_params par;
     fx_request r = request_of(
         &par, C,
@@ -482,9 +470,8 @@ static void test_request_sampling(void **state)
     fxi_params_free(&par);
 }
 
-static void test_request_ends(void **state)
+FX_TEST(test_request_ends)
 {
-    (void)state;
     fxi_params par;
     fx_request r = request_of(&par, H,
                               ",\"stop\":\"x\",\"stop_token_ids\":[7,8],\"ignore_eos\":true,"
@@ -498,7 +485,7 @@ static void test_request_ends(void **state)
     fxi_params_free(&par);
 }
 
-static void test_request_counts(void **state)
+FX_TEST(test_request_counts)
 {
     static const struct {
         const char *members;
@@ -517,7 +504,6 @@ static void test_request_counts(void **state)
          FX_STOP_EARLY},
         {",\"use_beam_search\":true,\"n\":2,\"early_stopping\":\"never\"", 2, 0, 2, FX_STOP_NEVER},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         fxi_params par;
         fx_request r = request_of(&par, C, rows[i].members);
@@ -533,7 +519,7 @@ static void test_request_counts(void **state)
     fxi_params_free(&par);
 }
 
-static void test_request_cache(void **state)
+FX_TEST(test_request_cache)
 {
     static const struct {
         const char *members;
@@ -547,7 +533,6 @@ static void test_request_cache(void **state)
         {",\"cache_salt\":\"s\"", 0, "s", false},
         {",\"cache_salt\":\"\\u00e9 \\\"\",\"cache_prompt\":false", 0, "\xc3\xa9 \"", true},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         fxi_params par;
         fx_request r = request_of(&par, C, rows[i].members);
@@ -559,13 +544,12 @@ static void test_request_cache(void **state)
     }
 }
 
-static void test_request_speculation(void **state)
+FX_TEST(test_request_speculation)
 {
     static const struct {
         const char *members;
         bool no_speculate;
     } rows[] = {{"", false}, {",\"speculate\":true", false}, {",\"speculate\":false", true}};
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         fxi_params par;
         assert_int_equal(request_of(&par, C, rows[i].members).no_speculate, rows[i].no_speculate);
@@ -576,7 +560,7 @@ static void test_request_speculation(void **state)
 }
 
 // Which field an error names when the engine refuses.
-static void test_blame(void **state)
+FX_TEST(test_blame)
 {
     static const struct {
         fxi_api api;
@@ -595,7 +579,6 @@ static void test_blame(void **state)
         {H, "", FX_ENOSPACE, "max_tokens", ""},
         {H, ",\"max_completion_tokens\":5", FX_ENOSPACE, "max_completion_tokens", ""},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         fxi_params par;
         (void)request_of(&par, rows[i].api, rows[i].members);
@@ -608,9 +591,8 @@ static void test_blame(void **state)
 
 // ---- prompts and messages ---------------------------------------------------------------------
 
-static void test_prompts(void **state)
+FX_TEST(test_prompts)
 {
-    (void)state;
     fxi_params par = parse(C, "{\"prompt\":[\"a\",\"bc\"]}");
     assert_int_equal(par.n_prompt, 2);
     assert_string_equal(par.prompt[1].text, "bc");
@@ -636,9 +618,8 @@ static void assert_json(const char *got, size_t n, const char *want)
     assert_memory_equal(got, want, n);
 }
 
-static void test_messages(void **state)
+FX_TEST(test_messages)
 {
-    (void)state;
     fxi_params par = parse(
         H, "{\"messages\":[{\"role\":\"developer\",\"content\":\"d\"},"
            "{\"role\":\"user\",\"name\":\"x\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},"
@@ -665,9 +646,8 @@ static void test_messages(void **state)
 #define TOOL \
     "{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{\"type\":\"object\"}}}"
 
-static void test_tools(void **state)
+FX_TEST(test_tools)
 {
-    (void)state;
     fxi_params par = parse(H, "{\"messages\":[{\"role\":\"assistant\",\"content\":null,\"tool_"
                               "calls\":[{\"id\":\"1\",\"type\":"
                               "\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{"
@@ -715,9 +695,8 @@ static void expect_too_big(const char *front, const char *unit, size_t n, const 
     free(body);
 }
 
-static void test_bounds(void **state)
+FX_TEST(test_bounds)
 {
-    (void)state;
     expect_too_big("{\"prompt\":", "[", 100000, "", "", "invalid_json");
     expect_too_big("{\"prompt\":[", "[],", 400000, "[]]}", "", "invalid_json");
     expect_too_big("{\"prompt\":[", "\"a\",", 64, "\"a\"]}", "prompt", "invalid_value");
@@ -744,9 +723,8 @@ static void test_bounds(void **state)
 }
 
 // A body cut anywhere is an error, never a crash.
-static void test_truncated(void **state)
+FX_TEST(test_truncated)
 {
-    (void)state;
     const char *body = "{\"prompt\":[[1,2],[3]],\"stop\":[\"\\u00e9\",\"\\\"\"],\"stream\":true,"
                        "\"logit_bias\":{\"1\":4},\"stop_token_ids\":[1,2],"
                        "\"stream_options\":{\"include_usage\":true}}";
@@ -758,26 +736,4 @@ static void test_truncated(void **state)
     }
 }
 
-FX_SUITE(test_api_request)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bad_bodies),
-        cmocka_unit_test(test_bad_fields),
-        cmocka_unit_test(test_neutral),
-        cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_values),
-        cmocka_unit_test(test_request_default),
-        cmocka_unit_test(test_request_sampling),
-        cmocka_unit_test(test_request_ends),
-        cmocka_unit_test(test_request_counts),
-        cmocka_unit_test(test_request_cache),
-        cmocka_unit_test(test_request_speculation),
-        cmocka_unit_test(test_blame),
-        cmocka_unit_test(test_prompts),
-        cmocka_unit_test(test_messages),
-        cmocka_unit_test(test_tools),
-        cmocka_unit_test(test_bounds),
-        cmocka_unit_test(test_truncated),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_api_request)

@@ -1,6 +1,5 @@
 // test_dialect_input.c - what requests of /v1/responses and /v1/messages become: messages, tools
 // and template variables of a chat.
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <stdio.h>
@@ -76,9 +75,8 @@ static void assert_json(const char *got, size_t n, const char *want)
     if (n) assert_memory_equal(got, want, n);
 }
 
-static void test_each_request_becomes_a_chat(void **state)
+FX_TEST(test_each_request_becomes_a_chat)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof input_cases / sizeof input_cases[0]; i++) {
         const input_case *c = &input_cases[i];
         fxi_params par;
@@ -94,7 +92,7 @@ static void test_each_request_becomes_a_chat(void **state)
 }
 
 // An assistant's message at the end begins the answer.
-static void test_a_begun_answer_is_continued(void **state)
+FX_TEST(test_a_begun_answer_is_continued)
 {
     static const struct {
         const char *last;
@@ -104,7 +102,6 @@ static void test_a_begun_answer_is_continued(void **state)
         {"{\"role\":\"assistant\",\"content\":[{\"type\":\"text\",\"text\":\"I\"}]}", true},
         {"{\"role\":\"assistant\",\"content\":\"I\"},{\"role\":\"user\",\"content\":\"b\"}", false},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char body[256];
         fxi_params par;
@@ -132,9 +129,8 @@ static fxi_params parse_messages(const char *choice)
     return par;
 }
 
-static void test_choices_of_tools(void **state)
+FX_TEST(test_choices_of_tools)
 {
-    (void)state;
     fxi_params par = parse_messages("{\"type\":\"any\",\"disable_parallel_tool_use\":true}");
     assert_true(par.must_call && !par.parallel_calls && !par.only_tool);
     assert_int_equal(fxi_params_max_tok(&par), 7);
@@ -150,12 +146,4 @@ static void test_choices_of_tools(void **state)
     fxi_params_free(&par);
 }
 
-FX_SUITE(test_dialect_input)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_request_becomes_a_chat),
-        cmocka_unit_test(test_a_begun_answer_is_continued),
-        cmocka_unit_test(test_choices_of_tools),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_dialect_input)

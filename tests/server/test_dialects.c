@@ -1,16 +1,11 @@
 // test_dialects.c - /v1/responses and /v1/messages over the fake engine: what their requests become
 // of a chat, answers whole and streamed, event by event, and errors in each API's form.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "server/server_fixture.h"
-#include "suite.h"
+#include "unit/cmocka_all.h"
 
 #define RESPONSES "/v1/responses"
 #define MESSAGES  "/v1/messages"
@@ -27,14 +22,12 @@ static fixture f;
 
 static int open_once(void **state)
 {
-    (void)state;
     f = fixture_open_hermes();
     return 0;
 }
 
 static int close_once(void **state)
 {
-    (void)state;
     fixture_close(&f);
     return 0;
 }
@@ -60,9 +53,8 @@ static void expect_parts(const char *path, const char *body, const char *const *
 
 // ---- responses ----------------------------------------------------------------------------------
 
-static void test_a_response_has_items(void **state)
+FX_TEST(test_a_response_has_items)
 {
-    (void)state;
     EXPECT(RESPONSES, "{\"input\":\"" CALLS "\"," F_TOOL ",\"metadata\":{\"k\":\"v\"}}",
            "{\"id\":\"resp_", "\"object\":\"response\"", "\"status\":\"completed\"",
            "\"error\":null,\"incomplete_details\":null,\"model\":\"m\",\"output\":[{\"id\":\"rs_",
@@ -78,17 +70,15 @@ static void test_a_response_has_items(void **state)
            "\"usage\":{\"input_tokens\":", "\"output_tokens_details\":{\"reasoning_tokens\":3}");
 }
 
-static void test_a_response_may_be_incomplete(void **state)
+FX_TEST(test_a_response_may_be_incomplete)
 {
-    (void)state;
     EXPECT(RESPONSES, "{\"input\":\"say a b c\",\"max_output_tokens\":2}",
            "\"status\":\"incomplete\"", "\"incomplete_details\":{\"reason\":\"max_output_tokens\"}",
            "\"type\":\"message\",\"status\":\"incomplete\"", "\"text\":\"a b\"");
 }
 
-static void test_response_events_come_in_order(void **state)
+FX_TEST(test_response_events_come_in_order)
 {
-    (void)state;
     EXPECT(RESPONSES, "{\"input\":\"" CALLS "\"," F_TOOL ",\"stream\":true}",
            "event: response.created\ndata: {\"type\":\"response.created\",\"sequence_number\":0,",
            "\"status\":\"in_progress\"", "\"output\":[]", "\"usage\":null}}\n\n",
@@ -119,9 +109,8 @@ static void test_response_events_come_in_order(void **state)
            "\"type\":\"function_call\"", "\"usage\":{\"input_tokens\":");
 }
 
-static void test_a_response_that_fails_says_so(void **state)
+FX_TEST(test_a_response_that_fails_says_so)
 {
-    (void)state;
     EXPECT(RESPONSES, "{\"input\":\"fail 2\",\"stream\":true}", "response.created",
            "response.failed", "\"status\":\"failed\"",
            "\"error\":{\"code\":\"server_error\",\"message\":\"");
@@ -130,9 +119,8 @@ static void test_a_response_that_fails_says_so(void **state)
 }
 
 // The call stays in the output, incomplete, and the rest of it is a message.
-static void test_a_streamed_call_that_breaks_is_incomplete(void **state)
+FX_TEST(test_a_streamed_call_that_breaks_is_incomplete)
 {
-    (void)state;
     EXPECT(RESPONSES,
            "{\"input\":\"say <tool_call>{\\\"name\\\": \\\"f\\\", \\\"arguments\\\": {\\\"a\\\": "
            "x}} b\"," F_TOOL ",\"stream\":true}",
@@ -143,9 +131,8 @@ static void test_a_streamed_call_that_breaks_is_incomplete(void **state)
 
 // ---- messages -----------------------------------------------------------------------------------
 
-static void test_a_message_has_blocks(void **state)
+FX_TEST(test_a_message_has_blocks)
 {
-    (void)state;
     EXPECT(MESSAGES, "{" TURN(CALLS) "," F_CUSTOM "}", "{\"id\":\"msg_",
            "\"type\":\"message\",\"role\":\"assistant\",\"model\":\"m\",\"content\":[{\"type\":"
            "\"thinking\",\"thinking\":\"hm\",\"signature\":\"\"},{\"type\":\"text\",\"text\":"
@@ -161,9 +148,8 @@ static void test_a_message_has_blocks(void **state)
            "\"stop_reason\":\"stop_sequence\",\"stop_sequence\":\"END\"");
 }
 
-static void test_message_events_come_in_order(void **state)
+FX_TEST(test_message_events_come_in_order)
 {
-    (void)state;
     EXPECT(MESSAGES, "{" TURN(CALLS) "," F_CUSTOM ",\"stream\":true}",
            "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"msg_",
            "\"content\":[],\"stop_reason\":null",
@@ -187,9 +173,8 @@ static void test_message_events_come_in_order(void **state)
 }
 
 // Where one call is wanted, nothing behind it is generated: CALLS are 9 tokens up to its end.
-static void test_an_answer_ends_with_its_first_call(void **state)
+FX_TEST(test_an_answer_ends_with_its_first_call)
 {
-    (void)state;
     EXPECT(RESPONSES, "{\"input\":\"" CALLS " b c\"," F_TOOL ",\"parallel_tool_calls\":false}",
            "\"status\":\"completed\"", "\"type\":\"function_call\",\"status\":\"completed\"",
            "\"arguments\":\"{\\\"a\\\": 1}\"}],", "\"output_tokens\":9");
@@ -210,9 +195,8 @@ static void test_an_answer_ends_with_its_first_call(void **state)
            "\"output_tokens\":9");
 }
 
-static void test_tokens_of_messages_are_counted(void **state)
+FX_TEST(test_tokens_of_messages_are_counted)
 {
-    (void)state;
     EXPECT(MESSAGES "/count_tokens",
            "{\"messages\":[{\"role\":\"user\",\"content\":\"abc\"}]," F_CUSTOM
            ",\"tool_choice\":{\"type\":\"any\"}}",
@@ -223,9 +207,8 @@ static void test_tokens_of_messages_are_counted(void **state)
 
 // ---- errors -------------------------------------------------------------------------------------
 
-static void test_errors_have_each_apis_form(void **state)
+FX_TEST(test_errors_have_each_apis_form)
 {
-    (void)state;
     fixture_expect_in(&f, MESSAGES, "{" TURN("full") "}", 429,
                       "{\"type\":\"error\",\"error\":{\"type\":\"rate_limit_error\",\"message\":");
     fixture_expect_in(&f, MESSAGES, "{" TURN("closed") "}", 529, "\"type\":\"overloaded_error\"");
@@ -236,9 +219,8 @@ static void test_errors_have_each_apis_form(void **state)
 }
 
 // Found before the body is read, and counted under its own status.
-static void test_errors_of_the_doors_have_it_too(void **state)
+FX_TEST(test_errors_of_the_doors_have_it_too)
 {
-    (void)state;
     fixture g = fixture_open((fxi_server_options){.api_key = "sk-1"});
     fixture_expect_in(&g, MESSAGES, "{" TURN("a") "}", 401,
                       "{\"type\":\"error\",\"error\":{\"type\":\"authentication_error\",");
@@ -299,28 +281,10 @@ static const refused_body refused[] = {
     {MESSAGES, "{" TURN("a") ",\"thinking\":{\"type\":\"deep\"}}", "enabled adaptive disabled"},
 };
 
-static void test_what_is_not_supported_is_refused_by_name(void **state)
+FX_TEST(test_what_is_not_supported_is_refused_by_name)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
         fixture_expect_in(&f, refused[i].path, refused[i].body, 400, refused[i].word);
 }
 
-FX_SUITE(test_dialects)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_response_has_items),
-        cmocka_unit_test(test_a_response_may_be_incomplete),
-        cmocka_unit_test(test_response_events_come_in_order),
-        cmocka_unit_test(test_a_response_that_fails_says_so),
-        cmocka_unit_test(test_a_streamed_call_that_breaks_is_incomplete),
-        cmocka_unit_test(test_a_message_has_blocks),
-        cmocka_unit_test(test_message_events_come_in_order),
-        cmocka_unit_test(test_an_answer_ends_with_its_first_call),
-        cmocka_unit_test(test_tokens_of_messages_are_counted),
-        cmocka_unit_test(test_errors_have_each_apis_form),
-        cmocka_unit_test(test_errors_of_the_doors_have_it_too),
-        cmocka_unit_test(test_what_is_not_supported_is_refused_by_name),
-    };
-    return cmocka_run_group_tests(tests, open_once, close_once);
-}
+FX_RUN_GROUP(test_dialects, open_once, close_once)

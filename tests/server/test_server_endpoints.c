@@ -5,8 +5,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/json/json.h"
-
 #include "server/server_fixture.h"
 #include "unit/cmocka_all.h"
 

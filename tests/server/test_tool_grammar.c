@@ -1,6 +1,5 @@
 // test_tool_grammar.c - calls that must be made: the grammars that they compile to, which requests
 // for them are refused, and that what such a grammar lets through is parsed as calls.
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include <stdio.h>
@@ -145,9 +144,8 @@ static bool parse_case(const tool_case *c, fxi_formats *f, fxi_params *par, fxi_
     return fxi_params_parse(par, FXI_API_CHAT, body, strlen(body), &lim, e);
 }
 
-static void test_calls_become_grammars(void **state)
+FX_TEST(test_calls_become_grammars)
 {
-    (void)state;
     fx_engine *eng = fake_engine_new();
     for (size_t i = 0; i < sizeof tool_cases / sizeof *tool_cases; i++) {
         fxi_params par;
@@ -162,9 +160,8 @@ static void test_calls_become_grammars(void **state)
 }
 
 // A mark that is a control token is one in the grammar, too; the fake engine has "<eot>".
-static void test_marks_may_be_control_tokens(void **state)
+FX_TEST(test_marks_may_be_control_tokens)
 {
-    (void)state;
     static const fxi_call_format format = {
         .name = "x", .open = {"<eot>"}, .spelling = {"<eot>[", "<<eot>", "=", ";", ",", "]<eot>"}};
     fx_engine *eng = fake_engine_new();
@@ -186,9 +183,8 @@ static void test_marks_may_be_control_tokens(void **state)
     fx_engine_close(eng);
 }
 
-static void test_the_prompt_may_have_opened_the_reasoning(void **state)
+FX_TEST(test_the_prompt_may_have_opened_the_reasoning)
 {
-    (void)state;
     fx_engine *eng = fake_engine_new();
     const tool_case c = {"hermes", "think", NULL, NULL, NULL};
     static const char body[] =
@@ -236,9 +232,8 @@ static const refused_case refused_cases[] = {
      "\"tool_choice\":\"auto\"", "tools[0].function.name"},
 };
 
-static void test_what_cannot_be_called_is_refused(void **state)
+FX_TEST(test_what_cannot_be_called_is_refused)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof refused_cases / sizeof *refused_cases; i++) {
         const refused_case *r = &refused_cases[i];
         const tool_case c = {"hermes", NULL, r->tools, r->members, NULL};
@@ -265,9 +260,8 @@ static const unsayable_case unsayable_cases[] = {
     {"minimax_m2", "{\"type\":\"array\"}", "'object'"},
 };
 
-static void test_strict_tools_that_a_format_cannot_say_are_refused(void **state)
+FX_TEST(test_strict_tools_that_a_format_cannot_say_are_refused)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof unsayable_cases / sizeof *unsayable_cases; i++) {
         const unsayable_case *u = &unsayable_cases[i];
         char tools[512];
@@ -291,9 +285,8 @@ static void test_strict_tools_that_a_format_cannot_say_are_refused(void **state)
 }
 
 // A schema that the grammar does not know is blamed on the tools.
-static void test_a_schema_that_is_refused_is_blamed_on_the_tools(void **state)
+FX_TEST(test_a_schema_that_is_refused_is_blamed_on_the_tools)
 {
-    (void)state;
     fx_engine *eng = fake_engine_new();
     const tool_case c = {
         "hermes", NULL,
@@ -362,9 +355,8 @@ static void check_spelling(const fxi_call_format *f)
     fxi_output_parser_free(a);
 }
 
-static void test_each_format_parses_how_it_is_spelled(void **state)
+FX_TEST(test_each_format_parses_how_it_is_spelled)
 {
-    (void)state;
     int n = 0;
     check_spelling(fxi_call_format_plain());
     for (size_t i = 0; fxi_call_format_at(i); i++) {
@@ -374,16 +366,4 @@ static void test_each_format_parses_how_it_is_spelled(void **state)
     assert_int_equal(n, 18);
 }
 
-FX_SUITE(test_tool_grammar)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_calls_become_grammars),
-        cmocka_unit_test(test_marks_may_be_control_tokens),
-        cmocka_unit_test(test_the_prompt_may_have_opened_the_reasoning),
-        cmocka_unit_test(test_what_cannot_be_called_is_refused),
-        cmocka_unit_test(test_strict_tools_that_a_format_cannot_say_are_refused),
-        cmocka_unit_test(test_a_schema_that_is_refused_is_blamed_on_the_tools),
-        cmocka_unit_test(test_each_format_parses_how_it_is_spelled),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_tool_grammar)

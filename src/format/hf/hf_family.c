@@ -495,19 +495,15 @@ static const struct family_defaults {
     {"gpt_oss", "\"sliding_window\": 128"},
 };
 
-static const char *members_of(const fxi_hf_family *family)
-{
-    for (size_t i = 0; i < sizeof family_defaults / sizeof *family_defaults; i++)
-        if (!strcmp(family_defaults[i].model_type, family->model_type))
-            return family_defaults[i].members;
-    return "";
-}
-
 fx_status fxi_hf_add_defaults(fxi_folder *f)
 {
     char text[512];
+    const char *members = "";
     const fxi_json_rules rules = {.reals = true};
-    const int n = snprintf(text, sizeof text, "{%s}", members_of(f->family));
+    for (size_t i = 0; i < sizeof family_defaults / sizeof *family_defaults; i++)
+        if (!strcmp(family_defaults[i].model_type, f->family->model_type))
+            members = family_defaults[i].members;
+    const int n = snprintf(text, sizeof text, "{%s}", members);
     if (fxi_json_parse(&f->defaults, (fxi_str){text, (size_t)n}, &rules, NULL) != FX_OK)
         return fxi_fail(f->err, FX_ENOMEM, "%s: no memory", f->path);
     f->config.presets = f->defaults.root;

@@ -34,13 +34,6 @@ static const struct st_type {
     {"F8_E8M0", 1, FXI_ST_OTHER},
 };
 
-static const struct st_type *find_st_type(const char *name)
-{
-    for (size_t i = 0; i < sizeof st_types / sizeof *st_types; i++)
-        if (!strcmp(st_types[i].name, name)) return &st_types[i];
-    return NULL;
-}
-
 typedef struct st_cursor {
     fxi_safetensors *s;
     const unsigned char *data; // where the tensors' data begins
@@ -93,14 +86,14 @@ static fx_status read_st_type(const st_cursor *c, const fxi_json *of, fxi_st_ten
 {
     const char *name = fxi_json_text(fxi_json_get(of, "dtype"));
     if (!name) return fxi_st_fail(c->err, t, "has no dtype");
-    const struct st_type *type = find_st_type(name);
-    if (!type)
-        return fxi_st_fail(c->err, t, "has the unknown type '%s'",
-                           fxi_show_text(name, strlen(name)).s);
-    t->type = type->type;
-    t->type_name = type->name;
-    t->elem_bytes = type->elem_bytes;
-    return FX_OK;
+    for (size_t i = 0; i < sizeof st_types / sizeof *st_types; i++) {
+        if (strcmp(st_types[i].name, name) != 0) continue;
+        t->type = st_types[i].type;
+        t->type_name = st_types[i].name;
+        t->elem_bytes = st_types[i].elem_bytes;
+        return FX_OK;
+    }
+    return fxi_st_fail(c->err, t, "has the unknown type '%s'", fxi_show_text(name, strlen(name)).s);
 }
 
 static fx_status read_range(const st_cursor *c, const fxi_json *of, fxi_st_tensor *t)
@@ -414,20 +407,16 @@ static int compare_texts(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-// A name in the folder itself: an index must not lead elsewhere.
-static bool is_plain_name(const char *name)
-{
-    const size_t n = strlen(name);
-    return n > 0 && n < 256 && name[0] != '.' && !strchr(name, '/');
-}
-
+// *name: [members of the map].
 static fx_status list_names(const fxi_config *index, const fxi_json *map, const char **name,
                             fx_error *err)
 {
     size_t n = 0;
     for (fxi_json_iter it = fxi_json_members(map); fxi_json_next(&it);) {
+        // A name in the folder itself: an index must not lead elsewhere.
         const char *text = fxi_json_text(it.value);
-        if (!text || !is_plain_name(text))
+        const size_t n_text = text ? strlen(text) : 0;
+        if (!n_text || n_text >= 256 || text[0] == '.' || strchr(text, '/'))
             return fxi_fail(err, FX_EFORMAT, "%s: weight_map: '%s' is not mapped to a file name",
                             index->path, fxi_show_text(it.key, strlen(it.key)).s);
         name[n++] = text;
@@ -546,40 +535,31 @@ static fx_status check_index(const fxi_config *index, const fxi_hf_files *f, fx_
     return FX_OK;
 }
 
-static fx_status open_indexed(folder_reader *r, const fxi_config *index, fx_error *err)
+fx_status fxi_hf_files_open(const char *folder, fxi_hf_files *out, fx_error *err)
 {
-    FX_TRY(fxi_hf_index_each(index, open_listed, r, err));
-    FX_TRY(index_files(r->f, r->folder, err));
-    return check_index(index, r->f, err);
-}
-
-static fx_status refuse_no_weights(const char *folder, fx_error *err)
-{
-    bool one, many;
+    *out = (fxi_hf_files){0};
+    folder_reader r = {.folder = folder, .f = out};
+    bool indexed, single, one, many;
+    FX_TRY(find_file(folder, INDEX_NAME, &indexed, err));
+    if (indexed) {
+        fxi_config index;
+        fx_status st = fxi_config_open(folder, INDEX_NAME, true, &index, err);
+        if (st == FX_OK) st = fxi_hf_index_each(&index, open_listed, &r, err);
+        if (st == FX_OK) st = index_files(out, folder, err);
+        if (st == FX_OK) st = check_index(&index, out, err);
+        fxi_config_close(&index);
+        return st;
+    }
+    FX_TRY(find_file(folder, SINGLE_NAME, &single, err));
+    if (single) {
+        FX_TRY(add_file(&r, SINGLE_NAME, err));
+        return index_files(out, folder, err);
+    }
     FX_TRY(find_file(folder, "pytorch_model.bin", &one, err));
     FX_TRY(find_file(folder, "pytorch_model.bin.index.json", &many, err));
     return fxi_fail(err, FX_EIO, "%s: a directory without %s%s", folder, SINGLE_NAME,
                     one || many ? "; pytorch_model.bin can hold programs and is never read"
                                 : " or " INDEX_NAME);
-}
-
-fx_status fxi_hf_files_open(const char *folder, fxi_hf_files *out, fx_error *err)
-{
-    *out = (fxi_hf_files){0};
-    folder_reader r = {.folder = folder, .f = out};
-    bool indexed, single;
-    FX_TRY(find_file(folder, INDEX_NAME, &indexed, err));
-    if (indexed) {
-        fxi_config index;
-        fx_status st = fxi_config_open(folder, INDEX_NAME, true, &index, err);
-        if (st == FX_OK) st = open_indexed(&r, &index, err);
-        fxi_config_close(&index);
-        return st;
-    }
-    FX_TRY(find_file(folder, SINGLE_NAME, &single, err));
-    if (!single) return refuse_no_weights(folder, err);
-    FX_TRY(add_file(&r, SINGLE_NAME, err));
-    return index_files(out, folder, err);
 }
 
 void fxi_hf_files_close(fxi_hf_files *f)

@@ -293,17 +293,6 @@ static fx_status read_shape_number(fxi_folder *f, const struct shape_number *n)
     return n->must ? fxi_config_fail(&f->config, n->names[0], "missing") : FX_OK;
 }
 
-// Falcon has one KV head for all, unless its newer layout says how many.
-static fx_status set_falcon_heads(fxi_folder *f)
-{
-    bool newer = false, multi = true;
-    if (strcmp(f->family->arch, "falcon")) return FX_OK;
-    FX_TRY(fxi_config_bool(&f->config, "new_decoder_architecture", &newer));
-    FX_TRY(fxi_config_bool(&f->config, "multi_query", &multi));
-    if (!newer) f->n_kv_head = multi ? 1 : f->n_head;
-    return FX_OK;
-}
-
 // Positions start after the padding position; earlier ones are left out of the file.
 static fx_status cut_positions(fxi_folder *f)
 {
@@ -320,7 +309,12 @@ static fx_status cut_positions(fxi_folder *f)
 static fx_status check_shape_numbers(fxi_folder *f)
 {
     if (!f->n_kv_head) f->n_kv_head = f->n_head;
-    FX_TRY(set_falcon_heads(f));
+    if (!strcmp(f->family->arch, "falcon")) { // one KV head, unless its newer layout says how many
+        bool newer = false, multi = true;
+        FX_TRY(fxi_config_bool(&f->config, "new_decoder_architecture", &newer));
+        FX_TRY(fxi_config_bool(&f->config, "multi_query", &multi));
+        if (!newer) f->n_kv_head = multi ? 1 : f->n_head;
+    }
     if (!f->head_dim && f->dim % f->n_head)
         return fxi_config_fail(&f->config, "hidden_size", "%u is not a multiple of %u heads",
                                f->dim, f->n_head);
@@ -357,17 +351,13 @@ fx_status fxi_hf_read_numbers(fxi_folder *f)
 
 // ---- what is not supported ---------------------------------------------------------------------
 
-static bool is_value(const fxi_json *v, const char *text)
-{
-    if (fxi_json_is_bool(v)) return !strcmp(fxi_json_is_true(v) ? "true" : "false", text);
-    return fxi_json_is_string(v) && !strcmp(fxi_json_text(v), text);
-}
-
 static fx_status check_neutral(const fxi_folder *f, const fxi_hf_neutral *n)
 {
     for (; n && n->key; n++) {
         const fxi_json *v = fxi_config_get(&f->config, n->key);
-        if (v && !is_value(v, n->value))
+        const char *text =
+            fxi_json_is_bool(v) ? fxi_json_is_true(v) ? "true" : "false" : fxi_json_text(v);
+        if (v && (!text || strcmp(text, n->value) != 0))
             return fxi_config_fail(&f->config, n->key, "only %s is supported", n->value);
     }
     return FX_OK;

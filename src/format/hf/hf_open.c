@@ -31,8 +31,8 @@ static fx_status add_ends(const fxi_folder *f, const fxi_config *c, fxi_ids *end
     const fxi_json *v = fxi_config_get(c, "eos_token_id");
     if (!v) return FX_OK;
     if (!fxi_json_is_array(v)) return add_end(f, c, v, ends);
-    for (size_t i = 0; i < fxi_json_array_size(v); i++)
-        FX_TRY(add_end(f, c, fxi_json_at(v, i), ends));
+    for (fxi_json_iter it = fxi_json_items(v); fxi_json_next(&it);)
+        FX_TRY(add_end(f, c, it.value, ends));
     return FX_OK;
 }
 
@@ -49,24 +49,20 @@ static fx_status read_ends(const fxi_folder *f, fxi_ids *ends)
 // ---- the tokenizer: named templates -------------------------------------------------------------
 
 // Models may have several: tokenizer_config.json lists them by name.
-static void write_templates(const fxi_folder *f, const fxi_config *c)
+static fx_status write_named_templates(const fxi_folder *f)
 {
-    const fxi_json *list = fxi_config_get(c, "chat_template");
-    for (size_t i = 0; i < fxi_json_array_size(list); i++) {
-        const fxi_json *of = fxi_json_at(list, i), *text = fxi_json_get(of, "template");
-        const char *name = fxi_json_text(fxi_json_get(of, "name"));
+    fxi_config c;
+    fx_status st = fxi_config_open(f->path, "tokenizer_config.json", false, &c, f->err);
+    const fxi_json *list = fxi_config_get(&c, "chat_template");
+    if (!fxi_json_is_array(list)) list = NULL;
+    for (fxi_json_iter it = fxi_json_items(list); st == FX_OK && fxi_json_next(&it);) {
+        const fxi_json *text = fxi_json_get(it.value, "template");
+        const char *name = fxi_json_text(fxi_json_get(it.value, "name"));
         char key[128];
         if (!name || !fxi_json_is_string(text) || !strcmp(name, "default")) continue;
         const int n = snprintf(key, sizeof key, "tokenizer.chat_template.%s", name);
         if (n > 0 && (size_t)n < sizeof key) fxi_gguf_write_text(f->w, key, fxi_json_string(text));
     }
-}
-
-static fx_status write_named_templates(const fxi_folder *f)
-{
-    fxi_config c;
-    fx_status st = fxi_config_open(f->path, "tokenizer_config.json", false, &c, f->err);
-    if (st == FX_OK) write_templates(f, &c);
     fxi_config_close(&c);
     return st;
 }
@@ -110,58 +106,34 @@ static const struct pooling_mode {
 
 enum { N_MODE = sizeof pooling_modes / sizeof *pooling_modes };
 
-static fx_status refuse_mode(const fxi_config *c)
+// By name, or by flags; *type stays 0 for a file that is absent.
+static fx_status read_mode(const fxi_config *c, uint32_t *type)
 {
-    return fxi_config_fail(c, "pooling_mode", "only mean, cls and lasttoken are supported");
-}
-
-static fx_status read_flags(const fxi_config *c, uint32_t *type)
-{
+    const bool named = fxi_config_get(c, "pooling_mode") != NULL;
+    const char *name = "";
+    if (!fxi_json_object_size(c->root)) return FX_OK;
+    FX_TRY(fxi_config_str(c, "pooling_mode", false, &name));
     for (size_t i = 0; i < N_MODE; i++) {
-        bool on = false;
-        FX_TRY(fxi_config_bool(c, pooling_modes[i].member, &on));
+        bool on = named && !strcmp(name, pooling_modes[i].name);
+        if (!named) FX_TRY(fxi_config_bool(c, pooling_modes[i].member, &on));
         if (on && *type)
             return fxi_config_fail(c, pooling_modes[i].member, "more than one pooling mode");
         if (on) *type = pooling_modes[i].type;
     }
-    return *type ? FX_OK : refuse_mode(c);
-}
-
-static fx_status read_mode(const fxi_config *c, uint32_t *type)
-{
-    const char *name = "";
-    if (!fxi_json_object_size(c->root)) return FX_OK;
-    if (!fxi_config_get(c, "pooling_mode")) return read_flags(c, type);
-    FX_TRY(fxi_config_str(c, "pooling_mode", true, &name));
-    for (size_t i = 0; i < N_MODE; i++)
-        if (!strcmp(name, pooling_modes[i].name)) *type = pooling_modes[i].type;
-    return *type ? FX_OK : refuse_mode(c);
-}
-
-static fx_status read_pooling_file(const fxi_folder *f, uint32_t *type)
-{
-    fxi_config c;
-    fx_status st = fxi_config_open(f->path, "1_Pooling/config.json", false, &c, f->err);
-    if (st == FX_OK) st = read_mode(&c, type);
-    fxi_config_close(&c);
-    return st;
+    return *type ? FX_OK
+                 : fxi_config_fail(c, "pooling_mode", "only mean, cls and lasttoken are supported");
 }
 
 // ---- pooling: modules.json ----------------------------------------------------------------------
-
-// The last word of a module's type, "sentence_transformers.models.Pooling".
-static const char *module_name(const fxi_json *module)
-{
-    const char *type = fxi_json_text(fxi_json_get(module, "type"));
-    const char *dot = type ? strrchr(type, '.') : NULL;
-    return dot ? dot + 1 : type ? type : "";
-}
 
 // Steps of other kinds, such as Dense, change the vector.
 static fx_status read_modules(const fxi_config *c, bool *normalizes)
 {
     for (size_t i = 0; i < fxi_json_array_size(c->root); i++) {
-        const char *name = module_name(fxi_json_at(c->root, i));
+        // The last word of "sentence_transformers.models.Pooling".
+        const char *type = fxi_json_text(fxi_json_get(fxi_json_at(c->root, i), "type"));
+        const char *dot = type ? strrchr(type, '.') : NULL, *name = dot ? dot + 1 : type;
+        if (!name) name = "";
         *normalizes |= !strcmp(name, "Normalize");
         if (strcmp(name, "Transformer") && strcmp(name, "Pooling") && strcmp(name, "Normalize"))
             return fxi_config_fail(c, "type", "module '%s' is not supported",
@@ -184,10 +156,13 @@ static fx_status write_modules(const fxi_folder *f, uint32_t type, const fxi_con
 
 static fx_status write_pooling(const fxi_folder *f)
 {
-    fxi_config modules;
+    fxi_config pooling, modules;
     uint32_t type = 0;
-    FX_TRY(read_pooling_file(f, &type));
-    fx_status st = fxi_config_open_list(f->path, "modules.json", &modules, f->err);
+    fx_status st = fxi_config_open(f->path, "1_Pooling/config.json", false, &pooling, f->err);
+    if (st == FX_OK) st = read_mode(&pooling, &type);
+    fxi_config_close(&pooling);
+    FX_TRY(st);
+    st = fxi_config_open_list(f->path, "modules.json", &modules, f->err);
     if (st == FX_OK) st = write_modules(f, type, &modules);
     fxi_config_close(&modules);
     return st;
@@ -311,16 +286,6 @@ static fx_status translate_folder(fxi_folder *f)
     return FX_OK;
 }
 
-// The writer is freed in every case.
-static fx_status make_head(fxi_folder *f, fxi_buf *head)
-{
-    FX_TRY(fxi_gguf_writer_open_memory(f->path, &f->w, f->err));
-    fx_status st = translate_folder(f);
-    fx_status taken = fxi_gguf_writer_take_head(f->w, head, st == FX_OK ? f->err : NULL);
-    f->w = NULL;
-    return st == FX_OK ? taken : st;
-}
-
 fx_status fxi_hf_open(const char *folder, fxi_gguf **out, fx_error *err)
 {
     fxi_folder *f = calloc(1, sizeof *f);
@@ -329,7 +294,14 @@ fx_status fxi_hf_open(const char *folder, fxi_gguf **out, fx_error *err)
     if (!f) return fxi_fail(err, FX_ENOMEM, "%s: no memory", folder);
     f->path = folder;
     f->err = err;
-    fx_status st = make_head(f, &head);
+    fx_status st = fxi_gguf_writer_open_memory(f->path, &f->w, f->err);
+    if (st == FX_OK) {
+        st = translate_folder(f);
+        // It frees the writer in every case.
+        const fx_status taken = fxi_gguf_writer_take_head(f->w, &head, st == FX_OK ? err : NULL);
+        f->w = NULL;
+        if (st == FX_OK) st = taken;
+    }
     if (st != FX_OK) {
         fxi_buf_free(&head);
         close_folder(f);
@@ -355,29 +327,19 @@ static bool ends_in(const char *path, const char *end)
     return n >= k && !strcmp(path + n - k, end);
 }
 
-// A file that stands for its folder.
-static bool is_in_folder(const char *path)
-{
-    return ends_in(path, ".safetensors") || ends_in(path, ".safetensors.index.json") ||
-           ends_in(path, "/config.json") || !strcmp(path, "config.json");
-}
-
-static fx_status open_around(const char *path, fxi_gguf **out, fx_error *err)
-{
-    const char *slash = strrchr(path, '/');
-    char *folder = slash ? strndup(path, (size_t)(slash - path) + !(slash - path)) : strdup(".");
-    if (!folder) return fxi_fail(err, FX_ENOMEM, "%s: no memory", path);
-    fx_status st = fxi_hf_open(folder, out, err);
-    free(folder);
-    return st;
-}
-
 fx_status fxi_model_file_open(const char *path, fxi_gguf **out, fx_error *err)
 {
-    struct stat st;
+    struct stat file;
     *out = NULL;
-    const bool there = !stat(path, &st);
-    if (there && S_ISDIR(st.st_mode)) return fxi_hf_open(path, out, err);
-    if (there && is_in_folder(path)) return open_around(path, out, err);
-    return fxi_gguf_open(path, out, err);
+    if (stat(path, &file)) return fxi_gguf_open(path, out, err);
+    if (S_ISDIR(file.st_mode)) return fxi_hf_open(path, out, err);
+    if (!ends_in(path, ".safetensors") && !ends_in(path, ".safetensors.index.json") &&
+        !ends_in(path, "/config.json") && strcmp(path, "config.json") != 0)
+        return fxi_gguf_open(path, out, err);
+    const char *slash = strrchr(path, '/'); // the file stands for its folder
+    char *folder = slash ? strndup(path, (size_t)(slash - path) + !(slash - path)) : strdup(".");
+    if (!folder) return fxi_fail(err, FX_ENOMEM, "%s: no memory", path);
+    const fx_status st = fxi_hf_open(folder, out, err);
+    free(folder);
+    return st;
 }

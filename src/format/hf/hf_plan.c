@@ -113,16 +113,11 @@ static const fxi_st_tensor *find_scale(const fxi_folder *f, const fxi_st_tensor 
     return NULL;
 }
 
-static uint64_t ceil_div(uint64_t a, uint64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 // Numbers of a dimension that share a scale, for n scales: `block`, where there are several.
 static bool set_block(uint64_t n_elem, uint64_t n, uint64_t block, uint64_t *out)
 {
     *out = n == 1 ? n_elem : n == n_elem ? 1 : block;
-    return *out > 0 && ceil_div(n_elem, *out) == n;
+    return *out > 0 && (n_elem + *out - 1) / *out == n;
 }
 
 static fx_status set_scale(const fxi_folder *f, fxi_recipe_src *s)
@@ -271,18 +266,13 @@ static fx_status plan_half(const fxi_folder *f, fxi_recipe *r, const fxi_hf_matc
     return FX_OK;
 }
 
-static const fxi_st_tensor *find_mx_scales(const fxi_folder *f, const fxi_st_tensor *t)
-{
-    char name[600];
-    const size_t n = strlen(t->name) - strlen("blocks");
-    snprintf(name, sizeof name, "%.*sscales", (int)n, t->name);
-    return fxi_hf_files_find(&f->files, name);
-}
-
 static fx_status plan_mx(const fxi_folder *f, fxi_recipe *r, const fxi_hf_match *m)
 {
-    const fxi_st_tensor *t = r->src->t, *s = find_mx_scales(f, t);
+    char name[600];
+    const fxi_st_tensor *t = r->src->t;
     const bool every_other = m->how != FXI_HF_MX;
+    snprintf(name, sizeof name, "%.*sscales", (int)(strlen(t->name) - strlen("blocks")), t->name);
+    const fxi_st_tensor *s = fxi_hf_files_find(&f->files, name);
     if (!s) return fxi_st_fail(f->err, t, "has no scales");
     if (t->type != FXI_ST_U8 || s->type != FXI_ST_U8 || t->n_dim != 4 ||
         t->dim[3] != MX_ELEMS / 2 || s->n_elem != t->n_elem / (MX_ELEMS / 2) ||
@@ -334,12 +324,6 @@ static fx_status plan_one(fxi_folder *f, const fxi_st_tensor *t, const fxi_hf_ma
 
 // ---- stacks ------------------------------------------------------------------------------------
 
-static uint32_t stack_height(const fxi_folder *f, const char *to)
-{
-    if (strstr(to, ".attn_q_norm")) return f->n_head;
-    return strstr(to, ".attn_k_norm") ? f->n_kv_head : f->n_expert;
-}
-
 // Names are sorted, so that the parts of a layer's few stacks follow each other.
 static fxi_recipe *find_stack(const fxi_folder *f, const char *to)
 {
@@ -353,7 +337,9 @@ static fxi_recipe *find_stack(const fxi_folder *f, const char *to)
 static fx_status begin_stack(fxi_folder *f, const fxi_st_tensor *t, const fxi_hf_match *m,
                              fxi_recipe **out)
 {
-    const uint32_t n = stack_height(f, m->to);
+    const uint32_t n = strstr(m->to, ".attn_q_norm")   ? f->n_head
+                       : strstr(m->to, ".attn_k_norm") ? f->n_kv_head
+                                                       : f->n_expert;
     if (!n) return fxi_st_fail(f->err, t, "config.json does not give the number of experts");
     FX_TRY(add_recipe(f, m->to, n, out));
     fxi_recipe *r = *out;
@@ -398,13 +384,6 @@ static bool is_aside(const fxi_folder *f, const fxi_st_tensor *t)
     return false;
 }
 
-static fx_status plan_match(fxi_folder *f, const fxi_st_tensor *t, const fxi_hf_match *m)
-{
-    const bool output = !strncmp(m->to, "output.", 7);
-    if (m->how == FXI_HF_SKIP || (output && f->tied)) return FX_OK;
-    return m->how == FXI_HF_STACK ? put_part(f, t, m) : plan_one(f, t, m);
-}
-
 static fx_status plan_tensor(fxi_folder *f, const fxi_st_tensor *t)
 {
     fxi_hf_match m[FXI_HF_MAX_MATCH];
@@ -412,7 +391,11 @@ static fx_status plan_tensor(fxi_folder *f, const fxi_st_tensor *t)
     const int n = fxi_hf_match_name(f->family, t->name, m);
     if (!n)
         return fxi_st_fail(f->err, t, "is not part of a model of type %s", f->family->model_type);
-    for (int i = 0; i < n; i++) FX_TRY(plan_match(f, t, &m[i]));
+    for (int i = 0; i < n; i++) {
+        const bool is_output = !strncmp(m[i].to, "output.", 7);
+        if (m[i].how == FXI_HF_SKIP || (is_output && f->tied)) continue;
+        FX_TRY(m[i].how == FXI_HF_STACK ? put_part(f, t, &m[i]) : plan_one(f, t, &m[i]));
+    }
     return FX_OK;
 }
 

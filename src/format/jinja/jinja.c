@@ -40,13 +40,12 @@ static fx_status input_array(fxi_jrun *r, const fxi_json *j, bool own, fxi_jval 
 static fx_status input_object(fxi_jrun *r, const fxi_json *j, bool own, fxi_jval *out)
 {
     fxi_jpair *e;
-    size_t i = 0;
     FX_TRY(fxi_jrun_take(r, fxi_json_object_size(j) * sizeof *e, &e));
     for (fxi_json_iter it = fxi_json_members(j); fxi_json_next(&it);) {
-        FX_TRY(input_text(r, it.key, it.key_bytes, own, &e[i].key));
-        FX_TRY(input_value(r, it.value, own, &e[i++].value));
+        FX_TRY(input_text(r, it.key, it.key_bytes, own, &e[it.i].key));
+        FX_TRY(input_value(r, it.value, own, &e[it.i].value));
     }
-    return fxi_jdict_make(r, e, i, out);
+    return fxi_jdict_make(r, e, fxi_json_object_size(j), out);
 }
 
 static fx_status input_any(fxi_jrun *r, const fxi_json *j, bool own, fxi_jval *out)

@@ -142,12 +142,7 @@ static const struct keyword_row {
     {"discriminator", ANY_VALUE},
 };
 
-static const struct keyword_row *find_keyword_row(const char *name)
-{
-    for (size_t i = 0; i < sizeof keyword_rows / sizeof *keyword_rows; i++)
-        if (!strcmp(keyword_rows[i].name, name)) return &keyword_rows[i];
-    return NULL;
-}
+enum { N_KEYWORD = sizeof keyword_rows / sizeof *keyword_rows };
 
 // ---- where a schema stands ----------------------------------------------------------------------
 
@@ -251,9 +246,10 @@ static const char *want_of(keyword_value kind, const fxi_json *v)
 fx_status fxi_schema_check(fxi_schema *r, const fxi_json *schema)
 {
     for (fxi_json_iter it = fxi_json_members(schema); fxi_json_next(&it);) {
-        const struct keyword_row *k = find_keyword_row(it.key);
-        if (!k && !strncmp(it.key, "x-", 2)) continue;
-        const char *want = want_of(k ? k->value : NO_VALUE, it.value);
+        size_t k = 0;
+        while (k < N_KEYWORD && strcmp(keyword_rows[k].name, it.key) != 0) k++;
+        if (k == N_KEYWORD && !strncmp(it.key, "x-", 2)) continue;
+        const char *want = want_of(k < N_KEYWORD ? keyword_rows[k].value : NO_VALUE, it.value);
         if (want)
             return fxi_schema_refuse(r, schema, "\"%.*s\" %s", FXI_UTF8_HEAD(it.key, 60), want);
     }
@@ -342,16 +338,6 @@ static bool take_pointer_step(const char **at, fxi_buf *out)
     return true;
 }
 
-// NULL: there is no such part.
-static const fxi_json *step_into(const fxi_json *v, const char *step)
-{
-    char *end;
-    if (fxi_json_is_object(v)) return fxi_json_get(v, step);
-    if (!fxi_json_is_array(v) || !*step) return NULL;
-    const unsigned long i = strtoul(step, &end, 10);
-    return *end ? NULL : fxi_json_at(v, i);
-}
-
 // The schema with this anchor, v or below it; NULL: there is none. *n_look: values looked at.
 static const fxi_json *find_anchor(const fxi_json *v, const char *name, size_t *n_look)
 {
@@ -371,9 +357,14 @@ fx_status fxi_schema_at(fxi_schema *r, const char *at, const fxi_json **out)
     const fxi_json *v = r->root;
     bool ok = true;
     while (ok && v && *at == '/') {
+        char *end;
         at++;
         ok = take_pointer_step(&at, &step);
-        if (ok) v = step_into(v, step.p ? step.p : "");
+        if (!ok) break;
+        const size_t i = strtoul(step.p, &end, 10);
+        v = fxi_json_is_object(v) ? fxi_json_get(v, step.p)
+            : step.n && !*end     ? fxi_json_at(v, i)
+                                  : NULL;
     }
     fxi_buf_free(&step);
     *out = v;

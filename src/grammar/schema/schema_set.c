@@ -13,14 +13,6 @@ enum { MAX_RULE = 20000, MAX_REF_CHAIN = 100 };
 
 // ---- rules --------------------------------------------------------------------------------------
 
-static bool equals_set(const fxi_schema_set *a, const fxi_schema_set *b)
-{
-    size_t i = 0;
-    if (a->n != b->n) return false;
-    while (i < a->n && fxi_schema_has(b, a->at[i])) i++;
-    return i == a->n;
-}
-
 static bool is_bare_ref(const fxi_json *s)
 {
     static const char *const ignored[] = {"title", "description", "$comment", "default"};
@@ -53,11 +45,14 @@ fx_status fxi_schema_node(fxi_schema *r, const fxi_schema_set *set, uint32_t *no
     FX_TRY(simplify_set(r, set, &s));
     *node = r->json->value;
     if (!s.n) return FX_OK;
-    for (size_t i = 0; i < r->n_rule; i++)
-        if (equals_set(&r->rule[i].set, &s)) {
-            *node = fxi_gram_ref(r->g, r->rule[i].rule);
-            return FX_OK;
-        }
+    for (size_t i = 0; i < r->n_rule; i++) {
+        const fxi_schema_set *known = &r->rule[i].set;
+        size_t k = 0;
+        while (known->n == s.n && k < s.n && fxi_schema_has(&s, known->at[k])) k++;
+        if (k < s.n) continue;
+        *node = fxi_gram_ref(r->g, r->rule[i].rule);
+        return FX_OK;
+    }
     if (r->n_rule == MAX_RULE)
         return fxi_fail(r->err, FX_EINVAL, "schema: more than %d parts", MAX_RULE);
     if (!fxi_grow(&r->rule, sizeof *r->rule, r->n_rule, &r->cap_rule))
@@ -110,15 +105,6 @@ static fx_status push_branch(fxi_schema *r, branch_stack *stack, const branch *f
     return FX_OK;
 }
 
-static void pop_branch(branch_stack *stack, branch *out)
-{
-    waiting_branch *b = stack->at[--stack->n];
-    out->applied = b->applied;
-    out->n_item = b->n_item;
-    memcpy(out->item, b->item, b->n_item * sizeof *b->item);
-    free(b);
-}
-
 static fx_status push_item(fxi_schema *r, branch *b, const fxi_json *v, bool is_choice)
 {
     if (b->n_item == FXI_SCHEMA_MAX_LIST)
@@ -157,24 +143,22 @@ static fx_status apply_schema(fxi_schema *r, branch *b, const fxi_json *s, bool 
     return push_item(r, b, target, false);
 }
 
-static fx_status split_branch(fxi_schema *r, branch_stack *stack, branch *b, const fxi_json *list)
-{
-    for (size_t i = fxi_json_array_size(list); i-- > 0;) {
-        FX_TRY(push_item(r, b, fxi_json_at(list, i), false));
-        FX_TRY(push_branch(r, stack, b));
-        b->n_item--;
-    }
-    return FX_OK;
-}
-
 // Continues a branch until it is complete, splits, or turns out to be impossible.
 static fx_status run_branch(fxi_schema *r, branch_stack *stack, branch *b, fxi_schema_lists *out)
 {
     bool is_never = false;
     while (b->n_item && !is_never) {
         const branch_item it = b->item[--b->n_item];
-        if (it.is_choice) return split_branch(r, stack, b, it.v);
-        FX_TRY(apply_schema(r, b, it.v, &is_never));
+        if (!it.is_choice) {
+            FX_TRY(apply_schema(r, b, it.v, &is_never));
+            continue;
+        }
+        for (size_t i = fxi_json_array_size(it.v); i-- > 0;) { // it splits
+            FX_TRY(push_item(r, b, fxi_json_at(it.v, i), false));
+            FX_TRY(push_branch(r, stack, b));
+            b->n_item--;
+        }
+        return FX_OK;
     }
     if (is_never) return FX_OK;
     if (!fxi_schema_grow(r, &out->at, sizeof *out->at, out->n, &out->cap))
@@ -192,7 +176,11 @@ fx_status fxi_schema_expand(fxi_schema *r, const fxi_schema_set *set, fxi_schema
     for (size_t i = set->n; !st && i-- > 0;) st = push_item(r, b, set->at[i], false);
     if (!st) st = push_branch(r, &stack, b);
     while (!st && stack.n) {
-        pop_branch(&stack, b);
+        waiting_branch *next = stack.at[--stack.n];
+        b->applied = next->applied;
+        b->n_item = next->n_item;
+        memcpy(b->item, next->item, next->n_item * sizeof *next->item);
+        free(next);
         st = run_branch(r, &stack, b, out);
     }
     free(b);

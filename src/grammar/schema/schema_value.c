@@ -17,13 +17,12 @@ static bool equals_value(const fxi_json *a, const fxi_json *b)
         return fxi_json_number(a) == fxi_json_number(b);
     if (fxi_json_type_of(a) != fxi_json_type_of(b)) return false;
     if (fxi_json_is_string(a)) return !strcmp(fxi_json_text(a), fxi_json_text(b));
+    if (fxi_json_is_bool(a)) return fxi_json_is_true(a) == fxi_json_is_true(b);
     bool same = fxi_json_object_size(a) == fxi_json_object_size(b) &&
                 fxi_json_array_size(a) == fxi_json_array_size(b); // 0 of other types
-    for (size_t i = 0; same && i < fxi_json_array_size(a); i++)
-        same = equals_value(fxi_json_at(a, i), fxi_json_at(b, i));
-    for (fxi_json_iter it = fxi_json_members(a); fxi_json_next(&it);) {
-        const fxi_json *other = fxi_json_get(b, it.key);
-        same = same && other && equals_value(it.value, other);
+    for (fxi_json_iter it = fxi_json_items(a); same && fxi_json_next(&it);) {
+        const fxi_json *other = it.key ? fxi_json_get(b, it.key) : fxi_json_at(b, it.i);
+        same = other && equals_value(it.value, other);
     }
     return same;
 }
@@ -98,20 +97,14 @@ static fx_status fits_array(fxi_schema *r, const fxi_schema_set *list, const fxi
     return FX_OK;
 }
 
-static bool has_required(const fxi_schema_set *list, const fxi_json *value)
-{
-    const fxi_json *names;
-    for (const fxi_json *s = NULL; (s = fxi_schema_next(list, "required", s, &names));)
-        for (size_t i = 0; i < fxi_json_array_size(names); i++)
-            if (!fxi_json_get(value, fxi_json_text(fxi_json_at(names, i)))) return false;
-    return true;
-}
-
 static fx_status fits_object(fxi_schema *r, const fxi_schema_set *list, const fxi_json *value,
                              bool *out)
 {
-    *out = has_required(list, value) &&
-           fits_count(list, "minProperties", "maxProperties", fxi_json_object_size(value));
+    const fxi_json *names;
+    *out = fits_count(list, "minProperties", "maxProperties", fxi_json_object_size(value));
+    for (const fxi_json *s = NULL; (s = fxi_schema_next(list, "required", s, &names));)
+        for (fxi_json_iter it = fxi_json_items(names); *out && fxi_json_next(&it);)
+            *out = fxi_json_get(value, fxi_json_text(it.value)) != NULL;
     for (fxi_json_iter it = fxi_json_members(value); fxi_json_next(&it);) {
         fxi_schema_bag b = {0};
         if (!*out) break;
@@ -196,31 +189,19 @@ static uint32_t spell_number(fxi_schema *r, const fxi_json *v)
     return fxi_gram_str(r->g, s);
 }
 
-static fx_status spell_members(fxi_schema *r, const fxi_json *v, fxi_schema_alts *alts)
+// Members, or elements.
+static fx_status spell_items(fxi_schema *r, const fxi_json *v, fxi_schema_alts *alts)
 {
     const uint32_t space = r->json->space;
-    bool is_first = true;
-    for (fxi_json_iter it = fxi_json_members(v); fxi_json_next(&it);) {
+    for (fxi_json_iter it = fxi_json_items(v); fxi_json_next(&it);) {
         uint32_t name = 0, value = 0;
-        FX_TRY(spell_string(r, it.key, &name));
+        if (it.key) FX_TRY(spell_string(r, it.key, &name));
         FX_TRY(spell_value(r, it.value, &value));
-        const uint32_t comma = fxi_gram_str(r->g, is_first ? "" : ",");
-        FX_TRY(fxi_schema_add_alt(
-            r, alts,
-            FXI_SEQ_OF(r->g, comma, space, name, space, fxi_gram_str(r->g, ":"), space, value)));
-        is_first = false;
-    }
-    return FX_OK;
-}
-
-static fx_status spell_elements(fxi_schema *r, const fxi_json *v, fxi_schema_alts *alts)
-{
-    const uint32_t space = r->json->space;
-    for (size_t i = 0; i < fxi_json_array_size(v); i++) {
-        uint32_t value = 0;
-        FX_TRY(spell_value(r, fxi_json_at(v, i), &value));
-        const uint32_t comma = fxi_gram_str(r->g, i ? "," : "");
-        FX_TRY(fxi_schema_add_alt(r, alts, FXI_SEQ_OF(r->g, comma, space, value, space)));
+        const uint32_t comma = fxi_gram_str(r->g, it.i ? "," : "");
+        const uint32_t item = it.key ? FXI_SEQ_OF(r->g, comma, space, name, space,
+                                                  fxi_gram_str(r->g, ":"), space, value)
+                                     : FXI_SEQ_OF(r->g, comma, space, value, space);
+        FX_TRY(fxi_schema_add_alt(r, alts, item));
     }
     return FX_OK;
 }
@@ -233,7 +214,7 @@ static fx_status spell_value(fxi_schema *r, const fxi_json *v, uint32_t *node)
     if (fxi_json_is_null(v)) *node = fxi_gram_str(r->g, "null");
     if (fxi_json_is_bool(v)) *node = fxi_gram_str(r->g, fxi_json_is_true(v) ? "true" : "false");
     if (!fxi_json_is_object(v) && !fxi_json_is_array(v)) return FX_OK;
-    FX_TRY(fxi_json_is_object(v) ? spell_members(r, v, &alts) : spell_elements(r, v, &alts));
+    FX_TRY(spell_items(r, v, &alts));
     *node = FXI_SEQ_OF(r->g, fxi_gram_str(r->g, fxi_json_is_object(v) ? "{" : "["),
                        fxi_gram_seq(r->g, alts.node, alts.n), r->json->space,
                        fxi_gram_str(r->g, fxi_json_is_object(v) ? "}" : "]"));

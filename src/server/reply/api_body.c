@@ -53,22 +53,11 @@ typedef struct chunk_part {
     bool first;             // of the choice
 } chunk_part;
 
-static bool add_chunk_finish(fxi_reply *r, int k, fx_finish finish)
-{
-    if (finish == FX_FINISH_NONE) return fxi_buf_str(&r->out, "\"finish_reason\":null");
-    return fxi_finish_add(&r->out, r, &r->choice[k], finish);
-}
-
 static bool add_chunk_probs(fxi_reply *r, const fxi_probs *p)
 {
     if (!p || fxi_probs_are_empty(p)) return fxi_buf_str(&r->out, "\"logprobs\":null,");
     return fxi_buf_str(&r->out, "\"logprobs\":") && fxi_probs_write(&r->out, r, p, NULL) &&
            fxi_buf_str(&r->out, ",");
-}
-
-static bool add_chunk_ids(fxi_reply *r, const fxi_buf *ids)
-{
-    return !r->spec.return_ids || !ids || fxi_list_write(&r->out, "token_ids", ids);
 }
 
 // The prompt's ids come once per choice; of completions inside of it.
@@ -84,38 +73,31 @@ static bool add_chunk(fxi_reply *r, int k, chunk_part s, fx_finish finish)
     const bool chat = r->spec.api == FXI_API_CHAT;
     return begin_chunk(r) && fxi_buf_fmt(b, "{\"index\":%d,%s", k, s.before) &&
            (!s.text || fxi_json_str(b, s.text, s.n_bytes)) && fxi_buf_fmt(b, "%s,", s.after) &&
-           add_chunk_probs(r, s.probs) && add_chunk_finish(r, k, finish) &&
-           add_chunk_ids(r, s.ids) && add_prompt_ids(r, k, s.first && !chat) &&
-           fxi_buf_str(b, "}]") && add_prompt_ids(r, k, s.first && chat) && add_chunk_usage(r) &&
-           fxi_timings_add(b, r) && fxi_buf_str(b, "}\n\n");
+           add_chunk_probs(r, s.probs) &&
+           (finish == FX_FINISH_NONE ? fxi_buf_str(b, "\"finish_reason\":null")
+                                     : fxi_finish_add(b, r, &r->choice[k], finish)) &&
+           (!r->spec.return_ids || !s.ids || fxi_list_write(b, "token_ids", s.ids)) &&
+           add_prompt_ids(r, k, s.first && !chat) && fxi_buf_str(b, "}]") &&
+           add_prompt_ids(r, k, s.first && chat) && add_chunk_usage(r) && fxi_timings_add(b, r) &&
+           fxi_buf_str(b, "}\n\n");
 }
 
-static bool add_role_chunk(fxi_reply *r, int k)
+static bool stream_begin(fxi_reply *r, int k)
 {
+    const fxi_prompt_part *p = &r->prompt[k / r->spec.n_per_prompt];
     static const chunk_part role = {.before = "\"delta\":{\"role\":\"assistant\",\"content\":\"\"}",
                                     .after = "",
                                     .first = true};
-    return add_chunk(r, k, role, FX_FINISH_NONE);
-}
-
-static bool add_echo_chunk(fxi_reply *r, int k)
-{
-    const fxi_prompt_part *p = &r->prompt[k / r->spec.n_per_prompt];
     const chunk_part echo = {.before = "\"text\":",
                              .after = "",
                              .text = p->echo.p ? p->echo.p : "",
                              .n_bytes = p->echo.n,
                              .probs = &p->probs,
                              .first = true};
-    return add_chunk(r, k, echo, FX_FINISH_NONE);
-}
-
-static bool stream_begin(fxi_reply *r, int k)
-{
-    if (r->choice[k].begun) return true;
-    const bool chat = r->spec.api == FXI_API_CHAT;
-    if (chat || r->spec.echo) r->choice[k].begun = true;
-    return chat ? add_role_chunk(r, k) : !r->spec.echo || add_echo_chunk(r, k);
+    const bool is_chat = r->spec.api == FXI_API_CHAT;
+    if (r->choice[k].begun || (!is_chat && !r->spec.echo)) return true;
+    r->choice[k].begun = true;
+    return add_chunk(r, k, is_chat ? role : echo, FX_FINISH_NONE);
 }
 
 // A chunk with what waits in the choice.
@@ -151,67 +133,35 @@ static bool stream_finish(fxi_reply *r, int k, fx_finish finish)
     return add_choice_chunk(r, k, ends[r->spec.api], finish);
 }
 
-// ---- reasoning and calls ------------------------------------------------------------------------
-
-static bool add_delta(fxi_reply *r, int k, const char *before, const fxi_output_event *ev,
-                      const char *after)
-{
-    return add_choice_chunk(
-        r, k, (chunk_part){.before = before, .after = after, .text = ev->p, .n_bytes = ev->n},
-        FX_FINISH_NONE);
-}
-
-static bool stream_reasoning(fxi_reply *r, int k, const fxi_output_event *ev)
-{
-    return add_delta(r, k, "\"delta\":{\"reasoning_content\":", ev, "}");
-}
-
-static bool stream_call(fxi_reply *r, int k, const fxi_output_event *ev)
-{
-    char id[FXI_CALL_ID_BYTES], before[FXI_CALL_ID_BYTES + 96];
-    const int n = r->choice[k].n_call++;
-    fxi_tools_call_id(r, k, n, ev, id);
-    snprintf(before, sizeof before,
-             "\"delta\":{\"tool_calls\":[{\"index\":%d,\"id\":\"%s\",\"type\":\"function\","
-             "\"function\":{\"name\":",
-             n, id);
-    return add_delta(r, k, before, ev, ",\"arguments\":\"\"}}]}");
-}
-
-static bool stream_args_event(fxi_reply *r, int k, const fxi_output_event *ev)
-{
-    char before[96];
-    snprintf(before, sizeof before,
-             "\"delta\":{\"tool_calls\":[{\"index\":%d,\"function\":{\"arguments\":",
-             r->choice[k].n_call - 1);
-    return add_delta(r, k, before, ev, "}}]}");
-}
-
-// What was emitted of a call that is none after all stays so; the rest is text.
-static bool stream_rest(fxi_reply *r, int k, const fxi_output_event *ev)
-{
-    return stream_text(r, k, ev->p + ev->n_emitted, ev->n - ev->n_emitted);
-}
-
-static bool stream_text_event(fxi_reply *r, int k, const fxi_output_event *ev)
-{
-    return stream_text(r, k, ev->p, ev->n);
-}
-
-static bool stream_nothing(fxi_reply *r, int k, const fxi_output_event *ev)
-{
-    (void)r, (void)k, (void)ev;
-    return true;
-}
-
 static bool stream_content(fxi_reply *r, int k, const fxi_output_event *ev)
 {
-    static bool (*const add[])(fxi_reply *, int, const fxi_output_event *) = {
-        [FXI_OUTPUT_TEXT] = stream_text_event, [FXI_OUTPUT_REASONING] = stream_reasoning,
-        [FXI_OUTPUT_CALL] = stream_call,       [FXI_OUTPUT_ARGS] = stream_args_event,
-        [FXI_OUTPUT_DONE] = stream_nothing,    [FXI_OUTPUT_BROKEN] = stream_rest,
-    };
-    return add[ev->kind](r, k, ev);
+    char id[FXI_CALL_ID_BYTES], before[FXI_CALL_ID_BYTES + 96];
+    chunk_part s = {.before = before, .text = ev->p, .n_bytes = ev->n};
+    switch (ev->kind) {
+    case FXI_OUTPUT_TEXT: return stream_text(r, k, ev->p, ev->n);
+    case FXI_OUTPUT_BROKEN: // what was emitted of the call stays so; the rest is text
+        return stream_text(r, k, ev->p + ev->n_emitted, ev->n - ev->n_emitted);
+    case FXI_OUTPUT_DONE: return true;
+    case FXI_OUTPUT_REASONING:
+        s.before = "\"delta\":{\"reasoning_content\":";
+        s.after = "}";
+        break;
+    case FXI_OUTPUT_CALL:
+        fxi_tools_call_id(r, k, r->choice[k].n_call, ev, id);
+        snprintf(before, sizeof before,
+                 "\"delta\":{\"tool_calls\":[{\"index\":%d,\"id\":\"%s\",\"type\":\"function\","
+                 "\"function\":{\"name\":",
+                 r->choice[k].n_call++, id);
+        s.after = ",\"arguments\":\"\"}}]}";
+        break;
+    case FXI_OUTPUT_ARGS:
+        snprintf(before, sizeof before,
+                 "\"delta\":{\"tool_calls\":[{\"index\":%d,\"function\":{\"arguments\":",
+                 r->choice[k].n_call - 1);
+        s.after = "}}]}";
+        break;
+    }
+    return add_choice_chunk(r, k, s, FX_FINISH_NONE);
 }
 
 static bool stream_end(fxi_reply *r)
@@ -238,12 +188,7 @@ const fxi_writer fxi_stream_writer = {.ping = ": ping\n\n",
                                       .end = stream_end,
                                       .error = stream_error};
 
-// ---- whole bodies -------------------------------------------------------------------------------
-
-// The body of a finished reply: text, a conversation's answer, embeddings, prompts
-// that are kept.
-
-// ---- text and chat ------------------------------------------------------------------------------
+// ---- whole bodies: text and chat ----------------------------------------------------------------
 
 static size_t content_bytes(const fxi_choice *c, fxi_output_kind kind)
 {
@@ -266,14 +211,6 @@ static bool add_content_text(fxi_buf *b, const fxi_choice *c, fxi_output_kind ki
     return ok;
 }
 
-static bool add_call(fxi_buf *b, const fxi_content_part *p, bool first)
-{
-    return fxi_buf_fmt(b, "%s{\"id\":\"%s\",\"type\":\"function\",\"function\":{\"name\":",
-                       first ? "" : ",", p->id) &&
-           fxi_json_str(b, p->name.p, p->name.n) && fxi_buf_str(b, ",\"arguments\":") &&
-           fxi_json_str(b, p->text.p, p->text.n) && fxi_buf_str(b, "}}");
-}
-
 // Members of a message beside its content.
 static bool add_content(fxi_buf *b, const fxi_choice *c)
 {
@@ -284,8 +221,12 @@ static bool add_content(fxi_buf *b, const fxi_choice *c)
     ok = ok && fxi_buf_str(b, ",\"tool_calls\":[");
     bool first = true;
     for (size_t i = 0; ok && i < c->n_content; i++) {
-        if (c->content[i].kind != FXI_OUTPUT_CALL) continue;
-        ok = add_call(b, &c->content[i], first);
+        const fxi_content_part *p = &c->content[i];
+        if (p->kind != FXI_OUTPUT_CALL) continue;
+        ok = fxi_buf_fmt(b, "%s{\"id\":\"%s\",\"type\":\"function\",\"function\":{\"name\":",
+                         first ? "" : ",", p->id) &&
+             fxi_json_str(b, p->name.p, p->name.n) && fxi_buf_str(b, ",\"arguments\":") &&
+             fxi_json_str(b, p->text.p, p->text.n) && fxi_buf_str(b, "}}");
         first = false;
     }
     return ok && fxi_buf_str(b, "]");
@@ -303,13 +244,6 @@ static bool add_choice_text(fxi_buf *b, const fxi_choice *c, const fxi_prompt_pa
               fxi_json_str(b, both.p, both.n);
     fxi_buf_free(&both);
     return ok;
-}
-
-static bool add_logprobs(fxi_buf *b, const fxi_reply *r, const fxi_choice *c,
-                         const fxi_prompt_part *prompt)
-{
-    if (!r->spec.logprobs) return fxi_buf_str(b, "null");
-    return fxi_probs_write(b, r, &prompt->probs, &c->probs);
 }
 
 // Of completions they are members of each choice, of a chat members of the body.
@@ -333,7 +267,9 @@ static bool add_choice(fxi_buf *b, const fxi_reply *r, int k)
     return fxi_buf_fmt(b, "%s{\"index\":%d,%s", k ? "," : "", k, f->before) &&
            add_choice_text(b, c, prompt) && fxi_buf_str(b, f->after) &&
            (r->spec.api != FXI_API_CHAT || (add_content(b, c) && fxi_buf_str(b, "}"))) &&
-           fxi_buf_str(b, ",\"logprobs\":") && add_logprobs(b, r, c, prompt) &&
+           fxi_buf_str(b, ",\"logprobs\":") &&
+           (r->spec.logprobs ? fxi_probs_write(b, r, &prompt->probs, &c->probs)
+                             : fxi_buf_str(b, "null")) &&
            fxi_buf_str(b, ",") && fxi_finish_add(b, r, c, c->finish) &&
            (!r->spec.return_ids || fxi_list_write(b, "token_ids", &c->ids)) &&
            (r->spec.api == FXI_API_CHAT || add_of_prompt(b, r, prompt)) && fxi_buf_str(b, "}");

@@ -47,12 +47,6 @@ bool fxi_content_prompt(fxi_reply *r, int prompt, const fx_tokens *tok)
 
 // ---- parts --------------------------------------------------------------------------------------
 
-static fxi_content_part *last_part(fxi_choice *c, fxi_output_kind kind)
-{
-    fxi_content_part *p = c->n_content ? &c->content[c->n_content - 1] : NULL;
-    return p && p->kind == kind ? p : NULL;
-}
-
 static fxi_content_part *add_content_part(fxi_choice *c, fxi_output_kind kind)
 {
     if (c->n_content == c->cap_content) {
@@ -69,42 +63,27 @@ static fxi_content_part *add_content_part(fxi_choice *c, fxi_output_kind kind)
 
 static bool keep_content_text(fxi_choice *c, const fxi_output_event *ev)
 {
-    fxi_content_part *p = last_part(c, ev->kind);
-    if (!p) p = add_content_part(c, ev->kind);
+    fxi_content_part *p = c->n_content ? &c->content[c->n_content - 1] : NULL;
+    if (!p || p->kind != ev->kind) p = add_content_part(c, ev->kind);
     return p && fxi_buf_add(&p->text, ev->p, ev->n);
-}
-
-static bool keep_content_call(fxi_reply *r, int k, const fxi_output_event *ev)
-{
-    fxi_choice *c = &r->choice[k];
-    fxi_content_part *p = add_content_part(c, FXI_OUTPUT_CALL);
-    if (!p) return false;
-    fxi_tools_call_id(r, k, c->n_call++, ev, p->id);
-    return fxi_buf_add(&p->name, ev->p, ev->n);
-}
-
-static bool keep_args(fxi_choice *c, const fxi_output_event *ev)
-{
-    return fxi_buf_add(&c->content[c->n_content - 1].text, ev->p, ev->n);
-}
-
-// The call becomes the text that it was.
-static bool keep_broken(fxi_choice *c, const fxi_output_event *ev)
-{
-    fxi_content_part *p = &c->content[c->n_content - 1];
-    c->n_call--;
-    p->kind = FXI_OUTPUT_TEXT;
-    fxi_buf_clear(&p->text);
-    return fxi_buf_add(&p->text, ev->p, ev->n);
 }
 
 static bool keep_event(fxi_reply *r, int k, const fxi_output_event *ev)
 {
     fxi_choice *c = &r->choice[k];
+    fxi_content_part *last = c->n_content ? &c->content[c->n_content - 1] : NULL;
     switch (ev->kind) {
-    case FXI_OUTPUT_CALL: return keep_content_call(r, k, ev);
-    case FXI_OUTPUT_ARGS: return keep_args(c, ev);
-    case FXI_OUTPUT_BROKEN: return keep_broken(c, ev);
+    case FXI_OUTPUT_CALL:
+        last = add_content_part(c, FXI_OUTPUT_CALL);
+        if (!last) return false;
+        fxi_tools_call_id(r, k, c->n_call++, ev, last->id);
+        return fxi_buf_add(&last->name, ev->p, ev->n);
+    case FXI_OUTPUT_ARGS: return fxi_buf_add(&last->text, ev->p, ev->n);
+    case FXI_OUTPUT_BROKEN: // the call becomes the text that it was
+        c->n_call--;
+        last->kind = FXI_OUTPUT_TEXT;
+        fxi_buf_clear(&last->text);
+        return fxi_buf_add(&last->text, ev->p, ev->n);
     case FXI_OUTPUT_DONE: return true;
     default: return keep_content_text(c, ev);
     }
@@ -176,14 +155,13 @@ void fxi_content_free(fxi_choice *c)
 }
 
 // ---- what the tools of a request say ------------------------------------------------------------
-
-// What the tools of a request say of their names and parameters: what decides whether
-// text without marks is a call, and whether a value without quotes is text; ids of calls.
+//
+// It decides whether text without marks is a call, and whether a value without quotes is text.
 
 static const fxi_json *find_function(const fxi_json *tools, const char *name, size_t n)
 {
-    for (size_t i = 0; i < fxi_json_array_size(tools); i++) {
-        const fxi_json *f = fxi_json_get(fxi_json_at(tools, i), "function");
+    for (fxi_json_iter it = fxi_json_items(tools); fxi_json_next(&it);) {
+        const fxi_json *f = fxi_json_get(it.value, "function");
         const fxi_json *v = fxi_json_get(f, "name");
         if (fxi_json_string(v).n == n && !memcmp(fxi_json_text(v), name, n)) return f;
     }
@@ -237,22 +215,17 @@ static bool is_plain_id(const char *id, size_t n)
     return n > 0 && n < FXI_CALL_ID_BYTES;
 }
 
-// 9 letters and digits.
-static void write_short_id(uint64_t v, char *id)
-{
-    static const char digit[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
-    for (int i = 0; i < 9; i++, v /= 62) id[i] = digit[v % 62];
-    id[9] = 0;
-}
-
 void fxi_tools_call_id(const fxi_reply *r, int k, int n, const fxi_output_event *ev, char *id)
 {
-    const uint64_t index = (uint64_t)k << 32 | (uint32_t)n, v = fxi_rng_u64(r->seed, 1, index);
+    static const char digit[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+    const uint64_t index = (uint64_t)k << 32 | (uint32_t)n;
+    uint64_t v = fxi_rng_u64(r->seed, 1, index);
     if (is_plain_id(ev->id, ev->n_id))
         snprintf(id, FXI_CALL_ID_BYTES, "%.*s", (int)ev->n_id, ev->id);
-    else if (r->spec.calls->short_ids)
-        write_short_id(v, id);
-    else
+    else if (r->spec.calls->short_ids) {
+        for (int i = 0; i < 9; i++, v /= 62) id[i] = digit[v % 62];
+        id[9] = 0;
+    } else
         snprintf(id, FXI_CALL_ID_BYTES, "call_%016llx%08x", (unsigned long long)v,
                  (unsigned)fxi_rng_u64(r->seed, 2, index));
 }

@@ -72,15 +72,6 @@ bool fxi_timings_add(fxi_buf *b, const fxi_reply *r)
            add_rate(b, "predicted", use.n_generated, decode_us) && fxi_buf_str(b, "}");
 }
 
-// The client's string or integer, or NULL.
-static bool add_stop_reason(fxi_buf *b, const fxi_json *v)
-{
-    if (!fxi_buf_str(b, ",\"stop_reason\":")) return false;
-    if (fxi_json_is_string(v)) return fxi_json_str(b, fxi_json_text(v), fxi_json_string(v).n);
-    if (!v) return fxi_buf_str(b, "null");
-    return fxi_buf_fmt(b, "%lld", (long long)fxi_json_int(v));
-}
-
 bool fxi_finish_add(fxi_buf *b, const fxi_reply *r, const fxi_choice *c, fx_finish f)
 {
     static const char *const words[FX_N_FINISH] = {
@@ -89,7 +80,8 @@ bool fxi_finish_add(fxi_buf *b, const fxi_reply *r, const fxi_choice *c, fx_fini
     };
     const char *word = f == FX_FINISH_STOP && c->n_done ? "\"tool_calls\"" : words[f];
     return fxi_buf_fmt(b, "\"finish_reason\":%s", word ? word : "null") &&
-           ((r->spec.stream && !c->stop_reason) || add_stop_reason(b, c->stop_reason));
+           ((r->spec.stream && !c->stop_reason) ||
+            (fxi_buf_str(b, ",\"stop_reason\":") && fxi_json_value(b, c->stop_reason)));
 }
 
 bool fxi_list_add_int(fxi_buf *list, int64_t v)
@@ -99,7 +91,7 @@ bool fxi_list_add_int(fxi_buf *list, int64_t v)
 
 bool fxi_list_write(fxi_buf *b, const char *name, const fxi_buf *list)
 {
-    return fxi_buf_fmt(b, ",\"%s\":[", name) && (!list->n || fxi_buf_add(b, list->p, list->n)) &&
+    return fxi_buf_fmt(b, ",\"%s\":[", name) && fxi_buf_add(b, list->p, list->n) &&
            fxi_buf_str(b, "]");
 }
 
@@ -170,11 +162,13 @@ static bool add_likeliest(fxi_buf *b, const fxi_reply *r, int32_t chosen, const 
 static bool add_to_lists(const fxi_reply *r, fxi_probs *p, int32_t token, const fx_token_prob *prob,
                          size_t at)
 {
-    return add_comma(&p->token) && add_name(&p->token, r, token) && add_comma(&p->value) &&
-           (prob ? fxi_json_float(&p->value, prob->logprob) : fxi_buf_str(&p->value, "null")) &&
-           add_comma(&p->top) &&
-           (prob ? add_likeliest(&p->top, r, token, prob) : fxi_buf_str(&p->top, "null")) &&
-           fxi_list_add_int(&p->offset, (int64_t)at);
+    fxi_buf *const value = &p->list[FXI_PROBS_VALUE], *const top = &p->list[FXI_PROBS_TOP];
+    return add_comma(&p->list[FXI_PROBS_TOKEN]) && add_name(&p->list[FXI_PROBS_TOKEN], r, token) &&
+           add_comma(value) &&
+           (prob ? fxi_json_float(value, prob->logprob) : fxi_buf_str(value, "null")) &&
+           add_comma(top) &&
+           (prob ? add_likeliest(top, r, token, prob) : fxi_buf_str(top, "null")) &&
+           fxi_list_add_int(&p->list[FXI_PROBS_OFFSET], (int64_t)at);
 }
 
 // ---- chat ---------------------------------------------------------------------------------------
@@ -207,59 +201,46 @@ static bool add_object(const fxi_reply *r, fxi_buf *b, int32_t token, const fx_t
 bool fxi_probs_add(const fxi_reply *r, fxi_probs *p, int32_t token, const fx_token_prob *prob,
                    size_t at)
 {
-    if (r->spec.api == FXI_API_CHAT) return add_object(r, &p->token, token, prob);
-    return add_to_lists(r, p, token, prob, at);
+    return r->spec.api == FXI_API_CHAT ? add_object(r, &p->list[FXI_PROBS_TOKEN], token, prob)
+                                       : add_to_lists(r, p, token, prob, at);
 }
 
-static bool join_lists(fxi_buf *b, const char *name, const fxi_buf *first, const fxi_buf *second)
+bool fxi_probs_write(fxi_buf *b, const fxi_reply *r, const fxi_probs *first,
+                     const fxi_probs *second)
 {
-    const size_t n_first = first ? first->n : 0, n_second = second ? second->n : 0;
-    return fxi_buf_fmt(b, "\"%s\":[", name) && (!n_first || fxi_buf_add(b, first->p, n_first)) &&
-           (!n_first || !n_second || fxi_buf_str(b, ",")) &&
-           (!n_second || fxi_buf_add(b, second->p, n_second)) && fxi_buf_str(b, "]");
-}
-
-bool fxi_probs_write(fxi_buf *b, const fxi_reply *r, const fxi_probs *x, const fxi_probs *y)
-{
-    if (r->spec.api == FXI_API_CHAT)
-        return fxi_buf_str(b, "{") &&
-               join_lists(b, "content", x ? &x->token : NULL, y ? &y->token : NULL) &&
-               fxi_buf_str(b, ",\"refusal\":null}");
-    return fxi_buf_str(b, "{") &&
-           join_lists(b, "tokens", x ? &x->token : NULL, y ? &y->token : NULL) &&
-           fxi_buf_str(b, ",") &&
-           join_lists(b, "token_logprobs", x ? &x->value : NULL, y ? &y->value : NULL) &&
-           fxi_buf_str(b, ",") &&
-           join_lists(b, "top_logprobs", x ? &x->top : NULL, y ? &y->top : NULL) &&
-           fxi_buf_str(b, ",") &&
-           join_lists(b, "text_offset", x ? &x->offset : NULL, y ? &y->offset : NULL) &&
-           fxi_buf_str(b, "}");
+    static const char *const names[] = {"tokens", "token_logprobs", "top_logprobs", "text_offset"};
+    const bool is_chat = r->spec.api == FXI_API_CHAT;
+    bool ok = fxi_buf_str(b, "{");
+    for (int i = 0; ok && i < (is_chat ? 1 : FXI_N_PROBS); i++) {
+        const fxi_buf none = {0}, *x = first ? &first->list[i] : &none,
+                      *y = second ? &second->list[i] : &none;
+        ok = fxi_buf_fmt(b, "%s\"%s\":[", i ? "," : "", is_chat ? "content" : names[i]) &&
+             fxi_buf_add(b, x->p, x->n) && fxi_buf_str(b, x->n && y->n ? "," : "") &&
+             fxi_buf_add(b, y->p, y->n) && fxi_buf_str(b, "]");
+    }
+    return ok && fxi_buf_str(b, is_chat ? ",\"refusal\":null}" : "}");
 }
 
 bool fxi_probs_are_empty(const fxi_probs *p)
 {
-    return !p->token.n;
+    return !p->list[FXI_PROBS_TOKEN].n;
 }
 
 size_t fxi_probs_bytes(const fxi_probs *p)
 {
-    return p->token.cap + p->value.cap + p->top.cap + p->offset.cap;
+    size_t n = 0;
+    for (int i = 0; i < FXI_N_PROBS; i++) n += p->list[i].cap;
+    return n;
 }
 
 void fxi_probs_clear(fxi_probs *p)
 {
-    fxi_buf_clear(&p->token);
-    fxi_buf_clear(&p->value);
-    fxi_buf_clear(&p->top);
-    fxi_buf_clear(&p->offset);
+    for (int i = 0; i < FXI_N_PROBS; i++) fxi_buf_clear(&p->list[i]);
 }
 
 void fxi_probs_free(fxi_probs *p)
 {
-    fxi_buf_free(&p->token);
-    fxi_buf_free(&p->value);
-    fxi_buf_free(&p->top);
-    fxi_buf_free(&p->offset);
+    for (int i = 0; i < FXI_N_PROBS; i++) fxi_buf_free(&p->list[i]);
 }
 
 // ---- prompt_logprobs ----------------------------------------------------------------------------

@@ -64,28 +64,23 @@ bool fxi_reply_init(fxi_reply *r, const fxi_reply_spec *spec, size_t max_out_byt
     return ok && (!spec->stream || r->writer->head(r));
 }
 
-static void free_prompt(fxi_prompt_part *p)
-{
-    fxi_buf_free(&p->echo);
-    fxi_buf_free(&p->logprobs);
-    fxi_buf_free(&p->ids);
-    fxi_probs_free(&p->probs);
-    free(p->at);
-}
-
-static void free_choice(fxi_choice *c)
-{
-    fxi_content_free(c);
-    fxi_buf_free(&c->text);
-    fxi_buf_free(&c->ids);
-    fxi_probs_free(&c->probs);
-}
-
 void fxi_reply_free(fxi_reply *r)
 {
-    for (int i = 0; r->prompt && i < r->spec.n_prompt; i++) free_prompt(&r->prompt[i]);
-    for (int k = 0; r->choice && k < r->spec.n_prompt * r->spec.n_per_prompt; k++)
-        free_choice(&r->choice[k]);
+    for (int i = 0; r->prompt && i < r->spec.n_prompt; i++) {
+        fxi_prompt_part *p = &r->prompt[i];
+        fxi_buf_free(&p->echo);
+        fxi_buf_free(&p->logprobs);
+        fxi_buf_free(&p->ids);
+        fxi_probs_free(&p->probs);
+        free(p->at);
+    }
+    for (int k = 0; r->choice && k < r->spec.n_prompt * r->spec.n_per_prompt; k++) {
+        fxi_choice *c = &r->choice[k];
+        fxi_content_free(c);
+        fxi_buf_free(&c->text);
+        fxi_buf_free(&c->ids);
+        fxi_probs_free(&c->probs);
+    }
     free(r->prompt);
     free(r->choice);
     free(r->use);
@@ -135,21 +130,6 @@ static bool set_echo(fxi_reply *r, fxi_prompt_part *p, const fx_tokens *tok, con
     return ok;
 }
 
-// The first token has no logprob.
-static bool set_first(fxi_reply *r, fxi_prompt_part *p, int32_t token)
-{
-    return (!r->spec.prompt_logprobs || fxi_prompt_probs_add(r, &p->logprobs, token, NULL)) &&
-           (!echoes_probs(r) || fxi_probs_add(r, &p->probs, token, NULL, 0));
-}
-
-static bool set_ids(fxi_reply *r, fxi_prompt_part *p, const fx_tokens *tok)
-{
-    bool ok = true;
-    for (size_t i = 0; ok && r->spec.return_ids && i < tok->n; i++)
-        ok = fxi_list_add_int(&p->ids, tok->id[i]);
-    return ok;
-}
-
 static bool check_prompt_probs(fxi_reply *r, size_t n_tok, fxi_http_error *err)
 {
     const bool listed = r->spec.prompt_logprobs, echoed = echoes_probs(r);
@@ -169,10 +149,12 @@ bool fxi_reply_set_prompt(fxi_reply *r, int prompt, const fx_tokens *tok, const 
     fxi_prompt_part *p = &r->prompt[prompt];
     if (!check_prompt_probs(r, tok->n, err)) return false;
     bool ok = !r->spec.echo || set_echo(r, p, tok, text, n_bytes);
-    if (ok && set_first(r, p, tok->id[0]) && set_ids(r, p, tok) &&
-        fxi_content_prompt(r, prompt, tok))
-        return true;
-    return fxi_http_fail_memory(err);
+    // The first token has no logprob.
+    if (r->spec.prompt_logprobs) ok = ok && fxi_prompt_probs_add(r, &p->logprobs, tok->id[0], NULL);
+    if (echoes_probs(r)) ok = ok && fxi_probs_add(r, &p->probs, tok->id[0], NULL, 0);
+    for (size_t i = 0; ok && r->spec.return_ids && i < tok->n; i++)
+        ok = fxi_list_add_int(&p->ids, tok->id[i]);
+    return (ok && fxi_content_prompt(r, prompt, tok)) || fxi_http_fail_memory(err);
 }
 
 static bool is_of_prompt(const fx_event *ev)
@@ -192,20 +174,6 @@ static bool add_prompt_token(fxi_reply *r, int prompt, const fx_event *ev)
 
 // ---- ends ---------------------------------------------------------------------------------------
 
-static void fail_with_text(fxi_reply *r, int status, const char *code, const char *message)
-{
-    fxi_http_error e;
-    fxi_http_fail(&e, status, code, NULL, "%s", message);
-    fxi_reply_fail(r, &e);
-}
-
-static void fail_without_memory(fxi_reply *r)
-{
-    fxi_http_error e;
-    (void)fxi_http_fail_memory(&e);
-    fxi_reply_fail(r, &e);
-}
-
 // The engine's text is one line; the id lets an operator find the request in the log.
 static void fail_with_finish(fxi_reply *r, const fx_event *ev)
 {
@@ -223,26 +191,17 @@ static void fail_with_finish(fxi_reply *r, const fx_event *ev)
     fxi_reply_fail(r, &e);
 }
 
-static void check_backlog(fxi_reply *r)
-{
-    if (!r->ended && r->out.n - r->n_sent > r->max_out_bytes)
-        fail_with_text(r, 500, "slow_client", "the answer was not read fast enough");
-}
-
-static const fxi_json *find_token_id(const fxi_json *list, int id)
-{
-    for (size_t i = 0; i < fxi_json_array_size(list); i++)
-        if (fxi_json_int(fxi_json_at(list, i)) == id) return fxi_json_at(list, i);
-    return NULL;
-}
-
 // The client's own stop string or token id that ended the choice; NULL for the model's end-of-text
 // token.
 static const fxi_json *stop_reason_of(const fxi_reply *r, const fx_event *ev)
 {
     const fxi_json *stop = r->spec.stop;
     if (ev->finish != FX_FINISH_STOP || (ev->stop_string < 0 && ev->stop_token < 0)) return NULL;
-    if (ev->stop_string < 0) return find_token_id(r->spec.stop_token_id, ev->stop_token);
+    if (ev->stop_string < 0) {
+        for (fxi_json_iter it = fxi_json_items(r->spec.stop_token_id); fxi_json_next(&it);)
+            if (fxi_json_int(it.value) == ev->stop_token) return it.value;
+        return NULL;
+    }
     return fxi_json_is_string(stop) ? stop : fxi_json_at(stop, (size_t)ev->stop_string);
 }
 
@@ -259,12 +218,6 @@ static bool add_token(fxi_reply *r, int k, const fx_event *ev)
            fxi_probs_add(r, &c->probs, ev->token, ev->prob, (size_t)(p->n_char + ev->text_at));
 }
 
-static bool add_vector(fxi_reply *r, int k, const fx_event *ev)
-{
-    return !ev->embedding || fxi_buf_add(&r->choice[k].text, ev->embedding,
-                                         (size_t)ev->n_embd * sizeof *ev->embedding);
-}
-
 static bool add_choice_bytes(fxi_reply *r, int k, const fx_event *ev)
 {
     fxi_choice *c = &r->choice[k];
@@ -277,7 +230,10 @@ static bool add_event(fxi_reply *r, int k, const fx_event *ev)
 {
     fxi_choice *c = &r->choice[k];
     c->stop_reason = stop_reason_of(r, ev);
-    if (!add_token(r, k, ev) || !add_vector(r, k, ev)) return false;
+    if (!add_token(r, k, ev)) return false;
+    if (ev->embedding &&
+        !fxi_buf_add(&c->text, ev->embedding, (size_t)ev->n_embd * sizeof *ev->embedding))
+        return false;
     if (r->spec.stream && !r->writer->begin(r, k)) return false;
     if (!add_choice_bytes(r, k, ev)) return false;
     if (ev->finish == FX_FINISH_NONE) return true;
@@ -297,6 +253,7 @@ static size_t choice_bytes(const fxi_choice *c)
 void fxi_reply_event(fxi_reply *r, int prompt, const fx_event *ev)
 {
     int k = prompt * r->spec.n_per_prompt + ev->choice;
+    fxi_http_error e;
     size_t before = r->out.n;
     const size_t kept = fxi_reply_prompt_bytes(r, prompt) + choice_bytes(&r->choice[k]);
     if (r->ended || r->choice[k].finish != FX_FINISH_NONE) return;
@@ -307,10 +264,13 @@ void fxi_reply_event(fxi_reply *r, int prompt, const fx_event *ev)
         fail_with_finish(r, ev);
     } else if (!(is_of_prompt(ev) ? add_prompt_token(r, prompt, ev) : add_event(r, k, ev))) {
         r->out.n = before; // drop a partial chunk
-        fail_without_memory(r);
+        (void)fxi_http_fail_memory(&e);
+        fxi_reply_fail(r, &e);
     }
     r->kept_bytes += fxi_reply_prompt_bytes(r, prompt) + choice_bytes(&r->choice[k]) - kept;
-    check_backlog(r);
+    if (r->ended || r->out.n - r->n_sent <= r->max_out_bytes) return;
+    fxi_http_fail(&e, 500, "slow_client", NULL, "the answer was not read fast enough");
+    fxi_reply_fail(r, &e);
 }
 
 bool fxi_reply_is_full(const fxi_reply *r, int prompt, const fx_event *ev)

@@ -40,9 +40,11 @@ static inline bool fxi_api_is_chat(fxi_api api)
 }
 
 // Logprobs that are not sent yet: the members of JSON lists, separated by commas.
-typedef struct fxi_probs {
-    fxi_buf token;              // of completions names, of chats whole objects
-    fxi_buf value, top, offset; // completions only
+enum { FXI_PROBS_TOKEN, FXI_PROBS_VALUE, FXI_PROBS_TOP, FXI_PROBS_OFFSET, FXI_N_PROBS };
+
+typedef struct
+    fxi_probs { // tokens: of completions names, of chats whole objects; the others are of
+    fxi_buf list[FXI_N_PROBS]; // completions only
 } fxi_probs;
 
 enum { FXI_CALL_ID_BYTES = 80 };

@@ -42,30 +42,21 @@ static bool add_text_part(fxi_buf *b, const fxi_content_part *p, bool whole)
            fxi_buf_str(b, text ? ",\"annotations\":[],\"logprobs\":[]}" : "}");
 }
 
-static bool add_call_members(fxi_buf *b, const fxi_content_part *p, bool whole)
-{
-    return fxi_buf_fmt(b, ",\"call_id\":\"%s\",\"name\":", p->id) &&
-           fxi_json_str(b, p->name.p, p->name.n) && fxi_buf_str(b, ",\"arguments\":") &&
-           fxi_json_str(b, p->text.p, whole ? p->text.n : 0);
-}
-
-static bool add_list_members(fxi_buf *b, const fxi_content_part *p, bool whole)
-{
-    const char *more = p->kind == FXI_OUTPUT_TEXT ? ",\"role\":\"assistant\"" : ",\"summary\":[]";
-    return fxi_buf_str(b, more) && fxi_buf_str(b, ",\"content\":[") &&
-           (!whole || add_text_part(b, p, true)) && fxi_buf_str(b, "]");
-}
-
 static bool add_output_item(fxi_buf *b, const fxi_reply *r, size_t i, const char *status)
 {
     const fxi_content_part *p = &r->choice[0].content[i];
     const bool whole = strcmp(status, "in_progress") != 0;
-    return fxi_buf_str(b, "{\"id\":") && add_item_id(b, r, i) &&
-           fxi_buf_fmt(b, ",\"type\":\"%s\",\"status\":\"%s\"", item_words[p->kind].item,
-                       p->is_broken && whole ? "incomplete" : status) &&
-           (p->kind == FXI_OUTPUT_CALL ? add_call_members(b, p, whole)
-                                       : add_list_members(b, p, whole)) &&
-           fxi_buf_str(b, "}");
+    const bool is_text = p->kind == FXI_OUTPUT_TEXT;
+    bool ok = fxi_buf_str(b, "{\"id\":") && add_item_id(b, r, i) &&
+              fxi_buf_fmt(b, ",\"type\":\"%s\",\"status\":\"%s\"", item_words[p->kind].item,
+                          p->is_broken && whole ? "incomplete" : status);
+    if (p->kind == FXI_OUTPUT_CALL)
+        return ok && fxi_buf_fmt(b, ",\"call_id\":\"%s\",\"name\":", p->id) &&
+               fxi_json_str(b, p->name.p, p->name.n) && fxi_buf_str(b, ",\"arguments\":") &&
+               fxi_json_str(b, p->text.p, whole ? p->text.n : 0) && fxi_buf_str(b, "}");
+    return ok && fxi_buf_str(b, is_text ? ",\"role\":\"assistant\"" : ",\"summary\":[]") &&
+           fxi_buf_str(b, ",\"content\":[") && (!whole || add_text_part(b, p, true)) &&
+           fxi_buf_str(b, "]}");
 }
 
 // ---- the response -------------------------------------------------------------------------------
@@ -89,13 +80,6 @@ static const char *response_status(const fxi_reply *r)
     return f == FX_FINISH_LENGTH ? "incomplete" : f == FX_FINISH_STOP ? "completed" : "in_progress";
 }
 
-static bool add_failure(fxi_buf *b, const fxi_reply *r)
-{
-    if (!r->err.status) return fxi_buf_str(b, "null");
-    return fxi_buf_str(b, "{\"code\":\"server_error\",\"message\":") &&
-           fxi_json_cstr(b, r->err.message) && fxi_buf_str(b, "}");
-}
-
 static bool add_output(fxi_buf *b, const fxi_reply *r, const char *status)
 {
     const fxi_choice *c = &r->choice[0];
@@ -115,7 +99,10 @@ static bool add_response(fxi_buf *b, const fxi_reply *r)
                        "{\"id\":\"%s\",\"object\":\"response\",\"created_at\":%lld,\"status\":"
                        "\"%s\",\"background\":false,\"error\":",
                        r->id, (long long)r->created, status) &&
-           add_failure(b, r) && fxi_buf_str(b, ",\"incomplete_details\":") &&
+           (!r->err.status ? fxi_buf_str(b, "null")
+                           : fxi_buf_str(b, "{\"code\":\"server_error\",\"message\":") &&
+                                 fxi_json_cstr(b, r->err.message) && fxi_buf_str(b, "}")) &&
+           fxi_buf_str(b, ",\"incomplete_details\":") &&
            fxi_buf_str(b, strcmp(status, "incomplete") ? "null"
                                                        : "{\"reason\":\"max_output_tokens\"}") &&
            fxi_buf_str(b, ",\"model\":") && fxi_json_cstr(b, r->model) &&

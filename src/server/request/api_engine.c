@@ -97,23 +97,6 @@ static void set_logprobs(fx_request *req, const fxi_params *par)
     req->n_prompt_top = (int)(echoes && n_top > n_prompt ? n_top : n_prompt < 0 ? 0 : n_prompt);
 }
 
-static void set_embedding(fx_request *req, const fxi_params *par)
-{
-    if (par->api != FXI_API_EMBEDDINGS) return;
-    req->task = FX_TASK_EMBED;
-    req->n_dim = (int)par->dimensions;
-    if (fxi_json_get(par->root, "normalize"))
-        req->norm = par->normalize ? FX_NORM_UNIT : FX_NORM_NONE;
-}
-
-// Marks that are control tokens must be seen to be found.
-static void set_marks(fx_request *req, const fxi_params *par)
-{
-    if (!fxi_params_calls(par) && !fxi_params_reasoning(par)) return;
-    req->show_token = par->formats->mark;
-    req->n_show_token = par->formats->n_mark;
-}
-
 fx_request fxi_params_request(const fxi_params *par, uint64_t seed)
 {
     fx_request req = fx_request_default();
@@ -121,8 +104,16 @@ fx_request fxi_params_request(const fxi_params *par, uint64_t seed)
     set_counts(&req, par);
     set_ends(&req, par);
     set_logprobs(&req, par);
-    set_marks(&req, par);
-    set_embedding(&req, par);
+    if (fxi_params_calls(par) || fxi_params_reasoning(par)) {
+        req.show_token = par->formats->mark; // marks that are control tokens must be seen
+        req.n_show_token = par->formats->n_mark;
+    }
+    if (par->api == FXI_API_EMBEDDINGS) {
+        req.task = FX_TASK_EMBED;
+        req.n_dim = (int)par->dimensions;
+        if (fxi_json_get(par->root, "normalize"))
+            req.norm = par->normalize ? FX_NORM_UNIT : FX_NORM_NONE;
+    }
     req.grammar = par->grammar;
     req.keep_priority = (int)par->keep_priority;
     req.keep_s = (uint32_t)par->keep_s;
@@ -142,22 +133,16 @@ static const struct field_name {
     {"this model ", "model"},        {"repetition_penalty:", "repetition_penalty"},
 };
 
-// FX_EINVAL: the values have been checked by then. If the line names none of them, the request has
-// more sequences than the engine runs together.
-static const char *blame_for_value(const fxi_params *par, const char *line)
-{
-    for (size_t i = 0; i < sizeof field_names / sizeof field_names[0]; i++)
-        if (!strncmp(line, field_names[i].engine, strlen(field_names[i].engine)))
-            return field_names[i].client;
-    return par->best_of > par->n ? "best_of" : "n";
-}
-
 const char *fxi_params_blame(const fxi_params *par, const fx_error *err)
 {
     static const char *const lengths[] = {"max_tokens", "max_completion_tokens"};
-    if (err->status == FX_EINVAL) return blame_for_value(par, err->text);
     if (err->status == FX_ENOSPACE) return lengths[par->max_completion_tok >= 0];
-    return par->input;
+    if (err->status != FX_EINVAL) return par->input;
+    for (size_t i = 0; i < sizeof field_names / sizeof field_names[0]; i++)
+        if (!strncmp(err->text, field_names[i].engine, strlen(field_names[i].engine)))
+            return field_names[i].client;
+    // The values have been checked: the request has more sequences than the engine runs together.
+    return par->best_of > par->n ? "best_of" : "n";
 }
 
 fxi_reply_spec fxi_params_reply(const fxi_params *par)
@@ -194,29 +179,15 @@ fxi_reply_spec fxi_params_reply(const fxi_params *par)
 }
 
 // ---- texts to token ids -------------------------------------------------------------------------
-
-// A request's texts to token ids: its prompts, and the words that its answer must
-// not have.
 //
 // In a raw prompt, control tokens that are spelled out become those tokens, unless parse_special is
 // false: its writer is the program that asks. In the messages of a chat they never do.
-
-// ---- prompts ------------------------------------------------------------------------------------
 
 static unsigned flags_of(const fxi_params *par)
 {
     const unsigned around = par->api == FXI_API_EMBEDDINGS ? FX_TOKENIZE_EMBED : FX_TOKENIZE_PROMPT;
     const bool control = par->parse_special && par->api != FXI_API_EMBEDDINGS;
     return (par->add_special ? around : 0) | (control ? FX_TOKENIZE_CONTROL : 0);
-}
-
-static bool copy_ids(const fxi_id_list *ids, fx_tokens *out)
-{
-    out->id = malloc(ids->n * sizeof *out->id);
-    if (!out->id) return false;
-    memcpy(out->id, ids->id, ids->n * sizeof *out->id);
-    out->n = out->cap = ids->n;
-    return true;
 }
 
 size_t fxi_params_max_prompt(const fxi_params *par, const fx_engine *eng)
@@ -264,19 +235,11 @@ static fx_status encode_input(const fxi_params *par, const fx_engine *eng, size_
     const fxi_prompt *p = &par->prompt[i];
     if (par->suffix) return encode_around(par, eng, p, max_tok, out, err);
     if (p->text) return fx_tokenize_max(eng, p->text, p->n_bytes, flags_of(par), max_tok, out, err);
-    if (copy_ids(&p->ids, out)) return FX_OK;
-    *err = (fx_error){FX_ENOMEM, "out of memory"};
-    return FX_ENOMEM;
-}
-
-// Drops tokens at the front.
-static void truncate_tokens(const fxi_params *par, const fx_engine *eng, fx_tokens *t)
-{
-    const size_t room = (size_t)fx_engine_info(eng)->ctx_tok - 1; // one for the answer
-    const size_t keep = par->truncate < 0 ? room : (size_t)par->truncate;
-    if (!par->truncate || t->n <= keep) return;
-    memmove(t->id, t->id + (t->n - keep), keep * sizeof *t->id);
-    t->n = keep;
+    out->id = malloc(p->ids.n * sizeof *out->id);
+    if (!out->id) return fxi_fail(err, FX_ENOMEM, "out of memory");
+    memcpy(out->id, p->ids.id, p->ids.n * sizeof *out->id);
+    out->n = out->cap = p->ids.n;
+    return FX_OK;
 }
 
 // A length that was asked for and does not fit, where the operator will not have it clamped.
@@ -294,23 +257,23 @@ static bool check_excess(const fxi_params *par, const fx_engine *eng, size_t n_t
                          ctx_tok, (unsigned long long)asked + n_tok, n_tok, (long long)asked);
 }
 
-// Clients know a prompt that is too long by OpenAI's words.
-static bool fail_input(const fxi_params *par, const fx_engine *eng, const fx_error *e,
-                       fxi_http_error *err)
-{
-    if (e->status != FX_ECONTEXT) return fxi_http_fail_fx(err, e, par->input);
-    return fxi_http_fail(err, 400, "context_length_exceeded", par->input,
-                         "This model's maximum context length is %zu tokens. However, '%s' has "
-                         "more.",
-                         fxi_params_max_prompt(par, eng), par->input);
-}
-
 bool fxi_params_encode(const fxi_params *par, const fx_engine *eng, size_t i, fx_tokens *out,
                        fxi_http_error *err)
 {
     fx_error e = {0};
-    if (encode_input(par, eng, i, out, &e) != FX_OK) return fail_input(par, eng, &e, err);
-    truncate_tokens(par, eng, out);
+    const fx_status st = encode_input(par, eng, i, out, &e);
+    if (st == FX_ECONTEXT) // clients know this by OpenAI's words
+        return fxi_http_fail(err, 400, "context_length_exceeded", par->input,
+                             "This model's maximum context length is %zu tokens. However, '%s' has "
+                             "more.",
+                             fxi_params_max_prompt(par, eng), par->input);
+    if (st != FX_OK) return fxi_http_fail_fx(err, &e, par->input);
+    const size_t room = (size_t)fx_engine_info(eng)->ctx_tok - 1; // one for the answer
+    const size_t keep = par->truncate < 0 ? room : (size_t)par->truncate;
+    if (par->truncate && out->n > keep) { // drops tokens at the front
+        memmove(out->id, out->id + (out->n - keep), keep * sizeof *out->id);
+        out->n = keep;
+    }
     if (out->n || par->api == FXI_API_TOKENIZE) return check_excess(par, eng, out->n, err);
     return fxi_http_fail(err, 400, "invalid_value", par->input, "the prompt has no tokens");
 }
@@ -319,15 +282,12 @@ bool fxi_params_encode(const fxi_params *par, const fx_engine *eng, size_t i, fx
 
 // ---- words that are banned ----------------------------------------------------------------------
 
-static bool is_same_run(const fx_id_run *a, const fx_tokens *b)
-{
-    return a->n == b->n && !memcmp(a->id, b->id, b->n * sizeof *b->id);
-}
-
 // Takes the ids over, unless they are the run that was added last.
 static void take_run(fxi_params *par, fx_tokens *t)
 {
-    if (!t->n || (par->n_ban && is_same_run(&par->ban[par->n_ban - 1], t))) {
+    const fx_id_run *last = par->n_ban ? &par->ban[par->n_ban - 1] : NULL;
+    const bool is_same = last && last->n == t->n && !memcmp(last->id, t->id, t->n * sizeof *t->id);
+    if (!t->n || is_same) {
         fx_tokens_free(t);
         return;
     }

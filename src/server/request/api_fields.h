@@ -54,12 +54,6 @@ enum {
 const fxi_field *fxi_field_rows(size_t *n);
 const fxi_field *fxi_stream_field_rows(size_t *n);
 
-// ---- api_request.c -----------------------------------------------------------------------------
-
-// Reads all known fields of p->par->root. False: *p->err says why.
-bool fxi_fields_read(fxi_parse *p);
-// Runs the checks that involve several fields. False: *p->err says why.
-bool fxi_fields_check(fxi_parse *p);
 // api_set.c: writes p->par->chat. False: *p->err says why.
 bool fxi_chat_write(fxi_parse *p);
 

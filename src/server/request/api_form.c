@@ -140,15 +140,6 @@ bool fxi_set_structured_outputs(fxi_parse *p, const fxi_field *f, const fxi_json
 
 // ---- whether an answer may, must or must not call tools -----------------------------------------
 
-// Whether an answer may, must or must not call tools.
-
-static bool take_word(fxi_parse *p, const char *word)
-{
-    p->par->hide_tools = !strcmp(word, "none");
-    p->par->must_call = !strcmp(word, "required");
-    return true;
-}
-
 // Of {"type": "function", "function": {"name"}} or {"type": "function", "name"}. NULL: it has none.
 static bool is_function(const fxi_json *v)
 {
@@ -181,7 +172,11 @@ static bool take_allowed(fxi_parse *p, const fxi_json *v)
 // A function, or those that are allowed.
 bool fxi_set_tool_choice(fxi_parse *p, const fxi_field *f, const fxi_json *v)
 {
-    if (fxi_json_is_string(v)) return take_word(p, fxi_json_text(v));
+    if (fxi_json_is_string(v)) {
+        p->par->hide_tools = !strcmp(fxi_json_text(v), "none");
+        p->par->must_call = !strcmp(fxi_json_text(v), "required");
+        return true;
+    }
     const char *type = fxi_json_text(fxi_json_get(v, "type"));
     if (type && !strcmp(type, "allowed_tools")) return take_allowed(p, v);
     if (!is_function(v))

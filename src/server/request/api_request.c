@@ -34,69 +34,7 @@ static fxi_params default_params(fxi_api api)
                         .separate_reasoning = true};
 }
 
-// A wrong type or value outranks what is not supported.
-static bool read_params(fxi_parse *p)
-{
-    static bool (*const convert[FXI_N_API])(fxi_parse *) = {
-        [FXI_API_RESPONSES] = fxi_responses_convert,
-        [FXI_API_MESSAGES] = fxi_messages_convert,
-        [FXI_API_COUNT] = fxi_messages_convert,
-    };
-    const fxi_api api = p->par->api;
-    if (!fxi_fields_read(p) || (convert[api] && !convert[api](p)) || !fxi_variables_convert(p) ||
-        !fxi_fields_check(p))
-        return false;
-    if (p->par->unsupported.status) *p->err = p->par->unsupported;
-    return !p->par->unsupported.status && fxi_chat_write(p);
-}
-
-bool fxi_params_parse(fxi_params *par, fxi_api api, const char *body, size_t n_bytes,
-                      const fxi_limits *lim, fxi_http_error *err)
-{
-    *par = default_params(api);
-    par->charge = lim->charge;
-    par->n_body_bytes = n_bytes;
-    par->cut_first = lim->cut_first;
-    par->processed_logprobs = lim->processed_logprobs;
-    par->refuse_excess = lim->refuse_excess;
-    par->formats = lim->formats;
-    par->infill = lim->infill;
-    fxi_parse p = {par, lim, err};
-    bool ok = fxi_json_body(&par->doc, par->charge, body, n_bytes, err);
-    par->root = par->doc.root;
-    if (ok && read_params(&p)) return true;
-    fxi_params_free(par);
-    return false;
-}
-
-void fxi_params_free(fxi_params *par)
-{
-    for (size_t i = 0; par->prompt && i < par->n_prompt; i++) free(par->prompt[i].ids.id);
-    for (size_t i = 0; i < par->n_ban; i++) free((void *)par->ban[i].id);
-    free(par->prompt);
-    free(par->stop_token.id);
-    free(par->allow.id);
-    free(par->tokens.id);
-    free(par->bias);
-    free(par->ban);
-    fx_grammar_release(par->grammar);
-    if (par->charge)
-        fxi_charge_release(par->charge, FXI_BYTES_TREE,
-                           par->doc.held_bytes + par->made.held_bytes +
-                               par->made_kwargs.held_bytes + par->form.doc.held_bytes +
-                               par->list_bytes);
-    fxi_buf_free(&par->mirror);
-    for (size_t i = 0; i < 3; i++) fxi_buf_free(&par->chat[i]);
-    fxi_json_doc_free(&par->made);
-    fxi_json_doc_free(&par->made_kwargs);
-    fxi_json_doc_free(&par->form.doc);
-    fxi_json_doc_free(&par->doc);
-    *par = (fxi_params){0};
-}
-
 // ---- the table of fields, run over a body -------------------------------------------------------
-
-// Runs the table of fields over a body: types, bounds, words, setters.
 
 static const struct type_name {
     unsigned bit;
@@ -146,18 +84,15 @@ static amount amount_of(const fxi_json *v)
     return (amount){fxi_json_number(v), "be", ""};
 }
 
-// Integers are compared as such: as a double, one beyond a large bound may equal it.
-static bool is_too_much(const fxi_field *f, const fxi_json *v, double x)
-{
-    return fxi_json_is_int(v) && f->hi < 0x1p63 ? fxi_json_int(v) > (int64_t)f->hi : x > f->hi;
-}
-
 static bool check_bounds(fxi_parse *p, const fxi_field *f, const fxi_json *v)
 {
     if (f->lo == f->hi) return true;
     amount a = amount_of(v);
     bool above = f->types & FXI_T_ABOVE;
-    if ((above ? a.x > f->lo : a.x >= f->lo) && !is_too_much(f, v, a.x)) return true;
+    // Integers are compared as such: as a double, one beyond a large bound may equal it.
+    const bool too_much =
+        fxi_json_is_int(v) && f->hi < 0x1p63 ? fxi_json_int(v) > (int64_t)f->hi : a.x > f->hi;
+    if ((above ? a.x > f->lo : a.x >= f->lo) && !too_much) return true;
     const char *least = above ? "greater than" : "at least";
     if (f->hi >= FXI_NO_MAX)
         return fxi_bad_value(p, f->name, "'%s' must %s %s %g%s", f->name, a.verb, least, f->lo,
@@ -226,7 +161,7 @@ static void note_ignored(fxi_params *par)
     }
 }
 
-bool fxi_fields_read(fxi_parse *p)
+static bool read_fields(fxi_parse *p)
 {
     size_t n;
     const fxi_field *rows = fxi_field_rows(&n);
@@ -238,111 +173,133 @@ bool fxi_fields_read(fxi_parse *p)
 
 // ---- checks that involve several fields ---------------------------------------------------------
 
-// Checks that involve several fields.
-
-static bool check_streaming(fxi_parse *p)
+// What needs no number to say.
+static bool check_combinations(fxi_parse *p)
 {
+    static const char fine[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
     const fxi_params *par = p->par;
-    if (!par->stream && par->stream_options)
-        return fxi_bad_value(p, "stream_options", "'stream_options' needs 'stream'");
-    if (!par->stream) return true;
-    if (par->best_of > par->n) return fxi_bad_value(p, "best_of", "'best_of' cannot be streamed");
-    if (par->beam) return fxi_bad_value(p, "use_beam_search", "a beam search cannot be streamed");
-    if (par->n_prompt_logprob >= 0)
-        return fxi_bad_value(p, "prompt_logprobs", "'prompt_logprobs' cannot be streamed");
+    const char *id = par->request_id ? par->request_id : "";
+    // Generating nothing makes sense only if the prompt itself is scored or echoed.
+    const bool scores = par->n_prompt_logprob >= 0 || par->echo;
+    // The marks and the suffix are no part of what an echo repeats, or a truncation keeps.
+    const bool infills = par->suffix != NULL;
+    const struct {
+        bool is_wrong;
+        const char *param, *text;
+    } rules[] = {
+        {!par->stream && par->stream_options, "stream_options", "'stream_options' needs 'stream'"},
+        {par->stream && par->best_of > par->n, "best_of", "'best_of' cannot be streamed"},
+        {par->stream && par->beam, "use_beam_search", "a beam search cannot be streamed"},
+        {par->stream && par->n_prompt_logprob >= 0, "prompt_logprobs",
+         "'prompt_logprobs' cannot be streamed"},
+        {par->best_of >= 0 && par->best_of < par->n, "best_of", "'best_of' must be at least 'n'"},
+        {par->api == FXI_API_CHAT && par->n_logprob > 0 && !par->logprobs, "top_logprobs",
+         "'top_logprobs' needs 'logprobs'"},
+        {par->max_completion_tok == 0, "max_completion_tokens",
+         "'max_completion_tokens' must be at least 1"},
+        {par->max_tok == 0 && !scores, "max_tokens", "'max_tokens' must be at least 1"},
+        {infills && par->echo, "suffix", "'suffix' and 'echo' exclude each other"},
+        {infills && par->truncate, "suffix",
+         "'suffix' and 'truncate_prompt_tokens' exclude each other"},
+        {infills && !par->prompt[0].text, "suffix", "'suffix' needs a prompt of text"},
+        {par->continue_final && fxi_json_is_true(fxi_json_get(par->root, "add_generation_prompt")),
+         "continue_final_message",
+         "'continue_final_message' and 'add_generation_prompt' exclude each other"},
+        {id[strspn(id, fine)] != 0, "request_id",
+         "'request_id' must be letters, digits and _.- only"},
+    };
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
+        if (rules[i].is_wrong) return fxi_bad_value(p, rules[i].param, "%s", rules[i].text);
     return true;
 }
 
-static bool check_choices(fxi_parse *p)
+static bool check_amounts(fxi_parse *p)
 {
     const fxi_params *par = p->par;
-    int64_t n_seq = fxi_params_n_seq(par);
+    const fxi_limits *lim = p->lim;
+    const int64_t n_seq = fxi_params_n_seq(par), most = fxi_params_max_tok(par);
     const char *name = par->best_of > par->n ? "best_of" : "n";
-    if (par->best_of >= 0 && par->best_of < par->n)
-        return fxi_bad_value(p, "best_of", "'best_of' must be at least 'n'");
-    if (n_seq * (int64_t)par->n_prompt > p->lim->max_choice)
+    if (n_seq * (int64_t)par->n_prompt > lim->max_choice)
         return fxi_bad_value(p, name, "'%s' times the number of prompts must be at most %d", name,
-                             p->lim->max_choice);
+                             lim->max_choice);
     if (par->beam && n_seq > FX_MAX_BEAM)
         return fxi_bad_value(p, name, "a beam search is at most %d wide", FX_MAX_BEAM);
-    if (par->api == FXI_API_CHAT && par->n_logprob > 0 && !par->logprobs)
-        return fxi_bad_value(p, "top_logprobs", "'top_logprobs' needs 'logprobs'");
-    return true;
-}
-
-static bool check_likeliest(fxi_parse *p)
-{
-    const char *name = p->par->api == FXI_API_CHAT ? "top_logprobs" : "logprobs";
-    const int most = p->lim->max_top ? p->lim->max_top : FX_MAX_TOP;
-    if (p->par->n_prompt_logprob > most) name = "prompt_logprobs";
-    if (p->par->n_prompt_logprob <= most && p->par->n_logprob <= most) return true;
-    return fxi_bad_value(p, name, "'%s' must be at most %d on this server", name, most);
-}
-
-// Generating nothing makes sense only if the prompt itself is scored or echoed.
-static bool check_token_limits(fxi_parse *p)
-{
-    const fxi_params *par = p->par;
-    bool scores = par->n_prompt_logprob >= 0 || par->echo;
-    if (par->max_completion_tok == 0)
-        return fxi_bad_value(p, "max_completion_tokens",
-                             "'max_completion_tokens' must be at least 1");
-    if (par->max_tok == 0 && !scores)
-        return fxi_bad_value(p, "max_tokens", "'max_tokens' must be at least 1");
-    int64_t most = fxi_params_max_tok(par);
+    const int max_top = lim->max_top ? lim->max_top : FX_MAX_TOP;
+    name = par->n_prompt_logprob > max_top ? "prompt_logprobs"
+           : par->api == FXI_API_CHAT      ? "top_logprobs"
+                                           : "logprobs";
+    if (par->n_prompt_logprob > max_top || par->n_logprob > max_top)
+        return fxi_bad_value(p, name, "'%s' must be at most %d on this server", name, max_top);
     if (most >= 0 && par->min_tok > most)
         return fxi_bad_value(p, "min_tokens", "'min_tokens' must be at most 'max_tokens', %lld",
                              (long long)most);
+    if (par->api == FXI_API_EMBEDDINGS && lim->n_embd && par->dimensions > lim->n_embd)
+        return fxi_bad_value(p, "dimensions", "'dimensions' must be at most %d", lim->n_embd);
+    if ((par->api == FXI_API_TOKENIZE || par->api == FXI_API_RETAIN) && !par->input)
+        return fxi_http_fail(p->err, 400, "missing_required_parameter", "prompt",
+                             "'prompt' or 'messages' is required");
     return true;
 }
 
-static bool check_input(fxi_parse *p)
+// ---- the whole ----------------------------------------------------------------------------------
+
+// A wrong type or value outranks what is not supported.
+static bool read_params(fxi_parse *p)
 {
-    const bool needs = p->par->api == FXI_API_TOKENIZE || p->par->api == FXI_API_RETAIN;
-    if (!needs || p->par->input) return true;
-    return fxi_http_fail(p->err, 400, "missing_required_parameter", "prompt",
-                         "'prompt' or 'messages' is required");
+    static bool (*const convert[FXI_N_API])(fxi_parse *) = {
+        [FXI_API_RESPONSES] = fxi_responses_convert,
+        [FXI_API_MESSAGES] = fxi_messages_convert,
+        [FXI_API_COUNT] = fxi_messages_convert,
+    };
+    fxi_params *par = p->par;
+    if (!read_fields(p) || (convert[par->api] && !convert[par->api](p)) ||
+        !fxi_variables_convert(p) || !check_combinations(p) || !check_amounts(p) ||
+        !fxi_tools_check(p))
+        return false;
+    if (par->unsupported.status) *p->err = par->unsupported;
+    return !par->unsupported.status && fxi_chat_write(p);
 }
 
-static bool check_continuation(fxi_parse *p)
+bool fxi_params_parse(fxi_params *par, fxi_api api, const char *body, size_t n_bytes,
+                      const fxi_limits *lim, fxi_http_error *err)
 {
-    const fxi_params *par = p->par;
-    if (!par->continue_final || !fxi_json_is_true(fxi_json_get(par->root, "add_generation_prompt")))
-        return true;
-    return fxi_bad_value(p, "continue_final_message",
-                         "'continue_final_message' and 'add_generation_prompt' exclude each other");
+    *par = default_params(api);
+    par->charge = lim->charge;
+    par->n_body_bytes = n_bytes;
+    par->cut_first = lim->cut_first;
+    par->processed_logprobs = lim->processed_logprobs;
+    par->refuse_excess = lim->refuse_excess;
+    par->formats = lim->formats;
+    par->infill = lim->infill;
+    fxi_parse p = {par, lim, err};
+    bool ok = fxi_json_body(&par->doc, par->charge, body, n_bytes, err);
+    par->root = par->doc.root;
+    if (ok && read_params(&p)) return true;
+    fxi_params_free(par);
+    return false;
 }
 
-// The marks and the suffix are no part of what an echo repeats, or a truncation keeps.
-static bool check_suffix(fxi_parse *p)
+void fxi_params_free(fxi_params *par)
 {
-    const fxi_params *par = p->par;
-    if (!par->suffix) return true;
-    if (par->echo || par->truncate)
-        return fxi_bad_value(p, "suffix", "'suffix' and '%s' exclude each other",
-                             par->echo ? "echo" : "truncate_prompt_tokens");
-    return par->prompt[0].text || fxi_bad_value(p, "suffix", "'suffix' needs a prompt of text");
-}
-
-static bool check_request_id(fxi_parse *p)
-{
-    static const char fine[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
-    const char *id = p->par->request_id;
-    if (!id || !id[strspn(id, fine)]) return true;
-    return fxi_bad_value(p, "request_id", "'request_id' must be letters, digits and _.- only");
-}
-
-static bool check_dimensions(fxi_parse *p)
-{
-    if (p->par->api != FXI_API_EMBEDDINGS || p->par->dimensions <= p->lim->n_embd ||
-        !p->lim->n_embd)
-        return true;
-    return fxi_bad_value(p, "dimensions", "'dimensions' must be at most %d", p->lim->n_embd);
-}
-
-bool fxi_fields_check(fxi_parse *p)
-{
-    return check_streaming(p) && check_choices(p) && check_likeliest(p) && check_token_limits(p) &&
-           check_input(p) && check_suffix(p) && check_continuation(p) && check_request_id(p) &&
-           fxi_tools_check(p) && check_dimensions(p);
+    for (size_t i = 0; par->prompt && i < par->n_prompt; i++) free(par->prompt[i].ids.id);
+    for (size_t i = 0; i < par->n_ban; i++) free((void *)par->ban[i].id);
+    free(par->prompt);
+    free(par->stop_token.id);
+    free(par->allow.id);
+    free(par->tokens.id);
+    free(par->bias);
+    free(par->ban);
+    fx_grammar_release(par->grammar);
+    if (par->charge)
+        fxi_charge_release(par->charge, FXI_BYTES_TREE,
+                           par->doc.held_bytes + par->made.held_bytes +
+                               par->made_kwargs.held_bytes + par->form.doc.held_bytes +
+                               par->list_bytes);
+    fxi_buf_free(&par->mirror);
+    for (size_t i = 0; i < 3; i++) fxi_buf_free(&par->chat[i]);
+    fxi_json_doc_free(&par->made);
+    fxi_json_doc_free(&par->made_kwargs);
+    fxi_json_doc_free(&par->form.doc);
+    fxi_json_doc_free(&par->doc);
+    *par = (fxi_params){0};
 }

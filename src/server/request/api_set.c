@@ -11,11 +11,6 @@
 
 // ---- plain values -----------------------------------------------------------------------------
 
-static int64_t whole_of(const fxi_json *v)
-{
-    return fxi_json_is_int(v) ? fxi_json_int(v) : (int64_t)fxi_json_number(v);
-}
-
 static void *member_of(fxi_parse *p, const fxi_field *f)
 {
     return (char *)p->par + f->at;
@@ -23,7 +18,8 @@ static void *member_of(fxi_parse *p, const fxi_field *f)
 
 bool fxi_set_integer(fxi_parse *p, const fxi_field *f, const fxi_json *v)
 {
-    *(int64_t *)member_of(p, f) = whole_of(v);
+    *(int64_t *)member_of(p, f) =
+        fxi_json_is_int(v) ? fxi_json_int(v) : (int64_t)fxi_json_number(v);
     return true;
 }
 
@@ -132,26 +128,17 @@ bool fxi_only_free_choice(fxi_parse *p, const fxi_field *f, const fxi_json *v)
 
 // `prompt` and `input`: one text, one list of token ids, or several of either.
 
-static bool set_prompt_text(fxi_prompt *out, const fxi_json *v)
-{
-    out->text = fxi_json_text(v);
-    out->n_bytes = fxi_json_string(v).n;
-    return true;
-}
-
-static bool set_prompt_ids(fxi_parse *p, const fxi_field *f, fxi_prompt *out, const fxi_json *v)
-{
-    if (!fxi_json_array_size(v)) return fxi_bad_value(p, f->name, "a prompt has no tokens");
-    return fxi_read_ids(p, f->name, "all token ids, or all strings", v, &out->ids);
-}
-
 static bool add_prompt(fxi_parse *p, const fxi_field *f, const fxi_json *v)
 {
     fxi_prompt *out = &p->par->prompt[p->par->n_prompt++];
-    if (fxi_json_is_string(v)) return set_prompt_text(out, v);
-    if (fxi_json_is_array(v)) return set_prompt_ids(p, f, out, v);
-    return fxi_bad_type(p, f->name,
-                        "a string, an array of strings, of token ids, or of arrays of ids");
+    out->text = fxi_json_text(v);
+    out->n_bytes = fxi_json_string(v).n;
+    if (out->text) return true;
+    if (!fxi_json_is_array(v))
+        return fxi_bad_type(p, f->name,
+                            "a string, an array of strings, of token ids, or of arrays of ids");
+    if (!fxi_json_array_size(v)) return fxi_bad_value(p, f->name, "a prompt has no tokens");
+    return fxi_read_ids(p, f->name, "all token ids, or all strings", v, &out->ids);
 }
 
 // str and [int] are one prompt; [str] and [[int]] are one prompt per member. Members must not mix
@@ -179,12 +166,6 @@ bool fxi_set_prompt(fxi_parse *p, const fxi_field *f, const fxi_json *v)
     return true;
 }
 
-// ---- lists --------------------------------------------------------------------------------------
-
-// Fields that are lists: strings, token ids, and biases by token id.
-//
-// The parameters own the arrays of ids and biases; strings stay in the JSON tree.
-
 // ---- strings ------------------------------------------------------------------------------------
 
 static bool append_stop(fxi_parse *p, const fxi_json *v)
@@ -203,8 +184,8 @@ bool fxi_set_stop(fxi_parse *p, const fxi_field *f, const fxi_json *v)
     if (fxi_json_is_string(v)) return append_stop(p, v);
     if (fxi_json_array_size(v) > FXI_MAX_STOP)
         return fxi_bad_value(p, f->name, "at most %d stop strings", FXI_MAX_STOP);
-    for (size_t i = 0; i < fxi_json_array_size(v); i++)
-        if (!append_stop(p, fxi_json_at(v, i))) return false;
+    for (fxi_json_iter it = fxi_json_items(v); fxi_json_next(&it);)
+        if (!append_stop(p, it.value)) return false;
     return true;
 }
 
@@ -284,11 +265,9 @@ bool fxi_set_bias(fxi_parse *p, const fxi_field *f, const fxi_json *v)
 }
 
 // ---- messages, tools and variables --------------------------------------------------------------
-
-// A conversation: messages, tools and the template's further variables, checked.
 //
-// These are the rules for what OpenAI's clients may send. The engine fits the messages to the
-// template. Unknown members pass unchecked.
+// The rules for what OpenAI's clients may send. The engine fits the messages to the template.
+// Unknown members pass unchecked.
 
 typedef struct message_place { // for `param`: "messages[2].content"
     size_t i;
@@ -301,34 +280,25 @@ static const char *member_param(message_place *w, const char *member)
     return w->text;
 }
 
-// ---- role and content -------------------------------------------------------------------------
-
 static bool check_role(fxi_parse *p, message_place *w, const fxi_json *v)
 {
     static const char *const known[] = {"system",    "developer", "user",
                                         "assistant", "tool",      "function"};
     const char *name = fxi_json_text(v);
     if (!name) return fxi_bad_type(p, member_param(w, "role"), "a string");
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (!strcmp(name, known[i])) return true;
-    return fxi_bad_value(p, member_param(w, "role"), "unknown role '%.*s'",
+    return fxi_str_is_any(fxi_str_of(name), known, sizeof known / sizeof known[0]) ||
+           fxi_bad_value(p, member_param(w, "role"), "unknown role '%.*s'",
                          FXI_UTF8_HEAD(name, 40));
-}
-
-static bool is_known_part(const char *type)
-{
-    static const char *const known[] = {"image_url", "input_audio", "file", "refusal"};
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (!strcmp(type, known[i])) return true;
-    return false;
 }
 
 static bool check_part(fxi_parse *p, message_place *w, const fxi_json *v)
 {
+    static const char *const known[] = {"image_url", "input_audio", "file", "refusal"};
     const char *type = fxi_json_text(fxi_json_get(v, "type"));
     if (!type)
         return fxi_bad_type(p, member_param(w, "content"), "a string or parts that have a 'type'");
-    if (is_known_part(type)) return fxi_part_not_supported(p, member_param(w, "content"), type);
+    if (fxi_str_is_any(fxi_str_of(type), known, sizeof known / sizeof known[0]))
+        return fxi_part_not_supported(p, member_param(w, "content"), type);
     if (strcmp(type, "text"))
         return fxi_bad_value(p, member_param(w, "content"), "unknown kind of part '%.*s'",
                              FXI_UTF8_HEAD(type, 40));
@@ -349,19 +319,10 @@ static bool check_content(fxi_parse *p, message_place *w, const fxi_json *v)
     return true;
 }
 
-// ---- tool calls -------------------------------------------------------------------------------
-
 // A member that is a string, null or absent.
 static bool check_text(fxi_parse *p, const char *param, const fxi_json *v)
 {
     return !v || fxi_json_is_null(v) || fxi_json_is_string(v) || fxi_bad_type(p, param, "a string");
-}
-
-static bool check_arguments(fxi_parse *p, message_place *w, const fxi_json *v)
-{
-    if (!v || fxi_json_is_null(v) || fxi_json_is_object(v) || fxi_json_is_string(v)) return true;
-    return fxi_bad_type(p, member_param(w, "tool_calls"),
-                        "calls whose 'arguments' are text or an object");
 }
 
 static bool check_call(fxi_parse *p, message_place *w, const fxi_json *call)
@@ -376,20 +337,12 @@ static bool check_call(fxi_parse *p, message_place *w, const fxi_json *call)
             p, member_param(w, "tool_calls"),
             "an array of objects {\"id\", \"function\": {\"name\", \"arguments\"}}");
     if (!check_text(p, member_param(w, "tool_calls"), fxi_json_get(call, "id"))) return false;
-    return check_arguments(p, w, fxi_json_get(function, "arguments"));
+    const fxi_json *args = fxi_json_get(function, "arguments");
+    return fxi_json_is_object(args) || !args || fxi_json_is_null(args) ||
+           fxi_json_is_string(args) ||
+           fxi_bad_type(p, member_param(w, "tool_calls"),
+                        "calls whose 'arguments' are text or an object");
 }
-
-static bool check_calls(fxi_parse *p, message_place *w, const fxi_json *calls)
-{
-    if (!calls || fxi_json_is_null(calls)) return true;
-    if (!fxi_json_is_array(calls))
-        return fxi_bad_type(p, member_param(w, "tool_calls"), "an array");
-    for (size_t i = 0; i < fxi_json_array_size(calls); i++)
-        if (!check_call(p, w, fxi_json_at(calls, i))) return false;
-    return true;
-}
-
-// ---- messages ---------------------------------------------------------------------------------
 
 static bool check_message(fxi_parse *p, message_place *w, const fxi_json *m)
 {
@@ -399,7 +352,10 @@ static bool check_message(fxi_parse *p, message_place *w, const fxi_json *m)
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         if (!check_text(p, member_param(w, texts[i]), fxi_json_get(m, texts[i]))) return false;
     const fxi_json *calls = fxi_json_get(m, "tool_calls"), *content = fxi_json_get(m, "content");
-    if (!check_calls(p, w, calls)) return false;
+    if (calls && !fxi_json_is_null(calls) && !fxi_json_is_array(calls))
+        return fxi_bad_type(p, member_param(w, "tool_calls"), "an array");
+    for (fxi_json_iter it = fxi_json_items(calls); fxi_json_next(&it);)
+        if (!check_call(p, w, it.value)) return false;
     const bool may_be_empty = fxi_json_array_size(calls) > 0;
     if (may_be_empty && (!content || fxi_json_is_null(content))) return true;
     return check_content(p, w, content);
@@ -420,8 +376,6 @@ bool fxi_set_messages(fxi_parse *p, const fxi_field *f, const fxi_json *v)
     p->par->messages = v;
     return true;
 }
-
-// ---- tools and variables ----------------------------------------------------------------------
 
 static bool check_tool(fxi_parse *p, size_t i, const fxi_json *tool)
 {

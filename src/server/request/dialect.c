@@ -17,6 +17,7 @@ fxi_place fxi_place_at(const char *fmt, ...)
     return at;
 }
 
+// ok: what was written.
 static bool draft_written(fxi_chat_draft *d, bool ok)
 {
     return ok || fxi_no_memory(d->p);
@@ -73,10 +74,37 @@ bool fxi_chat_draft_message(fxi_chat_draft *d, const char *role, const char *id,
                       fxi_buf_str(b, "}"));
 }
 
-bool fxi_chat_draft_say(fxi_chat_draft *d, fxi_buf *to, const fxi_buf *text)
+bool fxi_chat_draft_add(fxi_chat_draft *d, const char *role, const char *id, const fxi_place *at,
+                        const fxi_json *v, const char *types)
 {
+    fxi_buf text = {0};
+    const bool ok =
+        fxi_chat_draft_text(d, at, v, types, &text) && fxi_chat_draft_message(d, role, id, &text);
+    fxi_buf_free(&text);
+    return ok;
+}
+
+bool fxi_chat_draft_system(fxi_chat_draft *d, const char *name, const fxi_json *v,
+                           const char *types)
+{
+    fxi_buf text = {0};
+    const fxi_place at = fxi_place_at("%s", name);
+    const bool ok = !v || fxi_json_is_null(v) ||
+                    (fxi_chat_draft_text(d, &at, v, types, &text) &&
+                     (!text.n || fxi_chat_draft_message(d, "system", NULL, &text)));
+    fxi_buf_free(&text);
+    return ok;
+}
+
+bool fxi_chat_draft_say(fxi_chat_draft *d, fxi_buf *to, const fxi_place *at, const fxi_json *v,
+                        const char *types)
+{
+    fxi_buf text = {0};
+    const bool ok =
+        fxi_chat_draft_text(d, at, v, types, &text) && (!text.n || add_line(d, to, text.p, text.n));
+    fxi_buf_free(&text);
     d->open = true;
-    return !text->n || add_line(d, to, text->p, text->n);
+    return ok;
 }
 
 bool fxi_chat_draft_call(fxi_chat_draft *d, const fxi_json *id, const fxi_json *name,
@@ -132,21 +160,18 @@ bool fxi_chat_draft_tool(fxi_chat_draft *d, const fxi_json *name, const fxi_json
 
 // ---- the whole ----------------------------------------------------------------------------------
 
-static bool join_draft(fxi_chat_draft *d, fxi_buf *all)
-{
-    return fxi_buf_str(all, "{\"messages\":[") && fxi_buf_add(all, d->messages.p, d->messages.n) &&
-           fxi_buf_str(all, "],\"tools\":[") &&
-           (!d->tools.n || fxi_buf_add(all, d->tools.p, d->tools.n)) && fxi_buf_str(all, "]}");
-}
-
 bool fxi_chat_draft_end(fxi_chat_draft *d, const char *input)
 {
     fxi_params *par = d->p->par;
     fxi_buf all = {0};
     if (!fxi_chat_draft_close(d)) return false;
     if (!d->messages.n) return fxi_bad_value(d->p, input, "'%s' is empty", input);
-    bool ok = draft_written(d, join_draft(d, &all)) && fxi_charge_list(d->p, 2 * all.cap) &&
-              fxi_json_body(&par->made, par->charge, all.p, all.n, d->p->err);
+    bool ok = fxi_buf_str(&all, "{\"messages\":[") &&
+              fxi_buf_add(&all, d->messages.p, d->messages.n) &&
+              fxi_buf_str(&all, "],\"tools\":[") && fxi_buf_add(&all, d->tools.p, d->tools.n) &&
+              fxi_buf_str(&all, "]}");
+    ok = draft_written(d, ok) && fxi_charge_list(d->p, 2 * all.cap) &&
+         fxi_json_body(&par->made, par->charge, all.p, all.n, d->p->err);
     fxi_buf_free(&all);
     if (!ok) return false;
     par->messages = fxi_json_get(par->made.root, "messages");
@@ -168,8 +193,8 @@ void fxi_chat_draft_free(fxi_chat_draft *d)
 
 // ---- fields that stand for variables of the chat template ---------------------------------------
 
-// Fields that stand for variables of the chat template: how much the model should
-// reason. Each family reads a name of its own; templates ignore what they do not know.
+// How much the model should reason. Each family reads a name of its own; templates ignore what
+// they do not know.
 
 static bool take_effort(fxi_parse *p, const char *param, const char *effort)
 {
@@ -203,37 +228,24 @@ bool fxi_set_thinking(fxi_parse *p, const fxi_field *f, const fxi_json *v)
                          f->name);
 }
 
-static bool add_own(fxi_buf *b, const fxi_json *kwargs)
-{
-    bool ok = true;
-    for (fxi_json_iter it = fxi_json_members(kwargs); ok && fxi_json_next(&it);)
-        ok = fxi_json_str(b, it.key, it.key_bytes) && fxi_buf_str(b, ":") &&
-             fxi_json_value(b, it.value) && fxi_buf_str(b, ",");
-    return ok;
-}
-
-// The client's own variables come last: of equal names they count.
-static bool write_variables(const fxi_params *par, fxi_buf *b)
-{
-    const bool thinks = par->thinking > 0;
-    bool ok = fxi_buf_str(b, "{");
-    if (par->effort) ok = ok && fxi_buf_fmt(b, "\"reasoning_effort\":\"%s\",", par->effort);
-    if (par->thinking)
-        ok = ok && fxi_buf_fmt(b, "\"enable_thinking\":%s,\"thinking\":%s,",
-                               thinks ? "true" : "false", thinks ? "true" : "false");
-    ok = ok && add_own(b, par->kwargs);
-    if (ok) b->p[b->n - 1] = '}';
-    return ok;
-}
-
 bool fxi_variables_convert(fxi_parse *p)
 {
     fxi_params *par = p->par;
     fxi_buf b = {0};
     if (par->effort && !strcmp(par->effort, "none") && !par->thinking) par->thinking = -1;
     if (!par->effort && !par->thinking) return true;
-    bool ok = write_variables(par, &b) || fxi_no_memory(p);
-    ok = ok && fxi_json_body(&par->made_kwargs, par->charge, b.p, b.n, p->err);
+    const char *thinks = par->thinking > 0 ? "true" : "false";
+    bool ok = fxi_buf_str(&b, "{");
+    if (par->effort) ok = ok && fxi_buf_fmt(&b, "\"reasoning_effort\":\"%s\",", par->effort);
+    if (par->thinking)
+        ok = ok && fxi_buf_fmt(&b, "\"enable_thinking\":%s,\"thinking\":%s,", thinks, thinks);
+    // The client's own come last: of equal names they count.
+    for (fxi_json_iter it = fxi_json_members(par->kwargs); ok && fxi_json_next(&it);)
+        ok = fxi_json_str(&b, it.key, it.key_bytes) && fxi_buf_str(&b, ":") &&
+             fxi_json_value(&b, it.value) && fxi_buf_str(&b, ",");
+    if (ok) b.p[b.n - 1] = '}';
+    ok =
+        (ok || fxi_no_memory(p)) && fxi_json_body(&par->made_kwargs, par->charge, b.p, b.n, p->err);
     if (ok) par->kwargs = par->made_kwargs.root;
     fxi_buf_free(&b);
     return ok;

@@ -33,8 +33,16 @@ bool fxi_chat_draft_text(fxi_chat_draft *d, const fxi_place *at, const fxi_json 
 // A message of another role than the assistant's; id: of a tool's result, or NULL.
 bool fxi_chat_draft_message(fxi_chat_draft *d, const char *role, const char *id,
                             const fxi_buf *text);
-// Adds to the assistant's message; args: of a call, JSON text or a value.
-bool fxi_chat_draft_say(fxi_chat_draft *d, fxi_buf *to, const fxi_buf *text);
+// The same with the text of v, as fxi_chat_draft_text reads it.
+bool fxi_chat_draft_add(fxi_chat_draft *d, const char *role, const char *id, const fxi_place *at,
+                        const fxi_json *v, const char *types);
+// The system's message in the field `name`, if it says anything.
+bool fxi_chat_draft_system(fxi_chat_draft *d, const char *name, const fxi_json *v,
+                           const char *types);
+// Adds to the assistant's message: the text of v to d->text or d->reasoning; a call, its args JSON
+// text or a value.
+bool fxi_chat_draft_say(fxi_chat_draft *d, fxi_buf *to, const fxi_place *at, const fxi_json *v,
+                        const char *types);
 bool fxi_chat_draft_call(fxi_chat_draft *d, const fxi_json *id, const fxi_json *name,
                          const fxi_json *args);
 // The assistant's message is complete.

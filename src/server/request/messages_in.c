@@ -27,31 +27,23 @@ typedef struct block_draft {
     fxi_chat_draft *d;
     size_t i; // of the message
     bool is_user;
-    fxi_buf *text; // of the user's message
+    fxi_buf text; // of the user's message
 } block_draft;
 
 static bool add_text_block(block_draft *b, const fxi_json *block)
 {
     const fxi_place at = content_of(b->i);
-    fxi_buf text = {0};
     const fxi_json *v = fxi_json_get(block, "text");
     if (!check_member(b->d, b->i, block, "text")) return false;
-    if (b->is_user) return fxi_chat_draft_text(b->d, &at, v, "", b->text);
-    bool ok = fxi_chat_draft_text(b->d, &at, v, "", &text) &&
-              fxi_chat_draft_say(b->d, &b->d->text, &text);
-    fxi_buf_free(&text);
-    return ok;
+    return b->is_user ? fxi_chat_draft_text(b->d, &at, v, "", &b->text)
+                      : fxi_chat_draft_say(b->d, &b->d->text, &at, v, "");
 }
 
 static bool add_thinking(block_draft *b, const fxi_json *block)
 {
     const fxi_place at = content_of(b->i);
-    fxi_buf text = {0};
-    bool ok = check_member(b->d, b->i, block, "thinking") &&
-              fxi_chat_draft_text(b->d, &at, fxi_json_get(block, "thinking"), "", &text) &&
-              fxi_chat_draft_say(b->d, &b->d->reasoning, &text);
-    fxi_buf_free(&text);
-    return ok;
+    return check_member(b->d, b->i, block, "thinking") &&
+           fxi_chat_draft_say(b->d, &b->d->reasoning, &at, fxi_json_get(block, "thinking"), "");
 }
 
 static bool drop_block(block_draft *b, const fxi_json *block)
@@ -74,15 +66,13 @@ static bool add_use(block_draft *b, const fxi_json *block)
 static bool add_result(block_draft *b, const fxi_json *block)
 {
     const fxi_place at = content_of(b->i);
-    fxi_buf text = {0};
-    const fxi_json *id = fxi_json_get(block, "tool_use_id"),
-                   *content = fxi_json_get(block, "content");
+    const fxi_buf none = {0};
+    const char *id = fxi_json_text(fxi_json_get(block, "tool_use_id"));
+    const fxi_json *content = fxi_json_get(block, "content");
     if (!check_member(b->d, b->i, block, "tool_use_id")) return false;
-    bool ok = !content || fxi_json_is_null(content) ||
-              fxi_chat_draft_text(b->d, &at, content, " text ", &text);
-    ok = ok && fxi_chat_draft_message(b->d, "tool", fxi_json_text(id), &text);
-    fxi_buf_free(&text);
-    return ok;
+    if (!content || fxi_json_is_null(content))
+        return fxi_chat_draft_message(b->d, "tool", id, &none);
+    return fxi_chat_draft_add(b->d, "tool", id, &at, content, " text ");
 }
 
 static bool add_content_block(block_draft *b, const fxi_json *block)
@@ -109,59 +99,38 @@ static bool add_content_block(block_draft *b, const fxi_json *block)
 
 // ---- messages -----------------------------------------------------------------------------------
 
-static bool add_blocks(block_draft *b, const fxi_json *content)
+// *has_text: the message says something itself; one of a user that holds results alone does not.
+static bool add_blocks(block_draft *b, const fxi_json *content, bool *has_text)
 {
-    const fxi_json *single = fxi_json_is_string(content) ? content : NULL;
     const fxi_place at = content_of(b->i);
-    bool ok = true;
-    if (single && b->is_user) return fxi_chat_draft_text(b->d, &at, single, "", b->text);
-    if (single) {
-        ok = fxi_chat_draft_text(b->d, &at, single, "", b->text) &&
-             fxi_chat_draft_say(b->d, &b->d->text, b->text);
-        return ok;
-    }
+    *has_text = true;
+    if (fxi_json_is_string(content))
+        return b->is_user ? fxi_chat_draft_text(b->d, &at, content, "", &b->text)
+                          : fxi_chat_draft_say(b->d, &b->d->text, &at, content, "");
     if (!fxi_json_is_array(content))
         return fxi_bad_type(b->d->p, at.text, "a string or an array of blocks");
-    for (size_t k = 0; ok && k < fxi_json_array_size(content); k++)
-        ok = add_content_block(b, fxi_json_at(content, k));
-    return ok;
-}
-
-// A user's message that holds results alone becomes those.
-static bool has_own_text(const fxi_json *content)
-{
-    for (size_t k = 0; k < fxi_json_array_size(content); k++) {
-        const char *type = fxi_json_text(fxi_json_get(fxi_json_at(content, k), "type"));
-        if (type && !strcmp(type, "text")) return true;
+    *has_text = !fxi_json_array_size(content);
+    for (fxi_json_iter it = fxi_json_items(content); fxi_json_next(&it);) {
+        if (!add_content_block(b, it.value)) return false;
+        *has_text |= !strcmp(fxi_json_text(fxi_json_get(it.value, "type")), "text");
     }
-    return !fxi_json_is_array(content) || !fxi_json_array_size(content);
+    return true;
 }
 
 static bool add_turn(fxi_chat_draft *d, size_t i, const fxi_json *m)
 {
-    fxi_buf text = {0};
     const char *role = fxi_json_text(fxi_json_get(m, "role"));
-    const fxi_json *content = fxi_json_get(m, "content");
-    const bool is_user = role && !strcmp(role, "user"), is_system = role && !strcmp(role, "system");
-    block_draft b = {d, i, is_user || is_system, &text};
-    if (!is_user && !is_system && (!role || strcmp(role, "assistant") != 0))
+    const bool of_assistant = role && !strcmp(role, "assistant");
+    block_draft b = {.d = d, .i = i, .is_user = !of_assistant};
+    bool has_text;
+    if (!role || (!of_assistant && strcmp(role, "user") != 0 && strcmp(role, "system") != 0))
         return fxi_bad_value(d->p, fxi_place_at("messages[%zu].role", i).text,
                              "a role must be 'user' or 'assistant'");
-    bool ok = (b.is_user || fxi_chat_draft_close(d)) && add_blocks(&b, content);
-    if (ok && b.is_user && has_own_text(content)) ok = fxi_chat_draft_message(d, role, NULL, &text);
-    if (ok && !b.is_user) d->open = true;
-    fxi_buf_free(&text);
-    return ok;
-}
-
-static bool add_system(fxi_chat_draft *d, const fxi_json *v)
-{
-    fxi_buf text = {0};
-    const fxi_place at = fxi_place_at("system");
-    if (!v || fxi_json_is_null(v)) return true;
-    bool ok = fxi_chat_draft_text(d, &at, v, " text ", &text) &&
-              (!text.n || fxi_chat_draft_message(d, "system", NULL, &text));
-    fxi_buf_free(&text);
+    bool ok = (b.is_user || fxi_chat_draft_close(d)) &&
+              add_blocks(&b, fxi_json_get(m, "content"), &has_text);
+    if (ok && b.is_user && has_text) ok = fxi_chat_draft_message(d, role, NULL, &b.text);
+    if (ok && of_assistant) d->open = true;
+    fxi_buf_free(&b.text);
     return ok;
 }
 
@@ -208,13 +177,13 @@ bool fxi_messages_convert(fxi_parse *p)
     const fxi_json *root = p->par->root, *messages = fxi_json_get(root, "messages"),
                    *tools = fxi_json_get(root, "tools");
     fxi_chat_draft d = {.p = p};
-    bool ok = add_system(&d, fxi_json_get(root, "system"));
-    for (size_t i = 0; ok && i < fxi_json_array_size(messages); i++)
-        ok = add_turn(&d, i, fxi_json_at(messages, i));
+    bool ok = fxi_chat_draft_system(&d, "system", fxi_json_get(root, "system"), " text ");
+    for (fxi_json_iter it = fxi_json_items(messages); ok && fxi_json_next(&it);)
+        ok = add_turn(&d, it.i, it.value);
     if (ok && d.calls.n) ok = fxi_bad_value(p, "messages", "results must follow the last calls");
     p->par->continue_final = d.open; // the answer is begun
-    for (size_t i = 0; ok && i < fxi_json_array_size(tools); i++)
-        ok = add_custom_tool(&d, i, fxi_json_at(tools, i));
+    for (fxi_json_iter it = fxi_json_items(tools); ok && fxi_json_next(&it);)
+        ok = add_custom_tool(&d, it.i, it.value);
     ok = ok && fxi_chat_draft_end(&d, "messages");
     fxi_chat_draft_free(&d);
     return ok;

@@ -31,23 +31,16 @@ static bool check_string(fxi_chat_draft *d, size_t i, const fxi_json *item, cons
 
 static bool add_message_item(fxi_chat_draft *d, size_t i, const fxi_json *item)
 {
-    static const char *const roles[] = {"user", "system", "developer"};
+    static const char *const roles[] = {"assistant", "user", "system", "developer"};
     const fxi_place at = member_of(i, "content");
-    fxi_buf text = {0};
+    const fxi_json *content = fxi_json_get(item, "content");
     if (!check_string(d, i, item, "role")) return false;
     const char *role = fxi_json_text(fxi_json_get(item, "role"));
-    bool known = !strcmp(role, "assistant"), ok = true;
-    for (size_t k = 0; k < 3; k++) known |= !strcmp(role, roles[k]);
-    if (!known)
+    if (!fxi_str_is_any(fxi_str_of(role), roles, sizeof roles / sizeof roles[0]))
         return fxi_bad_value(d->p, member_of(i, "role").text, "unknown role '%.*s'",
                              FXI_UTF8_HEAD(role, 40));
-    ok = fxi_chat_draft_text(d, &at, fxi_json_get(item, "content"), text_types, &text);
-    if (ok && !strcmp(role, "assistant"))
-        ok = fxi_chat_draft_say(d, &d->text, &text);
-    else
-        ok = ok && fxi_chat_draft_message(d, role, NULL, &text);
-    fxi_buf_free(&text);
-    return ok;
+    return !strcmp(role, "assistant") ? fxi_chat_draft_say(d, &d->text, &at, content, text_types)
+                                      : fxi_chat_draft_add(d, role, NULL, &at, content, text_types);
 }
 
 static bool add_call_item(fxi_chat_draft *d, size_t i, const fxi_json *item)
@@ -61,28 +54,21 @@ static bool add_call_item(fxi_chat_draft *d, size_t i, const fxi_json *item)
 static bool add_output(fxi_chat_draft *d, size_t i, const fxi_json *item)
 {
     const fxi_place at = member_of(i, "output");
-    fxi_buf text = {0};
-    if (!check_string(d, i, item, "call_id")) return false;
-    bool ok =
-        fxi_chat_draft_text(d, &at, fxi_json_get(item, "output"), text_types, &text) &&
-        fxi_chat_draft_message(d, "tool", fxi_json_text(fxi_json_get(item, "call_id")), &text);
-    fxi_buf_free(&text);
-    return ok;
+    return check_string(d, i, item, "call_id") &&
+           fxi_chat_draft_add(d, "tool", fxi_json_text(fxi_json_get(item, "call_id")), &at,
+                              fxi_json_get(item, "output"), text_types);
 }
 
 // Its content, or its summary where there is none.
 static bool add_reasoning(fxi_chat_draft *d, size_t i, const fxi_json *item)
 {
-    const fxi_json *content = fxi_json_get(item, "content");
-    const bool whole = fxi_json_array_size(content) > 0;
-    const fxi_place at = member_of(i, whole ? "content" : "summary");
-    fxi_buf text = {0};
-    const fxi_json *v = whole ? content : fxi_json_get(item, "summary");
-    bool ok = !v || fxi_json_is_null(v) ||
-              fxi_chat_draft_text(d, &at, v, " reasoning_text summary_text text ", &text);
-    ok = ok && fxi_chat_draft_say(d, &d->reasoning, &text);
-    fxi_buf_free(&text);
-    return ok;
+    static const char types[] = " reasoning_text summary_text text ";
+    const bool whole = fxi_json_array_size(fxi_json_get(item, "content")) > 0;
+    const char *member = whole ? "content" : "summary";
+    const fxi_place at = member_of(i, member);
+    const fxi_json *v = fxi_json_get(item, member);
+    d->open = true;
+    return !v || fxi_json_is_null(v) || fxi_chat_draft_say(d, &d->reasoning, &at, v, types);
 }
 
 static bool add_input_item(fxi_chat_draft *d, size_t i, const fxi_json *item)
@@ -106,32 +92,15 @@ static bool add_input_item(fxi_chat_draft *d, size_t i, const fxi_json *item)
 
 static bool add_input(fxi_chat_draft *d, const fxi_json *input)
 {
-    fxi_buf text = {0};
     const fxi_place at = fxi_place_at("input");
     bool ok = true;
-    if (fxi_json_is_string(input)) {
-        ok = fxi_chat_draft_text(d, &at, input, "", &text) &&
-             fxi_chat_draft_message(d, "user", NULL, &text);
-        fxi_buf_free(&text);
-        return ok;
-    }
-    for (size_t i = 0; ok && i < fxi_json_array_size(input); i++)
-        ok = add_input_item(d, i, fxi_json_at(input, i));
+    if (fxi_json_is_string(input)) return fxi_chat_draft_add(d, "user", NULL, &at, input, "");
+    for (fxi_json_iter it = fxi_json_items(input); ok && fxi_json_next(&it);)
+        ok = add_input_item(d, it.i, it.value);
     return ok;
 }
 
 // ---- the rest -----------------------------------------------------------------------------------
-
-static bool add_instructions(fxi_chat_draft *d, const fxi_json *v)
-{
-    fxi_buf text = {0};
-    const fxi_place at = fxi_place_at("instructions");
-    if (!v || fxi_json_is_null(v)) return true;
-    bool ok = fxi_chat_draft_text(d, &at, v, "", &text) &&
-              (!text.n || fxi_chat_draft_message(d, "system", NULL, &text));
-    fxi_buf_free(&text);
-    return ok;
-}
 
 static bool add_response_tool(fxi_chat_draft *d, size_t i, const fxi_json *tool)
 {
@@ -149,24 +118,9 @@ static bool add_response_tool(fxi_chat_draft *d, size_t i, const fxi_json *tool)
                                fxi_json_is_true(fxi_json_get(tool, "strict")));
 }
 
-static bool add_tools(fxi_chat_draft *d, const fxi_json *tools)
-{
-    bool ok = true;
-    for (size_t i = 0; ok && i < fxi_json_array_size(tools); i++)
-        ok = add_response_tool(d, i, fxi_json_at(tools, i));
-    return ok;
-}
-
 // ---- what the answer repeats --------------------------------------------------------------------
 
-// A member as the client sent it.
-static bool mirror_member(fxi_buf *b, const fxi_json *root, const char *name, const char *preset)
-{
-    const fxi_json *v = fxi_json_get(root, name);
-    return fxi_buf_fmt(b, ",\"%s\":", name) &&
-           (v && !fxi_json_is_null(v) ? fxi_json_value(b, v) : fxi_buf_str(b, preset));
-}
-
+// Members as the client sent them.
 static bool add_mirror(fxi_parse *p)
 {
     static const char *const members[][2] = {{"instructions", "null"},
@@ -179,21 +133,25 @@ static bool add_mirror(fxi_parse *p)
                                              {"tool_choice", "\"auto\""},
                                              {"tools", "[]"},
                                              {"top_p", "1.0"}};
-    fxi_params *par = p->par;
+    fxi_buf *b = &p->par->mirror;
     bool ok = true;
-    for (size_t i = 0; ok && i < sizeof members / sizeof members[0]; i++)
-        ok = mirror_member(&par->mirror, par->root, members[i][0], members[i][1]);
-    return (ok || fxi_no_memory(p)) && fxi_charge_list(p, 2 * par->mirror.cap);
+    for (size_t i = 0; ok && i < sizeof members / sizeof members[0]; i++) {
+        const fxi_json *v = fxi_json_get(p->par->root, members[i][0]);
+        ok = fxi_buf_fmt(b, ",\"%s\":", members[i][0]) &&
+             (v && !fxi_json_is_null(v) ? fxi_json_value(b, v) : fxi_buf_str(b, members[i][1]));
+    }
+    return (ok || fxi_no_memory(p)) && fxi_charge_list(p, 2 * b->cap);
 }
 
 bool fxi_responses_convert(fxi_parse *p)
 {
     const fxi_json *root = p->par->root;
     fxi_chat_draft d = {.p = p};
-    bool ok = add_instructions(&d, fxi_json_get(root, "instructions")) &&
-              add_input(&d, fxi_json_get(root, "input")) &&
-              add_tools(&d, fxi_json_get(root, "tools")) && fxi_chat_draft_end(&d, "input") &&
-              add_mirror(p);
+    bool ok = fxi_chat_draft_system(&d, "instructions", fxi_json_get(root, "instructions"), "") &&
+              add_input(&d, fxi_json_get(root, "input"));
+    for (fxi_json_iter it = fxi_json_items(fxi_json_get(root, "tools")); ok && fxi_json_next(&it);)
+        ok = add_response_tool(&d, it.i, it.value);
+    ok = ok && fxi_chat_draft_end(&d, "input") && add_mirror(p);
     fxi_chat_draft_free(&d);
     return ok;
 }

@@ -20,6 +20,11 @@
 #include "base/text/utf8.h"
 #include "server/request/api_fields.h"
 
+#define TOOL_BYTES  (256u << 10) // charged while a grammar is compiled,
+#define FORM_COPIES 32           // and this many times the bytes of a form's text
+
+#define COUNT(list) (sizeof(list) / sizeof(list)[0])
+
 typedef struct grammar_builder {
     const fxi_params *par;
     const fx_engine *eng;
@@ -95,18 +100,12 @@ static fx_part part_maybe(grammar_builder *b, fx_part of)
     return part_repeat(b, of, 0, 1);
 }
 
-// Bytes for a text; NULL: no memory.
-static char *part_bytes(grammar_builder *b, size_t n)
-{
-    return take_part_bytes(b, n);
-}
-
 // A part with a schema, as JSON text.
 static fx_part part_schema(grammar_builder *b, fx_part_kind kind, const fxi_json *schema)
 {
     if (schema != b->schema) {
         fxi_buf text = {0};
-        char *copy = fxi_json_value(&text, schema) ? part_bytes(b, text.n) : NULL;
+        char *copy = fxi_json_value(&text, schema) ? take_part_bytes(b, text.n) : NULL;
         if (copy) memcpy(copy, text.p, text.n);
         b->no_memory |= !copy;
         b->schema = schema;
@@ -164,9 +163,9 @@ static void add_spelled_marks(grammar_builder *b, part_list *l, const char *cons
 
 // ---- the arguments of one call ------------------------------------------------------------------
 
-// The arguments of one call as parts of a grammar, by the body of the format: JSON, a
-// tag for each, or Python's keywords. Where the arguments are taken apart, the format must be able
-// to name each of them; what it cannot is refused.
+// As parts of a grammar, by the body of the format: JSON, a tag for each, or Python's keywords.
+// Where the arguments are taken apart, the format must be able to name each of them; what it cannot
+// is refused.
 
 enum { MAX_NAME = 200 };
 
@@ -191,13 +190,6 @@ static bool takes_apart(const fxi_call_format *f)
 
 // ---- what can be said ---------------------------------------------------------------------------
 
-static bool is_word_among(const char *word, const char *const *list, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (!strcmp(word, list[i])) return true;
-    return false;
-}
-
 // Of an object that is written member by member. Those behind `required` say nothing of a value.
 static bool is_sayable_keyword(const char *key)
 {
@@ -207,7 +199,7 @@ static bool is_sayable_keyword(const char *key)
                                         "$anchor",  "title",      "description",
                                         "default",  "examples",   "deprecated",
                                         "readOnly", "writeOnly",  "strict"};
-    return !strncmp(key, "x-", 2) || is_word_among(key, words, sizeof words / sizeof words[0]);
+    return !strncmp(key, "x-", 2) || fxi_str_is_any(fxi_str_of(key), words, COUNT(words));
 }
 
 // Whether the parser finds the end of a parameter's name.
@@ -282,7 +274,7 @@ bool fxi_tool_is_sayable(const fxi_call_format *calls, const fxi_json *tool, boo
 static const char *pointer_to(grammar_builder *b, const char *name)
 {
     static const char front[] = "/properties/";
-    char *p = part_bytes(b, sizeof front + 3 * strlen(name)), *at = p;
+    char *p = take_part_bytes(b, sizeof front + 3 * strlen(name)), *at = p;
     if (!p) return "";
     at += sprintf(at, "%s", front);
     for (; *name; name++) {
@@ -445,26 +437,6 @@ static void add_args(grammar_builder *b, part_list *l, const fxi_json *tool)
 
 // ---- the grammar of an answer -------------------------------------------------------------------
 
-// What an answer must look like as one grammar: its form, calls that must be made,
-// strict ones.
-//
-//   a form               [reasoning] (form | calls)
-//   required, a name     [reasoning] calls
-//   auto, strict tools   [reasoning] text {calls text}     where a mark opens calls
-//                        [reasoning] (calls | text [mark calls])   where they may stand bare
-//
-// Calls are spelled as the model's format does. Where calls must be made and the format is not
-// known, or cannot say them, a plain list of objects replaces them. Arguments of required and
-// strict tools follow their schemas.
-//
-// What the grammar lets through is parsed as it was meant: text holds no mark that opens calls, and
-// does not begin as a bare call does.
-
-#define TOOL_BYTES  (256u << 10) // charged while a grammar is compiled,
-#define FORM_COPIES 32           // and this many times the bytes of a form's text
-
-#define COUNT(list) (sizeof(list) / sizeof(list)[0])
-
 static bool has_channels(const grammar_builder *b)
 {
     return (b->calls && b->calls->body == FXI_BODY_CHANNELS) ||
@@ -479,11 +451,6 @@ static fx_part free_part(grammar_builder *b, const char *const *mark, size_t max
     part_list not = {0};
     add_spelled_marks(b, &not, mark, max);
     return (fx_part){.kind = FX_PART_FREE, .part = not .part, .n_part = not .n};
-}
-
-static fx_part text_part(grammar_builder *b)
-{
-    return free_part(b, b->calls->open, COUNT(b->calls->open));
 }
 
 static fx_part message_part(grammar_builder *b)
@@ -561,12 +528,6 @@ static fx_part calls_part(grammar_builder *b, const char *mark)
 
 // ---- answers ------------------------------------------------------------------------------------
 
-static void add_required(grammar_builder *b, part_list *l)
-{
-    add_start(b, l);
-    append_part(b, l, calls_part(b, NULL));
-}
-
 static fx_part form_part(grammar_builder *b)
 {
     const fxi_form *form = &b->par->form;
@@ -619,7 +580,7 @@ static bool is_closed(const fxi_call_format *f)
 static void add_marked_answer(grammar_builder *b, part_list *l)
 {
     part_list section = {0};
-    const fx_part text = text_part(b);
+    const fx_part text = free_part(b, b->calls->open, COUNT(b->calls->open));
     add_start(b, l);
     append_part(b, l, text);
     append_part(b, &section, calls_part(b, NULL));
@@ -666,9 +627,10 @@ static void add_channel_answer(grammar_builder *b, part_list *l)
 
 static void add_answer(grammar_builder *b, part_list *l)
 {
-    if (b->par->must_call)
-        add_required(b, l);
-    else if (b->par->form.field)
+    if (b->par->must_call) {
+        add_start(b, l);
+        append_part(b, l, calls_part(b, NULL));
+    } else if (b->par->form.field)
         add_formed(b, l);
     else if (has_channels(b))
         add_channel_answer(b, l);

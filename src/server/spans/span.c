@@ -436,8 +436,8 @@ uint64_t fxi_otlp_rejected(const char *body, size_t n_bytes, char *why, size_t c
     snprintf(why, cap, "%s", "");
     if (fxi_json_parse(&doc, (fxi_str){body, n_bytes}, &(fxi_json_rules){0}, NULL) == FX_OK) {
         const fxi_json *partial = fxi_json_get(doc.root, "partialSuccess");
-        const char *text = fxi_json_text(fxi_json_get(partial, "errorMessage"));
         const fxi_json *count = fxi_json_get(partial, "rejectedSpans");
+        const char *text = fxi_json_text(fxi_json_get(partial, "errorMessage"));
         const char *digits = fxi_json_text(count);
         if (fxi_json_int(count) > 0) n = (uint64_t)fxi_json_int(count);
         if (digits && !digits[strspn(digits, "0123456789")] && strlen(digits) < 19)

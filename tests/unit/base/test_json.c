@@ -1,17 +1,12 @@
 // test_json.c - JSON texts as trees in memory of their own, counted and given back, by every rule.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/system/regions.h"
 #include "base/text/buf.h"
 #include "json_doc.h"
-#include "suite.h"
+#include "unit/cmocka_all.h"
 
 // ---- memory that fails ------------------------------------------------------------------------
 
@@ -82,9 +77,8 @@ static char *long_text(void)
 
 // ---- trees --------------------------------------------------------------------------------------
 
-static void test_a_tree_is_its_text(void **state)
+FX_TEST(test_a_tree_is_its_text)
 {
-    (void)state;
     char *text = long_text();
     fxi_json_doc d = {0};
     meter m = {.limit = 1 << 30};
@@ -121,7 +115,7 @@ static void test_a_tree_is_its_text(void **state)
 }
 
 // Values as they are written, and as they are read: numbers by their types.
-static void test_values_are_written_as_they_were(void **state)
+FX_TEST(test_values_are_written_as_they_were)
 {
     static const char *const rows[][2] = {
         {"0", "0"},
@@ -145,7 +139,6 @@ static void test_values_are_written_as_they_were(void **state)
          "1}",
          "{\"1\":0,\"2\":0,\"4\":0,\"5\":0,\"6\":0,\"7\":0,\"8\":0,\"3\":[],\"0\":1}"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         fxi_json_doc d = json_doc_of(rows[i][0]);
         if (!d.root) fail_msg("refused: %s", rows[i][0]);
@@ -155,9 +148,8 @@ static void test_values_are_written_as_they_were(void **state)
 }
 
 // Of equal keys the last counts, for lookups, walks and sizes, in objects of every size.
-static void test_the_last_of_equal_keys_counts(void **state)
+FX_TEST(test_the_last_of_equal_keys_counts)
 {
-    (void)state;
     for (int n = 1; n < 40; n++) {
         fxi_buf b = {0};
         for (int i = 0; i < 3 * n; i++)
@@ -177,9 +169,8 @@ static void test_the_last_of_equal_keys_counts(void **state)
     }
 }
 
-static void test_what_is_absent_reads_as_nothing(void **state)
+FX_TEST(test_what_is_absent_reads_as_nothing)
 {
-    (void)state;
     fxi_json_doc d = json_doc_of("[1,{\"a\":2.5},\"s\",true]");
     const fxi_json *const values[] = {NULL, d.root, fxi_json_at(d.root, 1), fxi_json_at(d.root, 3)};
     for (size_t i = 0; i < 4; i++) {
@@ -203,7 +194,7 @@ static void test_what_is_absent_reads_as_nothing(void **state)
 
 // ---- rules --------------------------------------------------------------------------------------
 
-static void test_texts_that_are_refused(void **state)
+FX_TEST(test_texts_that_are_refused)
 {
     static const struct {
         const char *text;
@@ -247,7 +238,6 @@ static void test_texts_that_are_refused(void **state)
          FX_EINVAL,
          "the key '3' twice"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         fxi_json_doc d = {0};
         fx_error e = {.text = ""};
@@ -263,10 +253,9 @@ static void test_texts_that_are_refused(void **state)
 }
 
 // Brackets that nest without an end take no stack.
-static void test_deep_texts(void **state)
+FX_TEST(test_deep_texts)
 {
     enum { N = 1 << 20 };
-    (void)state;
     char *text = malloc(2 * N);
     fx_error e;
     fxi_json_doc d = {0};
@@ -284,9 +273,8 @@ static void test_deep_texts(void **state)
 // ---- memory -------------------------------------------------------------------------------------
 
 // Every block is refused once, by the room and by the system.
-static void test_every_block_may_fail(void **state)
+FX_TEST(test_every_block_may_fail)
 {
-    (void)state;
     char *text = long_text();
     fx_status st = FX_ENOMEM;
     for (size_t limit = 0; st != FX_OK; limit += 100000) {
@@ -314,16 +302,4 @@ static void test_every_block_may_fail(void **state)
     free(text);
 }
 
-FX_SUITE(test_json)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_tree_is_its_text),
-        cmocka_unit_test(test_values_are_written_as_they_were),
-        cmocka_unit_test(test_the_last_of_equal_keys_counts),
-        cmocka_unit_test(test_what_is_absent_reads_as_nothing),
-        cmocka_unit_test(test_texts_that_are_refused),
-        cmocka_unit_test(test_deep_texts),
-        cmocka_unit_test(test_every_block_may_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_json)

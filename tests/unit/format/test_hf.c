@@ -12,7 +12,6 @@
 #include "base/text/buf.h"
 #include "format/hf/hf_files.h"
 #include "format/model_file.h"
-#include "suite.h"
 #include "unit/cmocka_all.h"
 #include "unit/vector_folders.h"
 
@@ -102,16 +101,14 @@ static void check_family(const char *model, const char *folder, const char *file
     fxi_gguf_close(got);
 }
 
-static void test_every_family_is_as_converters_make_it(void **state)
+FX_TEST(test_every_family_is_as_converters_make_it)
 {
-    (void)state;
     for_each_folder(check_family);
 }
 
 // Parts of a computed tensor, of any size and in any order, are what the whole has there.
-static void test_parts_of_computed_tensors(void **state)
+FX_TEST(test_parts_of_computed_tensors)
 {
-    (void)state;
     fxi_gguf *g;
     fx_error err;
     size_t n;
@@ -198,9 +195,8 @@ static void expect_refused(const char *text)
     assert_null(strchr(err.text, '\n'));
 }
 
-static void test_broken_configs_are_named(void **state)
+FX_TEST(test_broken_configs_are_named)
 {
-    (void)state;
     static const char *const embed[] = {"model.embed_tokens.weight"};
     static const struct {
         const char *config, *error;
@@ -243,9 +239,8 @@ static void test_broken_configs_are_named(void **state)
     empty_scratch();
 }
 
-static void test_missing_files_are_named(void **state)
+FX_TEST(test_missing_files_are_named)
 {
-    (void)state;
     empty_scratch();
     expect_refused("test_hf.tmp: a directory without config.json");
     write_text("config.json", CONFIG "}");
@@ -255,9 +250,8 @@ static void test_missing_files_are_named(void **state)
     empty_scratch();
 }
 
-static void test_broken_indexes_are_named(void **state)
+FX_TEST(test_broken_indexes_are_named)
 {
-    (void)state;
     static const char *const one[] = {"model.embed_tokens.weight"}, *const two[] = {
                                                                         "model.norm.weight"};
     static const struct {
@@ -289,9 +283,8 @@ static void test_broken_indexes_are_named(void **state)
     empty_scratch();
 }
 
-static void test_foreign_tensors_are_named(void **state)
+FX_TEST(test_foreign_tensors_are_named)
 {
-    (void)state;
     static const char *const alien[] = {"model.layers.0.alien.weight"},
                              *const twice[] = {"model.norm.weight", "norm.weight"},
                              *const expert[] = {"model.layers.0.mlp.experts.0.up_proj.weight"},
@@ -315,9 +308,8 @@ static void test_foreign_tensors_are_named(void **state)
 // ---- what a config leaves out -------------------------------------------------------------------
 
 // Gemma 3 4B's config.json says no more about its text model than this.
-static void test_members_left_out(void **state)
+FX_TEST(test_members_left_out)
 {
-    (void)state;
     static const char *const embed[] = {"language_model.model.embed_tokens.weight"};
     static const struct {
         const char *key;
@@ -369,9 +361,8 @@ static void expect_pooling(const char *pooling, const char *modules, uint32_t ty
     fxi_gguf_close(g);
 }
 
-static void test_pooling_of_sentence_transformers(void **state)
+FX_TEST(test_pooling_of_sentence_transformers)
 {
-    (void)state;
     static const char *const embed[] = {"embed_tokens.weight"};
     static const char list[] = "[{\"type\": \"sentence_transformers.models.Transformer\"}, "
                                "{\"type\": \"sentence_transformers.models.Normalize\"}]";
@@ -419,9 +410,8 @@ static fxi_buf file_of(const char *header, size_t n_data)
     return b;
 }
 
-static void test_what_is_there_is_read(void **state)
+FX_TEST(test_what_is_there_is_read)
 {
-    (void)state;
     fxi_safetensors s;
     fx_error err;
     fxi_buf b = file_of(sound, N_DATA);
@@ -457,9 +447,8 @@ static void expect_broken(const char *header, size_t n_data, const char *text)
     "{\"t\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [0, 4]}, " \
     "\"u\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": " offsets "}}"
 
-static void test_broken_headers_are_named(void **state)
+FX_TEST(test_broken_headers_are_named)
 {
-    (void)state;
     static const struct {
         const char *header;
         size_t n_data;
@@ -492,9 +481,8 @@ static void test_broken_headers_are_named(void **state)
         expect_broken(cases[i].header, cases[i].n_data, cases[i].error);
 }
 
-static void test_cut_anywhere(void **state)
+FX_TEST(test_cut_anywhere)
 {
-    (void)state;
     fxi_buf b = file_of(sound, N_DATA);
     for (size_t n = 0; n < b.n; n++) {
         fxi_safetensors s;
@@ -509,9 +497,8 @@ static void test_cut_anywhere(void **state)
     fxi_buf_free(&b);
 }
 
-static void test_huge_headers(void **state)
+FX_TEST(test_huge_headers)
 {
-    (void)state;
     fxi_safetensors s;
     fx_error err;
     const uint64_t huge[2] = {UINT64_MAX, 0}, large[2] = {1000, 0};
@@ -530,21 +517,4 @@ static void test_huge_headers(void **state)
     free(zeros);
 }
 
-FX_SUITE(test_hf)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_family_is_as_converters_make_it),
-        cmocka_unit_test(test_parts_of_computed_tensors),
-        cmocka_unit_test(test_broken_configs_are_named),
-        cmocka_unit_test(test_missing_files_are_named),
-        cmocka_unit_test(test_broken_indexes_are_named),
-        cmocka_unit_test(test_foreign_tensors_are_named),
-        cmocka_unit_test(test_members_left_out),
-        cmocka_unit_test(test_pooling_of_sentence_transformers),
-        cmocka_unit_test(test_what_is_there_is_read),
-        cmocka_unit_test(test_broken_headers_are_named),
-        cmocka_unit_test(test_cut_anywhere),
-        cmocka_unit_test(test_huge_headers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_hf)

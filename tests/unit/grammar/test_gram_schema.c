@@ -167,6 +167,8 @@ FX_TEST(test_broken_schemas_are_refused)
          ""},
         {"{\"type\":\"object\",\"required\":[\"a\"],\"properties\":{\"a\":false}}",
          "nothing matches"},
+        {"{\"const\":true,\"enum\":[false,0,null]}", "nothing matches"},
+        {"{\"const\":[true],\"enum\":[[false],[]]}", "nothing matches"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         gram_machine w;

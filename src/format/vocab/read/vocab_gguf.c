@@ -20,9 +20,7 @@ typedef struct gguf_reader {
     fx_error *err;
 } gguf_reader;
 
-//
-// Tokens
-//
+// ---- tokens -------------------------------------------------------------------------------------
 
 static fx_status check_n_elem(const gguf_reader *r, const fxi_gguf_kv *kv)
 {
@@ -60,9 +58,7 @@ static fx_status read_types(gguf_reader *r)
     return FX_OK;
 }
 
-//
-// Special ids
-//
+// ---- special ids --------------------------------------------------------------------------------
 
 // -1 where the key is absent or is 2^32 - 1, which some files write for "none".
 static fx_status read_id(const gguf_reader *r, const char *key, int32_t *id)
@@ -114,9 +110,7 @@ static fx_status read_ids(gguf_reader *r)
     return FX_OK;
 }
 
-//
-// Merges
-//
+// ---- merges -------------------------------------------------------------------------------------
 
 // A merge is "left right". A piece may begin with a space, so the first byte is not the separator.
 static fx_status read_merge(gguf_reader *r, const fxi_index *x, uint64_t i, fxi_str text,
@@ -155,9 +149,7 @@ static fx_status read_merges(gguf_reader *r)
     return st;
 }
 
-//
-// Kinds
-//
+// ---- kinds --------------------------------------------------------------------------------------
 
 static fx_status add_norm_step(gguf_reader *r, fxi_norm_kind kind, const char *from, const char *to)
 {

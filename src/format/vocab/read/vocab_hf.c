@@ -99,11 +99,6 @@ static bool is_piece(const fxi_hf *h, fxi_str piece)
     return piece.n && fxi_index_find(&h->pieces, piece.p, piece.n) >= 0;
 }
 
-static bool is_merge(const fxi_hf *h, const fxi_str part[2], fxi_buf *room)
-{
-    return is_piece(h, part[0]) && is_piece(h, part[1]) && is_piece(h, join_parts(room, part));
-}
-
 // Cuts a line at its one space. Pieces may contain spaces: in a line with several, the cut is where
 // both sides and the whole are pieces. False: there is no such place or more than one.
 static bool cut_merge_line(const fxi_hf *h, fxi_str line, fxi_str part[2], fxi_buf *room)
@@ -112,51 +107,37 @@ static bool cut_merge_line(const fxi_hf *h, fxi_str line, fxi_str part[2], fxi_b
     for (size_t i = 0; i < line.n; i++) n_space += line.p[i] == ' ';
     for (size_t i = 0; i < line.n; i++) {
         const fxi_str cut[2] = {{line.p, i}, {line.p + i + 1, line.n - i - 1}};
-        if (line.p[i] != ' ' || (n_space > 1 && !is_merge(h, cut, room))) continue;
+        if (line.p[i] != ' ') continue;
+        if (n_space > 1 &&
+            !(is_piece(h, cut[0]) && is_piece(h, cut[1]) && is_piece(h, join_parts(room, cut))))
+            continue;
         memcpy(part, cut, sizeof cut);
         n_good++;
     }
     return n_good == 1 && part[0].n && part[1].n;
 }
 
-static fx_status add_merge_line(const fxi_hf *h, fxi_str line, fxi_buf *room, const char *path)
-{
-    enum { MAX_LINE_BYTES = 1 << 16 }; // every space in it is tried
-    fxi_str part[2];
-    if (line.n > MAX_LINE_BYTES || !cut_merge_line(h, line, part, room))
-        return fxi_hf_fail(h, path, "not two pieces");
-    return add_merge(h, part, room, path);
-}
-
-static fxi_str string_of(const fxi_json *value)
-{
-    return fxi_json_string(value);
-}
-
 static fx_status read_merge(const fxi_hf *h, const fxi_json *merge, fxi_buf *room, const char *path)
 {
-    if (!fxi_json_is_array(merge)) return add_merge_line(h, string_of(merge), room, path);
-    const fxi_str part[2] = {string_of(fxi_json_at(merge, 0)), string_of(fxi_json_at(merge, 1))};
-    if (fxi_json_array_size(merge) != 2 || !part[0].n || !part[1].n)
-        return fxi_hf_fail(h, path, "not two pieces");
-    return add_merge(h, part, room, path);
-}
-
-// A file's first line may have become a merge: "#version: 0.2".
-static bool is_version_line(const fxi_json *merge)
-{
-    const char *text = fxi_json_text(merge);
-    return text && !strncmp(text, "#version", 8);
+    enum { MAX_LINE_BYTES = 1 << 16 }; // every space in a line is tried
+    const fxi_str line = fxi_json_string(merge);
+    fxi_str part[2] = {fxi_json_string(fxi_json_at(merge, 0)),
+                       fxi_json_string(fxi_json_at(merge, 1))};
+    const bool is_pair = fxi_json_is_array(merge)
+                             ? fxi_json_array_size(merge) == 2 && part[0].n && part[1].n
+                             : line.n <= MAX_LINE_BYTES && cut_merge_line(h, line, part, room);
+    return is_pair ? add_merge(h, part, room, path) : fxi_hf_fail(h, path, "not two pieces");
 }
 
 static fx_status read_merges(const fxi_hf *h, const fxi_json *list)
 {
     fxi_buf both = {0};
     fx_status st = FX_OK;
-    for (size_t i = 0; i < fxi_json_array_size(list) && st == FX_OK; i++) {
-        const fxi_json *merge = fxi_json_at(list, i);
-        if (!is_version_line(merge))
-            st = read_merge(h, merge, &both, fxi_hf_path_at("model.merges", i).s);
+    for (fxi_json_iter it = fxi_json_items(list); st == FX_OK && fxi_json_next(&it);) {
+        // A file's first line may have become a merge: "#version: 0.2".
+        const char *text = fxi_json_text(it.value);
+        if (!text || strncmp(text, "#version", 8) != 0)
+            st = read_merge(h, it.value, &both, fxi_hf_path_at("model.merges", it.i).s);
     }
     fxi_buf_free(&both);
     return st;
@@ -197,13 +178,14 @@ static fx_status read_bpe(fxi_hf *h, const fxi_json *model)
 
 static fx_status read_scored_piece(const fxi_hf *h, const fxi_json *pair, const char *path)
 {
-    const fxi_json *piece = fxi_json_at(pair, 0), *score = fxi_json_at(pair, 1);
-    if (!fxi_json_is_string(piece) || !fxi_json_is_number(score) || fxi_json_array_size(pair) != 2)
+    const fxi_str piece = fxi_json_string(fxi_json_at(pair, 0));
+    const fxi_json *score = fxi_json_at(pair, 1);
+    if (!piece.p || !fxi_json_is_number(score) || fxi_json_array_size(pair) != 2)
         return fxi_hf_fail(h, path, "expected a piece and its score");
     const fxi_spec_token t = {
-        .piece = fxi_json_string(piece),
+        .piece = piece,
         .score = fxi_json_number(score),
-        .type = fxi_json_string(piece).n ? FXI_TOKEN_NORMAL : FXI_TOKEN_UNUSED,
+        .type = piece.n ? FXI_TOKEN_NORMAL : FXI_TOKEN_UNUSED,
     };
     if (!(fabs(t.score) <= (double)FLT_MAX)) return fxi_hf_fail(h, path, "score out of range");
     return fxi_spec_add_token(h->s, t) ? FX_OK : fxi_hf_fail_memory(h);
@@ -353,6 +335,7 @@ static fx_status read_added_tokens(const fxi_hf *h, const fxi_json *root)
 
 // ---- steps --------------------------------------------------------------------------------------
 
+// "<0x0A>".
 static bool is_byte_piece(fxi_str piece)
 {
     static const char digits[] = "0123456789ABCDEF";
@@ -380,20 +363,15 @@ static fx_status read_all_steps(fxi_hf *h, const fxi_json *root)
 
 // ---- the file -----------------------------------------------------------------------------------
 
-static fx_status read_root(fxi_hf *h, const fxi_json *root)
-{
-    h->has_decoder = !fxi_hf_is_absent(fxi_json_get(root, "decoder"));
-    FX_TRY(read_hf_model(h, root));
-    FX_TRY(read_added_tokens(h, root));
-    return read_all_steps(h, root);
-}
-
 fx_status fxi_vocab_read_hf(const char *json, size_t n, fxi_vocab_spec *s, fx_error *err)
 {
     fxi_json_doc doc = {0};
     fxi_hf h = {.s = s, .err = err};
     fx_status st = fxi_hf_parse(&h, (fxi_str){json, n}, false, &doc);
-    if (st == FX_OK) st = read_root(&h, doc.root);
+    h.has_decoder = !fxi_hf_is_absent(fxi_json_get(doc.root, "decoder"));
+    if (st == FX_OK) st = read_hf_model(&h, doc.root);
+    if (st == FX_OK) st = read_added_tokens(&h, doc.root);
+    if (st == FX_OK) st = read_all_steps(&h, doc.root);
     fxi_index_free(&h.pieces);
     fxi_json_doc_free(&doc);
     return st;

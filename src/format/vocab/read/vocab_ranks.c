@@ -15,9 +15,7 @@
 
 enum { MAX_RANKS = 1 << 24, MAX_TOKEN_BYTES = 65535 };
 
-//
-// Special tokens
-//
+// ---- special tokens -----------------------------------------------------------------------------
 
 typedef struct special_run {
     const char *piece; // if `to` is not 0, with "#" for each number from..to-1
@@ -124,9 +122,7 @@ static fx_status apply_pre(fxi_vocab_spec *s, const char *pre, fx_error *err)
     return FX_OK;
 }
 
-//
-// Lines
-//
+// ---- lines --------------------------------------------------------------------------------------
 
 // Cuts "BASE64 RANK"; false: the line is something else.
 static bool cut_rank_line(fxi_str line, fxi_str *code, uint64_t *rank)
