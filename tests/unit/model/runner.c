@@ -54,7 +54,7 @@ bool runner_open_on(runner *r, fxi_device *device, runner_model m, const variant
     fxi_kv_shape shape = {.layout = s->kv,
                           .ctx_tok = s->train_ctx_tok,
                           .max_seq = 8,
-                          .budget_bytes = 64 << 20,
+                          .budget_bytes = 16 << 20, // which a paged cache fills when it opens
                           .n_rank = device && device->ranks ? device->ranks->n : 0};
     const char *manager = v->kv_manager ? v->kv_manager : fxi_kv_manager_name(0);
     if (fxi_kv_open(manager, &shape, &r->kv, err) != FX_OK) fail_msg("%s", err->text);
