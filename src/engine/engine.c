@@ -153,16 +153,6 @@ static fx_status open_manager(fx_engine *eng, fxi_kv_shape *shape, fx_error *err
 
 // ---- parts -------------------------------------------------------------------------------------
 
-static void fill_text_info(fx_model_info *info, const fxi_vocab *v, const fxi_chat *chat)
-{
-    const char *builtin = fxi_chat_builtin(chat);
-    info->has_chat_template = !builtin || strcmp(builtin, "plain") != 0;
-    info->chat_template_error = fxi_chat_broken(chat);
-    info->warning = fxi_vocab_warning(v);
-    info->bos_id = fxi_vocab_bos(v);
-    info->eos_id = fxi_vocab_eos(v);
-}
-
 static fx_status load_model(fx_engine *eng, const fxi_gguf *g, fx_error *err)
 {
     const fx_options *o = &eng->opt;
@@ -182,20 +172,17 @@ static fx_status load_model(fx_engine *eng, const fxi_gguf *g, fx_error *err)
     if (o->ctx_tok) eng->info.ctx_tok = o->ctx_tok;
     eng->info.n_thread = o->n_thread;
     snprintf(eng->info.device, sizeof eng->info.device, "%s", eng->device->name);
-    fill_text_info(&eng->info, eng->vocab, eng->chat);
+    const char *builtin = fxi_chat_builtin(eng->chat);
+    eng->info.has_chat_template = !builtin || strcmp(builtin, "plain") != 0;
+    eng->info.chat_template_error = fxi_chat_broken(eng->chat);
+    eng->info.warning = fxi_vocab_warning(eng->vocab);
+    eng->info.bos_id = fxi_vocab_bos(eng->vocab);
+    eng->info.eos_id = fxi_vocab_eos(eng->vocab);
     if (fxi_vocab_size(eng->vocab) > eng->info.n_vocab)
         return fxi_fail(err, FX_EFORMAT, "%s: the vocabulary has %d tokens, the embedding %d rows",
                         o->tokenizer_path ? o->tokenizer_path : o->model_path,
                         fxi_vocab_size(eng->vocab), eng->info.n_vocab);
     return FX_OK;
-}
-
-static uint64_t default_budget(fx_engine *eng)
-{
-    fxi_device_memory m;
-    eng->device->ops->memory(eng->device, &m);
-    const uint64_t bytes = m.free_bytes / 10 * (m.is_host ? HOST_TENTHS : DEVICE_TENTHS);
-    return bytes ? bytes : 1; // no memory is free: refused below
 }
 
 static fx_status check_budget(const fx_engine *eng, uint64_t bytes, int n_tok, fx_error *err)
@@ -211,7 +198,12 @@ static fx_status check_budget(const fx_engine *eng, uint64_t bytes, int n_tok, f
 static fx_status open_kv(fx_engine *eng, fx_error *err)
 {
     fx_options *o = &eng->opt;
-    if (!o->kv_memory_bytes) o->kv_memory_bytes = default_budget(eng);
+    if (!o->kv_memory_bytes) {
+        fxi_device_memory m;
+        eng->device->ops->memory(eng->device, &m);
+        o->kv_memory_bytes = m.free_bytes / 10 * (m.is_host ? HOST_TENTHS : DEVICE_TENTHS);
+        if (!o->kv_memory_bytes) o->kv_memory_bytes = 1; // no memory is free: refused below
+    }
     const uint64_t for_drafts = fxi_draft_model_bytes(eng->draft_model, o->kv_memory_bytes);
     if (for_drafts) FX_TRY(fxi_draft_model_open_kv(eng->draft_model, for_drafts, err));
     fxi_kv_shape shape = {
@@ -404,16 +396,6 @@ static fx_status check_model_text(fx_engine *eng, const fx_model_info *info, fx_
     return st;
 }
 
-// Opens the device and names it; frees it with the engine.
-static fx_status check_device(fx_engine *eng, fx_model_info *out, fx_error *err)
-{
-    FX_TRY(fxi_pool_create(1, &eng->pool, err));
-    FX_TRY(open_named_device(eng, err));
-    snprintf(out->device, sizeof out->device, "%s", eng->device->name);
-    snprintf(out->kernel_path, sizeof out->kernel_path, "%s", eng->device->path);
-    return FX_OK;
-}
-
 fx_status fxi_engine_check(fx_engine *eng, const fx_options *opt, fx_model_info *out, fx_error *err)
 {
     eng->opt = *opt;
@@ -423,7 +405,11 @@ fx_status fxi_engine_check(fx_engine *eng, const fx_options *opt, fx_model_info 
     FX_TRY(check_swap_dir(&eng->opt, err));
     FX_TRY(fx_model_inspect(opt->model_path, opt->kv_type, out, err));
     FX_TRY(check_model_text(eng, out, err));
-    return check_device(eng, out, err);
+    FX_TRY(fxi_pool_create(1, &eng->pool, err));
+    FX_TRY(open_named_device(eng, err));
+    snprintf(out->device, sizeof out->device, "%s", eng->device->name);
+    snprintf(out->kernel_path, sizeof out->kernel_path, "%s", eng->device->path);
+    return FX_OK;
 }
 
 void fxi_engine_unload(fx_engine *eng)
@@ -454,15 +440,6 @@ void fxi_engine_unload(fx_engine *eng)
 
 #define SWAP_WAIT_MS 1 // while all sequences wait for rows that are swapped, or for memory
 
-// Waits until the next iteration is due. False: the engine closes.
-static bool await_iteration(fx_engine *eng)
-{
-    bool goes_on = true;
-    for (uint64_t us; goes_on && (us = fxi_batching_delay_us(eng));)
-        goes_on = fxi_mailbox_wait_others(&eng->mailbox, us);
-    return !fxi_mailbox_is_closing(&eng->mailbox);
-}
-
 // 0: never.
 static int sooner_ms(int a, int b)
 {
@@ -471,7 +448,10 @@ static int sooner_ms(int a, int b)
 
 void fxi_engine_run(fx_engine *eng)
 {
-    while (await_iteration(eng)) {
+    for (;;) {
+        for (uint64_t us; (us = fxi_batching_delay_us(eng));)
+            if (!fxi_mailbox_wait_others(&eng->mailbox, us)) break;
+        if (fxi_mailbox_is_closing(&eng->mailbox)) break;
         const bool is_busy = fxi_iteration_run(eng);
         const int snapshot_ms = fxi_snapshot_act(eng), idle_ms = fxi_idle_wait_ms(eng);
         const int limit_ms = fxi_limit_wait_ms(&eng->memory);

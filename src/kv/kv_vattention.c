@@ -136,18 +136,6 @@ static fx_status fail_open(vt_status st, fx_error *err)
                                     : "KV cache: the batch's tensors could not be made");
 }
 
-// All strides follow from the size of a page.
-static fx_status adopt_pages(kv_vattention *k, int rank, fx_error *err)
-{
-    vt_va_stats st;
-    vt_va_get_stats(k->va[rank], &st);
-    if (rank && st.page_bytes != k->page_bytes)
-        return fxi_fail(err, FX_EINVAL, "KV cache: the devices have memory pages of two sizes");
-    k->page_bytes = st.page_bytes;
-    k->group_bytes = st.group_bytes;
-    return FX_OK;
-}
-
 static fx_status open_rank(kv_vattention *k, const fxi_kv_shape *shape, const batch_form *form,
                            fx_error *err)
 {
@@ -164,7 +152,14 @@ static fx_status open_rank(kv_vattention *k, const fxi_kv_shape *shape, const ba
     }
     k->given[rank] = given;
     k->n++;
-    return adopt_pages(k, rank, err);
+    // All strides follow from the size of a page.
+    vt_va_stats va;
+    vt_va_get_stats(k->va[rank], &va);
+    if (rank && va.page_bytes != k->page_bytes)
+        return fxi_fail(err, FX_EINVAL, "KV cache: the devices have memory pages of two sizes");
+    k->page_bytes = va.page_bytes;
+    k->group_bytes = va.group_bytes;
+    return FX_OK;
 }
 
 // Bytes of page groups, in all ranks.

@@ -1,6 +1,5 @@
 // test_golden.c - greedy continuations that other programs computed: of our own storyteller
 // (PyTorch), and of a model trained by others where its file is present.
-#include "suite.h"
 #include "unit/cmocka_all.h"
 
 #include "unit/engine/support/client.h"
@@ -53,9 +52,8 @@ static void check_greedy(fx_engine *eng, const json_t *prompt, const json_t *gol
     client_free(&c);
 }
 
-static void test_storyteller(void **state)
+FX_TEST(test_storyteller)
 {
-    (void)state;
     json_t *root = load(FX_SOURCE_DIR "/tests/vectors/logits/storyteller.json");
     const json_t *greedy = json_object_get(root, "greedy");
     fx_engine *eng = open_engine(FX_SOURCE_DIR "/models/storyteller.gguf");
@@ -76,9 +74,8 @@ static void put_text(const fx_engine *eng, const fx_tokens *ids, char *text)
 }
 
 // In training, the storyteller saw no space after the marks of a chat, and one before a text.
-static void test_storyteller_spaces(void **state)
+FX_TEST(test_storyteller_spaces)
 {
-    (void)state;
     fx_engine *eng = open_engine(FX_SOURCE_DIR "/models/storyteller.gguf");
     const fx_message hello = {"user", "Hello <|im_end|>", 16};
     fx_tokens chat = {0}, plain = {0};
@@ -103,9 +100,8 @@ static bool data_present(void)
     return false;
 }
 
-static void test_stories260k(void **state)
+FX_TEST(test_stories260k)
 {
-    (void)state;
     if (!data_present()) skip();
     json_t *root = load(DATA "stories260K_golden_greedy.json");
     fx_engine *eng = open_engine(DATA "stories260K.gguf");
@@ -119,10 +115,4 @@ static void test_stories260k(void **state)
     json_decref(root);
 }
 
-FX_SUITE(test_golden)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_storyteller),
-                                       cmocka_unit_test(test_storyteller_spaces),
-                                       cmocka_unit_test(test_stories260k)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+FX_RUN(test_golden)
