@@ -185,16 +185,6 @@ static fx_status load_model(fx_engine *eng, const fxi_gguf *g, fx_error *err)
     return FX_OK;
 }
 
-static fx_status check_budget(const fx_engine *eng, uint64_t bytes, int n_tok, fx_error *err)
-{
-    const int least_tok = fxi_budget_least_tok(&eng->service);
-    if (n_tok >= least_tok) return FX_OK;
-    return fxi_fail(err, FX_ENOSPACE,
-                    "%llu bytes of KV memory hold %d tokens, %llu bytes would hold %d",
-                    (unsigned long long)bytes, n_tok,
-                    (unsigned long long)fxi_budget_least_bytes(&eng->service), least_tok);
-}
-
 static fx_status open_kv(fx_engine *eng, fx_error *err)
 {
     fx_options *o = &eng->opt;
@@ -228,7 +218,12 @@ static fx_status open_kv(fx_engine *eng, fx_error *err)
     eng->service.kv = eng->memory.kv = eng->kv;
     eng->service.budget_bytes = eng->memory.effective_bytes = stats.usable_bytes;
     const int n_tok = fxi_request_longest_tok(&eng->service, stats.usable_bytes);
-    FX_TRY(check_budget(eng, stats.usable_bytes, n_tok, err));
+    const int least_tok = fxi_budget_least_tok(&eng->service);
+    if (n_tok < least_tok)
+        return fxi_fail(err, FX_ENOSPACE,
+                        "%llu bytes of KV memory hold %d tokens, %llu bytes would hold %d",
+                        (unsigned long long)stats.usable_bytes, n_tok,
+                        (unsigned long long)fxi_budget_least_bytes(&eng->service), least_tok);
     eng->info.ctx_tok = n_tok;
     // A model that reads in both directions computes a text in one pass.
     const bool is_whole = !fxi_model_get_shape(eng->model)->is_causal;
@@ -469,22 +464,16 @@ static void *engine_main(void *eng)
     return NULL;
 }
 
-static fx_status start_engine(fx_engine *eng, const fx_options *opt, fx_error *err)
-{
-    FX_TRY(fxi_engine_init(eng, err));
-    FX_TRY(fxi_engine_load(eng, opt, err));
-    fxi_iteration_publish(eng);
-    if (pthread_create(&eng->thread, NULL, engine_main, eng) != 0)
-        return fxi_fail(err, FX_EINTERNAL, "the engine's thread could not be started");
-    return FX_OK;
-}
-
 fx_status fx_engine_open(const fx_options *opt, fx_engine **out, fx_error *err)
 {
     *out = NULL;
     fx_engine *eng = calloc(1, sizeof *eng);
     if (!eng) return fxi_fail(err, FX_ENOMEM, "no memory for the engine");
-    const fx_status st = start_engine(eng, opt, err);
+    fx_status st = fxi_engine_init(eng, err);
+    if (st == FX_OK) st = fxi_engine_load(eng, opt, err);
+    if (st == FX_OK) fxi_iteration_publish(eng);
+    if (st == FX_OK && pthread_create(&eng->thread, NULL, engine_main, eng) != 0)
+        st = fxi_fail(err, FX_EINTERNAL, "the engine's thread could not be started");
     if (st == FX_OK)
         *out = eng;
     else

@@ -286,9 +286,9 @@ static int plan_once(fx_engine *eng, bool may_admit)
 
 static bool has_failed(const fxi_sched *d)
 {
-    for (const fxi_live_request *r = d->running.head; r; r = r->next)
-        if (fxi_request_is_decided(r)) return true;
-    return false;
+    const fxi_live_request *r = d->running.head;
+    while (r && !fxi_request_is_decided(r)) r = r->next;
+    return r != NULL;
 }
 
 int fxi_plan_pass(fx_engine *eng)

@@ -108,16 +108,6 @@ static bool only_control(const fxi_vocab *v, const fx_request *spec)
     return true;
 }
 
-static bool make_first(fxi_live_request *r)
-{
-    fxi_seq *s = &r->seq[0];
-    if (!fxi_seq_reserve(s, (int)r->spec.n_prompt + 1)) return false;
-    memcpy(s->tok, r->spec.prompt, r->spec.n_prompt * sizeof *s->tok);
-    s->n_tok = (int)r->spec.n_prompt;
-    s->state = FXI_SEQ_LIVE;
-    return true;
-}
-
 // Where both directions are read, keys and values belong to this text alone.
 static bool make_embedding(const fxi_model_shape *shape, fxi_live_request *r)
 {
@@ -172,8 +162,13 @@ static bool init_request(const fxi_service *sv, fxi_live_request *r, uint64_t no
         r->seq[i].choice = i;
         fxi_seq_clear(&r->seq[i]);
     }
-    return own_request(&r->spec) && make_first(r) && make_end(sv, r) &&
-           make_embedding(sv->shape, r) && fxi_stops_make(&r->stops, spec->stop, spec->n_stop) &&
+    fxi_seq *first = &r->seq[0];
+    if (!own_request(&r->spec) || !fxi_seq_reserve(first, (int)spec->n_prompt + 1)) return false;
+    memcpy(first->tok, spec->prompt, spec->n_prompt * sizeof *first->tok);
+    first->n_tok = (int)spec->n_prompt;
+    first->state = FXI_SEQ_LIVE;
+    return make_end(sv, r) && make_embedding(sv->shape, r) &&
+           fxi_stops_make(&r->stops, spec->stop, spec->n_stop) &&
            (!spec->beam_width || fxi_beam_make(r));
 }
 

@@ -49,19 +49,14 @@ static const number_rule number_rules[] = {
     {"keep_priority", INT, AT(keep_priority), 0, 7, false, false},
 };
 
-static bool number_is_good(const number_rule *r, double v)
-{
-    if (r->or_zero && v == 0) return true;
-    return v <= r->max && (r->above ? v > r->min : v >= r->min); // false for NaN
-}
-
 static fx_status check_numbers(const fx_request *spec, fx_error *err)
 {
     for (size_t i = 0; i < sizeof number_rules / sizeof *number_rules; i++) {
         const number_rule *r = &number_rules[i];
         const char *p = (const char *)spec + r->at;
         const double v = r->kind == FLOAT ? (double)*(const float *)p : (double)*(const int *)p;
-        if (!number_is_good(r, v))
+        const bool is_within = v <= r->max && (r->above ? v > r->min : v >= r->min); // not NaN
+        if (!is_within && !(r->or_zero && v == 0))
             return fxi_fail(err, FX_EINVAL, "%s: %g is not %s %g and at most %g", r->name, v,
                             r->above ? "above" : "at least", r->min, r->max);
     }
